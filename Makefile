@@ -95,7 +95,7 @@ lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting, go.mod and term
 	@echo "== go vet"
 	@$(GO) vet ./...
 	@echo "== terms"
-	@$(GO) run ./tools/terms -count | tail -n 1
+	@$(GO) run ./tools/terms
 
 .PHONY: terms
 terms: ## List words that tools/terms/terms.txt replaces. TERMS=-count counts them per directory.

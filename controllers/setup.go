@@ -47,9 +47,9 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// CacheOptions keep the cache small: managedFields are dropped, but for the kinds that CAPT applies, where they tell what
+// CacheOptions keep the cache small: managedFields are dropped, but for the kinds that CAPT applies, where they show what
 // an earlier apply set. Of Secrets, Namespaces and definitions only the names, versions and labels are of interest, and the
-// annotation with which the CRD migrator marks definitions that are done; other annotations can be large. This can not be said kind by kind, since a cache refuses options for kinds that are not installed.
+// annotation with which the CRD migrator marks definitions that are done; other annotations can be large. It cannot be set kind by kind, since a cache refuses options for kinds that are not installed.
 func CacheOptions() cache.Options {
 	strip := cache.TransformStripManagedFields()
 	return cache.Options{DefaultTransform: func(object any) (any, error) {

@@ -81,7 +81,7 @@ func TestEveryObjectIsReadOnceAlsoWhenAListExpires(t *testing.T) {
 	}
 }
 
-func TestWhatEndsAListIsReported(t *testing.T) {
+func TestAnErrorDuringAListIsReported(t *testing.T) {
 	failed := errors.New("failed")
 	for name, row := range map[string]struct {
 		answer error

@@ -74,7 +74,7 @@ func (r hubReader) toHub(ctx context.Context, object *unstructured.Unstructured)
 }
 
 // clusterToHub converts a Cluster with Cluster API's functions. The rest of its webhook's conversion can only be imported together
-// with a test framework: the references, and status fields that no one reads here.
+// with a test framework: the references, and status fields that CAPT does not read.
 func clusterToHub(_ context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	older, hub := &clusterv1beta1.Cluster{}, &clusterv1.Cluster{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, older); err != nil {

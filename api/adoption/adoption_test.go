@@ -35,7 +35,7 @@ func TestCandidates(t *testing.T) {
 		want    []string
 	}{
 		"nothing there": {nil, nil},
-		"one of the name that the scheme gives, whoever owns it": {
+		"one of the name that the scheme gives, with any owner": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc")}, []string{"demo-vpc"}},
 		"one of the name that the scheme gives, of another template": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc", eks, owned)}, []string{"demo-vpc"}},
@@ -57,17 +57,17 @@ func TestCandidates(t *testing.T) {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", builder.OwnedBy(namesake))}, nil},
 		"a name that only begins like the scheme's": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc-2")}, nil},
-		"one of CAPT v0.3's that nobody owns, for the same cluster": {
+		"one of CAPT v0.3's without owner, for the same cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder)}, []string{"made-by-hand"}},
-		"one of CAPT v0.3's that nobody owns, for whatever cluster": {
+		"one of CAPT v0.3's without owner, for any cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.WithVariables(nil))}, []string{"made-by-hand"}},
-		"one of CAPT v0.3's that nobody owns, for another cluster": {
+		"one of CAPT v0.3's without owner, for another cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.WithVariables(map[string]string{"cluster_name": "other"}))}, nil},
-		"one of CAPT v0.3's that nobody owns, of another template": {
+		"one of CAPT v0.3's without owner, of another template": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks)}, []string{"made-by-hand"}},
-		"one of CAPT v0.3's that nobody owns, of another template and for whatever cluster": {
+		"one of CAPT v0.3's without owner, of another template and for any cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.WithVariables(nil))}, nil},
-		"one of CAPT v0.3's that nobody owns, of another template and for another cluster": {
+		"one of CAPT v0.3's without owner, of another template and for another cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.WithVariables(map[string]string{"cluster_name": "other"}))}, nil},
 		"one of CAPT v0.3's that the owner owns, of another template": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, owned, builder.WithVariables(nil))}, []string{"made-by-hand"}},
@@ -81,7 +81,7 @@ func TestCandidates(t *testing.T) {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 				apply.OwnerReferences = []metav1.OwnerReference{{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CaptMachine", Name: "worker", UID: "machine"}}
 			}))}, nil},
-		"one of CAPT v0.3's that somebody has adopted by itself": {
+		"one of CAPT v0.3's that was adopted on its own": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.WorkspaceName = "made-by-hand" }))}, nil},
 		"one of CAPT v0.3's that another has": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.OwnedBy(namesake))}, nil},
@@ -112,7 +112,7 @@ func TestWithoutATemplateEverythingThatIsOwnedIsACandidate(t *testing.T) {
 	assert.Equal(t, []adoption.Candidate{{Name: "by-hand", Evidence: []adoption.Evidence{adoption.Owned}}}, candidates)
 }
 
-func TestACandidateTellsTheEvidence(t *testing.T) {
+func TestACandidateListsTheEvidence(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	want := adoption.Expectation{SchemeName: "demo-vpc", Recorded: "demo-vpc"}
 	candidates := want.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner))})
@@ -154,7 +154,7 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 		"another's":                                     {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to CAPTCluster other"},
 		"that of an owner of the same name":             {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before")))), "belongs to CAPTCluster demo"},
 		"another's, though it was its own":              {want(recorded), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to"},
-		"nobody's, as it would be made":                 {want(nil), apply(), ""},
+		"without owner, as it would be created":         {want(nil), apply(), ""},
 		"the namespace of the template said":            {want(nil), apply(of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace})), ""},
 		"another template":                              {want(nil), apply(eks), anotherTemplate},
 		"a template of another namespace":               {want(nil), apply(of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"})), anotherTemplate},
@@ -166,9 +166,9 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 		"a VPC, which a control plane does not name":    {want(func(e *adoption.Expectation) { delete(e.Variables, "vpc_name") }), apply(), ""},
 		"while the Cluster is not known":                {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(), "before the Cluster of this object exists"},
 		"while the Cluster is not known, nor named":     {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(builder.WithVariables(nil)), "before the Cluster of this object exists"},
-		"a name that a person chose":                    {want(chosen), apply(), ""},
-		"a name that a person chose, another template":  {want(chosen), apply(eks), anotherTemplate},
-		"a name that a person chose, another cluster":   {want(chosen), apply(strange), "it has another cluster_name"},
+		"a name that the user chose":                    {want(chosen), apply(), ""},
+		"a name that the user chose, another template":  {want(chosen), apply(eks), anotherTemplate},
+		"a name that the user chose, another cluster":   {want(chosen), apply(strange), "it has another cluster_name"},
 		"its own without owner reference":               {want(recorded), apply(strange), ""},
 		"its own without owner reference, and template": {want(recorded), apply(strange, eks), ""},
 		"recorded, while the Cluster is not known":      {want(func(e *adoption.Expectation) { recorded(e); e.Variables["cluster_name"] = "" }), apply(), ""},

@@ -36,7 +36,7 @@ func TestWhatAFargateProfileExpects(t *testing.T) {
 	assert.Empty(t, want.Recorded)
 	assert.Equal(t, infrav1.WorkspaceTemplateReference{Name: "fargate"}, want.Template)
 	assert.Equal(t, map[string]string{"cluster_name": "demo", "profile_name": "batch"}, want.Variables)
-	assert.Empty(t, adoption.OfProfile("", batch).SchemeName, "nobody knows it before the Cluster")
+	assert.Empty(t, adoption.OfProfile("", batch).SchemeName, "it is unknown before the Cluster")
 }
 
 func TestWhatAFargateProfileMayTake(t *testing.T) {
@@ -55,24 +55,24 @@ func TestWhatAFargateProfileMayTake(t *testing.T) {
 		apply    *infrav1.WorkspaceTemplateApply
 		conflict string // Empty when it may be taken.
 	}{
-		"its own":                                      {known, applyOf("x", "fargate", "demo", "batch", owned), ""},
-		"its own, of the template it had before":       {known, applyOf("x", "former", "demo", "batch", owned), ""},
-		"its own, of another cluster":                  {known, applyOf("x", "fargate", "other", "batch", owned), anotherCluster},
-		"its own, while the Cluster is not known":      {early, applyOf("x", "former", "demo", "batch", owned), ""},
-		"that of another profile":                      {known, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
-		"that of another profile, in another spelling": {known, applyOf("x", "fargate", "demo", "Batch", owned), anotherProfile},
-		"that of another profile, not known":           {early, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
-		"that of the control plane itself":             {known, applyOf("x", "eks", "demo", "", owned), noProfile},
-		"that of the control plane, of its template":   {known, applyOf("x", "fargate", "demo", "", owned), noProfile},
-		"a helper of CAPT v0.3":                        {known, applyOf("demo-kubeconfig-apply", "kubeconfig", "", "", owned), noCluster},
-		"another's":                                    {known, applyOf("x", "fargate", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("other"))), "belongs to CAPTControlPlane other"},
-		"nobody's, as it would be made":                {known, applyOf("x", "fargate", "demo", "batch"), ""},
-		"nobody's, of another template":                {known, applyOf("x", "former", "demo", "batch"), template},
-		"nobody's, of another cluster":                 {known, applyOf("x", "fargate", "other", "batch"), anotherCluster},
-		"nobody's, of no cluster":                      {known, applyOf("x", "fargate", "", "batch"), noCluster},
-		"nobody's, of another profile":                 {known, applyOf("x", "fargate", "demo", "web"), anotherProfile},
-		"nobody's, of no profile":                      {known, applyOf("x", "fargate", "demo", ""), noProfile},
-		"nobody's, while the Cluster is not known":     {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, but CAPT cannot verify the reference before the Cluster"},
+		"its own":                                       {known, applyOf("x", "fargate", "demo", "batch", owned), ""},
+		"its own, of the template it had before":        {known, applyOf("x", "former", "demo", "batch", owned), ""},
+		"its own, of another cluster":                   {known, applyOf("x", "fargate", "other", "batch", owned), anotherCluster},
+		"its own, while the Cluster is not known":       {early, applyOf("x", "former", "demo", "batch", owned), ""},
+		"that of another profile":                       {known, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
+		"that of another profile, in another spelling":  {known, applyOf("x", "fargate", "demo", "Batch", owned), anotherProfile},
+		"that of another profile, not known":            {early, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
+		"that of the control plane itself":              {known, applyOf("x", "eks", "demo", "", owned), noProfile},
+		"that of the control plane, of its template":    {known, applyOf("x", "fargate", "demo", "", owned), noProfile},
+		"a helper of CAPT v0.3":                         {known, applyOf("demo-kubeconfig-apply", "kubeconfig", "", "", owned), noCluster},
+		"another's":                                     {known, applyOf("x", "fargate", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("other"))), "belongs to CAPTControlPlane other"},
+		"without owner, as it would be created":         {known, applyOf("x", "fargate", "demo", "batch"), ""},
+		"without owner, of another template":            {known, applyOf("x", "former", "demo", "batch"), template},
+		"without owner, of another cluster":             {known, applyOf("x", "fargate", "other", "batch"), anotherCluster},
+		"without owner, of no cluster":                  {known, applyOf("x", "fargate", "", "batch"), noCluster},
+		"without owner, of another profile":             {known, applyOf("x", "fargate", "demo", "web"), anotherProfile},
+		"without owner, of no profile":                  {known, applyOf("x", "fargate", "demo", ""), noProfile},
+		"without owner, while the Cluster is not known": {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, but CAPT cannot verify the reference before the Cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := adoption.Conflict(owner, row.want, row.apply)
@@ -89,8 +89,8 @@ func TestWhatAFargateProfileMayTake(t *testing.T) {
 // A control plane owns those of its profiles, which may even be made from its own template.
 func TestThatOfAFargateProfileIsNeverThatOfItsControlPlaneOrOfAVPC(t *testing.T) {
 	for name, owner := range map[string]builder.Option{
-		"controlled": builder.OwnedBy(builder.CAPTControlPlane("demo")),
-		"nobody's":   builder.With(func(*infrav1.WorkspaceTemplateApply) {}),
+		"controlled":    builder.OwnedBy(builder.CAPTControlPlane("demo")),
+		"without owner": builder.With(func(*infrav1.WorkspaceTemplateApply) {}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			apply := applyOf("x", "eks", "demo", "batch", owner)
@@ -103,8 +103,8 @@ func TestThatOfAFargateProfileIsNeverThatOfItsControlPlaneOrOfAVPC(t *testing.T)
 					adoption.Conflict(builder.CAPTControlPlane("demo"), want, apply))
 				assert.Empty(t, want.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}))
 			}
-			untold := adoption.Expectation{SchemeName: "demo-eks-controlplane-apply"}
-			assert.Empty(t, untold.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}), "of an owner without a template")
+			noTemplate := adoption.Expectation{SchemeName: "demo-eks-controlplane-apply"}
+			assert.Empty(t, noTemplate.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}), "of an owner without a template")
 		})
 	}
 }
@@ -114,10 +114,10 @@ func TestWhatAnOwnerHadIsItsOwnWhateverItsVariables(t *testing.T) {
 	want := adoption.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": "demo"}}
 	assert.Empty(t, adoption.Conflict(builder.CAPTControlPlane("demo"), want, applyOf("x", "eks", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("demo")))))
 	users := adoption.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo", "profile_name": "batch"}}
-	assert.Empty(t, adoption.Conflict(builder.CAPTCluster("demo"), users, applyOf("x", "former", "demo", "batch")), "it is no profile's")
+	assert.Empty(t, adoption.Conflict(builder.CAPTCluster("demo"), users, applyOf("x", "former", "demo", "batch")), "it belongs to no profile")
 }
 
-// The name is taken all the same, and only a person can say what is to become of that.
+// The name is taken all the same, and only the user can decide what happens to that object.
 func TestThatOfAFargateProfileIsACandidateByTheNameOfAnother(t *testing.T) {
 	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
 	candidates := want.Candidates(builder.CAPTCluster("demo"), []infrav1.WorkspaceTemplateApply{*applyOf("demo-vpc", "vpc", "demo", "batch")})

@@ -65,7 +65,7 @@ type Match struct {
 	Misreferred *infrav1.WorkspaceTemplateApply
 }
 
-// weight of evidence. That which names this one object, and was said on purpose, weighs most; that which may be so by chance, least.
+// weight of evidence. What names this object deliberately weighs most; what may match by chance weighs least.
 func (c *MatchCandidate) weight() int { return weightOf(c.For) }
 
 func weightOf(found []Evidence) int {

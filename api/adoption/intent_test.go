@@ -15,7 +15,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// Whoever reads the Secret reads it by its name, and another one would change the Workspace.
+// The Secret is read by its name, and another name would change the Workspace.
 func TestTheConnectionSecretOfWhatExistsIsKept(t *testing.T) {
 	intent := adoption.Intent{Variables: map[string]string{"cluster_name": "demo"}, ConnectionSecret: "demo-vpc-connection"}
 	recorded := func(name string, options ...builder.Option) builder.Option {

@@ -25,7 +25,7 @@ const MigrationPause = "captctl-migrate"
 // WorkspaceTemplateApply that owns it, so that a lost status never loses the Workspace.
 const ClaimAnnotation = "capt.cluster.x-k8s.io/workspace-template-apply"
 
-// ExternalNameAnnotation is put on a WorkspaceTemplateApply when its Workspace is made or found, and remembers the external
+// ExternalNameAnnotation is put on a WorkspaceTemplateApply when its Workspace is created or found, and records the external
 // name of the Workspace. clusterctl move and backups take annotations along, but no status.
 const ExternalNameAnnotation = "capt.cluster.x-k8s.io/external-name"
 
@@ -38,7 +38,7 @@ const AllowDeleteAnnotation = "capt.cluster.x-k8s.io/allow-delete"
 const PolicyLabel = "capt.cluster.x-k8s.io/policy"
 
 // GuardGroup, GuardResource and the verbs are not an API; they name a permission by which policies and webhooks recognize the manager. Its
-// ClusterRole grants GuardVerb, and nothing grants GuardWildcardVerb, so that those who may do everything are not taken for it.
+// ClusterRole grants GuardVerb, and nothing grants GuardWildcardVerb, so that cluster administrators are not treated as the manager.
 const (
 	GuardGroup        = "capt.cluster.x-k8s.io"
 	GuardResource     = "guards"
@@ -51,7 +51,7 @@ const (
 const AllowReleaseFromAnnotation = "capt.cluster.x-k8s.io/allow-release-from"
 
 // AdoptWorkspaceAnnotation on a WorkspaceTemplateApply is the UID of the Workspace that a user decided it takes over: one that an
-// earlier object of its name left behind, or that CAPT v0.3 created. It adds to the evidence and replaces none, since whoever can
+// earlier object of its name left behind, or that CAPT v0.3 created. It adds to the evidence and replaces none, since a user who can
 // write one namespace could name the Workspace of another.
 const AdoptWorkspaceAnnotation = "capt.cluster.x-k8s.io/adopt-workspace"
 
@@ -74,7 +74,7 @@ const (
 // that came from one ends.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
 
-// TurnsLabel on WorkspaceTemplateApplies makes those of one Cluster with the same value take turns: Terraform creates, changes
+// TurnsLabel on WorkspaceTemplateApplies serializes those of one Cluster that have the same value: Terraform creates, changes
 // or destroys one of them at a time.
 const TurnsLabel = "capt.cluster.x-k8s.io/takes-turns"
 

@@ -23,7 +23,7 @@ const (
 	maxName = 253
 	// hashLength is the length of the hash that makes a name unique.
 	hashLength = 5
-	// longHashLength is the length of the hash that stands for what was cut off. It is longer, since names that were cut
+	// longHashLength is the length of the hash that replaces what was cut off. It is longer, since names that were cut
 	// differ in nothing else.
 	longHashLength = 10
 
@@ -84,7 +84,7 @@ func FargateConnectionSecret(cluster, profile string) string {
 }
 
 // fargate is what the names of a Fargate profile begin with: <cluster>-<profile> for a profile of lower-case letters and
-// digits. Any other profile has a hash of the pair after two dashes. EKS tells A from a, which object names do not; and
+// digits. Any other profile has a hash of the pair after two dashes. EKS names are case-sensitive, object names are not; and
 // profile b-c of Cluster a is not profile c of Cluster a-b. The two dashes keep the two forms apart.
 func fargate(cluster, profile string) string {
 	plain := profile != ""
@@ -165,7 +165,7 @@ func hash(n int, s string) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:n]
 }
 
-// UserKubeconfigSecret is the name of the Secret with the kubeconfig for people, which asks AWS for credentials.
+// UserKubeconfigSecret is the name of the Secret with the kubeconfig for users, which asks AWS for credentials.
 func UserKubeconfigSecret(cluster string) string {
 	return join(maxName, cluster, "-user-kubeconfig")
 }

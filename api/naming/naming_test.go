@@ -31,7 +31,7 @@ func TestNamesFollowTheScheme(t *testing.T) {
 		"connection Secret of a control plane":            {naming.ControlPlaneConnectionSecret("demo"), "demo-eks-connection"},
 		"connection Secret of a VPC":                      {naming.VPCConnectionSecret("demo"), "demo-vpc-connection"},
 		"kubeconfig Secret of the contract":               {naming.KubeconfigSecret("demo"), secret.Name("demo", secret.Kubeconfig)},
-		"kubeconfig Secret for people":                    {naming.UserKubeconfigSecret("demo"), "demo-user-kubeconfig"},
+		"kubeconfig Secret for users":                     {naming.UserKubeconfigSecret("demo"), "demo-user-kubeconfig"},
 		"WorkspaceTemplateApply of a Fargate profile":     {naming.FargateWorkspaceTemplateApply("demo", "default"), "demo-default-fargate-apply"},
 		"connection Secret of a Fargate profile":          {naming.FargateConnectionSecret("demo", "default"), "demo-default-fargate-connection"},
 		"WorkspaceTemplateApply of a profile in capitals": {naming.FargateWorkspaceTemplateApply("demo", "Default"), "demo-default--euugq-fargate-apply"},
@@ -59,7 +59,7 @@ func TestNamesNeverExceedTheirLimit(t *testing.T) {
 			"WorkspaceTemplateApply of a control plane": {naming.ControlPlaneWorkspaceTemplateApply(name), 253},
 			"connection Secret of a VPC":                {naming.VPCConnectionSecret(name), 253},
 			"connection Secret of a control plane":      {naming.ControlPlaneConnectionSecret(name), 253},
-			"kubeconfig Secret for people":              {naming.UserKubeconfigSecret(name), 253},
+			"kubeconfig Secret for users":               {naming.UserKubeconfigSecret(name), 253},
 			"WorkspaceTemplateApply of a profile":       {naming.FargateWorkspaceTemplateApply(name, "Fp"), 253},
 			"connection Secret of a profile":            {naming.FargateConnectionSecret(name, "Fp"), 253},
 			"namespaced Workspace":                      {naming.Workspace(terraform.ScopeNamespaced, key("team", name)), 253},
@@ -153,7 +153,7 @@ func TestTerraformWorkspacesOfXAndXApplyDoNotShareState(t *testing.T) {
 	assert.NotEqual(t, naming.ExternalName(key("team", "x")), naming.ExternalName(key("team", "x-apply")))
 }
 
-func TestADashBetweenNamespaceAndNameIsNoAmbiguity(t *testing.T) {
+func TestADashBetweenNamespaceAndNameIsUnambiguous(t *testing.T) {
 	one, other := key("a-b", "c"), key("a", "b-c")
 	assert.NotEqual(t, naming.Workspace(terraform.ScopeCluster, one), naming.Workspace(terraform.ScopeCluster, other))
 	assert.NotEqual(t, naming.ExternalName(one), naming.ExternalName(other))

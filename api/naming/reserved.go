@@ -6,20 +6,20 @@ package naming
 import "strings"
 
 // CAPTClusterOf returns the CAPTCluster whose VPC gets a WorkspaceTemplateApply of this name by the scheme; false when
-// there can be none. A name that was cut does not tell whose it is.
+// there can be none. A name that was cut does not identify its owner.
 func CAPTClusterOf(apply string) (string, bool) {
 	return stem(apply, vpcSuffix, VPCWorkspaceTemplateApply)
 }
 
 // CAPTControlPlaneOf returns the CAPTControlPlane that gets a WorkspaceTemplateApply of this name by the scheme; false when
-// there can be none. A name that was cut does not tell whose it is.
+// there can be none. A name that was cut does not identify its owner.
 func CAPTControlPlaneOf(apply string) (string, bool) {
 	return stem(apply, controlPlaneApplySuffix, ControlPlaneWorkspaceTemplateApply)
 }
 
 // FargateClustersOf returns the names of the Clusters of which a Fargate profile could get a WorkspaceTemplateApply of this name
 // by the scheme. They are several, since both names may have dashes, and the name of the profile may stand there as a hash:
-// which one it is, the profiles of the Clusters tell.
+// the profiles of the Clusters decide which one it is.
 func FargateClustersOf(apply string) []string {
 	begin, found := strings.CutSuffix(apply, fargateApplySuffix)
 	if !found {

@@ -109,7 +109,7 @@ func FuzzClustersOfFargateProfilesAreFound(f *testing.F) {
 		}
 		apply := naming.FargateWorkspaceTemplateApply(cluster, profile)
 		if !slices.Contains(naming.FargateClustersOf(apply), cluster) {
-			t.Errorf("nobody would know that %s is of Cluster %s", apply, cluster)
+			t.Errorf("Cluster %s is not derived from %s", cluster, apply)
 		}
 		for _, made := range []string{apply, naming.FargateConnectionSecret(cluster, profile)} {
 			if len(made) >= 253 {

@@ -21,11 +21,11 @@ import (
 
 // encodings are the forms in which Terraform and its providers can repeat a value.
 func encodings(value string) map[string]string {
-	marshalled, _ := json.Marshal(value)
+	marshaled, _ := json.Marshal(value)
 	quoted := strconv.Quote(value)
 	return map[string]string{
 		"raw":            value,
-		"JSON":           string(marshalled[1 : len(marshalled)-1]),
+		"JSON":           string(marshaled[1 : len(marshaled)-1]),
 		"Go":             quoted[1 : len(quoted)-1],
 		"query":          url.QueryEscape(value),
 		"path":           url.PathEscape(value),
@@ -61,15 +61,15 @@ func TestAKnownValueIsFoundWhenLinesWereFolded(t *testing.T) {
 	require.Equal(t, "got [redacted].", Text("got first line second line.", [][]byte{[]byte("first line\n  second line\n")}))
 }
 
-func TestWhatIsInAKnownValueIsReplaced(t *testing.T) {
+func TestPartsOfAKnownValueAreReplaced(t *testing.T) {
 	for name, row := range map[string]struct{ value, text, want string }{
 		"a line":                   {"first-part\nsecond-part\n", "got second-part", "got [redacted]"},
-		"a string in JSON":         {`{"user": "someone", "keys": [{"value": "hunter22"}]}`, `user: "hunter22"`, `user: "[redacted]"`},
+		"a string in JSON":         {`{"user": "alice", "keys": [{"value": "hunter22"}]}`, `user: "hunter22"`, `user: "[redacted]"`},
 		"JSON in JSON":             {`{"document": "{\"value\": \"hunter22\"}"}`, "got hunter22", "got [redacted]"},
 		"not a name in JSON":       {`{"cluster": "hunter22"}`, "the cluster said hunter22", "the cluster said [redacted]"},
 		"a value in tfvars":        {"vpc_cidr = \"10.0.0.0/16\"\nvalue = \"hunter22\"\n", "got hunter22", "got [redacted]"},
 		"an escape in tfvars":      {`value = "hunter\"22"`, `got hunter"22`, "got [redacted]"},
-		"an object in tfvars":      {`value = { user = "someone", other = "hunter22" }`, "got hunter22", "got [redacted]"},
+		"an object in tfvars":      {`value = { user = "alice", other = "hunter22" }`, "got hunter22", "got [redacted]"},
 		"a list in tfvars":         {"value = [\n  \"hunter22\",\n]\n", "got hunter22", "got [redacted]"},
 		"a line of a credentials":  {"[default]\naws_access_key_id = one\naws_secret_access_key = hunter22\n", "got hunter22", "got [redacted]"},
 		"a token in a kubeconfig":  {"users:\n- user:\n    token: hunter22\n", "got hunter22", "got [redacted]"},
@@ -127,7 +127,7 @@ func TestWhatLooksLikeASecretIsReplaced(t *testing.T) {
 	}
 }
 
-func TestWhatHelpsAtThreeInTheMorningIsKept(t *testing.T) {
+func TestDetailsForTroubleshootingAreKept(t *testing.T) {
 	for _, text := range []string{
 		"",
 		"User: arn:aws:sts::111122223333:assumed-role/AWSReservedSSO_AdministratorAccess_0a1b2c3d4e5f6a7b/Demo is not authorized to perform: sts:AssumeRole on resource: arn:aws:iam::111122223333:role/demo",
@@ -174,7 +174,7 @@ func TestFailuresStayReadable(t *testing.T) {
 			switch sample.Name {
 			case "ec2-unauthorized-operation":
 				require.Contains(t, got, "ec2:CreateVpc action. Encoded authorization failure message: [redacted]\n")
-			case "provider-download-only-detail-tells":
+			case "provider-download-only-detail-explains":
 				require.Contains(t, got, "X-Amz-Credential=[redacted]&X-Amz-Date=20260101T030000Z&X-Amz-Expires=300&X-Amz-Signature=[redacted]&X-Amz-SignedHeaders=host\":\nnet/http: TLS handshake timeout")
 			default:
 				require.Equal(t, sample.Stderr, got)

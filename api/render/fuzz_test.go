@@ -100,7 +100,7 @@ func varsByteForByte(t *testing.T, value, other string) {
 	}
 }
 
-// The older CAPT put values into serialized text, where they could add a field, or take one away (defect 12).
+// CAPT v0.3 put values into serialized text, where they could add a field, or take one away (defect 12).
 func FuzzValuesNeverAddFields(f *testing.F) {
 	for _, value := range hostile {
 		f.Add(value, "demo", "default", `{"a": ["${value}", {"b": "x${value}${name}"}], "${value}": 1, "c": null}`)
@@ -204,7 +204,7 @@ func substituted(module string, values map[string]string) (out string, unsafe []
 	}
 }
 
-// names tells whether an error about the module names a variable.
+// names reports whether an error about the module names a variable.
 func names(errs field.ErrorList, variable string) bool {
 	return slices.ContainsFunc(errs, func(err *field.Error) bool {
 		return err.Field == "spec.template.spec.forProvider.module" && strings.Contains(err.Detail, strconv.Quote(variable))

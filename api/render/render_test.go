@@ -102,7 +102,7 @@ func TestTheConnectionSecretOfTheApplyTakesThePlaceOfTheTemplates(t *testing.T) 
 }
 
 // The API server fills the format in, and lists of a Workspace are atomic: without the default the live Workspace would
-// differ for ever.
+// differ forever.
 func TestTheFormatOfAVarFileIsFilledIn(t *testing.T) {
 	rendered := rendering{template: params(func(p *terraform.WorkspaceParameters) {
 		ref := &terraform.KeyReference{Name: "s", Key: "k"}

@@ -71,7 +71,7 @@ func TestTheNameOfTheWorkspaceIsAVariable(t *testing.T) {
 	assert.Equal(t, "demo-vpc-connection", at(t, rendered, "spec", "writeConnectionSecretToRef", "name"))
 }
 
-// hostile are values that meant something in the serialized text into which the older CAPT put them (defect 12).
+// hostile are values that meant something in the serialized text into which CAPT v0.3 put them (defect 12).
 var hostile = map[string]string{
 	"quote":              `x"`,
 	"ends the string":    `x", "providerConfigRef": {"name": "admin"}, "a": "`,
@@ -138,7 +138,7 @@ func TestOnlyHarmlessValuesMayBecomePartOfTheModule(t *testing.T) {
 	}
 }
 
-func TestARefusedValueIsToldByTheNameOfItsVariableOnly(t *testing.T) {
+func TestARefusedValueIsReportedByTheNameOfItsVariableOnly(t *testing.T) {
 	input := rendering{
 		apply:    variables("password", `hunter2"`, "fine", "x"),
 		template: []builder.Option{builder.WithModule(`output "a" { value = "${password}${password}${fine}" }`)},

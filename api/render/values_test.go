@@ -61,7 +61,7 @@ func TestTenThousandValuesLeaveModulesAsTheyAreOrAreRefused(t *testing.T) {
 			accepted++
 		}
 	}
-	assert.Greater(t, accepted, rounds/10, "it is no use to refuse everything")
+	assert.Greater(t, accepted, rounds/10, "too many values are refused")
 	assert.Less(t, accepted, rounds*9/10, "nor to accept it")
 }
 

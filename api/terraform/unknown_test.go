@@ -98,7 +98,7 @@ func TestReadingAgainForgetsTheUnknownFieldsOfBefore(t *testing.T) {
 	assert.Empty(t, spec.ForProvider.Unknown)
 }
 
-func TestWhatIsNoObjectIsAnError(t *testing.T) {
+func TestADocumentThatIsNotAnObjectIsAnError(t *testing.T) {
 	for _, text := range []string{`[]`, `"text"`, `{"forProvider": []}`} {
 		require.Error(t, json.Unmarshal([]byte(text), &terraform.WorkspaceSpec{}), text)
 	}

@@ -40,7 +40,7 @@ func TestDescriptionsOfVPCsThatCanBeUsed(t *testing.T) {
 // secret stands in values: no error may quote it.
 const secret = "hunter22"
 
-func TestDescriptionsOfVPCsThatCanNotBeUsed(t *testing.T) {
+func TestDescriptionsOfVPCsThatCannotBeUsed(t *testing.T) {
 	const (
 		literal = "not a literal; write the value itself"
 		lines   = "write each variable on a line of its own"

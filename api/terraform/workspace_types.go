@@ -92,7 +92,7 @@ const (
 )
 
 // WorkspaceSpec is the desired state of a Workspace: the union of both scopes' fields. Fields that only one scope has
-// say so. Fields that this version does not know are kept, in Unknown, and handed on as they came.
+// are marked in their comments. Fields that this version does not know are kept in Unknown and sent unchanged.
 // +kubebuilder:pruning:PreserveUnknownFields
 type WorkspaceSpec struct {
 	// deletionPolicy says what becomes of the cloud resources when the Workspace is deleted. Cluster scope only; in the

@@ -97,7 +97,7 @@ func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
 	for name, row := range map[string]row{
 		"its own": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo")))},
 			object: []builder.Option{builder.WithApplyRef("by-hand")}},
-		"nobody's": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand")}, object: []builder.Option{builder.WithApplyRef("by-hand")}},
+		"without owner": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand")}, object: []builder.Option{builder.WithApplyRef("by-hand")}},
 		"one that does not exist": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("by-hand")},
 			warnings: []string{path + ": WorkspaceTemplateApply by-hand does not exist"}},
 		"one of another namespace": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithNamespace("x"), builder.WithApplyRef("demo-vpc"))},
@@ -125,7 +125,7 @@ func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
 }
 
 // The API server says that it exists, but only after admission. clusterctl move, started again, needs that answer.
-func TestACAPTClusterThatIsMadeOnceMoreMayHaveWhatItHas(t *testing.T) {
+func TestACAPTClusterCreatedAgainKeepsItsWorkspaceTemplateApply(t *testing.T) {
 	there := builder.CAPTCluster("demo", builder.WithUID("there"), builder.WithApplyRef("by-hand"))
 	again := builder.CAPTCluster("demo", builder.WithUID("again"), builder.WithApplyRef("by-hand"))
 	for owner, refused := range map[*infrav1.CAPTCluster]int{there: 0, builder.CAPTCluster("demo", builder.WithUID("before")): 1} {
@@ -136,7 +136,7 @@ func TestACAPTClusterThatIsMadeOnceMoreMayHaveWhatItHas(t *testing.T) {
 	}
 }
 
-func TestNothingIsConcludedAboutACAPTClusterWhenNobodyCouldLook(t *testing.T) {
+func TestNothingIsConcludedAboutACAPTClusterWhenTheReadFails(t *testing.T) {
 	object := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
 	for _, object := range []*infrav1.CAPTCluster{object, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))} {
 		world := newWorld(object)

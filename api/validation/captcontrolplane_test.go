@@ -92,29 +92,29 @@ func TestVersionsOfControlPlanes(t *testing.T) {
 	before := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.LastAppliedRevision = "0123456789ab" })
 	refused := func(text string) []finding { return []finding{{path, field.ErrorTypeForbidden, text}} }
 	for title, row := range map[string]row{
-		"the oldest that EKS offers":      {object: []builder.Option{version("1.30")}},
-		"the newest":                      {object: []builder.Option{version("v1.35.4")}},
-		"one that EKS no longer offers":   {object: []builder.Option{version("1.29")}, warnings: []string{"spec.version: EKS 1.29 is not among the versions this release was tested with (1.30 to 1.35)"}},
-		"one that CAPT does not know yet": {object: []builder.Option{version("v1.36.0")}, warnings: []string{"EKS 1.36 is not among the versions this release was tested with (1.30 to 1.35)"}},
-		"a Kubernetes to come":            {object: []builder.Option{version("2.31")}, warnings: []string{"EKS 2.31 is not among the versions this release was tested with"}},
-		"a word":                          {object: []builder.Option{version("latest")}, refused: []finding{{path, field.ErrorTypeInvalid, "\"latest\" is not a Kubernetes version"}}},
-		"the one that runs":               {world: given("1.31", applied), object: referring("v1.31.7")},
-		"the next":                        {world: given("1.31", applied), object: referring("1.32")},
-		"the one before":                  {world: given("1.31", applied), object: referring("1.30"), refused: refused("the cluster runs 1.31 and EKS cannot downgrade it to 1.30")},
-		"two steps":                       {world: given("1.31", applied), object: referring("1.33"), refused: refused("the cluster runs 1.31 and EKS upgrades one minor version at a time")},
-		"the next, while one is pending":  {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.33"), refused: refused("the cluster runs 1.31 and EKS upgrades one minor version at a time")},
-		"back, while one is pending":      {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.31"), refused: refused("the change to 1.32 is pending or in progress")},
-		"back, when it has failed":        {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.31")},
-		"again, when it has failed":       {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.32")},
-		"further back":                    {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.30"), refused: refused("the cluster runs 1.31")},
-		"any, when nothing tells":         {world: given(""), object: referring("1.33")},
-		"any, when nothing was given":     {object: []builder.Option{version("1.33"), plane(func(c *controlplanev1.CAPTControlPlane) { c.Status.Version = "v1.31.0" })}},
+		"the oldest that EKS offers":               {object: []builder.Option{version("1.30")}},
+		"the newest":                               {object: []builder.Option{version("v1.35.4")}},
+		"one that EKS no longer offers":            {object: []builder.Option{version("1.29")}, warnings: []string{"spec.version: EKS 1.29 is not among the versions this release was tested with (1.30 to 1.35)"}},
+		"one that CAPT does not know yet":          {object: []builder.Option{version("v1.36.0")}, warnings: []string{"EKS 1.36 is not among the versions this release was tested with (1.30 to 1.35)"}},
+		"a Kubernetes to come":                     {object: []builder.Option{version("2.31")}, warnings: []string{"EKS 2.31 is not among the versions this release was tested with"}},
+		"a word":                                   {object: []builder.Option{version("latest")}, refused: []finding{{path, field.ErrorTypeInvalid, "\"latest\" is not a Kubernetes version"}}},
+		"the one that runs":                        {world: given("1.31", applied), object: referring("v1.31.7")},
+		"the next":                                 {world: given("1.31", applied), object: referring("1.32")},
+		"the one before":                           {world: given("1.31", applied), object: referring("1.30"), refused: refused("the cluster runs 1.31 and EKS cannot downgrade it to 1.30")},
+		"two steps":                                {world: given("1.31", applied), object: referring("1.33"), refused: refused("the cluster runs 1.31 and EKS upgrades one minor version at a time")},
+		"the next, while one is pending":           {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.33"), refused: refused("the cluster runs 1.31 and EKS upgrades one minor version at a time")},
+		"back, while one is pending":               {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.31"), refused: refused("the change to 1.32 is pending or in progress")},
+		"back, when it has failed":                 {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.31")},
+		"again, when it has failed":                {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.32")},
+		"further back":                             {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.30"), refused: refused("the cluster runs 1.31")},
+		"any, when the running version is unknown": {world: given(""), object: referring("1.33")},
+		"any, when nothing was given":              {object: []builder.Option{version("1.33"), plane(func(c *controlplanev1.CAPTControlPlane) { c.Status.Version = "v1.31.0" })}},
 	} {
 		t.Run(title, func(t *testing.T) { row.controlPlane(t) })
 	}
 }
 
-func TestNothingIsConcludedAboutACAPTControlPlaneWhenNobodyCouldLook(t *testing.T) {
+func TestNothingIsConcludedAboutACAPTControlPlaneWhenTheReadFails(t *testing.T) {
 	object := builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"))
 	world := newWorld(object)
 	world.err = errors.New("no route to host")
@@ -173,7 +173,7 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 			object:   []builder.Option{profiles("b", "", "a", "demo-b-fargate-apply")},
 			refused:  []finding{{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by Fargate profile b"}},
 			warnings: []string{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
-		"the one that another profile gets, of a Cluster that nobody knows": {object: []builder.Option{profiles("a", "demo-b-fargate-apply", "b", "")},
+		"the one that another profile gets, of an unknown Cluster": {object: []builder.Option{profiles("a", "demo-b-fargate-apply", "b", "")},
 			warnings: []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
 		"the scheme's, as a profile would have it": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", ofTemplate("fargate"),
 			builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"}))}, object: []builder.Option{profiles("a", "")}},
@@ -186,14 +186,14 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 		"the scheme's, to which another refers": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.CAPTControlPlane("other", profiles("b", "demo-a-fargate-apply"))},
 			object:   []builder.Option{profiles("a", "")},
 			warnings: []string{"spec.fargateProfiles[0]: nothing is created for this profile: WorkspaceTemplateApply demo-a-fargate-apply is in use by CAPTControlPlane other"}},
-		"the scheme's, of a Cluster that nobody knows": {world: []validation.Owner{builder.WorkspaceTemplateApply("demo-a-fargate-apply")}, object: []builder.Option{profiles("a", "")}},
+		"the scheme's, of an unknown Cluster": {world: []validation.Owner{builder.WorkspaceTemplateApply("demo-a-fargate-apply")}, object: []builder.Option{profiles("a", "")}},
 		"a profile twice, which the schema refuses": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("a", "", "a", "")},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile a has the same selector"}},
 		"profiles whose names meet": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
 			object:   []builder.Option{profiles(meet, "", alike, "")},
 			refused:  []finding{{"spec.fargateProfiles[1].name", field.ErrorTypeForbidden, "the WorkspaceTemplateApply of this profile would be demo-spotnightlyjobs--54lb5-fargate-apply, which is in use by Fargate profile spoTnighTlyjObs"}},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile " + meet + " has the same selector"}},
-		"profiles whose names would meet, of a Cluster that nobody knows": {object: []builder.Option{profiles("A", "", "a", "")},
+		"profiles whose names would collide, of an unknown Cluster": {object: []builder.Option{profiles("A", "", "a", "")},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile A has the same selector"}},
 		"profiles whose names differ in case": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("A", "", "a", "")},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile A has the same selector"}},
@@ -213,10 +213,10 @@ func TestKubeconfigSecretsThatMeet(t *testing.T) {
 		others []validation.Owner
 		meets  bool
 	}{
-		"the one for people, with that of the contract":    {"a", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user")}, true},
-		"that of the contract, with the one for people":    {"a-user", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user")}, true},
+		"the one for users, with that of the contract":     {"a", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user")}, true},
+		"that of the contract, with the one for users":     {"a-user", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user")}, true},
 		"with the one of another provider's control plane": {"a", []validation.Owner{builder.Cluster("a"), foreignUser}, true},
-		"others make none for people":                      {"a-user", []validation.Owner{foreign, builder.Cluster("a-user")}, false},
+		"others make none for users":                       {"a-user", []validation.Owner{foreign, builder.Cluster("a-user")}, false},
 		"alone":                                            {"a-user", []validation.Owner{builder.Cluster("a-user")}, false},
 		"while its own Cluster does not exist":             {"a-user", []validation.Owner{builder.Cluster("a")}, false},
 		"in another namespace":                             {"a", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user", builder.WithNamespace("x"))}, false},

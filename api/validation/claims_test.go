@@ -50,7 +50,7 @@ func TestAWorkspaceHasOneOwner(t *testing.T) {
 		"recorded cluster-wide, and the template gone":     {world: []validation.Owner{apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), recordedWide), errors: refused(elsewhere), warnings: notYet},
 		"namespaced in another namespace":                  {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recorded)}, apply: apply("a", named("w"), of("shared", "wide"))},
 		"of a scope it is not known":                       {world: []validation.Owner{wide, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"), of("shared", "wide"))},
-		"the own scope cannot be told":                     {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w")), warnings: notYet},
+		"the own scope is unknown":                         {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w")), warnings: notYet},
 	})
 }
 
@@ -67,7 +67,7 @@ func TestTheSameOfSeveralClaimantsIsNamedEveryTime(t *testing.T) {
 	}
 }
 
-func TestNothingOfAnotherNamespaceIsTold(t *testing.T) {
+func TestNothingOfAnotherNamespaceIsReported(t *testing.T) {
 	other := builder.WorkspaceTemplateApply("secret-project", builder.WithNamespace("secret-team"), builder.WithWorkspaceName("w"), of("shared", "wide"),
 		builder.WaitingForWorkspace("w", builder.Namespace))
 	findings, err := applies.WorkspaceTemplateApply(context.Background(), newWorld(wide, other),

@@ -56,8 +56,8 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 		refused  []finding
 		warnings []string
 	}{
-		"networks that the template passes on": {[]builder.Option{builder.Consuming("endpoint_public_access_cidrs")}, office, nil, nil},
-		"networks that it does not know of":    {nil, office, opens, nil},
+		"networks that the template uses":   {[]builder.Option{builder.Consuming("endpoint_public_access_cidrs")}, office, nil, nil},
+		"networks that it does not know of": {nil, office, opens, nil},
 		"in varmap": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.Module += `output "x" { value = var.access }`
 			p.VarMap = &apiextensionsv1.JSON{Raw: []byte(`{"access": {"cidrs": "${endpoint_public_access_cidrs}"}}`)}
@@ -150,7 +150,7 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 			}
 		})
 	}
-	t.Run("one that is not built is judged as a whole", func(t *testing.T) {
+	t.Run("one that is not built is validated as a whole", func(t *testing.T) {
 		old, after := builder.CAPTControlPlane("demo"), builder.CAPTControlPlane("demo", restricted("203.0.113.0/24"))
 		errs, err := consumption.CAPTControlPlaneChange(t.Context(), newWorld(passing(), old), old, after)
 		require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestSafety14TemplatesThatDropAPlaceholder(t *testing.T) {
 
 	warnings, err = consumption.WorkspaceTemplateUpdate(t.Context(), world, after, after)
 	require.NoError(t, err)
-	assert.Empty(t, warnings, "what was so before is no news")
+	assert.Empty(t, warnings, "no new warning without a change")
 }
 
 func TestSafety13TemplatesThatAreBeingDeleted(t *testing.T) {

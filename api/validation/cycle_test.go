@@ -27,7 +27,7 @@ func waiting(name string, others ...string) *infrav1.WorkspaceTemplateApply {
 	return apply
 }
 
-func TestNobodyWaitsInACircle(t *testing.T) {
+func TestDependencyCyclesAreRefused(t *testing.T) {
 	at := func(i int, text string) []finding {
 		return []finding{{fmt.Sprintf("spec.waitForWorkspaces[%d]", i), field.ErrorTypeInvalid, text}}
 	}
@@ -51,22 +51,22 @@ func TestNobodyWaitsInACircle(t *testing.T) {
 	const long = "WorkspaceTemplateApplies cannot depend on each other: a → b → c → a. Remove one of these dependencies"
 	later := []string{"does not exist yet"}
 	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
-		"waiting for nobody":            {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a")},
-		"waiting for a chain":           {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
-		"waiting for who is not there":  {world: []validation.Owner{vpc}, apply: waiting("a", "b")},
-		"waiting for oneself":           {world: []validation.Owner{vpc}, apply: waiting("a", "b", "a"), errors: at(1, "Workspace w-a cannot depend on itself. Remove it from the list")},
-		"a circle of two":               {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
-		"a circle of three":             {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a")}, apply: waiting("a", "x", "b"), errors: at(1, long)},
-		"a circle of others":            {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "b")}, apply: waiting("a", "b")},
-		"another who waits for itself":  {world: []validation.Owner{vpc, waiting("b", "b")}, apply: waiting("a", "b")},
-		"the shortest of two is told":   {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a"), waiting("d", "a")}, apply: waiting("a", "b", "d"), errors: at(1, "WorkspaceTemplateApplies cannot depend on each other: a → d → a")},
-		"two ways that meet":            {world: []validation.Owner{vpc, waiting("b", "d"), waiting("c", "d"), waiting("d")}, apply: waiting("a", "b", "c")},
-		"what is stored does not count": {world: []validation.Owner{vpc, waiting("a", "b"), waiting("b", "a")}, apply: waiting("a")},
-		"what is stored has no name":    {world: []validation.Owner{vpc, unnamed(waiting("a")), waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
+		"without dependencies":            {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a")},
+		"waiting for a chain":             {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
+		"waiting for one that is missing": {world: []validation.Owner{vpc}, apply: waiting("a", "b")},
+		"waiting for oneself":             {world: []validation.Owner{vpc}, apply: waiting("a", "b", "a"), errors: at(1, "Workspace w-a cannot depend on itself. Remove it from the list")},
+		"a cycle of two":                  {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
+		"a cycle of three":                {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a")}, apply: waiting("a", "x", "b"), errors: at(1, long)},
+		"a cycle of others":               {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "b")}, apply: waiting("a", "b")},
+		"another who waits for itself":    {world: []validation.Owner{vpc, waiting("b", "b")}, apply: waiting("a", "b")},
+		"the shortest of two is reported": {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a"), waiting("d", "a")}, apply: waiting("a", "b", "d"), errors: at(1, "WorkspaceTemplateApplies cannot depend on each other: a → d → a")},
+		"two ways that meet":              {world: []validation.Owner{vpc, waiting("b", "d"), waiting("c", "d"), waiting("d")}, apply: waiting("a", "b", "c")},
+		"what is stored does not count":   {world: []validation.Owner{vpc, waiting("a", "b"), waiting("b", "a")}, apply: waiting("a")},
+		"what is stored has no name":      {world: []validation.Owner{vpc, unnamed(waiting("a")), waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
 		"one of that name elsewhere is another one": {
 			world: []validation.Owner{vpc, waiting("b"), there("other", waiting("b"), "a")}, apply: waiting("a", "b")},
 		"itself by that name elsewhere is another one": {world: []validation.Owner{vpc, there("other", waiting("a"))}, apply: from(waiting("a"), "other", "a")},
-		"through other namespaces, which are not told of": {
+		"through other namespaces, which are not reported": {
 			world: []validation.Owner{vpc, there("other", waiting("b", "c")), there("other", waiting("c"), "d"), waiting("d", "a")},
 			apply: from(waiting("a"), "other", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → (another namespace) → d → a")},
 		"the name that the scheme gives": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
@@ -79,7 +79,7 @@ func TestNobodyWaitsInACircle(t *testing.T) {
 }
 
 // Thousands that wait for each other cost no more than a few hundred looks, and each Workspace is looked for once.
-func TestTheSearchForACircleHasAnEnd(t *testing.T) {
+func TestTheSearchForACycleTerminates(t *testing.T) {
 	world := newWorld(vpc)
 	for i := range 3000 {
 		world.applies[nameOf(fmt.Sprint(i))] = waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000))
@@ -91,7 +91,7 @@ func TestTheSearchForACircleHasAnEnd(t *testing.T) {
 }
 
 // An error that was there before an update is known by its text.
-func TestTheSameCircleIsToldEveryTime(t *testing.T) {
+func TestTheSameCycleIsReportedEveryTime(t *testing.T) {
 	world := newWorld(vpc, waiting("b", "d", "e"), waiting("c", "e", "d"), waiting("d", "a"), waiting("e", "a"))
 	for range 50 {
 		findings, err := applies.WorkspaceTemplateApply(context.Background(), world, waiting("a", "c", "b"))

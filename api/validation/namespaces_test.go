@@ -39,7 +39,7 @@ func TestReferencesToNamespaces(t *testing.T) {
 	}
 	const ref, module = templateSpec + "forProvider.varFiles[0].secretKeyRef.namespace", templateSpec + "forProvider.module"
 	refused := func(path, text string) []finding { return []finding{{path, field.ErrorTypeForbidden, text}} }
-	nobody := "refers to namespace other, which the template does not allow; a reference is limited to the namespace of the user"
+	notAllowed := "refers to namespace other, which the template does not allow; a reference is limited to the namespace of the user"
 	only := func(path, namespace string) []string {
 		return []string{path + ": only works for users in namespace " + namespace + ". Remove the namespace"}
 	}
@@ -57,19 +57,19 @@ func TestReferencesToNamespaces(t *testing.T) {
 		row("none", scope, all, secret("", "a"), nil, nil)
 		row("that of the user", scope, all, secret("${namespace}", "a"), nil, nil)
 		row("the own one, of a template for it alone", scope, infrav1.AllowedNamespaces{}, secret("shared", "a"), nil, nil)
-		row("another one, where nobody can be", scope, infrav1.AllowedNamespaces{}, secret("other", "a"), refused(ref, nobody), nil)
-		row("another one, which is not allowed", scope, to, secret("other", "a"), refused(ref, nobody), nil)
+		row("another one, for an empty list of namespaces", scope, infrav1.AllowedNamespaces{}, secret("other", "a"), refused(ref, notAllowed), nil)
+		row("another one, which is not allowed", scope, to, secret("other", "a"), refused(ref, notAllowed), nil)
 		row("another one, which is allowed", scope, to, secret("team", "a"), nil, only(ref, "team"))
-		row("another one, when everybody is allowed", scope, all, secret("other", "a"), nil, only(ref, "other"))
+		row("another one, when all namespaces are allowed", scope, all, secret("other", "a"), nil, only(ref, "other"))
 		row("another one, which labels may allow", scope, blue, secret("other", "a"), nil, only(ref, "other"))
 		row("another one for a Secret that a user can replace", scope, infrav1.AllowedNamespaces{}, connection("other"), nil, []string{
 			templateSpec + "writeConnectionSecretToRef.namespace: only works for users in namespace other and for users with their own Secret reference"})
 		row("another one in the environment", scope, infrav1.AllowedNamespaces{}, env("other"), append(
-			refused(templateSpec+"forProvider.env[0].configMapKeyRef.namespace", nobody),
-			refused(templateSpec+"forProvider.env[1].secretKeyRef.namespace", nobody)...), nil)
+			refused(templateSpec+"forProvider.env[0].configMapKeyRef.namespace", notAllowed),
+			refused(templateSpec+"forProvider.env[1].secretKeyRef.namespace", notAllowed)...), nil)
 		row("the own one for a Flux source", scope, all, flux("GitRepository::shared/modules"), nil, nil)
 		row("the own one for a Flux source with a variable", scope, all, flux("GitRepository::shared/${name}"), nil, only(module, "shared"))
-		row("another one for a Flux source", scope, infrav1.AllowedNamespaces{}, flux("GitRepository::other/modules"), refused(module, nobody+", or to that of the template"), nil)
+		row("another one for a Flux source", scope, infrav1.AllowedNamespaces{}, flux("GitRepository::other/modules"), refused(module, notAllowed+", or to that of the template"), nil)
 		row("a variable for a Flux source", scope, all, flux("GitRepository::${namespace}/modules"), nil, nil)
 	}
 	row("the own one, of a template for others", terraform.ScopeNamespaced, to, secret("shared", "a"), nil, only(ref, "shared"))

@@ -99,7 +99,7 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 	}
 }
 
-// An owner of "demo" refers to a WorkspaceTemplateApply "by-hand" that nobody else has.
+// An owner of "demo" refers to a WorkspaceTemplateApply "by-hand" that has no other owner.
 func TestAReferenceMustBeToWhatTheOwnerWouldMake(t *testing.T) {
 	const path = "spec.workspaceTemplateApplyRef.name"
 	identity := func(variables ...string) builder.Option {
@@ -208,7 +208,7 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 }
 
 // A reference cannot be reverted, and with it nothing would be written to the profile any more.
-func TestAProfileThatIsMadeGetsNoReferenceToAnother(t *testing.T) {
+func TestACreatedProfileGetsNoReferenceToAnother(t *testing.T) {
 	refersTo := func(name string) builder.Option {
 		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
 			fargate(selecting("a"))(c)
@@ -224,7 +224,7 @@ func TestAProfileThatIsMadeGetsNoReferenceToAnother(t *testing.T) {
 	}{
 		"another name":                      {[]builder.Option{owned, variables}, "another", "the profile already has WorkspaceTemplateApply demo-fp-fargate-apply"},
 		"its own name":                      {[]builder.Option{owned, variables}, "demo-fp-fargate-apply", ""},
-		"instead of what somebody else has": {[]builder.Option{builder.OwnedBy(builder.CAPTControlPlane("other")), variables}, "another", ""},
+		"instead of one with another owner": {[]builder.Option{builder.OwnedBy(builder.CAPTControlPlane("other")), variables}, "another", ""},
 		"instead of what is something else": {[]builder.Option{owned}, "another", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

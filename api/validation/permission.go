@@ -28,7 +28,7 @@ func PermitsNamespace(template *infrav1.WorkspaceTemplate, namespace string, nam
 	}
 	selector, err := metav1.LabelSelectorAsSelector(allowed.Selector)
 	if err != nil {
-		return false, nil //nolint:nilerr // A selector that cannot be parsed permits nobody; the template's own status tells.
+		return false, nil //nolint:nilerr // A selector that cannot be parsed permits no namespace; the template's own status reports it.
 	}
 	set, err := namespaceLabels()
 	if err != nil || set == nil {

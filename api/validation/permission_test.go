@@ -25,24 +25,24 @@ func shared(allowed infrav1.AllowedNamespaces) *infrav1.WorkspaceTemplate {
 
 var blue = infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}}}
 
-func TestWhoMayUseATemplate(t *testing.T) {
+func TestNamespacesThatMayUseATemplate(t *testing.T) {
 	for name, row := range map[string]struct {
 		allowed   infrav1.AllowedNamespaces
 		namespace string
 		labels    labels.Set // Nil when the namespace does not exist.
 		want      bool
 	}{
-		"its own namespace":                 {infrav1.AllowedNamespaces{}, "shared", nil, true},
-		"its own, though others are named":  {infrav1.AllowedNamespaces{Names: []string{"other"}}, "shared", nil, true},
-		"nobody else, when nothing is said": {infrav1.AllowedNamespaces{}, "team", labels.Set{}, false},
-		"one that is named":                 {infrav1.AllowedNamespaces{Names: []string{"team"}}, "team", nil, true},
-		"a name is no pattern":              {infrav1.AllowedNamespaces{Names: []string{"te*"}}, "team", nil, false},
-		"everybody":                         {infrav1.AllowedNamespaces{Names: []string{"*"}}, "team", nil, true},
-		"one whose labels match":            {blue, "team", labels.Set{"team": "blue"}, true},
-		"one whose labels do not":           {blue, "team", labels.Set{"team": "red"}, false},
-		"one that is gone":                  {blue, "team", nil, false},
-		"a name or a label":                 {infrav1.AllowedNamespaces{Names: []string{"team"}, Selector: blue.Selector}, "team", labels.Set{}, true},
-		"nobody, when the selector cannot be read": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
+		"its own namespace":                {infrav1.AllowedNamespaces{}, "shared", nil, true},
+		"its own, though others are named": {infrav1.AllowedNamespaces{Names: []string{"other"}}, "shared", nil, true},
+		"no other namespace by default":    {infrav1.AllowedNamespaces{}, "team", labels.Set{}, false},
+		"one that is named":                {infrav1.AllowedNamespaces{Names: []string{"team"}}, "team", nil, true},
+		"names are not patterns":           {infrav1.AllowedNamespaces{Names: []string{"te*"}}, "team", nil, false},
+		"every namespace":                  {infrav1.AllowedNamespaces{Names: []string{"*"}}, "team", nil, true},
+		"one whose labels match":           {blue, "team", labels.Set{"team": "blue"}, true},
+		"one whose labels do not":          {blue, "team", labels.Set{"team": "red"}, false},
+		"one that is gone":                 {blue, "team", nil, false},
+		"a name or a label":                {infrav1.AllowedNamespaces{Names: []string{"team"}, Selector: blue.Selector}, "team", labels.Set{}, true},
+		"no namespace, when the selector is invalid": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}},
 		}}, "team", labels.Set{"team": "blue"}, false},
 	} {
@@ -54,7 +54,7 @@ func TestWhoMayUseATemplate(t *testing.T) {
 	}
 }
 
-func TestLabelsThatCanNotBeReadPermitNobody(t *testing.T) {
+func TestUnreadableLabelsPermitNoNamespace(t *testing.T) {
 	cause := errors.New("no route to host")
 	got, err := validation.PermitsNamespace(shared(blue), "team", func() (labels.Set, error) { return nil, cause })
 	require.ErrorIs(t, err, cause)

@@ -18,7 +18,7 @@ import (
 
 // TemplateReference looks up the template that an object of a namespace refers to. The template is nil when there is none
 // that may be used from there. One that does not exist yet is a warning, since it may come a moment later; one that does
-// not allow the namespace, or is being deleted, is an error. For a template of another namespace both have the same words: they tell nothing
+// not allow the namespace, or is being deleted, is an error. For a template of another namespace both have the same message, which reveals nothing
 // about that namespace but what the user wrote.
 func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTemplateReference, namespace string, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
 	var findings Findings

@@ -52,7 +52,7 @@ func TestReferencesToTemplates(t *testing.T) {
 	}
 }
 
-func TestNothingIsConcludedWhenNobodyCouldLook(t *testing.T) {
+func TestNothingIsConcludedWhenTheReadFails(t *testing.T) {
 	world := newWorld(shared(blue))
 	world.err = errors.New("no route to host")
 	template, findings, err := validation.TemplateReference(context.Background(), world,

@@ -54,7 +54,7 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 	}
 }
 
-func TestARegionThatIsNotThereYetIsNoConflict(t *testing.T) {
+func TestAMissingRegionDoesNotConflict(t *testing.T) {
 	world := newWorld(builder.Cluster("demo"), complete("vpc"), complete("eks"))
 	ofNetwork, err := owners.CAPTCluster(t.Context(), world, builder.CAPTCluster("demo"))
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 	}
 }
 
-// Both were applied before the Cluster, and nobody could tell that they disagree. Nothing is built.
+// Both were applied before the Cluster, so that admission could not compare them. Nothing is built.
 func TestTheWaysOutOfTwoRegions(t *testing.T) {
 	check := func(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane, network *infrav1.CAPTCluster, want ...finding) {
 		t.Helper()

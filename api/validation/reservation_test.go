@@ -39,7 +39,7 @@ func TestNamesAreKeptForOwners(t *testing.T) {
 	const cluster = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one has another cluster_name"
 	testApplies(t, ownership.WorkspaceTemplateApplyCreation, map[string]applyRow{
 		"another name":                               {world: []validation.Owner{owner}, apply: apply("other", of("", "small"))},
-		"nobody of that name":                        {apply: apply(name, of("", "small"))},
+		"no owner of that name":                      {apply: apply(name, of("", "small"))},
 		"the owner in another namespace":             {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithNamespace("other"))}, apply: apply(name, of("", "small"))},
 		"another template":                           {world: []validation.Owner{owner}, apply: apply(name, of("", "small")), errors: refused(template)},
 		"one of that name in another namespace":      {world: []validation.Owner{owner}, apply: apply(name, of("shared", "vpc")), errors: refused(template)},
@@ -50,9 +50,9 @@ func TestNamesAreKeptForOwners(t *testing.T) {
 		"the same cluster":                           {world: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("prod"))},
 		"another cluster":                            {world: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("test")), errors: refused(cluster)},
 		"another cluster, by the Cluster's own word": {world: []validation.Owner{owner, builder.Cluster("demo")}, apply: apply(name, identity("test")), errors: refused(cluster)},
-		"a cluster that nobody can compare":          {world: []validation.Owner{owner}, apply: apply(name, identity("test"))},
+		"a cluster that cannot be compared":          {world: []validation.Owner{owner}, apply: apply(name, identity("test"))},
 		"no cluster to compare":                      {world: []validation.Owner{owner, builder.Cluster("demo")}, apply: apply(name, builder.WithVariables(nil)), errors: refused("has no cluster_name")},
-		"no cluster, and nobody can compare":         {world: []validation.Owner{owner}, apply: apply(name, builder.WithVariables(nil))},
+		"no cluster, and no comparison possible":     {world: []validation.Owner{owner}, apply: apply(name, builder.WithVariables(nil))},
 		"restored, of another template":              {world: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.WithWorkspaceName("demo-vpc"))},
 		"restored, of another cluster":               {world: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("test"), builder.WithWorkspaceName("demo-vpc"))},
 		"restored, known by its finalizer":           {world: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.WithFinalizers("f"))},
@@ -115,10 +115,10 @@ func TestNamesAreKeptForFargateProfiles(t *testing.T) {
 		"a hash, as it would be made":      {world: world, apply: made(hashed, "fargate", "demo", "Batch_1")},
 		"a hash, of another template":      {world: world, apply: made(hashed, "small", "demo", "Batch_1"), errors: refused("Batch_1", "refers to another WorkspaceTemplate")},
 		"a hash, of another profile":       {world: world, apply: made(hashed, "fargate", "demo", "batch_1"), errors: refused("Batch_1", "has another profile_name")},
-		"a profile that nobody has":        {world: world, apply: made("demo-web-fargate-apply", "small", "demo", "web")},
-		"a Cluster that nobody has":        {world: world, apply: made("other-fp-fargate-apply", "small", "other", "fp")},
+		"a profile of no control plane":    {world: world, apply: made("demo-web-fargate-apply", "small", "demo", "web")},
+		"a Cluster without control plane":  {world: world, apply: made("other-fp-fargate-apply", "small", "other", "fp")},
 		"in another namespace":             {world: world, apply: made(plain, "small", "demo", "fp", builder.WithNamespace("other"))},
-		"nobody knows the Cluster":         {world: []validation.Owner{controlPlane()}, apply: made(plain, "small", "demo", "fp")},
+		"the Cluster is unknown":           {world: []validation.Owner{controlPlane()}, apply: made(plain, "small", "demo", "fp")},
 		"a Cluster of another provider":    {world: []validation.Owner{controlPlane(), foreign}, apply: made(plain, "small", "demo", "fp")},
 		"the control plane's own":          {world: world, apply: made(plain, "small", "demo", "fp", builder.OwnedBy(builder.CAPTControlPlane("demo")))},
 		"that of an earlier control plane": {world: world, apply: made(plain, "small", "demo", "fp", builder.OwnedBy(builder.CAPTControlPlane("demo", builder.WithUID("earlier")))), errors: refused("fp", "refers to another WorkspaceTemplate")},
@@ -130,13 +130,13 @@ func TestNamesAreKeptForFargateProfiles(t *testing.T) {
 		"the one that it has, of another":  {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made("by-hand", "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
 		"the one that it has, no Cluster":  {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "fargate", "demo", "web"), errors: refused("fp", "has another profile_name")},
 		"the one that it has, elsewhere":   {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "small", "demo", "fp", builder.WithNamespace("other"))},
-		"a VPC that somebody refers to":    {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))}, apply: made("by-hand", "small", "demo", "")},
+		"a VPC that an owner refers to":    {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))}, apply: made("by-hand", "small", "demo", "")},
 		"a VPC, of a profile":              {world: []validation.Owner{builder.CAPTCluster("demo")}, apply: made("demo-vpc", "vpc", "demo", "fp"), errors: []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one belongs to a Fargate profile"}}},
 	})
 }
 
 // What the lookup failed up may be what the name is kept for.
-func TestNoNameOfAFargateProfileIsFreeWhenNobodyCouldLook(t *testing.T) {
+func TestNoNameOfAFargateProfileIsFreeWhenTheReadFails(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", fargate(selecting("a")))
 	world := newWorld(controlPlane, builder.Cluster("demo"))
 	apply := builder.WorkspaceTemplateApply("demo-fp-fargate-apply")

@@ -104,13 +104,13 @@ func TestLabelsThatCopiesCouldNotHave(t *testing.T) {
 	assertRefused(t, got.Errors, want...)
 }
 
-func TestWhatObjectsAreMadeFromDoesNotChange(t *testing.T) {
+func TestTemplatesOfAClusterClassAreImmutable(t *testing.T) {
 	want := finding{"spec.template.spec", field.ErrorTypeForbidden, "is immutable: a change would affect all Clusters of the ClusterClass at once"}
 	world := newWorld()
 
-	relabelled := captClusterTemplate()
-	relabelled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
-	errs, err := owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), relabelled)
+	relabeled := captClusterTemplate()
+	relabeled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
+	errs, err := owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), relabeled)
 	require.NoError(t, err)
 	assertRefused(t, errs)
 	errs, err = owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))
@@ -125,7 +125,7 @@ func TestWhatObjectsAreMadeFromDoesNotChange(t *testing.T) {
 	assertRefused(t, errs, want)
 }
 
-func TestNothingIsConcludedAboutTemplatesWhenNobodyCouldLook(t *testing.T) {
+func TestNothingIsConcludedAboutTemplatesWhenTheReadFails(t *testing.T) {
 	world := newWorld()
 	world.err = errors.New("no route to host")
 	_, err := owners.CAPTClusterTemplate(t.Context(), world, captClusterTemplate())

@@ -91,7 +91,7 @@ func TestTheNameOfTheWorkspaceIsNotTheUsersToGive(t *testing.T) {
 		"spec.variables[WORKSPACE_NAME]: has no effect: CAPT always sets ${WORKSPACE_NAME} to the name of the Workspace")
 }
 
-func TestVariablesThatLookMisspelt(t *testing.T) {
+func TestVariablesThatLookMisspelled(t *testing.T) {
 	const missing = "spec.variables: placeholder ${b} of WorkspaceTemplate default/vpc has no value and is not replaced"
 	with := func(change func(*terraform.WorkspaceSpec)) builder.Option {
 		return builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {

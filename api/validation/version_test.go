@@ -34,7 +34,7 @@ func TestVersionsInAllForms(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoVersion(t *testing.T) {
+func TestTextThatIsNotAVersion(t *testing.T) {
 	for _, text := range []string{"", "v", "1", "v1", "latest", "1.x", "1.31.x", "-1.31", "vv1.31", "1..31"} {
 		t.Run(text, func(t *testing.T) {
 			_, err := versions.ParseKubernetesVersion(text)
@@ -83,9 +83,9 @@ func TestStepsOfTheVersion(t *testing.T) {
 		}},
 		"AWS has upgraded by itself": {from: versions.Versions{Running: "1.32", Given: "1.31"}, allowed: []string{"1.32", "1.33"}, refused: map[string]string{
 			"1.31": "the cluster runs 1.32 and EKS cannot downgrade it to 1.31", "1.34": "the cluster runs 1.32 and " + upwards + "Upgrade to 1.33 first"}},
-		"only what runs is known": {from: versions.Versions{Running: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{"1.30": "the cluster runs 1.31", "1.33": "Upgrade to 1.32 first"}},
-		"what is no version":      {from: versions.Versions{Given: "${version}"}, allowed: []string{"1.30"}},
-		"to what is no version":   {from: pending, allowed: []string{"latest"}},
+		"only what runs is known":            {from: versions.Versions{Running: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{"1.30": "the cluster runs 1.31", "1.33": "Upgrade to 1.32 first"}},
+		"not a version":                      {from: versions.Versions{Given: "${version}"}, allowed: []string{"1.30"}},
+		"to something that is not a version": {from: pending, allowed: []string{"latest"}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			for _, to := range row.allowed {
@@ -111,7 +111,7 @@ func TestWhereAStepBegins(t *testing.T) {
 		want   versions.Versions
 	}{
 		"no WorkspaceTemplateApply":              {"v1.31.0", nil, versions.Versions{}},
-		"nothing is said yet":                    {"", []builder.Option{given}, versions.Versions{Given: "1.32"}},
+		"nothing is reported yet":                {"", []builder.Option{given}, versions.Versions{Given: "1.32"}},
 		"applied":                                {"v1.31.0", []builder.Option{given, builder.UpToDate(nil)}, versions.Versions{Running: "1.32", Given: "1.32"}},
 		"applied, and Terraform reports another": {"v1.31.0", []builder.Option{given, builder.UpToDate(map[string]string{"cluster_version": "1.33"})}, versions.Versions{Running: "1.33", Given: "1.32"}},
 		"not seen yet":                           {"v1.31.0", []builder.Option{given, builder.UpToDate(nil), unseen}, versions.Versions{Running: "v1.31.0", Given: "1.32"}},

@@ -87,7 +87,7 @@ func TestModulesThatWouldExhaustTheParserAreRefused(t *testing.T) {
 	}
 }
 
-func TestNobodyParsesWhatIsRefused(t *testing.T) {
+func TestRefusedModulesAreNotParsed(t *testing.T) {
 	path := field.NewPath("spec", "template", "spec", "forProvider")
 	for _, params := range []terraform.WorkspaceParameters{inline(upTo("a = ", "[")), inlineJSON(upTo("", "["))} {
 		object := builder.WorkspaceTemplate("vpc", ofParameters(params))

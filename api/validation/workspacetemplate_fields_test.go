@@ -21,7 +21,7 @@ import (
 
 const templateSpec = "spec.template.spec."
 
-// templateRow is a template, and what is said about it.
+// templateRow is a template, and what validation reports.
 type templateRow struct {
 	option   builder.Option
 	errors   []finding
@@ -49,7 +49,7 @@ func from(source terraform.Source, module string) builder.Option {
 	})
 }
 
-func TestWhereAModuleComesFrom(t *testing.T) {
+func TestSourcesOfAModule(t *testing.T) {
 	flux := []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "written as Kind::namespace/name"}}
 	testTemplates(t, map[string]templateRow{
 		"a remote one":                        {option: from("Remote", "git::https://example.com/modules.git//vpc?ref=v1")},
@@ -111,7 +111,7 @@ func TestFieldsOfATemplate(t *testing.T) {
 
 		"an entrypoint of an inline module": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) { p.Entrypoint = "vpc" }),
 			warnings: []string{templateSpec + "forProvider.entrypoint: has no effect: an inline module is a single file"}},
-		"an entrypoint that is none": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) { p.Entrypoint = "./" })},
+		"an invalid entrypoint": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) { p.Entrypoint = "./" })},
 		"an entrypoint of a remote module": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) {
 			*p = terraform.WorkspaceParameters{Source: "Remote", Module: "x", Entrypoint: "vpc"}
 		})},
@@ -195,7 +195,7 @@ func asJSON(change func(*terraform.WorkspaceParameters)) func(*terraform.Workspa
 	}
 }
 
-func TestOutputsForEverybodyToSee(t *testing.T) {
+func TestPublishedOutputs(t *testing.T) {
 	publish := func(module string, names ...string) builder.Option {
 		return with(func(spec *infrav1.WorkspaceTemplateSpec) {
 			spec.PublishOutputs = names

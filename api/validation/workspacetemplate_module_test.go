@@ -48,8 +48,8 @@ func TestAModuleIsFineInTheFormatInWhichItWasFine(t *testing.T) {
 	}
 }
 
-func TestWhatAPlaceholderMayYetMakeRight(t *testing.T) {
-	const judged = "it is checked again with the values of the variables"
+func TestAPlaceholderMayStillMakeAModuleValid(t *testing.T) {
+	const checkedLater = "it is checked again with the values of the variables"
 	const module = templateSpec + "forProvider.module: "
 	refused := func(where string) []finding {
 		return []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, where}}
@@ -68,7 +68,7 @@ func TestWhatAPlaceholderMayYetMakeRight(t *testing.T) {
 	for name, row := range rows {
 		object := builder.WorkspaceTemplate("vpc", row.option)
 		for _, warning := range templates.WorkspaceTemplate(object).Warnings {
-			assert.Contains(t, warning, judged, name)
+			assert.Contains(t, warning, checkedLater, name)
 		}
 		// When all values are known, nothing is left that could make it right.
 		assert.NotEmpty(t, modules.Module(object.Spec.Template.Spec.ForProvider, nil), name)

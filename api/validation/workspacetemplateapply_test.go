@@ -22,7 +22,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// applyRow is a WorkspaceTemplateApply in a world, and what is said about it.
+// applyRow is a WorkspaceTemplateApply in a world, and what validation reports.
 type applyRow struct {
 	world    []validation.Owner
 	apply    *infrav1.WorkspaceTemplateApply
@@ -104,7 +104,7 @@ func TestARuleThatCouldNotLookSaysNothing(t *testing.T) {
 	}
 }
 
-func TestAWorkspaceCanNotMoveToAnotherScope(t *testing.T) {
+func TestAWorkspaceCannotMoveToAnotherScope(t *testing.T) {
 	recorded := builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest))
 	inClusterScope := builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest, builder.InClusterScope()))
 	small := builder.WorkspaceTemplate("small")
@@ -133,7 +133,7 @@ func TestAWorkspaceCanNotMoveToAnotherScope(t *testing.T) {
 	}
 }
 
-func TestTheIdentityOfWhatRunsStays(t *testing.T) {
+func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 	recorded := builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest))
 	named := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.WorkspaceName = "demo-vpc" })
 	forbidden := func(variables ...string) (findings []finding) {

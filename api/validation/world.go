@@ -61,7 +61,7 @@ type Owner interface {
 
 // Findings are what the rules say about an object.
 type Findings struct {
-	// Errors can never become right by themselves: the object is refused.
+	// Errors cannot disappear without a change of the object: it is refused.
 	Errors field.ErrorList
 	// Warnings may still come right, for example when what an object refers to is made a moment later.
 	Warnings []string

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Captctl looks after clusters that CAPT runs; see docs/captctl.md.
+// Captctl manages CAPT clusters; see docs/captctl.md.
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 	os.Exit(int(report(ctx, streams, err)))
 }
 
-// report says what went wrong, and returns the exit code. That something is pending, or to be decided, is no error.
+// report says what went wrong, and returns the exit code. That something is pending, or to be decided, is not an error.
 func report(ctx context.Context, streams genericiooptions.IOStreams, err error) migrate.Outcome {
 	outcome := migrate.OutcomeOf(err)
 	switch {

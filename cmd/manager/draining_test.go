@@ -62,7 +62,7 @@ func TestDrainingServerEndsConnectionsBeforeItself(t *testing.T) {
 	})
 }
 
-func TestDrainingServerFinishesWhatWasBegun(t *testing.T) {
+func TestDrainingServerFinishesOpenRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen error
 		server, stop, ended := draining(t, func(_ http.ResponseWriter, r *http.Request) {

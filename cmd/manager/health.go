@@ -21,7 +21,7 @@ import (
 )
 
 // synced is ready when the caches are: before that, the manager sees nothing. There is one exception. What is stored in
-// v1beta1 reaches the caches when it was converted, which the API server asks of replicas that are ready. If nobody else
+// v1beta1 reaches the caches when it was converted, which the API server asks of replicas that are ready. If no other replica
 // converts, a replica that waited for its caches would wait for itself.
 func synced(mgr ctrl.Manager, needed func(context.Context) bool) healthz.Checker {
 	return func(request *http.Request) error {
@@ -42,7 +42,7 @@ var converted = []schema.GroupVersionResource{
 	controlplanev1.GroupVersion.WithResource("captcontrolplanes"),
 }
 
-// converterNeeded tells whether the API server can not list a kind because nobody converts.
+// converterNeeded reports whether the API server cannot list a kind because no replica converts.
 func converterNeeded(config *rest.Config, namespace string) (func(context.Context) bool, error) {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -57,7 +57,7 @@ func converterNeeded(config *rest.Config, namespace string) (func(context.Contex
 			if namespace != "" {
 				path = append(path, "namespaces", namespace)
 			}
-			// Once: the API server asks to be asked later, and the caches, which do as they are told, would not hear of the
+			// MaxRetries(0): the API server asks clients to retry later, and the caches, which do so, would not report the
 			// reason for minutes. The message is the API server's own for a failed conversion.
 			err := client.Get().AbsPath(append(path, resource.Resource)...).
 				SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").

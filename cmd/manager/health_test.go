@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestConverterIsNeededWhenNobodyConverts has answers in the API server's own words. test/webhooks asks a real one.
-func TestConverterIsNeededWhenNobodyConverts(t *testing.T) {
+// TestConverterIsNeededWhenNoReplicaConverts has answers in the API server's own words. test/webhooks asks a real one.
+func TestConverterIsNeededWhenNoReplicaConverts(t *testing.T) {
 	const refused = `storage is (re)initializing: failed to list infrastructure.cluster.x-k8s.io/v1beta2, Kind=WorkspaceTemplate: ` +
 		`conversion webhook for infrastructure.cluster.x-k8s.io/v1beta1, Kind=WorkspaceTemplate failed: ` +
 		`Post "https://capt-webhook-service.capt-system.svc:443/convert?timeout=30s": dial tcp 10.0.0.7:443: connect: connection refused`

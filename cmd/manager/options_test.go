@@ -12,8 +12,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// A manager that merely has credentials, for whatever purpose, gives nobody a token that acts as it.
-func TestTokensAreMadeOnlyWhenSomebodyAskedForThem(t *testing.T) {
+// A manager that merely has credentials, for whatever purpose, issues no token that acts as it.
+func TestTokensAreCreatedOnlyOnRequest(t *testing.T) {
 	container := decode[appsv1.Deployment](t, installed(t), "Deployment").Spec.Template.Spec.Containers[0]
 	assert.Equal(t, "false", setting(t, container, "eks-tokens"))
 

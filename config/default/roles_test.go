@@ -65,7 +65,7 @@ func TestUsersMayDoEverythingButRunCode(t *testing.T) {
 	view, edit, author := role(t, i, "capt-view"), role(t, i, "capt-edit"), role(t, i, "capt-template-author")
 	assert.Equal(t, []string{"rbac.authorization.k8s.io/aggregate-to-view"}, aggregations(view))
 	assert.Equal(t, []string{"rbac.authorization.k8s.io/aggregate-to-edit"}, aggregations(edit))
-	assert.Empty(t, aggregations(author), "somebody has to decide to give it")
+	assert.Empty(t, aggregations(author), "an administrator must grant it explicitly")
 
 	reading, writing := []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete", "deletecollection"}
 	for _, definition := range all[apiextensionsv1.CustomResourceDefinition](t, i, "CustomResourceDefinition") {

@@ -197,7 +197,7 @@ func TestTheMovePolicyNamesWhatExists(t *testing.T) {
 	assert.Contains(t, policy.Spec.MatchConditions[1].Expression, "'crossplane.io/external-name'")
 }
 
-func TestThePolicyOfWhatIsWrittenOnceNamesCaptctl(t *testing.T) {
+func TestThePolicyOfImmutableFieldsNamesCaptctl(t *testing.T) {
 	policy := policy(t, load(t), "capt-written-once")
 	assert.Contains(t, policy.Spec.MatchConditions[0].Expression, "'"+naming.MigrationFieldManager+"'")
 	assert.Contains(t, policy.Spec.MatchConditions[0].Expression, "'"+infrav1.GroupVersion.Version+"'")

@@ -17,12 +17,12 @@ import (
 )
 
 func TestEveryKindOfSampleClusterHasAFargateProfile(t *testing.T) {
-	for flavour, samples := range load(t) {
+	for flavor, samples := range load(t) {
 		for _, c := range ofKind[*controlplanev1.CAPTControlPlane](samples) {
-			require.NotEmpty(t, c.Spec.FargateProfiles, "%s: %s", flavour, c.Name)
+			require.NotEmpty(t, c.Spec.FargateProfiles, "%s: %s", flavor, c.Name)
 		}
 		for _, c := range ofKind[*controlplanev1.CAPTControlPlaneTemplate](samples) {
-			require.NotEmpty(t, c.Spec.Template.Spec.FargateProfiles, "%s: %s", flavour, c.Name)
+			require.NotEmpty(t, c.Spec.Template.Spec.FargateProfiles, "%s: %s", flavor, c.Name)
 		}
 	}
 }
@@ -30,7 +30,7 @@ func TestEveryKindOfSampleClusterHasAFargateProfile(t *testing.T) {
 // TestSampleVPCsGiveWhatIsReadFromTheirSecrets compares both ends of a variables file: the values that the VPC template writes,
 // and the variables that the reading templates expect.
 func TestSampleVPCsGiveWhatIsReadFromTheirSecrets(t *testing.T) {
-	for flavour, samples := range load(t) {
+	for flavor, samples := range load(t) {
 		given := map[string][]string{}
 		templates := ofKind[*infrav1.WorkspaceTemplate](samples)
 		for _, template := range templates {
@@ -55,7 +55,7 @@ func TestSampleVPCsGiveWhatIsReadFromTheirSecrets(t *testing.T) {
 				require.Subset(t, given[file.SecretKeyRef.Key], left, "%s reads what is not in the Secret's key", template.Name)
 			}
 		}
-		require.NotZero(t, readers, flavour)
+		require.NotZero(t, readers, flavor)
 	}
 }
 

@@ -160,8 +160,8 @@ func TestTheManualHasEveryVariableOfFargateProfiles(t *testing.T) {
 
 // The samples read the same keys of the connection Secret that the document shows.
 func TestTheManualDescribesAVPCAsTheSamplesReadIt(t *testing.T) {
-	for _, flavour := range []string{"aws", "sandbox"} {
-		template, err := os.ReadFile(filepath.Join(flavour, "fargate-template.yaml"))
+	for _, flavor := range []string{"aws", "sandbox"} {
+		template, err := os.ReadFile(filepath.Join(flavor, "fargate-template.yaml"))
 		require.NoError(t, err)
 		_, snippet, found := strings.Cut(chapter(t, fargateChapter), "for `varFiles`:\n\n```\n")
 		require.True(t, found)

@@ -47,7 +47,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// load reads every sample. All files in and below one directory belong together; its name is the flavour.
+// load reads every sample. All files in and below one directory belong together; its name is the flavor.
 func load(t *testing.T) map[string][]sample {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("*", "*.yaml"))
@@ -56,7 +56,7 @@ func load(t *testing.T) map[string][]sample {
 	deeper, err := filepath.Glob(filepath.Join("*", "*", "*.yaml"))
 	require.NoError(t, err)
 	files = append(files, deeper...)
-	flavours := map[string][]sample{}
+	flavors := map[string][]sample{}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -64,11 +64,11 @@ func load(t *testing.T) map[string][]sample {
 			s := sample{file: file, raw: map[string]any{}}
 			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &s.raw), file)
 			s.object = decode(t, s.raw, document)
-			flavour, _, _ := strings.Cut(filepath.ToSlash(file), "/")
-			flavours[flavour] = append(flavours[flavour], s)
+			flavor, _, _ := strings.Cut(filepath.ToSlash(file), "/")
+			flavors[flavor] = append(flavors[flavor], s)
 		}
 	}
-	return flavours
+	return flavors
 }
 
 func decode(t *testing.T, raw map[string]any, document string) client.Object {
@@ -205,8 +205,8 @@ var (
 // TestSampleClustersGiveTheirTemplatesEveryVariable renders each template for its users. A placeholder without a value would
 // be passed to Terraform unchanged.
 func TestSampleClustersGiveTheirTemplatesEveryVariable(t *testing.T) {
-	for flavour, samples := range load(t) {
-		t.Run(flavour, func(t *testing.T) {
+	for flavor, samples := range load(t) {
+		t.Run(flavor, func(t *testing.T) {
 			templates := map[string]*infrav1.WorkspaceTemplate{}
 			for _, template := range ofKind[*infrav1.WorkspaceTemplate](samples) {
 				templates[template.Name] = template
@@ -259,8 +259,8 @@ func requireRendered(t *testing.T, template *infrav1.WorkspaceTemplate, set []st
 }
 
 func TestSampleClustersReferToObjectsBesideThem(t *testing.T) {
-	for flavour, samples := range load(t) {
-		t.Run(flavour, func(t *testing.T) {
+	for flavor, samples := range load(t) {
+		t.Run(flavor, func(t *testing.T) {
 			var names []string
 			for _, s := range samples {
 				names = append(names, s.raw["kind"].(string)+"/"+s.object.GetNamespace()+"/"+s.object.GetName())

@@ -108,8 +108,8 @@ func (f *Facts) clusterName(captCluster *infrav1.CAPTCluster) string {
 func (r *Reconciler) controlPlanes(ctx context.Context, captCluster *infrav1.CAPTCluster, cluster *clusterv1.Cluster) (names []string, err error) {
 	if clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]; clusterName != "" {
 		var list controlplanev1.CAPTControlPlaneList
-		labelled := client.MatchingLabels{clusterv1.ClusterNameLabel: clusterName}
-		if err := r.Uncached.List(ctx, &list, client.InNamespace(captCluster.Namespace), labelled); err != nil && !engine.Absent(err) { // Their definition may be gone.
+		labeled := client.MatchingLabels{clusterv1.ClusterNameLabel: clusterName}
+		if err := r.Uncached.List(ctx, &list, client.InNamespace(captCluster.Namespace), labeled); err != nil && !engine.Absent(err) { // Their definition may be gone.
 			return nil, fmt.Errorf("listing CAPTControlPlanes: %w", err)
 		}
 		for i := range list.Items {

@@ -119,7 +119,7 @@ func TestNoVPCIsCreatedIfStatusRecordsOne(t *testing.T) {
 }
 
 // The policy reaches the WorkspaceTemplateApply before its deletion does.
-func TestDefect01AVPCThatIsToBeRetainedIsToldSo(t *testing.T) {
+func TestDefect01RetainOfAVPCReachesItsWorkspaceTemplateApply(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
 	require.NoError(t, w.reconcile())
 	captCluster := w.get()

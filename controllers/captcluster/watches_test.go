@@ -24,7 +24,7 @@ import (
 )
 
 // What is refused because of its contents is corrected by an edit, which no owner reference leads from.
-func TestSafety20AnEditOfWhatIsReferredToWakesTheOwner(t *testing.T) {
+func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithIndex(&infrav1.CAPTCluster{}, owner.ReferenceIndex, references).WithObjects(
 		builder.CAPTCluster("demo", builder.WithApplyRef("by-hand")), builder.CAPTCluster("other", builder.WithApplyRef("another")), builder.CAPTCluster("fresh"),
 		builder.CAPTCluster("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand"))).Build()
@@ -36,8 +36,8 @@ func TestSafety20AnEditOfWhatIsReferredToWakesTheOwner(t *testing.T) {
 
 // The API server and the cache list in any order; another order would be another message.
 func TestSafety23ControlPlanesAreNamedInOneOrder(t *testing.T) {
-	labelled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
-	w := newWorld(t, builder.CAPTControlPlane("c", labelled), builder.CAPTControlPlane("b", labelled), builder.CAPTControlPlane("a"))
+	labeled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
+	w := newWorld(t, builder.CAPTControlPlane("c", labeled), builder.CAPTControlPlane("b", labeled), builder.CAPTControlPlane("a"))
 	w.Uncached = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			err := c.List(ctx, list, options...)
@@ -48,7 +48,7 @@ func TestSafety23ControlPlanesAreNamedInOneOrder(t *testing.T) {
 		},
 	})
 	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Name = "a" }))
-	names, err := w.controlPlanes(context.Background(), builder.CAPTCluster("demo", labelled), cluster)
+	names, err := w.controlPlanes(context.Background(), builder.CAPTCluster("demo", labeled), cluster)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b", "c"}, names)
 }

@@ -208,7 +208,7 @@ func TestVersionStepsAgreeWithAdmission(t *testing.T) {
 }
 
 // AWS upgrades what it no longer supports. Only a later change of the version is refused.
-func TestAnAppliedVersionIsNoStep(t *testing.T) {
+func TestAnAppliedVersionIsNotAnUpgrade(t *testing.T) {
 	s := newScene(t).apply(builder.WithVariables(map[string]string{"kubernetes_version": "1.31"}), builder.UpToDate(map[string]string{"cluster_version": "1.32"}))
 	assert.Nil(t, s.plan().Blocked)
 }

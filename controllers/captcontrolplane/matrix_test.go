@@ -153,7 +153,7 @@ func results() []fact {
 		{"kubeconfig invalid", kubeconfig("KubeconfigInvalid", "not a kubeconfig")},
 		{"kubeconfig Secret belongs to another owner", kubeconfig("KubeconfigConflict", "it belongs to other")},
 		{"kubeconfig not written yet", func(s *scene) { s.Kubeconfig.Written = false }},
-		{"no kubeconfig for people", func(s *scene) { s.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "conflict"} }},
+		{"no kubeconfig for users", func(s *scene) { s.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "conflict"} }},
 	}
 }
 
@@ -220,7 +220,7 @@ func TestInvariantsOfEveryRow(t *testing.T) {
 					assert.Equal(t, got.Phase == controlplanev1.PhaseCreating, strings.HasPrefix(story["Creating"], "True"))
 				}
 				if !deleting && !ready {
-					assert.NotEmpty(t, meta.FindStatusCondition(got.Conditions, "Ready").Message, "whoever is not ready says why")
+					assert.NotEmpty(t, meta.FindStatusCondition(got.Conditions, "Ready").Message, "Ready=False has a message")
 				}
 			})
 		}

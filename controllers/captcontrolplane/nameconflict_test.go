@@ -19,8 +19,8 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// rival is a control plane of another namespace whose EKS cluster has the same name; created is the age of the cluster.
-func rival(created time.Time, region string) []client.Object {
+// rivalPlane is a control plane of another namespace whose EKS cluster has the same name; created is the age of the cluster.
+func rivalPlane(created time.Time, region string) []client.Object {
 	const namespace = "a-secret-project"
 	other := builder.CAPTControlPlane("theirs", builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-time.Hour)),
 		builder.WithApplyRef("theirs-apply"))
@@ -80,7 +80,7 @@ func TestOnlyTheOlderOfTwoClustersOfTheSameNameGetsTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, tokens := withToken(t, "Token")
-			for _, object := range rival(row.created, row.region) {
+			for _, object := range rivalPlane(row.created, row.region) {
 				require.NoError(t, w.Client.Create(context.Background(), object))
 			}
 			w.pass(10 * time.Minute)
@@ -97,7 +97,7 @@ func TestOnlyTheOlderOfTwoClustersOfTheSameNameGetsTokens(t *testing.T) {
 			require.NoError(t, w.reconcile())
 			assert.False(t, holdsToken(w.published()), "Auto does without")
 
-			theirs := rival(row.created, row.region)[1]
+			theirs := rivalPlane(row.created, row.region)[1]
 			assert.Equal(t, []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}},
 				w.afterDeletion(theirs), "its deletion causes a reconcile")
 			require.NoError(t, w.reconcile())
@@ -116,7 +116,7 @@ func (w *world) afterDeletion(apply client.Object) []ctrl.Request {
 // Only the controller of a WorkspaceTemplateApply shows what it is for.
 func TestOtherAppliesDoNotOccupyAName(t *testing.T) {
 	w, tokens := withToken(t, "Token")
-	for _, object := range rival(builder.Created.Add(-time.Second), builder.Region) {
+	for _, object := range rivalPlane(builder.Created.Add(-time.Second), builder.Region) {
 		if object.GetName() == "theirs" {
 			object.SetUID("recreated") // The owner that the WorkspaceTemplateApply names no longer exists.
 		}

@@ -181,7 +181,7 @@ func (in *input) regionChanged() string {
 	return describe("", owners.RegionMove(in.controlPlane, in.Infrastructure, in.Apply.Apply))
 }
 
-// versionStep refuses an update that EKS would refuse. A version that Terraform has already is no update, whatever EKS runs by now.
+// versionStep refuses an update that EKS would refuse. A version that Terraform has already is not an update, whatever EKS runs by now.
 func (in *input) versionStep() string {
 	from := versions.VersionsOf(in.controlPlane, in.Apply.Apply)
 	if from.Given == in.Version.EKS {

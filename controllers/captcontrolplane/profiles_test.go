@@ -53,7 +53,7 @@ func profiles() []fact {
 		{"profiles ready", of(ready, profile("b", builder.UpToDate(nil)))},
 		{"a profile is about to be made", of(unmade)},
 		{"a profile is being made", of(ready, profile("b", working))},
-		{"a profile waits for its turn", of(profile("a", builder.NotUpToDate(infrav1.WaitingForTurnReason, "turn")))},
+		{"a queued profile", of(profile("a", builder.NotUpToDate(infrav1.WaitingForTurnReason, "turn")))},
 		{"a Secret is missing for a profile", resolved(unmade)},
 		{"a profile failed, another is being made", of(profile("a", failing), profile("b", working))},
 		{"a profile belongs to another owner", resolved(fargate.Profile{Name: "a", Apply: owner.Facts{Conflict: "it belongs to other"}})},

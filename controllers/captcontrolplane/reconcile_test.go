@@ -162,7 +162,7 @@ func TestACrashAfterTheReferenceCreatesNoSecondApply(t *testing.T) {
 }
 
 // An empty reference next to a WorkspaceTemplateApply must not make a second EKS cluster.
-func TestDefect05NoSecondClusterIsMadeNextToOneThatMayBelongToIt(t *testing.T) {
+func TestDefect05NoSecondClusterIsCreatedNextToACandidate(t *testing.T) {
 	w := newWorld(t, append(prepared(), builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks")))...)
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)

@@ -132,7 +132,7 @@ func (w *world) spec(change func(*controlplanev1.CAPTControlPlane)) {
 	require.NoError(w, w.Client.Update(context.Background(), controlPlane))
 }
 
-func TestDefect19ATokenIsRenewedWhateverTerraformDoes(t *testing.T) {
+func TestDefect19ATokenIsRenewedIndependentlyOfTerraform(t *testing.T) {
 	for name, happens := range map[string]func(w *world){
 		"at rest":              func(*world) {},
 		"an update runs":       func(w *world) { w.terraform(working) },

@@ -18,7 +18,7 @@ import (
 )
 
 // Nothing is deleted while what is to be retained stands on what would be destroyed: neither the EKS cluster nor its profiles.
-func TestSafety05NothingOfARetainedControlPlaneGoesBeforeTheConflictIsSolved(t *testing.T) {
+func TestSafety05NothingOfARetainedControlPlaneIsDeletedBeforeTheConflictIsResolved(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef(applyName), builder.Deleting(),
 		builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer))
 	recorded := func(name string) builder.Option {

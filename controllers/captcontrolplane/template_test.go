@@ -42,7 +42,7 @@ func (w *world) message(condition string) string {
 	return found.Message
 }
 
-func TestSafety14NoOpenAPIServerIsMadeInPlaceOfARestrictedOne(t *testing.T) {
+func TestSafety14ARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
 	w := newWorld(t, wanting(restricted)...)
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)

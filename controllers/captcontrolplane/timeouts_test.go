@@ -158,7 +158,7 @@ func TestATimeoutIsReported(t *testing.T) {
 			w.clock.Pass(time.Second)
 			w.State = &engine.StateCache{Clock: w.clock}
 			require.NoError(t, w.reconcile())
-			assert.Empty(t, w.writes, "a manager that is restarted does not take it back")
+			assert.Empty(t, w.writes, "a manager that is restarted does not revert it")
 		})
 	}
 }

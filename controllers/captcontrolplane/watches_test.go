@@ -46,7 +46,7 @@ func demo() []ctrl.Request {
 }
 
 // What is refused because of its contents is corrected by an edit, which no owner reference leads from.
-func TestSafety20AnEditOfWhatIsReferredToWakesTheOwner(t *testing.T) {
+func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
 	profile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "default", WorkspaceTemplateApplyRef: infrav1.WorkspaceTemplateApplyReference{Name: "profile"}}, {Name: "other"}}
 	})

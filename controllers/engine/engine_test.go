@@ -242,7 +242,7 @@ func TestEventsOfConditionTransitions(t *testing.T) {
 	}
 }
 
-func TestANewConditionWithoutMessageIsNoEvent(t *testing.T) {
+func TestANewConditionWithoutMessageSendsNoEvent(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(True("Ready", "Ready", ""))
 	s.mustReconcile()

@@ -35,8 +35,8 @@ func OwnerCluster(ctx context.Context, cached client.Client, uncached client.Rea
 	return util.GetOwnerCluster(ctx, readThrough{Client: cached, uncached: uncached}, object)
 }
 
-// LabelledCluster reads the Cluster of an object's label, as OwnerCluster does.
-func LabelledCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.ObjectMeta) (*clusterv1.Cluster, error) {
+// LabeledCluster reads the Cluster of an object's label, as OwnerCluster does.
+func LabeledCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.ObjectMeta) (*clusterv1.Cluster, error) {
 	cluster, err := util.GetClusterFromMetadata(ctx, cached, object)
 	if !Absent(err) {
 		return cluster, err

@@ -27,7 +27,7 @@ func TestSafety18AClusterThatIsNotInTheCacheYetIsThere(t *testing.T) {
 	empty, full := clients(), clients(builder.Cluster("demo"))
 	object := builder.CAPTCluster("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithLabel(clusterv1.ClusterNameLabel, "demo")).ObjectMeta
 	for name, look := range map[string]func(context.Context, client.Client, client.Reader, metav1.ObjectMeta) (*clusterv1.Cluster, error){
-		"owner": OwnerCluster, "label": LabelledCluster,
+		"owner": OwnerCluster, "label": LabeledCluster,
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, cached := range []client.Client{full, empty} {
@@ -42,6 +42,6 @@ func TestSafety18AClusterThatIsNotInTheCacheYetIsThere(t *testing.T) {
 	cluster, err := OwnerCluster(t.Context(), empty, full, metav1.ObjectMeta{Namespace: builder.Namespace})
 	require.NoError(t, err)
 	assert.Nil(t, cluster, "without an owner")
-	_, err = LabelledCluster(t.Context(), empty, full, metav1.ObjectMeta{Namespace: builder.Namespace})
+	_, err = LabeledCluster(t.Context(), empty, full, metav1.ObjectMeta{Namespace: builder.Namespace})
 	assert.True(t, errors.Is(err, util.ErrNoCluster))
 }

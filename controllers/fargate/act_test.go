@@ -35,7 +35,7 @@ func (w *world) answering(errs ...error) {
 	})
 }
 
-// The others are made, and the person who can mend it learns what the API server said.
+// The others are created, and the user who can correct it sees what the API server reported.
 func TestARefusedProfileDoesNotBlockOthers(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
 	w.answering(apierrors.NewForbidden(resource, "demo-a-fargate-apply", nil))

@@ -34,8 +34,8 @@ func symptoms() []symptom {
 				"misconfigured podexecutionrole trust policy", // EKS (terraform-provider-aws, internal/service/eks/fargate_profile.go).
 				"iam:passrole",                      // IAM, of who creates the profile (EKS user guide, "Troubleshooting IAM"; aws-cdk issue 8546).
 				"cross-account pass role",           // IAM (moto, a mock of AWS, has it from the API).
-				"could not be assumed because",      // EKS, of a role that is missing or trusts somebody else (terraform-provider-aws, internal/service/eks/cluster.go).
-				"error in role params", "rolearn, ", // EKS, of a role that does not exist or is no role (the same place).
+				"could not be assumed because",      // EKS, of a role that is missing or trusts another principal (terraform-provider-aws, internal/service/eks/cluster.go).
+				"error in role params", "rolearn, ", // EKS, of a role that does not exist or is not a role (the same place).
 				"the role with name ", // IAM, which goes on with "cannot be found" (terraform-provider-aws, data source aws_iam_role).
 			}},
 		{what: onPodRole, phrases: []string{"reading iam role ("}, and: "couldn't find resource"}, // terraform-provider-aws, data source aws_iam_role.

@@ -15,7 +15,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func telling(deleted bool, spec []string, statuses ...controlplanev1.FargateProfileStatus) *controlplanev1.CAPTControlPlane {
+func plane(deleted bool, spec []string, statuses ...controlplanev1.FargateProfileStatus) *controlplanev1.CAPTControlPlane {
 	controlPlane := builder.CAPTControlPlane("demo")
 	if deleted {
 		builder.Deleting()(controlPlane)
@@ -59,7 +59,7 @@ func TestEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			for _, note := range Events(telling(false, row.spec, row.before...), telling(row.deleted, row.spec, row.after...)) {
+			for _, note := range Events(plane(false, row.spec, row.before...), plane(row.deleted, row.spec, row.after...)) {
 				assert.Equal(t, "spec.fargateProfiles{a}", note.Related.(*corev1.ObjectReference).FieldPath)
 				got += note.Type + " " + note.Reason + ": " + note.Message
 			}

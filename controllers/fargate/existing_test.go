@@ -137,7 +137,7 @@ func TestADeletedControlPlaneListsItsOwnProfilesOnly(t *testing.T) {
 // What it neither refers to nor has written is kept.
 func TestADeletedControlPlaneDeletesOrphans(t *testing.T) {
 	alone := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })
-	unlabelled := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil })
+	unlabeled := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil })
 	referring := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
 	})
@@ -148,9 +148,9 @@ func TestADeletedControlPlaneDeletesOrphans(t *testing.T) {
 		goes   bool
 	}{
 		"its owner reference is gone":     {owned(scheme, "a", alone), false, true},
-		"its label is gone":               {owned(scheme, "a", unlabelled), false, true},
-		"referred to, never written":      {owned("by-hand", "a", alone, unlabelled), true, true},
-		"never written, nor referred to":  {owned(scheme, "a", alone, unlabelled), false, false},
+		"its label is gone":               {owned(scheme, "a", unlabeled), false, true},
+		"referred to, never written":      {owned("by-hand", "a", alone, unlabeled), true, true},
+		"never written, nor referred to":  {owned(scheme, "a", alone, unlabeled), false, false},
 		"of another control plane":        {owned(scheme, "a", alone, builder.OwnedBy(builder.CAPTControlPlane("other"))), false, false},
 		"referred to, of another profile": {owned("by-hand", "b", alone), true, false},
 	} {

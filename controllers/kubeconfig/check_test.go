@@ -67,7 +67,7 @@ func TestAKubeconfigThatReachesIntoThePodOfItsUserIsRefused(t *testing.T) {
 		"aws in a place of its own":    {"", exec("command: ./aws, args: [eks, get-token, --cluster-name, hunter2]"), "exec"},
 		"aws with another program":     {"", exec("command: aws, args: [eks, get-token, --cluster-name, demo], env: [{name: PATH, value: /hunter2}]"), "exec"},
 		"aws with another role":        {"", exec("command: aws, args: [eks, get-token, --cluster-name, demo, --role-arn, hunter2]"), "exec"},
-		"aws that asks somebody else":  {"", exec("command: aws, args: [eks, get-token, --cluster-name, demo, --endpoint-url, hunter2]"), "exec"},
+		"aws with another endpoint":    {"", exec("command: aws, args: [eks, get-token, --cluster-name, demo, --endpoint-url, hunter2]"), "exec"},
 		"aws that reads a file":        {"", exec("command: aws, args: [eks, get-token, --cluster-name, \"file:///hunter2\"]"), "exec"},
 		"aws with an option for value": {"", exec("command: aws, args: [eks, get-token, --cluster-name, --debug]"), "exec"},
 		"aws with half an option":      {"", exec("command: aws, args: [eks, get-token, --cluster-name]"), "exec"},
@@ -97,8 +97,8 @@ users: [{name: u, user: {token: hunter2}}, {name: other, user: {%s}}]}`
 	require.ErrorIs(t, kubeconfig.Check(fmt.Appendf(nil, data, ", certificate-authority: /hunter2", "token: hunter2")), kubeconfig.ErrUnsafe)
 }
 
-// People have such kubeconfigs in their outputs, and may want them published; Auto finds something better.
-func TestAKubeconfigThatRunsGetTokenIsToldApart(t *testing.T) {
+// Users have such kubeconfigs in their outputs, and may want them published; Auto finds something better.
+func TestAKubeconfigThatRunsGetTokenIsRecognized(t *testing.T) {
 	made, err := kubeconfig.ForExec("demo", "us-east-1", "https://eks.example.com:443", builder.CA())
 	require.NoError(t, err)
 	for name, data := range map[string]string{
@@ -115,7 +115,7 @@ func TestAKubeconfigThatRunsGetTokenIsToldApart(t *testing.T) {
 }
 
 // Defect 19: such a token was published, and renewed only when Terraform happened to run.
-func TestAKubeconfigWithATokenOfEKSIsToldApart(t *testing.T) {
+func TestAKubeconfigWithATokenOfEKSIsRecognized(t *testing.T) {
 	require.ErrorIs(t, kubeconfig.Check([]byte(with("", "token: "+token(t, "demo", "us-east-1")))), kubeconfig.ErrShortLived)
 }
 

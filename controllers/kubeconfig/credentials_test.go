@@ -108,7 +108,7 @@ func requireProblem(t *testing.T, tokens *kubeconfig.AWS, want string) {
 	require.NoError(t, tokens.Available(t.Context()), "credentials that fail are credentials")
 }
 
-func TestNobodyGaveCredentials(t *testing.T) {
+func TestNoCredentialsAreConfigured(t *testing.T) {
 	isolate(t)
 	tokens := kubeconfig.NewAWS(clock.RealClock{}, false, silent(t))
 	require.ErrorIs(t, tokens.Available(t.Context()), kubeconfig.ErrNoCredentials)
@@ -166,7 +166,7 @@ func TestTheWebIdentityOfAServiceAccountIsExchangedOnceForAll(t *testing.T) {
 }
 
 // The SDK has an HTTP client of its own for this agent, so a server on the loopback interface takes the agent's place.
-func TestTheAgentOfEKSPodIdentityIsAsked(t *testing.T) {
+func TestTheAgentOfEKSPodIdentityIsUsed(t *testing.T) {
 	dir := isolate(t)
 	agent := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		assert.Equal(t, "hunter2", request.Header.Get("Authorization"))
@@ -179,7 +179,7 @@ func TestTheAgentOfEKSPodIdentityIsAsked(t *testing.T) {
 	assert.Equal(t, "ASIAPOD", signer(t, kubeconfig.NewAWS(clocktesting.NewFakePassiveClock(signedAt), false, silent(t))))
 }
 
-func TestCredentialsOfTheInstanceCountOnlyWhenAskedFor(t *testing.T) {
+func TestInstanceCredentialsNeedTheFlag(t *testing.T) {
 	isolate(t)
 	asked := atomic.Int32{}
 	metadata := over(func(request *http.Request) (*http.Response, error) {
@@ -193,20 +193,20 @@ func TestCredentialsOfTheInstanceCountOnlyWhenAskedFor(t *testing.T) {
 	require.NotZero(t, asked.Load())
 }
 
-func TestTheInstanceIsNotAskedForItsRegionEither(t *testing.T) {
+func TestTheInstanceMetadataIsNotReadForTheRegion(t *testing.T) {
 	dir := isolate(t)
 	t.Setenv("AWS_DEFAULTS_MODE", "auto")
 	writeFile(t, dir, "credentials", profile("AKIDTEST"))
 	assert.Equal(t, "AKIDTEST", signer(t, kubeconfig.NewAWS(clock.RealClock{}, false, silent(t))))
 }
 
-func TestAProfileThatRestsOnTheInstanceNeedsToBeAskedForToo(t *testing.T) {
+func TestAProfileWithInstanceCredentialsNeedsTheFlagToo(t *testing.T) {
 	dir := isolate(t)
 	writeFile(t, dir, "config", "[default]\nregion = us-east-1\nrole_arn = arn:aws:iam::111122223333:role/capt\ncredential_source = Ec2InstanceMetadata\n")
 	require.ErrorIs(t, kubeconfig.NewAWS(clock.RealClock{}, false, silent(t)).Available(t.Context()), kubeconfig.ErrNoCredentials)
 }
 
-func TestAFileThatWasRotatedIsReadAgain(t *testing.T) {
+func TestARotatedFileIsReadAgain(t *testing.T) {
 	dir := isolate(t)
 	writeFile(t, dir, "credentials", profile("AKIDOLD"))
 	now := clocktesting.NewFakePassiveClock(signedAt)
@@ -275,7 +275,7 @@ func TestAFailureStandsForAWhileAndIsThenTriedAgain(t *testing.T) {
 	assert.Equal(t, "ASIAFIRST", signer(t, tokens))
 }
 
-func TestWhatIsSilentHoldsNobodyUpForLong(t *testing.T) {
+func TestAnUnresponsiveServiceTimesOutForAllCallersTogether(t *testing.T) {
 	withWebIdentity(t)
 	synctest.Test(t, func(t *testing.T) {
 		hangUp := make(chan struct{})
@@ -290,11 +290,11 @@ func TestWhatIsSilentHoldsNobodyUpForLong(t *testing.T) {
 		all.Wait()
 		assert.Equal(t, 5*time.Second, time.Since(start), "for all together")
 		close(hangUp)
-		time.Sleep(time.Hour) // In the time of synctest: until the SDK has given up, too.
+		time.Sleep(time.Hour) // In the time of synctest: until the SDK has timed out, too.
 	})
 }
 
-func TestACallerThatGivesUpDoesNotDecideForTheOthers(t *testing.T) {
+func TestACallerThatTimesOutDoesNotDecideForTheOthers(t *testing.T) {
 	withWebIdentity(t)
 	caller, giveUp := context.WithCancel(t.Context())
 	tokens := kubeconfig.NewAWS(clocktesting.NewFakePassiveClock(signedAt), false, over(func(request *http.Request) (*http.Response, error) {
@@ -308,7 +308,7 @@ func TestACallerThatGivesUpDoesNotDecideForTheOthers(t *testing.T) {
 	assert.Equal(t, "ASIAFIRST", signer(t, tokens))
 }
 
-func TestWhoWaitsForAnothersAttemptCanGiveUp(t *testing.T) {
+func TestWaitingForAnotherAttemptCanTimeOut(t *testing.T) {
 	withWebIdentity(t)
 	synctest.Test(t, func(t *testing.T) {
 		hangUp := make(chan struct{})
@@ -336,7 +336,7 @@ func TestCredentialErrorsHaveNoSecrets(t *testing.T) {
 		"a command that fails":                 {config: "[default]\ncredential_process = sh -c 'echo hunter2; exit 1'\n", want: "details omitted: they may contain credentials"},
 		"a profile that is not there":          {env: map[string]string{"AWS_PROFILE": "hunter2"}, want: "AWS_PROFILE"},
 		"half a key":                           {config: "[default]\naws_access_key_id = AKIDTEST\n", env: map[string]string{"AWS_PROFILE": "default"}, want: "cannot be used"},
-		"a setting that can not be read":       {env: map[string]string{"AWS_MAX_ATTEMPTS": "hunter2"}, want: "details omitted: they may contain credentials"},
+		"a setting that cannot be read":        {env: map[string]string{"AWS_MAX_ATTEMPTS": "hunter2"}, want: "details omitted: they may contain credentials"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := isolate(t)

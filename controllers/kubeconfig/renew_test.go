@@ -102,7 +102,7 @@ func TestAKubeconfigIsKeptUntilItsTokenIsDue(t *testing.T) {
 	assert.True(t, later.After(next))
 }
 
-func TestAKubeconfigFromAnotherSourceIsMadeAnew(t *testing.T) {
+func TestAKubeconfigFromAnotherSourceIsReplaced(t *testing.T) {
 	tokens := &minter{t: t, now: signedAt}
 	published, _, err := source().Kubeconfig(t.Context(), tokens, nil, signedAt)
 	require.NoError(t, err)
@@ -120,14 +120,14 @@ func TestAKubeconfigFromAnotherSourceIsMadeAnew(t *testing.T) {
 			assert.NotEqual(t, string(published), string(data))
 		})
 	}
-	t.Run("of somebody else", func(t *testing.T) {
+	t.Run("of another client", func(t *testing.T) {
 		data, _, err := source().Kubeconfig(t.Context(), tokens, []byte(whole), signedAt)
 		require.NoError(t, err)
 		assert.Equal(t, string(published), string(data))
 	})
 }
 
-func TestAKubeconfigThatCanNotBeRenewedServesUntilItEnds(t *testing.T) {
+func TestAKubeconfigThatCannotBeRenewedServesUntilItExpires(t *testing.T) {
 	tokens := &minter{t: t, now: signedAt}
 	published, due, err := source().Kubeconfig(t.Context(), tokens, nil, signedAt)
 	require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestCredentialsThatEndSoonMakeNoWritesForNothing(t *testing.T) {
 	assert.Equal(t, string(published), string(again), "the same credentials sign the same token")
 }
 
-func TestACertificateAuthorityThatIsNoneIsToldOfAndNothingIsKept(t *testing.T) {
+func TestAnInvalidCertificateAuthorityIsReportedAndNothingIsStored(t *testing.T) {
 	tokens := &minter{t: t, now: signedAt}
 	published, _, err := source().Kubeconfig(t.Context(), tokens, nil, signedAt)
 	require.NoError(t, err)

@@ -134,7 +134,7 @@ func TestEachPartitionHasItsDomain(t *testing.T) {
 }
 
 // Nothing but the name of a cluster is ever asked of the owner of a token: it must not become part of the request.
-func TestANameOrRegionThatIsNoneIsNotSigned(t *testing.T) {
+func TestAnInvalidNameOrRegionIsNotSigned(t *testing.T) {
 	tokens := tokensAt(t, signedAt, time.Time{})
 	for name, row := range map[string]struct{ cluster, region string }{
 		"no cluster":                   {"", "us-east-1"},

@@ -141,7 +141,7 @@ func TestEachSourceWithEachOutputAndEachIdentity(t *testing.T) {
 				s.publish()
 				assert.Equal(t, want[i], s.Contract.kind(t, outputs[column]))
 				assert.NotContains(t, s.Contract.Problem+s.Contract.Note, "hunter2")
-				assert.Equal(t, "exec", s.User.kind(t, outputs[column]), "people have identities of their own")
+				assert.Equal(t, "exec", s.User.kind(t, outputs[column]), "users have identities of their own")
 			})
 		}
 	}
@@ -197,7 +197,7 @@ func TestMissingCredentialsAreRetriedLessOften(t *testing.T) {
 	}
 }
 
-// The author of a template decides what it returns, and a token for another cluster would let him into that one.
+// The author of a template decides what it returns, and a token for another cluster would grant access to that one.
 func TestATokenIsForTheClusterThatCAPTAskedFor(t *testing.T) {
 	s := newScene(t, withSource("Token")).withTokens(identityAt(clocktesting.NewFakePassiveClock(builder.Created)))
 	s.Cluster.Published, s.Cluster.EKSName = map[string]string{"cluster_endpoint": host}, "given"

@@ -41,7 +41,7 @@ func newStory(t *testing.T) *story {
 	return &story{T: t, registry: registry, fargate: metrics.NewFargate(registry)}
 }
 
-// see tells of profiles twice, since a reconcile can come at any time.
+// see records profiles twice, since a reconcile can come at any time.
 func (s *story) see(minutes float64, profiles ...metrics.Profile) {
 	for range 2 {
 		s.fargate.Observe(demo, profiles, after(minutes))
@@ -80,7 +80,7 @@ func (s *story) counted(what string, count uint64, minutes float64, why string) 
 	assert.InDelta(s, minutes, gotMinutes, 1e-6, why)
 }
 
-// gauges compares all that is told of numbers of profiles.
+// gauges compares all gauges of the number of profiles with lines.
 func (s *story) gauges(lines ...string) {
 	s.Helper()
 	text := ""
@@ -150,7 +150,7 @@ func TestACreationIsMeasuredOnceFromWhenTerraformBegan(t *testing.T) {
 	s.see(20, ready("a"))
 	s.see(21, changing("a", 21))
 	s.see(25, ready("a"))
-	s.counted("creation", 1, 5, "a change is no creation")
+	s.counted("creation", 1, 5, "a change is not a creation")
 	s.see(30, ready("a"), creating("b", 29))
 	s.see(32, ready("a"), ready("b"))
 	s.counted("creation", 2, 5+3, "another profile")
@@ -175,7 +175,7 @@ func TestACreationThatBeginsAgainIsMeasuredFromItsFirstBeginning(t *testing.T) {
 	s.counted("creation", 1, 4, "since Terraform began first")
 }
 
-func TestWhatAnEarlierProcessMadeIsNotMeasured(t *testing.T) {
+func TestCreationsBeforeARestartAreNotMeasured(t *testing.T) {
 	for name, first := range map[string]metrics.Profile{
 		"ready":              ready("a"),
 		"being changed":      changing("a", 0),
@@ -187,12 +187,12 @@ func TestWhatAnEarlierProcessMadeIsNotMeasured(t *testing.T) {
 			s.see(2, ready("a"))
 			s.see(3, changing("a", 3))
 			s.see(4, ready("a"))
-			s.counted("creation", 0, 0, "nobody saw when it began")
+			s.counted("creation", 0, 0, "its start was not observed")
 		})
 	}
 }
 
-// Status could not tell that Terraform applied it once, when it was lost in a move.
+// Status could not show that Terraform had applied it before, because a move lost it.
 func TestAProfileThatWasReadyIsNeverNew(t *testing.T) {
 	s := newStory(t)
 	s.see(0, ready("a"))
@@ -213,10 +213,10 @@ func TestADeletionIsMeasuredOnceFromWhenItWasAskedFor(t *testing.T) {
 	s.counted("deletion", 2, 3+2, "the last profile, too")
 	s.see(8, ready("c"))
 	s.see(9)
-	s.counted("deletion", 2, 3+2, "of one that was never seen being deleted nobody knows since when")
+	s.counted("deletion", 2, 3+2, "without an observed deletion the start is unknown")
 }
 
-func TestAProfileThatComesAgainIsAnotherOne(t *testing.T) {
+func TestAReaddedProfileIsAnotherOne(t *testing.T) {
 	s := newStory(t)
 	s.see(0, creating("a", 0))
 	s.see(1, ready("a"))
@@ -256,7 +256,7 @@ func TestAFailureIsCountedWhenItComes(t *testing.T) {
 	assert.InDelta(t, 2, s.failures(), 0, "it can come again")
 }
 
-func TestSeveralReconcilesMayTellAtOnce(t *testing.T) {
+func TestSeveralReconcilesMayReportAtOnce(t *testing.T) {
 	s := newStory(t)
 	var wait sync.WaitGroup
 	for _, controlPlane := range []types.NamespacedName{demo, other} {

@@ -15,7 +15,7 @@ import (
 
 // Differs reports whether server-side applying want, as a field manager, would change the live object. It sends no
 // request, so that nothing is written at rest. merged names the fields whose lists are merged, by key or as sets: items of other
-// managers stay, and are no difference. All other lists are atomic.
+// managers stay, and do not count as a difference. All other lists are atomic.
 func Differs(live, want *unstructured.Unstructured, manager string, merged ...string) bool {
 	return !contains(live.Object, want.Object, merged) || ownsMore(live, want, manager)
 }

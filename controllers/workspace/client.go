@@ -127,9 +127,9 @@ func (c *Client) IsMovable(ctx context.Context, scope terraform.Scope) (bool, er
 	if err != nil {
 		return false, err
 	}
-	labelled := func(label string) bool { _, ok := definition.Labels[label]; return ok }
-	return labelled(clusterctlv1.ClusterctlLabel) &&
-		(labelled(clusterctlv1.ClusterctlMoveLabel) || labelled(clusterctlv1.ClusterctlMoveHierarchyLabel)), nil
+	labeled := func(label string) bool { _, ok := definition.Labels[label]; return ok }
+	return labeled(clusterctlv1.ClusterctlLabel) &&
+		(labeled(clusterctlv1.ClusterctlMoveLabel) || labeled(clusterctlv1.ClusterctlMoveHierarchyLabel)), nil
 }
 
 func get(ctx context.Context, reader client.Reader, scope terraform.Scope, namespace, name string) (*Live, error) {

@@ -114,7 +114,7 @@ func TestReadingStartsTheWatchOfTheScope(t *testing.T) {
 	w := newWorld(t, terraform.Scopes()).synced()
 	live, err := w.Get(ctx, terraform.ScopeCluster, "default", "demo-vpc")
 	require.NoError(t, err)
-	assert.Nil(t, live, "a missing Workspace is no error")
+	assert.Nil(t, live, "a missing Workspace is not an error")
 	assert.Equal(t, []terraform.Scope{terraform.ScopeCluster}, w.watched)
 }
 
@@ -357,6 +357,6 @@ func TestARecordedScopeIsTheOnlyOneLookedAt(t *testing.T) {
 	assert.Equal(t, []terraform.Scope{terraform.ScopeCluster}, w.watched)
 }
 
-func TestAScopeThatNobodyKnowsMeansBoth(t *testing.T) {
+func TestAnUnknownScopeMeansBoth(t *testing.T) {
 	assert.Equal(t, terraform.Scopes(), scopesOf(&infrav1.WorkspaceReference{APIVersion: "tf.example.com/v1"}))
 }

@@ -98,7 +98,7 @@ func TestAChangedSecretOmitsTheErrorText(t *testing.T) {
 
 func TestAMissingConnectionSecretOmitsNothing(t *testing.T) {
 	w := newWorld(t, terraform.Scopes(), secretObjects()[0])
-	assert.False(t, w.secrets(ctx, mustLive(t, failing())).Incomplete, "outputs are no inputs")
+	assert.False(t, w.secrets(ctx, mustLive(t, failing())).Incomplete, "outputs are not inputs")
 }
 
 func TestForbiddenSecretsOmitTheErrorText(t *testing.T) {

@@ -34,7 +34,7 @@ func TestDecide(t *testing.T) {
 		"new and used at once":            {nil, used, Hold},
 		"held":                            {[]builder.Option{held}, nil, Observe},
 		"held and used":                   {[]builder.Option{held}, used, Observe},
-		"held by the older CAPT only":     {[]builder.Option{builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)}, nil, Hold},
+		"held by CAPT v0.3 only":          {[]builder.Option{builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)}, nil, Hold},
 		"deleted while it is used":        {[]builder.Option{held, builder.Deleting()}, used, Observe},
 		"deleted, and the last user went": {[]builder.Option{held, builder.Deleting()}, nil, Release},
 		"deleted without our finalizer: none is added (defect 24)": {
@@ -81,7 +81,7 @@ func TestTheUsersAreNamedButNotAllOfThem(t *testing.T) {
 	assert.Equal(t, "a, b, c, d, e and 2 more", names([]string{"a", "b", "c", "d", "e", "f", "g"}))
 }
 
-func TestTheRevisionIsThatOfWhatWorkspacesAreMadeFrom(t *testing.T) {
+func TestTheRevisionIsThatOfTheWorkspaceTemplate(t *testing.T) {
 	of := func(options ...builder.Option) string { return revision(builder.WorkspaceTemplate("vpc", options...)) }
 	assert.Equal(t, of(), of(builder.WithLabel("a", "b"), builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Spec.Template.Metadata.Description = "another"
@@ -157,7 +157,7 @@ func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
 
 	reconcile()
 	require.NoError(t, w.Client.Get(ctx, key, template))
-	assert.Equal(t, []string{infrav1.WorkspaceTemplateFinalizer}, template.Finalizers, "the older CAPT's is exchanged")
+	assert.Equal(t, []string{infrav1.WorkspaceTemplateFinalizer}, template.Finalizers, "CAPT v0.3's is exchanged")
 	assert.Equal(t, ptr.To(int32(1)), template.Status.Users)
 
 	require.NoError(t, w.Client.Delete(ctx, template))

@@ -41,14 +41,14 @@ func TestDefect13ATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) 
 		allowed infrav1.AllowedNamespaces
 		want    bool
 	}{
-		"nothing is said":               {infrav1.AllowedNamespaces{}, false},
+		"nothing is allowed":            {infrav1.AllowedNamespaces{}, false},
 		"it is named":                   {infrav1.AllowedNamespaces{Names: []string{"other", "default"}}, true},
 		"another is named":              {infrav1.AllowedNamespaces{Names: []string{"other"}}, false},
 		"every one may":                 {infrav1.AllowedNamespaces{Names: []string{"*"}}, true},
 		"its labels match":              {infrav1.AllowedNamespaces{Selector: labels("team", "blue")}, true},
 		"its labels do not match":       {infrav1.AllowedNamespaces{Selector: labels("team", "red")}, false},
 		"an empty selector matches all": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{}}, true},
-		"a selector that is none": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
+		"an invalid selector": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}},
 		}}, false},
 	} {

@@ -136,7 +136,7 @@ func (w *world) mustReconcile(name string) {
 	w.Helper()
 	got, err := w.reconcile(name)
 	require.NoError(w, err)
-	if got.RequeueAfter == 2*time.Minute { // A Workspace was made a moment ago, and nobody has claimed it.
+	if got.RequeueAfter == 2*time.Minute { // A Workspace was made a moment ago, and has no owner yet.
 		return
 	}
 	if got.RequeueAfter == ownersInterval && strings.Contains(w.ready(name), "owner ") {
@@ -184,15 +184,15 @@ func (w *world) provide(name string, row builder.Row, options ...builder.Option)
 	require.NoError(w, w.client.Update(context.Background(), object))
 }
 
-// told returns the events since it was last asked.
+// events returns the events since it was last called.
 func (w *world) events() []string {
-	var told []string
+	var events []string
 	for {
 		select {
 		case event := <-w.recorder.Events:
-			told = append(told, event)
+			events = append(events, event)
 		default:
-			return told
+			return events
 		}
 	}
 }

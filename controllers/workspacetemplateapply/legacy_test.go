@@ -21,16 +21,16 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// What the older CAPT left in a cluster is neither doubled nor forgotten before somebody adopts it.
+// Workspaces that CAPT v0.3 left in a cluster are neither duplicated nor forgotten before they are adopted.
 
-// legacyStatus is what the older CAPT noted.
+// legacyStatus is what CAPT v0.3 noted.
 func legacyStatus(workspace string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 		apply.Status.WorkspaceName, apply.Status.Applied = workspace, metav1.ConditionTrue
 	})
 }
 
-// legacyWorld has a template in the cluster scope, as v1beta1 is converted, and a Workspace of the older CAPT's.
+// legacyWorld has a template in the cluster scope, as v1beta1 is converted, and a Workspace of CAPT v0.3's.
 func legacyWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	return newWorld(t, append(objects,

@@ -31,26 +31,26 @@ import (
 // The value of the annotation is what the move waits for. It does not change while the object is paused: clusterctl discovers objects
 // before it pauses them, so only the state before the pause counts.
 const (
-	blockUntilPaused   = "until-paused"
-	blockUntilLabelled = "until-labelled"
-	blockUntilManual   = "by-hand"
+	blockUntilPaused  = "until-paused"
+	blockUntilLabeled = "until-labelled" //nolint:misspell // Objects have this value.
+	blockUntilManual  = "by-hand"
 )
 
-// moveBlock is the value that the annotation should have. clusterctl moves Workspaces only when their definition is labelled, because
+// moveBlock is the value that the annotation should have. clusterctl moves Workspaces only when their definition is labeled, because
 // they have no owner, and moves cluster-wide ones of all namespaces.
 func (r *Reconciler) moveBlock(ctx context.Context, f *Facts) (string, error) {
 	switch {
 	case f.clusterWide():
 		return blockUntilManual, nil
 	case f.Live == nil && f.Template == nil:
-		return blockUntilLabelled, nil // No Workspace can be created.
+		return blockUntilLabeled, nil // No Workspace can be created.
 	}
 	movable, err := r.Workspaces.IsMovable(ctx, terraform.ScopeNamespaced)
 	switch {
 	case err != nil && !errors.Is(err, workspace.ErrKindMissing):
 		return "", err
 	case !movable:
-		return blockUntilLabelled, nil
+		return blockUntilLabeled, nil
 	}
 	return blockUntilPaused, nil
 }
@@ -122,7 +122,7 @@ func (f *Facts) moveBlockedBy(apply *infrav1.WorkspaceTemplateApply) string {
 		return "ValidatingAdmissionPolicyBinding capt-moved-workspaces, which keeps provider-terraform from moved Workspaces, is not installed: install all manifests of CAPT"
 	case f.MoveBlock == blockUntilManual:
 		return fmt.Sprintf("Workspace %s is cluster-wide, and clusterctl cannot move it: move it manually as described in docs/move.md", f.Name)
-	case f.MoveBlock == blockUntilLabelled:
+	case f.MoveBlock == blockUntilLabeled:
 		return fmt.Sprintf("it would leave Workspace %s behind. Stop clusterctl, %s, then run kubectl label crd %s %s= %s= and restart the move",
 			f.Name, unpause, workspace.DefinitionOf(f.Live.Scope()), clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveHierarchyLabel)
 	case apply.Annotations[clusterctlv1.BlockMoveAnnotation] != blockUntilPaused:

@@ -106,7 +106,7 @@ func TestBlockMoveIsPartOfTheFirstWrite(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "apply Workspace", "patch status"}, w.writes)
-	assert.Equal(t, blockUntilLabelled, w.block())
+	assert.Equal(t, blockUntilLabeled, w.block())
 }
 
 // The manager before this one did not know of moves.
@@ -163,9 +163,9 @@ func TestOneClusterctlLabelIsNotEnough(t *testing.T) {
 		labels []string
 		want   string
 	}{
-		"none":             {nil, blockUntilLabelled},
-		"found, not moved": {[]string{clusterctlv1.ClusterctlLabel}, blockUntilLabelled},
-		"moved, not found": {[]string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}, blockUntilLabelled},
+		"none":             {nil, blockUntilLabeled},
+		"found, not moved": {[]string{clusterctlv1.ClusterctlLabel}, blockUntilLabeled},
+		"moved, not found": {[]string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}, blockUntilLabeled},
 		"without Secrets":  {[]string{clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveLabel}, blockUntilPaused},
 		"with Secrets":     {moved, blockUntilPaused},
 	} {
@@ -184,7 +184,7 @@ func TestLabelsAddedAfterThePauseDoNotAllowMove(t *testing.T) {
 	definition := builder.WorkspaceDefinition(terraform.ScopeNamespaced)
 	assert.Contains(t, w.reconciler.ofDefinition(context.Background(), definition), request("demo-vpc"))
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, blockUntilLabelled, w.block())
+	assert.Equal(t, blockUntilLabeled, w.block())
 	assert.Contains(t, w.paused(), "it discovered objects before Workspace demo-vpc could be moved")
 
 	w.pause(false)
@@ -220,7 +220,7 @@ func TestAMissingWorkspaceBlocksMove(t *testing.T) {
 	require.NoError(t, w.client.Update(context.Background(), gone))
 	require.NoError(t, w.client.Delete(context.Background(), gone))
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, blockUntilPaused, w.block(), "it would be made anew elsewhere, though it is perhaps not wanted any more")
+	assert.Equal(t, blockUntilPaused, w.block(), "it would be recreated elsewhere, although it may not be wanted any more")
 	assert.Contains(t, w.paused(), "Workspace demo-vpc does not exist")
 }
 
@@ -263,24 +263,24 @@ func TestDeletionByMoveDestroysNothing(t *testing.T) {
 // A move makes the Workspace first, and takes status away. Should the owner, or another version of CAPT, want something else
 // than before, the Workspace is still the object's own.
 func TestAMovedWorkspaceIsOwnedAlthoughItDiffers(t *testing.T) {
-	for name, remembered := range map[string]bool{"moved": true, "left behind by an earlier object": false} {
+	for name, kept := range map[string]bool{"moved": true, "left behind by an earlier object": false} {
 		t.Run(name, func(t *testing.T) {
 			there := builder.Workspace("demo-vpc", builder.AtRest, builder.WithCreation(builder.Created.Add(-1)),
 				builder.WithAnnotation(naming.ClaimAnnotation, "default/demo-vpc"), builder.WithAnnotation("crossplane.io/external-name", "state"))
 			apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"))
-			if remembered {
+			if kept {
 				builder.WithAnnotation(naming.ExternalNameAnnotation, "state")(apply)
 			}
 			w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithModule("# new"), inNoAccount()), there, apply)
 			w.mustReconcile("demo-vpc")
-			assert.Equal(t, !remembered, meta.IsStatusConditionTrue(w.get("demo-vpc").Status.Conditions, infrav1.WorkspaceConflictCondition))
+			assert.Equal(t, !kept, meta.IsStatusConditionTrue(w.get("demo-vpc").Status.Conditions, infrav1.WorkspaceConflictCondition))
 			w.mustReconcile("demo-vpc")
 			assert.Equal(t, "state", w.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"])
 		})
 	}
 }
 
-// The policy is part of CAPT's manifests, and somebody may have installed others.
+// The policy is part of CAPT's manifests, and the user may have installed others.
 func TestMoveWaitsForThePolicy(t *testing.T) {
 	w := atRest(t, moved...)
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces", Labels: movePolicyLabels()}}

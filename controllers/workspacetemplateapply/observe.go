@@ -52,7 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 }
 
 func (r *Reconciler) observePause(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	cluster, err := engine.LabelledCluster(ctx, r.Client, r.Uncached, apply.ObjectMeta)
+	cluster, err := engine.LabeledCluster(ctx, r.Client, r.Uncached, apply.ObjectMeta)
 	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
 		return fmt.Errorf("reading the Cluster: %w", err)
 	}
@@ -317,7 +317,7 @@ func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTem
 }
 
 // claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may get, a cluster-wide Workspace. Naming the
-// derived name of this object is no claim.
+// derived name of this object is not a claim.
 func claimsClusterWide(other, apply *infrav1.WorkspaceTemplateApply, name string) bool {
 	if other.Status.WorkspaceRef == nil {
 		return name != naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(apply))

@@ -82,13 +82,13 @@ func TestAnObjectWithAnotherRecordedStateCreatesNoWorkspace(t *testing.T) {
 
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
 	w.mustReconcile("demo-vpc")
-	assert.NotNil(t, w.workspace("demo-vpc"), "a person has decided")
+	assert.NotNil(t, w.workspace("demo-vpc"), "the user has decided")
 }
 
-// A fleet: the template is edited, and this one has to wait for its turn. The Workspace was last changed months ago.
+// A fleet: the template is edited, and this one is queued. The Workspace was last changed months ago.
 func TestAWaitingUpdateHasNotStarted(t *testing.T) {
 	for name, wait := range map[string]func(w *world){
-		"for its turn": func(w *world) { w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now) },
+		"queued by the rate limit": func(w *world) { w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now) },
 		"for a Secret": func(w *world) {
 			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
 				a.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "gone"}}
@@ -147,5 +147,5 @@ func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 	f.Template = builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster))
 	claim, err = w.reconciler.olderClaim(t.Context(), apply, f)
 	require.NoError(t, err)
-	assert.NotEmpty(t, claim, "a cluster-wide Workspace has rivals in every namespace")
+	assert.NotEmpty(t, claim, "a cluster-wide Workspace can be claimed from every namespace")
 }

@@ -130,16 +130,16 @@ func TestPlan(t *testing.T) {
 			newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Missing = lacking("Secret x does not exist") }), Observe},
 		"an older one names the same Workspace": {newScene(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" }), Observe},
 		"the kind is not installed":             {newScene(t).with(func(f *Facts) { f.KindMissing = true }), WaitForKind},
-		"somebody else's":                       {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
-		"made anew by somebody else":            {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Observe},
-		"being deleted by somebody":             {newScene(t).withWorkspace(builder.Destroying, withOtherSpec()), Observe},
+		"of another owner":                      {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
+		"recreated by another client":           {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Observe},
+		"being deleted by another client":       {newScene(t).withWorkspace(builder.Destroying, withOtherSpec()), Observe},
 		"ours, but nothing holds it": {
 			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })).withWorkspace(builder.AtRest), Protect},
-		"ours, held by the older CAPT's finalizer": {
+		"ours, held by CAPT v0.3's finalizer": {
 			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) {
 				a.Finalizers = []string{infrav1.LegacyWorkspaceTemplateApplyFinalizer}
 			})).withWorkspace(builder.AtRest), Protect},
-		"somebody else's is not held": {
+		"one of another owner is not held": {
 			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })).withWorkspace(builder.AtRest).
 				with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
 	} {
@@ -162,8 +162,8 @@ func TestPlanDuringDeletion(t *testing.T) {
 		"it is being destroyed":                         {deleting().withWorkspace(builder.Destroying), WaitForDestroy},
 		"destroy fails, and the provider tries again":   {deleting().withWorkspace(builder.DestroyFailed), WaitForDestroy},
 		"the Workspace is gone":                         {deleting(), Release},
-		"the Workspace is somebody else's":              {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Release},
-		"it was made anew by somebody else":             {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Release},
+		"the Workspace has another owner":               {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Release},
+		"it was recreated by another client":            {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Release},
 		"retained (defect 1)":                           {deleting(retain).withWorkspace(builder.AtRest), Release},
 		"retained, though the kind is not installed":    {deleting(retain).with(func(f *Facts) { f.KindMissing = true }), Release},
 		"the kind is not installed":                     {deleting().with(func(f *Facts) { f.KindMissing = true }), WaitForKind},

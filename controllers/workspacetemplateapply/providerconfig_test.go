@@ -85,7 +85,7 @@ func TestSafety02ProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
 	}
 }
 
-func TestAProviderConfigThatIsTheDefaultIsNoConflict(t *testing.T) {
+func TestTheDefaultProviderConfigDoesNotConflict(t *testing.T) {
 	for name, row := range map[string]struct {
 		live map[string]any
 		want builder.Option

@@ -253,7 +253,7 @@ func TestADeletedApplyIsIgnored(t *testing.T) {
 		return nil
 	}
 	w.mustReconcile("demo-vpc")
-	assert.NotContains(t, w.writes, "apply Workspace", "nobody would own it")
+	assert.NotContains(t, w.writes, "apply Workspace", "it would have no owner")
 }
 
 func TestAPausedApplyIsNotReconciled(t *testing.T) {

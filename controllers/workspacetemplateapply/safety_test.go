@@ -137,7 +137,7 @@ func TestAnErrorOfAnEarlierGenerationIsNotReportedAfterAChange(t *testing.T) {
 	require.Contains(t, w.ready("demo-vpc"), "False ApplyFailed")
 
 	apply := w.get("demo-vpc")
-	apply.Spec.Variables["cluster_name"] = "mended"
+	apply.Spec.Variables["cluster_name"] = "corrected"
 	require.NoError(t, w.client.Update(context.Background(), apply))
 	w.mustReconcile("demo-vpc")
 	workspace := w.workspace("demo-vpc")
@@ -180,7 +180,7 @@ func TestARejectedUpdateIsNotSentAgainBeforeAChange(t *testing.T) {
 	assert.Contains(t, w.writes, "apply Workspace")
 }
 
-// Nobody knows what the Workspace would be, so a spec that changed since is not said to be applied.
+// The Workspace cannot be rendered, so a spec that changed since is not reported as applied.
 func TestWithoutATemplateAChangedSpecIsNotUpToDate(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
@@ -188,7 +188,7 @@ func TestWithoutATemplateAChangedSpecIsNotUpToDate(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	require.NoError(t, w.client.Delete(t.Context(), builder.WorkspaceTemplate("vpc")))
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"), "the template stands in the way of changes only")
+	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"), "the template blocks changes only")
 
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
 		a.Spec.Variables, a.Generation = map[string]string{"cluster_name": "other"}, a.Generation+1

@@ -33,13 +33,13 @@ func ofProfiles(options ...builder.Option) []builder.Option {
 	return append(options, builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.WithLabel(naming.TurnsLabel, naming.FargateTurns))
 }
 
-// profile is one that takes turns with the others, a second younger than the one before.
+// profile is one that is serialized with the others, a second younger than the one before.
 func profile(name string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	age := time.Duration(name[len(name)-1]) * time.Second
 	return builder.WorkspaceTemplateApply(name, append(ofProfiles(builder.WithCreation(builder.Created.Add(age))), options...)...)
 }
 
-// team is a world of profiles, which reconciles who is woken.
+// team is a world of profiles, which reconciles the enqueued ones.
 type team struct {
 	*world
 	woken []string
@@ -55,7 +55,7 @@ func (w *team) listen() {
 	w.reconciler.serializer.EnqueueWith(func(key client.ObjectKey) { w.woken = append(w.woken, key.Name) })
 }
 
-// restart makes a reconciler that remembers nothing.
+// restart makes a reconciler without cached state.
 func (w *team) restart() {
 	w.reconciler = &Reconciler{
 		Engine: w.reconciler.Engine, Workspaces: w.reconciler.Workspaces, Uncached: w.client, Clock: w.reconciler.Clock, RateLimiter: serialize.NewRateLimiter(),
@@ -68,7 +68,7 @@ func (w *team) restart() {
 func (w *team) run(names ...string) {
 	w.Helper()
 	for steps := 0; len(names) > 0; steps++ {
-		require.Less(w, steps, 50, "they wake each other for ever")
+		require.Less(w, steps, 50, "they wake each other forever")
 		w.woken = nil
 		if _, err := w.reconcile(names[0]); err != nil {
 			w.Logf("%s: %v", names[0], err)
@@ -152,7 +152,7 @@ func TestCreationsOfAGroupAreSerialized(t *testing.T) {
 	w.provide("p1", builder.FirstApplyRunning)
 	w.run("p1", "p2", "p3")
 	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"))
-	assert.Len(t, w.events(), 3, "each of the three has told how it is, once")
+	assert.Len(t, w.events(), 3, "each of the three has reported its state once")
 
 	w.provide("p1", builder.AtRest)
 	w.run("p1")
@@ -164,7 +164,7 @@ func TestCreationsOfAGroupAreSerialized(t *testing.T) {
 	require.Equal(t, []string{"p1", "p2", "p3"}, w.made("p1", "p2", "p3"))
 }
 
-// The pace of updates is kept by who has the turn; nobody else begins meanwhile.
+// The rate limit of updates is used by the object that holds the lock; no other one starts meanwhile.
 func TestTheActiveMemberWaitsForTheRateLimit(t *testing.T) {
 	w := teamAtRest(t, "p1", "p2")
 	w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now)
@@ -178,7 +178,7 @@ func TestTheActiveMemberWaitsForTheRateLimit(t *testing.T) {
 
 	w.reconciler.RateLimiter = serialize.NewRateLimiter()
 	w.run("p1", "p2")
-	assert.Equal(t, "# new", moduleOf(w, "p2"), "it kept its turn")
+	assert.Equal(t, "# new", moduleOf(w, "p2"), "it kept the lock")
 }
 
 func moduleOf(w *team, name string) any {
@@ -256,34 +256,34 @@ func TestAfterARestartNoMemberStartsBesideAnActiveOne(t *testing.T) {
 	require.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"))
 	w.restart()
 	w.run("p2", "p3")
-	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"), "nobody has looked at p1 yet")
+	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"), "p1 was not reconciled yet")
 	w.run("p1")
 	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"), "it is at work")
 
 	w.provide("p1", builder.AtRest)
 	w.restart()
 	w.run("p2", "p3")
-	w.mustReconcile("p1") // It tells that it is ready, once.
+	w.mustReconcile("p1") // It reports once that it is ready.
 	w.restart()
 	w.run("p2", "p3")
 	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"))
 	w.run("p1")
-	assert.Equal(t, []string{"p1", "p2"}, w.made("p1", "p2", "p3"), "it was at rest, and nothing had to be written to tell")
+	assert.Equal(t, []string{"p1", "p2"}, w.made("p1", "p2", "p3"), "it was at rest, and nothing had to be written to show it")
 }
 
-// What never comes to be at work, and what this manager never looks at, is waited for by nobody.
+// An object that is never applied, or that this manager does not reconcile, blocks no other one.
 func TestInactiveMembersBlockNone(t *testing.T) {
 	for name, first := range map[string]*infrav1.WorkspaceTemplateApply{
-		"paused":                        profile("p1", builder.Paused()),
-		"waiting for a Secret":          profile("p1", builder.WaitingForSecret("gone")),
-		"without a template":            profile("p1", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "gone" })),
-		"of another manager":            profile("p1", builder.WithLabel(clusterv1.WatchLabel, "other")),
-		"managed by somebody else":      profile("p1", builder.WithAnnotation(clusterv1.ManagedByAnnotation, "")),
-		"of another Cluster":            profile("p1", builder.WithLabel(clusterv1.ClusterNameLabel, "other")),
-		"of another series":             profile("p1", builder.WithLabel(naming.TurnsLabel, "others")),
-		"of another namespace":          profile("p1", builder.WithNamespace("other")),
-		"without a Cluster":             profile("p1", builder.With(func(a *infrav1.WorkspaceTemplateApply) { delete(a.Labels, clusterv1.ClusterNameLabel) })),
-		"deleted, and held by somebody": profile("p1", builder.Deleting(), builder.WithFinalizers("somebody/else")),
+		"paused":                          profile("p1", builder.Paused()),
+		"waiting for a Secret":            profile("p1", builder.WaitingForSecret("gone")),
+		"without a template":              profile("p1", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "gone" })),
+		"of another manager":              profile("p1", builder.WithLabel(clusterv1.WatchLabel, "other")),
+		"externally managed":              profile("p1", builder.WithAnnotation(clusterv1.ManagedByAnnotation, "")),
+		"of another Cluster":              profile("p1", builder.WithLabel(clusterv1.ClusterNameLabel, "other")),
+		"of another series":               profile("p1", builder.WithLabel(naming.TurnsLabel, "others")),
+		"of another namespace":            profile("p1", builder.WithNamespace("other")),
+		"without a Cluster":               profile("p1", builder.With(func(a *infrav1.WorkspaceTemplateApply) { delete(a.Labels, clusterv1.ClusterNameLabel) })),
+		"deleted, with another finalizer": profile("p1", builder.Deleting(), builder.WithFinalizers("example.com/other")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			mine := builder.WithLabel(clusterv1.WatchLabel, "mine")
@@ -298,7 +298,7 @@ func TestInactiveMembersBlockNone(t *testing.T) {
 	}
 }
 
-// Two Clusters, or two series, do not wait for each other. Who has no label waits for nobody.
+// Two Clusters, or two label values, do not wait for each other. An object without the label does not wait.
 func TestGroupsAreIndependent(t *testing.T) {
 	w := newTeam(t, profile("p1"), profile("p2", builder.WithLabel(clusterv1.ClusterNameLabel, "other")),
 		profile("p3", builder.WithLabel(naming.TurnsLabel, "others")), builder.WorkspaceTemplateApply("p4"))
@@ -315,7 +315,7 @@ func TestAFailedWriteReleasesTheGroupOnlyWhenRefused(t *testing.T) {
 	}{
 		"an admission rule":     {apierrors.NewForbidden(resource, "p1", errors.New("not here")), false, false},
 		"the schema":            {apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "p1", nil), false, true},
-		"a field nobody knows":  {apierrors.NewInternalError(errors.New("failed to create typed patch object: field not declared in schema")), false, true},
+		"an unknown field":      {apierrors.NewInternalError(errors.New("failed to create typed patch object: field not declared in schema")), false, true},
 		"no answer":             {errors.New("connection reset by peer"), true, false},
 		"a timeout":             {apierrors.NewTimeoutError("later", 1), true, false},
 		"an answer of no value": {apierrors.NewInternalError(errors.New("etcdserver: leader changed")), true, false},
@@ -369,7 +369,7 @@ func TestLeavingTheGroupEnqueuesWaitingMembers(t *testing.T) {
 	w.run("p1")
 }
 
-// A WorkspaceTemplateApply that is gone leaves nothing in memory, and nobody who waits for it.
+// A WorkspaceTemplateApply that is gone leaves nothing in memory, and no object that waits for it.
 func TestADeletedMemberBlocksNone(t *testing.T) {
 	w := teamAtRest(t, "p1", "p2")
 	w.edit("p1", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })

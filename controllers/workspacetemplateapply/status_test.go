@@ -68,9 +68,9 @@ func TestConditions(t *testing.T) {
 			a.Status.Conditions = []metav1.Condition{{Type: "Paused", Status: metav1.ConditionTrue, Reason: "Paused"}}
 		})).withWorkspace(builder.AtRest), map[string]string{"Paused": "False NotPaused"}},
 		"paused": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Paused = "by annotation" }), map[string]string{"Paused": "True Paused"}},
-		"its turn has not come": {newScene(t).with(func(f *Facts) { f.Queued = "one at a time" }), map[string]string{
+		"it is queued": {newScene(t).with(func(f *Facts) { f.Queued = "one at a time" }), map[string]string{
 			"Ready": "False WaitingForTurn", "Synced": "Unknown WorkspaceNotFound"}},
-		"its turn to mend what failed has not come": {newScene(t).withWorkspace(builder.UpdateFailed, withOtherSpec()).with(func(f *Facts) { f.Queued = "one at a time" }),
+		"it is queued to correct what failed": {newScene(t).withWorkspace(builder.UpdateFailed, withOtherSpec()).with(func(f *Facts) { f.Queued = "one at a time" }),
 			map[string]string{"Ready": "False WaitingForTurn", "Synced": "False ApplyFailed"}},
 		"no template": {newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), map[string]string{
 			"Rendered": "False TemplateNotFound", "Ready": "False TemplateNotFound", "Synced": "Unknown WorkspaceNotFound"}},
@@ -92,9 +92,9 @@ func TestConditions(t *testing.T) {
 			"Ready": "False WorkspaceKindMissing", "Synced": "Unknown WorkspaceKindMissing"}},
 		"an older one is in the way": {newScene(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" }), map[string]string{
 			"WorkspaceConflict": "True WorkspaceConflict", "Ready": "False WorkspaceConflict", "Synced": "Unknown WorkspaceNotFound"}},
-		"somebody else's": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), map[string]string{
+		"of another owner": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), map[string]string{
 			"WorkspaceConflict": "True WorkspaceConflict", "Ready": "False WorkspaceConflict", "Synced": "Unknown WorkspaceNotFound"}},
-		"made anew by somebody else": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Replaced }), map[string]string{
+		"recreated by another client": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Replaced }), map[string]string{
 			"WorkspaceConflict": "True WorkspaceReplaced", "Ready": "False WorkspaceReplaced", "Synced": "Unknown WorkspaceNotFound"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,8 +114,8 @@ func TestConditionsWhileTheApplyIsDeleted(t *testing.T) {
 		"destroy fails":                      {deleting().withWorkspace(builder.DestroyFailed), "True DestroyFailed"},
 		"nothing is destroyed while paused":  {deleting().withWorkspace(builder.WorkspacePaused, builder.Deleting()), "True WorkspacePaused"},
 		"interrupted: the provider is stuck": {deleting().withWorkspace(builder.Interrupted, builder.Deleting()), "True CreateInterrupted"},
-		"the provider can not be reached":    {deleting().with(func(f *Facts) { f.KindMissing = true }), "True WorkspaceKindMissing"},
-		"its turn has not come": {deleting().withWorkspace(builder.UpdateFailed).with(func(f *Facts) { f.Queued = "one at a time" }),
+		"the provider cannot be reached":     {deleting().with(func(f *Facts) { f.KindMissing = true }), "True WorkspaceKindMissing"},
+		"it is queued": {deleting().withWorkspace(builder.UpdateFailed).with(func(f *Facts) { f.Queued = "one at a time" }),
 			"True WaitingForTurn"},
 		"the Workspace is gone": {deleting(), "True Deleting"},
 	} {
@@ -135,7 +135,7 @@ func TestMessages(t *testing.T) {
 	assert.Contains(t, claim.message("Ready"), "belongs to WorkspaceTemplateApply demo, which is older")
 
 	gone := newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil })
-	assert.Contains(t, gone.message("Ready"), "does not exist, or does not allow this namespace", "nobody is told which of the two")
+	assert.Contains(t, gone.message("Ready"), "does not exist, or does not allow this namespace", "the message does not reveal which of the two")
 
 	refused := newScene(t).with(func(f *Facts) { f.Rejected = refused })
 	assert.Contains(t, refused.message("Ready"), "spec.forProvider.module: Invalid value")
@@ -190,7 +190,7 @@ func TestStartedTime(t *testing.T) {
 	s.Now = now.Add(time.Hour)
 	assert.Equal(t, builder.Created, s.withWorkspace(builder.FirstApplyFailed).status().StartedTime.UTC(), "it is the same work")
 	assert.Nil(t, s.withWorkspace(builder.AtRest).status().StartedTime, "it is done")
-	assert.Equal(t, s.Now, s.withWorkspace(builder.UpdateFailed).status().StartedTime.Time, "drift that can not be mended: it was up to date until now")
+	assert.Equal(t, s.Now, s.withWorkspace(builder.UpdateFailed).status().StartedTime.Time, "drift that cannot be repaired: it was up to date until now")
 	s.Now = now.Add(2 * time.Hour)
 	assert.Equal(t, now.Add(time.Hour), s.withWorkspace(builder.UpdateFailed).status().StartedTime.Time)
 }

@@ -39,7 +39,7 @@ func TestSafety13NoWorkspaceIsCreatedFromADeletedTemplate(t *testing.T) {
 			require.NoError(t, w.client.Update(t.Context(), gone))
 		}
 		w.mustReconcile("demo-vpc")
-		assert.NotNil(t, w.workspace("demo-vpc"), "what somebody deleted comes back")
+		assert.NotNil(t, w.workspace("demo-vpc"), "a deleted Workspace is recreated")
 	})
 }
 

@@ -19,12 +19,12 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// fleet is a world of six: three that clusterctl may move, one that it can not, one that has no Workspace yet, and one that
+// fleet is a world of six: three that clusterctl may move, one that it cannot, one that has no Workspace yet, and one that
 // waits for the kind.
 func fleet(t *testing.T) *world {
 	t.Helper()
 	var objects []client.Object
-	for name, until := range map[string]string{"one": blockUntilPaused, "two": blockUntilPaused, "three": blockUntilLabelled, "wide": blockUntilManual} {
+	for name, until := range map[string]string{"one": blockUntilPaused, "two": blockUntilPaused, "three": blockUntilLabeled, "wide": blockUntilManual} {
 		objects = append(objects, builder.WorkspaceTemplateApply(name, builder.WithAnnotation(clusterctlv1.BlockMoveAnnotation, until)))
 	}
 	return newWorld(t, append(objects, builder.WorkspaceTemplateApply("new"),
@@ -33,7 +33,7 @@ func fleet(t *testing.T) *world {
 		})))...)
 }
 
-// What happens to a definition wakes those for whom it can change something, and nobody else: there may be thousands.
+// A change of a definition enqueues those objects for which it can matter, and no others: there may be thousands.
 func TestADefinitionReconcilesAffectedObjects(t *testing.T) {
 	definition := func(scope terraform.Scope, change func(*apiextensionsv1.CustomResourceDefinition)) client.Object {
 		made := builder.WorkspaceDefinition(scope)

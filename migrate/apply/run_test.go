@@ -259,7 +259,7 @@ func TestAUnitThatAnotherPlanAdoptedIsUnchanged(t *testing.T) {
 }
 
 // It is not this run that changed the Workspace: no other unit is held up.
-func TestAWorkspaceThatChangedWhileAUnitWasLeftIsNoAlarm(t *testing.T) {
+func TestAWorkspaceThatChangedWhileAUnitWasSkippedIsNotAnAlarm(t *testing.T) {
 	w := newWorld(t, interceptor.Funcs{})
 	p := w.plan("plan", label("one"))
 	p.Units[0].Workspaces = []migrate.BaselineItem{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}

@@ -98,7 +98,7 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 			return err
 		}
 		var state plan.FieldState
-		// Forward nothing of an object is written that was changed; backward each field is judged alone.
+		// Forward, an object that was changed is not written at all; backward, each field is checked on its own.
 		state, kept, err = examine(step, live, to)
 		switch {
 		case err != nil:

@@ -112,7 +112,7 @@ type Options struct {
 	Before              Stage  // The next one. By default it is Apply if v1beta2 is served, and else Untouched.
 }
 
-// Run runs the checks of a stage. There is a report whenever the API server could be reached. A failed check is no error: see Report.Failed.
+// Run runs the checks of a stage. There is a report whenever the API server could be reached. A failed check is not an error: see Report.Failed.
 func Run(ctx context.Context, options Options) (*Report, error) {
 	options.JournalNamespace = cmp.Or(options.JournalNamespace, "capt-system")
 	options.Quiet = cmp.Or(options.Quiet, time.Minute)

@@ -46,7 +46,7 @@ func TestWhatADeploymentRuns(t *testing.T) {
 	}{
 		"ours, under another name":               {renamed, true, false},
 		"ours, with controllers":                 {own("--leader-elect"), true, false},
-		"ours, as somebody else packages it":     {named("platform", "", "example.com/capt-manager:v1"), false, true},
+		"ours, packaged by another project":      {named("platform", "", "example.com/capt-manager:v1"), false, true},
 		"almost ours":                            {scaffolded, false, true},
 		"the older one by its name":              {named("capt-controller-manager", "", "example.com/controller:latest"), false, true},
 		"the older one by its label":             {named("manager", "infrastructure-capt", "example.com/controller"), false, true},

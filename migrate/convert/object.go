@@ -341,7 +341,7 @@ func (d *document) add(line int, want map[string]any, at path, value any) {
 	}
 }
 
-// writtenByMigration are the fields of the spec that captctl has written last, according to the API server. A list stands for its elements.
+// writtenByMigration are the fields of the spec that captctl has written last, according to the API server. A list includes its elements.
 func writtenByMigration(live *unstructured.Unstructured) (written []path) {
 	for _, entry := range live.GetManagedFields() {
 		set := fieldpath.NewSet()

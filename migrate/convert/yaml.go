@@ -248,7 +248,7 @@ func encode(original string, file *yaml.Node) (string, error) {
 }
 
 // hidden are characters because of which the encoder would put a block of text, such as a whole Terraform module, in double quotes.
-// While it prints, characters of the private use area stand for them.
+// While it prints, they are replaced by characters of the private use area.
 type hidden map[string]string
 
 var troublesome = regexp.MustCompile(`(?m)\t| +$|[\x{10000}-\x{10ffff}]`)

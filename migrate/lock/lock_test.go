@@ -361,7 +361,7 @@ func TestARunThatIsInterruptedWhileItWaitsTakesNothing(t *testing.T) {
 	})
 }
 
-func TestWhatKeepsALockFromBeingTakenIsReported(t *testing.T) {
+func TestTheReasonForAFailedLockIsReported(t *testing.T) {
 	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	for name, row := range map[string]struct {
 		verb    string

@@ -131,7 +131,7 @@ func TestTheDecisionAboutAnAdoptedWorkspaceStaysRight(t *testing.T) {
 	assert.Contains(t, story(got), "Warning PendingChange CAPTCluster demo")
 }
 
-func TestADecisionAboutAWorkspaceThatNobodyRefersToIsReported(t *testing.T) {
+func TestADecisionAboutAWorkspaceWithoutReferenceIsReported(t *testing.T) {
 	s := newScene("demo", "a").withWorkspaces(t)
 	s.add(builder.Workspace("alone", builder.AtRest, builder.InClusterScope(), builder.WithUID("Workspace/alone")))
 	decisions := &migrate.Decisions{Workspaces: []migrate.WorkspaceDecision{{UID: "Workspace/alone", BelongsTo: s.vpc.UID}}}

@@ -51,7 +51,7 @@ func TestWhatIsRecordedWinsOnlyWhenAllElseAgrees(t *testing.T) {
 }
 
 // CAPT v0.3, finding the reference empty, began a second one, and was stopped before it created anything.
-func TestACandidateThatWasNeverBuiltIsNoRival(t *testing.T) {
+func TestACandidateThatWasNeverBuiltDoesNotConflict(t *testing.T) {
 	s := newScene("demo", "a").withWorkspaces(t)
 	second := s.eks.DeepCopy()
 	rename(s, "production")
@@ -70,7 +70,7 @@ func TestACandidateThatWasNeverBuiltIsNoRival(t *testing.T) {
 }
 
 // Clusters behind one proxy have one endpoint.
-func TestASharedEndpointIsNoConflict(t *testing.T) {
+func TestASharedEndpointDoesNotConflict(t *testing.T) {
 	clusters := func() (a, b *scene) {
 		a, b = newScene("a", "default"), newScene("b", "default")
 		for _, s := range []*scene{a, b} {

@@ -98,10 +98,10 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 					assert.Equal(t, migrate.Warning, finding.Severity, finding.Message)
 				}
 			}
-			told := story(got)
-			assert.Subset(t, told, tc.want)
-			assert.NotContains(t, told, tc.never)
-			assert.Contains(t, told, "WorkspaceTemplateApply demo-eks-controlplane-apply: /spec/workspaceName")
+			lines := story(got)
+			assert.Subset(t, lines, tc.want)
+			assert.NotContains(t, lines, tc.never)
+			assert.Contains(t, lines, "WorkspaceTemplateApply demo-eks-controlplane-apply: /spec/workspaceName")
 			var proven []string
 			for _, workspace := range unitOf(t, got, "team-a/demo").Workspaces {
 				proven = append(proven, workspace.Name)

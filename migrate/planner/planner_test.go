@@ -27,17 +27,17 @@ import (
 
 // story is a plan in a few words: what is written to what; the members that are not written, although their unit could be; and for each
 // finding its reason.
-func story(p *plan.Plan) (told []string) {
+func story(p *plan.Plan) (lines []string) {
 	for i := range p.Units {
 		for _, step := range p.Units[i].Steps {
-			told = append(told, fmt.Sprintf("%s %s: %s", step.Object.Kind, step.Object.Name, paths(step)))
+			lines = append(lines, fmt.Sprintf("%s %s: %s", step.Object.Kind, step.Object.Name, paths(step)))
 		}
 	}
 	for _, finding := range p.Findings {
 		requireDocumented(finding)
-		told = append(told, fmt.Sprintf("%s %s %s %s", finding.Severity, finding.Reason, finding.Object.Kind, finding.Object.Name))
+		lines = append(lines, fmt.Sprintf("%s %s %s %s", finding.Severity, finding.Reason, finding.Object.Kind, finding.Object.Name))
 	}
-	return told
+	return lines
 }
 
 // states of the units by their names.
@@ -73,7 +73,7 @@ func TestTopologies(t *testing.T) {
 	)
 	for name, row := range map[string]struct {
 		change func(s *scene)
-		// after changes the scene when the Workspaces are there, as the older CAPT rendered them before the change.
+		// after changes the scene when the Workspaces are there, as CAPT v0.3 rendered them before the change.
 		after func(s *scene)
 		want  []string
 	}{
@@ -82,7 +82,7 @@ func TestTopologies(t *testing.T) {
 		"reference empty, generated name": {
 			func(s *scene) { s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{} }, nil,
 			[]string{vpc, vpcStatus, eks, eksStatus, eksOwner}},
-		"reference empty, the fixed name of an older CAPT": {
+		"reference empty, the fixed name of CAPT v0.3": {
 			func(s *scene) {
 				s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 				rename(s, "demo-eks-controlplane-apply")
@@ -217,7 +217,7 @@ func TestHelpersAreAdoptedAndTheSpotRoleIsRetained(t *testing.T) {
 	})
 }
 
-func TestEqualNamesInTwoNamespacesAreDecidedByAPerson(t *testing.T) {
+func TestEqualNamesInTwoNamespacesNeedADecision(t *testing.T) {
 	a, b := newScene("demo", "a"), newScene("demo", "b")
 	a.withWorkspaces(t)
 	const vpc, eks = "Workspace/demo-vpc", "Workspace/demo-eks-controlplane"
@@ -259,7 +259,7 @@ func TestTwoControlPlanesThatClaimOneGetNone(t *testing.T) {
 	assert.Equal(t, map[string]plan.UnitState{"default/demo": plan.Adoptable}, states(decided))
 }
 
-// Nobody has the endpoint of another EKS cluster. In a sandbox all are on one host.
+// No cluster has the endpoint of another EKS cluster. In a sandbox all are on one host.
 func TestEndpointsOnOneHostAreTwo(t *testing.T) {
 	a, b := newScene("a", "default"), newScene("b", "default")
 	a.plane.Spec.ControlPlaneEndpoint.Host, a.plane.Spec.ControlPlaneEndpoint.Port = "https://127.0.0.1:6001", 6001
@@ -293,8 +293,8 @@ func TestTemplatesOfAnotherNamespaceAreGranted(t *testing.T) {
 	s.eks.Spec.TemplateRef, s.plane.Spec.WorkspaceTemplateRef = ref, ref
 	s.withWorkspaces(t)
 	got := planFor(t, nil, s)
-	told := story(got)
-	assert.Subset(t, told, []string{
+	lines := story(got)
+	assert.Subset(t, lines, []string{
 		"WorkspaceTemplate eks: /spec/allowedNamespaces/names", "WorkspaceTemplate vpc: /spec/allowedNamespaces/names",
 		"Warning PermissionGranted WorkspaceTemplate eks", "Warning PermissionGranted WorkspaceTemplate vpc",
 	})
@@ -306,7 +306,7 @@ func TestTemplatesOfAnotherNamespaceAreGranted(t *testing.T) {
 	other.vpc.Spec.TemplateRef, other.network.Spec.VPC.Template.Ref = s.vpc.Spec.TemplateRef, s.vpc.Spec.TemplateRef
 	other.eks.Spec.TemplateRef, other.plane.Spec.WorkspaceTemplateRef = s.eks.Spec.TemplateRef, s.eks.Spec.TemplateRef
 	both := story(planFor(t, nil, s, other.withWorkspaces(t)))
-	granted := slices.DeleteFunc(slices.Clone(both), func(line string) bool { return line != told[0] })
+	granted := slices.DeleteFunc(slices.Clone(both), func(line string) bool { return line != lines[0] })
 	assert.Len(t, granted, 2, "each unit has its own permission, so that none depends on another")
 }
 

@@ -110,8 +110,8 @@ func TestRecheckFindsAnEditAfterEveryStep(t *testing.T) {
 		"the template of the EKS cluster": {func(s *scene, _ *infrav1.WorkspaceTemplate) {
 			s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
 		}, "WorkspaceDiffers"},
-		"the version":            {func(s *scene, _ *infrav1.WorkspaceTemplate) { s.plane.Spec.Version = "v1.32.0" }, "WorkspaceDiffers"},
-		"a version that is none": {func(s *scene, _ *infrav1.WorkspaceTemplate) { s.plane.Spec.Version = "latest" }, "RenderFailed"},
+		"the version":        {func(s *scene, _ *infrav1.WorkspaceTemplate) { s.plane.Spec.Version = "v1.32.0" }, "WorkspaceDiffers"},
+		"an invalid version": {func(s *scene, _ *infrav1.WorkspaceTemplate) { s.plane.Spec.Version = "latest" }, "RenderFailed"},
 		"the VPC is no longer retained": {func(s *scene, _ *infrav1.WorkspaceTemplate) {
 			s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyDelete
 		}, "deletionPolicy"},

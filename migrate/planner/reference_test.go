@@ -47,8 +47,8 @@ func TestTheReferenceFleetNeedsNoDecision(t *testing.T) {
 	require.NotEmpty(t, fleet.Applies)
 	got, err := planner.New(fleet, planner.Options{Now: now})
 	require.NoError(t, err)
-	told := story(got)
-	assert.Empty(t, got.Undecided(), "%v", told)
+	lines := story(got)
+	assert.Empty(t, got.Undecided(), "%v", lines)
 	adopted := 0
 	for i := range got.Units {
 		unit := &got.Units[i]
@@ -68,7 +68,7 @@ func TestTheReferenceFleetNeedsNoDecision(t *testing.T) {
 		"WorkspaceTemplateApply/default/demo-fargate", "WorkspaceTemplateApply/default/demo-karpenter",
 		"default/broken", "default/demo", "default/in-old-vpc", "default/prod-1", "team-a/apps",
 	}, names)
-	assert.Subset(t, told, []string{
+	assert.Subset(t, lines, []string{
 		"WorkspaceTemplateApply broken-eks-controlplane-apply: /spec/workspaceName",
 		"WorkspaceTemplateApply apps-eks-controlplane-apply: /spec/workspaceName",
 		"WorkspaceTemplateApply apps-kubeconfig-apply: /spec/workspaceName",

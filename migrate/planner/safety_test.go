@@ -22,7 +22,7 @@ func taking(owner, apply metav1.Object) migrate.OwnerDecision {
 	return migrate.OwnerDecision{UID: owner.GetUID(), Take: apply.GetUID()}
 }
 
-// The older CAPT never gave a new template to a VPC that it had made. An owner whose status records a WorkspaceTemplateApply
+// CAPT v0.3 never gave a new template to a VPC that it had made. An owner whose status records a WorkspaceTemplateApply
 // gives it the template that spec names: Terraform would make another VPC of it.
 func TestADecisionDoesNotLetAnotherTemplatePass(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
@@ -35,7 +35,7 @@ func TestADecisionDoesNotLetAnotherTemplatePass(t *testing.T) {
 	assert.Contains(t, story(got), "Blocked WorkspaceDiffers CAPTCluster demo")
 }
 
-// What was half adopted by an earlier plan passes the gate once more: somebody may have changed spec since.
+// What was half adopted by an earlier plan passes the gate once more: the spec may have changed since.
 func TestTheRestOfAnAdoptionPassesTheGate(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
 	s.eks.Spec.WorkspaceName = "demo-eks-controlplane"
@@ -45,18 +45,18 @@ func TestTheRestOfAnAdoptionPassesTheGate(t *testing.T) {
 	assert.Contains(t, story(planFor(t, nil, s)), "Blocked WorkspaceDiffers CAPTControlPlane demo")
 }
 
-func TestTwoOwnersCanNotBeDecidedForOne(t *testing.T) {
-	s, rival := newScene("demo", "team-a").withWorkspaces(t), newScene("rival", "team-a").withWorkspaces(t)
+func TestTwoOwnersCannotBeDecidedForOne(t *testing.T) {
+	s, other := newScene("demo", "team-a").withWorkspaces(t), newScene("other", "team-a").withWorkspaces(t)
 	s.eks.OwnerReferences = nil
-	decisions := &migrate.Decisions{Owners: []migrate.OwnerDecision{taking(s.plane, s.eks), taking(rival.plane, s.eks)}}
+	decisions := &migrate.Decisions{Owners: []migrate.OwnerDecision{taking(s.plane, s.eks), taking(other.plane, s.eks)}}
 
-	got, err := planner.New(snapshot(t, s, rival), planner.Options{Decisions: decisions, Now: now})
+	got, err := planner.New(snapshot(t, s, other), planner.Options{Decisions: decisions, Now: now})
 	if err == nil {
-		requireOneToOne(t, "two decisions", got, []*scene{s, rival})
+		requireOneToOne(t, "two decisions", got, []*scene{s, other})
 	}
 }
 
-// A person says whose a Workspace is. That counts even when only one WorkspaceTemplateApply seems to mean it.
+// The user decides which object a Workspace belongs to. That counts even when only one WorkspaceTemplateApply seems to mean it.
 func TestAWorkspaceIsNotAdoptedAgainstADecision(t *testing.T) {
 	s, other := newScene("demo", "team-a").withWorkspaces(t), newScene("other", "team-a").withWorkspaces(t)
 	decisions := &migrate.Decisions{Workspaces: []migrate.WorkspaceDecision{{UID: "Workspace/demo-eks-controlplane", BelongsTo: other.eks.UID}}}
@@ -64,8 +64,8 @@ func TestAWorkspaceIsNotAdoptedAgainstADecision(t *testing.T) {
 	assert.Contains(t, story(planFor(t, decisions, s, other)), "Ambiguous WorkspaceShared CAPTControlPlane demo")
 }
 
-// Nobody but a person can tell whether one that names no cluster is a control plane's: to build a second one would be worse.
-func TestAnOwnerIsNotCalledNeverBuiltWhileOneOfItsTemplateIsNobodys(t *testing.T) {
+// Only the user can decide whether one that names no cluster belongs to a control plane: to build a second one would be worse.
+func TestAnOwnerIsNotCalledNeverBuiltWhileOneOfItsTemplateHasNoOwner(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
 	s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 	s.plane.Spec.ControlPlaneEndpoint.Host = ""
@@ -76,7 +76,7 @@ func TestAnOwnerIsNotCalledNeverBuiltWhileOneOfItsTemplateIsNobodys(t *testing.T
 	assert.Contains(t, story(planFor(t, nil, s)), "Ambiguous MultipleCandidates CAPTControlPlane demo")
 }
 
-// The owner says what becomes of a VPC, and the manager writes that. What a person retained by hand would be destroyed.
+// The owner says what becomes of a VPC, and the manager writes that. What the user retained by hand would be destroyed.
 func TestAVPCThatWasRetainedByHandIsNotGivenUp(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
 	s.vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
@@ -120,7 +120,7 @@ func TestAHelperIsControlledByItsControlPlane(t *testing.T) {
 	}
 }
 
-// What somebody made by hand for a Fargate profile stands for itself, unless a control plane asks for that profile by now.
+// What the user created for a Fargate profile is independent, unless a control plane asks for that profile by now.
 func TestThatOfAFargateProfileIsNotLeftBehind(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
 	template := s.template("fargate", "cluster_name", "profile_name")
@@ -146,12 +146,12 @@ func TestThatOfAFargateProfileIsNotLeftBehind(t *testing.T) {
 	s.plane.Spec.FargateProfiles = nil
 	apply.Labels = map[string]string{naming.TurnsLabel: naming.FargateTurns}
 	for _, line := range story(planFor(t, nil, s)) {
-		assert.NotContains(t, line, "by-hand", "this CAPT made it")
+		assert.NotContains(t, line, "by-hand", "this version of CAPT created it")
 	}
 }
 
 // Two owner references of one UID are one too many: the API server would not merge them.
-func TestAnOwnerThatIsNoControllerBecomesIt(t *testing.T) {
+func TestAnOwnerBecomesTheController(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
 	s.eks.OwnerReferences[0].Controller = nil
 

@@ -28,7 +28,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// scene is a Cluster that the older CAPT built, as it is read in today's version. A test changes what it is about.
+// scene is a Cluster that CAPT v0.3 built, as it is read in today's version. A test changes what it is about.
 type scene struct {
 	name, namespace string
 	// proxy is the endpoint of the cluster, if it has not one of its own.
@@ -89,7 +89,7 @@ func (s *scene) template(name string, variables ...string) *infrav1.WorkspaceTem
 	return template
 }
 
-// apply as the older CAPT left it.
+// apply as CAPT v0.3 left it.
 func (s *scene) apply(name, template string, variables map[string]string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	apply := builder.WorkspaceTemplateApply(name, append([]builder.Option{
 		builder.WithNamespace(s.namespace), builder.WithVariables(variables), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
@@ -103,7 +103,7 @@ func (s *scene) apply(name, template string, variables map[string]string, option
 // add puts more objects into the scene.
 func (s *scene) add(objects ...client.Object) { s.more = append(s.more, objects...) }
 
-// live is the Workspace that the older CAPT rendered for a WorkspaceTemplateApply.
+// live is the Workspace that CAPT v0.3 rendered for a WorkspaceTemplateApply.
 func (s *scene) live(t *testing.T, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, outputs map[string]any) *unstructured.Unstructured {
 	t.Helper()
 	name := naming.LegacyWorkspace(apply.Name)
@@ -143,7 +143,7 @@ func snapshot(t *testing.T, scenes ...*scene) *migrate.Snapshot {
 	return snapshot
 }
 
-// withWorkspaces adds the Workspaces of a scene, as the older CAPT rendered them.
+// withWorkspaces adds the Workspaces of a scene, as CAPT v0.3 rendered them.
 func (s *scene) withWorkspaces(t *testing.T) *scene {
 	t.Helper()
 	s.add(s.live(t, s.vpc, s.vpcTemplate, map[string]any{"vpc_id": s.vpcID()}),

@@ -16,7 +16,7 @@ import (
 )
 
 // A WorkspaceTemplate is shared: to revert an edit of it runs Terraform for the clusters that were built from the edit.
-func TestTheMessageAboutAnEditNamesWhoElseUsesTheTemplate(t *testing.T) {
+func TestTheMessageAboutAnEditNamesTheOtherUsersOfTheTemplate(t *testing.T) {
 	demo, old, blue := newScene("demo", "team-a").withWorkspaces(t), newScene("old", "team-a").withWorkspaces(t), newScene("blue", "team-a")
 	demo.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
 	blue.vpcTemplate = demo.vpcTemplate

@@ -20,7 +20,7 @@ import (
 	"github.com/capt-provider/capt/migrate/retry"
 )
 
-func TestWhatPassesIsTriedAgain(t *testing.T) {
+func TestTransientErrorsAreRetried(t *testing.T) {
 	resource := schema.GroupResource{Resource: "captclusters"}
 	for name, row := range map[string]struct {
 		err  error
@@ -58,7 +58,7 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestWhoIsInterruptedLearnsWhy(t *testing.T) {
+func TestAnInterruptedRetryReturnsItsCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the lock is lost")
 	err := retry.Do(ctx, func(context.Context) error {

@@ -70,7 +70,7 @@ type Options struct {
 	Units            []string // The only ones to look at; empty for all.
 	Decisions        *migrate.Decisions
 	Decided          bool // The decisions of the plans that were applied are used instead.
-	NoJournal        bool // It is no error if the journals may not be read.
+	NoJournal        bool // It is not an error if the journals may not be read.
 	Clock            clock.PassiveClock
 	Progress         migrate.Progress
 }

@@ -31,15 +31,15 @@ const (
 	// surroundings is how many clusters there are besides.
 	surroundings = 100
 	// onlyWebhooks keeps the controllers away from all objects.
-	onlyWebhooks = "--watch-filter=nobody"
+	onlyWebhooks = "--watch-filter=none"
 )
 
-// BenchmarkAdmission creates and changes objects of all kinds, without the writes being done, 50 a second for half a minute,
+// BenchmarkAdmission creates and changes objects of all kinds, without the writes being done, 50 per second for half a minute,
 // while there are 100 other clusters. What the objects refer to exists. It reports
 //   - p50-ms, p99-ms: how long the API server waited for CAPT's webhooks, defaulting and validation together, in one request
 //   - request-p50-ms, request-p99-ms: the whole request, as its sender saw it
 //
-// The former is measured by the API server, which tells when it began to call a webhook and when it had the answer.
+// The former is measured by the API server, which records when it began to call a webhook and when it had the answer.
 func BenchmarkAdmission(b *testing.B) {
 	for b.Loop() {
 		seen, tracing := newSpans(b)
@@ -83,7 +83,7 @@ func report(b *testing.B, prefix string, all []time.Duration) {
 	}
 }
 
-// send sends writes in turn, each at its time, whether those before are answered or not, and returns how long each took.
+// send sends each write at its time, whether those before are answered or not, and returns how long each took.
 func send(b *testing.B, writes []func(context.Context) error, lasting time.Duration) []time.Duration {
 	b.Helper()
 	ticker := time.NewTicker(time.Second / rate)

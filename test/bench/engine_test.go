@@ -127,9 +127,9 @@ func (e *engineBench) rest() {
 	require.Zero(e, countWrites(e.B, e.s, settled, "leases"), "CAPT writes at rest")
 	e.figures["rest-requests"] = float64(countReads(e.B, e.s, settled))
 
-	told := scrape(e.B, e.s)
-	e.figures["rss-MiB"] = told.Sum("process_resident_memory_bytes") / (1 << 20)
-	e.figures["heap-MiB"] = told.Sum("go_memstats_heap_inuse_bytes") / (1 << 20)
+	scraped := scrape(e.B, e.s)
+	e.figures["rss-MiB"] = scraped.Sum("process_resident_memory_bytes") / (1 << 20)
+	e.figures["heap-MiB"] = scraped.Sum("go_memstats_heap_inuse_bytes") / (1 << 20)
 }
 
 func (e *engineBench) awaitTemplate(wanted func(*infrav1.WorkspaceTemplate) bool) *infrav1.WorkspaceTemplate {

@@ -27,8 +27,8 @@ const (
 	fleetPatience = 40 * time.Minute
 	// fleetRest is how long a fleet is watched for writes.
 	fleetRest = 30 * time.Second
-	// later is how many more clusters are made one by one when the fleet is there, and pace how far apart.
-	later, pace = 20, 2 * time.Second
+	// later is how many more clusters are made one by one when the fleet is there, and interval how far apart.
+	later, interval = 20, 2 * time.Second
 	// mostWrites is how many writes the manager may need for a cluster, from creation to Ready.
 	mostWrites = 30
 )
@@ -45,7 +45,7 @@ rules:
 `
 
 // BenchmarkFleet makes fleets of clusters at once, with Cluster API core in full and a provider that only pretends to run
-// Terraform. The endpoints of the clusters are addresses at which nobody answers, since 1,000 API servers have no room here.
+// Terraform. The endpoints of the clusters are addresses without a server, since 1,000 API servers do not fit on one machine.
 // It reports, for each size,
 //   - ready-s: from the first creation until all are Ready; burst-p50-ms, burst-p99-ms: from a Workspace being up to date to
 //     its control plane being Ready, in this crowd
@@ -112,7 +112,7 @@ type fleet struct {
 	c client.WithWatch
 	// made is how many clusters were made at once, and size is how many there are.
 	made, size int
-	// figures are those that were told, by their units.
+	// figures are those that were reported, by their units.
 	figures map[string]float64
 }
 
@@ -130,7 +130,7 @@ func (f *fleet) create() {
 	}
 	require.NoError(f, group.Wait())
 	latencies := seen.await(f.B, "c", f.size, fleetPatience)
-	f.tell(time.Since(began).Seconds(), "ready-s")
+	f.report(time.Since(began).Seconds(), "ready-s")
 	report(f.B, "burst-", latencies)
 	awaitEndpoints(f.B, f.c, f.size)
 	awaitIdle(f.B, f.s)
@@ -138,11 +138,11 @@ func (f *fleet) create() {
 	assert.LessOrEqual(f, f.figures["writes/cluster"], float64(mostWrites), "CAPT writes too much")
 	f.each(f.requests(began), "requests/cluster")
 	f.each(1000*(f.cpu()-before), "cpu-ms/cluster")
-	f.tell(scrape(f.B, f.s).Sum("process_resident_memory_bytes")/(1<<20), "rss-MiB")
-	f.tell(peakMemory(f.B, f.s)/(1<<20), "peak-rss-MiB")
+	f.report(scrape(f.B, f.s).Sum("process_resident_memory_bytes")/(1<<20), "rss-MiB")
+	f.report(peakMemory(f.B, f.s)/(1<<20), "peak-rss-MiB")
 }
 
-// shared are what is written for many clusters together, or only tells of them.
+// shared are what is written for many clusters together, or only describes them.
 var shared = []string{"events", "leases", "workspacetemplates"}
 
 // make makes one cluster.
@@ -161,8 +161,8 @@ func (f *fleet) rest() {
 	before, settled := f.cpu(), time.Now()
 	<-time.After(fleetRest) // The measurement itself: a time without work.
 	require.Zero(f, countWrites(f.B, f.s, settled, "leases"), "CAPT writes at rest")
-	f.tell(f.requests(settled), "rest-requests")
-	f.tell(1000*(f.cpu()-before), "rest-cpu-ms")
+	f.report(f.requests(settled), "rest-requests")
+	f.report(1000*(f.cpu()-before), "rest-cpu-ms")
 }
 
 // grow makes more clusters, one by one.
@@ -171,7 +171,7 @@ func (f *fleet) grow() {
 	watching, stop := context.WithCancel(f.Context())
 	defer stop()
 	seen := watchReadiness(watching, f.B, f.c)
-	ticker := time.NewTicker(pace)
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for i := range later {
 		require.NoError(f, f.make(f.Context(), fmt.Sprintf("later%d", i)))
@@ -189,12 +189,12 @@ func (f *fleet) restart() {
 	require.NoError(f, f.s.StopComponent(f.Context(), sandbox.Manager))
 	began := time.Now()
 	require.NoError(f, f.s.StartComponent(f.Context(), sandbox.Manager))
-	f.tell(time.Since(began).Seconds(), "synced-s")
-	f.tell(awaitIdle(f.B, f.s).Sub(began).Seconds(), "settled-s")
+	f.report(time.Since(began).Seconds(), "synced-s")
+	f.report(awaitIdle(f.B, f.s).Sub(began).Seconds(), "settled-s")
 	require.Zero(f, countWrites(f.B, f.s, began, "leases"), "a manager that is started again writes")
-	f.tell(f.requests(began), "restart-requests")
+	f.report(f.requests(began), "restart-requests")
 	f.each(1000*f.cpu(), "restart-cpu-ms/cluster")
-	f.tell(scrape(f.B, f.s).Sum("process_resident_memory_bytes")/(1<<20), "restart-rss-MiB")
+	f.report(scrape(f.B, f.s).Sum("process_resident_memory_bytes")/(1<<20), "restart-rss-MiB")
 }
 
 // delete deletes all clusters at the same time.
@@ -213,7 +213,7 @@ func (f *fleet) delete() {
 		require.NoError(f, f.c.List(f.Context(), &left))
 		return len(left.Items) == 0
 	}, fleetPatience, time.Second, "Clusters are left")
-	f.tell(time.Since(began).Seconds(), "delete-s")
+	f.report(time.Since(began).Seconds(), "delete-s")
 	awaitIdle(f.B, f.s)
 	f.each(float64(countWrites(f.B, f.s, began, shared...)), "delete-writes/cluster")
 	f.each(1000*(f.cpu()-before), "delete-cpu-ms/cluster")
@@ -222,19 +222,19 @@ func (f *fleet) delete() {
 // compare reports what a cluster costs in this fleet, to what it costs in a smaller one.
 func (f *fleet) compare(smaller *fleet) {
 	ratio := float64(f.made) / float64(smaller.made)
-	f.tell(f.figures["ready-s"]/smaller.figures["ready-s"]/ratio, "growth-ready")
-	f.tell(f.figures["rss-MiB"]/smaller.figures["rss-MiB"]/ratio, "growth-rss")
+	f.report(f.figures["ready-s"]/smaller.figures["ready-s"]/ratio, "growth-ready")
+	f.report(f.figures["rss-MiB"]/smaller.figures["rss-MiB"]/ratio, "growth-rss")
 	for _, unit := range []string{"cpu-ms", "requests", "writes"} {
-		f.tell(f.figures[unit+"/cluster"]/smaller.figures[unit+"/cluster"], "growth-"+unit)
+		f.report(f.figures[unit+"/cluster"]/smaller.figures[unit+"/cluster"], "growth-"+unit)
 	}
-	f.tell((f.figures["rss-MiB"]-smaller.figures["rss-MiB"])*1024/float64(f.made-smaller.made), "rss-KiB/cluster")
+	f.report((f.figures["rss-MiB"]-smaller.figures["rss-MiB"])*1024/float64(f.made-smaller.made), "rss-KiB/cluster")
 }
 
 // each reports a figure for each cluster.
-func (f *fleet) each(all float64, unit string) { f.tell(all/float64(f.size), unit) }
+func (f *fleet) each(all float64, unit string) { f.report(all/float64(f.size), unit) }
 
-// tell reports a figure. A large fleet takes long, so it is printed at once, too.
-func (f *fleet) tell(value float64, unit string) {
+// report reports a figure. A large fleet takes long, so it is printed at once, too.
+func (f *fleet) report(value float64, unit string) {
 	f.figures[unit] = value
 	f.ReportMetric(value, unit)
 	fmt.Fprintf(os.Stderr, "%s %s: %.4g %s\n", time.Now().Format(time.TimeOnly), f.Name(), value, unit)

@@ -26,9 +26,9 @@ func scrape(b *testing.B, s *sandbox.Sandbox) metrics.Families {
 	b.Helper()
 	address, err := s.MetricsURL(sandbox.Manager)
 	require.NoError(b, err)
-	told, err := metrics.Read(b.Context(), address)
+	scraped, err := metrics.Read(b.Context(), address)
 	require.NoError(b, err)
-	return told
+	return scraped
 }
 
 // peakMemory is the most memory that the manager has had since it was started, in bytes, as the kernel counts it.
@@ -41,7 +41,7 @@ func peakMemory(b *testing.B, s *sandbox.Sandbox) float64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", running.Processes[index].PID))
 	require.NoError(b, err)
 	match := regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`).FindSubmatch(status)
-	require.NotNil(b, match, "the kernel does not tell")
+	require.NotNil(b, match, "the kernel does not report it")
 	kibibytes, err := strconv.ParseFloat(string(match[1]), 64)
 	require.NoError(b, err)
 	return kibibytes * 1024

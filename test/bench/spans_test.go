@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spans collects from the API server's own tracing how long it waited for webhooks. Its metrics can not tell: the bounds of
+// spans collects from the API server's own tracing how long it waited for webhooks. Its metrics are too coarse: the bounds of
 // their buckets are at 5 and 25 milliseconds. An API server sends spans with OTLP, which is protocol buffers over gRPC; this
 // understands as much of both as it takes to read names and times.
 type spans struct {

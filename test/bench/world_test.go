@@ -26,7 +26,7 @@ import (
 )
 
 // readiness holds when Workspaces of control planes were seen to be up to date, and when the control planes were seen to be
-// Ready. Both moments are those at which a watch told of them.
+// Ready. Both moments are those at which a watch reported them.
 type readiness struct {
 	lock                     sync.Mutex
 	workspaces, controlPlane map[string]time.Time
@@ -82,9 +82,9 @@ func (r *readiness) await(b *testing.B, prefix string, n int, patience time.Dura
 	return latencies
 }
 
-// follow tells of each object of a kind, and of its changes, until the context ends. The API server ends watches when it is
-// busy; then everything is told once more.
-func follow(ctx context.Context, b *testing.B, c client.WithWatch, list client.ObjectList, tell func(any)) {
+// follow calls handle for each object of a kind, and for its changes, until the context ends. The API server ends watches when it is
+// busy; then everything is reported once more.
+func follow(ctx context.Context, b *testing.B, c client.WithWatch, list client.ObjectList, handle func(any)) {
 	b.Helper()
 	watcher, err := c.Watch(ctx, list)
 	require.NoError(b, err)
@@ -92,7 +92,7 @@ func follow(ctx context.Context, b *testing.B, c client.WithWatch, list client.O
 		for ctx.Err() == nil {
 			for event := range watcher.ResultChan() {
 				if event.Type == watch.Added || event.Type == watch.Modified {
-					tell(event.Object)
+					handle(event.Object)
 				}
 			}
 			watcher.Stop()

@@ -158,7 +158,7 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// Story tells conditions in short: the type, and "status reason".
+// Story formats conditions in short: the type, and "status reason".
 func Story(conditions []metav1.Condition) map[string]string {
 	story := make(map[string]string, len(conditions))
 	for _, condition := range conditions {

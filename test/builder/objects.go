@@ -188,7 +188,7 @@ func WithDeletionPolicy(policy infrav1.DeletionPolicy) Option {
 	return With(func(wta *infrav1.WorkspaceTemplateApply) { wta.Spec.DeletionPolicy = policy })
 }
 
-// WithRecordedWorkspace says that a WorkspaceTemplateApply remembers a Workspace.
+// WithRecordedWorkspace records a Workspace in the status of a WorkspaceTemplateApply.
 func WithRecordedWorkspace(workspace client.Object) Option {
 	return With(func(wta *infrav1.WorkspaceTemplateApply) {
 		gvk := workspace.GetObjectKind().GroupVersionKind()

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package captctl_test runs captctl migrate on a fleet of CAPT v0.3, on a real API server with the real manager. What the commands print is
-// kept in files: a reader can judge whether it says enough to act upon.
+// kept in files: a reviewer can check that it says what to do.
 package captctl_test
 
 import (

@@ -47,7 +47,7 @@ func clusterctlContract() book {
 		{title: "Components YAML: Target namespace", test: componentsAreInOneNamespace},
 		{title: "Components YAML: Controllers & Watching namespace", test: deploymentRunsTheManager},
 		{title: "Components YAML: Variables", test: variablesHaveThePrefix},
-		{title: "Components YAML: Labels", test: componentsAreLabelled},
+		{title: "Components YAML: Labels", test: componentsAreLabeled},
 		{title: "Workload cluster templates", reason: parent},
 		{title: "Workload cluster templates: Naming conventions", reason: "A provider could publish templates; the samples are for kubectl."},
 		{title: "Workload cluster templates: Target namespace", reason: "See naming conventions."},
@@ -99,7 +99,7 @@ func componentsAreInOneNamespace(t *testing.T) {
 	namespace := ""
 	for _, object := range components(t) {
 		if object.GetKind() == "Namespace" {
-			require.Empty(t, namespace, "a second Namespace makes clusterctl give up")
+			require.Empty(t, namespace, "a second Namespace makes clusterctl fail")
 			namespace = object.GetName()
 		}
 	}
@@ -145,15 +145,15 @@ func variablesHaveThePrefix(t *testing.T) {
 	}
 }
 
-func componentsAreLabelled(t *testing.T) {
+func componentsAreLabeled(t *testing.T) {
 	for _, object := range components(t) {
 		assert.Contains(t, []string{"infrastructure-capt", "control-plane-capt"}, object.GetLabels()[clusterv1.ProviderNameLabel],
 			"%s %s", object.GetKind(), object.GetName())
 	}
 }
 
-// isLabelledForClusterctl looks at the label of a definition, and at its name, which clusterctl checks before it installs.
-func isLabelledForClusterctl(provider string) func(*testing.T, schema.GroupVersionKind) {
+// isLabeledForClusterctl looks at the label of a definition, and at its name, which clusterctl checks before it installs.
+func isLabeledForClusterctl(provider string) func(*testing.T, schema.GroupVersionKind) {
 	return func(t *testing.T, kind schema.GroupVersionKind) {
 		require.Equal(t, provider, definition(t, kind).Labels[clusterv1.ProviderNameLabel])
 		definitions := &apiextensionsv1.CustomResourceDefinitionList{}
@@ -165,7 +165,7 @@ func isLabelledForClusterctl(provider string) func(*testing.T, schema.GroupVersi
 	}
 }
 
-// linked tells whether clusterctl moves an object: because it leads to a Cluster, or because a label says so.
+// linked reports whether clusterctl moves an object: because it leads to a Cluster, or because a label says so.
 func linked(object metav1.PartialObjectMetadata, all map[types.UID]metav1.PartialObjectMetadata) bool {
 	for _, label := range []string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel} {
 		if _, ok := object.Labels[label]; ok {
@@ -213,7 +213,7 @@ func everythingLeadsToTheCluster(t *testing.T) {
 		assert.True(t, linked(object, all), "clusterctl leaves %s %s behind: no owner of it is a Cluster, and no label says to move it", object.Kind, object.Name)
 	}
 	require.Equal(t, map[string]int{"CAPTCluster": 1, "CAPTControlPlane": 1, "WorkspaceTemplate": 2, "WorkspaceTemplateApply": 2, "Secret": 2}, kinds,
-		"a Secret is the kubeconfig for Cluster API, the other that for people")
+		"a Secret is the kubeconfig for Cluster API, the other that for users")
 }
 
 // A move takes everything but status.

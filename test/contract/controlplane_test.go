@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	noMachines = "EKS runs the control plane. Nobody sees its instances: there are no Machines and no Nodes of them."
+	noMachines = "EKS runs the control plane. Its instances are not visible: they have no Machines and no Nodes."
 	workspace  = "new-eks-controlplane"
 )
 
@@ -71,7 +71,7 @@ func controlPlaneContract() book {
 		{title: "Metadata propagation", reason: noMachines + " There is nothing below the control plane to which metadata could be propagated."},
 		{title: "MinReadySeconds and UpToDate propagation", reason: noMachines},
 		{title: "Support for running multiple instances", test: instancesShareControlPlanes},
-		{title: "Clusterctl support", test: each(isLabelledForClusterctl("control-plane-capt"), controlPlaneKind, controlPlaneTemplateKind)},
+		{title: "Clusterctl support", test: each(isLabeledForClusterctl("control-plane-capt"), controlPlaneKind, controlPlaneTemplateKind)},
 		{title: "ControlPlane: pausing", test: func(t *testing.T) {
 			pauses(t, "paused-eks-controlplane-apply", &controlplanev1.CAPTControlPlane{}, func(object engine.Object, note string) {
 				object.(*controlplanev1.CAPTControlPlane).Spec.Variables = map[string]string{"note": note}
@@ -166,7 +166,7 @@ func versionIsThatOfWhatRuns(t *testing.T) {
 	w.play(workspace, goesWell)
 	runs("v1.34.1")
 
-	// While Terraform upgrades it, Cluster API must be able to tell that it is not done.
+	// While Terraform upgrades it, Cluster API must be able to see that it is not done.
 	w.play(workspace, applyHangs)
 	w.apply(eks("new", "v1.35.0"))
 	condition := w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "")
@@ -271,7 +271,7 @@ func controlPlaneFailuresAreNotTerminal(t *testing.T) {
 	w.apply(inExistingVPC("new", "v1.34.0")...)
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	condition := w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "ApplyFailed")
-	require.Contains(t, condition.Message, "VpcLimitExceeded", "a person learns what happened")
+	require.Contains(t, condition.Message, "VpcLimitExceeded", "the user sees what happened")
 	w.awaitMirrored(controlPlane, "new", controlplanev1.AvailableCondition, clusterv1.ClusterControlPlaneAvailableCondition)
 	requireNotFailed(w, "new")
 	w.play(workspace, goesWell)

@@ -90,7 +90,7 @@ func vpcTemplate() string {
 	return template("vpc", vpcModule, "ClusterProviderConfig", sandbox.ProviderConfigName, "vpc_name")
 }
 
-// changedVPCTemplate is one that Terraform must apply anew.
+// changedVPCTemplate is one that Terraform must apply again.
 func changedVPCTemplate() string {
 	return template("vpc", vpcModule+"# changed\n", "ClusterProviderConfig", sandbox.ProviderConfigName, "vpc_name")
 }

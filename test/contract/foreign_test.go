@@ -74,7 +74,7 @@ func TestAControlPlaneStandsOnInfrastructureOfAnotherKind(t *testing.T) {
 		require.NoError(t, unstructured.SetNestedField(foreign.Object, true, "status", "initialization", "provisioned"))
 	})
 
-	// Nobody but the control plane can say where it is.
+	// Only the control plane knows its endpoint.
 	w.awaitCondition(controlPlane, "mixed", controlplanev1.DependenciesReadyCondition, metav1.ConditionFalse, controlplanev1.RegionConflictReason)
 	require.Empty(t, w.workspaces())
 	w.change(controlPlane, "mixed", func() { controlPlane.Spec.Region = "eu-central-1" })

@@ -48,7 +48,7 @@ func infraClusterContract() book {
 			aside(t, "credentials", tenantsHaveTheirOwnCredentials)
 			aside(t, "instances", instancesShareInfrastructure)
 		}},
-		{title: "Clusterctl support", test: each(isLabelledForClusterctl("infrastructure-capt"), captClusterKind, captClusterTemplateKind)},
+		{title: "Clusterctl support", test: each(isLabeledForClusterctl("infrastructure-capt"), captClusterKind, captClusterTemplateKind)},
 		{title: "InfraCluster: pausing", test: func(t *testing.T) {
 			pauses(t, "paused-vpc", &infrav1.CAPTCluster{}, func(object engine.Object, note string) {
 				object.(*infrav1.CAPTCluster).Spec.VPC.Template.Variables = map[string]string{"note": note}
@@ -66,10 +66,10 @@ func endpointIsNotOfTheInfrastructure(t *testing.T) {
 	owner := w.awaitCluster("here", "the infrastructure is not provisioned", func(owner *clusterv1.Cluster) bool {
 		return ptr.Deref(owner.Status.Initialization.InfrastructureProvisioned, false)
 	})
-	require.True(t, owner.Spec.ControlPlaneEndpoint.IsZero(), "nobody has given one")
+	require.True(t, owner.Spec.ControlPlaneEndpoint.IsZero(), "none is set")
 	require.Empty(t, captCluster.Status.Endpoint)
 
-	// Somebody else gives it, here the user. Cluster API is content, and CAPTCluster shows it.
+	// The user sets it. Cluster API accepts it, and CAPTCluster reports it.
 	w.change(owner, "here", func() { owner.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.com", Port: 443} })
 	w.awaitCluster("here", "it is not Provisioned", func(owner *clusterv1.Cluster) bool {
 		return owner.Status.Phase == string(clusterv1.ClusterPhaseProvisioned)
@@ -187,7 +187,7 @@ func infrastructureFailuresAreNotTerminal(t *testing.T) {
 	w.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
 	captCluster := &infrav1.CAPTCluster{}
 	condition := w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
-	require.Contains(t, condition.Message, "VpcLimitExceeded", "a person learns what happened")
+	require.Contains(t, condition.Message, "VpcLimitExceeded", "the user sees what happened")
 	w.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
 	requireNotFailed(w, "new")
 

@@ -96,13 +96,13 @@ func instancesShareACluster(t *testing.T, object engine.Object, template, apply 
 	w.awaitTrue(object, "seconds", infrav1.ReadyCondition)
 	made := &infrav1.WorkspaceTemplateApply{}
 	w.read(made, "seconds"+apply)
-	require.Equal(t, second, made.Labels[clusterv1.WatchLabel], "who has the owner has what it owns")
+	require.Equal(t, second, made.Labels[clusterv1.WatchLabel], "the label of the owner is on what it owns")
 
 	w.read(object, "nobodys")
-	require.Empty(t, object.GetConditions(), "nobody has this label")
+	require.Empty(t, object.GetConditions(), "no manager has this label")
 	require.Empty(t, object.GetFinalizers())
 	other.read(object, "elsewhere")
-	require.Empty(t, object.GetConditions(), "nobody looks into this namespace for this label")
+	require.Empty(t, object.GetConditions(), "no manager watches this namespace for this label")
 	require.Empty(t, object.GetFinalizers())
 	require.Len(t, w.workspaces(), 2)
 	require.Empty(t, other.workspaces())

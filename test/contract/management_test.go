@@ -168,7 +168,7 @@ func infrastructureOfOthersIsLeftAlone(t *testing.T) {
 	requireUntouched(w, &infrav1.CAPTCluster{}, "theirs")
 	require.Len(t, w.workspaces(), 1, "that of ours")
 
-	// Nor does it stand in the way of deletion.
+	// Nor does it block the deletion.
 	w.delete(&clusterv1.Cluster{}, "theirs")
 	w.awaitGone(&infrav1.CAPTCluster{}, "theirs")
 	w.awaitGone(&clusterv1.Cluster{}, "theirs")

@@ -3,7 +3,7 @@
 
 // Package contract_test holds CAPT to Cluster API's contract: one subtest for every rule of the contract's documents, named
 // as the rule is, against the real Cluster API core. The rules are read from the documents of the Cluster API that CAPT is
-// built with, so a rule that is new there fails the suite until somebody has thought about it.
+// built with, so a rule that is new there fails the suite until it has a subtest.
 //
 // Terraform is a scripted executor. The cluster that it pretends to make is the API server of the sandbox itself, so that
 // Cluster API can connect to it.

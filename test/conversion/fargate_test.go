@@ -59,7 +59,7 @@ func TestFargateProfilesAreTheSameInBothVersions(t *testing.T) {
 	older := shared.read(t, created, spoke)
 	require.Equal(t, withBools(field(t, object, "status", "fargateProfiles")), field(t, older, "status", "fargateProfileStatuses"))
 
-	// Somebody edits them in v1beta1, which knows of no references.
+	// A client edits them in v1beta1, which has no references.
 	profiles := field(t, older, "spec", "additionalFargateProfiles")
 	require.Equal(t, []any{
 		map[string]any{"name": "monitoring", "selectors": []any{map[string]any{"namespace": "one"}}, "workspaceTemplateRef": map[string]any{"name": "fargate"}},

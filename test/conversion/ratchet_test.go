@@ -37,7 +37,7 @@ var violations = map[string]map[string]string{
 		"no version":            `{version: "", workspaceTemplateRef: {name: x}}`,
 		"no template name":      `{version: "1.31", workspaceTemplateRef: {name: ""}}`,
 		"region":                config(`region: nowhere`),
-		"nobody can reach it":   config(`region: eu-central-1, endpointAccess: {}`),
+		"unreachable endpoint":  config(`region: eu-central-1, endpointAccess: {}`),
 		"CIDR":                  config(`region: eu-central-1, endpointAccess: {public: true, publicCIDRs: [10.0.0.1/99, ` + long(60) + `]}`),
 		"41 CIDRs":              config(`region: eu-central-1, endpointAccess: {public: true, publicCIDRs: [` + many(41, "10.%d.0.0/16") + `]}`),
 		"add-on twice":          config(`region: eu-central-1, addons: [{name: coredns}, {name: vpc-cni}, {name: coredns}]`),
@@ -58,7 +58,7 @@ var violations = map[string]map[string]string{
 	},
 	"CAPTControlPlaneTemplate": {
 		"no version and no template": `{template: {spec: {version: "", workspaceTemplateRef: {name: ""}}}}`,
-		"nobody can reach it":        `{template: {spec: ` + config(`region: nowhere, endpointAccess: {}`) + `}}`,
+		"unreachable endpoint":       `{template: {spec: ` + config(`region: nowhere, endpointAccess: {}`) + `}}`,
 		"add-on twice":               `{template: {spec: ` + config(`region: eu-central-1, addons: [{name: coredns}, {name: coredns}]`) + `}}`,
 	},
 	"WorkspaceTemplate": {
@@ -98,9 +98,9 @@ func many(n int, format string) string {
 	return strings.Join(items, ", ")
 }
 
-// TestWhatBreaksV1Beta2LivesOn shows for each rule of v1beta2 that an object which was there before the rule is not held
-// to it: it is labelled, adopted, reported on, let go and deleted, for as long as nobody touches the field.
-func TestWhatBreaksV1Beta2LivesOn(t *testing.T) {
+// TestObjectsThatBreakV1Beta2CanBeUpdated shows for each rule of v1beta2 that an object which was there before the rule is not held
+// to it: it is labeled, adopted, reported on, let go and deleted, as long as the field is not changed.
+func TestObjectsThatBreakV1Beta2CanBeUpdated(t *testing.T) {
 	t.Parallel()
 	namespace := shared.namespace(t)
 	for _, k := range kinds {
@@ -119,23 +119,23 @@ func TestWhatBreaksV1Beta2LivesOn(t *testing.T) {
 }
 
 // TestTheseViolationsDoNotRatchet lists what v1beta2 holds against an object that was there before. v1beta1 is the way to
-// mend such objects and to let them go.
+// correct such objects and to let them go.
 func TestTheseViolationsDoNotRatchet(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		kind          kind
 		spec, message string
 	}{
-		// An object without a spec is refused whatever is changed in it. The older CAPT could make nothing of it either.
+		// An object without a spec is refused whatever is changed in it. CAPT v0.3 could make nothing of it either.
 		"no spec": {captCluster, ``, "spec: Required value"},
 		// The API server compares list elements with those of the same name before, and takes the first for both.
 		"two profiles of one name, of which the second selects nothing": {captControlPlane, profiles(
 			`{name: a, selectors: [{namespace: one}], workspaceTemplateRef: {name: x}}, {name: a, selectors: [], workspaceTemplateRef: {name: x}}`),
 			"spec.fargateProfiles[1].selectors: Invalid value"},
-		"two add-ons of one name, of which the second has a version that is none": {captControlPlane,
+		"two add-ons of one name, of which the second has an invalid version": {captControlPlane,
 			config(`region: eu-central-1, addons: [{name: coredns}, {name: coredns, version: ` + long(101) + `}]`),
 			"spec.addons[1].version: Too long"},
-		"two Workspaces of one name, of which the second is in a namespace that is none": {workspaceTemplateApply,
+		"two Workspaces of one name, of which the second is in an invalid namespace": {workspaceTemplateApply,
 			`{templateRef: {name: x}, waitForWorkspaces: [{name: w}, {name: w, namespace: ` + long(100) + `}]}`,
 			"spec.waitForWorkspaces[1].namespace: Too long"},
 	} {

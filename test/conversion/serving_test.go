@@ -68,7 +68,7 @@ status:
 			spoke: {"older", "vpc-1", true, "example.com:443"}, hub: {"older", "vpc-1", "True", "example.com:443"}}},
 		"CAPTCluster written in v1beta2": {captCluster, hub, newerNetwork, networkColumns, map[string][]any{
 			spoke: {"newer", "vpc-1", true, "example.com:443"}, hub: {"newer", "vpc-1", "True", "example.com:443"}}},
-		// What the older CAPT did not report is reported with the first reconciliation.
+		// What CAPT v0.3 did not report is reported with the first reconciliation.
 		"CAPTControlPlane written in v1beta1": {captControlPlane, spoke, olderPlane, planeColumns, map[string][]any{
 			spoke: {"older", true, "Ready", "1.31", "https://example.com"}, hub: {"older", "True", "Ready", nil, nil}}},
 		"CAPTControlPlane written in v1beta2": {captControlPlane, hub, newerPlane, planeColumns, map[string][]any{

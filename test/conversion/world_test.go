@@ -35,7 +35,7 @@ const (
 	tick = 25 * time.Millisecond
 )
 
-// world is an API server and a webhook server that converts for it. There is no manager: nobody but the test writes.
+// world is an API server and a webhook server that converts for it. There is no manager: only the test writes.
 type world struct {
 	sandbox   *sandbox.Sandbox
 	admin     client.Client

@@ -19,10 +19,10 @@ type activity struct {
 
 // observeActivity reads the metrics of the manager.
 func observeActivity(ctx context.Context, url string) (activity, error) {
-	told, err := metrics.Read(ctx, url)
+	scraped, err := metrics.Read(ctx, url)
 	return activity{
-		reconciled: told.Sum("controller_runtime_reconcile_total"),
-		applies:    told.By("controller_runtime_reconcile_total", "controller")["workspacetemplateapply"],
-		pending:    told.Sum("workqueue_depth", "controller_runtime_active_workers"),
+		reconciled: scraped.Sum("controller_runtime_reconcile_total"),
+		applies:    scraped.By("controller_runtime_reconcile_total", "controller")["workspacetemplateapply"],
+		pending:    scraped.Sum("workqueue_depth", "controller_runtime_active_workers"),
 	}, err
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/capt-provider/capt/test/crash/proxy"
 )
 
-// everything adds what takes long and tells little more: a manager that is killed before a write leaves what one leaves
+// everything adds cases that take long and show little more: a manager that is killed before a write leaves what one leaves
 // that was killed after the write before.
 var everything = os.Getenv("CAPT_CRASH") == "all"
 
-func TestNothingComesOfKillingTheManager(t *testing.T) {
+func TestKillingTheManagerLosesNothing(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
@@ -40,8 +40,8 @@ func TestNothingComesOfKillingTheManager(t *testing.T) {
 					newWorld(t, s, scope).compare(ofWorkspaceTemplate, everything, creation, deletion)
 				})
 			}
-			if scope == terraform.ScopeCluster { // An older CAPT knew no other.
-				t.Run("what an older CAPT made is adopted, changed and deleted", func(t *testing.T) {
+			if scope == terraform.ScopeCluster { // CAPT v0.3 knew no other.
+				t.Run("what CAPT v0.3 made is adopted, changed and deleted", func(t *testing.T) {
 					newWorld(t, s, scope).compare(ofWorkspaceTemplateApply, everything, adoption, change, deletion)
 				})
 			}
@@ -49,7 +49,7 @@ func TestNothingComesOfKillingTheManager(t *testing.T) {
 	}
 }
 
-// deletedWhileDown deletes everything while the manager is down, after each write of a creation. Webhooks do not hinder
+// deletedWhileDown deletes everything while the manager is down, after each write of a creation. Webhooks do not block
 // deletion, so users can do that at any time.
 func (w *world) deletedWhileDown(moment proxy.Moment) {
 	w.Helper()

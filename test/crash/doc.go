@@ -8,6 +8,6 @@
 // out, kills the manager before the answer reaches it, and the manager is started again. This is repeated with the next
 // write until there is none.
 //
-// The environment variable CAPT_CRASH=all adds what takes long and tells little more: kills before the API server hears
-// of the write, in every story.
+// The environment variable CAPT_CRASH=all adds cases that take long and show little more: kills before the API server receives
+// the write, in every story.
 package crash

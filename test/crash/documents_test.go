@@ -23,7 +23,7 @@ const (
 	connectionSecret = "outputs"
 )
 
-// template is a WorkspaceTemplate whose module makes one resource, and tells its range.
+// template is a WorkspaceTemplate whose module creates one resource, and outputs its range.
 func template(scope terraform.Scope) string {
 	kind := "ClusterProviderConfig"
 	if scope == terraform.ScopeCluster {

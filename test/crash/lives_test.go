@@ -34,7 +34,7 @@ type outcome struct {
 	state string
 	// generation is that of the Workspace, 0 when there is none.
 	generation int64
-	// terraform tells how often each operation was run that changes something.
+	// terraform counts how often each operation was run that changes something.
 	terraform map[scripted.Operation]int
 	writes    []proxy.Write
 	// deadly is the write at which the manager was killed; nil when it was not.
@@ -155,7 +155,7 @@ func (w *world) run(phase phase, target proxy.Target) outcome {
 	return got
 }
 
-// operations counts what Terraform was told to do so far.
+// operations counts the operations that Terraform was started for so far.
 func (w *world) operations() map[scripted.Operation]int {
 	w.Helper()
 	journal, err := w.stage.terraform.Journal()
@@ -180,8 +180,8 @@ func (w *world) requireOneWorkspace(when string) {
 func (w *world) everSeen() []string {
 	w.Helper()
 	require.Empty(w, w.workspaces())
-	w.await("everybody hears that the Workspaces are gone", func(context.Context) error {
-		if !w.sightings.gone() {
+	w.await("all watches report that the Workspaces are gone", func(context.Context) error {
+		if !w.observed.gone() {
 			return fmt.Errorf("some are left")
 		}
 		return nil
@@ -195,5 +195,5 @@ func (w *world) everSeen() []string {
 	// No garbage collector runs here, and the provider does not write to the Secret of another Workspace.
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: connectionSecret}}
 	require.NoError(w, client.IgnoreNotFound(w.Delete(w.Context(), secret)))
-	return w.sightings.take()
+	return w.observed.take()
 }

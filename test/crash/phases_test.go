@@ -36,7 +36,7 @@ var (
 		w.apply(workspaceTemplateApply("10.0.0.0/16"))
 	}, func(ctx context.Context, w *world) error { return w.ready(ctx, "10.0.0.0/16") }}
 
-	// adoption is what captctl does, with a Workspace and a WorkspaceTemplateApply that an older CAPT left.
+	// adoption is what captctl does, with a Workspace and a WorkspaceTemplateApply that CAPT v0.3 left.
 	adoption = phase{"adopt", false, func(w *world) {
 		w.apply(template(w.scope))
 		w.apply(adopted("10.0.0.0/16", w.leaveWorkspace("10.0.0.0/16")))
@@ -83,7 +83,7 @@ func (w *world) gone(ctx context.Context) error {
 	return w.absent(ctx, &infrav1.WorkspaceTemplate{}, templateName)
 }
 
-// leaveWorkspace makes the Workspace that an older CAPT would have made, and waits until Terraform is done with it.
+// leaveWorkspace makes the Workspace that CAPT v0.3 would have made, and waits until Terraform is done with it.
 func (w *world) leaveWorkspace(cidr string) types.UID {
 	w.Helper()
 	template := &infrav1.WorkspaceTemplate{}
@@ -95,7 +95,7 @@ func (w *world) leaveWorkspace(cidr string) types.UID {
 	object := rendered.Object.DeepCopy()
 	object.SetAnnotations(nil)
 	require.NoError(w, w.Create(w.Context(), object, client.FieldOwner("manager")))
-	w.await("Terraform makes what the older CAPT wanted", func(ctx context.Context) error {
+	w.await("Terraform makes what CAPT v0.3 wanted", func(ctx context.Context) error {
 		if err := w.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}

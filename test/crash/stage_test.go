@@ -26,7 +26,7 @@ type stage struct {
 	restarts []time.Duration
 }
 
-// operation is how long Terraform takes for what it does: long enough for the manager to tell of it.
+// operation is how long Terraform takes for what it does: long enough for the manager to report it.
 const operation = 100 * time.Millisecond
 
 func startStage(t *testing.T) *stage {

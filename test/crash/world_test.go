@@ -40,9 +40,9 @@ type world struct {
 	stage     *stage
 	namespace string
 	scope     terraform.Scope
-	sightings *sightings
+	observed  *observed
 	metrics   string
-	// killed tells that the manager is gone, and of what write.
+	// killed receives the write at which the manager was killed.
 	killed <-chan proxy.Write
 	// deadly is that write, if the manager was killed in this phase.
 	deadly *proxy.Write
@@ -58,7 +58,7 @@ func newWorld(t *testing.T, s *stage, scope terraform.Scope) *world {
 	require.NoError(t, err)
 	return &world{
 		T: t, Client: c, stage: s, namespace: namespace.Name, scope: scope, metrics: metrics,
-		sightings: watchWorkspaces(t, s.Config(), namespace.Name),
+		observed: watchWorkspaces(t, s.Config(), namespace.Name),
 	}
 }
 
@@ -83,7 +83,7 @@ func (w *world) await(what string, try func(ctx context.Context) error) {
 	lack := fmt.Errorf("it was not tried yet")
 	err := wait.PollUntilContextTimeout(w.Context(), tick, patience, true, func(ctx context.Context) (bool, error) {
 		err := try(ctx)
-		if err == nil || ctx.Err() == nil { // That time is up is no reason worth telling.
+		if err == nil || ctx.Err() == nil { // A timeout alone is not worth reporting.
 			lack = err
 		}
 		return err == nil, nil

@@ -20,11 +20,11 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
 
-// theirs is a finalizer of somebody else.
+// theirs is a finalizer of another controller.
 const theirs = "example.com/theirs"
 
 // A finalizer was added to what was being deleted already, which the API server refuses; and all kinds had the same. Whether
-// the controllers are done can be told only while nobody else keeps them busy, so this test runs alone.
+// the controllers are done can be seen only while no other test keeps them busy, so this test runs alone.
 func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 	w := shared.Exclusive(t).NewWorld(t, terraform.ScopeNamespaced)
 	template := w.VPCTemplate(fixture.VPCModule)
@@ -85,7 +85,7 @@ metadata: {name: demo}
 spec: {templateRef: {name: nowhere}}
 `
 
-// Who takes his own finalizer off must not let go what another kind's controller holds.
+// A controller that removes its own finalizer must keep the one of another kind's controller.
 func TestDefect24EachKindHasItsOwnFinalizer(t *testing.T) {
 	t.Parallel()
 	w := shared.NewWorld(t, terraform.ScopeNamespaced)

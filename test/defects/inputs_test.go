@@ -60,7 +60,7 @@ func TestDefect14RegionAndExistingVPCReachTheControlPlane(t *testing.T) {
 	})
 }
 
-// The ranges and addons of the spec were accepted and went nowhere, and the regions of AWS GovCloud were turned away.
+// The ranges and addons of the spec were accepted without effect, and the regions of AWS GovCloud were refused.
 func TestDefect16RangesAddonsAndGovernmentRegionsReachTerraform(t *testing.T) {
 	t.Parallel()
 	inBothScopes(t, func(w *fixture.World) {
@@ -79,7 +79,7 @@ func TestDefect16RangesAddonsAndGovernmentRegionsReachTerraform(t *testing.T) {
 	})
 }
 
-// echo is a template of the control plane that tells what it was given.
+// echo is a template of the control plane that outputs its variables.
 func echo(w *fixture.World, variables ...string) string {
 	var module strings.Builder
 	for _, variable := range variables {
@@ -88,7 +88,7 @@ func echo(w *fixture.World, variables ...string) string {
 	return w.Template(fixture.ControlPlaneTemplate, module.String()+"\n", variables...)
 }
 
-// given is what Terraform was given for a variable, as the module told it.
+// given is what Terraform was given for a variable, as the module output it.
 func given(w *fixture.World, variable string) (text string) {
 	w.Helper()
 	w.Insist(func() string {

@@ -37,8 +37,8 @@ const (
 	rest = 30 * time.Second
 )
 
-// A Ready cluster at rest cost about 25 writes a second: spec and status of the Cluster were fought over with Cluster API.
-// Here it costs none, and what happens to others wakes nobody. Nobody else may keep the controllers busy meanwhile, so this
+// A Ready cluster at rest cost about 25 writes per second: spec and status of the Cluster were fought over with Cluster API.
+// Here it costs none, and changes of other objects cause no reconcile. No other test may keep the controllers busy meanwhile, so this
 // test runs alone. That no Cluster is ever written, in any test, is looked up when all of them are done.
 func TestDefect21AFleetAtRestIsLeftAlone(t *testing.T) {
 	server := shared.Exclusive(t)
@@ -123,7 +123,7 @@ var churns = []churn{
 	}},
 	{name: "WorkspacesOfOthers", change: func(stranger, w *fixture.World, i int) {
 		foreignWorkspace(stranger, "demo-vpc", i)
-		foreignWorkspace(w, "of-somebody", i)
+		foreignWorkspace(w, "of-another-client", i)
 	}},
 	{
 		name: "WorkspaceTemplateAppliesOfOthers", change: func(stranger, _ *fixture.World, i int) {
@@ -177,7 +177,7 @@ func paused(w *fixture.World, document string, i int) string {
 	return string(changed)
 }
 
-// foreignWorkspace writes a Workspace that is nobody's here.
+// foreignWorkspace writes a Workspace that no CAPT object owns.
 func foreignWorkspace(w *fixture.World, name string, i int) {
 	w.Helper()
 	w.User(fmt.Sprintf(`

@@ -23,7 +23,7 @@ func TestDefect01RetainedVPCSurvivesGarbageCollection(t *testing.T) {
 	for _, way := range []struct {
 		name   string
 		remove func(w *fixture.World)
-		// whole tells that the whole Cluster goes, and not the CAPTCluster alone.
+		// whole reports whether the whole Cluster is deleted, and not the CAPTCluster alone.
 		whole bool
 	}{
 		{"Background", func(w *fixture.World) {
@@ -32,7 +32,7 @@ func TestDefect01RetainedVPCSurvivesGarbageCollection(t *testing.T) {
 		{"Foreground", func(w *fixture.World) {
 			w.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
 		}, true},
-		// Somebody takes the finalizer away: the garbage collector alone deletes the WorkspaceTemplateApply.
+		// Another client removes the finalizer: the garbage collector alone deletes the WorkspaceTemplateApply.
 		{"Forced", func(w *fixture.World) {
 			w.Remove(&infrav1.CAPTCluster{}, fixture.Demo)
 			w.Edit(&infrav1.CAPTCluster{}, fixture.Demo, `{"metadata":{"finalizers":null}}`)

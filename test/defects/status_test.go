@@ -25,7 +25,7 @@ import (
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
-// throttled is what AWS says to one who asks too much.
+// throttled is the error of AWS for too many requests.
 const throttled = "\nError: creating EKS Cluster (demo): ThrottlingException: Rate exceeded\n"
 
 // history collects every version of a control plane.
@@ -79,7 +79,7 @@ func TestDefect20StatusIsNeverTwoThingsAtOnce(t *testing.T) {
 		for _, version := range versions {
 			was := initialized
 			initialized = initialized || ptr.Deref(version.Status.Initialization.ControlPlaneInitialized, false)
-			require.Equal(w, initialized, ptr.Deref(version.Status.Initialization.ControlPlaneInitialized, false), "initialization was taken back")
+			require.Equal(w, initialized, ptr.Deref(version.Status.Initialization.ControlPlaneInitialized, false), "initialization was reverted")
 			is := func(condition string) bool { return meta.IsStatusConditionTrue(version.Status.Conditions, condition) }
 			require.Equal(w, version.Status.State == controlplanev1.StateReady, is(controlplanev1.ReadyCondition), "%+v", version.Status)
 			require.Equal(w, version.Status.State == controlplanev1.StateDegraded, is(controlplanev1.DegradedCondition), "%+v", version.Status)
@@ -114,7 +114,7 @@ func TestDefect22FailureIsClearedWhenItIsHealed(t *testing.T) {
 }
 
 // Waiting was an error, so that each look at what was not there yet made the next one later.
-func TestDefect22WaitingIsNoError(t *testing.T) {
+func TestDefect22WaitingIsNotAnError(t *testing.T) {
 	w := shared.Exclusive(t).NewWorld(t, terraform.ScopeNamespaced)
 	before := w.AwaitRest(time.Second)
 	w.Play(fixture.VPC, scripted.Script{Apply: scripted.Step{Hang: true}})
@@ -177,13 +177,13 @@ func TestDefect23PauseIsHonoured(t *testing.T) {
 
 // The time of the last transition was that of the last reconcile, and an event came with each. Reconciles of other
 // objects would be counted, too.
-func TestDefect23ReconcilesMoveNoTimesAndTellNoEvents(t *testing.T) {
+func TestDefect23ReconcilesMoveNoTimesAndSendNoEvents(t *testing.T) {
 	w := shared.Exclusive(t).NewWorld(t, terraform.ScopeNamespaced)
 	w.User(w.Everything()...)
 	before := w.AwaitState(controlplanev1.StateReady, "")
-	looked := w.AwaitRest(3 * time.Second) // Times have whole seconds, and events are written a moment after what they tell.
-	told := len(events(w))
-	require.Positive(w, told)
+	looked := w.AwaitRest(3 * time.Second) // Times have whole seconds, and events are written a moment after what they report.
+	sent := len(events(w))
+	require.Positive(w, sent)
 	for range 10 {
 		for kind, object := range map[string]client.Object{"captcontrolplane": &controlplanev1.CAPTControlPlane{}, "captcluster": &infrav1.CAPTCluster{}} {
 			w.Edit(object, fixture.Demo, `{"metadata":{"annotations":{"look":"`+time.Now().String()+`"}}}`)
@@ -191,7 +191,7 @@ func TestDefect23ReconcilesMoveNoTimesAndTellNoEvents(t *testing.T) {
 				now, err := w.Activity(w.Context())
 				require.NoError(w, err)
 				if now.Since(looked)[kind] == 0 {
-					return "nobody looked"
+					return "no reconcile yet"
 				}
 				return ""
 			})
@@ -202,7 +202,7 @@ func TestDefect23ReconcilesMoveNoTimesAndTellNoEvents(t *testing.T) {
 	require.True(w, w.Exists(after, fixture.Demo))
 	require.Equal(w, before.Status, after.Status)
 	w.AwaitRest(3 * time.Second)
-	require.Len(w, events(w), told)
+	require.Len(w, events(w), sent)
 }
 
 // events are those of CAPT in the namespace.

@@ -19,8 +19,8 @@ import (
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
-// told are the events about an object of a kind, in the order in which they happened: type, reason, and the condition.
-func told(w *fixture.World, kind string) []string {
+// eventLines are the events about an object of a kind, in the order in which they happened: type, reason, and the condition.
+func eventLines(w *fixture.World, kind string) []string {
 	w.Helper()
 	list := &eventsv1.EventList{}
 	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))
@@ -34,9 +34,9 @@ func told(w *fixture.World, kind string) []string {
 	return story
 }
 
-// What "kubectl describe" shows at 3 a.m. is the story of the object, in order and without noise. The older CAPT told an event
+// What "kubectl describe" shows at 3 a.m. is the story of the object, in order and without noise. CAPT v0.3 sent an event
 // every ten seconds (defect 23).
-func TestDefect23EventsTellTheStoryInOrder(t *testing.T) {
+func TestDefect23EventsReportTransitionsInOrder(t *testing.T) {
 	t.Parallel()
 	inBothScopes(t, func(w *fixture.World) {
 		w.Play(fixture.VPC, hangs)
@@ -56,7 +56,7 @@ func TestDefect23EventsTellTheStoryInOrder(t *testing.T) {
 		w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 
 		// What passes quickly may never be seen: Cluster API and Terraform can be faster than a look.
-		story := slices.DeleteFunc(told(w, "CAPTControlPlane"), func(event string) bool {
+		story := slices.DeleteFunc(eventLines(w, "CAPTControlPlane"), func(event string) bool {
 			return event == "Normal Ready WaitingForOwner" || event == "Normal Ready Provisioning"
 		})
 		assert.Equal(w, []string{

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package defects_test holds the faults of the older CAPT that need a control plane to be seen: each test is named after the
+// Package defects_test holds the faults of CAPT v0.3 that need a control plane to be seen: each test is named after the
 // number of the fault in the project's list of them. Those that pure code shows are next to that code, under the same names.
 package defects_test
 

@@ -81,7 +81,7 @@ spec:
 			w.AwaitState(controlplanev1.StateReady, "")
 		})
 	})
-	t.Run("what the connection Secret lacks, left when the template is mended", func(t *testing.T) {
+	t.Run("what the connection Secret lacks, left when the template is corrected", func(t *testing.T) {
 		t.Parallel()
 		inBothScopes(t, func(w *fixture.World) {
 			w.User(w.VPCTemplate(fixture.VPCModule), w.ControlPlaneTemplate(strings.ReplaceAll(fixture.ControlPlaneModule, "cluster_endpoint", "another_name")))

@@ -56,23 +56,23 @@ func outcome(r row, c column) string {
 	switch {
 	case r.impossible != "":
 		return "–"
-	case c.told == nil:
+	case c.report == nil:
 		return "gone"
 	case c.mayEnd:
-		return "gone, or `" + c.told(r).reason + "`"
+		return "gone, or `" + c.report(r).reason + "`"
 	}
-	return "`" + c.told(r).reason + "`"
+	return "`" + c.report(r).reason + "`"
 }
 
-// helpTable says where it is told what stands in the way, and what helps.
+// helpTable lists where an obstacle is reported, and what resolves it.
 func helpTable() string {
 	lines := []string{"| | who says it | with the words | what helps |", "|---|---|---|---|"}
 	for _, c := range append(columns, providerDown) {
-		if c.told == nil {
+		if c.report == nil {
 			continue
 		}
-		told := c.told(row{held: true})
-		lines = append(lines, fmt.Sprintf("| %s | condition `%s` of the %s | %s | %s |", c.name, told.condition, told.kind, told.message, c.helpText))
+		report := c.report(row{held: true})
+		lines = append(lines, fmt.Sprintf("| %s | condition `%s` of the %s | %s | %s |", c.name, report.condition, report.kind, report.message, c.helpText))
 	}
 	return strings.Join(lines, "\n") + "\n"
 }

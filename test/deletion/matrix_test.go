@@ -23,7 +23,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// promised is how soon a deletion that can not go on says so.
+// promised is how soon a deletion that cannot go on says so.
 const promised = time.Minute
 
 // cell is one Cluster in one state that is deleted under one condition.
@@ -77,14 +77,14 @@ func (c *cell) release(object client.Object) {
 	require.NoError(c, client.IgnoreNotFound(err))
 }
 
-// build makes a Cluster in the state of the row, and puts what stands in the way in its place.
+// build makes a Cluster in the state of the row, and creates the obstacle.
 func (c *cell) build() {
 	c.Helper()
 	c.Play(fixture.VPC, scripted.Script{Destroy: c.column.destroy})
 	c.row.build(c)
 	c.AwaitState(c.row.state(), "")
-	if c.column.hinder != nil {
-		c.column.hinder(c)
+	if c.column.obstruct != nil {
+		c.column.obstruct(c)
 	}
 }
 
@@ -115,41 +115,41 @@ func (c *cell) finishApply() {
 	c.playControlPlane(scripted.Step{})
 }
 
-// awaitTold waits until the object concerned says what stands in the way, and proves that it did so in time.
-func (c *cell) awaitTold() {
+// awaitReported waits until the object concerned reports the obstacle, and proves that it did so in time.
+func (c *cell) awaitReported() {
 	c.Helper()
-	told := c.column.told(c.row)
-	c.Await(told.object, told.name, told.condition, metav1.ConditionTrue, told.reason, told.message)
+	report := c.column.report(c.row)
+	c.Await(report.object, report.name, report.condition, metav1.ConditionTrue, report.reason, report.message)
 	took := time.Since(c.deleted)
-	c.Logf("%s %s says %s after %s", told.kind, told.name, told.reason, took.Round(100*time.Millisecond))
+	c.Logf("%s %s says %s after %s", report.kind, report.name, report.reason, took.Round(100*time.Millisecond))
 	require.Less(c, took, promised)
-	c.requireLed(told)
+	c.requireLed(report)
 }
 
-// awaitToldOrGone is awaitTold where the deletion is a race between others, who also say how long it takes. It returns false
+// awaitReportedOrGone is awaitReported where the deletion is a race between others, who also say how long it takes. It returns false
 // when all of it has ended by itself: when the control plane has, the VPC may still be held up.
-func (c *cell) awaitToldOrGone() bool {
+func (c *cell) awaitReportedOrGone() bool {
 	c.Helper()
 	for _, r := range []row{c.row, {}} {
-		told, isTold := c.column.told(r), false
+		report, isReported := c.column.report(r), false
 		c.Insist(func() string {
-			lack := c.Lacks(told.object, told.name, told.condition, metav1.ConditionTrue, told.reason, told.message)
-			if isTold = lack == ""; isTold || !c.Exists(told.object, told.name) {
+			lack := c.Lacks(report.object, report.name, report.condition, metav1.ConditionTrue, report.reason, report.message)
+			if isReported = lack == ""; isReported || !c.Exists(report.object, report.name) {
 				return ""
 			}
 			return lack
 		})
-		if isTold {
+		if isReported {
 			return true
 		}
 	}
 	return false
 }
 
-// requireLed proves that who looks at the Cluster is led to the object that says what stands in the way.
-func (c *cell) requireLed(told *told) {
+// requireLed proves that the conditions of the Cluster name the object that reports the obstacle.
+func (c *cell) requireLed(report *report) {
 	c.Helper()
-	if told.kind == "Cluster" {
+	if report.kind == "Cluster" {
 		return
 	}
 	reason, kind := clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason, "CAPTCluster"
@@ -157,16 +157,16 @@ func (c *cell) requireLed(told *told) {
 		reason, kind = clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason, "CAPTControlPlane"
 	}
 	c.Await(&clusterv1.Cluster{}, fixture.Demo, clusterv1.ClusterDeletingCondition, metav1.ConditionTrue, reason, "Waiting for "+kind)
-	if told.kind != "WorkspaceTemplateApply" {
+	if report.kind != "WorkspaceTemplateApply" {
 		return
 	}
 	if c.row.held {
 		c.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
-			controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, fixture.ControlPlane, told.message)
+			controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, fixture.ControlPlane, report.message)
 		return
 	}
 	c.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.DeletingCondition, metav1.ConditionTrue,
-		infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, fixture.VPC, told.message)
+		infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, fixture.VPC, report.message)
 }
 
 // requireEnd waits until nothing of the Cluster is left, in the API server and in the cloud, and proves that it went in order.
@@ -221,17 +221,17 @@ func TestDeletingAClusterNeverDeadlocks(t *testing.T) {
 	}
 }
 
-// seeThrough waits until the deletion says what stands in the way, if something does, and takes that away.
+// seeThrough waits until the deletion reports the obstacle, if there is one, and removes it.
 func (c *cell) seeThrough() {
 	c.Helper()
 	switch {
-	case c.column.told == nil:
+	case c.column.report == nil:
 	case c.column.mayEnd:
-		if c.awaitToldOrGone() {
+		if c.awaitReportedOrGone() {
 			c.column.help(c)
 		}
 	default:
-		c.awaitTold()
+		c.awaitReported()
 		c.column.help(c)
 	}
 }
@@ -253,9 +253,9 @@ func TestDeletingAClusterWhileTheProviderIsDown(t *testing.T) {
 			require.NoError(t, server.StartComponent(context.Background(), sandbox.Provider))
 		}
 	})
-	each(t, "Tell", cells, func(c *cell) {
+	each(t, "Report", cells, func(c *cell) {
 		c.delete()
-		c.awaitTold()
+		c.awaitReported()
 	})
 	require.NoError(t, server.StartComponent(t.Context(), sandbox.Provider))
 	started = true

@@ -21,7 +21,7 @@ type row struct {
 	build func(c *cell)
 	// impossible says why nothing can be in this state; empty when something can.
 	impossible string
-	// held tells that the control plane has a WorkspaceTemplateApply.
+	// held reports whether the control plane has a WorkspaceTemplateApply.
 	held bool
 	// apply is how the apply of the control plane goes that brings it there. One that hangs ends after the deletion.
 	apply scripted.Step
@@ -89,9 +89,9 @@ func failed(c *cell) {
 }
 
 const (
-	// refused is what AWS says to one who may not.
+	// refused is the error of AWS without permission.
 	refused = "\nError: creating EKS Cluster (demo): AccessDeniedException: User is not authorized to perform: eks:CreateCluster\n"
-	// inUse is what AWS says of a VPC in which somebody has a load balancer.
+	// inUse is what AWS reports for a VPC that still has a load balancer.
 	inUse = "\nError: deleting EC2 VPC (vpc-1): DependencyViolation: The vpc 'vpc-1' has dependencies and cannot be deleted.\n"
 	// pause and resume are edits of an object.
 	pause  = `{"metadata":{"annotations":{"` + clusterv1.PausedAnnotation + `":""}}}`

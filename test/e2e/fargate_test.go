@@ -60,15 +60,15 @@ func (w *world) arn(profile string) string {
 	return apply.Status.Outputs["fargate_profile_arn"]
 }
 
-// requireNeverRefused: a failure of Terraform would have been told, as EKS refuses two at a time.
+// requireNeverRefused: a failure of Terraform would have been reported, since EKS refuses two at a time.
 func (w *world) requireNeverRefused() {
 	w.Helper()
-	told := &eventsv1.EventList{}
-	require.NoError(w, w.List(w.Context(), told))
-	require.NotEmpty(w, told.Items)
-	for i := range told.Items {
-		require.NotContains(w, told.Items[i].Note, "ResourceInUseException")
-		require.NotEqual(w, infrav1.ApplyFailedReason, told.Items[i].Reason, told.Items[i].Note)
-		require.NotEqual(w, infrav1.DestroyFailedReason, told.Items[i].Reason, told.Items[i].Note)
+	events := &eventsv1.EventList{}
+	require.NoError(w, w.List(w.Context(), events))
+	require.NotEmpty(w, events.Items)
+	for i := range events.Items {
+		require.NotContains(w, events.Items[i].Note, "ResourceInUseException")
+		require.NotEqual(w, infrav1.ApplyFailedReason, events.Items[i].Reason, events.Items[i].Note)
+		require.NotEqual(w, infrav1.DestroyFailedReason, events.Items[i].Reason, events.Items[i].Note)
 	}
 }

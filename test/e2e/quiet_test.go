@@ -81,12 +81,12 @@ func TestAvailableClustersCauseNoRequests(t *testing.T) {
 		captCluster := &infrav1.CAPTCluster{}
 		w.await(captCluster, name, func() string {
 			if captCluster.Status.Endpoint == "" {
-				return "its endpoint is not told yet"
+				return "its endpoint is not reported yet"
 			}
 			return ""
 		})
 	}
-	// Events are written a moment after what they tell.
+	// Events are written a moment after what they report.
 	require.Eventually(t, func() bool { return len(w.requests(time.Now().Add(-settling))) == 0 }, patience, settling/10)
 
 	began := time.Now()

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e_test tells whole stories on a management cluster of its own, with the command lines that users have.
+// Package e2e_test runs whole scenarios on a management cluster of its own, with the command lines that users have.
 package e2e_test
 
 import (
@@ -37,7 +37,7 @@ type world struct {
 	*sandbox.Sandbox
 }
 
-// newWorld starts one. Stories wait for most of their time, so they are told side by side.
+// newWorld starts one. Scenarios wait for most of their time, so they run in parallel.
 func newWorld(t *testing.T, providerArgs ...string) *world {
 	t.Helper()
 	t.Parallel()

@@ -37,8 +37,8 @@ const (
 )
 
 // Whatever is wrong with one profile, the others are made, the control plane is Degraded and can be used, Terraform's own words
-// are shown, and the profile goes on when the cause is mended.
-func TestWhatTerraformCanNotMake(t *testing.T) {
+// are shown, and the profile goes on when the cause is corrected.
+func TestResourcesThatTerraformCannotCreate(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ stderr, reason, says string }{
 		"limit":                 {quota, controlplanev1.FargateProfileFailedReason, "ResourceLimitExceededException"},
@@ -62,7 +62,7 @@ func TestWhatTerraformCanNotMake(t *testing.T) {
 			w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DegradedCondition, metav1.ConditionTrue, "", "b (", row.says)
 			assert.False(w, meta.IsStatusConditionTrue(controlPlane.Status.Conditions, controlplanev1.FailedCondition))
 			w.Await(&clusterv1.Cluster{}, fixture.Demo, clusterv1.ClusterControlPlaneAvailableCondition, metav1.ConditionTrue, "")
-			assert.Contains(w, w.told(), "Warning "+row.reason+": Fargate profile b: "+status.FailureMessage)
+			assert.Contains(w, w.eventLines(), "Warning "+row.reason+": Fargate profile b: "+status.FailureMessage)
 
 			w.Play(apply("b"), scripted.Script{})
 			w.AwaitState(controlplanev1.StateReady, "")
@@ -71,8 +71,8 @@ func TestWhatTerraformCanNotMake(t *testing.T) {
 	}
 }
 
-// A spec that is corrected mends a profile, too.
-func TestAChangeOfSpecMendsAProfile(t *testing.T) {
+// Correcting the spec repairs a profile, too.
+func TestAChangeOfSpecRepairsAProfile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "Namespaced")
 	w.Play(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: badSelector}})
@@ -84,7 +84,7 @@ func TestAChangeOfSpecMendsAProfile(t *testing.T) {
 	assert.Equal(w, []string{"a is ready"}, w.profiles())
 }
 
-// ownVPC is a VPC that somebody else made, with what describes it in a Secret.
+// ownVPC is a VPC that another tool created, described in a Secret.
 const ownVPC = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: CAPTCluster
@@ -141,7 +141,7 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 		assert.Equal(w, []string{"a is ready"}, w.profiles())
 	})
 
-	t.Run("a VPC that nobody describes", func(t *testing.T) {
+	t.Run("a VPC without a description", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, "Namespaced")
 		w.User(append(w.templates(), fixture.Cluster(), `
@@ -166,8 +166,8 @@ spec: {region: eu-central-1, vpc: {existingID: vpc-1}}
 	})
 }
 
-// A profile that can not be destroyed says so, holds up the cluster it stands on, and nothing else.
-func TestAProfileThatCanNotBeDestroyed(t *testing.T) {
+// A profile that cannot be destroyed says so, holds up the cluster it stands on, and nothing else.
+func TestAProfileThatCannotBeDestroyed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "Namespaced")
 	denied := "\nError: deleting EKS Fargate Profile (demo:a): AccessDeniedException: not authorized to perform: eks:DeleteFargateProfile\n"

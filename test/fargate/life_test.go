@@ -75,7 +75,7 @@ func TestTheLifeOfProfiles(t *testing.T) {
 			"Normal FargateProfileReady: Fargate profile z is ready",
 			"Normal FargateProfileDeleting: deleting Fargate profile z", "Normal FargateProfileDeleted: Fargate profile z was deleted",
 			"Normal FargateProfileDeleting: deleting Fargate profile a", "Normal FargateProfileDeleted: Fargate profile a was deleted",
-		}, w.told())
+		}, w.eventLines())
 	})
 }
 
@@ -168,7 +168,7 @@ func TestBothVersionsShowTheSameProfiles(t *testing.T) {
 }
 
 // The profiles of v1beta1 are those of v1beta2.
-func TestAProfileOfV1Beta1IsMade(t *testing.T) {
+func TestAProfileOfV1Beta1IsCreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "Namespaced")
 	w.User(append(w.templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), `
@@ -194,7 +194,7 @@ func TestAClusterWithProfilesIsQuiet(t *testing.T) {
 	secret := &corev1.Secret{}
 	require.True(w, w.Exists(secret, "demo-vpc-connection"))
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, "example.com/touched", "yes")
-	require.NoError(w, w.Update(w.Context(), secret), "somebody touches what wakes the control plane")
+	require.NoError(w, w.Update(w.Context(), secret), "a change of this Secret enqueues the control plane")
 	w.AwaitRest(2 * time.Second)
 	assert.Equal(w, before.ResourceVersion, w.live().ResourceVersion)
 }

@@ -112,5 +112,5 @@ func TestMetricsOfProfiles(t *testing.T) {
 
 	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
 	w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
-	w.awaitMeasured(created+2, deleted+2, map[string]float64{}) // Nothing is told of what is gone.
+	w.awaitMeasured(created+2, deleted+2, map[string]float64{}) // Deleted profiles have no metrics.
 }

@@ -34,7 +34,7 @@ func TestProfilesGoFirstWithAnOrphaningDeletionToo(t *testing.T) {
 	w.requireOneAtATime(w.work("a", "b"))
 }
 
-// byHand is a WorkspaceTemplateApply that somebody made for profile a.
+// byHand is a WorkspaceTemplateApply that the user created for profile a.
 const byHand = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: WorkspaceTemplateApply
@@ -46,7 +46,7 @@ spec:
 
 // A profile that spec refers to was never written, since the control plane was not ready. It goes before the EKS cluster all the
 // same.
-func TestAProfileThatIsReferredToGoesFirst(t *testing.T) {
+func TestAReferencedProfileIsDeletedFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "Namespaced")
 	w.start()

@@ -42,7 +42,7 @@ const (
 	controlPlaneModule = fixture.ControlPlaneModule + `output "cluster_name" { value = var.cluster_name }
 output "cluster_certificate_authority_data" { value = "Y2E=" }
 `
-	// profileModule stands for a Fargate profile.
+	// profileModule takes the place of a Fargate profile.
 	profileModule = `
 variable "cluster_name" { type = string }
 variable "profile_name" { type = string }
@@ -103,8 +103,8 @@ func (w *world) live() *controlplanev1.CAPTControlPlane {
 	return controlPlane
 }
 
-// profiles tells the status of the profiles: name, ready or not, and why not.
-func (w *world) profiles() (told []string) {
+// profiles returns the status of the profiles: name, ready or not, and why not.
+func (w *world) profiles() (eventLines []string) {
 	w.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	if !w.Exists(controlPlane, fixture.Demo) {
@@ -118,12 +118,12 @@ func (w *world) profiles() (told []string) {
 		if s.FailureReason != "" {
 			line += ": " + s.FailureReason
 		}
-		told = append(told, line)
+		eventLines = append(eventLines, line)
 	}
-	return told
+	return eventLines
 }
 
-// awaitProfiles waits until the status of the profiles is as told.
+// awaitProfiles waits until the status of the profiles is as given.
 func (w *world) awaitProfiles(want ...string) {
 	w.Helper()
 	w.Insist(func() string {
@@ -162,8 +162,8 @@ func (w *world) requireOneAtATime(work []scripted.Entry) {
 	}
 }
 
-// told are the events about the profiles, in the order in which they happened.
-func (w *world) told() (story []string) {
+// eventLines are the events about the profiles, in the order in which they happened.
+func (w *world) eventLines() (story []string) {
 	w.Helper()
 	list := &eventsv1.EventList{}
 	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))

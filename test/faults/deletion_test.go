@@ -29,13 +29,13 @@ func TestADestroyThatHangsIsWaitedFor(t *testing.T) {
 		w.removeApply("demo")
 		w.awaitOperation("demo", scripted.Destroy, 1)
 		deletedAt := w.workspace("demo").GetDeletionTimestamp().UTC().Format(time.RFC3339)
-		told := w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason,
+		reported := w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason,
 			"Waiting for Terraform to destroy the resources of Workspace "+w.workspaceKey("demo").Name+" since "+deletedAt)
-		require.Contains(w, told.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
+		require.Contains(w, reported.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 		w.awaitNotReady("demo", infrav1.DeletingReason, "since "+deletedAt)
 		require.Never(w, func() bool { return w.get("demo") == nil || w.workspace("demo") == nil }, time.Second, slowTick, "gone before it was destroyed")
 
-		w.mend("demo")
+		w.clearScript("demo")
 		w.awaitGone("demo")
 		require.Nil(w, w.workspace("demo"), "the Workspace goes first")
 		require.Equal(w, 1, w.count("demo", scripted.Destroy))
@@ -44,7 +44,7 @@ func TestADestroyThatHangsIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestADestroyThatFailsIsToldAndTriedAgain(t *testing.T) {
+func TestAFailedDestroyIsReportedAndRetried(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		w.awaitReady("demo", before)
@@ -54,7 +54,7 @@ func TestADestroyThatFailsIsToldAndTriedAgain(t *testing.T) {
 		w.awaitDeleting("demo", infrav1.DestroyFailedReason, "Terraform destroy failed", "provider-terraform retries", "DependencyViolation")
 		w.awaitNotReady("demo", infrav1.DeletingReason, "DependencyViolation")
 		require.NotEmpty(w, w.resources())
-		w.mend("demo")
+		w.clearScript("demo")
 		w.awaitGone("demo")
 		require.GreaterOrEqual(w, w.count("demo", scripted.Destroy), 2)
 		require.Len(w, w.writes("demo"), 2, "one to make it, and one to delete it")
@@ -63,7 +63,7 @@ func TestADestroyThatFailsIsToldAndTriedAgain(t *testing.T) {
 }
 
 // The error of an apply stays on the Workspace until destroy returns. It says nothing about the deletion.
-func TestAFailedApplyIsNotToldOfADeletion(t *testing.T) {
+func TestAFailedApplyIsNotReportedDuringADeletion(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.play("demo", scripted.Script{
 			Apply:   scripted.Step{Stderr: throttled, Partial: true},
@@ -77,13 +77,13 @@ func TestAFailedApplyIsNotToldOfADeletion(t *testing.T) {
 		w.awaitOperation("demo", scripted.Destroy, 1)
 		w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason, "Waiting for Terraform to destroy the resources of Workspace")
 		w.requireWorkspaceCondition("demo", "Synced", metav1.ConditionFalse)
-		w.mend("demo")
+		w.clearScript("demo")
 		w.awaitGone("demo")
 		w.end("demo")
 	})
 }
 
-// What is to be kept is not touched, and the user is told.
+// A retained Workspace is not modified, and the condition reports it.
 func TestARetainedWorkspaceIsNotTouched(t *testing.T) {
 	t.Parallel()
 	inBothScopes(t, func(w *world) {
@@ -139,7 +139,7 @@ func TestTheLegacyFinalizerStays(t *testing.T) {
 			return "the finalizer of this version is missing"
 		})
 		held := false
-		for _, version := range w.chronicle.applyVersions(w.applyKey("demo")) {
+		for _, version := range w.history.applyVersions(w.applyKey("demo")) {
 			held = held || len(version.Finalizers) > 0
 			require.True(w, !held || len(version.Finalizers) > 0, "held at any time")
 		}

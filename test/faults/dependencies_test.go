@@ -42,19 +42,19 @@ func (w *world) missing(name string, messages ...string) map[string]metav1.Time 
 			since[missing.Message] = *missing.Since
 		}
 		for _, message := range messages {
-			if _, told := since[message]; !told {
-				return fmt.Sprintf("%q is not told, but %v", message, since)
+			if _, reported := since[message]; !reported {
+				return fmt.Sprintf("%q is not reported, but %v", message, since)
 			}
 		}
 		if len(since) != len(messages) {
-			return fmt.Sprintf("more is told: %v", since)
+			return fmt.Sprintf("more is reported: %v", since)
 		}
 		return ""
 	})
 	for message, at := range since {
-		told := fmt.Sprintf("%s (since %s)", message, at.UTC().Format(time.RFC3339))
-		w.awaitNotReady(name, infrav1.WaitingForDependenciesReason, told)
-		w.await(name, infrav1.DependenciesReadyCondition, metav1.ConditionFalse, infrav1.WaitingForDependenciesReason, told)
+		reported := fmt.Sprintf("%s (since %s)", message, at.UTC().Format(time.RFC3339))
+		w.awaitNotReady(name, infrav1.WaitingForDependenciesReason, reported)
+		w.await(name, infrav1.DependenciesReadyCondition, metav1.ConditionFalse, infrav1.WaitingForDependenciesReason, reported)
 	}
 	return since
 }
@@ -76,7 +76,7 @@ func TestEachMissingDependencyIsNamedWithSinceWhen(t *testing.T) {
 		}
 		account, base := since["Secret account does not exist"], since["Workspace "+workspace+" does not exist"]
 
-		// What comes is no longer told, what does not is waited for as long as before, whatever changes meanwhile.
+		// A dependency that exists is no longer reported. A missing one keeps its start time, whatever changes meanwhile.
 		w.awaitLaterSecond(account.Time)
 		w.secret("account", map[string]string{"id": "1", "key": ""})
 		w.secret("other", nil)
@@ -93,7 +93,7 @@ func TestEachMissingDependencyIsNamedWithSinceWhen(t *testing.T) {
 		w.missing("late", "Workspace "+workspace+" is not up to date")
 		w.requireWorkspaces(1, "base")
 
-		w.mend("base")
+		w.clearScript("base")
 		late := w.awaitReady("late", after)
 		require.Empty(w, late.Status.MissingDependencies)
 		w.await("late", infrav1.DependenciesReadyCondition, metav1.ConditionTrue, infrav1.DependenciesReadyReason)
@@ -150,7 +150,7 @@ func TestAConnectionSecretIsWaitedForUntilItIsFilled(t *testing.T) {
 		w.missing("any", "Secret base is empty")
 		w.requireWorkspaces(1, "base")
 
-		w.mend("base")
+		w.clearScript("base")
 		for _, name := range []string{"base", "key", "any"} {
 			w.awaitReady(name, before)
 			require.Len(w, w.writes(name), 1)

@@ -14,7 +14,7 @@ import (
 // templateName is the name of the template of a world.
 const templateName = "net"
 
-// module makes two resources, and tells its variable.
+// module creates two resources, and its output is its variable.
 const module = `
 variable "cidr" {
   type = string

@@ -46,7 +46,7 @@ func (w *world) requireWorkspaces(each int, names ...string) {
 	}
 	w.insist(tick, func() string {
 		clear(got)
-		for id, uids := range w.chronicle.workspaceUIDs(w.namespace) {
+		for id, uids := range w.history.workspaceUIDs(w.namespace) {
 			got[id] = len(uids)
 		}
 		if maps.Equal(want, got) {
@@ -57,11 +57,11 @@ func (w *world) requireWorkspaces(each int, names ...string) {
 }
 
 // leave deletes the WorkspaceTemplateApplies and the template, and proves that nothing of them is left, in the API server, in
-// Terraform's states and in the cloud, and that nothing was told that must not be.
+// Terraform's states and in the cloud, and that no secret was reported.
 func (w *world) leave(names ...string) {
 	w.Helper()
 	for _, name := range names {
-		w.mend(name)
+		w.clearScript(name)
 		w.removeApply(name)
 	}
 	for _, name := range names {
@@ -83,12 +83,12 @@ func (w *world) leave(names ...string) {
 		require.NotContains(w, name, w.namespace, "a state is left behind")
 	}
 	for _, name := range names {
-		w.requireNothingSecretTold(name)
+		w.requireNoSecretReported(name)
 	}
 }
 
-// mend takes the script of a Workspace away.
-func (w *world) mend(name string) {
+// clearScript removes the script of a Workspace, so that Terraform succeeds again.
+func (w *world) clearScript(name string) {
 	w.Helper()
 	w.play(name, scripted.Script{})
 }
@@ -106,20 +106,20 @@ func (w *world) ofWorld(resources []scripted.Resource) []scripted.Resource {
 	return slices.DeleteFunc(resources, func(r scripted.Resource) bool { return !strings.Contains(r.ExternalName, w.namespace) })
 }
 
-// secretWords are in nothing that a user is told: how Terraform's compressed output begins and ends, and a value of a Secret.
+// secretWords are in nothing that is reported: how Terraform's compressed output begins and ends, and a value of a Secret.
 var secretWords = []string{"H4sI", "gunzip", "base64 -d", canary}
 
 // canary is the value of a Secret that a Workspace reads.
 const canary = "canary-4711-secret"
 
-// requireNothingSecretTold looks at every version of a WorkspaceTemplateApply, and at the events about it.
-func (w *world) requireNothingSecretTold(name string) {
+// requireNoSecretReported looks at every version of a WorkspaceTemplateApply, and at the events about it.
+func (w *world) requireNoSecretReported(name string) {
 	w.Helper()
-	for _, version := range w.chronicle.applyVersions(w.applyKey(name)) {
-		told, err := json.Marshal(version.Status)
+	for _, version := range w.history.applyVersions(w.applyKey(name)) {
+		reported, err := json.Marshal(version.Status)
 		require.NoError(w, err)
 		for _, word := range secretWords {
-			require.NotContains(w, string(told), word)
+			require.NotContains(w, string(reported), word)
 		}
 		for _, condition := range version.Status.Conditions {
 			require.LessOrEqual(w, len(condition.Message), 1200, "%s: %s", condition.Type, condition.Message)
@@ -132,7 +132,7 @@ func (w *world) requireNothingSecretTold(name string) {
 	}
 }
 
-// secretsLogged returns an error when a manager has logged what must not be told.
+// secretsLogged returns an error when a manager has logged a secret.
 func secretsLogged(controls ...*control) error {
 	for _, c := range controls {
 		log, err := os.ReadFile(filepath.Join(c.Dir(), "logs", sandbox.Manager+".log"))
@@ -196,7 +196,7 @@ func (w *world) allWrites(since time.Time) []string {
 	return writes
 }
 
-// uid is that of the Workspace of a WorkspaceTemplateApply, as its status tells it.
+// uid is that of the Workspace of a WorkspaceTemplateApply, as its status reports it.
 func uid(apply *infrav1.WorkspaceTemplateApply) types.UID {
 	if apply.Status.WorkspaceRef == nil {
 		return ""

@@ -28,7 +28,7 @@ const (
 )
 
 // samples are failures of each class, under names for WorkspaceTemplateApplies; each provider gets others. Runs that were
-// killed without a word can not be scripted.
+// killed without output cannot be scripted.
 func (w *world) samples() map[string]failures.Sample {
 	byClass := map[string][]failures.Sample{}
 	for _, sample := range failures.Samples() {
@@ -52,7 +52,7 @@ func (w *world) samples() map[string]failures.Sample {
 	return mine
 }
 
-func TestAFailedApplyIsToldByItsClassAndTriedAgain(t *testing.T) {
+func TestAFailedApplyIsReportedByItsClassAndRetried(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.user(w.template())
 		samples, classes := w.samples(), map[string]bool{}
@@ -69,7 +69,7 @@ func TestAFailedApplyIsToldByItsClassAndTriedAgain(t *testing.T) {
 			require.Empty(w, failed.Status.LastAppliedRevision)
 			require.Empty(w, failed.Status.Applied)
 			w.await(name, infrav1.SyncedCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason, failed.Status.LastFailureMessage)
-			w.mend(name)
+			w.clearScript(name)
 		}
 		for name := range samples {
 			w.awaitReady(name, before)
@@ -81,7 +81,7 @@ func TestAFailedApplyIsToldByItsClassAndTriedAgain(t *testing.T) {
 }
 
 // After an update that failed, the Workspace still says Ready.
-func TestAFailedUpdateIsToldAndTriedAgain(t *testing.T) {
+func TestAFailedUpdateIsReportedAndRetried(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
@@ -96,7 +96,7 @@ func TestAFailedUpdateIsToldAndTriedAgain(t *testing.T) {
 		require.Equal(w, before, failed.Status.Outputs["cidr"])
 		require.Equal(w, metav1.ConditionTrue, failed.Status.Applied)
 
-		w.mend("demo")
+		w.clearScript("demo")
 		last := w.awaitReady("demo", after)
 		require.Equal(w, failed.Status.LastFailedRevision, last.Status.LastAppliedRevision)
 		require.Len(w, w.writes("demo"), 2, "one to make it, and one to change it")
@@ -105,32 +105,32 @@ func TestAFailedUpdateIsToldAndTriedAgain(t *testing.T) {
 }
 
 // The provider tries again and again. That it still fails is nothing new.
-func TestAFailureThatRepeatsIsToldOnce(t *testing.T) {
+func TestAFailureThatRepeatsIsReportedOnce(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.play("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		w.awaitNotReady("demo", infrav1.ApplyFailedReason)
-		var told []eventsv1.Event
+		var reported []eventsv1.Event
 		w.insist(slowTick, func() string {
-			told = slices.DeleteFunc(w.events("demo"), func(e eventsv1.Event) bool { return e.Reason != infrav1.ApplyFailedReason })
-			if len(told) == 0 {
-				return "no event tells it"
+			reported = slices.DeleteFunc(w.events("demo"), func(e eventsv1.Event) bool { return e.Reason != infrav1.ApplyFailedReason })
+			if len(reported) == 0 {
+				return "no event reports it"
 			}
 			return ""
 		})
 		since, tried := time.Now(), w.count("demo", scripted.Apply)
 		w.awaitOperation("demo", scripted.Apply, tried+2)
 		require.Empty(w, w.allWrites(since))
-		require.Len(w, told, 1)
-		require.Nil(w, told[0].Series)
-		require.Equal(w, "Warning", told[0].Type)
-		require.Contains(w, told[0].Note, "RequestLimitExceeded")
+		require.Len(w, reported, 1)
+		require.Nil(w, reported[0].Series)
+		require.Equal(w, "Warning", reported[0].Type)
+		require.Contains(w, reported[0].Note, "RequestLimitExceeded")
 		w.end("demo")
 	})
 }
 
-// A failed update is mended by another one. What the first one failed on is history then.
-func TestAFailedUpdateIsMendedByAnother(t *testing.T) {
+// A failed update is replaced by another one. The error of the first one no longer matters then.
+func TestAFailedUpdateIsCorrectedByAnother(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		w.awaitReady("demo", before)
@@ -140,17 +140,17 @@ func TestAFailedUpdateIsMendedByAnother(t *testing.T) {
 
 		w.play("demo", scripted.Script{Plan: scripted.Step{Hang: true}})
 		w.user(workspaceTemplateApply("demo", after))
-		if w.conditions == withGenerations { // Before, nobody can tell of which generation an error is.
+		if w.conditions == withGenerations { // Without them, the generation of an error is unknown.
 			w.awaitNotReady("demo", infrav1.ProvisioningReason, "has not reported on it yet")
 		}
-		w.mend("demo")
+		w.clearScript("demo")
 		w.awaitReady("demo", after)
 		require.Len(w, w.writes("demo"), 3)
 		w.end("demo")
 	})
 }
 
-func TestAFailedInitOrPlanIsToldAndTriedAgain(t *testing.T) {
+func TestAFailedInitOrPlanIsReportedAndRetried(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.play("init", scripted.Script{Init: scripted.Step{Stderr: "\nError: Failed to install provider\n"}})
 		w.play("plan", scripted.Script{Plan: scripted.Step{Stderr: unsupported}})
@@ -158,8 +158,8 @@ func TestAFailedInitOrPlanIsToldAndTriedAgain(t *testing.T) {
 		w.awaitNotReady("init", infrav1.PlanFailedReason, "Failed to install provider")
 		planned := w.awaitNotReady("plan", infrav1.PlanFailedReason, "Terraform plan failed", "Correct the WorkspaceTemplate or the variables", "Unsupported argument")
 		require.Equal(w, "Config", planned.Status.LastFailureClass)
-		w.mend("init")
-		w.mend("plan")
+		w.clearScript("init")
+		w.clearScript("plan")
 		w.awaitReady("init", before)
 		first := w.awaitReady("plan", before)
 
@@ -169,7 +169,7 @@ func TestAFailedInitOrPlanIsToldAndTriedAgain(t *testing.T) {
 		failed := w.awaitNotReady("plan", infrav1.PlanFailedReason, "Unsupported argument")
 		w.requireWorkspaceCondition("plan", "Ready", metav1.ConditionTrue)
 		require.Equal(w, before, failed.Status.Outputs["cidr"])
-		w.mend("plan")
+		w.clearScript("plan")
 		require.Equal(w, uid(first), uid(w.awaitReady("plan", before)))
 		require.Equal(w, 1, w.count("plan", scripted.Apply))
 		require.Len(w, w.writes("plan"), 1)
@@ -177,7 +177,7 @@ func TestAFailedInitOrPlanIsToldAndTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAMissingProviderConfigIsToldUntilItIsThere(t *testing.T) {
+func TestAMissingProviderConfigIsReportedUntilItExists(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.user(w.templateWith(templateName, w.namespace, module), workspaceTemplateApply("demo", before))
 		w.awaitNotReady("demo", infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig", "not found")
@@ -194,8 +194,8 @@ func TestAMissingProviderConfigIsToldUntilItIsThere(t *testing.T) {
 	})
 }
 
-// Terraform quotes what it was given. What it was given from a Secret is not told.
-func TestAnErrorThatQuotesASecretIsToldWithoutIt(t *testing.T) {
+// Terraform quotes its input. Input from a Secret is not reported.
+func TestAnErrorThatQuotesASecretIsReportedWithoutIt(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		require.NoError(w, w.Create(w.Context(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "account"}, StringData: map[string]string{"value": canary},
@@ -205,7 +205,7 @@ func TestAnErrorThatQuotesASecretIsToldWithoutIt(t *testing.T) {
 			"source: Inline\n        env: [{name: ACCOUNT, secretKeyRef: {namespace: "+w.namespace+", name: account, key: value}}]", 1),
 			workspaceTemplateApply("demo", before))
 		w.awaitNotReady("demo", infrav1.ApplyFailedReason, "creating EC2 VPC with", "VpcLimitExceeded")
-		w.mend("demo")
+		w.clearScript("demo")
 		w.awaitReady("demo", before)
 		w.end("demo")
 	})

@@ -40,7 +40,7 @@ func (w *world) withSecret() string {
 	return w.template(`writeConnectionSecretToRef: {name: "${WORKSPACE_NAME}"}`)
 }
 
-// requireTurns proves that the last write to each Workspace came in its turn, counted from a time. Other tests take turns in
+// requireTurns proves that the last write to each Workspace respected the rate limit, counted from a time. Other tests write in
 // between, so one may come later, but never earlier.
 func (w *world) requireTurns(began time.Time, names []string) {
 	w.Helper()
@@ -52,12 +52,12 @@ func (w *world) requireTurns(began time.Time, names []string) {
 	slices.SortFunc(times, time.Time.Compare)
 	for i, at := range times {
 		// The API server notes when a request came in, and the first of them may have taken longer on its way.
-		require.GreaterOrEqual(w, at.Sub(began), time.Duration(i)*turn-turn/2, "update %d of %d came before its turn", i+1, len(names))
+		require.GreaterOrEqual(w, at.Sub(began), time.Duration(i)*turn-turn/2, "update %d of %d came before the rate limit allowed it", i+1, len(names))
 	}
 }
 
-// An edit of a template changes the Workspaces of all its users, each once, ten a second.
-func TestATemplateEditReachesAllUsersInTurns(t *testing.T) {
+// An edit of a template changes the Workspaces of all its users, each once, ten per second.
+func TestATemplateEditReachesAllUsersWithinTheRateLimit(t *testing.T) {
 	t.Parallel()
 	inBothScopes(t, func(w *world) {
 		names := w.many(30)
@@ -75,7 +75,7 @@ func TestATemplateEditReachesAllUsersInTurns(t *testing.T) {
 }
 
 // Who sees the first users fail takes the edit back. The next edit is made in turns again.
-func TestATemplateEditThatIsTakenBackLeavesNoTurns(t *testing.T) {
+func TestARevertedTemplateEditLeavesNoQueue(t *testing.T) {
 	t.Parallel()
 	inBothScopes(t, func(w *world) {
 		names := w.many(30)
@@ -85,7 +85,7 @@ func TestATemplateEditThatIsTakenBackLeavesNoTurns(t *testing.T) {
 		w.insist(tick, func() string {
 			for _, name := range names {
 				if hasSecret(w.workspace(name)) == "" {
-					return name + " still has what was taken back"
+					return name + " still has the reverted change"
 				}
 			}
 			return ""
@@ -97,7 +97,7 @@ func TestATemplateEditThatIsTakenBackLeavesNoTurns(t *testing.T) {
 				changed++
 			}
 		}
-		require.Less(w, changed, len(names), "the edit was taken back before all were changed")
+		require.Less(w, changed, len(names), "the edit was reverted before all were changed")
 
 		began := time.Now()
 		w.user(w.withSecret())
@@ -109,7 +109,7 @@ func TestATemplateEditThatIsTakenBackLeavesNoTurns(t *testing.T) {
 	})
 }
 
-// awaitFirst waits until any Workspace is as wanted. All are looked at in one request: who asks for each comes too late.
+// awaitFirst waits until any Workspace is as wanted. One request lists all of them: a request for each would come too late.
 func (w *world) awaitFirst(wanted func(*unstructured.Unstructured) string) {
 	w.Helper()
 	list := &unstructured.UnstructuredList{}
@@ -125,7 +125,7 @@ func (w *world) awaitFirst(wanted func(*unstructured.Unstructured) string) {
 	})
 }
 
-// claimed tells whether a Workspace is of this world: cluster-wide ones are in no namespace.
+// claimed reports whether a Workspace is of this world: cluster-wide ones are in no namespace.
 func (w *world) claimed(workspace *unstructured.Unstructured) bool {
 	return strings.HasPrefix(workspace.GetAnnotations()[naming.ClaimAnnotation], w.namespace+"/")
 }
@@ -153,7 +153,7 @@ func TestAtRestNothingIsWritten(t *testing.T) {
 	const objects, rest = 20, 20 * time.Second
 	withEachProvider(t, func(w *world) {
 		names := w.many(objects)
-		w.awaitQuiet(2 * time.Second) // Events are written a moment after what they tell.
+		w.awaitQuiet(2 * time.Second) // Events are written a moment after what they report.
 		since := time.Now()
 		require.Never(w, func() bool { return len(w.allWrites(since)) > 0 }, rest, rest/10)
 		require.Empty(w, w.allWrites(since))

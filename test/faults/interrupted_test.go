@@ -21,11 +21,11 @@ const pending = "crossplane.io/external-create-pending"
 
 // letGo takes the mark away and, as the message advises, changes another annotation with it: the provider does not look at
 // what it marked itself.
-const letGo = `{"metadata":{"annotations":{"` + pending + `":null,"looked-at-by":"a person"}}}`
+const letGo = `{"metadata":{"annotations":{"` + pending + `":null,"looked-at-by":"an operator"}}}`
 
 // A provider that dies while it creates does not know what it has made, and does nothing any more. Neither does CAPT. From
 // everything else it recovers by itself.
-func TestWhatTheProviderDiedOfIsToldOrGoesOn(t *testing.T) {
+func TestAnInterruptedOperationIsReportedOrResumed(t *testing.T) {
 	worlds := map[string]*world{
 		"Namespaced": newWorld(t, current, terraform.ScopeNamespaced),
 		"Cluster":    newWorld(t, current, terraform.ScopeCluster),
@@ -40,11 +40,11 @@ func TestWhatTheProviderDiedOfIsToldOrGoesOn(t *testing.T) {
 	require.NoError(t, current.Kill(sandbox.Provider))
 	for _, w := range worlds {
 		for _, name := range []string{"kept", "deleted", "updated", "destroyed"} {
-			w.mend(name)
+			w.clearScript(name)
 		}
 	}
 	require.NoError(t, current.StartComponent(t.Context(), sandbox.Provider))
-	t.Parallel() // Nobody else has lost a provider.
+	t.Parallel() // The provider was restarted: other tests may run.
 
 	for name, w := range worlds {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestWhatTheProviderDiedOfIsToldOrGoesOn(t *testing.T) {
 			require.Len(w, w.ofWorld(lost), 4, "what the provider had made when it died is what the message warns of")
 			require.Len(w, w.resources(), 6, "and what was updated")
 			for _, name := range []string{"kept", "deleted", "updated", "destroyed"} {
-				w.requireNothingSecretTold(name)
+				w.requireNoSecretReported(name)
 			}
 		})
 	}
@@ -99,12 +99,12 @@ func (w *world) hangEverything() {
 
 func (w *world) awaitInterrupted(name string) {
 	w.Helper()
-	told := w.awaitNotReady(name, infrav1.CreateInterruptedReason,
+	reported := w.awaitNotReady(name, infrav1.CreateInterruptedReason,
 		"provider-terraform was terminated during the first apply", "Check which resources exist in AWS and in the state",
 		pending, "change another annotation in the same command")
-	require.Equal(w, "Interrupted", told.Status.LastFailureClass)
-	require.NotEmpty(w, told.Status.LastFailedRevision)
-	require.Empty(w, told.Status.Applied)
+	require.Equal(w, "Interrupted", reported.Status.LastFailureClass)
+	require.NotEmpty(w, reported.Status.LastFailedRevision)
+	require.Empty(w, reported.Status.Applied)
 	w.await(name, infrav1.SyncedCondition, metav1.ConditionFalse, infrav1.CreateInterruptedReason)
 }
 
@@ -116,7 +116,7 @@ func (w *world) recoverByHand(name string) {
 	w.awaitWorkspace(name, varIs(after))
 	require.Never(w, func() bool { return w.count(name, scripted.Apply) > 1 }, 3*time.Second, time.Second, "not even a change makes it go on")
 	w.awaitInterrupted(name)
-	require.Contains(w, w.workspace(name).GetAnnotations(), pending, "only a person may say that it is safe to go on")
+	require.Contains(w, w.workspace(name).GetAnnotations(), pending, "only the user may decide that it is safe to continue")
 	require.Len(w, w.writes(name), 2, "one to make it, and one to change it")
 
 	w.edit(name, letGo)
@@ -126,7 +126,7 @@ func (w *world) recoverByHand(name string) {
 	w.awaitGone(name)
 }
 
-// deleteByHand deletes what was interrupted: that waits for a person, too.
+// deleteByHand deletes what was interrupted: that needs the user, too.
 func (w *world) deleteByHand(name string) {
 	w.Helper()
 	w.awaitInterrupted(name)

@@ -18,7 +18,7 @@ import (
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
-func TestAWorkspaceThatWasDeletedByHandIsMadeAgainOnce(t *testing.T) {
+func TestAWorkspaceThatWasDeletedByHandIsRecreatedOnce(t *testing.T) {
 	t.Parallel()
 	inBothScopes(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
@@ -33,7 +33,7 @@ func TestAWorkspaceThatWasDeletedByHandIsMadeAgainOnce(t *testing.T) {
 		w.awaitNotReady("demo", infrav1.WorkspaceDeletingReason)
 		require.Len(w, w.writes("demo"), 1, "nothing is written to what is dying")
 
-		w.mend("demo")
+		w.clearScript("demo")
 		second := w.awaitReady("demo", after)
 		require.NotEqual(w, uid(first), uid(second))
 		require.Len(w, w.writes("demo"), 2, "made twice")
@@ -45,7 +45,7 @@ func TestAWorkspaceThatWasDeletedByHandIsMadeAgainOnce(t *testing.T) {
 }
 
 // Who wants to keep what exists does not want another one in its place.
-func TestARetainedWorkspaceThatWasDeletedByHandIsNotMadeAgain(t *testing.T) {
+func TestARetainedWorkspaceThatWasDeletedByHandIsNotRecreated(t *testing.T) {
 	t.Parallel()
 	inBothScopes(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
@@ -62,7 +62,7 @@ func TestARetainedWorkspaceThatWasDeletedByHandIsNotMadeAgain(t *testing.T) {
 	})
 }
 
-// foreign makes a Workspace under the name of one of ours, as somebody else.
+// foreign creates a Workspace under the name of one of ours, as another client.
 func (w *world) foreign(name string, annotations map[string]string) *unstructured.Unstructured {
 	w.Helper()
 	workspace := w.newWorkspace(name)
@@ -78,7 +78,7 @@ func (w *world) foreign(name string, annotations map[string]string) *unstructure
 	return workspace
 }
 
-// replace puts another Workspace in the place of ours while nobody looks.
+// replace replaces our Workspace by another one between two reconciles.
 func (w *world) replace(name string, annotations map[string]string) *unstructured.Unstructured {
 	w.Helper()
 	w.editApply(name, pauseApply)
@@ -95,7 +95,7 @@ func (w *world) replace(name string, annotations map[string]string) *unstructure
 	return other
 }
 
-func TestAWorkspaceThatSomebodyElseMadeAnewIsToldAndLeftAlone(t *testing.T) {
+func TestAWorkspaceRecreatedByAnotherClientIsReportedAndNotModified(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name, claim, reason, message string
@@ -115,8 +115,8 @@ func TestAWorkspaceThatSomebodyElseMadeAnewIsToldAndLeftAlone(t *testing.T) {
 				other := w.replace("demo", annotations)
 
 				w.await("demo", infrav1.WorkspaceConflictCondition, metav1.ConditionTrue, row.reason, row.message)
-				told := w.awaitNotReady("demo", row.reason, row.message)
-				require.Equal(w, uid(first), uid(told), "what is ours is remembered")
+				reported := w.awaitNotReady("demo", row.reason, row.message)
+				require.Equal(w, uid(first), uid(reported), "status keeps the UID of our Workspace")
 				w.user(workspaceTemplateApply("demo", after))
 				w.awaitNotReady("demo", row.reason)
 				w.removeApply("demo")
@@ -127,7 +127,7 @@ func TestAWorkspaceThatSomebodyElseMadeAnewIsToldAndLeftAlone(t *testing.T) {
 				require.Equal(w, other.GetUID(), is.GetUID())
 				require.EqualValues(w, 1, is.GetGeneration())
 				w.requireWorkspaces(2, "demo")
-				w.requireNothingSecretTold("demo")
+				w.requireNoSecretReported("demo")
 			})
 		})
 	}
@@ -148,7 +148,7 @@ func TestAWorkspaceThatCameBackFromABackupIsTakenOver(t *testing.T) {
 					return ""
 				}
 			}
-			return "no event tells it"
+			return "no event reports it"
 		})
 		w.insist(tick, func() string {
 			if apply := w.get("demo"); apply == nil || uid(apply) != other.GetUID() {
@@ -162,8 +162,8 @@ func TestAWorkspaceThatCameBackFromABackupIsTakenOver(t *testing.T) {
 	})
 }
 
-// An older object's Workspace is no other one's to have, be it written at the same moment.
-func TestAFaultOfOneIsNoneOfItsNeighbours(t *testing.T) {
+// A hanging apply does not delay another WorkspaceTemplateApply.
+func TestAFailureDoesNotAffectOthers(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.play("bad", scripted.Script{Apply: scripted.Step{Hang: true}})
 		w.user(w.template(), workspaceTemplateApply("bad", before))

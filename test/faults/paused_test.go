@@ -25,7 +25,7 @@ var pauses = map[string]struct{ pause, resume string }{
 	"nothing-managed": {`{"spec":{"managementPolicies":[]}}`, `{"spec":{"managementPolicies":["*"]}}`},
 }
 
-func TestAPausedWorkspaceIsToldAndGoesOnWhenItIsResumed(t *testing.T) {
+func TestAPausedWorkspaceIsReportedUntilItIsResumed(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.user(w.template())
 		for name := range pauses {
@@ -99,7 +99,7 @@ func TestAPausedWorkspaceTemplateApplyWritesNothing(t *testing.T) {
 			w.awaitReady(name, before)
 			w.editApply(name, pauseApply)
 			w.await(name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "cluster.x-k8s.io/paused")
-			require.True(w, w.ready(name), "to be paused is no fault")
+			require.True(w, w.ready(name), "a paused object is not a failure")
 		}
 		w.user(workspaceTemplateApply("edited", after))
 		w.removeApply("deleted")

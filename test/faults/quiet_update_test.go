@@ -16,7 +16,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// silent is a module whose outputs do not tell what was applied.
+// silent is a module whose outputs do not show what was applied.
 const silent = `
 variable "cidr" {
   type = string
@@ -30,7 +30,7 @@ output "cidr" {
 `
 
 // Before v1 such an update moves neither a condition nor an output.
-func TestAnUpdateThatChangesNoOutputIsToldWhenItIsApplied(t *testing.T) {
+func TestAnUpdateThatChangesNoOutputIsReportedWhenItIsApplied(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.user(w.templateWith(templateName, sandbox.ProviderConfigName, silent), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
@@ -40,7 +40,7 @@ func TestAnUpdateThatChangesNoOutputIsToldWhenItIsApplied(t *testing.T) {
 		w.awaitNotReady("demo", infrav1.ProvisioningReason, "has not reported on it yet")
 		require.Never(w, func() bool { return w.ready("demo") }, 1500*time.Millisecond, tick, "Ready although the update is not applied")
 
-		w.mend("demo")
+		w.clearScript("demo")
 		last := w.awaitReady("demo", before)
 		require.NotEqual(w, first.Status.LastAppliedRevision, last.Status.LastAppliedRevision)
 		// The next look of the provider shows again what it had shown before the update.
@@ -51,18 +51,18 @@ func TestAnUpdateThatChangesNoOutputIsToldWhenItIsApplied(t *testing.T) {
 			}
 			return ""
 		})
-		require.Never(w, func() bool { return !w.ready("demo") }, 1500*time.Millisecond, tick, "what was told as applied stays so")
+		require.Never(w, func() bool { return !w.ready("demo") }, 1500*time.Millisecond, tick, "what was reported as applied stays so")
 		require.Len(w, w.writes("demo"), 2, "one to make it, and one to change it")
 		w.end("demo")
 	})
 }
 
 // A field that the CRD does not have is found by the API server only. It is asked once.
-func TestARefusedUpdateIsToldAndNotSentAgain(t *testing.T) {
+func TestARefusedUpdateIsReportedAndNotSentAgain(t *testing.T) {
 	inBothScopes(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		w.awaitReady("demo", before)
-		w.user(strings.Replace(w.template(), "source: Inline", "source: Inline\n        modul: misspelt", 1))
+		w.user(strings.Replace(w.template(), "source: Inline", "source: Inline\n        modul: misspelled", 1))
 		w.awaitNotReady("demo", infrav1.WorkspaceRejectedReason, "modul", "correct the WorkspaceTemplate")
 		sent := len(w.writes("demo"))
 		require.Never(w, func() bool { return len(w.writes("demo")) > sent }, 2*time.Second, 10*tick, "a refused write was sent again")

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faults_test lets a provider misbehave, and looks at what CAPT makes of it: what a user sees, what happens next, and
+// Package faults_test lets a provider misbehave, and checks the reaction of CAPT: what a user sees, what happens next, and
 // that no Workspace is made twice, renamed or left behind. Everything is real but Terraform, which follows a script.
 package faults_test
 
@@ -32,13 +32,13 @@ import (
 type control struct {
 	*sandbox.Sandbox
 	scripts    *scripted.World
-	chronicle  *chronicle
+	history    *history
 	conditions conditions
 	// watching ends with the tests.
 	watching context.Context //nolint:containedctx // it lives as long as the control plane
 }
 
-// conditions says how the provider speaks of generations.
+// conditions is how the provider reports generations in conditions.
 type conditions string
 
 const (
@@ -51,11 +51,11 @@ var (
 	// current has a provider that works on many Workspaces at a time, so that those that hang do not hold up those of other tests.
 	// older is the same control plane for Workspaces that the provider treats as versions before v1 do.
 	current, older *control
-	// deprived is that of the tests in which the provider is not there, not installed, or has one worker.
-	deprived *control
+	// limited is for tests in which the provider is stopped, not installed, or has one worker.
+	limited *control
 )
 
-// auditPolicy logs writes alone: reads are many, and nobody asks about them.
+// auditPolicy logs writes only: reads are many, and no test needs them.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -86,7 +86,7 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	defer func() {
-		stop() // So that the chronicles do not complain about what is stopped next.
+		stop() // So that the histories do not complain about what is stopped next.
 		stopAll()
 	}()
 	if err := startAll(ctx, dir); err != nil {
@@ -94,12 +94,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if err := secretsLogged(current, deprived); err != nil {
+	if err := secretsLogged(current, limited); err != nil {
 		fmt.Fprintln(os.Stderr, "Looking into the logs:", err)
 		code = 1
 	}
 	if code != 0 {
-		for _, c := range []*control{current, deprived} {
+		for _, c := range []*control{current, limited} {
 			fmt.Fprintln(os.Stderr, c.Logs(sandbox.Manager, 30))
 		}
 	}
@@ -119,19 +119,19 @@ func startAll(ctx context.Context, dir string) error {
 		begin   func(c *control, ctx context.Context) error
 	}{
 		{&current, "current", 60, (*control).begin},
-		{&deprived, "deprived", 1, (*control).deprive},
+		{&limited, "limited", 1, (*control).removeProvider},
 	} {
 		group.Go(func() error {
 			scripts := filepath.Join(dir, c.name)
 			args := []string{"--executor=scripted", "--script-dir=" + scripts, fmt.Sprintf("--max-reconcile-rate=%d", c.workers)}
 			s, err := sandbox.Start(starting, sandbox.Options{
-				Log: os.Stderr, Manager: true, Provider: true, KubeControllerManager: c.into != &deprived,
+				Log: os.Stderr, Manager: true, Provider: true, KubeControllerManager: c.into != &limited,
 				AuditPolicy: []byte(auditPolicy), Manifests: []string{cluster}, ProviderArgs: args,
 			})
 			if err != nil {
 				return err
 			}
-			*c.into = &control{Sandbox: s, scripts: scripted.At(scripts), chronicle: newChronicle(), conditions: withGenerations, watching: ctx}
+			*c.into = &control{Sandbox: s, scripts: scripted.At(scripts), history: newHistory(), conditions: withGenerations, watching: ctx}
 			return c.begin(*c.into, starting)
 		})
 	}
@@ -150,7 +150,7 @@ func (c *control) begin(context.Context) error {
 	return c.watch(kinds...)
 }
 
-// realistic makes the provider treat a Workspace as its conditions say. A plan before v1 takes as long as one of OpenTofu: there, CAPT recognises an update that was applied by
+// realistic makes the provider treat a Workspace as its conditions say. A plan before v1 takes as long as one of OpenTofu: there, CAPT recognizes an update that was applied by
 // the time of the provider's write, which the API server records in whole seconds.
 func (c *control) realistic(script scripted.Script) scripted.Script {
 	if c.conditions == withoutGenerations {
@@ -160,7 +160,7 @@ func (c *control) realistic(script scripted.Script) scripted.Script {
 	return script
 }
 
-// clusterDefinition is the definition of Clusters, which CAPT's manager watches. Nobody here has a Cluster, so Cluster API's
+// clusterDefinition is the definition of Clusters, which CAPT's manager watches. No test here has a Cluster, so Cluster API's
 // own controllers are not needed.
 func clusterDefinition(ctx context.Context) (string, error) {
 	output, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api").Output()
@@ -172,7 +172,7 @@ func clusterDefinition(ctx context.Context) (string, error) {
 
 func stopAll() {
 	var group errgroup.Group
-	for _, c := range []*control{current, deprived} {
+	for _, c := range []*control{current, limited} {
 		if c != nil {
 			group.Go(func() error { return c.Stop(context.Background()) })
 		}

@@ -25,20 +25,20 @@ import (
 )
 
 const (
-	// quotaReached is an error that a person must mend, and beingChanged one that passes: EKS changes another profile.
+	// quotaReached is an error that the user must correct, and beingChanged one that passes: EKS changes another profile.
 	quotaReached = "\nError: creating EKS Fargate Profile (demo:a): operation error EKS: CreateFargateProfile, https response error StatusCode: 400, ResourceLimitExceededException: Fargate Profile limit exceeded for cluster.\n"
 	beingChanged = "\nError: creating EKS Fargate Profile (demo:a): operation error EKS: CreateFargateProfile, https response error StatusCode: 409, ResourceInUseException: Cannot create Fargate Profile a because cluster demo currently has Fargate profile b in status CREATING\n"
 	// aWhile is how long an operation takes in these stories: what could overlap would.
 	aWhile = 400 * time.Millisecond
 )
 
-// profiles take turns.
+// profiles are serialized.
 var profiles = []string{"profile-a", "profile-b", "profile-c"}
 
 // slow lets every operation take its time.
 var slow = scripted.Script{Apply: scripted.Step{Delay: aWhile}, Destroy: scripted.Step{Delay: aWhile}}
 
-// inSeries labels a WorkspaceTemplateApply as one of those of a Cluster that take turns.
+// inSeries labels a WorkspaceTemplateApply as one of those of a Cluster that are serialized.
 func inSeries(document, cluster, turns string) string {
 	labels := fmt.Sprintf("metadata:\n  labels: {%s: %s, %s: %s}\n", clusterv1.ClusterNameLabel, cluster, naming.TurnsLabel, turns)
 	return strings.Replace(document, "metadata:\n", labels, 1)
@@ -84,9 +84,9 @@ func (w *world) requireTurnsTaken(applies, destroys int, names ...string) {
 	}
 }
 
-// hasWaited tells whether a WorkspaceTemplateApply ever said that it waits for its turn, by that condition.
+// hasWaited reports whether a WorkspaceTemplateApply ever reported in that condition that it was queued.
 func (w *world) hasWaited(name, conditionType string) bool {
-	return slices.ContainsFunc(w.chronicle.applyVersions(w.applyKey(name)), func(version *infrav1.WorkspaceTemplateApply) bool {
+	return slices.ContainsFunc(w.history.applyVersions(w.applyKey(name)), func(version *infrav1.WorkspaceTemplateApply) bool {
 		condition := meta.FindStatusCondition(version.Status.Conditions, conditionType)
 		return condition != nil && condition.Reason == infrav1.WaitingForTurnReason
 	})
@@ -105,7 +105,7 @@ func (w *world) awaitRevision(name, cidr, was string) string {
 }
 
 // The whole life of a series: made, changed by an edit of the template and by edits of each, and deleted, each time all at once.
-func TestThoseThatTakeTurnsAreMadeChangedAndDestroyedOneAtATime(t *testing.T) {
+func TestSerializedAppliesRunOneAtATime(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		for _, name := range profiles {
 			w.play(name, slow)
@@ -169,9 +169,9 @@ func TestWhatTheGarbageCollectorDeletesIsDestroyedOneAtATime(t *testing.T) {
 	w.end(profiles...)
 }
 
-// So does the deletion of the namespace. Workspaces that are in the namespace it deletes itself, all at once, before anybody
+// So does the deletion of the namespace. Workspaces that are in the namespace it deletes itself, all at once, before any controller
 // can order them; cluster-wide ones are left to their owners.
-func TestWhatGoesWithItsNamespaceIsDestroyedOneAtATime(t *testing.T) {
+func TestDeletingANamespaceDestroysOneAtATime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, current, terraform.ScopeCluster)
 	for _, name := range profiles {
@@ -191,8 +191,8 @@ func TestWhatGoesWithItsNamespaceIsDestroyedOneAtATime(t *testing.T) {
 	require.Empty(w, w.resources())
 }
 
-// A profile that can not be made as it is does not hold the others up, although Terraform tries again and again.
-func TestOneThatAPersonMustMendDoesNotHoldTheOthersUp(t *testing.T) {
+// A profile that cannot be made as it is does not hold the others up, although Terraform tries again and again.
+func TestAnErrorThatNeedsTheUserDoesNotBlockTheOthers(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.play("profile-a", scripted.Script{Apply: scripted.Step{Delay: aWhile, Stderr: quotaReached}})
 		w.beginProfiles()
@@ -215,7 +215,7 @@ func TestOneThatAPersonMustMendDoesNotHoldTheOthersUp(t *testing.T) {
 }
 
 // Where a retry is expected to come through, the others wait for it. That costs no write, however often it is tried.
-func TestOneThatIsTriedAgainKeepsItsTurn(t *testing.T) {
+func TestARetriedApplyKeepsTheLock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, current, terraform.ScopeNamespaced)
 	w.play("profile-a", scripted.Script{Apply: scripted.Step{Stderr: beingChanged}})
@@ -232,7 +232,7 @@ func TestOneThatIsTriedAgainKeepsItsTurn(t *testing.T) {
 		require.Nil(w, w.get(name).Status.StartedTime)
 	}
 
-	w.mend("profile-a")
+	w.clearScript("profile-a")
 	for _, name := range profiles {
 		w.awaitReady(name, before)
 		require.Len(w, w.writes(name), 1)
@@ -257,8 +257,8 @@ func (w *world) awaitTriedWithoutWrites(name string, times int) {
 	})
 }
 
-// Every error that is there tells whether the others wait.
-func TestTheClassOfAnErrorTellsWhetherTheOthersWait(t *testing.T) {
+// Whether the others wait depends on the class of the error. This covers every class.
+func TestTheClassOfAnErrorDecidesWhetherTheOthersWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, current, terraform.ScopeNamespaced)
 	w.user(w.template())
@@ -289,7 +289,7 @@ func TestTheClassOfAnErrorTellsWhetherTheOthersWait(t *testing.T) {
 		}
 	}
 	for _, name := range names {
-		w.mend(name)
+		w.clearScript(name)
 	}
 	for _, name := range names {
 		w.awaitReady(name, before)
@@ -297,8 +297,8 @@ func TestTheClassOfAnErrorTellsWhetherTheOthersWait(t *testing.T) {
 	w.end(names...)
 }
 
-// What could not even be planned is destroyed all the same, and the error of before does not end its turn.
-func TestWhatFailedBeforeIsDestroyedInItsTurn(t *testing.T) {
+// What could not even be planned is destroyed all the same, and the error of before does not release the lock.
+func TestDestroyOfAFailedApplyIsSerialized(t *testing.T) {
 	t.Parallel()
 	inBothScopes(t, func(w *world) {
 		w.beginProfiles()
@@ -321,7 +321,7 @@ func TestWhatFailedBeforeIsDestroyedInItsTurn(t *testing.T) {
 	})
 }
 
-func TestOnlyThoseOfOneClusterWithTheSameLabelTakeTurns(t *testing.T) {
+func TestOnlyObjectsOfOneClusterWithTheSameLabelAreSerialized(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, current, terraform.ScopeNamespaced)
 	w.play("slow", scripted.Script{Apply: scripted.Step{Hang: true}})
@@ -344,8 +344,8 @@ func TestOnlyThoseOfOneClusterWithTheSameLabelTakeTurns(t *testing.T) {
 	w.end("slow", "same", "other-cluster", "other-series", "alone")
 }
 
-// A manager that was restarted does not know who is at work before it has looked at everybody.
-func TestAfterARestartOfTheManagerNobodyBeginsBeside(t *testing.T) {
+// A restarted manager does not know which object is being applied before it has read all of them.
+func TestTheSerializerStartsNoSecondApplyAfterARestart(t *testing.T) {
 	var worlds []*world
 	for _, scope := range terraform.Scopes() {
 		w := newWorld(t, current, scope)
@@ -359,7 +359,7 @@ func TestAfterARestartOfTheManagerNobodyBeginsBeside(t *testing.T) {
 		worlds = append(worlds, w)
 	}
 	require.NoError(t, current.Restart(t.Context(), sandbox.Manager))
-	t.Parallel() // Nobody else has lost a manager.
+	t.Parallel() // The manager was restarted: other tests may run.
 
 	for _, w := range worlds {
 		t.Run(string(w.scope), func(t *testing.T) {

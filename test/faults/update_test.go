@@ -25,7 +25,7 @@ const (
 )
 
 // A Workspace stays Ready while an update is being applied. CAPT says that it is not up to date until it is.
-func TestAnUpdateIsWrittenOnceAndToldWhenItIsApplied(t *testing.T) {
+func TestAnUpdateIsWrittenOnceAndReportedWhenItIsApplied(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
@@ -39,11 +39,11 @@ func TestAnUpdateIsWrittenOnceAndToldWhenItIsApplied(t *testing.T) {
 		require.Equal(t, first.Status.LastAppliedRevision, applying.Status.LastAppliedRevision)
 		require.Never(w, func() bool { return w.ready("demo") }, 1500*time.Millisecond, tick, "Ready although the update is not applied")
 
-		w.mend("demo")
+		w.clearScript("demo")
 		last := w.awaitReady("demo", after)
 		require.NotEqual(t, first.Status.LastAppliedRevision, last.Status.LastAppliedRevision)
 		require.Equal(t, uid(first), uid(last))
-		for _, version := range w.chronicle.applyVersions(w.applyKey("demo")) {
+		for _, version := range w.history.applyVersions(w.applyKey("demo")) {
 			if version.Status.ObservedGeneration == last.Generation && isReady(version) {
 				require.Equal(w, after, version.Status.Outputs["cidr"], "Ready before the update was applied")
 			}
@@ -101,7 +101,7 @@ func TestASlowFirstApplyIsWaitedForAndOvertakenByNothing(t *testing.T) {
 		w.awaitNotReady("demo", infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
 		require.Equal(w, 1, w.count("demo", scripted.Apply), "one apply at a time")
 
-		w.mend("demo")
+		w.clearScript("demo")
 		fast := w.awaitReady("demo", after)
 		require.Equal(w, uid(slow), uid(fast))
 		require.Equal(w, 2, w.count("demo", scripted.Apply))
@@ -110,8 +110,8 @@ func TestASlowFirstApplyIsWaitedForAndOvertakenByNothing(t *testing.T) {
 	})
 }
 
-// Drift is the provider's business. It shows only when it can not be repaired.
-func TestDriftIsToldWhenItCanNotBeRepaired(t *testing.T) {
+// Drift is the provider's business. It shows only when it cannot be repaired.
+func TestDriftIsReportedWhenItCannotBeRepaired(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
@@ -136,7 +136,7 @@ func TestDriftIsToldWhenItCanNotBeRepaired(t *testing.T) {
 }
 
 // A change for which Terraform has nothing to do moves no condition before v1. The message says how to find out.
-func TestAChangeThatChangesNothingComesToAnEnd(t *testing.T) {
+func TestAnUpdateWithoutEffectIsReportedAsApplied(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)

@@ -32,9 +32,9 @@ import (
 const (
 	// patience is how long a test waits for what comes in a moment, on a machine that has much else to do.
 	patience = 5 * time.Minute
-	// tick is how often it looks at the chronicle, which costs little.
+	// tick is how often it looks at the history, which costs little.
 	tick = 50 * time.Millisecond
-	// slowTick is how often it looks at what is read anew each time: the API server, and files.
+	// slowTick is how often it looks at what is read again each time: the API server, and files.
 	slowTick = 5 * tick
 )
 
@@ -45,7 +45,7 @@ type world struct {
 	*control
 	namespace string
 	scope     terraform.Scope
-	// written are the versions of what the test itself wrote: the chronicle may be a moment late.
+	// written are the versions of what the test itself wrote: the history may be a moment late.
 	written map[types.UID]uint64
 	// played are the WorkspaceTemplateApplies whose Workspaces have scripts.
 	played map[string]bool
@@ -185,7 +185,7 @@ func number(t *testing.T, resourceVersion string) uint64 {
 
 // get is a WorkspaceTemplateApply as it is; nil when it is not there, or is not yet what the test made it.
 func (w *world) get(name string) *infrav1.WorkspaceTemplateApply {
-	apply := w.chronicle.apply(w.applyKey(name))
+	apply := w.history.apply(w.applyKey(name))
 	if apply == nil || number(w.T, apply.ResourceVersion) < w.written[apply.UID] {
 		return nil
 	}
@@ -272,7 +272,7 @@ func (w *world) awaitDeleting(name, reason string, parts ...string) *infrav1.Wor
 func (w *world) awaitGone(name string) {
 	w.Helper()
 	w.insist(tick, func() string {
-		if w.chronicle.apply(w.applyKey(name)) == nil {
+		if w.history.apply(w.applyKey(name)) == nil {
 			return ""
 		}
 		return name + " is still there"

@@ -86,7 +86,7 @@ func TestWorkspaceTemplatesThatAreAdmitted(t *testing.T) {
 		"from Flux":                 document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {names: [team]}, template: {spec: {forProvider: {source: Flux, module: "GitRepository::team/modules"}}}}`),
 		"placeholders":              terraformed(`{source: Inline, module: "variable \"a\" {}\noutput \"b\" { value = \"${var.a}-${name}\" }\n", vars: [{key: a, value: "${a}"}]}`),
 		"settings":                  terraformed(`{source: Inline, module: "", env: [{name: AWS_REGION, value: eu-central-1}], initArgs: ["-upgrade"], planArgs: ["-parallelism=2"], varmap: {a: {b: [1, true]}}}`),
-		"for everybody":             document("WorkspaceTemplate", "vpc", `{workspaceScope: Cluster, allowedNamespaces: {names: ["*"], selector: {matchLabels: {a: b}}}, publishOutputs: [a], template: {metadata: {description: d, version: v1, tags: {a: b}}, spec: {forProvider: {source: Inline, module: "output \"a\" { value = 1 }"}}}}`),
+		"for all namespaces":        document("WorkspaceTemplate", "vpc", `{workspaceScope: Cluster, allowedNamespaces: {names: ["*"], selector: {matchLabels: {a: b}}}, publishOutputs: [a], template: {metadata: {description: d, version: v1, tags: {a: b}}, spec: {forProvider: {source: Inline, module: "output \"a\" { value = 1 }"}}}}`),
 		"v1beta1":                   legacyDocument("WorkspaceTemplate", "vpc", `{template: {metadata: {description: d}, spec: {providerConfigRef: {name: aws}, writeConnectionSecretToRef: {name: "${cluster_name}-eks", namespace: default}, forProvider: {source: Inline, module: "variable \"a\" { default = 1 }"}}}}`),
 		"WorkspaceTemplateApply":    applied("a", `, workspaceName: b.c, variables: {a: '"any" ${value}'}, writeConnectionSecretToRef: {name: s}, waitForSecrets: [{name: s, keys: [k]}], waitForWorkspaces: [{name: one}, {name: two, namespace: other}], deletionPolicy: Retain`),
 		"tags in variables":         applied("a", `, variables: {tags_kubernetes.io/x: z}`),
@@ -96,7 +96,7 @@ func TestWorkspaceTemplatesThatAreAdmitted(t *testing.T) {
 	})
 }
 
-// What users are given as examples is admitted; and what the older CAPT left in a cluster, made anew from Git, is, too.
+// Examples from the documentation are admitted, and so is what CAPT v0.3 left in a cluster, when it is recreated from Git.
 func TestExamplesAndLegacyManifestsAreAdmitted(t *testing.T) {
 	t.Parallel()
 	reference := os.Getenv("CAPT_REFERENCE")
@@ -123,7 +123,7 @@ func TestExamplesAndLegacyManifestsAreAdmitted(t *testing.T) {
 	}
 }
 
-// manifests reads CAPT's own documents of a file, as somebody would who keeps them in Git.
+// manifests reads CAPT's own documents of a file, as a user keeps them in Git.
 func (w *world) manifests(file string) []*unstructured.Unstructured {
 	w.Helper()
 	data, err := os.ReadFile(file)
@@ -162,7 +162,7 @@ func admit(t *testing.T, documents map[string]string) {
 	}
 }
 
-// warnings remembers what the API server warns of.
+// warnings records the warnings of the API server.
 type warnings struct {
 	sync.Mutex
 	texts []string
@@ -184,7 +184,7 @@ func (w *warnings) take() []string {
 	return texts
 }
 
-func TestWhatMayStillComeRightIsAWarning(t *testing.T) {
+func TestWhatALaterObjectCanResolveIsAWarning(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		given    []string
@@ -223,7 +223,7 @@ func TestWhatMayStillComeRightIsAWarning(t *testing.T) {
 		"a template of another namespace": {nil, plane(`{version: "1.35", workspaceTemplateRef: {name: eks, namespace: not-there-yet}}`),
 			"spec.workspaceTemplateRef: WorkspaceTemplate not-there-yet/eks does not exist, or does not allow"},
 		"a version EKS may not have":              {nil, plane(`{version: v1.99.0, workspaceTemplateRef: {name: eks}}`), "spec.version: "},
-		"a variable nobody uses":                  {[]string{controlPlaneTemplate()}, planeWith(`variables: {cluster_nam: x}`), "spec.variables[cluster_nam]: "},
+		"an unused variable":                      {[]string{controlPlaneTemplate()}, planeWith(`variables: {cluster_nam: x}`), "spec.variables[cluster_nam]: "},
 		"tags that the template does not pass on": {[]string{controlPlaneTemplate()}, planeWith(`additionalTags: {a: b}`), "spec.additionalTags: has no effect: WorkspaceTemplate"},
 		"a region that the template does not pass on": {[]string{vpcTemplate()}, network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}`),
 			"spec.region: has no effect"},

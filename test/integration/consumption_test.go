@@ -27,8 +27,8 @@ output "networks" {
 `, "sandbox", "cluster_name", "kubernetes_version", "endpoint_public_access_cidrs")
 }
 
-// The template comes after the control plane, as with GitOps, so that admission can not refuse it.
-func TestSafety14NoOpenAPIServerIsMadeInPlaceOfARestrictedOne(t *testing.T) {
+// The template comes after the control plane, as with GitOps, so that admission cannot refuse it.
+func TestSafety14ARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const restricted = `endpointAccess: {publicCIDRs: [203.0.113.0/24]}`

@@ -84,7 +84,7 @@ func TestWhatAnOwnerHasIsNotDeletedByHand(t *testing.T) {
 	older.SetKind("WorkspaceTemplateApply")
 	older.SetNamespace(w.namespace)
 	older.SetName("owned")
-	require.True(t, apierrors.IsForbidden(w.Delete(t.Context(), older)), "the older version is no way around it")
+	require.True(t, apierrors.IsForbidden(w.Delete(t.Context(), older)), "the older version does not bypass it")
 
 	w.annotate(apply, naming.AllowDeleteAnnotation, "false")
 	require.True(t, apierrors.IsForbidden(w.Delete(t.Context(), apply.DeepCopy())), "only true allows it")
@@ -93,15 +93,15 @@ func TestWhatAnOwnerHasIsNotDeletedByHand(t *testing.T) {
 	w.awaitGone(&infrav1.WorkspaceTemplateApply{}, "owned")
 }
 
-func TestWhatNobodyOwnsIsDeletedFreely(t *testing.T) {
+func TestObjectsWithoutOwnerCanBeDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.vpcOwned() // From here on the policy is known to hold.
-	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "somebody"}}
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "owner"}}
 	require.NoError(t, w.Create(t.Context(), configMap))
 	for name, owners := range map[string][]metav1.OwnerReference{
-		"nobody":   nil,
-		"somebody": {*metav1.NewControllerRef(configMap, corev1.SchemeGroupVersion.WithKind("ConfigMap"))},
+		"no owner":      nil,
+		"another owner": {*metav1.NewControllerRef(configMap, corev1.SchemeGroupVersion.WithKind("ConfigMap"))},
 	} {
 		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, OwnerReferences: owners}}
 		apply.Spec.TemplateRef.Name = "absent"
@@ -110,7 +110,7 @@ func TestWhatNobodyOwnsIsDeletedFreely(t *testing.T) {
 	}
 }
 
-func TestThoseWhoCleanUpMayDelete(t *testing.T) {
+func TestControllersThatCleanUpMayDelete(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	apply := w.vpcOwned()
@@ -147,7 +147,7 @@ func TestGarbageCollectionTakesWhatAnOwnerLeft(t *testing.T) {
 	w.awaitGone(&infrav1.WorkspaceTemplateApply{}, "owned")
 }
 
-func TestANamespaceTakesWhatIsInIt(t *testing.T) {
+func TestDeletingANamespaceDeletesItsObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.vpcOwned()
@@ -175,7 +175,7 @@ func TestAClusterTakesEverythingAway(t *testing.T) {
 	require.Empty(t, w.workspaces())
 }
 
-// A person who knows what he does: the object goes, and its owner makes it anew.
+// With the override annotation the object is deleted, and its owner recreates it.
 func TestAllowedDeletionStartsOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,9 +15,9 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// Each fault is visible on the WorkspaceTemplateApply and on its owner, says what to do, and heals when it is mended.
+// Each fault is visible on the WorkspaceTemplateApply and on its owner, says what to do, and disappears when it is corrected.
 
-func TestMissingTemplateIsToldAndHeals(t *testing.T) {
+func TestMissingTemplateIsReportedUntilCreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(cluster("demo"), captCluster("demo"))
@@ -32,8 +32,8 @@ func TestMissingTemplateIsToldAndHeals(t *testing.T) {
 	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)
 }
 
-// A module that does not parse is turned away, unless it is a variable that makes it so.
-func TestModuleThatDoesNotParseWithItsVariablesIsToldAndHeals(t *testing.T) {
+// A module that does not parse is refused, unless it is a variable that makes it so.
+func TestModuleThatDoesNotParseWithItsVariablesIsReportedUntilCorrected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(template("vpc", "\nresource \"terraform_data\" \"vpc\" {\n  input = ${size}\n}\n", "sandbox"), cluster("demo"),
@@ -50,7 +50,7 @@ func TestModuleThatDoesNotParseWithItsVariablesIsToldAndHeals(t *testing.T) {
 	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)
 }
 
-func TestModuleWhoseApplyFailsIsToldAndHeals(t *testing.T) {
+func TestModuleWhoseApplyFailsIsReportedUntilCorrected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	failing := `
@@ -73,13 +73,13 @@ resource "terraform_data" "vpc" {
 	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)
 	after := w.workspaces()
 	require.Len(t, after, 1)
-	require.Equal(t, before[0].GetUID(), after[0].GetUID(), "the Workspace was mended, not replaced")
+	require.Equal(t, before[0].GetUID(), after[0].GetUID(), "the Workspace was updated, not replaced")
 }
 
-func TestMissingProviderConfigIsToldAndHeals(t *testing.T) {
+func TestMissingProviderConfigIsReportedUntilCreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	config := w.namespace // A name that nobody else uses.
+	config := w.namespace // A name that no other test uses.
 	w.apply(template("vpc", vpcModule, config, "vpc_name"), cluster("demo"), captCluster("demo"))
 
 	w.awaitCondition(prompt, &infrav1.WorkspaceTemplateApply{}, "demo-vpc", infrav1.ReadyCondition, metav1.ConditionFalse,
@@ -96,7 +96,7 @@ spec: {pluginCache: false}
 	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)
 }
 
-func TestMissingOutputIsToldAndHeals(t *testing.T) {
+func TestMissingOutputIsReportedUntilCorrected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(vpcTemplate(), template("eks", "\nresource \"terraform_data\" \"eks\" {}\n", "sandbox"),
@@ -112,10 +112,10 @@ func TestMissingOutputIsToldAndHeals(t *testing.T) {
 	w.awaitCondition(patience, &controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
 }
 
-func TestUnknownFieldIsToldAndHeals(t *testing.T) {
+func TestUnknownFieldIsReportedUntilCorrected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(strings.Replace(vpcTemplate(), "source: Inline", "source: Inline\n        modul: misspelt", 1), cluster("demo"), captCluster("demo"))
+	w.apply(strings.Replace(vpcTemplate(), "source: Inline", "source: Inline\n        modul: misspelled", 1), cluster("demo"), captCluster("demo"))
 
 	w.awaitCondition(prompt, &infrav1.WorkspaceTemplateApply{}, "demo-vpc", infrav1.ReadyCondition, metav1.ConditionFalse,
 		infrav1.WorkspaceRejectedReason, "modul", "correct the WorkspaceTemplate")

@@ -20,7 +20,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// What must never happen to somebody's cluster.
+// What must never happen to a user's cluster.
 
 func TestDefect05CandidateIsNotDoubled(t *testing.T) {
 	t.Parallel()
@@ -41,7 +41,7 @@ spec:
 	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)
 	require.Len(t, w.workspaces(), 2, "the VPC and the one control plane")
 
-	// A person decides; the control plane takes it over and nothing is made twice.
+	// The user decides; the control plane takes it over and nothing is created twice.
 	before := w.workspace("demo-eks-controlplane")
 	w.apply(controlPlane("demo", "v1.35.0") + "  workspaceTemplateApplyRef: {name: demo-eks-controlplane-apply}\n")
 	w.awaitReady("demo")
@@ -75,9 +75,9 @@ spec:
 	require.Len(t, w.workspaces(), 1)
 }
 
-// The provider can not destroy in a namespace that is being deleted: it fails to record its use of the ProviderConfig there
-// (crossplane-runtime issue 1150). A person must know.
-func TestDeletedNamespaceTellsWhyItHangs(t *testing.T) {
+// The provider cannot destroy in a namespace that is being deleted: it fails to record its use of the ProviderConfig there
+// (crossplane-runtime issue 1150). The user must see it.
+func TestDeletedNamespaceReportsWhyItHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(everything("demo", "v1.35.0")...)
@@ -130,7 +130,7 @@ func TestForegroundDeletionKeepsTheOrder(t *testing.T) {
 	w.awaitGone(&clusterv1.Cluster{}, "demo")
 }
 
-func TestACopiedControlPlaneIsTurnedAway(t *testing.T) {
+func TestACopiedControlPlaneIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(everything("demo", "v1.35.0")...)

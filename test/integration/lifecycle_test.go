@@ -174,7 +174,7 @@ func TestPausedClusterIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestDeletedWorkspaceIsMadeAgain(t *testing.T) {
+func TestDeletedWorkspaceIsRecreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(vpcTemplate(), cluster("demo"), captCluster("demo"))
@@ -239,13 +239,13 @@ func (w *world) workspace(name string) *unstructured.Unstructured {
 	return nil
 }
 
-func TestTemplateThatGoesAwayFreezesNothing(t *testing.T) {
+func TestDeletedTemplateBlocksNoReconcile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(everything("demo", "v1.35.0")...)
 	w.awaitReady("demo")
 
-	// Somebody forces the template away, finalizer and all.
+	// A user deletes the template by force, by removing its finalizer.
 	template := &infrav1.WorkspaceTemplate{}
 	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "eks"}, template))
 	require.NoError(t, w.Delete(t.Context(), template))

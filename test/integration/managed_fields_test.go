@@ -74,7 +74,7 @@ func (w *world) wiped(object client.Object, name, manager string) {
 	require.Equal(w, generation, object.GetGeneration())
 }
 
-// What an API server forgot about who wrote what costs one repair, and no field stays that CAPT no longer wants.
+// Lost managedFields cost one repair, and no field stays that CAPT no longer wants.
 func TestSafety27LostManagedFieldsAreRestored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -140,7 +140,7 @@ func TestSafety27AnAdoptedWorkspaceIsNotWrittenWhenManagedFieldsAreLost(t *testi
 }
 
 // What others add to merged maps and lists is theirs: CAPT neither writes because of it nor removes it.
-func TestSafety24WhatOthersAddIsNoDifference(t *testing.T) {
+func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(captCluster("demo"))

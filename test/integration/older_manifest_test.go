@@ -12,7 +12,7 @@ import (
 )
 
 // A manifest in v1beta1, without the annotation in which conversion carries what v1beta1 has no words for, says nothing of it.
-func TestWhatAnOlderManifestCanNotSayIsKept(t *testing.T) {
+func TestFieldsThatAnOlderManifestCannotExpressAreKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	today := document("WorkspaceTemplate", "vpc", `{workspaceScope: Namespaced, allowedNamespaces: {names: [shop]}, publishOutputs: [words],

@@ -19,18 +19,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// refusal is a document that the API server turns away.
+// refusal is a document that the API server refuses.
 type refusal struct {
 	name string
 	// given is what is there before. An object of the same name makes the document a change of it.
 	given []string
-	// document is turned away.
+	// document is refused.
 	document string
 	// field is what the answer points at, and says a part of what it says about it.
 	field, says string
 }
 
-// refuse shows that documents are turned away, each in a namespace of its own.
+// refuse shows that documents are refused, each in a namespace of its own.
 func refuse(t *testing.T, refusals []refusal) {
 	t.Helper()
 	for _, row := range refusals {
@@ -42,7 +42,7 @@ func refuse(t *testing.T, refusals []refusal) {
 	}
 }
 
-// refuses waits until a document is turned away: webhooks see what was there before a moment later than the API server.
+// refuses waits until a document is refused: webhooks see what was there before a moment later than the API server.
 func (w *world) refuses(document, field, says string) {
 	w.Helper()
 	object := w.object(document)
@@ -80,7 +80,7 @@ func (w *world) dryRun(ctx context.Context, object *unstructured.Unstructured) e
 	return err
 }
 
-// refusedFor tells whether an answer is a refusal of the object, as the API server itself refuses, that names a field and
+// refusedFor reports whether an answer is a refusal of the object, as the API server itself refuses, that names a field and
 // says something about it.
 func refusedFor(err error, field, says string) bool {
 	var status *apierrors.StatusError

@@ -26,7 +26,7 @@ func profileOfClass(more string) string {
 	return document("CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, fargateProfiles: [{workspaceTemplateRef: {name: fargate}, `+more+`}]}}}`)
 }
 
-// everywhere is a Fargate profile that is turned away in both versions, and in a template of control planes.
+// everywhere is a Fargate profile that is refused in both versions, and in a template of control planes.
 func everywhere(name, profileText, field, says string) []refusal {
 	return []refusal{
 		{name: name, document: profile(profileText), field: "spec.fargateProfiles[0]" + field, says: says},
@@ -48,7 +48,7 @@ func TestFargateProfilesThatAreRefused(t *testing.T) {
 		everywhere("six labels", `name: a, selectors: [{namespace: a, labels: {`+many(6, "l%d: v")+`}}]`, ".selectors[0].labels", "at most 5"),
 		everywhere("an empty namespace", `name: a, selectors: [{namespace: ""}]`, ".selectors[0].namespace", "at least 1 chars"),
 		everywhere("a namespace that is too long", fmt.Sprintf(`name: a, selectors: [{namespace: %s}]`, strings.Repeat("n", 64)), ".selectors[0].namespace", "Too long"),
-		everywhere("a namespace that is none", `name: a, selectors: [{namespace: a}, {namespace: Team_1}]`, ".selectors[1].namespace", "cannot match any pod"),
+		everywhere("an invalid namespace", `name: a, selectors: [{namespace: a}, {namespace: Team_1}]`, ".selectors[1].namespace", "cannot match any pod"),
 		everywhere("a label that no pod can have", `name: a, selectors: [{namespace: a, labels: {"a b": v}}]`, ".selectors[0].labels[a b]", "name part"),
 		everywhere("a value that no pod can have", fmt.Sprintf(`name: a, selectors: [{namespace: a, labels: {k: %s}}]`, strings.Repeat("v", 64)), ".selectors[0].labels[k]", "cannot match any pod"),
 		{
@@ -151,9 +151,9 @@ func TestWorkspaceTemplateAppliesThatFargateProfilesCanHave(t *testing.T) {
 	kept := applyOf("demo-web-fargate-apply", "other", `cluster_name: demo, profile_name: web`)
 	w.refuses(kept, "metadata.name", "Fargate profile web") // From now on the webhooks know of the profile.
 	for name, admitted := range map[string]string{
-		"as it would be made":       applyOf("demo-web-fargate-apply", "fargate", `cluster_name: demo, profile_name: web`),
-		"restored from a backup":    strings.Replace(kept, "spec: {", "spec: {workspaceName: demo-web-fargate, ", 1),
-		"of a profile that is none": applyOf("demo-other-fargate-apply", "other", `cluster_name: demo, profile_name: web`),
+		"as it would be made":    applyOf("demo-web-fargate-apply", "fargate", `cluster_name: demo, profile_name: web`),
+		"restored from a backup": strings.Replace(kept, "spec: {", "spec: {workspaceName: demo-web-fargate, ", 1),
+		"of an unknown profile":  applyOf("demo-other-fargate-apply", "other", `cluster_name: demo, profile_name: web`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := w.dryRun(t.Context(), w.object(admitted)); err != nil {

@@ -26,9 +26,9 @@ func TestWorkspaceTemplatesThatAreRefused(t *testing.T) {
 			field: module, says: "line 2, column 6"},
 		{name: "JSON that does not end", document: terraformed(`{source: Inline, inlineFormat: JSON, module: '{"locals": '}`),
 			field: module, says: "line 1"},
-		{name: "a source that is none", document: terraformed(`{source: Elsewhere, module: x}`),
+		{name: "an invalid source", document: terraformed(`{source: Elsewhere, module: x}`),
 			field: "spec.template.spec.forProvider.source", says: "supported values"},
-		{name: "a format that is none", document: terraformed(`{source: Inline, inlineFormat: YAML, module: ""}`),
+		{name: "an invalid format", document: terraformed(`{source: Inline, inlineFormat: YAML, module: ""}`),
 			field: "spec.template.spec.forProvider.inlineFormat", says: "supported values"},
 		{name: "a variable of Terraform's own", document: terraformed(`{source: Inline, module: "", env: [{name: TF_CLI_ARGS, value: x}]}`),
 			field: "spec.template.spec.forProvider.env[0].name", says: "are reserved for the provider"},
@@ -52,19 +52,19 @@ func TestWorkspaceTemplatesThatAreRefused(t *testing.T) {
 			field: "spec.template.spec.forProvider.destroyArgs[0]", says: "where state lives"},
 		{name: "out of the module", document: terraformed(`{source: Remote, module: "git::https://example.com/x", entrypoint: "../y"}`),
 			field: "spec.template.spec.forProvider.entrypoint", says: "must be a directory within the module"},
-		{name: "a scope that is none", document: document("WorkspaceTemplate", "vpc", `{workspaceScope: Galaxy, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
+		{name: "an invalid scope", document: document("WorkspaceTemplate", "vpc", `{workspaceScope: Galaxy, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
 			field: "spec.workspaceScope", says: "supported values"},
 		{name: "another scope", given: []string{document("WorkspaceTemplate", "vpc", `{workspaceScope: Cluster, template: {spec: {forProvider: {source: Inline, module: ""}}}}`)},
 			document: document("WorkspaceTemplate", "vpc", `{workspaceScope: Namespaced, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
 			field:    "spec.workspaceScope", says: "Create another WorkspaceTemplate"},
-		{name: "a secret for everybody to see",
+		{name: "a secret in plain text",
 			document: document("WorkspaceTemplate", "vpc", `{publishOutputs: [a, b], template: {spec: {forProvider: {source: Inline, module: "output \"a\" { value = 1 }\noutput \"b\" {\n  value = 1\n  sensitive = true\n}\n"}}}}`),
 			field:    "spec.publishOutputs[1]", says: "sensitive"},
 		{name: "namespaces that are none", document: document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {names: ["team-*"]}, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
 			field: "spec.allowedNamespaces.names[0]", says: "namespace"},
 		{name: "a selector that selects nothing", document: document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {selector: {matchExpressions: [{key: team, operator: Resembles}]}}, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
 			field: "spec.allowedNamespaces.selector", says: "Resembles"},
-		{name: "nobody at all", document: document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {}, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
+		{name: "no namespace at all", document: document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {}, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
 			field: "spec.allowedNamespaces", says: "at least 1"},
 		{name: "no module", document: document("WorkspaceTemplate", "vpc", `{template: {spec: {}}}`),
 			field: "spec.template.spec.forProvider", says: "Required value"},
@@ -132,7 +132,7 @@ func TestWorkspaceTemplateAppliesThatAreRefused(t *testing.T) {
 			field: "spec.variables[owner]", says: "pass the value in forProvider.vars or varmap"},
 		{name: "a number for a text", document: applied("a", `, variables: {a: 1}`),
 			field: "spec.variables.a", says: "must be of type string"},
-		{name: "a deletion policy that is none", document: applied("a", `, deletionPolicy: Keep`),
+		{name: "an invalid deletion policy", document: applied("a", `, deletionPolicy: Keep`),
 			field: "spec.deletionPolicy", says: "supported values"},
 		{name: "v1beta1: a cycle", given: []string{waits("a", "a", `{name: b}`)},
 			document: legacyDocument("WorkspaceTemplateApply", "b", `{templateRef: {name: vpc}, waitForWorkspaces: [{name: a}]}`),
@@ -140,8 +140,8 @@ func TestWorkspaceTemplateAppliesThatAreRefused(t *testing.T) {
 	})
 }
 
-// Each of these would have Terraform destroy what runs, and make something else in its place.
-func TestWorkspaceTemplateAppliesThatAreRefusedWhatWouldReplaceACluster(t *testing.T) {
+// Each of these would make Terraform replace existing resources.
+func TestChangesThatWouldReplaceAClusterAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	running := func(variables string) string {

@@ -40,7 +40,7 @@ func (w *world) replace(manifest string) {
 }
 
 // profiles returns the Fargate profiles of control plane "demo" in short: name, namespace of the first selector, and reference.
-func (w *world) profiles() (told []string) {
+func (w *world) profiles() (lines []string) {
 	w.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: "demo"}, controlPlane))
@@ -49,9 +49,9 @@ func (w *world) profiles() (told []string) {
 		if profile.WorkspaceTemplateApplyRef.IsDefined() {
 			reference = profile.WorkspaceTemplateApplyRef.Name
 		}
-		told = append(told, fmt.Sprintf("%s selects %s, has %s", profile.Name, profile.Selectors[0].Namespace, reference))
+		lines = append(lines, fmt.Sprintf("%s selects %s, has %s", profile.Name, profile.Selectors[0].Namespace, reference))
 	}
-	return told
+	return lines
 }
 
 func TestFargateProfilesKeepTheirReferencesWhenAManifestReplacesThem(t *testing.T) {

@@ -30,11 +30,11 @@ import (
 	"github.com/capt-provider/capt/config/crd"
 )
 
-// agreementGroup is the group of copies of CAPT's kinds. No webhook answers for them, so that what is said about their
-// objects is said by the schema; and they can start without rules, to store objects that break them.
+// agreementGroup is the group of copies of CAPT's kinds. It has no webhooks, so that all errors about their objects are those
+// of the schema; and they can start without rules, to store objects that break them.
 const agreementGroup = "agreement.capt.example"
 
-// specimen is a spec that the API server and the library must judge alike: of a new object or, with an old spec, of one
+// specimen is a spec that the API server and the library must agree on: of a new object or, with an old spec, of one
 // that is changed.
 type specimen struct {
 	kind, spec, old string
@@ -137,7 +137,7 @@ func TestLibraryAndAPIServerAgreeAboutEveryRule(t *testing.T) {
 	unbroken := rulesOf(originals)
 	for _, trial := range trials {
 		t.Run(trial.name, func(t *testing.T) {
-			said := trial.judge(t, w)
+			said := trial.evaluate(t, w)
 			library, err := schemas.Of(kindOf(originals[trial.kind]))
 			require.NoError(t, err)
 			require.ElementsMatch(t, said, trial.check(t, w, library), "%s %s, before %s", trial.kind, trial.spec, trial.old)
@@ -154,7 +154,7 @@ func TestLibraryAndAPIServerAgreeAboutEveryRule(t *testing.T) {
 type trial struct {
 	specimen
 	name string
-	// accepted is what the outcome must be; nil if it only matters that both judge alike.
+	// accepted is what the outcome must be; nil if it only matters that both agree.
 	accepted *bool
 	// stored is the old object.
 	stored *unstructured.Unstructured
@@ -179,8 +179,8 @@ func trialsOf(specimens []specimen, accepted bool) []*trial {
 	return trials
 }
 
-// judge asks the API server.
-func (t *trial) judge(test *testing.T, w *world) []metav1.StatusCause {
+// evaluate sends the spec to the API server.
+func (t *trial) evaluate(test *testing.T, w *world) []metav1.StatusCause {
 	test.Helper()
 	object := w.specimen(t.kind, t.name, t.spec)
 	if t.stored == nil {
@@ -222,7 +222,7 @@ func (w *world) specimen(kind, name, spec string) *unstructured.Unstructured {
 	return object
 }
 
-// causes are the single errors of a refusal. That more rules could not be checked is said in different words by the API
+// causes are the single errors of a refusal. That more rules could not be checked is worded differently by the API
 // server and by the library.
 func causes(t *testing.T, err error) []metav1.StatusCause {
 	t.Helper()

@@ -20,7 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// writtenOnce are objects with what is written once, paused so that no controller writes it anew, and where it is.
+// writtenOnce are objects with what is written once, paused so that no controller writes it again, and where it is.
 func writtenOnce() map[string]struct {
 	manifest, field string
 } {
@@ -34,7 +34,7 @@ func writtenOnce() map[string]struct {
 	}
 }
 
-// takeOut takes a field out of the spec of an object, and tells what is there afterwards.
+// takeOut removes a field from the spec of an object, and returns what is there afterwards.
 func (w *world) takeOut(object *unstructured.Unstructured, field, manager string) (any, error) {
 	w.Helper()
 	taken := object.DeepCopy()
@@ -44,7 +44,7 @@ func (w *world) takeOut(object *unstructured.Unstructured, field, manager string
 	return left, err
 }
 
-func TestWhatIsWrittenOnceIsTakenOutByCaptctlOnly(t *testing.T) {
+func TestImmutableFieldsAreRemovedByCaptctlOnly(t *testing.T) {
 	t.Parallel()
 	for kind, row := range writtenOnce() {
 		t.Run(kind, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestWhatIsWrittenOnceIsTakenOutByCaptctlOnly(t *testing.T) {
 			w.apply(row.manifest)
 			another := strings.ReplaceAll(row.manifest, "one}", "two}")
 			err = w.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(w.object(another)), client.FieldOwner(naming.MigrationFieldManager), client.ForceOwnership)
-			require.ErrorContains(t, err, "is immutable", "another value is for nobody")
+			require.ErrorContains(t, err, "is immutable", "no client may set another value")
 
 			// The webhooks are not asked about objects that are being deleted.
 			require.NoError(t, w.Delete(t.Context(), object.DeepCopy()))

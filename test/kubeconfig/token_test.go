@@ -42,7 +42,7 @@ func TestSafety26TheLifeOfAKubeconfigWithAToken(t *testing.T) {
 	requireToken(t, made)
 	require.Equal(t, 1, first.writes("secrets", name))
 
-	// Another manager goes on with it. The kubeconfig for people is deleted, to see when it has reconciled.
+	// Another manager goes on with it. The kubeconfig for users is deleted, to see when it has reconciled.
 	require.NoError(t, shared.StopComponent(t.Context(), sandbox.Manager))
 	first.Remove(&corev1.Secret{}, "demo-user-kubeconfig")
 	statuses := first.writes("captcontrolplanes", fixture.Demo)
@@ -91,7 +91,7 @@ func TestSafety26TheLifeOfAKubeconfigWithAToken(t *testing.T) {
 		}
 		return ""
 	})
-	first.requireNothingTold(made, renewed, second.secret(name))
+	first.requireNoSecretReported(made, renewed, second.secret(name))
 }
 
 // claimsTheName creates a WorkspaceTemplateApply for an EKS cluster of the same name, which the control plane of the
@@ -147,20 +147,20 @@ func requireToken(t *testing.T, secret *corev1.Secret) {
 	require.Equal(t, string(madeAt(t, signed)), string(secret.Data["value"]), "signed for demo with the keys of the manager")
 }
 
-// requireNothingTold looks for tokens and keys in logs, events and status.
-func (w world) requireNothingTold(secrets ...*corev1.Secret) {
+// requireNoSecretReported looks for tokens and keys in logs, events and status.
+func (w world) requireNoSecretReported(secrets ...*corev1.Secret) {
 	w.Helper()
-	told := &strings.Builder{}
+	output := &strings.Builder{}
 	log, err := os.ReadFile(filepath.Join(w.Dir(), "logs", sandbox.Manager+".log"))
 	require.NoError(w, err)
-	told.Write(log)
+	output.Write(log)
 	for _, list := range []client.ObjectList{
 		&corev1.EventList{}, &controlplanev1.CAPTControlPlaneList{}, &infrav1.WorkspaceTemplateApplyList{}, &clusterv1.ClusterList{},
 	} {
 		require.NoError(w, w.List(w.Context(), list))
-		require.NoError(w, json.NewEncoder(told).Encode(list))
+		require.NoError(w, json.NewEncoder(output).Encode(list))
 	}
-	require.Contains(w, told.String(), "Writing kubeconfig")
+	require.Contains(w, output.String(), "Writing kubeconfig")
 	found := []string{secretKey, "k8s-aws-v1", "X-Amz-Signature"}
 	for _, secret := range secrets {
 		config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
@@ -168,6 +168,6 @@ func (w world) requireNothingTold(secrets ...*corev1.Secret) {
 		found = append(found, config.BearerToken, base64.StdEncoding.EncodeToString(secret.Data["value"]))
 	}
 	for _, text := range found {
-		require.NotContains(w, told.String(), text)
+		require.NotContains(w, output.String(), text)
 	}
 }

@@ -98,7 +98,7 @@ func (c *Cluster) createWorkspace(a *author, apply *infrav1beta1.WorkspaceTempla
 	return workspace
 }
 
-// createSecrets makes those that the older CAPT made itself.
+// createSecrets makes those that CAPT v0.3 made itself.
 func (c *Cluster) createSecrets(a *author, controlPlane *unstructured.Unstructured) {
 	apiVersion := controlPlaneKind.GroupVersion().String()
 	a.secret(c.Namespace, c.Name+"-ca", "Opaque", map[string]string{"ca.crt": Canary, "tls.crt": Canary}, controlPlane, apiVersion)

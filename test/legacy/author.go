@@ -20,7 +20,7 @@ import (
 
 // Field managers of a legacy fleet.
 const (
-	// FieldManager is that of the older CAPT.
+	// FieldManager is that of CAPT v0.3.
 	FieldManager = "older"
 	// CoreFieldManager is that of Cluster API, and ProviderFieldManager that of provider-terraform.
 	CoreFieldManager     = "core"
@@ -55,7 +55,7 @@ type author struct {
 	err     error
 }
 
-// declare writes an object as it is in Git. With quick, the older CAPT's part is in it from the beginning.
+// declare writes an object as it is in Git. With quick, CAPT v0.3's part is in it from the beginning.
 func (a *author) declare(manifest *unstructured.Unstructured, grow func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	a.objects.Manifests = append(a.objects.Manifests, manifest.DeepCopy())
 	if a.quick {
@@ -131,7 +131,7 @@ func (a *author) report(object *unstructured.Unstructured, manager string, statu
 	}))
 }
 
-// retryable reads an object again that somebody else has changed.
+// retryable reads an object again that another client has changed.
 func (a *author) retryable(object *unstructured.Unstructured, err error) error {
 	if apierrors.IsConflict(err) {
 		if err := a.client.Get(a.ctx, client.ObjectKeyFromObject(object), object); err != nil {
@@ -154,7 +154,7 @@ func (a *author) fail(what string, object *unstructured.Unstructured, err error)
 	}
 }
 
-// untyped is the form in which objects are written: typed ones would be sent with fields that nobody set.
+// untyped is the form in which objects are written: typed ones would be sent with fields that the test did not set.
 func untyped(kind schema.GroupVersionKind, typed any) *unstructured.Unstructured {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
@@ -180,7 +180,7 @@ func label(object *unstructured.Unstructured, key, value string) {
 	object.SetLabels(labels)
 }
 
-// owned adds an owner reference in the version of the older CAPT's own kinds.
+// owned adds an owner reference in the version of CAPT v0.3's own kinds.
 func owned(object, owner *unstructured.Unstructured, apiVersion string, controller bool) {
 	ref := metav1.OwnerReference{APIVersion: apiVersion, Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID()}
 	if controller {

@@ -23,10 +23,10 @@ import (
 // Region in which every cluster is.
 const Region = "ap-northeast-1"
 
-// Version of control planes of which a test says no other, as the older CAPT wrote it.
+// Version of control planes of which a test says no other, as CAPT v0.3 wrote it.
 const Version = "1.31"
 
-// Cluster is one cluster of the older CAPT. What is left empty is as that CAPT did it.
+// Cluster is one cluster of CAPT v0.3. What is left empty is as that CAPT did it.
 type Cluster struct {
 	Namespace, Name string
 	// Network and ControlPlane are the names of the CAPTCluster and the CAPTControlPlane; Name unless they say otherwise.
@@ -44,7 +44,7 @@ type Cluster struct {
 
 	// Unreferenced leaves spec.workspaceTemplateApplyName of the control plane empty.
 	Unreferenced bool
-	// HandMade are the WorkspaceTemplateApplies of people: nobody owns them.
+	// HandMade are the WorkspaceTemplateApplies that users created: they have no owner.
 	HandMade bool
 	// WithoutApply makes no WorkspaceTemplateApply for the control plane: the one it refers to is another's.
 	WithoutApply bool
@@ -68,11 +68,11 @@ type Cluster struct {
 	EndpointFailed bool
 	// Paused sets spec.paused of the Cluster.
 	Paused bool
-	// Deleting deletes the Cluster and what belongs to it, and nobody goes on with it.
+	// Deleting deletes the Cluster and what belongs to it, and no controller continues with it.
 	Deleting bool
 	// Keeper is who applied what is in Git; Kubectl unless it says otherwise.
 	Keeper Keeper
-	// Disputed says that nobody can tell by the evidence alone whose the WorkspaceTemplateApply of the control plane is, and
+	// Disputed says that the evidence alone does not decide whose the WorkspaceTemplateApply of the control plane is, and
 	// DisputedVPC that of the network.
 	Disputed, DisputedVPC bool
 	// Twin is namespace/name of the cluster that this one takes for its own: same endpoint, and same VPC without Workspaces.
@@ -136,7 +136,7 @@ func (c *Cluster) endpoint() string {
 	return "https://" + strings.ToUpper(c.hash(ofEndpoint, 32)) + ".gr7." + Region + ".eks.amazonaws.com"
 }
 
-// stored is how the older CAPT stored an endpoint: with a scheme in the host. EKS is always at port 443, and what stands for it in
+// stored is how CAPT v0.3 stored an endpoint: with a scheme in the host. EKS is always at port 443, and the API server that replaces it in
 // tests is not.
 func stored(endpoint string) map[string]any {
 	host, port, err := terraform.ParseEndpoint(endpoint)
@@ -146,7 +146,7 @@ func stored(endpoint string) map[string]any {
 	return map[string]any{"host": "https://" + host, "port": int64(port)}
 }
 
-// The kinds, in the version of the older CAPT.
+// The kinds, in the version of CAPT v0.3.
 var (
 	clusterKind      = clusterv1.GroupVersion.WithKind("Cluster")
 	networkKind      = infrav1beta1.GroupVersion.WithKind("CAPTCluster")
@@ -181,7 +181,7 @@ func (c *Cluster) createCluster(a *author) *unstructured.Unstructured {
 		typed.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "eks"}, Version: "v" + c.Version + ".0"}
 	}
 	keeper := a.keeper
-	if keeper == Topology { // A person makes the Cluster, and Cluster API the rest.
+	if keeper == Topology { // The user creates the Cluster, and Cluster API the rest.
 		a.keeper = Kubectl
 	}
 	grow := func(object *unstructured.Unstructured) {

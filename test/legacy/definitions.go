@@ -15,11 +15,11 @@ import (
 //go:embed definitions.yaml
 var definitions []byte
 
-// Definitions are those of the older CAPT.
+// Definitions are those of CAPT v0.3.
 func Definitions() ([]*unstructured.Unstructured, error) {
 	objects, err := manifests.Decode(definitions)
 	if err != nil {
-		return nil, fmt.Errorf("definitions of the older CAPT: %w", err)
+		return nil, fmt.Errorf("definitions of CAPT v0.3: %w", err)
 	}
 	return objects, nil
 }

@@ -52,14 +52,14 @@ type Adoption struct {
 	Owner, Apply       types.NamespacedName
 	OwnerUID, ApplyUID types.UID
 	Workspace          string
-	// Disputed says that the evidence does not tell, so that a person must. What is told here is then one of the answers.
+	// Disputed says that the evidence does not decide, so that the user must. What the fixture names is then one of the answers.
 	Disputed bool
 }
 
 // Canary is in every Secret of a fixture, so that a test can look whether it got anywhere else.
 const Canary = "the-value-of-a-secret-9c1f"
 
-// OlderTemplate is how the older CAPT spelt CAPTControlPlaneTemplate.
+// OlderTemplate is how CAPT v0.3 spelled CAPTControlPlaneTemplate.
 const OlderTemplate = "CaptControlPlaneTemplate"
 
 // Fixture is what a fleet can be like, with what can be wrong with it.
@@ -68,14 +68,14 @@ type Fixture struct {
 	Clusters func(Names) []Cluster
 	// ControlPlaneTemplates is how many objects of OlderTemplate there are.
 	ControlPlaneTemplates int
-	// Quick makes objects whole, and no Secrets: nobody but the older CAPT is among the field managers.
+	// Quick makes objects whole, and no Secrets: CAPT v0.3 is the only field manager.
 	Quick bool
 }
 
 // parallel is how many clusters are made at once.
 const parallel = 16
 
-// Create makes the fixture through a client of an administrator, under the definitions of the older CAPT. Namespaces and
+// Create makes the fixture through a client of an administrator, under the definitions of CAPT v0.3. Namespaces and
 // templates may be there already.
 func (f Fixture) Create(ctx context.Context, c client.Client, names Names) (*Objects, error) {
 	clusters := f.Clusters(names)

@@ -58,7 +58,7 @@ func (w *world) requireKept(t *testing.T, before *unstructured.Unstructured) {
 	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(before), after))
 	assert.Equal(t, before.GetUID(), after.GetUID())
 	assert.Equal(t, before.GetGeneration(), after.GetGeneration())
-	assert.Equal(t, before.GetResourceVersion(), after.GetResourceVersion(), "nobody has written %s", before.GetName())
+	assert.Equal(t, before.GetResourceVersion(), after.GetResourceVersion(), "%s was not written", before.GetName())
 	if older {
 		requireOlderAll(t, after)
 	}
@@ -138,7 +138,7 @@ func requireFound(t *testing.T, adoption legacy.Adoption, member plan.Member) {
 	assert.Equal(t, adoption.Workspace, member.Workspace.Name)
 }
 
-// Who keeps objects in Git is told by what it left on them, and so is what it would write again.
+// A tool that applies objects from Git is recognized by what it left on them, which is also what it would write again.
 func TestKeepersLeaveTheirMarks(t *testing.T) {
 	for fixture, row := range map[string]struct {
 		keeper    legacy.Keeper

@@ -44,7 +44,7 @@ func SandboxRecipe() (*Recipe, error) {
 	return &recipe, nil
 }
 
-// PlainRecipe makes clusters that nobody can connect to, for a provider with OpenTofu.
+// PlainRecipe makes clusters without a server to connect to, for a provider with OpenTofu.
 func PlainRecipe() *Recipe {
 	recipe := plain
 	recipe.ProviderConfig = sandbox.ProviderConfigName

@@ -38,7 +38,7 @@ func references() map[string]Fixture {
 	return map[string]Fixture{
 		"reference-set":                  one(func(*Cluster, Names) {}),
 		"reference-empty-generated-name": one(func(c *Cluster, _ Names) { c.Unreferenced = true }),
-		// An early version of the older CAPT called the WorkspaceTemplateApply of every control plane like this.
+		// An early version of CAPT v0.3 called the WorkspaceTemplateApply of every control plane like this.
 		"reference-empty-hand-made-fixed-name": one(func(c *Cluster, names Names) {
 			c.Name, c.Unreferenced, c.Apply = names.Prefix+"shop", true, names.FixedApply
 			if c.Apply == "" {
@@ -48,7 +48,7 @@ func references() map[string]Fixture {
 		"reference-empty-arbitrary-name": one(func(c *Cluster, names Names) {
 			c.Unreferenced, c.Apply = true, names.Prefix+"production-eks"
 		}),
-		// Only what is in it, and in its Workspace, tells whose it is.
+		// Only its content, and its Workspace, show whose it is.
 		"hand-made-without-owner-reference": one(func(c *Cluster, names Names) {
 			c.Unreferenced, c.HandMade, c.Apply = true, true, names.Prefix+"written-by-hand"
 		}),
@@ -71,7 +71,7 @@ func references() map[string]Fixture {
 // collisions of names, and of claims.
 func collisions() map[string]Fixture {
 	return map[string]Fixture{
-		// The second cluster was made when the Workspaces of the first one were there: the older CAPT took them for its own.
+		// The second cluster was made when the Workspaces of the first one were there: CAPT v0.3 took them for its own.
 		"equal-names-in-two-namespaces": two(func(first, second *Cluster, names Names) {
 			*second = Cluster{Namespace: names.Other, Name: first.Name, WithoutWorkspaces: true, Twin: first.Namespace + "/" + first.Name}
 			first.Disputed, second.Disputed, first.DisputedVPC, second.DisputedVPC = true, true, true, true
@@ -90,7 +90,7 @@ func collisions() map[string]Fixture {
 	}
 }
 
-// states in which a cluster may be when the older CAPT is frozen.
+// states in which a cluster may be when CAPT v0.3 is frozen.
 func states() map[string]Fixture {
 	return map[string]Fixture{
 		"existing-vpc":         one(func(c *Cluster, _ Names) { c.ExistingVPC = "vpc-0123456789abcdef0" }),

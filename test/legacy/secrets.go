@@ -64,7 +64,7 @@ func (a *author) delete(object *unstructured.Unstructured) {
 	a.fail("reading", object, a.client.Get(a.ctx, client.ObjectKeyFromObject(object), object))
 }
 
-// patience is how long a provider may take for a Workspace, and tick how often somebody looks.
+// patience is how long a provider may take for a Workspace, and tick how often it is polled.
 const (
 	patience = 5 * time.Minute
 	tick     = 100 * time.Millisecond

@@ -26,7 +26,7 @@ var notCompared = regexp.MustCompile(`^metadata\.(uid|resourceVersion|generation
 // ofCluster are the fields of a Cluster that CAPT v0.3 has a part in. All others are Cluster API's.
 var ofCluster = regexp.MustCompile(`^metadata\.(name|finalizers)|^spec\.controlPlaneEndpoint|^status\.phase$`)
 
-// ofDeployment are the fields of a Deployment by which it is recognised.
+// ofDeployment are the fields of a Deployment by which it is recognized.
 var ofDeployment = regexp.MustCompile(`^metadata\.(name|namespace|labels)|^spec\.(replicas|selector)|^spec\.template\.metadata\.labels|\.image$|\.serviceAccountName$`)
 
 // shapes are the fields of each object of a fleet, one per line. Objects with the same fields share one block.

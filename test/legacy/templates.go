@@ -190,7 +190,7 @@ func (c *Cluster) templates() []*infrav1beta1.WorkspaceTemplate {
 	return templates
 }
 
-// rendered is the spec of a Workspace as the older CAPT made it: placeholders replaced in the values of variables and in the name
+// rendered is the spec of a Workspace as CAPT v0.3 made it: placeholders replaced in the values of variables and in the name
 // of the Secret, in whose place the WorkspaceTemplateApply may name another. It is not what today's renderer does on purpose:
 // tests compare the two.
 func rendered(template *infrav1beta1.WorkspaceTemplate, apply *infrav1beta1.WorkspaceTemplateApply, workspace string) infrav1beta1.WorkspaceSpec {

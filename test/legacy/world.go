@@ -35,12 +35,12 @@ type World struct {
 	*sandbox.Sandbox
 	// Admin is a client of the administrator, without warnings of old versions.
 	Admin client.WithWatch
-	// began is when the upgrade was done; what came before is no business of captctl.
+	// began is when the upgrade was done; what came before does not concern captctl.
 	began time.Time
 }
 
 // Start starts an API server with definitions of CAPT v0.3, provider-terraform and Cluster API, and with the audit log. Unless
-// the options say so, nobody works there.
+// the options add some, it runs no controllers.
 func Start(ctx context.Context, options sandbox.Options) (*World, error) {
 	options.NoCRDs, options.Manager, options.AuditLog, options.ClusterAPIDefinitions = true, false, true, true
 	_, file, _, _ := runtime.Caller(0)
@@ -158,7 +158,7 @@ func (w *World) TakeTemplates(ctx context.Context) ([]unstructured.Unstructured,
 	return list.Items, nil
 }
 
-// removeOlderTemplates removes the definition that ours can not replace, unless somebody has done it.
+// removeOlderTemplates removes the definition that ours cannot replace, unless that was done already.
 func (w *World) removeOlderTemplates(ctx context.Context) error {
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	key := client.ObjectKey{Name: "captcontrolplanetemplates." + controlPlaneKind.Group}

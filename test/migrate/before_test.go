@@ -56,14 +56,14 @@ func TestBeforeAdoptionTheManagerWritesOnlyConditions(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Upgrade(t.Context(), legacy.WebhooksOnly))
 	w.await(w.unsettled)
-	before, untouched, chronicle := w.legacyObjects(), w.untouched(), w.chronicle()
+	before, untouched, history := w.legacyObjects(), w.untouched(), w.history()
 	require.Len(t, before, 2*(5+5+25+9))
 
 	require.NoError(t, w.StartControllers(t.Context()))
 	w.await(w.withoutAdoptionRequired)
 	w.awaitReconciled()
 	w.requireOnlyConditions(before, w.legacyObjects())
-	require.Empty(t, chronicle.lost(), "no Cluster and no object is less available than before")
+	require.Empty(t, history.lost(), "no Cluster and no object is less available than before")
 
 	// Each object was written once at most, and only its status.
 	written := map[string]int{}
@@ -82,12 +82,12 @@ func TestBeforeAdoptionTheManagerWritesOnlyConditions(t *testing.T) {
 		require.Empty(t, w.managerWrites(again))
 	}
 	untouched.require(t)
-	require.Empty(t, chronicle.lost())
+	require.Empty(t, history.lost())
 
 	w.host.Plan()
 	w.host.Run(migrate.Done, "apply", "plan.json", "--yes")
 	w.await(w.notAdopted)
-	require.Empty(t, chronicle.lost(), "nor is anything lost by the adoption")
+	require.Empty(t, history.lost(), "nor is anything lost by the adoption")
 	untouched.require(t)
 }
 

@@ -115,11 +115,11 @@ func (w *world) oneOfTwoWrites(t *testing.T) {
 
 // keepsWhatAUserAdded rolls everything back, and leaves a label that a user added to an adopted object.
 func (w *world) keepsWhatAUserAdded(t *testing.T, p *plan.Plan) {
-	labelled := &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "reference-set", Name: "reference-set-demo"}}
-	require.NoError(t, w.Admin.Patch(t.Context(), labelled, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"shop"}}}`))))
+	labeled := &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "reference-set", Name: "reference-set-demo"}}
+	require.NoError(t, w.Admin.Patch(t.Context(), labeled, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"shop"}}}`))))
 	w.host.In(t).Run(migrate.Done, "rollback", p.ID, "--yes")
-	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(labelled), labelled))
-	require.Equal(t, "shop", labelled.Labels["team"])
+	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(labeled), labeled))
+	require.Equal(t, "shop", labeled.Labels["team"])
 	w.requireFields(t, p, plan.Pending)
 }
 

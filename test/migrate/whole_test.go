@@ -40,8 +40,8 @@ var (
 // whole is the fleet of TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted.
 type whole struct {
 	*world
-	before    *untouched
-	chronicle *chronicle
+	before  *untouched
+	history *history
 }
 
 // TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted takes a fleet of the topology that CAPT v0.3.0 was measured with through all of its life, with
@@ -58,7 +58,7 @@ func TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted(t *testing.T) {
 	})
 	require.NoError(t, w.Upgrade(t.Context()))
 	w.await(w.unsettled)
-	w.chronicle = w.world.chronicle()
+	w.history = w.world.history()
 	t.Run("the manager changes nothing before adoption", w.beforeAdoption)
 	t.Run("one cluster first", w.adoptsOne)
 	t.Run("the rest", w.adoptsAll)
@@ -177,7 +177,7 @@ func (w *whole) rollsBack(t *testing.T) {
 // alarms about clusters that worked under CAPT v0.3, other than that they await their adoption. A WorkspaceTemplateApply may be reconciled once
 // between two writes of captctl, and be not Ready for that moment.
 func (w *whole) alarms() []string {
-	return slices.DeleteFunc(w.chronicle.alarms(), func(alarm string) bool {
+	return slices.DeleteFunc(w.history.alarms(), func(alarm string) bool {
 		return strings.Contains(alarm, wholeBroken.Name) || strings.Contains(alarm, wholeOld.Name) || strings.Contains(alarm, infrav1.AdoptionRequiredCondition) ||
 			strings.Contains(alarm, "WorkspaceTemplateApply ")
 	})

@@ -51,7 +51,7 @@ func (w *world) awaitDeletions(may bool) {
 // A move that is killed when everything is on both sides is started again.
 func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
 	w := newWorld(t)
-	w.labelled()
+	w.labeled()
 	w.apply(source, everything("Namespaced")...)
 	w.awaitReady(source, "v1.34.0")
 	t.Parallel()

@@ -55,12 +55,12 @@ func TestClusterWideWorkspacesAreMovedByHand(t *testing.T) {
 		w.awaitBlock(name, "by-hand")
 	}
 	workspaces := w.clusterWide()
-	told := w.follow(copyWide)
-	require.Equal(t, 2, strings.Count(told, " patched\n"), told)
+	output := w.follow(copyWide)
+	require.Equal(t, 2, strings.Count(output, " patched\n"), output)
 	w.follow(releaseMove)
 	move.wait()
-	told = w.follow(removeWide)
-	require.Equal(t, 2, strings.Count(told, " deleted\n"), told)
+	output = w.follow(removeWide)
+	require.Equal(t, 2, strings.Count(output, " deleted\n"), output)
 	for _, workspace := range workspaces {
 		require.True(t, engine.Absent(source.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace)))
 	}
@@ -75,12 +75,12 @@ func TestClusterWideWorkspacesAreMovedByHand(t *testing.T) {
 		require.NoError(t, target.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace))
 		require.True(t, slices.ContainsFunc(workspace.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 			return entry.Manager == naming.WorkspaceTemplateApplyFieldManager
-		}), "who wrote what is known as before")
+		}), "managedFields are as before")
 	}
 }
 
-// A Workspace on the other side that may only look finds the state, or tells that there is none, and destroys nothing when it goes.
-func TestALookBeforehandTellsWhetherTheStateIsThere(t *testing.T) {
+// A Workspace on the other side that may only look finds the state, or reports that there is none, and destroys nothing when it goes.
+func TestAnObserveOnlyWorkspaceReportsWhetherTheStateExists(t *testing.T) {
 	t.Parallel()
 	w, workspace := alonePaused(t, terraform.ScopeNamespaced)
 	require.NoError(t, target.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
@@ -107,7 +107,7 @@ func TestALookBeforehandTellsWhetherTheStateIsThere(t *testing.T) {
 	require.NotZero(t, w.cloud())
 }
 
-// lacks says what a Workspace tells instead, when a condition has neither that status nor a message with that text.
+// lacks says what a Workspace reports instead, when a condition has neither that status nor a message with that text.
 func lacks(workspace *unstructured.Unstructured, conditionType, want string) string {
 	conditions, _, _ := unstructured.NestedSlice(workspace.Object, "status", "conditions")
 	for _, condition := range conditions {

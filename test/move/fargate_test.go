@@ -45,7 +45,7 @@ func withProfile() []string {
 // A profile goes along with its cluster: it is neither made nor destroyed, and known by what it says itself, since status is lost.
 func TestAFargateProfileMovesWithItsCluster(t *testing.T) {
 	w := newWorld(t)
-	w.labelled()
+	w.labeled()
 	w.apply(source, withProfile()...)
 	w.awaitReady(source, "v1.34.0")
 	controlPlane := &controlplanev1.CAPTControlPlane{}

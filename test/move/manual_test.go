@@ -107,7 +107,7 @@ func (w *world) follow(s step, names ...string) string {
 	return string(out)
 }
 
-// deployment is one as Crossplane makes it: what it belongs to is told by labels of its Pods, but not by its own.
+// deployment is one as Crossplane makes it: labels of its Pods say what it belongs to, but not its own.
 func deployment(name, provider string) *appsv1.Deployment {
 	labels := map[string]string{"pkg.crossplane.io/provider": provider, "pkg.crossplane.io/revision": name}
 	if provider == "" {
@@ -125,7 +125,7 @@ func deployment(name, provider string) *appsv1.Deployment {
 	}
 }
 
-// Nobody makes Pods of Deployments in the sandbox, so the test does.
+// No controller creates Pods of Deployments in the sandbox, so the test does.
 func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -148,7 +148,7 @@ func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
 	require.Eventually(t, func() bool {
 		looks, err := source.AuditEvents(audit.Filter{User: sandbox.AdminUser, Verbs: []string{"list", "watch"}, Resource: "pods", Namespace: sandbox.ProviderNamespace, Since: began})
 		return err == nil && len(looks) > 0
-	}, patience, 50*time.Millisecond, "nobody waits for the Pod")
+	}, patience, 50*time.Millisecond, "the command does not wait for the Pod")
 	require.NoError(t, source.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	<-ended
 	require.NoError(t, err, "%s", out)
@@ -159,7 +159,7 @@ func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
 		require.Equal(t, replicas, *running[name].Spec.Replicas, name)
 	}
 
-	out, err = w.shell(commands(t, stopProvider), "PROVIDER=misspelt").CombinedOutput()
+	out, err = w.shell(commands(t, stopProvider), "PROVIDER=misspelled").CombinedOutput()
 	require.Error(t, err, "%s", out)
 	require.Contains(t, string(out), "no name was specified")
 }

@@ -21,10 +21,13 @@ import (
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
-const definition = "workspaces.tf.m.upbound.io"
+const (
+	definition   = "workspaces.tf.m.upbound.io"
+	untilLabeled = "until-labelled" //nolint:misspell // Objects have this value.
+)
 
-// labelled lets clusterctl move Workspaces.
-func (w *world) labelled() {
+// labeled lets clusterctl move Workspaces.
+func (w *world) labeled() {
 	w.Helper()
 	w.follow(labelDefinition)
 }
@@ -62,10 +65,10 @@ func (w *world) awaitReady(on *side, version string) {
 	w.awaitCondition(on, owner, "demo", clusterv1.ClusterControlPlaneInitializedCondition, "")
 }
 
-// statuses are what the objects of a Cluster tell, but for what is other in another cluster: times, generations and UIDs.
+// statuses are what the objects of a Cluster report, except for what differs in another cluster: times, generations and UIDs.
 func (w *world) statuses(on *side) map[string]any {
 	w.Helper()
-	told := map[string]any{}
+	statuses := map[string]any{}
 	for name, object := range map[string]client.Object{
 		"CAPTCluster": &infrav1.CAPTCluster{}, "CAPTControlPlane": &controlplanev1.CAPTControlPlane{},
 		vpc: &infrav1.WorkspaceTemplateApply{}, eks: &infrav1.WorkspaceTemplateApply{},
@@ -77,9 +80,9 @@ func (w *world) statuses(on *side) map[string]any {
 		w.read(on, object, key)
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 		require.NoError(w, err)
-		told[name] = lasting(content["status"])
+		statuses[name] = lasting(content["status"])
 	}
-	return told
+	return statuses
 }
 
 // lasting takes away what is other in another cluster.
@@ -116,7 +119,7 @@ var moved = []schema.GroupVersionKind{
 // Both providers run all the time, which is not what the manual asks for, but must not hurt.
 func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
 	w := newWorld(t)
-	w.labelled()
+	w.labeled()
 	w.apply(source, everything("Namespaced")...)
 	w.awaitReady(source, "v1.34.0")
 	for _, name := range []string{vpc, eks} {
@@ -141,7 +144,7 @@ func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
 	apply := &infrav1.WorkspaceTemplateApply{}
 	w.read(target, apply, eks)
 	require.Equal(t, after.GetUID(), apply.Status.WorkspaceRef.UID)
-	require.Equal(t, "until-labelled", apply.Annotations["clusterctl.cluster.x-k8s.io/block-move"], "nobody has labelled the definition here")
+	require.Equal(t, untilLabeled, apply.Annotations["clusterctl.cluster.x-k8s.io/block-move"], "the definition has no label here")
 	for _, on := range []*side{source, target} {
 		w.requireUntouched(on, began)
 	}
@@ -162,7 +165,7 @@ func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
 
 func TestAMoveWaitsForTerraformAndGoesOn(t *testing.T) {
 	w := newWorld(t)
-	w.labelled()
+	w.labeled()
 	w.apply(source, everything("Namespaced")...)
 	w.awaitReady(source, "v1.34.0")
 	t.Parallel()
@@ -187,19 +190,19 @@ func TestAMoveWaitsForTerraformAndGoesOn(t *testing.T) {
 	require.Equal(t, []string{"apply " + eksWorkspace}, w.done(began))
 }
 
-// A move that began before Workspaces were to be moved does not take them along, whatever is labelled while it waits.
+// A move that began before Workspaces were to be moved does not take them along, whatever is labeled while it waits.
 func TestAMoveWithoutWorkspacesIsNotPossible(t *testing.T) {
 	w := readyCluster(t)
 	w.kubectl(source, "label", "crd", definition, "clusterctl.cluster.x-k8s.io-", "clusterctl.cluster.x-k8s.io/move-hierarchy-")
-	w.awaitBlock(vpc, "until-labelled")
-	w.awaitBlock(eks, "until-labelled")
+	w.awaitBlock(vpc, untilLabeled)
+	w.awaitBlock(eks, untilLabeled)
 	began := time.Now()
 
 	move := w.startMove()
 	apply := &infrav1.WorkspaceTemplateApply{}
 	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "clusterctl move waits: it would leave Workspace "+vpcWorkspace+" behind")
 	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "kubectl label crd "+definition+" clusterctl.cluster.x-k8s.io= clusterctl.cluster.x-k8s.io/move-hierarchy=")
-	w.labelled()
+	w.labeled()
 	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "it discovered objects before Workspace "+vpcWorkspace+" could be moved")
 	move.stop()
 	require.Empty(t, w.names(target, clusterv1.GroupVersion.WithKind("Cluster")))
@@ -217,10 +220,10 @@ func TestAMoveWithoutWorkspacesIsNotPossible(t *testing.T) {
 	}
 }
 
-// clusterctl pauses Clusters. Who has none is paused by hand, and goes on by hand.
+// clusterctl pauses Clusters. An object without one is paused and unpaused by hand.
 func TestWhatBelongsToNoClusterMovesToo(t *testing.T) {
 	w := newWorld(t)
-	w.labelled()
+	w.labeled()
 	w.apply(source, vpcTemplate("Namespaced"), alone)
 	apply := &infrav1.WorkspaceTemplateApply{}
 	w.awaitCondition(source, apply, "alone", infrav1.ReadyCondition, "")

@@ -95,7 +95,7 @@ func TestAProviderThatStillRunsDoesNotDestroyWhatWasMoved(t *testing.T) {
 	}
 }
 
-func TestABrokenMoveIsTakenBackAtOnce(t *testing.T) {
+func TestABrokenMoveIsRevertedAtOnce(t *testing.T) {
 	t.Parallel()
 	w, workspace := alonePaused(t, terraform.ScopeNamespaced)
 	state := workspace.GetAnnotations()["crossplane.io/external-name"]

@@ -125,7 +125,7 @@ func startSide(ctx context.Context, scripts string) (*side, error) {
 }
 
 // prepare does what an operator does: clusterctl init labels the definitions that it installs, and the providers of both sides
-// are configured alike. Those of CAPT are as config/crd has them, since not everybody installs CAPT with clusterctl.
+// are configured alike. Those of CAPT are as config/crd has them, since not all users install CAPT with clusterctl.
 func (s *side) prepare(ctx context.Context) error {
 	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := s.List(ctx, definitions, client.MatchingLabels{clusterv1.ProviderNameLabel: "cluster-api"}); err != nil {

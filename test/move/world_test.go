@@ -215,7 +215,7 @@ func (w *world) key(workspace string) types.NamespacedName {
 	return types.NamespacedName{Namespace: w.namespace, Name: workspace}
 }
 
-// has tells whether a Workspace is of the namespace. The names of those that are cluster-wide begin with it.
+// has reports whether a Workspace is of the namespace. The names of those that are cluster-wide begin with it.
 func (w *world) has(namespace, name string) bool {
 	return namespace == w.namespace || namespace == "" && strings.HasPrefix(name, w.namespace+"-")
 }

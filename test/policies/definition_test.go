@@ -62,7 +62,7 @@ func TestSafety07DefinitionsAreNotDeleted(t *testing.T) {
 		require.Contains(t, output, "(Forbidden)")
 	}
 	err := as(t, "system:kube-controller-manager", "system:masters").Delete(t.Context(), definitions(t)[0], client.DryRunAll)
-	require.True(t, apierrors.IsForbidden(err), "no one deletes a definition on behalf of others")
+	require.True(t, apierrors.IsForbidden(err), "the policy applies to controllers of Kubernetes, too")
 
 	// What kubectl delete -f and helm uninstall do with the manifests.
 	objects, err := manifests.Load(installation)

@@ -67,7 +67,7 @@ func TestSafety10PoliciesFollowTheInstallation(t *testing.T) {
 	w.RequireNothingLeft()
 }
 
-// Tools that apply manifests are often allowed everything, and are no manager of CAPT.
+// Tools that apply manifests are often allowed everything, and are not CAPT's manager.
 func TestAdministratorsAreGuardedToo(t *testing.T) {
 	t.Parallel()
 	w := build(t, terraform.ScopeCluster)
@@ -105,8 +105,8 @@ func TestAdministratorsAreGuardedToo(t *testing.T) {
 	}
 }
 
-// Who may do everything in a namespace can grant there what they like, but no exemption.
-func TestARoleInANamespaceIsNoExemption(t *testing.T) {
+// An administrator of a namespace can grant any permission there, but no exemption.
+func TestARoleInANamespaceIsNotAnExemption(t *testing.T) {
 	t.Parallel()
 	w := build(t, terraform.ScopeNamespaced)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "tool"}}

@@ -74,7 +74,7 @@ func asManager(w *fixture.World, request func(c client.Client) error) func() err
 
 const why = "the platform team says no"
 
-// Every kind of write that is refused is in a condition, with who refused it, and goes on when it no longer is.
+// Each refused write is reported in a condition with the reason for the refusal, and succeeds once it is allowed again.
 func TestSafety10RefusedWriteIsReported(t *testing.T) {
 	t.Parallel()
 	w := shared.NewWorld(t, terraform.ScopeNamespaced)

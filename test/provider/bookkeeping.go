@@ -47,7 +47,7 @@ func stamped(o client.Object, key string) time.Time {
 	return t
 }
 
-// createIncomplete tells that a create was begun and its end never recorded: the provider was killed meanwhile, and
+// createIncomplete reports whether a create was begun and its end never recorded: the provider was killed meanwhile, and
 // what it created may not be in the state. Stamps have seconds, so a create begun in the second in which another one
 // ended passes for ended.
 func createIncomplete(o client.Object) bool {

@@ -52,7 +52,7 @@ func TestWaitsDoubleUpToAMinute(t *testing.T) {
 	require.Equal(t, []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}, waits)
 }
 
-func TestWhatWakesThePlan(t *testing.T) {
+func TestEventsThatTriggerAPlan(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit func(*v1beta1.Workspace)
 		want bool

@@ -50,9 +50,9 @@ func (n *round) emulatesV0() bool {
 	return ok && scripts.Version0(client.ObjectKeyFromObject(n.object()))
 }
 
-// mark puts conditions into the status. The reconciler of crossplane-runtime says of which generation it speaks, in
-// Synced and in Ready when that is False. That a Workspace is available is said by provider-terraform itself, which does
-// not: Ready=True of an older generation can not be told from Ready=True of this one.
+// mark puts conditions into the status. The reconciler of crossplane-runtime reports the generation in
+// Synced and in Ready when that is False. That a Workspace is available is reported by provider-terraform itself, which does
+// not: Ready=True of an older generation cannot be distinguished from Ready=True of this one.
 func (n *round) mark(conditions ...managed.Condition) {
 	for _, c := range conditions {
 		if c.Reason != managed.ReasonAvailable && !n.emulatesV0() {

@@ -67,7 +67,7 @@ func (r *reconciler) publishTo(ctx context.Context, w workspace, key types.Names
 	return r.client.Patch(ctx, current, client.MergeFrom(before))
 }
 
-// mayPublish refuses Secrets that belong to somebody else.
+// mayPublish refuses Secrets that belong to another owner.
 func mayPublish(s *corev1.Secret, w workspace) error {
 	switch owner := metav1.GetControllerOf(s); {
 	case owner == nil && s.Type != secretTypeConnection:

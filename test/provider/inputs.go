@@ -48,7 +48,7 @@ func (i inputs) module(ctx context.Context, w workspace, s scope, config *manage
 		}
 		m.Files = map[string][]byte{name: []byte(spec.Module)}
 	case managed.ModuleSourceFlux:
-		return m, errors.New("cannot get Flux Artefact Terraform module: this provider has no Flux sources")
+		return m, errors.New("cannot get Flux Artefact Terraform module: this provider has no Flux sources") //nolint:misspell // As provider-terraform spells it.
 	}
 	var err error
 	if m.EntrypointFiles, err = i.files(ctx, config); err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // connect prepares the working directory and selects the Terraform workspace. A working directory that did not change
-// since the last observation is not initialised again.
+// since the last observation is not initialized again.
 func (n *round) connect(context.Context) *outcome {
 	if err := n.open(n.external); err != nil {
 		return failed(fmt.Errorf("connect failed: %w", err))
@@ -40,7 +40,7 @@ func (n *round) open(ctx context.Context) error {
 	if n.exec, err = n.options.Executors.Open(ctx, module); err != nil {
 		return err
 	}
-	if err := n.initialise(ctx, config); err != nil {
+	if err := n.initialize(ctx, config); err != nil {
 		return err
 	}
 	if err := n.exec.SelectWorkspace(ctx, n.object().GetAnnotations()[annotationExternalName]); err != nil {
@@ -49,7 +49,7 @@ func (n *round) open(ctx context.Context) error {
 	return nil
 }
 
-func (n *round) initialise(ctx context.Context, config *managed.ProviderConfigSpec) error {
+func (n *round) initialize(ctx context.Context, config *managed.ProviderConfigSpec) error {
 	if known := n.status().AtProvider.Checksum; known != "" {
 		checksum, err := n.exec.Checksum(ctx)
 		if err != nil {
@@ -108,7 +108,7 @@ func (n *round) look(ctx context.Context) error {
 	return nil
 }
 
-// plan tells whether there is anything to change. A module that is being deleted need not have a plan any more: its
+// plan reports whether there is anything to change. A module that is being deleted need not have a plan any more: its
 // state decides.
 func (n *round) plan(ctx context.Context) (bool, error) {
 	options, err := inputs{n.reader}.runOptions(ctx, n.workspace, n.module().PlanArgs)

@@ -39,13 +39,13 @@ const (
 	ScopeNamespaced Scope = "Namespaced"
 )
 
-// Options configure the controllers. The zero value of each field but Executors stands for the real provider's
+// Options configure the controllers. The zero value of each field but Executors means the real provider's
 // default.
 type Options struct {
 	// Executors carry the Workspaces out. Required.
 	Executors executor.Factory
 
-	// Counters count what is run. Default: counters nobody reads.
+	// Counters count what is run. Default: unused counters.
 	Counters *Counters
 
 	// PollInterval is how often a Workspace at rest is planned again. Default: 10 min.

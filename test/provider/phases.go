@@ -21,7 +21,7 @@ func (n *round) pause(context.Context) *outcome {
 	return &outcome{conditions: []managed.Condition{reconcilePaused()}}
 }
 
-// checkPolicy refuses management policies that make no sense. Only an edit can mend them.
+// checkPolicy refuses management policies that make no sense. Only an edit can correct them.
 func (n *round) checkPolicy(context.Context) *outcome {
 	if err := n.policy().validate(); err != nil {
 		o := failed(err)
@@ -62,7 +62,7 @@ func (n *round) refuseIncompleteCreate(context.Context) *outcome {
 	return o
 }
 
-// awaitOtherFinalizers keeps the resources while somebody else still needs the Workspace. Nothing shows that.
+// awaitOtherFinalizers keeps the resources while another client still needs the Workspace. Nothing shows that.
 func (n *round) awaitOtherFinalizers(context.Context) *outcome {
 	if isDeleted(n.object()) && len(n.object().GetFinalizers()) > 1 {
 		return &outcome{keepStatus: true, next: nextBackoff}

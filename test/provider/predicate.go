@@ -12,7 +12,7 @@ import (
 
 // desiredStateChanged lets through what makes the real provider plan: a new generation (spec, deletion), a label or
 // an annotation. Status writes are not among them, nor are the two annotations the provider itself keeps around a
-// create, not even when a person removes them: a Workspace that waits for external-create-pending to be removed is
+// create, not even when a user removes them: a Workspace that waits for external-create-pending to be removed is
 // looked at again only after another edit or a restart.
 func desiredStateChanged() predicate.Predicate {
 	return predicate.Or(

@@ -58,7 +58,7 @@ func (namespacedScope) providerConfig(ctx context.Context, c client.Reader, w wo
 		return nil, fmt.Errorf("cannot get provider config: %w", err)
 	}
 	if ref.Kind == kindProviderConfig {
-		// Who may write to one namespace must not read the Secrets of another.
+		// A user who can write to one namespace must not read the Secrets of another.
 		for _, credentials := range spec.Credentials {
 			if credentials.SecretRef != nil {
 				credentials.SecretRef.Namespace = namespace

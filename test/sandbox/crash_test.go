@@ -53,7 +53,7 @@ func TestFailedStartNamesTheComponentAndCleansUp(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-func TestCancelledStartCleansUp(t *testing.T) {
+func TestCanceledStartCleansUp(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, sandbox.Build(t.Context(), testLog{t}, "sandbox", "etcd", "kube-apiserver"))
 	dir := filepath.Join(t.TempDir(), "sandbox")

@@ -104,7 +104,7 @@ func (s *Sandbox) run(ctx context.Context, c *component) error {
 	if err != nil {
 		return err
 	}
-	if err := s.remember(c, p, state.Process{
+	if err := s.record(c, p, state.Process{
 		ID: p.ID(), Name: c.name, Log: log, Path: spec.Path, Args: spec.Args, Env: spec.Env, Health: health,
 	}); err != nil {
 		p.Kill()
@@ -120,11 +120,11 @@ func (s *Sandbox) run(ctx context.Context, c *component) error {
 	return nil
 }
 
-func (s *Sandbox) remember(c *component, p *process.Process, record state.Process) error {
+func (s *Sandbox) record(c *component, p *process.Process, record state.Process) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	c.process = p
-	s.state.Remember(record)
+	s.state.Record(record)
 	return s.state.Save(s.dir)
 }
 

@@ -30,7 +30,7 @@ import (
 
 // database is a WorkspaceTemplate that takes a password from a file of variables and a token from the environment, and
 // gives the password back in every way that should stay hidden: as a sensitive output, even though the template asks for it
-// to be shown, and within one. Of what it makes up itself nobody knows the value but who reads the connection Secret.
+// to be shown, and within one. The value that it generates is only in the connection Secret.
 const database = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: WorkspaceTemplate
@@ -124,14 +124,14 @@ func (w *world) play(scope terraform.Scope, name string, script scripted.Script)
 	require.NoError(w, stage.Play(key, script))
 }
 
-// outcry is an error of Terraform that quotes a secret: in its first line, which is told in the condition of the Workspace,
+// outcry is an error of Terraform that quotes a secret: in its first line, which is in the condition of the Workspace,
 // and in an excerpt of the module further down, which is only in the compressed copy.
 func outcry(summary, secret string) string {
 	return fmt.Sprintf("\nError: creating RDS DB Instance: InvalidParameterValue: %s\n\n  on main.tf line 7, in resource \"aws_db_instance\" \"db\":\n   7:   password = %q\n", summary, secret)
 }
 
-// awaitOutcry waits until CAPT tells of an error of Terraform, and shows that the test could fail: the Workspace itself
-// tells the secret, in both places.
+// awaitOutcry waits until CAPT reports an error of Terraform, and shows that the test could fail: the Workspace itself
+// shows the secret, in both places.
 func (w *world) awaitOutcry(name, reason, secret string) {
 	w.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
@@ -145,21 +145,21 @@ func (w *world) awaitOutcry(name, reason, secret string) {
 	w.awaitEvents(reason)
 }
 
-// awaitEvents waits until both APIs tell of an Event, which come a little after what they tell of.
+// awaitEvents waits until both APIs have an Event, which come a little after what they report.
 func (w *world) awaitEvents(reason string) {
 	w.Helper()
 	require.Eventually(w, func() bool {
 		seen := map[string]bool{}
-		for _, entry := range told.of(w.a) {
+		for _, entry := range reports.of(w.a) {
 			if strings.Contains(entry.content, `"kind":"Event"`) && strings.Contains(entry.content, `"reason":"`+reason+`"`) {
 				seen[entry.api] = true
 			}
 		}
 		return len(seen) == 2
-	}, patience, 25*time.Millisecond, "no Event tells of %s", reason)
+	}, patience, 25*time.Millisecond, "no Event reports %s", reason)
 }
 
-func TestOutputsThatAreNotListedOrSensitiveAreNotTold(t *testing.T) {
+func TestOutputsThatAreNotListedOrSensitiveAreNotReported(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		t.Run(string(scope), func(t *testing.T) {
 			w := newWorld(t)
@@ -173,16 +173,16 @@ func TestOutputsThatAreNotListedOrSensitiveAreNotTold(t *testing.T) {
 			data, err := w.workspace(apply).MarshalJSON()
 			require.NoError(t, err)
 			unlisted, generated := string(secret.Data["unlisted"]), string(secret.Data["generated"])
-			require.Contains(t, string(data), unlisted, "the Workspace itself does not tell the output that is not listed")
+			require.Contains(t, string(data), unlisted, "the Workspace itself does not show the output that is not listed")
 			require.Equal(t, in.password, string(secret.Data["password"]))
 			require.NotEmpty(t, generated)
 			w.awaitEvents(infrav1.UpToDateReason)
-			w.requireUntold(in.password, in.token, unlisted, generated, string(secret.Data["nested"]))
+			w.requireNotReported(in.password, in.token, unlisted, generated, string(secret.Data["nested"]))
 		})
 	}
 }
 
-func TestErrorsAreToldWithoutTheSecretsThatTheyQuote(t *testing.T) {
+func TestErrorsAreReportedWithoutTheSecretsThatTheyQuote(t *testing.T) {
 	encoded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte("user:" + text)) }
 	for name, row := range map[string]struct {
 		scope  terraform.Scope
@@ -201,12 +201,12 @@ func TestErrorsAreToldWithoutTheSecretsThatTheyQuote(t *testing.T) {
 			return "Get \"https://db.example.com/?login=" + url.QueryEscape(in.password) + "\": no such host", in.password
 		}},
 		"the environment, while planning": {terraform.ScopeNamespaced, atPlan, infrav1.PlanFailedReason, func(in inputs) (string, string) {
-			return in.token + " was turned away", in.token
+			return in.token + " was rejected", in.token
 		}},
 		"the environment, in base64": {terraform.ScopeNamespaced, atPlan, infrav1.PlanFailedReason, func(in inputs) (string, string) {
-			return "header " + encoded(in.token) + " was turned away", in.token
+			return "header " + encoded(in.token) + " was rejected", in.token
 		}},
-		"the environment, while initialising": {terraform.ScopeCluster, atInit, infrav1.PlanFailedReason, func(in inputs) (string, string) {
+		"the environment, while initializing": {terraform.ScopeCluster, atInit, infrav1.PlanFailedReason, func(in inputs) (string, string) {
 			return "no module at git::https://" + in.token + "@example.com", in.token
 		}},
 	} {
@@ -218,7 +218,7 @@ func TestErrorsAreToldWithoutTheSecretsThatTheyQuote(t *testing.T) {
 			w.play(row.scope, "db", script)
 			w.order(row.scope, "db", "hello")
 			w.awaitOutcry("db", row.reason, secret)
-			w.requireUntold(secret)
+			w.requireNotReported(secret)
 		})
 	}
 }
@@ -227,7 +227,7 @@ func atInit(s *scripted.Script) *scripted.Step  { return &s.Init }
 func atPlan(s *scripted.Script) *scripted.Step  { return &s.Plan }
 func atApply(s *scripted.Script) *scripted.Step { return &s.Apply }
 
-func TestWhatLooksLikeASecretIsNotTold(t *testing.T) {
+func TestTextThatLooksLikeASecretIsNotReported(t *testing.T) {
 	key := make([]byte, 30)
 	_, _ = rand.Read(key) // It never fails.
 	awsKey := base64.StdEncoding.EncodeToString(key)
@@ -241,7 +241,7 @@ func TestWhatLooksLikeASecretIsNotTold(t *testing.T) {
 		"a password in an argument":  {"mysqldump --password=%s failed", secretText("hunter")},
 		"a password in JSON":         {`{"user": "admin", "password": "%s"} is not valid`, secretText("hunter")},
 		"a password in an address":   {"dial postgres://admin:%s@db.example.com: refused", secretText("hunter")},
-		"a header with a credential": {"Authorization: Bearer %s was turned away", secretText("bearer")},
+		"a header with a credential": {"Authorization: Bearer %s was rejected", secretText("bearer")},
 	} {
 		count++
 		t.Run(name, func(t *testing.T) {
@@ -250,13 +250,13 @@ func TestWhatLooksLikeASecretIsNotTold(t *testing.T) {
 			w.play(terraform.ScopeNamespaced, try, scripted.Script{Apply: scripted.Step{Stderr: outcry(fmt.Sprintf(row.quoted, row.secret), row.secret)}})
 			w.order(terraform.ScopeNamespaced, try, "hello")
 			w.awaitOutcry(try, infrav1.ApplyFailedReason, row.secret)
-			w.requireUntold(row.secret)
+			w.requireNotReported(row.secret)
 		})
 	}
 }
 
 // Outputs that Terraform made up are known from the connection Secret, also while the Workspace is changed and destroyed.
-func TestErrorsAreToldWithoutTheSensitiveOutputsThatTheyQuote(t *testing.T) {
+func TestErrorsAreReportedWithoutTheSensitiveOutputsThatTheyQuote(t *testing.T) {
 	for _, output := range []string{"generated", "nested"} {
 		t.Run(output, func(t *testing.T) {
 			w := newWorld(t)
@@ -280,16 +280,16 @@ func TestErrorsAreToldWithoutTheSensitiveOutputsThatTheyQuote(t *testing.T) {
 			require.NoError(t, w.Delete(t.Context(), apply))
 			w.awaitCondition(apply, w.a, "db", infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DestroyFailedReason)
 			w.awaitEvents(infrav1.DestroyFailedReason)
-			w.requireUntold(secret)
+			w.requireNotReported(secret)
 			w.play(terraform.ScopeNamespaced, "db", scripted.Script{})
 			w.awaitGone(apply, w.a, "db")
 		})
 	}
 }
 
-// The error stays as it was said while Terraform is at work again; the Secret that it quotes may be gone by then, or hold
+// The error stays as it was reported while Terraform is at work again; the Secret that it quotes may be gone by then, or hold
 // another value.
-func TestASecretThatIsReplacedOrDeletedIsStillNotTold(t *testing.T) {
+func TestASecretThatIsReplacedOrDeletedIsStillNotReported(t *testing.T) {
 	for name, change := range map[string]func(w *world, secret *corev1.Secret) error{
 		"deleted": func(w *world, secret *corev1.Secret) error { return w.Delete(w.Context(), secret) },
 		"replaced": func(w *world, secret *corev1.Secret) error {
@@ -300,7 +300,7 @@ func TestASecretThatIsReplacedOrDeletedIsStillNotTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			in := w.newDatabase()
-			w.play(terraform.ScopeNamespaced, "db", scripted.Script{Plan: scripted.Step{Stderr: outcry(in.token+" was turned away", in.token)}})
+			w.play(terraform.ScopeNamespaced, "db", scripted.Script{Plan: scripted.Step{Stderr: outcry(in.token+" was rejected", in.token)}})
 			w.order(terraform.ScopeNamespaced, "db", "hello")
 			w.awaitOutcry("db", infrav1.PlanFailedReason, in.token)
 			// From now on, nothing more is heard of Terraform.
@@ -318,16 +318,16 @@ func TestASecretThatIsReplacedOrDeletedIsStillNotTold(t *testing.T) {
 				return ""
 			})
 			w.play(terraform.ScopeNamespaced, "db", scripted.Script{})
-			w.requireUntold(in.token)
+			w.requireNotReported(in.token)
 		})
 	}
 }
 
-func TestOwnersTellNoMoreThanTheirWorkspaces(t *testing.T) {
+func TestOwnersReportNoMoreThanTheirWorkspaces(t *testing.T) {
 	const vpc, eks = "demo-vpc", "demo-eks-controlplane-apply"
 	w := newWorld(t)
 	in := w.newDatabase()
-	broken := scripted.Script{Apply: scripted.Step{Stderr: outcry(in.token+" was turned away", in.token)}}
+	broken := scripted.Script{Apply: scripted.Step{Stderr: outcry(in.token+" was rejected", in.token)}}
 	w.play(terraform.ScopeNamespaced, vpc, broken)
 	w.play(terraform.ScopeNamespaced, eks, broken)
 	template := templateOf(terraform.ScopeNamespaced)
@@ -338,12 +338,12 @@ func TestOwnersTellNoMoreThanTheirWorkspaces(t *testing.T) {
 	owner := &controlplanev1.CAPTControlPlane{}
 	w.awaitCondition(owner, w.a, "demo", controlplanev1.WorkspaceReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
 
-	// What Terraform calls a kubeconfig is none, and is not quoted to say so.
+	// What Terraform calls a kubeconfig is none, and is not quoted in the error.
 	w.play(terraform.ScopeNamespaced, eks, scripted.Script{})
 	w.awaitCondition(owner, w.a, "demo", controlplanev1.KubeconfigReadyCondition, metav1.ConditionFalse, controlplanev1.KubeconfigInvalidReason)
 	connection := &corev1.Secret{}
 	w.await(connection, w.a, "demo-eks-connection", func() string { return "" })
 	require.NotEmpty(t, connection.Data["kubeconfig"])
 	w.awaitEvents(controlplanev1.KubeconfigInvalidReason)
-	w.requireUntold(in.token, in.password, string(connection.Data["kubeconfig"]), string(connection.Data["generated"]), string(connection.Data["unlisted"]))
+	w.requireNotReported(in.token, in.password, string(connection.Data["kubeconfig"]), string(connection.Data["generated"]), string(connection.Data["unlisted"]))
 }

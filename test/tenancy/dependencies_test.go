@@ -42,7 +42,7 @@ func TestASecretOfAnotherNamespaceIsAsGoodAsMissing(t *testing.T) {
 	}
 }
 
-func TestAWorkspaceOfAnotherNamespaceThatIsNotReadyCanNotBeToldFromOneThatIsMissing(t *testing.T) {
+func TestAWorkspaceOfAnotherNamespaceLooksTheSameNotReadyOrMissing(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		t.Run(string(scope), func(t *testing.T) {
 			w := newWorld(t)

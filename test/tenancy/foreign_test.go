@@ -31,9 +31,9 @@ func TestAClusterWideWorkspaceOfAnotherNamespaceIsNotTaken(t *testing.T) {
 	w.requireConflict("thief", theirs)
 }
 
-// What an older CAPT made has no claim on it. A tenant that can say the same as somebody else did gets nothing by that: its
+// What CAPT v0.3 made has no claim on it. A tenant that copies the values of another one gets nothing by that: its
 // outputs, and its end, belong to the namespace that its references lead to.
-func TestAWorkspaceThatAnOlderCAPTMadeForAnotherNamespaceIsNotTaken(t *testing.T) {
+func TestAWorkspaceThatV03CreatedForAnotherNamespaceIsNotTaken(t *testing.T) {
 	for name, row := range map[string]struct{ theirs, tenants string }{
 		"it reads a Secret of that namespace": {
 			"varFiles: [{source: SecretKey, format: HCL, secretKeyRef: {namespace: OTHER, name: words, key: tfvars}}]", "vars: []",
@@ -50,7 +50,7 @@ func TestAWorkspaceThatAnOlderCAPTMadeForAnotherNamespaceIsNotTaken(t *testing.T
 	}
 }
 
-// olderWorkspace is a Workspace as the older CAPT made it for the other namespace, once Terraform is done with it.
+// olderWorkspace is a Workspace as CAPT v0.3 made it for the other namespace, once Terraform is done with it.
 func (w *world) olderWorkspace(inputs string) *unstructured.Unstructured {
 	w.Helper()
 	workspace := object(fmt.Sprintf(`
@@ -75,7 +75,7 @@ spec:
 	return workspace
 }
 
-// requireConflict checks that a WorkspaceTemplateApply of the tenant has nothing of a Workspace, and can not destroy it.
+// requireConflict checks that a WorkspaceTemplateApply of the tenant has nothing of a Workspace, and cannot destroy it.
 func (w *world) requireConflict(name string, theirs *unstructured.Unstructured) {
 	w.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
@@ -94,7 +94,7 @@ func (w *world) requireConflict(name string, theirs *unstructured.Unstructured) 
 	require.Nil(w, theirs.GetDeletionTimestamp(), "the tenant destroys what belongs to another namespace")
 }
 
-// Names in the cluster scope can be guessed. Whoever has no template makes no Workspace, and so takes no name from anybody.
+// Names in the cluster scope can be guessed. A tenant without a template creates no Workspace, and so cannot take a name.
 func TestANameIsNotHeldByAnObjectOfAnotherNamespaceThatMakesNothing(t *testing.T) {
 	w := newWorld(t)
 	theirs := types.NamespacedName{Namespace: w.b, Name: "theirs"}

@@ -29,8 +29,8 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// record keeps what CAPT tells people: every version of its objects and of Clusters, without spec, and all Events, in both
-// APIs. What is told for a moment only was told.
+// record keeps what CAPT reports: every version of its objects and of Clusters, without spec, and all Events, in both
+// APIs. What was reported only briefly counts, too.
 type record struct {
 	lock    sync.Mutex
 	entries []version
@@ -40,7 +40,7 @@ type record struct {
 type version struct {
 	// name of the object, with its kind and namespace.
 	name string
-	// api is the group and version in which it was told, namespace is that of the object.
+	// api is the group and version in which it was reported, namespace is that of the object.
 	api, namespace string
 	// number is that of the version, content is its JSON.
 	number, content string
@@ -85,7 +85,7 @@ func listen(ctx context.Context) (*record, error) {
 	return r, nil
 }
 
-// follow keeps what a watch tells, and watches again when the API server ends it.
+// follow keeps what a watch reports, and watches again when the API server ends it.
 func (r *record) follow(ctx context.Context, source dynamic.ResourceInterface, watcher watch.Interface) {
 	for ctx.Err() == nil {
 		for event := range watcher.ResultChan() {
@@ -118,29 +118,29 @@ func (r *record) add(object *unstructured.Unstructured) {
 	})
 }
 
-// of returns what was told in a namespace so far.
+// of returns what was reported in a namespace so far.
 func (r *record) of(namespace string) []version {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.entries), func(entry version) bool { return entry.namespace != namespace })
 }
 
-// requireUntold checks that CAPT has told a value to nobody: in no version of the status of any of its objects, in no
+// requireNotReported checks that CAPT has not reported a value: in no version of the status of any of its objects, in no
 // Event, not in its logs and not in its metrics.
-func (w *world) requireUntold(secrets ...string) {
+func (w *world) requireNotReported(secrets ...string) {
 	w.Helper()
 	w.awaitRecorded()
-	entries := told.of(w.a)
+	entries := reports.of(w.a)
 	logs, err := os.ReadFile(filepath.Join(shared.Dir(), "logs", sandbox.Manager+".log"))
 	require.NoError(w, err)
 	require.Contains(w, string(logs), w.a, "the log of the manager is elsewhere")
 	metrics := w.metrics()
 	for _, secret := range secrets {
 		for _, entry := range entries {
-			require.Empty(w, find(entry.content, secret), "%s tells %q:\n%s", entry.name, secret, entry.content)
+			require.Empty(w, find(entry.content, secret), "%s shows %q:\n%s", entry.name, secret, entry.content)
 		}
-		require.Empty(w, find(string(logs), secret), "the log of the manager tells %q", secret)
-		require.Empty(w, find(metrics, secret), "the metrics tell %q", secret)
+		require.Empty(w, find(string(logs), secret), "the log of the manager shows %q", secret)
+		require.Empty(w, find(metrics, secret), "the metrics show %q", secret)
 	}
 	for _, entry := range entries {
 		require.NotRegexp(w, packed, entry.content, "%s holds the compressed copy of Terraform's output", entry.name)
@@ -159,7 +159,7 @@ func (w *world) metrics() string {
 	defer func() { _ = response.Body.Close() }()
 	data, err := io.ReadAll(response.Body)
 	require.NoError(w, err)
-	require.Contains(w, string(data), "controller_runtime_reconcile_total", "these are no metrics")
+	require.Contains(w, string(data), "controller_runtime_reconcile_total", "these are not metrics")
 	return string(data)
 }
 
@@ -175,9 +175,9 @@ func (w *world) awaitRecorded() {
 			return nil
 		}))
 	}
-	require.NotEmpty(w, missing, "there is nobody who could tell anything")
+	require.NotEmpty(w, missing, "no object could have reported anything")
 	require.Eventually(w, func() bool {
-		for _, entry := range told.of(w.a) {
+		for _, entry := range reports.of(w.a) {
 			missing = slices.DeleteFunc(missing, func(number string) bool { return number == entry.number })
 		}
 		return len(missing) == 0

@@ -142,7 +142,7 @@ func TestTheTableHasEveryReferenceOfAWorkspace(t *testing.T) {
 // ways are those in which a tenant may try to make a reference lead into the other namespace.
 var ways = []struct {
 	name string
-	// theirs tells whether the template is one of the other namespace, which permits the tenant to use it.
+	// theirs reports whether the template is one of the other namespace, which permits the tenant to use it.
 	theirs bool
 	// change makes the reference, and says with which variables. It returns nil where a reference has no such part.
 	change func(w *world, to reference) map[string]string
@@ -259,7 +259,7 @@ func TestAFluxSourceIsOneOfTheTenantOrTheWordOfTheTemplate(t *testing.T) {
 			"by a variable, in a template of the other namespace":     {true, "GitRepository::${x}/modules", "OTHER", "yes"},
 			"by the name, in a template of the other namespace":       {true, "GitRepository::OTHER/${x}", "modules", "yes"},
 			"literally, in a template of the other namespace":         {true, "GitRepository::OTHER/modules", "", ""},
-			"of the tenant, by a variable, in a template of anybody":  {true, "GitRepository::${x}/modules", "TENANT", ""},
+			"of the tenant, by a variable, in any template":           {true, "GitRepository::${x}/modules", "TENANT", ""},
 			"of the tenant, literally, in a template of the tenant's": {false, "GitRepository::TENANT/modules", "", ""},
 		} {
 			t.Run(fmt.Sprintf("%s/%s", scope, name), func(t *testing.T) {

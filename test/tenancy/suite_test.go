@@ -32,8 +32,8 @@ var (
 	shared *sandbox.Sandbox
 	// stage is where the provider's scripts are.
 	stage *scripted.World
-	// told is everything that CAPT has told since the sandbox was started.
-	told *record
+	// reports is everything that CAPT has reported since the sandbox was started.
+	reports *record
 )
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 	shared, err = sandbox.Start(ctx, sandbox.Options{
 		Log: os.Stderr, ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true,
 		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + scripts, "--max-reconcile-rate=8"},
-		ManagerArgs:  []string{"-v=5"}, // What tells more can leak more.
+		ManagerArgs:  []string{"-v=5"}, // A verbose log can leak more.
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)
@@ -68,7 +68,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "Removing CAPT's admission:", err)
 		return 1
 	}
-	if told, err = listen(ctx); err != nil {
+	if reports, err = listen(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "Watching CAPT's objects:", err)
 		return 1
 	}

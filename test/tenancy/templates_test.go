@@ -71,11 +71,11 @@ spec:
 // says gives the echo its word.
 func says(word string) string { return "variables: {word: " + word + "}" }
 
-func TestATemplateThatIsForbiddenCanNotBeToldFromOneThatIsMissing(t *testing.T) {
+func TestATemplateThatIsForbiddenLooksLikeOneThatIsMissing(t *testing.T) {
 	w := newWorld(t)
 	w.apply(w.b,
 		echo("closed", ""),
-		echo("for-others", allows("{names: [somebody-else]}")),
+		echo("for-others", allows("{names: [another-team]}")),
 		echo("for-labels", allows("{selector: {matchLabels: {team: other}}}")))
 	templates := []string{"absent", "closed", "for-others", "for-labels"}
 	views := map[string]string{}
@@ -90,13 +90,13 @@ func TestATemplateThatIsForbiddenCanNotBeToldFromOneThatIsMissing(t *testing.T) 
 	for _, template := range templates {
 		require.Equal(t, views["absent"], views[template], template)
 	}
-	for _, entry := range told.of(w.b) {
+	for _, entry := range reports.of(w.b) {
 		require.NotContains(t, entry.content, w.a, "%s names a namespace that it does not allow", entry.name)
 	}
 	w.requireNothingLeaked()
 }
 
-func TestWhoMayNotUseATemplateDoesNotHoldIt(t *testing.T) {
+func TestARefusedUserDoesNotHoldATemplate(t *testing.T) {
 	w := newWorld(t)
 	w.apply(w.b, echo("closed", ""))
 	w.apply(w.a, uses("user", w.b, "closed", says("hello")))
@@ -114,8 +114,8 @@ func TestPermissionThatIsWithdrawnLeavesTheWorkspaceAsItWas(t *testing.T) {
 		withdraw func(w *world)
 	}{
 		"the namespace is taken off the list": {
-			"{names: [NAMESPACE, somebody-else]}",
-			func(w *world) { w.apply(w.b, echo("shared", allows("{names: [somebody-else]}"))) },
+			"{names: [NAMESPACE, another-team]}",
+			func(w *world) { w.apply(w.b, echo("shared", allows("{names: [another-team]}"))) },
 		},
 		"allowedNamespaces is removed": {
 			"{names: [NAMESPACE]}",
@@ -155,7 +155,7 @@ func TestPermissionThatIsWithdrawnLeavesTheWorkspaceAsItWas(t *testing.T) {
 	}
 }
 
-func TestWithoutPermissionAWorkspaceIsNotMadeAgain(t *testing.T) {
+func TestWithoutPermissionAWorkspaceIsNotRecreated(t *testing.T) {
 	w := newWorld(t)
 	w.apply(w.b, echo("shared", allows("{names: ["+w.a+"]}")))
 	w.apply(w.a, uses("user", w.b, "shared", says("hello")))

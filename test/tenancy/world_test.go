@@ -86,7 +86,7 @@ func object(document string) *unstructured.Unstructured {
 	return object
 }
 
-// apply applies documents in a namespace, as somebody who may write there would.
+// apply applies documents in a namespace, as a user with write access would.
 func (w *world) apply(namespace string, documents ...string) {
 	w.Helper()
 	for _, document := range documents {
@@ -193,11 +193,11 @@ func (w *world) workspace(apply *infrav1.WorkspaceTemplateApply) *unstructured.U
 	return workspace
 }
 
-// times are as in JSON and in messages; who waits since when is no secret.
+// times are as in JSON and in messages; start times are not secret.
 var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
 // view is what a tenant sees of an object and of the events about it, without times and without the names it wrote itself.
-// These become the same word, so that two views are equal when they tell the same.
+// These become the same word, so that two views are equal when they have the same content.
 func (w *world) view(of client.Object, names ...string) string {
 	w.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(of)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// balancer stands for a Service: it hands each new connection to the next of its endpoints. What a Service
+// balancer simulates a Service: it hands each new connection to the next of its endpoints. What a Service
 // does not do, it does not do either: it neither looks into connections, nor tries another endpoint when one refuses, nor
 // ends a connection whose endpoint was taken out.
 type balancer struct {
@@ -94,7 +94,7 @@ func (b *balancer) forward(from net.Conn) {
 	both.Wait()
 }
 
-// pipe copies one direction, and hands on that it has ended.
+// pipe copies one direction, and closes the other side when it ends.
 func pipe(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if err != nil {

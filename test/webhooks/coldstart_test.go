@@ -22,9 +22,9 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// TestReplicasStartWhileNobodyConverts begins with no replica, an API server that has just started, and an object that is stored in
+// TestReplicasStartWithoutAConversionWebhook begins with no replica, an API server that has just started, and an object that is stored in
 // v1beta1. The first replica cannot fill its caches before the object is converted, and the API server calls ready replicas only.
-func TestReplicasStartWhileNobodyConverts(t *testing.T) {
+func TestReplicasStartWithoutAConversionWebhook(t *testing.T) {
 	w := newWorld(t)
 	k := kinds()[0]
 	w.store(k, k.legacy.Version)

@@ -22,8 +22,8 @@ import (
 // busy is what a busy machine may add to the limit.
 const busy = 5 * time.Second
 
-// TestHangingWebhooksGiveUpInTime is worse than an outage: connections are accepted and nobody answers.
-func TestHangingWebhooksGiveUpInTime(t *testing.T) {
+// TestHangingWebhooksTimeOut is worse than an outage: connections are accepted and never answered.
+func TestHangingWebhooksTimeOut(t *testing.T) {
 	w := newWorld(t)
 	w.make(w.namespace, "kept-")
 	port := w.silence()
@@ -93,7 +93,7 @@ func (w *world) awaitSilence() {
 	}
 }
 
-// givesUp says what is wrong with a write that nobody answers.
+// givesUp says what is wrong with a write that gets no answer.
 func givesUp(write func() error) error {
 	began := time.Now()
 	err := write()

@@ -22,7 +22,7 @@ import (
 type installation struct {
 	// services are the Services that webhooks are called through, by name.
 	services map[string]*corev1.Service
-	// targets is what the API server is told about each webhook: by its name, or by that of the definition.
+	// targets is what the API server is configured to call for each webhook: by its name, or by that of the definition.
 	targets map[string]target
 	// preStop is how long a Pod goes on before its process is asked to end, and grace is how long it has altogether.
 	preStop, grace time.Duration

@@ -32,12 +32,12 @@ type kind struct {
 }
 
 const (
-	module     = "variable \"name\" { type = string }\noutput \"vpc_id\" { value = var.name }\n"
-	relabelled = `{"metadata":{"labels":{"word":%q}}}`
+	module    = "variable \"name\" { type = string }\noutput \"vpc_id\" { value = var.name }\n"
+	relabeled = `{"metadata":{"labels":{"word":%q}}}`
 )
 
 func kinds() []kind {
-	text, _ := json.Marshal(module) // A string can always be marshalled.
+	text, _ := json.Marshal(module) // A string can always be marshaled.
 	template := func(more string) string {
 		return fmt.Sprintf("{%stemplate: {spec: {forProvider: {source: Inline, module: %s, vars: [{key: name, value: demo}]}}}}", more, text)
 	}
@@ -50,7 +50,7 @@ func kinds() []kind {
 	}, {
 		current:  infrav1.GroupVersion.WithKind("CAPTClusterTemplate"),
 		spec:     "{template: {spec: {region: eu-central-1, vpc: {template: {ref: {name: shared}}}}}}",
-		change:   relabelled,
+		change:   relabeled,
 		noStatus: true,
 	}, {
 		current:    controlplanev1.GroupVersion.WithKind("CAPTControlPlane"),
@@ -63,7 +63,7 @@ func kinds() []kind {
 		legacy:     controlplanev1beta1.GroupVersion.WithKind("CAPTControlPlaneTemplate"),
 		spec:       "{template: {spec: {workspaceTemplateRef: {name: shared}}}}",
 		legacySpec: "{template: {spec: {version: v1.35.0, workspaceTemplateRef: {name: shared}}}}",
-		change:     relabelled,
+		change:     relabeled,
 		noStatus:   true,
 	}, {
 		current:    infrav1.GroupVersion.WithKind("WorkspaceTemplate"),

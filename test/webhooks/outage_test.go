@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// hold is a finalizer that nobody but a test removes.
+	// hold is a finalizer that only a test removes.
 	hold = "test.capt.cluster.x-k8s.io/hold"
 	// limit is how long the API server waits for a webhook of CAPT's.
 	limit = 5 * time.Second
@@ -34,7 +34,7 @@ const (
 // released removes all finalizers.
 var released = mergePatch(`{"metadata":{"finalizers":null}}`)
 
-// TestOutage shows what still works while nobody serves the webhooks, and what does not. docs/install.md tells users the
+// TestOutage shows what still works while no replica serves the webhooks, and what does not. docs/install.md documents the
 // same.
 func TestOutage(t *testing.T) {
 	w := newWorld(t)
@@ -82,7 +82,7 @@ func (w *world) freeObjectsAreDeleted() {
 	})
 }
 
-// release deletes what CAPT itself holds: templates, until it has seen that nobody uses them.
+// release deletes what CAPT itself holds: templates, until it has seen that they are unused.
 func (w *world) release(object *unstructured.Unstructured) {
 	if object.GetKind() != "WorkspaceTemplate" {
 		return
@@ -98,7 +98,7 @@ func (w *world) heldObjectsAreReleased() {
 		require.NoError(w, w.Get(w.Context(), client.ObjectKeyFromObject(object), marked))
 		require.NotNil(w, marked.GetDeletionTimestamp(), object.GetKind())
 
-		// A controller patches, a person in need may well replace.
+		// A controller patches, a user may replace.
 		if object.GetName() == "held-"+k.current.Version {
 			require.NoError(w, w.Patch(w.Context(), marked, released), object.GetKind())
 		} else {
@@ -118,7 +118,7 @@ func (w *world) garbageIsCollected(owner *corev1.ConfigMap) {
 	}
 }
 
-// awaitGone waits until somebody else has deleted an object.
+// awaitGone waits until another client has deleted an object.
 func (w *world) awaitGone(object *unstructured.Unstructured) {
 	w.Helper()
 	eventually(w.T, patience, func() error {
@@ -161,7 +161,7 @@ func (w *world) storedVersionIsRead() {
 		case event := <-watcher.ResultChan():
 			require.Equal(w, watch.Added, event.Type, "%s: %v", k.current.Kind, event.Object)
 		case <-time.After(patience):
-			require.Fail(w, "the watch tells nothing", k.current.Kind)
+			require.Fail(w, "the watch reports nothing", k.current.Kind)
 		}
 		watcher.Stop()
 	}
@@ -180,7 +180,7 @@ func (w *world) statusIsWritten() {
 	})
 }
 
-// ownWritesPass writes with the name of the manager, as one would that can not reach its own webhooks.
+// ownWritesPass writes with the name of the manager, as one would that cannot reach its own webhooks.
 func (w *world) ownWritesPass() {
 	config, err := shared.ConfigOf(sandbox.Manager)
 	require.NoError(w, err)

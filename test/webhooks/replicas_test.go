@@ -26,14 +26,14 @@ import (
 )
 
 const (
-	// propagation is how long it takes until everybody knows of a change of a Service's endpoints. In a cluster it is a second
+	// propagation is how long it takes until all nodes have a change of a Service's endpoints. In a cluster it is a second
 	// or two, when nothing is wrong.
 	propagation = 2 * time.Second
 	// creation is how long a Pod has an address before its process runs.
 	creation = time.Second
 )
 
-// fleet stands for the Deployment of the manager and its Services. It takes the place of the sandbox's own manager.
+// fleet simulates the Deployment of the manager and its Services. It takes the place of the sandbox's own manager.
 type fleet struct {
 	*world
 	*installation
@@ -43,7 +43,7 @@ type fleet struct {
 	recorded  state.State
 }
 
-// replica stands for a Pod.
+// replica simulates a Pod.
 type replica struct {
 	process *process.Process
 	volume  *volume
@@ -101,7 +101,7 @@ func (f *fleet) start(args ...string) *replica {
 		}, args...),
 	})
 	require.NoError(f, err)
-	f.recorded.Remember(state.Process{ID: r.process.ID(), Name: name, Log: log})
+	f.recorded.Record(state.Process{ID: r.process.ID(), Name: name, Log: log})
 	require.NoError(f, f.recorded.Save(f.dir))
 	f.Cleanup(func() {
 		r.process.Stop(context.Background(), patience)
@@ -134,13 +134,13 @@ func (f *fleet) withdraw(r *replica, unready bool) {
 	}
 }
 
-// terminate is what happens to a Pod that is deleted: the Services are told and hear of it a moment later, the kubelet does
-// what preStop says and then asks the process to end. Services that take Pods which are not ready give them up only when
+// terminate is what happens to a Pod that is deleted: the Services receive the change a moment later, the kubelet does
+// what preStop says and then asks the process to end. Services that take Pods which are not ready remove them only when
 // they are gone.
 func (f *fleet) terminate(r *replica) {
 	f.Helper()
-	told := time.AfterFunc(propagation, func() { f.withdraw(r, false) })
-	defer told.Stop()
+	notice := time.AfterFunc(propagation, func() { f.withdraw(r, false) })
+	defer notice.Stop()
 	time.Sleep(f.preStop)
 	r.process.Stop(f.Context(), f.grace-f.preStop)
 	require.ErrorContains(f, r.process.Err(), "exit status 0", "it ended by itself")
@@ -160,7 +160,7 @@ func awaitLeader(t *testing.T, replicas ...*replica) {
 	t.Helper()
 	eventually(t, patience, func() error {
 		if !slices.ContainsFunc(replicas, (*replica).leads) {
-			return errors.New("nobody leads")
+			return errors.New("no replica leads")
 		}
 		return nil
 	})
@@ -169,7 +169,7 @@ func awaitLeader(t *testing.T, replicas ...*replica) {
 // leading finds the metric of the replica that leads; managers with a filter have a Lease of their own.
 var leading = regexp.MustCompile(`leader_election_master_status\{name="capt-manager-leader-election[^"]*"\} 1`)
 
-// leads tells whether a replica is the one whose controllers are active.
+// leads reports whether a replica is the one whose controllers are active.
 func (r *replica) leads() bool {
 	response, err := http.Get("http://" + r.metrics + "/metrics")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCertificatesAreRotatedUnderTraffic(t *testing.T) {
+func TestCertificateRotationUnderTraffic(t *testing.T) {
 	f, replicas := newFleet(newWorld(t), 2)
 	traffic := newTraffic(f)
 	traffic.goOn(t)
@@ -20,8 +20,8 @@ func TestCertificatesAreRotatedUnderTraffic(t *testing.T) {
 			f.rotate(w.T, traffic, f.authority.bundle(), replicas...)
 		}
 	})
-	// As cert-manager does it with config/certmanager. Nobody asks whether all certificates are gone that the authority
-	// signed before, and the two sides hear of it in any order.
+	// As cert-manager does it with config/certmanager, which does not wait until all certificates are gone that the authority
+	// signed before, and the two sides see the change in any order.
 	f.story("the authority is renewed with the same key, and the API server is faster", func(w *world) {
 		f.authority = f.authority.renewed(t)
 		w.point(w.Context(), trusting(f.authority.bundle()))
@@ -54,7 +54,7 @@ func TestCertificatesAreRotatedUnderTraffic(t *testing.T) {
 	}
 }
 
-// rotate gives every replica a new certificate, one after the other, as the kubelets of their nodes come to it, and shows
+// rotate gives every replica a new certificate, one after the other, as the kubelets of their nodes update it, and shows
 // that it is served.
 func (f *fleet) rotate(t *testing.T, traffic *traffic, bundle []byte, replicas ...*replica) {
 	t.Helper()

@@ -17,8 +17,8 @@ import (
 )
 
 // quiet keeps the controllers away from the objects of the tests: nothing changes but what a test changes, and only the
-// webhooks are at work.
-const quiet = "--watch-filter=nobody"
+// webhooks are active.
+const quiet = "--watch-filter=none"
 
 // keepsVersions keeps the manager from rewriting what a test has stored in v1beta1.
 const keepsVersions = "--skip-crd-migration-phases=StorageVersionMigration"

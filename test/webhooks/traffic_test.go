@@ -21,7 +21,7 @@ const (
 	users = 6
 	// pause is how long each waits after a request.
 	pause = 20 * time.Millisecond
-	// many is how many requests must be answered before a story goes on.
+	// many is how many requests must be answered before a story continues.
 	many = 100
 )
 
@@ -38,7 +38,7 @@ type traffic struct {
 	slowest  time.Duration
 }
 
-// newTraffic begins, and goes on until rest is called.
+// newTraffic sends requests until rest is called.
 func newTraffic(f *fleet) *traffic {
 	f.Helper()
 	ctx, stop := context.WithCancel(f.Context())
@@ -60,7 +60,7 @@ func newTraffic(f *fleet) *traffic {
 
 // connect is what the API server does when it has not called a Service for a while: it makes a new connection.
 func (tr *traffic) connect(ctx context.Context, service string, balancer *balancer) {
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // Who is there is shown by the requests.
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // The requests show which server answers.
 	for pausing(ctx) {
 		began := time.Now()
 		connection, err := dialer.DialContext(context.WithoutCancel(ctx), "tcp", balancer.listener.Addr().String())
@@ -74,7 +74,7 @@ func (tr *traffic) connect(ctx context.Context, service string, balancer *balanc
 	}
 }
 
-// pausing waits between two requests, and tells whether there shall be another.
+// pausing waits between two requests, and reports whether there shall be another.
 func pausing(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -84,7 +84,7 @@ func pausing(ctx context.Context) bool {
 	}
 }
 
-// work does one thing after the other, with each kind in turn.
+// work runs the operations one after the other, with each kind.
 func (tr *traffic) work(ctx context.Context, prefix string) {
 	for round := 0; ; round++ {
 		for _, k := range kinds() {
@@ -131,7 +131,7 @@ func (tr *traffic) deeds(k kind, prefix string, round int) []func(context.Contex
 			legacy.SetGroupVersionKind(k.legacy)
 			legacy.SetNamespace(tr.namespace)
 			legacy.SetName(prefix + k.legacy.Version)
-			return tr.Patch(ctx, legacy, mergePatch(fmt.Sprintf(relabelled, fmt.Sprint(round))))
+			return tr.Patch(ctx, legacy, mergePatch(fmt.Sprintf(relabeled, fmt.Sprint(round))))
 		},
 	)
 }
@@ -172,7 +172,7 @@ func (tr *traffic) noneFailed(t *testing.T) {
 	require.Empty(t, tr.failed, "%d of %d requests failed", len(tr.failed), tr.answered)
 }
 
-// rest ends the traffic, and shows that nobody noticed anything.
+// rest ends the traffic, and shows that no request failed.
 func (tr *traffic) rest() {
 	tr.Helper()
 	tr.stop()

@@ -57,10 +57,10 @@ func (w *world) newNamespace() string {
 	return namespace.Name
 }
 
-// story tells one part of a test, in the same namespace.
-func (w *world) story(name string, tell func(w *world)) {
+// story runs one part of a test, in the same namespace.
+func (w *world) story(name string, run func(w *world)) {
 	w.Run(name, func(t *testing.T) {
-		tell(&world{T: t, WithWatch: w.WithWatch, namespace: w.namespace})
+		run(&world{T: t, WithWatch: w.WithWatch, namespace: w.namespace})
 	})
 }
 
@@ -113,7 +113,7 @@ func (w *world) exists(object client.Object) bool {
 // eventually waits until nothing is missing any more, and otherwise says what was.
 func eventually(t *testing.T, deadline time.Duration, missing func() error) {
 	t.Helper()
-	last := errors.New("nobody has looked yet")
+	last := errors.New("no attempt yet")
 	err := wait.PollUntilContextTimeout(t.Context(), poll, deadline, true, func(context.Context) (bool, error) {
 		last = missing()
 		return last == nil, nil

@@ -41,8 +41,8 @@ func referVPC(ctx context.Context, world validation.World, captCluster *infrav1.
 }
 
 // newReference refers to what the controller will make under the name of the naming scheme. There is none when that exists
-// already: whose it is, is for a person to say, and the controller asks (AdoptionRequired). Nor is there one beside anything that
-// CAPT v0.3 left and nobody has, whatever its name: the controller knows the Cluster, and can determine whether this object may be
+// already: the user decides whose it is, and the controller asks (AdoptionRequired). Nor is there one beside anything that
+// CAPT v0.3 left and no object owns, whatever its name: the controller knows the Cluster, and can determine whether this object may be
 // meant (adoption.Expectation.Orphan). Nor when the object says that it was built: it comes from a backup, and so may what was built
 // for it, under whatever name, a moment later. Nor for an object whose name the API server has yet to make.
 func newReference(ctx context.Context, world validation.World, owner validation.Owner, want adoption.Expectation) (infrav1.WorkspaceTemplateApplyReference, error) {

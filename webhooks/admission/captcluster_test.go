@@ -38,8 +38,8 @@ func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
 		"one of another name":                     {[]client.Object{builder.WorkspaceTemplateApply("demo")}, nil, "demo-vpc"},
 		"one that it could mean":                  {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, nil, ""},
 		"one that belongs to another":             {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("other")))}, nil, ""},
-		"a person chose":                          {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
-		"a person chose what is there":            {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, []builder.Option{builder.WithApplyRef("demo-vpc")}, "demo-vpc"},
+		"the user chose":                          {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
+		"the user chose an existing one":          {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, []builder.Option{builder.WithApplyRef("demo-vpc")}, "demo-vpc"},
 		"one CAPT v0.3 left":                      {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
 		"CAPT v0.3's, of another owner":           {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.OwnedBy(builder.CAPTCluster("x")))}, nil, "demo-vpc"},
 		"CAPT v0.3's, of another namespace":       {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithNamespace("x"))}, nil, "demo-vpc"},
@@ -67,10 +67,10 @@ func TestACAPTClusterKeepsItsReference(t *testing.T) {
 	assert.Equal(t, old, defaulted(t, captClusterDefaults(w), old, builder.CAPTCluster("demo")))
 
 	other := builder.CAPTCluster("demo", builder.WithApplyRef("other"))
-	assert.Equal(t, other, defaulted(t, captClusterDefaults(w), old, other), "the schema refuses it, and tells why")
+	assert.Equal(t, other, defaulted(t, captClusterDefaults(w), old, other), "the schema refuses it, and reports why")
 
 	without := builder.CAPTCluster("demo")
-	assert.Equal(t, without, defaulted(t, captClusterDefaults(w), without, without), "an older object waits for a person, or for the controller")
+	assert.Equal(t, without, defaulted(t, captClusterDefaults(w), without, without), "an older object waits for the user, or for the controller")
 }
 
 func TestDefaultsOfACAPTClusterNeedALook(t *testing.T) {
@@ -100,7 +100,7 @@ func TestCAPTClusters(t *testing.T) {
 		"good, as defaulting leaves it": {nil, captCluster("demo", right, builder.WithApplyRef("demo-vpc")), nil},
 		"in another region than the control plane": {nil, captCluster("demo", wrong), []string{"spec.region"}},
 		"with what another has":                    {nil, captCluster("demo", right, builder.WithApplyRef("by-hand")), []string{"spec.workspaceTemplateApplyRef.name"}},
-		"bad before, labelled":                     {captCluster("demo", wrong), captCluster("demo", wrong, builder.WithLabel("a", "b")), nil},
+		"bad before, labeled":                      {captCluster("demo", wrong), captCluster("demo", wrong, builder.WithLabel("a", "b")), nil},
 		"bad before, changed elsewhere":            {captCluster("demo", wrong), captCluster("demo", wrong, variables("size")), nil},
 		"bad before, and made worse":               {captCluster("demo", wrong), captCluster("demo", wrong, variables("a-b")), []string{"spec.vpc.template.variables[a-b]"}},
 		"bad before, and now good":                 {captCluster("demo", wrong, variables("a-b")), captCluster("demo", right), nil},

@@ -37,7 +37,7 @@ func referControlPlane(ctx context.Context, world validation.World, controlPlane
 	return err
 }
 
-// keepWritten puts back what CAPT wrote into the spec and an update leaves out. An endpoint with which nobody can connect is
+// keepWritten puts back what CAPT wrote into the spec and an update leaves out. An endpoint with which clients cannot connect is
 // put back as what it means, or left out for the controller to write.
 func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
 	if controlPlane.Spec.Version != old.Spec.Version { // What CAPT v0.3 wrote stays, so that a write of other fields changes nothing else.
@@ -58,7 +58,7 @@ func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
 }
 
 // completeVersion gives spec.version the form that Cluster API's contract asks for: a semantic version that begins with v. One
-// that is none is about to be refused.
+// that is invalid is about to be refused.
 func completeVersion(controlPlane *controlplanev1.CAPTControlPlane) {
 	if version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
 		controlPlane.Spec.Version = version.Semantic

@@ -52,7 +52,7 @@ func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
 	}{
 		"nothing is there":         {nil, nil, "demo-eks-controlplane-apply"},
 		"one that it could mean":   {[]client.Object{builder.WorkspaceTemplateApply("demo-eks-controlplane-apply")}, nil, ""},
-		"a person chose":           {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
+		"the user chose":           {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
 		"its name is not made yet": {nil, []builder.Option{nameless}, ""},
 		"it was built once":        {nil, []builder.Option{builder.WithEndpoint("demo.eks.amazonaws.com", 443)}, ""},
 		"one CAPT v0.3 left":       {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
@@ -95,7 +95,7 @@ func TestACAPTControlPlaneKeepsWhatCAPTWrote(t *testing.T) {
 		"profiles move, come and go": {
 			[]builder.Option{profiles("new", "", "b", "")},
 			[]builder.Option{builder.WithApplyRef("by-hand"), builder.WithEndpoint("1.2.3.4", 443), profiles("new", "", "b", "of-b")}},
-		"what is said is not changed": {
+		"what the user sets is not changed": {
 			[]builder.Option{builder.WithApplyRef("x"), builder.WithEndpoint("5.6.7.8", 6443), profiles("a", "x")},
 			[]builder.Option{builder.WithApplyRef("x"), builder.WithEndpoint("5.6.7.8", 6443), profiles("a", "x")}},
 	} {
@@ -111,8 +111,8 @@ func ofTemplate(name string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
 }
 
-// CAPT v0.3 wrote a URL for the host, with which nobody can connect.
-func TestAnEndpointThatIsNoneIsNotPutBack(t *testing.T) {
+// CAPT v0.3 wrote a URL for the host, with which clients cannot connect.
+func TestAnInvalidEndpointIsNotRestored(t *testing.T) {
 	for stored, want := range map[string][]builder.Option{
 		"https://a.example.com": {builder.WithEndpoint("a.example.com", 443)},
 		"http://a.example.com":  nil,
@@ -123,8 +123,8 @@ func TestAnEndpointThatIsNoneIsNotPutBack(t *testing.T) {
 	}
 }
 
-// Both were applied before the Cluster, and nobody could tell that they disagree.
-func TestTwoRegionsAreNoTrap(t *testing.T) {
+// Both were applied before the Cluster, so that admission could not compare them.
+func TestARegionConflictCanBeCorrected(t *testing.T) {
 	plane := func(region string) *controlplanev1.CAPTControlPlane {
 		return builder.CAPTControlPlane("demo", builder.WithRegion(region), builder.WithApplyRef("demo-eks-controlplane-apply"))
 	}

@@ -24,8 +24,8 @@ func recorded(uid string) *infrav1.WorkspaceTemplateApply {
 	}))
 }
 
-// Status decides whose a Workspace is, so that nobody may write it who may not write status.
-func TestAWriteInAnOlderVersionCanNotReachStatus(t *testing.T) {
+// Status decides which owner a Workspace has, so that only clients that may write status can change it.
+func TestAWriteInAnOlderVersionCannotReachStatus(t *testing.T) {
 	for name, row := range map[string]struct {
 		old, written client.Object
 		version      string
@@ -53,13 +53,13 @@ func TestAWriteInAnOlderVersionCanNotReachStatus(t *testing.T) {
 	}
 }
 
-func TestOnlyTheMigrationTakesOutWhatIsWrittenOnce(t *testing.T) {
+func TestOnlyTheMigrationRemovesImmutableFields(t *testing.T) {
 	for name, row := range map[string]struct {
 		options, version, want string
 	}{
-		"a user":                   {`{"fieldManager":"kubectl"}`, "v1beta2", "w"},
-		"somebody without options": {``, "v1beta2", "w"},
-		"captctl":                  {`{"kind":"UpdateOptions","fieldManager":"captctl"}`, "v1beta2", ""},
+		"a user":                    {`{"fieldManager":"kubectl"}`, "v1beta2", "w"},
+		"a manager without options": {``, "v1beta2", "w"},
+		"captctl":                   {`{"kind":"UpdateOptions","fieldManager":"captctl"}`, "v1beta2", ""},
 		"captctl in a version which does not have it": {`{"fieldManager":"captctl"}`, "v1beta1", "w"},
 	} {
 		t.Run(name, func(t *testing.T) {

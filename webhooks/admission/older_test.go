@@ -25,7 +25,7 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
-// replaced is what becomes of an object when somebody replaces it with a manifest in a version.
+// replaced is what becomes of an object when a client replaces it with a manifest in a version.
 func replaced[T client.Object](t *testing.T, defaulter *defaults[T], old, manifest T, version string) T {
 	t.Helper()
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
@@ -81,7 +81,7 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 		manifest := forgotten(t, old)
 		require.Empty(t, manifest.Spec.VPC.Template.Variables)
 		assert.Equal(t, old.Spec, replaced(t, captClusterDefaults(newWorld(t)), old, manifest, "v1beta1").Spec)
-		assert.Empty(t, replaced(t, captClusterDefaults(newWorld(t)), old, manifest, "v1beta2").Spec.VPC.Template.Variables, "in v1beta2 it is said")
+		assert.Empty(t, replaced(t, captClusterDefaults(newWorld(t)), old, manifest, "v1beta2").Spec.VPC.Template.Variables, "in v1beta2 it is set")
 	})
 	t.Run("CAPTCluster with a VPC", func(t *testing.T) {
 		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
@@ -127,7 +127,7 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 	})
 }
 
-// What a migration pinned, an old manifest names by another template: at each write again, whoever owns the field by then.
+// What a migration pinned, an old manifest names by another template: at each write again, whichever manager owns the field by then.
 func TestAManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
 	pinned := builder.WorkspaceTemplate("demo-pinned-0", builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Labels = map[string]string{naming.PinnedLabel: "true"}

@@ -25,7 +25,7 @@ import (
 type rules[T client.Object] struct {
 	world validation.World
 	// spec is the part of an object that is checked. An update that leaves it alone is always admitted: objects that were
-	// stored before a rule existed can be labelled, finalized and deleted.
+	// stored before a rule existed can be labeled, finalized and deleted.
 	spec func(T) any
 	// check looks at an object as it is.
 	check func(ctx context.Context, world validation.World, object T) (validation.Findings, error)

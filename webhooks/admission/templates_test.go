@@ -20,17 +20,17 @@ func TestTemplatesOfCAPTClusters(t *testing.T) {
 		template.Spec.Template.Spec = builder.CAPTCluster("demo", options...).Spec.CAPTClusterTemplateResourceSpec
 		return template
 	}
-	labelled := template(builder.WithVariables(map[string]string{"a-b": ""}))
-	labelled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
+	labeled := template(builder.WithVariables(map[string]string{"a-b": ""}))
+	labeled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
 	bad := template(builder.WithVariables(map[string]string{"a-b": ""}))
 	for name, row := range map[string]struct {
 		old, object *infrav1.CAPTClusterTemplate
 		want        []string
 	}{
-		"good":                     {nil, template(), nil},
-		"bad":                      {nil, bad, []string{"spec.template.spec.vpc.template.variables[a-b]"}},
-		"changed":                  {template(), template(builder.WithRegion("us-east-1")), []string{"spec.template.spec"}},
-		"bad before, and labelled": {bad, labelled, nil},
+		"good":                    {nil, template(), nil},
+		"bad":                     {nil, bad, []string{"spec.template.spec.vpc.template.variables[a-b]"}},
+		"changed":                 {template(), template(builder.WithRegion("us-east-1")), []string{"spec.template.spec"}},
+		"bad before, and labeled": {bad, labeled, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, row.want, refusedFields(t, validated(t, captClusterTemplateRules(newWorld(t)), row.old, row.object)))

@@ -32,12 +32,12 @@ func TestWorkspaceTemplates(t *testing.T) {
 		"a good one":                      {nil, template(), nil},
 		"a module that cannot be read":    {nil, template(bad), []string{module}},
 		"a good one made bad":             {template(), template(bad), []string{module}},
-		"a bad one, labelled":             {template(bad), template(bad, builder.WithLabel("a", "b")), nil},
+		"a bad one, labeled":              {template(bad), template(bad, builder.WithLabel("a", "b")), nil},
 		"a bad one, allowed to others":    {template(bad), template(bad, allowing("team")), nil},
 		"a bad one with another mistake":  {template(bad), template(bad, args), []string{"spec.template.spec.forProvider.initArgs[0]"}},
 		"a bad one made good":             {template(bad), template(), nil},
 		"a bad one that is being deleted": {template(bad), template(bad, args, builder.Deleting(), builder.WithFinalizers("f")), nil},
-		"a reference that nobody could use": {nil, template(builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+		"a reference that no object could use": {nil, template(builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 			spec.ForProvider.Env = []terraform.EnvVar{{Name: "A", SecretKeyRef: &terraform.KeyReference{Name: "a", Namespace: "kube-system", Key: "k"}}}
 		})), []string{"spec.template.spec.forProvider.env[0].secretKeyRef.namespace"}},
 	} {
@@ -54,7 +54,7 @@ func TestATemplateWithDoubtsIsAdmittedWithWarnings(t *testing.T) {
 	assert.Contains(t, response.Warnings[0], `variable "a" has neither a value nor a default`)
 }
 
-// Their Workspaces would get an empty state in another account. Whoever edits the template learns how many there are.
+// Their Workspaces would get an empty state in another account. The warning reports how many there are.
 func TestSafety02ATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	in := func(name string) *infrav1.WorkspaceTemplate {
 		return builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {

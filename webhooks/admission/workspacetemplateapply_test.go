@@ -98,7 +98,7 @@ func TestAnUpdateKeepsTheWorkspaceItLeavesOut(t *testing.T) {
 	}
 }
 
-func TestNothingIsDefaultedWhenNobodyCouldLook(t *testing.T) {
+func TestNothingIsDefaultedWhenTheReadFails(t *testing.T) {
 	broken := lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return assert.AnError
@@ -119,11 +119,11 @@ func TestNewWorkspaceTemplateApplies(t *testing.T) {
 		apply *wta
 		want  []string
 	}{
-		"a good one":                 {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("a")), nil},
-		"a Workspace that is taken":  {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("b")), []string{"spec.workspaceName"}},
-		"a circle":                   {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("a"), builder.WaitingForWorkspace("b", "")), []string{"spec.waitForWorkspaces[0]"}},
-		"a name that is kept":        {builder.WorkspaceTemplateApply("demo-vpc", of("", "small")), []string{"metadata.name"}},
-		"two mistakes are told once": {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("b"), builder.WithConnectionSecret("s", "other")), []string{"spec.writeConnectionSecretToRef.namespace", "spec.workspaceName"}},
+		"a good one":                     {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("a")), nil},
+		"a Workspace that is taken":      {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("b")), []string{"spec.workspaceName"}},
+		"a cycle":                        {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("a"), builder.WaitingForWorkspace("b", "")), []string{"spec.waitForWorkspaces[0]"}},
+		"a name that is kept":            {builder.WorkspaceTemplateApply("demo-vpc", of("", "small")), []string{"metadata.name"}},
+		"two mistakes are reported once": {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("b"), builder.WithConnectionSecret("s", "other")), []string{"spec.writeConnectionSecretToRef.namespace", "spec.workspaceName"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), nil, row.apply)))
@@ -182,7 +182,7 @@ func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 		"of another template, by reference": {made("by-hand", "small", "adopted"), "", kept},
 		"the control plane's own":           {made("demo-web-fargate-apply", "small", "web", builder.OwnedBy(controlPlane)), "demo-web-fargate", nil},
 		"restored":                          {made("demo-web-fargate-apply", "small", "web", builder.WithWorkspaceName("x")), "x", nil},
-		"a name that nobody keeps":          {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
+		"a name that is not reserved":       {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := defaulted(t, workspaceTemplateApplyDefaults(lookup.Live{World: live, Cached: cached}), nil, row.apply)
@@ -193,7 +193,7 @@ func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 }
 
 // One edit of a running cluster's name would replace it.
-func TestTheIdentityOfWhatRunsIsKept(t *testing.T) {
+func TestTheIdentityOfACreatedWorkspaceIsKept(t *testing.T) {
 	recorded := builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest))
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"))
 	old := builder.WorkspaceTemplateApply("demo-vpc", recorded)
@@ -232,7 +232,7 @@ func TestWorkspaceTemplateAppliesThatBreakARuleCanBeChangedElsewhere(t *testing.
 }
 
 // The controller writes the name down when the template has come. That must go through whatever else is wrong.
-func TestTheControllerCanNameTheWorkspaceOfWhatWasMadeBeforeItsTemplate(t *testing.T) {
+func TestTheControllerCanNameTheWorkspaceOfAnObjectCreatedBeforeItsTemplate(t *testing.T) {
 	old := builder.WorkspaceTemplateApply("x")
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), old, builder.WorkspaceTemplateApply("x-apply", builder.WithWorkspaceName("x")), builder.CAPTCluster("demo"))
 	assert.Empty(t, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), old, builder.WorkspaceTemplateApply("x", builder.WithWorkspaceName("x")))))

@@ -117,7 +117,7 @@ func TestTheClusterOfAnObject(t *testing.T) {
 	unreferring := builder.With(func(cluster *clusterv1.Cluster) {
 		cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}, clusterv1.ContractVersionedObjectReference{}
 	})
-	labelled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
+	labeled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
 	owned := func(object client.Object) {
 		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Cluster", Name: "demo", UID: "u"}})
 	}
@@ -131,14 +131,14 @@ func TestTheClusterOfAnObject(t *testing.T) {
 	}{
 		"refers to it":               {builder.Cluster("demo"), nil, true},
 		"does not refer to it yet":   {builder.Cluster("demo", unreferring), nil, false},
-		"is named by its label":      {builder.Cluster("demo", unreferring), []builder.Option{labelled}, true},
+		"is named by its label":      {builder.Cluster("demo", unreferring), []builder.Option{labeled}, true},
 		"is its owner":               {builder.Cluster("demo", unreferring), []builder.Option{owned}, true},
 		"is another kind of Cluster": {builder.Cluster("demo", unreferring), []builder.Option{foreign}, false},
-		"is in another namespace":    {builder.Cluster("demo", unreferring, builder.WithNamespace("x")), []builder.Option{labelled}, false},
-		"does not exist":             {builder.Cluster("other", unreferring), []builder.Option{labelled, owned}, false},
+		"is in another namespace":    {builder.Cluster("demo", unreferring, builder.WithNamespace("x")), []builder.Option{labeled}, false},
+		"does not exist":             {builder.Cluster("other", unreferring), []builder.Option{labeled, owned}, false},
 		"refers to another in its place": {builder.Cluster("demo", builder.With(func(cluster *clusterv1.Cluster) {
 			cluster.Spec.InfrastructureRef.Name, cluster.Spec.ControlPlaneRef.Name = "other", "other"
-		})), []builder.Option{labelled}, false},
+		})), []builder.Option{labeled}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, row.cluster)

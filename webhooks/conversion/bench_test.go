@@ -67,7 +67,7 @@ func roundTrip[Hub, Spoke client.Object](b *testing.B, p pair[Hub, Spoke], name 
 	}
 }
 
-// ratio of the times that two functions take. They take turns, and so briefly that whatever else the machine does slows
+// ratio of the times that two functions take. They alternate, and so briefly that whatever else the machine does slows
 // both.
 func ratio(ours, theirs func()) float64 {
 	our, their := timed(ours), timed(theirs)

@@ -167,7 +167,7 @@ func captClusterFailure(in *infrav1beta1.CAPTCluster) (metav1.Condition, bool) {
 }
 
 // forgetCuredFailure removes failureReason and failureMessage, which are carried, once the hub no longer reports them: not
-// ready is no failure as such, so that the rules cannot make them of the condition.
+// ready is not a failure as such, so that the rules cannot derive them from the condition.
 func forgetCuredFailure(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
 	failed, ok := captClusterFailure(out)
 	if !ok {

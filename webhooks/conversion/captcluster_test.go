@@ -111,7 +111,7 @@ status:
 	assert.Nil(t, cured.Status.FailureMessage)
 }
 
-func TestConditionsWithAnEmptyReasonAndOneTypeTwiceAreMadeLegal(t *testing.T) {
+func TestConditionsWithAnEmptyReasonAndOneTypeTwiceAreCorrected(t *testing.T) {
 	hub := captClusters.returns(t, `
 status:
   conditions:

@@ -35,7 +35,7 @@ var (
 )
 
 // ConvertCAPTControlPlaneV1Beta1ToHub converts a v1beta1 CAPTControlPlane to the hub. Texts that v1beta2 does not allow
-// (a version that is none, a CIDR that is none, tags that AWS would refuse), add-ons and profiles named twice, and an
+// (an invalid version, an invalid CIDR, tags that AWS would refuse), add-ons and profiles named twice, and an
 // endpoint that is neither public nor private are converted unchanged: the intended value is unknown.
 func ConvertCAPTControlPlaneV1Beta1ToHub(_ context.Context, src *controlplanev1beta1.CAPTControlPlane, dst *controlplanev1.CAPTControlPlane) error {
 	return captControlPlaneUp.Convert(src, dst)

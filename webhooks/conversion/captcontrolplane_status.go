@@ -125,7 +125,7 @@ func secretsReadySince(since metav1.Time) metav1.Condition {
 	}
 }
 
-// availability is the condition that v1beta1's ready stands for: the API server can be used. CAPT v0.3's only
+// availability is the condition that corresponds to v1beta1's ready: the API server can be used. CAPT v0.3's only
 // condition of that meaning was Ready.
 func availability(conditions []metav1.Condition) *metav1.Condition {
 	if available := meta.FindStatusCondition(conditions, controlplanev1.AvailableCondition); available != nil {

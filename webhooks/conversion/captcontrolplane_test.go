@@ -48,7 +48,7 @@ func TestAnEndpointWithHTTPSInFrontIsKeptAsItIs(t *testing.T) {
 	assert.True(t, hub.Spec.ControlPlaneEndpoint.IsZero(), "an endpoint that is not known yet is none")
 }
 
-func TestAbsentAccessIsNoAccess(t *testing.T) {
+func TestAbsentAccessMeansNoAccess(t *testing.T) {
 	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
   controlPlaneConfig: {region: r, endpointAccess: {private: true, publicCIDRs: [10.0.0.0/8]}}}}`)
 	assert.Equal(t, controlplanev1.EndpointDisabled, hub.Spec.EndpointAccess.Public, "v1beta2's default would open a private cluster to the world")
@@ -106,7 +106,7 @@ status:
 	assert.Equal(t, ptr.To(true), spoke.Status.Ready, "the API server can be used")
 }
 
-// What v1beta1 says in fields only is said in conditions that are as old as the object. Others may look like them.
+// What v1beta1 only has in fields becomes conditions that are as old as the object. Others may look like them.
 func TestConditionsAsOldAsTheirControlPlaneSurviveV1Beta1(t *testing.T) {
 	const ready = `{type: Ready, status: "True", reason: Ready, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}`
 	const secrets = `{type: KubeconfigReady, status: "True", reason: KubeconfigReady, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}`

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// noReasonReported stands for a reason that is missing; Cluster API uses the same reason.
+	// noReasonReported replaces a reason that is missing; Cluster API uses the same reason.
 	noReasonReported = "NoReasonReported"
 
 	// The limits of conditions in the CRDs of v1beta2.
@@ -33,7 +33,7 @@ func conditionsToHub(in []metav1.Condition) []metav1.Condition {
 	if len(in) == 0 {
 		return nil
 	}
-	out := make([]metav1.Condition, 0, min(len(in)+1, maxConditions)) // With room for one that a field of v1beta1 becomes.
+	out := make([]metav1.Condition, 0, min(len(in)+1, maxConditions)) // With capacity for one that a field of v1beta1 becomes.
 	for _, c := range in {
 		if len(out) == maxConditions {
 			break
@@ -47,7 +47,7 @@ func conditionsToHub(in []metav1.Condition) []metav1.Condition {
 		c.ObservedGeneration = max(c.ObservedGeneration, 0)
 		out = append(out, c)
 	}
-	if len(out) == 0 { // None of them was legal. JSON does not tell an empty list from none, so that this must not either.
+	if len(out) == 0 { // None of them was legal. JSON does not distinguish an empty list from none, so this must not either.
 		return nil
 	}
 	return out
@@ -85,7 +85,7 @@ func withCondition(conditions []metav1.Condition, c metav1.Condition) []metav1.C
 	return append(conditions, c)
 }
 
-// failure is the condition that stands for failureReason and failureMessage; ok is false when neither says anything.
+// failure is the condition that corresponds to failureReason and failureMessage; ok is false when neither says anything.
 func failure(conditionType string, status metav1.ConditionStatus, reason, message *string, since metav1.Time) (_ metav1.Condition, ok bool) {
 	if value(reason) == "" && value(message) == "" {
 		return metav1.Condition{}, false

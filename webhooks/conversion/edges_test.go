@@ -40,7 +40,7 @@ func withoutSpec[Hub, Spoke client.Object](p pair[Hub, Spoke]) func(*testing.T) 
 	}
 }
 
-func TestAnAnnotationThatSomebodyElseWroteDoesNotMakeAnObjectUnreadable(t *testing.T) {
+func TestAnAnnotationOfAnotherClientDoesNotMakeAnObjectUnreadable(t *testing.T) {
 	for _, foreign := range []string{
 		`{`, `""`, `[]`, `{"fields":[{"path":"/spec/region","is":7},{"path":"","is":1},{"path":"/spec/vpc/nowhere"},{"path":"/status/conditions/Ready"}]}`,
 		`{"fields":[{"path":"/metadata/name","is":"stolen"}]}`, `{"spec":{"region":"of Cluster API's own form"}}`,

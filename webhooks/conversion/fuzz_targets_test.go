@@ -45,7 +45,7 @@ func FuzzV1Beta2ComesBackFromV1Beta1(f *testing.F) {
 	})
 }
 
-// The annotation is open to everybody. Whatever it holds, an object has to be readable.
+// Every client can write the annotation. An object has to stay readable with any content of it.
 func FuzzAnyAnnotationIsReadable(f *testing.F) {
 	var convert []func(*testing.T, string)
 	for kind, k := range fuzzed {

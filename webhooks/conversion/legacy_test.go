@@ -59,7 +59,7 @@ func legacy[Hub, Spoke client.Object](p pair[Hub, Spoke]) func(*testing.T) {
 
 // The API server sets defaults whenever an object is written. What conversion returns must already have them: a write
 // that is meant to change a label would otherwise change the spec.
-func TestWhatConversionReturnsHasTheDefaultsOfItsVersion(t *testing.T) {
+func TestConvertedObjectsHaveTheDefaultsOfTheirVersion(t *testing.T) {
 	t.Run("CAPTCluster", defaulted(captClusters,
 		`{spec: {region: r, vpcTemplateRef: {name: t}}}`,
 		`{spec: {region: r, vpc: {template: {ref: {name: t}}}}}`))

@@ -11,7 +11,7 @@
 //   - Towards v1beta2 the rules also set what the CRD would set by default, so that the first write in v1beta2 changes
 //     nothing, metadata.generation least of all. Towards v1beta1 they do the same with the defaults of that version.
 //   - Towards v1beta2 the rules avoid what the CRD would refuse, where the meaning allows it. Where it does not, the
-//     object is converted as it is and can be read, labelled and deleted; see docs on the functions.
+//     object is converted as it is and can be read, labeled and deleted; see docs on the functions.
 package conversion
 
 import (

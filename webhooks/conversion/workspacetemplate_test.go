@@ -126,7 +126,7 @@ status: {workspaceRef: {apiVersion: v, kind: Workspace, name: w, uid: u}, lastAp
 	assert.Equal(t, "w", hub.Spec.WorkspaceName)
 }
 
-// JSON does not tell an empty list from none, so that what is stored would have a status and what is compared with it none.
+// JSON does not distinguish an empty list from none, so that what is stored would have a status and what is compared with it none.
 func TestConditionsOfWhichNoneIsLegalLeaveNoStatusInV1Beta2(t *testing.T) {
 	apply := read[*infrav1beta1.WorkspaceTemplateApply](t, `{status: {conditions: [{type: "<>", status: "True"}]}}`)
 	hub := fresh[*infrav1.WorkspaceTemplateApply]()

@@ -28,7 +28,7 @@ type CAPTControlPlaneStatus struct {
 	// +kubebuilder:validation:Enum=Creating;Ready;Failed
 	Phase *string `json:"phase,omitempty"`
 
-	// failureReason says in one word why a person must do something.
+	// failureReason says in one word why the user must do something.
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1beta1 holds CAPTControlPlane and CAPTControlPlaneTemplate as CAPT v0.3 had them, with Fargate profiles:
-// a spoke of v1beta2, served so that legacy objects and manifests keep working, deprecated, and frozen. The rules of
+// converted to v1beta2 (the hub), served so that legacy objects and manifests keep working, deprecated, and frozen. The rules of
 // package v1beta1 of the infrastructure group apply here too.
 //
 // +kubebuilder:object:generate=true

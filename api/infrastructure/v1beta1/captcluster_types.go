@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The rules of CAPTClusterSpec are about mistakes that v1beta2 cannot express: conversion would hide them, and nobody would
-// be told. An object that has such a mistake already can be changed elsewhere.
+// The rules of CAPTClusterSpec are about mistakes that v1beta2 cannot express: conversion would hide them without an
+// error. An object that has such a mistake already can be changed elsewhere.
 
 // CAPTClusterSpec describes the network of a cluster.
 // +kubebuilder:validation:XValidation:rule="((has(self.existingVpcId) && self.existingVpcId != \"\") != has(self.vpcTemplateRef)) || (oldSelf.hasValue() && ((has(oldSelf.value().existingVpcId) && oldSelf.value().existingVpcId != \"\") == has(oldSelf.value().vpcTemplateRef)))",optionalOldSelf=true,message="exactly one of existingVpcId and vpcTemplateRef must be set"
@@ -60,7 +60,7 @@ type CAPTClusterStatus struct {
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
-	// failureReason says in one word why a person must do something.
+	// failureReason says in one word why the user must do something.
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta1 holds CAPTCluster, WorkspaceTemplate and WorkspaceTemplateApply as CAPT v0.3 had them: a spoke of
-// v1beta2, served so that legacy objects and manifests keep working, deprecated, and frozen.
+// Package v1beta1 holds CAPTCluster, WorkspaceTemplate and WorkspaceTemplateApply as CAPT v0.3 had them: converted to
+// v1beta2 (the hub), served so that legacy objects and manifests keep working, deprecated, and frozen.
 //
 // Nothing here is stricter than it was: whatever CAPT v0.3's CRDs accepted is accepted. Optional scalars are
-// pointers, and optional lists and maps are left out only when they are nil, so that what somebody wrote, an explicit
+// pointers, and optional lists and maps are left out only when they are nil, so that what a client wrote, an explicit
 // false or an empty list for example, can be read back as it was written.
 //
 // +kubebuilder:object:generate=true

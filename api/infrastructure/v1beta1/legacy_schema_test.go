@@ -28,7 +28,7 @@ var added = []string{
 // capt-keep-definitions guards them nevertheless.
 var dropped = []string{"captmachines", "captmachinesets", "captmachinedeployments", "captmachinetemplates"}
 
-func TestV1Beta1HasTheFieldsOfTheLegacyCRDsAndIsNoStricter(t *testing.T) {
+func TestV1Beta1HasTheFieldsOfTheLegacyCRDsAndIsNotStricter(t *testing.T) {
 	reference := os.Getenv("CAPT_REFERENCE")
 	if reference == "" {
 		reference = filepath.Join(root, "../shared/reference")
@@ -117,7 +117,7 @@ func noStricter(t *testing.T, path string, legacy, ours apiextensionsv1.JSONSche
 			assert.True(t, slices.ContainsFunc(ours.Enum, func(v apiextensionsv1.JSON) bool { return string(v.Raw) == string(value.Raw) }),
 				"%s was allowed for %s", value.Raw, path)
 		}
-		assert.NotEmpty(t, legacy.Enum, "%s was no enumeration", path)
+		assert.NotEmpty(t, legacy.Enum, "%s had no enumeration", path)
 	}
 	for what, limits := range map[string][2]*int64{
 		"minLength": {legacy.MinLength, ours.MinLength}, "maxLength": {legacy.MaxLength, ours.MaxLength},

@@ -21,7 +21,7 @@ type WorkspaceTemplateSpec struct {
 
 // WorkspaceTemplateDefinition is what a Workspace is made from.
 type WorkspaceTemplateDefinition struct {
-	// metadata describes the template to people.
+	// metadata describes the template to users.
 	// +optional
 	Metadata *WorkspaceTemplateMetadata `json:"metadata,omitempty"`
 
@@ -30,7 +30,7 @@ type WorkspaceTemplateDefinition struct {
 	Spec WorkspaceSpec `json:"spec"`
 }
 
-// WorkspaceTemplateMetadata describes a template to people.
+// WorkspaceTemplateMetadata describes a template to users.
 type WorkspaceTemplateMetadata struct {
 	// description of the template.
 	// +optional

@@ -18,7 +18,7 @@ import (
 )
 
 // claimed checks that no other WorkspaceTemplateApply has the same Workspace: within the namespace, and over all namespaces
-// when the Workspaces are cluster-wide. Whose it is in another namespace, is not for everybody to know.
+// when the Workspaces are cluster-wide. Its owner in another namespace is not named: not every user may read it.
 func claimed(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
 	name := WorkspaceName(apply, template)
 	if name == "" {

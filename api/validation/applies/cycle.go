@@ -21,7 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// maxWaiters is how many WorkspaceTemplateApplies are looked at in search of a circle. Real chains have two or three; a
+// maxWaiters is how many WorkspaceTemplateApplies are looked at in search of a cycle. Real chains have two or three; a
 // longer one is left to show itself, since nothing is made before what it waits for.
 const maxWaiters = 500
 
@@ -41,15 +41,15 @@ func waits(ctx context.Context, world validation.World, apply *infrav1.Workspace
 			errs = append(errs, validation.Invalid(path.Index(i), "Workspace %s cannot depend on itself. Remove it from the list", name))
 		}
 	}
-	circle, err := circleThrough(ctx, world, apply, name)
-	if err != nil || circle == nil {
+	cycle, err := cycleThrough(ctx, world, apply, name)
+	if err != nil || cycle == nil {
 		return errs, err
 	}
 	first := slices.IndexFunc(apply.Spec.WaitForWorkspaces, func(dependency infrav1.WorkspaceDependency) bool {
-		return dependency.Name == circle[1].Spec.WorkspaceName && namespaceOf(dependency, apply) == circle[1].Namespace
+		return dependency.Name == cycle[1].Spec.WorkspaceName && namespaceOf(dependency, apply) == cycle[1].Namespace
 	})
 	return append(errs, validation.Invalid(path.Index(first), "WorkspaceTemplateApplies cannot depend on each other: %s. Remove one of these dependencies",
-		tell(circle, apply.Namespace))), nil
+		describe(cycle, apply.Namespace))), nil
 }
 
 // namespaceOf is the namespace of a dependency: that of the object which waits, unless it says another.
@@ -60,25 +60,25 @@ func namespaceOf(dependency infrav1.WorkspaceDependency, apply *infrav1.Workspac
 	return dependency.Namespace
 }
 
-// tell names the stations of a circle. Those in other namespaces are not for everybody to know.
-func tell(circle []*infrav1.WorkspaceTemplateApply, namespace string) string {
+// describe names the objects of a cycle. Names in other namespaces are omitted: not every user may read them.
+func describe(cycle []*infrav1.WorkspaceTemplateApply, namespace string) string {
 	const elsewhere = "(another namespace)"
-	var stations []string
-	for _, apply := range circle {
-		station := apply.Name
+	var names []string
+	for _, apply := range cycle {
+		name := apply.Name
 		if apply.Namespace != namespace {
-			station = elsewhere
+			name = elsewhere
 		}
-		if station != elsewhere || stations[len(stations)-1] != elsewhere {
-			stations = append(stations, station)
+		if name != elsewhere || names[len(names)-1] != elsewhere {
+			names = append(names, name)
 		}
 	}
-	return strings.Join(stations, " → ")
+	return strings.Join(names, " → ")
 }
 
-// circleThrough returns the shortest circle through a WorkspaceTemplateApply, which is the first and the last of it; nil
+// cycleThrough returns the shortest cycle through a WorkspaceTemplateApply, which is the first and the last of it; nil
 // when there is none.
-func circleThrough(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, name string) ([]*infrav1.WorkspaceTemplateApply, error) {
+func cycleThrough(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, name string) ([]*infrav1.WorkspaceTemplateApply, error) {
 	g := &waitGraph{
 		look: func(workspace string) ([]infrav1.WorkspaceTemplateApply, error) {
 			return world.ClaimantsOf(ctx, workspace)
@@ -102,13 +102,13 @@ func circleThrough(ctx context.Context, world validation.World, apply *infrav1.W
 	if g.err != nil || last < 0 {
 		return nil, g.err
 	}
-	circle := []*infrav1.WorkspaceTemplateApply{apply}
+	cycle := []*infrav1.WorkspaceTemplateApply{apply}
 	for at := last; at != start.ID(); at = before[at] {
-		circle = append(circle, g.waiters[at].apply)
+		cycle = append(cycle, g.waiters[at].apply)
 	}
-	circle = append(circle, apply)
-	slices.Reverse(circle)
-	return circle, nil
+	cycle = append(cycle, apply)
+	slices.Reverse(cycle)
+	return cycle, nil
 }
 
 // waitGraph has an edge from each WorkspaceTemplateApply to those it waits for. It is looked up as the search goes on, each

@@ -150,7 +150,7 @@ func legalWorkspaceName(apply *infrav1.WorkspaceTemplateApply, spec *field.Path)
 		`is not a valid Workspace name (RFC 1123). Use lower-case letters, digits, "-" and ".", and begin and end with a letter or digit`)}
 }
 
-// RecordedWorkspace is the name of the Workspace that status remembers, or that CAPT v0.3 made without a word; empty
+// RecordedWorkspace is the name of the Workspace that status records, or that CAPT v0.3 created without recording it; empty
 // when there is none.
 func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
 	if ref := apply.Status.WorkspaceRef; ref != nil && ref.Name != "" {
@@ -162,7 +162,7 @@ func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
 	return adoption.Unadopted(apply)
 }
 
-// recordedScope is the scope of the Workspace that status remembers.
+// recordedScope is the scope of the Workspace that status records.
 func recordedScope(apply *infrav1.WorkspaceTemplateApply) (terraform.Scope, bool) {
 	if ref := apply.Status.WorkspaceRef; ref != nil {
 		for _, scope := range terraform.Scopes() {

@@ -48,7 +48,7 @@ type TypedField struct {
 	Required bool
 }
 
-// Variables that carry who may reach the API server.
+// Variables for the networks that may reach the API server.
 const (
 	PublicAccessVariable      = "endpoint_public_access"
 	PrivateAccessVariable     = "endpoint_private_access"

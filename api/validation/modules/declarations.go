@@ -48,7 +48,7 @@ func (r *Reading) Declared() *Declarations {
 	if r.excess != "" || r.diags.HasErrors() || r.file == nil {
 		return nil
 	}
-	content, _, _ := r.file.Body.PartialContent(blocks) // What is wrong with the blocks, Terraform tells.
+	content, _, _ := r.file.Body.PartialContent(blocks) // Terraform reports what is wrong with the blocks.
 	d := &Declarations{variables: map[string]bool{}, outputs: map[string]bool{}}
 	for _, block := range content.Blocks {
 		inner, _, _ := block.Body.PartialContent(attributes)

@@ -106,7 +106,7 @@ func VariablesOfTemplate(template *infrav1.WorkspaceTemplate, variables map[stri
 }
 
 // UnusedVariables finds what looks like a spelling mistake: variables that a user gives and the template has no placeholder
-// for, and placeholders of the template that nobody gives a value. Further names are those of variables that CAPT sets
+// for, and placeholders of the template without a value. Further names are those of variables that CAPT sets
 // besides; a template need not use them.
 func UnusedVariables(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) []string {
 	var findings validation.Findings

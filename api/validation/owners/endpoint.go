@@ -12,7 +12,7 @@ import (
 )
 
 // Endpoint is what an endpoint that is stored means. CAPT v0.3 wrote the whole URL as the host, https:// included, with
-// which nobody can connect. One that means nothing is zero, so that it is written again.
+// which clients cannot connect. One that means nothing is zero, so that it is written again.
 func Endpoint(stored clusterv1.APIEndpoint) clusterv1.APIEndpoint {
 	if !strings.Contains(stored.Host, "://") {
 		return stored

@@ -33,7 +33,7 @@ func StatePrefix(prefix string) error {
 }
 
 // longName refuses a name from which others are derived that would have to be cut to fit. They would still be unique, but
-// nobody could tell from them what they belong to.
+// users could not see from them what they belong to.
 func longName(name string, longest int) field.ErrorList {
 	if len(name) <= longest {
 		return nil
@@ -42,27 +42,27 @@ func longName(name string, longest int) field.ErrorList {
 }
 
 // kubeconfigNames refuses a control plane whose kubeconfig Secrets another Cluster has or will have: Cluster a-user calls
-// the one of Cluster API's contract as Cluster a calls the one for people.
+// the one of Cluster API's contract as Cluster a calls the one for users.
 func kubeconfigNames(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
 	cluster, err := world.ClusterOf(ctx, controlPlane)
 	if err != nil || cluster == nil {
 		return nil, err
 	}
-	const people = "-user"
-	// Every Cluster has the Secret of the contract, whoever makes its control plane.
-	other, err := world.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + people})
+	const users = "-user"
+	// Every Cluster has the Secret of the contract, whatever provider its control plane has.
+	other, err := world.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + users})
 	if err != nil {
 		return nil, err
 	}
 	if other != nil {
 		return field.ErrorList{sharedKubeconfig(cluster.Name, other.Name, naming.UserKubeconfigSecret(cluster.Name))}, nil
 	}
-	name, ok := strings.CutSuffix(cluster.Name, people)
+	name, ok := strings.CutSuffix(cluster.Name, users)
 	if !ok || name == "" {
 		return nil, nil
 	}
 	other, err = world.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: name})
-	if err != nil || other == nil || other.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" { // Others make none for people.
+	if err != nil || other == nil || other.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" { // Others make none for users.
 		return nil, err
 	}
 	return field.ErrorList{sharedKubeconfig(cluster.Name, other.Name, naming.KubeconfigSecret(cluster.Name))}, nil

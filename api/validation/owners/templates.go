@@ -67,7 +67,7 @@ func CAPTControlPlaneTemplateChange(_ context.Context, _ validation.World, old, 
 
 // unchanged keeps the spec of a template as it is. Cluster API does not watch templates: a change would reach every Cluster
 // of the ClusterClass by itself, at some time within its resync period, and run Terraform in all of them. With a new
-// template a person chooses when, and for which Clusters.
+// template the user chooses when, and for which Clusters.
 func unchanged(old, spec any) field.ErrorList {
 	if equality.Semantic.DeepEqual(old, spec) {
 		return nil

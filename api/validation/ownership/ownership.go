@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// ofItsOwn ends every refusal of a reference: two owners would write the same Workspace in turn, and the deletion of one
+	// ofItsOwn ends every refusal of a reference: two owners would overwrite each other's changes to the Workspace, and the deletion of one
 	// would destroy what the other has.
 	ofItsOwn = "two objects cannot share one. "
 	// leaveOut and refer say how to have another one, with a reference and without.
@@ -62,7 +62,7 @@ func referredApply(ctx context.Context, world validation.World, owner validation
 	return findings, nil
 }
 
-// unavailable reports whether a WorkspaceTemplateApply exists, and why an owner cannot have it: somebody else has it, or it is a
+// unavailable reports whether a WorkspaceTemplateApply exists, and why an owner cannot have it: it has another owner, or it is a
 // mismatch. The owner's controller would leave it alone, and a reference cannot be corrected.
 func unavailable(ctx context.Context, world validation.World, owner validation.Owner, name string, want adoption.Expectation, otherwise string) (exists bool, reason string, err error) {
 	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
@@ -144,7 +144,7 @@ func OwnApplies(ctx context.Context, world validation.World, controlPlane *contr
 }
 
 // applyOfProfile checks that a Fargate profile may have its WorkspaceTemplateApply. Without a reference that is the one of the
-// naming scheme, once the name of the Cluster is known. Nobody said that it is meant, and it may go: that is a warning.
+// naming scheme, once the name of the Cluster is known. No reference names it, and it may go: that is a warning.
 func applyOfProfile(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (validation.Findings, error) {
 	want := adoption.OfProfile(cluster, profile)
 	if profile.WorkspaceTemplateApplyRef.IsDefined() || want.SchemeName == "" {

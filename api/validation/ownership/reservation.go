@@ -51,7 +51,7 @@ type reservation struct {
 	owner validation.Owner
 	// want is what the owner would make under the name.
 	want adoption.Expectation
-	// what and whose tell in words what the WorkspaceTemplateApply is to the owner.
+	// what and whose describe in words what the WorkspaceTemplateApply is to the owner.
 	what, whose string
 }
 
@@ -60,7 +60,7 @@ func restored(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName != "" || len(apply.Finalizers) > 0 || applies.RecordedWorkspace(apply) != ""
 }
 
-// reservedFor finds out for whom a name is kept: an owner, or a Fargate profile of one. It returns nil when it is for nobody.
+// reservedFor returns for whom a name is reserved: an owner, or a Fargate profile of one. It returns nil when there is none.
 func reservedFor(ctx context.Context, world validation.World, key types.NamespacedName) (*reservation, error) {
 	owner, err := ownerByScheme(ctx, world, key)
 	if err != nil {

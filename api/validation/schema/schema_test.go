@@ -81,7 +81,7 @@ func TestUnknownKindIsAnError(t *testing.T) {
 	}
 }
 
-func TestDefinitionsThatCanNotBeUsedAreAnError(t *testing.T) {
+func TestDefinitionsThatCannotBeUsedAreAnError(t *testing.T) {
 	const definition = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {group: a.example, names: {kind: A}, versions: [{name: v1, schema: %}]}}`
 	file := func(schema string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte(strings.ReplaceAll(definition, "%", schema))}
@@ -192,7 +192,7 @@ func TestNilTypedObjectIsAnError(t *testing.T) {
 	require.Equal(t, field.ErrorTypeInternal, errs[0].Type)
 }
 
-// The rules are compiled by whoever asks first: others wait for it and see the same.
+// The rules are compiled on first use: concurrent callers wait for it and get the same result.
 func TestSchemasCanBeUsedConcurrently(t *testing.T) {
 	s := of(t, controlPlane)
 	bad := object(t, controlPlane, `{version: "1.35", workspaceTemplateRef: {name: a}, workspaceTemplateApplyRef: {name: c}, region: here, additionalTags: {"aws:x": a}, endpointAccess: {public: Disabled}}`)

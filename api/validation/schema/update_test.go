@@ -57,7 +57,7 @@ func TestObjectFromBeforeARuleCanBeChangedElsewhere(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenOnceStays(t *testing.T) {
+func TestFieldsThatAreWrittenOnceAreImmutable(t *testing.T) {
 	for name, c := range map[string]change{
 		"region":                {cluster, `{region: eu-west-1, vpc: {existingID: vpc-1}}`, `{region: eu-west-2, vpc: {existingID: vpc-1}}`, []string{"spec.region"}},
 		"bad region":            {cluster, `{region: here, vpc: {existingID: vpc-1}}`, `{region: eu-west-2, vpc: {existingID: vpc-1}}`, []string{"spec.region"}},

@@ -29,7 +29,7 @@ const unchecked = "further rules could not be evaluated. Correct the other error
 // evaluated. Only the spec is checked.
 //
 // Typed and unstructured objects are both accepted, with or without apiVersion and kind, and never changed. In unstructured
-// ones whole numbers are int64, as API machinery decodes them: for CEL a float64 is no integer.
+// ones whole numbers are int64, as API machinery decodes them: CEL does not accept a float64 as an integer.
 //
 // The errors are those of the API server, with one exception: where it adds that rules remained unchecked because of the
 // errors before, it names no field. Here that error is about spec. Should the object be of another kind, that is an internal

@@ -107,8 +107,8 @@ func withoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) valida
 	return findings
 }
 
-// unknownFields names the fields that are handed on to the Workspace as they came. Should one be misspelt, nobody but the
-// API server would say so, and only when the first Workspace is made.
+// unknownFields names the fields that are sent to the Workspace unchanged. Only the API server would refuse one that is
+// misspelled, and only when the first Workspace is created.
 func unknownFields(spec *terraform.WorkspaceSpec, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	for _, level := range []struct {

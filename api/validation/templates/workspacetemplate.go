@@ -95,7 +95,7 @@ func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.Er
 }
 
 // repeated refuses a key that is given twice: Terraform, or the process that runs it, would use one of the values, and drop the
-// other without a word.
+// other silently.
 func repeated(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	vars, env := sets.New[string](), sets.New[string]()

@@ -29,8 +29,8 @@ type Versions struct {
 // VersionsOf reads the versions of a control plane from it and from the WorkspaceTemplateApply in use, which may be nil.
 //
 // An output says what runs only when the apply is through: after one that failed half-way, an output that just repeats the
-// variable has the new value already. Until then status.version tells, which the controller takes over from such an apply
-// only. It is of no use when this WorkspaceTemplateApply never had one.
+// variable has the new value already. Until then status.version is used, which the controller takes over from such an apply
+// only. It is empty when this WorkspaceTemplateApply never had one.
 func VersionsOf(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) Versions {
 	if apply == nil {
 		return Versions{}
@@ -117,7 +117,7 @@ type minorVersion struct{ major, minor uint }
 func minorOf(text string) (minorVersion, bool) {
 	parsed, err := version.ParseGeneric(text)
 	if err != nil {
-		return minorVersion{}, false // Nothing, or what is no version.
+		return minorVersion{}, false // Empty, or not a version.
 	}
 	return minorVersion{parsed.Major(), parsed.Minor()}, true
 }

@@ -43,7 +43,7 @@ func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
 
 // The minor versions of Kubernetes 1 that EKS offers in standard or extended support, as far as this release of CAPT knows:
 // see "Understand the Kubernetes version lifecycle on EKS" in the user guide of Amazon EKS. Others are a warning only, so
-// that nobody has to wait for a release of CAPT; to follow EKS, change the two numbers.
+// that users do not have to wait for a release of CAPT; to follow EKS, change the two numbers.
 const (
 	oldestEKSMinor = 30
 	newestEKSMinor = 35

@@ -30,8 +30,8 @@ type Environment struct {
 	genericiooptions.IOStreams
 	Access *cluster.Access
 	Clock  clock.WithTicker
-	// NoColour is --no-color.
-	NoColour bool
+	// NoColor is --no-color.
+	NoColor bool
 	// Interactive is true if questions can be asked: standard input and standard error are terminals.
 	Interactive bool
 	Migration
@@ -60,13 +60,13 @@ func isTerminal(in io.Reader) bool {
 
 // Printer prints to standard output.
 func (e *Environment) Printer(format output.Format) *output.Printer {
-	return output.NewPrinter(e.Out, format, e.NoColour)
+	return output.NewPrinter(e.Out, format, e.NoColor)
 }
 
 // clearScreen moves the cursor to the upper left corner of a terminal and clears it.
 const clearScreen = "\x1b[H\x1b[2J\x1b[3J"
 
-// Redraw prints what changed once more, on a terminal in place of what was printed last. For people the time is added.
+// Redraw prints what changed once more, on a terminal in place of what was printed last. Text output also has the time.
 func (e *Environment) Redraw(format output.Format, draw func(*output.Printer) error) error {
 	var text bytes.Buffer
 	if err := draw(e.Printer(format).To(&text)); err != nil {

@@ -43,7 +43,7 @@ const (
 	defaultBurst = 40
 )
 
-// reachableTimeout is for the first request: a slow server is no error.
+// reachableTimeout is for the first request: a slow server is not an error.
 const reachableTimeout = 5 * time.Second
 
 // Access is how commands reach the cluster.

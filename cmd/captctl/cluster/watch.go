@@ -22,7 +22,7 @@ func Changes(ctx context.Context, c client.WithWatch, refresh time.Duration) <-c
 	signal := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // It is signalled already.
+		default: // It is signaled already.
 		}
 	}
 	for _, kind := range append(migrate.ReadOrWritten(), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {

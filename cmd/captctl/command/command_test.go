@@ -57,7 +57,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 			}
 			command.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
 				if flag.Name != "help" {
-					assert.True(t, strings.HasSuffix(flag.Usage, "."), "--%s: %q is no sentence", flag.Name, flag.Usage)
+					assert.True(t, strings.HasSuffix(flag.Usage, "."), "--%s: %q is not a sentence", flag.Name, flag.Usage)
 				}
 			})
 			assert.True(t, command.HasSubCommands() || command.ValidArgsFunction != nil, "a shell would complete files of any kind")
@@ -174,7 +174,7 @@ func TestWhatIsUnknownIsAnError(t *testing.T) {
 	}
 }
 
-func TestAVersionIsForPeopleAndForMachines(t *testing.T) {
+func TestVersionIsPrintedAsTextAndAsDocument(t *testing.T) {
 	out, _, err := run(t, name, "version")
 	require.NoError(t, err)
 	assert.Regexp(t, `^captctl \S+ \(go1\.\S+, \S+/\S+\)\n$`, out)

@@ -352,7 +352,7 @@ func TestStatusIsShownAgainWhenItChanges(t *testing.T) {
 		return found
 	}
 	out, _, err := w.runIn(ctx, t, "migrate", "status", "--watch")
-	require.NoError(t, err, "to be interrupted is no error")
+	require.NoError(t, err, "to be interrupted is not an error")
 	assert.Equal(t, 2, strings.Count(out, "UNIT "), "what has not changed is not repeated, whatever its age: %s", out)
 }
 

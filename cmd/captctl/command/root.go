@@ -124,7 +124,7 @@ func explainArguments(command *cobra.Command) {
 func addFlags(root *cobra.Command, environment *cli.Environment) {
 	flags := root.PersistentFlags()
 	environment.Access.AddFlags(flags)
-	flags.BoolVar(&environment.NoColour, "no-color", false, "Print without colour, as with the environment variable NO_COLOR or in a pipe.")
+	flags.BoolVar(&environment.NoColor, "no-color", false, "Print without color, as with the environment variable NO_COLOR or in a pipe.")
 	logs := flag.NewFlagSet(name, flag.ContinueOnError)
 	klog.InitFlags(logs)
 	flags.AddGoFlag(logs.Lookup("v"))

@@ -34,7 +34,7 @@ func TestAUnitThatThePlanDoesNotHaveIsAnErrorBeforeTheQuestion(t *testing.T) {
 	}
 }
 
-// A half-written unit is no adopted one: check, plan and status report the run that ended early, and how to resume it.
+// A unit whose adoption was interrupted is not adopted: check, plan and status report the run that ended early, and how to resume it.
 func TestAnInterruptedUnitIsReportedByEveryCommand(t *testing.T) {
 	const unit = "CAPTControlPlane/default/demo"
 	w := undecided()

@@ -100,7 +100,7 @@ func failedChecks(report *check.Report, next string) error {
 			seen[one.Name] = true
 			sentence, _, _ := strings.Cut(strings.Join(strings.Fields(one.Message), " "), ". ")
 			list.Items = append(list.Items, one.Name+": "+sentence)
-			if one.Name == check.CheckPermissions && next != "" { // Whoever lacks them must request all at once; check has shown them.
+			if one.Name == check.CheckPermissions && next != "" { // A user who lacks permissions must request all at once; check has shown them.
 				list.Items = append(list.Items, one.Objects...)
 			}
 		}

@@ -138,7 +138,7 @@ func (r *run) confirm(summary func(*output.Printer), question string) error {
 	case !r.output.Format().ForMachines():
 		summary(r.Printer(r.output.Format()))
 	case r.asks():
-		summary(output.NewPrinter(r.ErrOut, output.Table, r.NoColour))
+		summary(output.NewPrinter(r.ErrOut, output.Table, r.NoColor))
 	}
 	if !r.asks() {
 		return nil

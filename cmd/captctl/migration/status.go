@@ -167,7 +167,7 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 	}
 }
 
-// same reports whether nothing changed. Ages are not in the documents, and that a Lease was renewed is no change.
+// same reports whether nothing changed. Ages are not in the documents, and a renewed Lease is not a change.
 func same(last, found *status.Status) bool {
 	if last == nil {
 		return false

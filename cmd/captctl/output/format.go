@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package output prints documents as tables, with colour on a terminal, and as JSON and YAML for programs. It also shows the progress of long
+// Package output prints documents as tables, with color on a terminal, and as JSON and YAML for programs. It also shows the progress of long
 // operations.
 package output
 

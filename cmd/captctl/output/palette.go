@@ -7,7 +7,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// Style is what a piece of text means to people. The zero value is plain.
+// Style is what a piece of text means to users. The zero value is plain.
 type Style string
 
 const (

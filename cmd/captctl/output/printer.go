@@ -20,12 +20,12 @@ type Printer struct {
 	err    error
 }
 
-// NewPrinter prints to a writer, with colour if it is a terminal that shows colours and nobody has asked for none.
-func NewPrinter(to io.Writer, format Format, noColour bool) *Printer {
-	return &Printer{Palette: Palette{on: !noColour && printers.AllowsColorOutput(to)}, Format: format, to: to}
+// NewPrinter prints to a writer, with color if it is a terminal that shows colors and the user did not disable them.
+func NewPrinter(to io.Writer, format Format, noColor bool) *Printer {
+	return &Printer{Palette: Palette{on: !noColor && printers.AllowsColorOutput(to)}, Format: format, to: to}
 }
 
-// To returns a printer of the same format and colours that prints elsewhere.
+// To returns a printer of the same format and colors that prints elsewhere.
 func (p *Printer) To(writer io.Writer) *Printer {
 	return &Printer{Palette: p.Palette, Format: p.Format, to: writer}
 }
@@ -33,8 +33,8 @@ func (p *Printer) To(writer io.Writer) *Printer {
 // Wide reports whether more columns and all lines are shown.
 func (p *Printer) Wide() bool { return p.Format == Wide }
 
-// Document prints a document for machines, and calls forPeople for a table.
-func (p *Printer) Document(document any, forPeople func(*Printer)) error {
+// Document prints a document for machines, and calls forUsers for a table.
+func (p *Printer) Document(document any, forUsers func(*Printer)) error {
 	switch p.Format {
 	case JSON:
 		encoder := json.NewEncoder(p.to)
@@ -49,7 +49,7 @@ func (p *Printer) Document(document any, forPeople func(*Printer)) error {
 		_, err = p.to.Write(data)
 		return err
 	default:
-		forPeople(p)
+		forUsers(p)
 		return p.err
 	}
 }

@@ -41,24 +41,24 @@ func TestATableLooksLikeKubectls(t *testing.T) {
 	assert.Equal(t, "NAMESPACE   STATE     EVIDENCE   NAME\ndefault     Blocked   UID        demo\nteam-ü      Ready     -          a-longer-name\n", table(Wide, false))
 }
 
-func TestColoursDoNotMoveColumns(t *testing.T) {
+func TestColorsDoNotMoveColumns(t *testing.T) {
 	for _, format := range []Format{Table, Wide} {
-		coloured := table(format, true)
-		assert.Contains(t, coloured, "\x1b[31mBlocked\x1b[0m ")
+		colored := table(format, true)
+		assert.Contains(t, colored, "\x1b[31mBlocked\x1b[0m ")
 		for _, sequence := range []string{"\x1b[31m", "\x1b[1m", "\x1b[0m"} {
-			coloured = strings.ReplaceAll(coloured, sequence, "")
+			colored = strings.ReplaceAll(colored, sequence, "")
 		}
-		assert.Equal(t, table(format, false), coloured)
+		assert.Equal(t, table(format, false), colored)
 	}
 }
 
-func TestAPipeHasNoColours(t *testing.T) {
+func TestAPipeHasNoColors(t *testing.T) {
 	var out bytes.Buffer
 	p := NewPrinter(&out, Table, false)
 	assert.Equal(t, "Blocked", p.Paint(Bad, "Blocked"))
 }
 
-func TestWhatComesFromObjectsDoesNotSteerTheTerminal(t *testing.T) {
+func TestTextOfObjectsDoesNotControlTheTerminal(t *testing.T) {
 	p := &Printer{Palette: Palette{on: true}}
 	assert.Equal(t, "\x1b[31mx^[[2Jy\x1b[0m", p.Paint(Bad, "x\x1b[2Jy"))
 	var out bytes.Buffer
@@ -72,11 +72,11 @@ func TestMachinesGetTheDocument(t *testing.T) {
 	for format, expected := range map[Format]string{
 		JSON:  "{\n  \"kind\": \"Plan\",\n  \"message\": \"a < b\"\n}\n",
 		YAML:  "kind: Plan\nmessage: a < b\n",
-		Table: "for people\n",
-		Wide:  "for people\n",
+		Table: "for users\n",
+		Wide:  "for users\n",
 	} {
 		var out bytes.Buffer
-		require.NoError(t, NewPrinter(&out, format, false).Document(document, func(p *Printer) { p.Linef("for people") }))
+		require.NoError(t, NewPrinter(&out, format, false).Document(document, func(p *Printer) { p.Linef("for users") }))
 		assert.Equal(t, expected, out.String())
 	}
 }

@@ -22,7 +22,7 @@ const (
 	redraw = 100 * time.Millisecond
 	// A line is written for every tenth of the work, but not so often as to fill a log, and not so seldom that a run looks dead.
 	lineSeldom, lineOften = 30 * time.Second, 2 * time.Second
-	// barWidth is how many characters a full bar has, and defaultWidth those of a terminal that does not tell.
+	// barWidth is how many characters a full bar has, and defaultWidth those of a terminal of unknown width.
 	barWidth, defaultWidth = 24, 80
 )
 
@@ -145,5 +145,5 @@ func (p *Progress) percent() int { return 100 * min(p.done, p.total) / p.total }
 
 func (p *Progress) took() string { return p.clock.Since(p.began).Round(time.Second).String() }
 
-// write can not fail in a way that matters: the work goes on when nobody sees how far it is.
+// write ignores errors: the command continues when its progress cannot be shown.
 func (p *Progress) write(text string) { fmt.Fprint(p.to, text) }

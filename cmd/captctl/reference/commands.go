@@ -42,7 +42,7 @@ For completions of captctl itself, see ` + "`captctl completion --help`" + `. Na
 - ` + "`-o table|wide|json|yaml`" + `: tables are for users and may change; JSON and YAML are for programs and do not.
 - Output is on standard output; errors, warnings of the API server and progress are on standard error. On a terminal
   progress is a bar, elsewhere a line for every tenth of the work. With ` + "`-o json`" + ` there are no such lines.
-- Colour is for terminals only. ` + "`--no-color`" + `, the environment variable ` + "`NO_COLOR`" + ` or a pipe turn it off.
+- Color is for terminals only. ` + "`--no-color`" + `, the environment variable ` + "`NO_COLOR`" + ` or a pipe turn it off.
 - An error is one line that begins with ` + "`Error:`" + ` and says what to do.
 - The kubeconfig is found as kubectl finds it. ` + "`captctl migrate`" + ` reads all namespaces unless ` + "`--namespace`" + ` is set; the
   namespace of the kubeconfig's context does not limit it.

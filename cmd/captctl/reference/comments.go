@@ -39,7 +39,7 @@ func (c *comments) of(of reflect.Type) string {
 // value of an enumeration.
 type value struct{ name, text string }
 
-// values of an enumeration, with what is said about each after its name.
+// values of an enumeration, with the description of each after its name.
 func (c *comments) values(of reflect.Type) (found []value) {
 	described := c.find(of)
 	if described == nil {
@@ -72,7 +72,7 @@ func (c *comments) values(of reflect.Type) (found []value) {
 	return found
 }
 
-// field is the comment of a field; one comment may speak of several fields, and stands before the first of them.
+// field is the comment of a field; one comment may describe several fields, and stands before the first of them.
 func (c *comments) field(of reflect.Type, name string) string {
 	described := c.find(of)
 	if described == nil {
@@ -98,7 +98,7 @@ func (c *comments) field(of reflect.Type, name string) string {
 	return ""
 }
 
-// mentions tells whether a comment is also about a field, as in "For and Against are the evidence".
+// mentions reports whether a comment is also about a field, as in "For and Against are the evidence".
 func mentions(comment, name string) bool { return strings.Contains(comment, " and "+name+" ") }
 
 // find is a type in the documentation of its package.

@@ -36,7 +36,7 @@ func write(repository string) error {
 		return err
 	}
 	for path, text := range all {
-		if err := os.WriteFile(filepath.Join(repository, filepath.FromSlash(path)), []byte(text), 0o644); err != nil { //nolint:gosec // Everybody may read documents.
+		if err := os.WriteFile(filepath.Join(repository, filepath.FromSlash(path)), []byte(text), 0o644); err != nil { //nolint:gosec // The documents are public.
 			return err
 		}
 	}

@@ -25,7 +25,7 @@ type Version struct {
 	// Commit and CommitTime are those of the source; empty if it was not built from a repository.
 	Commit     string `json:"commit,omitempty"`
 	CommitTime string `json:"commitTime,omitempty"`
-	// Modified tells whether the source was changed after the commit.
+	// Modified reports whether the source was changed after the commit.
 	Modified bool `json:"modified,omitempty"`
 	// PlanVersion is the apiVersion of the plans that it makes and reads.
 	PlanVersion string `json:"planVersion"`

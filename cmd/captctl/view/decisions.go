@@ -66,7 +66,7 @@ func document(p *output.Printer, of *plan.Plan, title, do string, owners, worksp
 	section(p, "workspaces", workspaces)
 }
 
-// Repeated reports whether the decisions that a plan was made with have to be made again for the next one.
+// Repeated reports whether the decisions that a plan was made with are needed for the next one too.
 func Repeated(of *plan.Plan) bool {
 	owners, workspaces := withDecided(of, nil, nil)
 	return len(owners)+len(workspaces) > 0 && InState(of, plan.Adoptable) > 0

@@ -307,7 +307,7 @@ func TestResult(t *testing.T) {
 	})
 }
 
-func TestWhatIsUndecidedHoldsUpNothingElse(t *testing.T) {
+func TestAnUndecidedUnitBlocksNoOther(t *testing.T) {
 	assert.Equal(t, "3 conflicts to decide; the other 1 unit can be applied now", view.Undecided(fleet(), true))
 	assert.Equal(t, "3 conflicts to decide", view.Undecided(fleet(), false), "a plan that is not saved cannot be applied")
 
@@ -320,7 +320,7 @@ func TestWhatIsUndecidedHoldsUpNothingElse(t *testing.T) {
 	assert.Empty(t, view.LeftOut(result), "the failure comes first")
 }
 
-func TestNextStepsAreForWhatWasDone(t *testing.T) {
+func TestNextStepsDependOnTheRun(t *testing.T) {
 	result := func(outcomes ...apply.UnitOutcome) *apply.Result {
 		r := &apply.Result{PlanID: "0123456789ab"}
 		for i, outcome := range outcomes {

@@ -121,12 +121,12 @@ func unpack(message string) (output string, whole bool) {
 
 var (
 	heading = regexp.MustCompile(`(?m)^[ \t│|]*(Error|Warning): `)
-	colour  = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	color   = regexp.MustCompile("\x1b\\[[0-9;]*m")
 )
 
 // diagnostics splits an output into its errors, in order, without warnings. The text before the first error comes last.
 func diagnostics(output string) []string {
-	output = colour.ReplaceAllString(output, "")
+	output = color.ReplaceAllString(output, "")
 	headings := heading.FindAllStringSubmatchIndex(output, maxErrors)
 	if headings == nil {
 		return []string{output}

@@ -54,7 +54,7 @@ func TestAllClassesHaveSamples(t *testing.T) {
 	}
 }
 
-func TestTheSummaryIsEnoughUnlessTheNameOfTheSampleEndsInTells(t *testing.T) {
+func TestTheSummaryIsEnoughUnlessTheSampleNeedsItsDetail(t *testing.T) {
 	for _, sample := range failures.Samples() {
 		if sample.Stderr == "" {
 			continue // There is no summary.
@@ -62,7 +62,7 @@ func TestTheSummaryIsEnoughUnlessTheNameOfTheSampleEndsInTells(t *testing.T) {
 		t.Run(sample.Class+"/"+sample.Name, func(t *testing.T) {
 			summary, _, _ := strings.Cut(phases[2]+executor.Failure(sample.Stderr).Error(), tailMark)
 			class, vague := match(summary)
-			if sample.OnlyTailTells() {
+			if sample.NeedsDetail() {
 				require.True(t, vague || class == ClassUnknown, class)
 			} else {
 				require.False(t, vague && class != ClassLock, class)

@@ -125,8 +125,8 @@ func Explain(message string, secrets Secrets, command string) Report {
 	if command != "" {
 		advice += " Complete text: " + command
 	}
-	room := maxMessageLength - len(at.failed) - len(": ") - len(". ") - len(advice)
-	return Report{Class: class, Reason: at.reason, Message: at.failed + ": " + strings.TrimRight(truncate(cause, room), ".") + ". " + advice}
+	limit := maxMessageLength - len(at.failed) - len(": ") - len(". ") - len(advice)
+	return Report{Class: class, Reason: at.reason, Message: at.failed + ": " + strings.TrimRight(truncate(cause, limit), ".") + ". " + advice}
 }
 
 func stageOf(readable string) stage {

@@ -22,7 +22,7 @@ var rules = []rule{
 		phrases: []string{
 			"cannot determine creation result",                           // Crossplane's runtime: the provider was terminated during a create.
 			"shutdown while running terraform command: context canceled", // provider-terraform was stopped.
-			"execution halted", "operation canceled", "request cancelled", // Terraform's core after SIGTERM.
+			"execution halted", "operation canceled", "request cancelled", //nolint:misspell // Terraform's core after SIGTERM, as it spells it.
 			"context canceled",                           // An AWS request under way at that moment.
 			"plugin did not respond", " plugin crashed!", // Terraform's core: the plugin of a provider crashed, or ran out of memory.
 			"failed to save state", "failed to persist state to backend", "errored.tfstate", // Terraform's core.

@@ -55,5 +55,5 @@ func TestACanceledReservationIsFree(t *testing.T) {
 			immediate++
 		}
 	}
-	assert.Equal(t, 1, immediate, "the next edit is paced again")
+	assert.Equal(t, 1, immediate, "the next edit is rate limited again")
 }

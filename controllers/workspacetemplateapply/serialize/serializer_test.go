@@ -86,9 +86,9 @@ func TestOneMemberIsActive(t *testing.T) {
 	assert.Empty(t, c.takeEnqueued(), "nothing is free")
 
 	c.records("b")
-	assert.Equal(t, []string{"a", "c"}, c.takeEnqueued(), "the oldest first, whoever asked first")
+	assert.Equal(t, []string{"a", "c"}, c.takeEnqueued(), "the oldest first, in whatever order they asked")
 	c.records("b")
-	assert.Empty(t, c.takeEnqueued(), "that it rests is no news")
+	assert.Empty(t, c.takeEnqueued(), "it was idle already")
 	assert.False(t, c.acquires("c", false), "an older one waits")
 	assert.True(t, c.acquires("a", false))
 	c.records("a")
@@ -96,7 +96,7 @@ func TestOneMemberIsActive(t *testing.T) {
 	assert.True(t, c.acquires("c", false))
 }
 
-// After a restart nobody knows who is at work.
+// After a restart it is unknown which object is being applied.
 func TestAnUnknownMemberBlocksOthers(t *testing.T) {
 	c := newFixture(t, "a", "b", "c")
 	assert.False(t, c.acquires("b", false))
@@ -117,7 +117,7 @@ func TestAMemberFoundActiveIsActive(t *testing.T) {
 	c.records("b")
 	assert.Equal(t, []string{"a"}, c.takeEnqueued())
 	assert.True(t, c.acquires("a", false))
-	assert.True(t, c.acquires("b", true), "somebody changed it by hand: it is at work, whatever was said")
+	assert.True(t, c.acquires("b", true), "the user changed it: it is being applied, whatever was reported")
 }
 
 // The oldest waits, and then wants nothing any more, or is gone: those who waited for it must know.
@@ -185,7 +185,7 @@ func TestAnErrorOfTheListRefusesTheAcquisition(t *testing.T) {
 	assert.True(t, c.acquires("a", false))
 }
 
-// Many ask at the same time, work, and rest. There is never a second one at work, and everybody comes to it in the end: no
+// Many ask at the same time, work, and rest. There is never a second one at work, and each is served in the end: no
 // wake-up is lost.
 func TestConcurrentMembersAreSerialized(t *testing.T) {
 	const members, rounds = 30, 20
@@ -200,7 +200,7 @@ func TestConcurrentMembersAreSerialized(t *testing.T) {
 	}
 	c.EnqueueWith(func(key client.ObjectKey) {
 		select {
-		case calls[key.Name] <- struct{}{}: // As in a work queue: who is called twice comes once.
+		case calls[key.Name] <- struct{}{}: // As in a work queue: a key that is added twice is processed once.
 		default:
 		}
 	})
@@ -213,7 +213,7 @@ func TestConcurrentMembersAreSerialized(t *testing.T) {
 					select {
 					case <-calls[name]:
 					case <-time.After(time.Minute):
-						t.Errorf("%s waits for ever", name)
+						t.Errorf("%s waits forever", name)
 						return
 					}
 				}

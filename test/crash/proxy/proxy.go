@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package proxy stands between a program and the API server. It counts what the program writes and, at a chosen write,
-// has the program killed: after the API server has carried the write out and before the program hears of it, or before
-// the API server hears of it.
+// has the program killed: after the API server has carried the write out and before the program gets the answer, or before
+// the API server receives it.
 package proxy
 
 import (
@@ -30,21 +30,21 @@ import (
 type Moment string
 
 const (
-	// After the API server has carried the write out, and before the program hears of it.
+	// After the API server has carried the write out, and before the program gets the answer.
 	After Moment = "after"
-	// Before the API server hears of the write.
+	// Before the API server receives the write.
 	Before Moment = "before"
-	// Lost is like After, but the program lives on: only the answer is lost.
+	// Lost is like After, but the program is not killed: only the answer is lost.
 	Lost Moment = "lost"
 )
 
 // Target says at which write the program is killed.
 type Target struct {
-	// Number of the write, counted from 1. A number that is not reached, such as 0, kills nobody.
+	// Number of the write, counted from 1. A number that is not reached, such as 0, kills no program.
 	Number int
 	Moment Moment
 	// Resources are those whose writes are numbered; all when there are none. Writes of one controller to one object follow
-	// one another, so their numbers tell the same from one time to the next.
+	// one another, so their numbers mean the same in each run.
 	Resources []string
 	// Matches, if there is one, says which requests are numbered and listed, in the place of Resources. They may be reads, and
 	// bookkeeping. It may be called for several requests at once, and may hold one back.
@@ -103,7 +103,7 @@ func Start(config *rest.Config, kill func()) (*Proxy, error) {
 		Handler: &httputil.ReverseProxy{
 			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
 			Transport:     &transportThatKills{proxy: p, next: transport},
-			FlushInterval: -1, // A watch is of use only when each event is passed on at once.
+			FlushInterval: -1, // A watch needs each event to be forwarded at once.
 			ErrorLog:      log.New(io.Discard, "", 0),
 			ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
 				panic(http.ErrAbortHandler) // The connection breaks, as it does when the API server is not there.
@@ -127,7 +127,7 @@ func (p *Proxy) WriteKubeconfig(path string) error {
 	}, path)
 }
 
-// Arm begins to count anew, and has the program killed at the target. The channel tells of the write that did it, once
+// Arm restarts the count, and has the program killed at the target. The channel receives the write that did it, once
 // the program is gone.
 func (p *Proxy) Arm(target Target) (killed <-chan Write) {
 	p.lock.Lock()
@@ -188,7 +188,7 @@ func (t *transportThatKills) RoundTrip(request *http.Request) (*http.Response, e
 	return response, err
 }
 
-// die has the program killed at a write, and then answers nobody.
+// die has the program killed at a write, and then answers no request.
 func (t *transportThatKills) die(request *http.Request, write *Write, death death) error {
 	if death.moment != Before {
 		response, err := t.next.RoundTrip(detached(request))
@@ -247,10 +247,10 @@ func (p *Proxy) answered(write *Write, code int) {
 	write.Code = code
 }
 
-// bookkeeping is what every program writes at any time: it keeps its lease, tells events and asks who somebody is.
+// bookkeeping is what every program writes at any time: leases, events and token reviews.
 var bookkeeping = []string{"leases", "events", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"}
 
-// changes tells whether a request changes what matters.
+// changes reports whether a request changes what matters.
 func changes(request *http.Request) bool {
 	switch request.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -259,7 +259,7 @@ func changes(request *http.Request) bool {
 	return false
 }
 
-// lists tells whether a request is one of Writes.
+// lists reports whether a request is one of Writes.
 func (p *Proxy) lists(request *http.Request) bool {
 	p.lock.Lock()
 	matches := p.target.Matches
@@ -270,7 +270,7 @@ func (p *Proxy) lists(request *http.Request) bool {
 	return changes(request)
 }
 
-// concerns tells whether a request is about one of the resources.
+// concerns reports whether a request is about one of the resources.
 func concerns(request *http.Request, resources []string) bool {
 	name, _, _ := strings.Cut(resource(request.URL.Path), "/")
 	return slices.Contains(resources, name)

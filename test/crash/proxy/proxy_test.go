@@ -25,7 +25,7 @@ const (
 	others = "/api/v1/others/one/status"
 )
 
-// stage is an API server that remembers what it did, and a program that wants something of it.
+// stage is an API server that records what it did, and a program that sends requests.
 type stage struct {
 	*testing.T
 	proxy  *proxy.Proxy
@@ -57,7 +57,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// send sends a request, and returns what it was told.
+// send sends a request, and returns the answer.
 func (s *stage) send(method, path string) (string, error) {
 	s.Helper()
 	request, err := http.NewRequestWithContext(context.WithoutCancel(s.Context()), method, s.server+path, bytes.NewBufferString("body"))
@@ -102,7 +102,7 @@ func TestTheProgramDiesBeforeTheAPIServerHearsOfTheWrite(t *testing.T) {
 	require.Empty(t, s.done)
 }
 
-func TestWhatADyingProgramSendsGoesNowhere(t *testing.T) {
+func TestRequestsOfAKilledProgramAreDropped(t *testing.T) {
 	s := newStage(t)
 	killed := s.proxy.Arm(proxy.Target{Number: 1, Moment: proxy.Before})
 	_, err := s.send(http.MethodPut, things)

@@ -173,7 +173,7 @@ func TestApplyWithoutControllersTimesOutAndIsResumed(t *testing.T) {
 }
 
 // What users do between, before and after runs is theirs.
-func TestWhatUsersDoIsKept(t *testing.T) {
+func TestChangesByUsersAreKept(t *testing.T) {
 	w := worldOf(t, map[string]legacy.Fixture{
 		"reference-set": legacy.Named()["reference-set"], "cluster-paused": legacy.Named()["cluster-paused"],
 		"reference-empty-arbitrary-name": legacy.Named()["reference-empty-arbitrary-name"],

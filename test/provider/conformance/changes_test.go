@@ -126,7 +126,7 @@ func driftBeingApplied(s *subject) {
 	s.free(apply)
 	rest := s.until("what drifted", func(v shown) bool { return v.outputs["world"] == "flooded" })
 	require.Equal(s, []string{available, success}, []string{rest.ready, rest.synced})
-	require.Equal(s, conditionsBefore, conditions(s.Unstructured), "the generation is the same: no condition tells of it")
+	require.Equal(s, conditionsBefore, conditions(s.Unstructured), "the generation is the same: no condition reports it")
 }
 
 func updateFailed(s *subject) {
@@ -161,7 +161,7 @@ func planFailed(s *subject) {
 		"Terraform encountered an error. Summary: Invalid value for input variable", readable(failed.message))
 
 	s.patch(`{"spec":{"forProvider":{"varmap":{"settings":{"zones":["c"]}}}}}`)
-	s.until("the mended value", func(v shown) bool { return v.synced == success && strings.Contains(v.secret, `zones=["c"]`) })
+	s.until("the corrected value", func(v shown) bool { return v.synced == success && strings.Contains(v.secret, `zones=["c"]`) })
 }
 
 func paused(s *subject) {

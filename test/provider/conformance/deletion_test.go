@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// hasState tells whether Terraform keeps a state for the Workspace.
+// hasState reports whether Terraform keeps a state for the Workspace.
 func (s *subject) hasState() bool {
 	s.Helper()
 	if s.world != nil {
@@ -43,7 +43,7 @@ func secondFinalizer(s *subject) {
 	s.patch(`{"spec":{"managementPolicies":["*"]}}`)
 	s.untilSeen()
 	after := s.look()
-	require.Equal(s, []any{before.ready, before.synced, before.outputs}, []any{after.ready, after.synced, after.outputs}, "nothing tells of it")
+	require.Equal(s, []any{before.ready, before.synced, before.outputs}, []any{after.ready, after.synced, after.outputs}, "nothing reports it")
 	require.True(s, s.hasState())
 
 	s.patch(`{"metadata":{"finalizers":[%q]}}`, finalizer)

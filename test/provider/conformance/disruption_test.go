@@ -45,7 +45,7 @@ func providerKilled(s *subject) {
 	s.create()
 	s.reached(apply)
 	if s.world != nil {
-		// The journal tells of an apply before it makes the first resource.
+		// The journal records an apply before it makes the first resource.
 		require.Eventually(s, func() bool { return len(s.orphans()) == 2 }, patience, tick, "nothing was made")
 	}
 	require.NoError(s, s.sandbox.Kill(sandbox.Provider))

@@ -32,7 +32,7 @@ func firstApplyFailed(s *subject) {
 func providerConfigMissing(s *subject) {
 	require.NoError(s, unstructured.SetNestedField(s.Object, "missing", "spec", "providerConfigRef", "name"))
 	s.create()
-	failed := s.until("that it can not connect", func(v shown) bool { return v.synced == failure })
+	failed := s.until("that it cannot connect", func(v shown) bool { return v.synced == failure })
 	require.Empty(s, failed.ready)
 	require.Equal(s, []string{externalName}, failed.marks)
 	require.Equal(s, "-", failed.secret)
@@ -99,7 +99,7 @@ func usageOfProviderConfig(s *subject) {
 	require.Equal(s, s.GetUID(), metav1.GetControllerOf(usage).UID)
 }
 
-// Who is deleted without his resources leaves them to the next one that has his external name.
+// A Workspace that is deleted without its resources leaves them to the next one that has its external name.
 func stateIsAdopted(s *subject) {
 	s.create()
 	before := s.untilRest("1")

@@ -65,7 +65,7 @@ func (h *history) add(o *unstructured.Unstructured, ended bool) {
 	}
 }
 
-// until waits for a view and tells all there were.
+// until waits for a view and returns all there were.
 func (h *history) until(view string) []string {
 	h.Helper()
 	return h.wait(func() bool { return len(h.views) > 0 && h.views[len(h.views)-1] == view })
@@ -89,7 +89,7 @@ func (h *history) wait(condition func() bool) []string {
 	return slices.Clone(h.views)
 }
 
-// untilShown waits until there was a view: a watch tells it later than a get does.
+// untilShown waits until there was a view: a watch reports it later than a get.
 func (h *history) untilShown(view string) {
 	h.Helper()
 	h.wait(func() bool { return slices.Contains(h.views, view) })

@@ -59,7 +59,7 @@ func start(t *testing.T, world *scripted.World, args ...string) *stage {
 	return &stage{sandbox: sb, api: api, world: world}
 }
 
-// ours tells whether the provider is the one of this repository: it can be killed.
+// ours reports whether the provider is the one of this repository: it can be killed.
 func ours() bool { return os.Getenv("SANDBOX_PROVIDER") != "none" }
 
 // With OpenTofu, the provider of this repository runs only what depends on the executor. Another provider has to pass everything.
@@ -83,7 +83,7 @@ func TestScripted(t *testing.T) {
 	t.Run("version 0", func(t *testing.T) { st.live(t, []string{clusterScope}, true, stories()...) })
 	for _, disruption := range disruptions() {
 		for _, group := range []string{clusterScope, namespacedScope} {
-			t.Run(disruption.name+"/"+group, func(t *testing.T) { disruption.tell(st.subject(t, group)) })
+			t.Run(disruption.name+"/"+group, func(t *testing.T) { disruption.run(st.subject(t, group)) })
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestScripted(t *testing.T) {
 // act is one situation. It finds the Workspace where the act before it left it.
 type act struct {
 	name string
-	tell func(s *subject)
+	run  func(s *subject)
 }
 
 // story is the life of one Workspace.
@@ -174,10 +174,10 @@ func (s *subject) lives(acts []act) {
 	s.history = s.record()
 	for _, a := range acts {
 		if a.name == "" {
-			a.tell(s)
+			a.run(s)
 			continue
 		}
-		if !s.Run(a.name, func(t *testing.T) { a.tell(s.with(t)) }) {
+		if !s.Run(a.name, func(t *testing.T) { a.run(s.with(t)) }) {
 			return
 		}
 	}

@@ -121,7 +121,7 @@ func (s *subject) reached(operation string) {
 	}
 }
 
-// runs tells by the journal whether an operation runs.
+// runs reports, from the journal, whether an operation runs.
 func (s *subject) runs(operation string) bool {
 	journal, err := s.world.Journal()
 	require.NoError(s, err)

@@ -92,7 +92,7 @@ func (st *stage) subject(t *testing.T, group string) *subject {
 	return s
 }
 
-// retire takes the Workspace off the provider's hands: one that is held, or goes on failing, would take its time.
+// retire removes the Workspace from the provider: one that is held, or keeps failing, would take its time.
 func (s *subject) retire() {
 	s.free(apply)
 	s.free(destroy)
@@ -152,7 +152,7 @@ func (s *subject) generation(value string) {
 type shown struct {
 	marks         []string
 	ready, synced string
-	current       bool // Synced is about the present generation, as far as it tells
+	current       bool // Synced is about the present generation, as far as it reports one
 	message       string
 	outputs       map[string]any
 	checksum      bool
@@ -255,7 +255,7 @@ func (s *subject) untilConditions(ready, synced string) shown {
 	return s.until(ready+" "+synced, func(v shown) bool { return v.ready == ready && v.synced == synced && v.current })
 }
 
-// untilRest waits for a generation to be applied. Conditions alone would not tell it with version 0.
+// untilRest waits for a generation to be applied. Conditions alone would not show it with version 0.
 func (s *subject) untilRest(generation string) shown {
 	s.Helper()
 	return s.until("generation "+generation+" at rest", func(v shown) bool {

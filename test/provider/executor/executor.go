@@ -32,7 +32,7 @@ type Executor interface {
 	// SelectWorkspace makes the Terraform workspace of that name current, creating it when it does not exist.
 	SelectWorkspace(ctx context.Context, name string) error
 
-	// Plan tells whether an apply would change anything.
+	// Plan reports whether an apply would change anything.
 	Plan(ctx context.Context, o RunOptions) (bool, error)
 
 	// Apply makes the world match the configuration. It may fail half way, leaving resources in the state.
@@ -103,7 +103,7 @@ type RunOptions struct {
 type Output struct {
 	Name      string
 	Sensitive bool
-	// String tells that the output's type is string; Value then is a Go string.
+	// String reports whether the output's type is string; Value then is a Go string.
 	String bool
 	// Value is the output as encoding/json decodes it.
 	Value any

@@ -16,7 +16,7 @@ import (
 	"github.com/capt-provider/capt/test/provider/executor"
 )
 
-func TestFailureSummarisesAndPacksTheWholeError(t *testing.T) {
+func TestFailureSummarizesAndPacksTheWholeError(t *testing.T) {
 	stderr := "\nError: Invalid reference\n\n  on main.tf line 1:\n\nError: Another one\n"
 
 	text := executor.Failure(stderr).Error()

@@ -20,7 +20,7 @@ var stderr embed.FS
 
 // Sample is the output of one run that failed.
 type Sample struct {
-	// Name says what went wrong. One that ends in "tells" says that the summary line, which is the first after "Error:",
+	// Name says what went wrong. The suffix "-explains" marks one whose summary line, which is the first after "Error:",
 	// does not say enough.
 	Name string
 	// Class of the failure, in CamelCase, such as "Throttle".
@@ -29,9 +29,9 @@ type Sample struct {
 	Stderr string
 }
 
-// OnlyTailTells is true for a failure that the summary line does not name: only the whole output does.
-func (s Sample) OnlyTailTells() bool {
-	return strings.HasSuffix(s.Name, "-tells")
+// NeedsDetail reports whether the summary line does not name the failure: only the whole output does.
+func (s Sample) NeedsDetail() bool {
+	return strings.HasSuffix(s.Name, "-explains")
 }
 
 // Samples returns all failures, in the order of their classes and names.

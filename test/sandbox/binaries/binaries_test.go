@@ -23,7 +23,7 @@ func root(t *testing.T) string {
 }
 
 func TestEveryPinnedBinaryHasAVersion(t *testing.T) {
-	for _, b := range catalogue() {
+	for _, b := range catalog() {
 		if b.pin == "" {
 			continue
 		}
@@ -41,7 +41,7 @@ func TestKubernetesIsBuiltWithItsVersion(t *testing.T) {
 
 func TestOneGoBuildBuildsAllBinariesOfAModule(t *testing.T) {
 	var steps []string
-	for _, s := range group(catalogue()) {
+	for _, s := range group(catalog()) {
 		steps = append(steps, s.pin()+": "+s.names())
 	}
 	require.Equal(t, []string{

@@ -55,7 +55,7 @@ func Build(ctx context.Context, out io.Writer, names ...string) error {
 	return nil
 }
 
-// missing returns the named binaries that go build must be run for, in the order of the catalogue.
+// missing returns the named binaries that go build must be run for, in the order of the catalog.
 func missing(root string, names []string) ([]binary, error) {
 	for _, name := range names {
 		if _, err := lookup(name); err != nil {
@@ -63,7 +63,7 @@ func missing(root string, names []string) ([]binary, error) {
 		}
 	}
 	var list []binary
-	for _, b := range catalogue() {
+	for _, b := range catalog() {
 		if !slices.Contains(names, b.name) {
 			continue
 		}

@@ -93,7 +93,7 @@ func TestWithoutAConverterOnlyTheStoredVersionIsServed(t *testing.T) {
 	require.Equal(t, true, versions[1].(map[string]any)["served"])
 }
 
-func TestWhatOnlyAClusterCanRunIsLeftOut(t *testing.T) {
+func TestManifestsThatOnlyAClusterCanRunAreLeftOut(t *testing.T) {
 	set, err := manifests.Sort(decode(t))
 	require.NoError(t, err)
 	require.Len(t, set.Namespaces, 1)

@@ -59,7 +59,7 @@ func (id ID) Signal(signal syscall.Signal) error {
 		return nil
 	}
 	if err := syscall.Kill(target, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("signalling process %d: %w", id.PID, err)
+		return fmt.Errorf("signaling process %d: %w", id.PID, err)
 	}
 	return nil
 }

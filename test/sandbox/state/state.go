@@ -101,8 +101,8 @@ func (s *State) Forget(name string) {
 	s.Processes = kept
 }
 
-// Remember records a process. It replaces an earlier process with the same name.
-func (s *State) Remember(p Process) {
+// Record stores a process. It replaces an earlier process with the same name.
+func (s *State) Record(p Process) {
 	for i := range s.Processes {
 		if s.Processes[i].Name == p.Name {
 			s.Processes[i] = p

@@ -48,7 +48,7 @@ func New[From, To client.Object](there func(From, To), back func(To, From)) *Con
 	}
 }
 
-// Settled adds a function that mends the destination after carried fields were put in.
+// Settled adds a function that corrects the destination after carried fields were put in.
 func (c *Converter[From, To]) Settled(settle func(From, To)) *Converter[From, To] {
 	c.settle = settle
 	return c
@@ -95,7 +95,7 @@ func metadata(o client.Object) *metav1.ObjectMeta {
 	return o.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
 }
 
-// take removes the annotation from an object and returns what it held. What cannot be read, because somebody else wrote
+// take removes the annotation from an object and returns what it held. What cannot be read, because another client wrote
 // it, is as good as nothing: an object that cannot be converted could not even be deleted.
 func take(o client.Object) []field {
 	annotations := o.GetAnnotations()

@@ -44,7 +44,7 @@ func full() *cluster {
 	}
 }
 
-func TestWhatTheRulesForgetComesBack(t *testing.T) {
+func TestFieldsThatTheRulesDropAreRestored(t *testing.T) {
 	there := convert(t, full())
 	assert.Nil(t, there.Spec.ExistingVPCID)
 	back := convert(t, there)
@@ -73,7 +73,7 @@ func TestNothingIsCarriedWhenNothingIsLost(t *testing.T) {
 	assert.Nil(t, convert(t, &cluster{Spec: infrav1beta1.CAPTClusterSpec{Region: "r"}}).Annotations)
 }
 
-func TestWhatIsCarriedIsSmall(t *testing.T) {
+func TestTheCarryAnnotationIsSmall(t *testing.T) {
 	in := &cluster{Spec: infrav1beta1.CAPTClusterSpec{Region: "r", ExistingVPCID: ptr.To("<vpc>")}}
 	assert.Equal(t, `{"fields":[{"path":"/spec/existingVpcId","is":"<vpc>"}]}`, convert(t, in).Annotations[Annotation])
 }
@@ -81,8 +81,8 @@ func TestWhatIsCarriedIsSmall(t *testing.T) {
 func TestAFieldThatIsGoneOrDoesNotFitIsForgotten(t *testing.T) {
 	for _, f := range []field{
 		{Path: "/spec/vpcConfig/name", Is: []byte(`"x"`)},            // Its parent is gone.
-		{Path: "/spec/region", Is: []byte(`7`)},                      // It is no number.
-		{Path: "/spec/region/deeper", Is: []byte(`7`)},               // It is no object.
+		{Path: "/spec/region", Is: []byte(`7`)},                      // Not a number.
+		{Path: "/spec/region/deeper", Is: []byte(`7`)},               // Not an object.
 		{Path: "/spec/nowhere", Is: []byte(`7`)},                     // It never was.
 		{Path: "/status/conditions/A", Was: "other"},                 // The element is another one.
 		{Path: "/status/conditions/Z/reason", Is: []byte(`"x"`)},     // There is no such element.

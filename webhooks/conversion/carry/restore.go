@@ -10,8 +10,8 @@ import (
 )
 
 // restore puts the field into an object in which the plain rules left what they left when it was taken. Where they left
-// something else, somebody changed it since, and the field is forgotten. So is one that does not fit: the annotation is
-// open to everybody, and must not make an object unreadable.
+// something else, a client changed it since, and the field is dropped. So is one that does not fit: the annotation is
+// writable for every client, and must not make an object unreadable.
 func (f field) restore(s *shape, object reflect.Value) {
 	f.restoreIn(s, object, names(f.Path))
 }

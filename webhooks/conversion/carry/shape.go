@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// shape is all that this package needs to know of a type. It is found out once: most of what reflection can tell about a
+// shape is all that this package needs to know of a type. It is computed once: most of what reflection reports about a
 // type is slow to ask for. The types of an API are trees, so that a shape has an end.
 type shape struct {
 	// equal compares two values of the type.

@@ -4,8 +4,8 @@
 // The command measure runs another command and writes into a file, as JSON, what it took: measure FILE COMMAND [ARGUMENTS...]. It
 // exits as the command did.
 //
-// Linux counts the memory of whoever starts a process as the memory of that process, until it has become the other program
-// (setmax_mm_hiwater_rss in exec_mmap). A benchmark that holds a fleet in memory would be told its own memory in the place of
+// Linux counts the memory of the parent process as the memory of the new process, until that has become the other program
+// (setmax_mm_hiwater_rss in exec_mmap). A benchmark that holds a fleet in memory would measure its own memory instead of
 // the command's. This program is small.
 package main
 
@@ -32,7 +32,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "Usage: measure FILE COMMAND [ARGUMENTS...]")
 		os.Exit(1)
 	}
-	command := exec.Command(os.Args[2], os.Args[3:]...) // #nosec G204 G702 -- Whoever runs this names the command.
+	command := exec.Command(os.Args[2], os.Args[3:]...) // #nosec G204 G702 -- The user of this program names the command.
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	began := time.Now()
 	err := command.Run()

@@ -45,7 +45,7 @@ type Condition struct {
 	// Reason is one CamelCase word that says why.
 	Reason ConditionReason `json:"reason"`
 
-	// Message is for people; errors end up here.
+	// Message is for users; errors end up here.
 	// +optional
 	Message string `json:"message,omitempty"`
 

@@ -62,7 +62,7 @@ func (o *options) parse(args []string) error {
 	flags.StringVar(&o.executor, "executor", executorOpenTofu, "What carries Workspaces out: opentofu, or scripted, which only pretends to.")
 	flags.StringVar(&o.scriptDir, "script-dir", "", "Folder of the scripted executor: scripts, states and the pretended resources.")
 	flags.StringVar(&o.tofu, "tofu", "tofu", "Path of the OpenTofu binary.")
-	flags.StringVar(&o.workDir, "work-dir", "", "Folder for one working directory a Workspace; keep it when modules have no remote backend. Default: a folder for temporary files.")
+	flags.StringVar(&o.workDir, "work-dir", "", "Folder for one working directory per Workspace; keep it when modules have no remote backend. Default: a folder for temporary files.")
 	flags.StringVar(&o.healthAddr, "health-addr", "0", "Where /healthz and /readyz are served, host:port; 0 for nowhere.")
 	flags.StringVar(&o.metricsAddr, "metrics-addr", "0", "Where /metrics is served, host:port; 0 for nowhere.")
 	flags.DurationVar(&o.poll, "poll", provider.DefaultPollInterval, "How often a Workspace at rest is planned again.")

@@ -38,7 +38,7 @@ resource "terraform_data" "a" {
 }
 `
 
-// A provider that ends in the middle of a create, by force or in good order, leaves a Workspace that nobody touches
+// A provider that ends in the middle of a create, by force or in good order, leaves a Workspace that it does not touch
 // any more, not even to delete it.
 func TestEndDuringTheFirstApply(t *testing.T) {
 	metrics := freeAddress(t)
@@ -133,7 +133,7 @@ func scrape(t *testing.T, address string) string {
 	return strings.Join(own, "")
 }
 
-// freeAddress is an address nobody listens on now.
+// freeAddress is an unused address.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once

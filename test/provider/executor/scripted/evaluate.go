@@ -26,11 +26,11 @@ type evaluation struct {
 	known map[string]*cty.Value
 }
 
-// metaArguments of a resource are no attributes of it.
+// metaArguments of a resource are not attributes of it.
 var metaArguments = []string{"count", "for_each", "depends_on", "provider"}
 
-// evaluate tells the outputs. What has no value that could be known here gets a made-up one, always the same in one
-// Terraform workspace. Null is no output, as with OpenTofu.
+// evaluate returns the outputs. What has no value that could be known here gets a made-up one, always the same in one
+// Terraform workspace. Null is not an output, as with OpenTofu.
 func (m *module) evaluate(workspace string, state State) []executor.Output {
 	e := &evaluation{module: m, state: state, known: map[string]*cty.Value{}}
 	outputs := make([]executor.Output, 0, len(m.outputs))

@@ -42,7 +42,7 @@ type Entry struct {
 	Process int `json:"process"`
 }
 
-// Of tells whether the operation was one of that Workspace.
+// Of reports whether the operation was one of that Workspace.
 func (e Entry) Of(key types.NamespacedName) bool {
 	return e.Namespace == key.Namespace && e.Name == key.Name
 }

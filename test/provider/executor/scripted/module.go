@@ -113,7 +113,7 @@ func (m *module) add(file *hcl.File) hcl.Diagnostics {
 			m.addresses = append(m.addresses, "module."+block.Labels[0])
 		case "resource":
 			address := strings.Join(block.Labels, ".")
-			arguments, _ := block.Body.JustAttributes() // Nested blocks say nothing that outputs could tell.
+			arguments, _ := block.Body.JustAttributes() // Nested blocks do not affect outputs.
 			m.addresses = append(m.addresses, address)
 			m.nodes[address] = node{arguments: arguments}
 		}

@@ -51,7 +51,7 @@ func both(t *testing.T, m executor.Module) map[string]executor.Executor {
 	return executors
 }
 
-// life takes an executor through init, plan and apply, and tells the outputs or the summary of the first error.
+// life takes an executor through init, plan and apply, and returns the outputs or the summary of the first error.
 func life(t *testing.T, e executor.Executor, o executor.RunOptions) ([]executor.Output, string) {
 	t.Helper()
 	steps := []func() error{
@@ -158,7 +158,7 @@ func TestRefusalsAreThoseOfOpenTofu(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownIsMadeUpOnce(t *testing.T) {
+func TestUnknownOutputsGetAStableValue(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, `
 resource "aws_vpc" "this" { cidr_block = "10.0.0.0/16" }

@@ -41,7 +41,7 @@ type Step struct {
 	Hang bool
 	// Stderr makes the operation fail with this text.
 	Stderr string
-	// Times limits the failure to that many runs since the script was written; 0 is no limit.
+	// Times limits the failure to that many runs since the script was written; 0 means unlimited.
 	Times int
 	// Partial lets an apply that fails make the first half of its resources, and a destroy remove the first half.
 	Partial bool
@@ -135,14 +135,14 @@ func (w *World) play(name string, s Script) error {
 	return write(filepath.Join(w.scripts(), name), scriptFile{Script: s, ID: string(uuid.NewUUID())})
 }
 
-// scriptFile is a script as it is written. The ID tells two writings apart that say the same; a script that was written
+// scriptFile is a script as it is written. The ID distinguishes two writes of the same content; a script that was written
 // by hand need not have one.
 type scriptFile struct {
 	Script
 	ID string `json:"id,omitempty"`
 }
 
-// script reads a Workspace's script, and tells by what it differs from the same one written again.
+// script reads a Workspace's script, and returns what distinguishes it from the same one written again.
 func (w *World) script(key types.NamespacedName) (Script, string, error) {
 	for _, name := range []string{scriptName(key), defaultScript} {
 		var s scriptFile
@@ -167,7 +167,7 @@ func (w *World) script(key types.NamespacedName) (Script, string, error) {
 	return Script{}, "", nil
 }
 
-// countRun tells how many times an operation was run since the script was written, this run included. The count
+// countRun returns how many times an operation was run since the script was written, this run included. The count
 // survives the provider: a script that fails once fails once.
 func (w *World) countRun(key types.NamespacedName, op Operation, written string) (int, error) {
 	type count struct {

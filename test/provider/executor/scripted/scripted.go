@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scripted carries Workspaces out by pretending, as tests tell it to: it is as slow, as stuck and as broken as
+// Package scripted simulates the execution of Workspaces as tests configure it: it is as slow, as stuck and as broken as
 // their scripts say, and cheap enough for thousands of Workspaces.
 //
-// It reads inline modules as OpenTofu does, as far as variables, locals, terraform_data and outputs go; what it can not
+// It reads inline modules as OpenTofu does, as far as variables, locals, terraform_data and outputs go; what it cannot
 // evaluate becomes a made-up string. States and resources are files in a folder that models a remote backend and a
 // cloud: they survive the provider, and a test reads them through World.
 package scripted

@@ -102,7 +102,7 @@ func TestDriftIsPlannedUntilItIsApplied(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, four)
 	require.NoError(t, e.Apply(t.Context(), none))
-	require.NoError(t, scripted.At(dir).PlayAll(scripted.Script{Drift: "somebody was here"}))
+	require.NoError(t, scripted.At(dir).PlayAll(scripted.Script{Drift: "changed by hand"}))
 	require.True(t, differs(t, e))
 	require.NoError(t, e.Apply(t.Context(), none))
 	require.False(t, differs(t, e))
@@ -170,7 +170,7 @@ func TestAFailureMayEndByItself(t *testing.T) {
 	require.NoError(t, open(t, dir, four).Init(t.Context(), nil))
 
 	require.NoError(t, scripted.At(dir).PlayAll(script))
-	require.Error(t, open(t, dir, four).Init(t.Context(), nil), "a script that is written again counts anew")
+	require.Error(t, open(t, dir, four).Init(t.Context(), nil), "a script that is written again restarts the count")
 }
 
 func TestAScriptMayBeWrittenByHand(t *testing.T) {
@@ -209,7 +209,7 @@ func TestAFailureMayComeHalfWay(t *testing.T) {
 	require.Zero(t, count())
 }
 
-func TestTheJournalTellsEveryOperation(t *testing.T) {
+func TestTheJournalRecordsEveryOperation(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, scripted.At(dir).PlayAll(scripted.Script{Destroy: scripted.Step{Stderr: "\nError: x\n"}}))
 	e := open(t, dir, four)

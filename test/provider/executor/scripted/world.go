@@ -97,7 +97,7 @@ func (w *World) States() (map[string]State, error) {
 
 // Orphans lists the resources that no state knows.
 func (w *World) Orphans() ([]Resource, error) {
-	// The cloud is read first: what is recorded in between is no orphan.
+	// The cloud is read first: what is recorded in between is not an orphan.
 	cloud, err := w.Cloud()
 	if err != nil {
 		return nil, err

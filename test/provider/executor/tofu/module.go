@@ -12,7 +12,7 @@ import (
 )
 
 // fetch copies a module into the CLI's folder. OpenTofu copies modules into empty folders only, so a fresh one takes
-// the copy, and the folder that has the state and the initialised backend takes the files from there.
+// the copy, and the folder that has the state and the initialized backend takes the files from there.
 func fetch(ctx context.Context, c cli, address string) error {
 	target := c.dir
 	fresh, err := os.MkdirTemp(filepath.Dir(target), ".module-")

@@ -68,7 +68,7 @@ func (c *cli) run(ctx context.Context, args ...string) ([]byte, error) {
 	return nil, fmt.Errorf("%s: %w", errStopped, ctx.Err())
 }
 
-// start starts a command and returns where its end is told. The thread that started it waits for it: Linux sends the
+// start starts a command and returns a channel that reports its end. The thread that started it waits for it: Linux sends the
 // parent-death signal when that thread ends, which must not happen before the provider does.
 func start(cmd *exec.Cmd) (<-chan error, error) {
 	started, done := make(chan error), make(chan error, 1)

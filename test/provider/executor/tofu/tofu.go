@@ -26,7 +26,7 @@ type Options struct {
 	// Binary is the path of tofu. Default: tofu, looked up in PATH.
 	Binary string
 
-	// WorkDir holds one folder a Workspace, named by UID. It has to survive restarts when modules have no remote
+	// WorkDir holds one folder per Workspace, named by UID. It has to survive restarts when modules have no remote
 	// backend: their state lies in it. Default: capt-provider in the system's folder for temporary files.
 	WorkDir string
 
@@ -36,7 +36,7 @@ type Options struct {
 
 type factory struct {
 	options Options
-	// inits has room for one init at a time, as with the real provider's shared plugin cache. With a kubernetes
+	// inits allows one init at a time, as with the real provider's shared plugin cache. With a kubernetes
 	// backend, each init locks the state of the default workspace while that does not exist yet; two that share a
 	// backend would fail each other.
 	inits chan struct{}

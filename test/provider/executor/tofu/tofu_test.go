@@ -286,7 +286,7 @@ resource "terraform_data" "a" {
 
 	dir := t.TempDir()
 	victim := exec.Command(os.Args[0], "-test.run=^TestKillingTheProviderKillsItsCommands$")
-	victim.Env = append(os.Environ(), role+"="+dir, "TMPDIR="+dir) // It can not clean up.
+	victim.Env = append(os.Environ(), role+"="+dir, "TMPDIR="+dir) // It cannot clean up.
 	require.NoError(t, victim.Start())
 	t.Cleanup(func() { _ = victim.Process.Kill() })
 	waiting, tofu := pidIn(t, filepath.Join(dir, "waiting")), pidIn(t, filepath.Join(dir, "tofu"))
@@ -317,7 +317,7 @@ func requireGone(t *testing.T, pid int) {
 		if syscall.Kill(pid, 0) != nil {
 			return true
 		}
-		// Nobody may have waited for it yet.
+		// It may not have been waited for yet.
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err == nil && strings.Contains(string(stat), ") Z ")
 	}, 20*time.Second, 20*time.Millisecond, "process %d still runs", pid)

@@ -24,29 +24,29 @@ import (
 type column struct {
 	name  string
 	scope terraform.Scope
-	// hinder puts what stands in the way in its place; it may be nil.
-	hinder func(c *cell)
-	// destroy is how destroys go until somebody helps.
+	// obstruct creates the obstacle; it may be nil.
+	obstruct func(c *cell)
+	// destroy is how destroys behave until the user resolves the obstacle.
 	destroy scripted.Step
-	// namespace tells that the namespace is deleted, and not the Cluster.
+	// namespace reports whether the namespace is deleted, and not the Cluster.
 	namespace bool
 	// options are those of the deletion.
 	options []client.DeleteOption
-	// frozen tells that no Workspace is deleted before somebody helps.
+	// frozen reports whether no Workspace is deleted before the user resolves the obstacle.
 	frozen bool
-	// told is what is shown until somebody helps; nil when the deletion ends by itself.
-	told func(r row) *told
+	// report is what is reported until the user resolves the obstacle; nil when the deletion ends without help.
+	report func(r row) *report
 	// help is what takes it away.
 	help     func(c *cell)
 	helpText string
-	// mayEnd tells that the deletion may also end by itself: it is a race between others.
+	// mayEnd reports whether the deletion may also end by itself: it is a race between others.
 	mayEnd bool
-	// leavesCloud tells that who helps must destroy by hand, in whatever order.
+	// leavesCloud reports whether the user must destroy by hand, in whatever order.
 	leavesCloud bool
 }
 
-// told is a condition that a person reads.
-type told struct {
+// report is a condition that users read.
+type report struct {
 	object          engine.Object
 	kind, name      string
 	condition       string
@@ -58,63 +58,63 @@ var columns = []column{
 	{name: "namespace deleted", scope: terraform.ScopeCluster, namespace: true},
 	{
 		name: "namespace deleted, Workspaces in it", namespace: true,
-		told: ofApply(infrav1.NamespaceTerminatingReason, "delete the Cluster first, and the namespace when the Cluster is gone"),
-		help: releaseWorkspaces, helpText: "destroy by hand what the state lists, and remove the finalizers of the Workspaces", mayEnd: true, leavesCloud: true,
+		report: ofApply(infrav1.NamespaceTerminatingReason, "delete the Cluster first, and the namespace when the Cluster is gone"),
+		help:   releaseWorkspaces, helpText: "destroy by hand what the state lists, and remove the finalizers of the Workspaces", mayEnd: true, leavesCloud: true,
 	},
 	{name: "foreground deletion", options: []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationForeground)}},
-	{name: "template missing", hinder: forceTemplates},
+	{name: "template missing", obstruct: forceTemplates},
 	{
-		name: "ProviderConfig missing", hinder: removeProviderConfig,
-		told: ofApply(infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig"),
-		help: func(c *cell) { c.User(c.ProviderConfig()) }, helpText: "make the ProviderConfig again",
+		name: "ProviderConfig missing", obstruct: removeProviderConfig,
+		report: ofApply(infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig"),
+		help:   func(c *cell) { c.User(c.ProviderConfig()) }, helpText: "make the ProviderConfig again",
 	},
 	{
-		name: "Cluster paused", scope: terraform.ScopeCluster, hinder: pauseCluster, frozen: true,
-		told: func(row) *told {
-			return &told{&clusterv1.Cluster{}, "Cluster", fixture.Demo, clusterv1.PausedCondition, clusterv1.PausedReason, "Cluster spec.paused is set to true"}
+		name: "Cluster paused", scope: terraform.ScopeCluster, obstruct: pauseCluster, frozen: true,
+		report: func(row) *report {
+			return &report{&clusterv1.Cluster{}, "Cluster", fixture.Demo, clusterv1.PausedCondition, clusterv1.PausedReason, "Cluster spec.paused is set to true"}
 		},
 		help: func(c *cell) { c.Edit(&clusterv1.Cluster{}, fixture.Demo, `{"spec":{"paused":false}}`) }, helpText: "unpause the Cluster",
 	},
 	{
-		name: "objects paused", hinder: pauseObjects, frozen: true, told: ofOwner("nothing is deleted while the object is paused"),
+		name: "objects paused", obstruct: pauseObjects, frozen: true, report: ofOwner("nothing is deleted while the object is paused"),
 		help: resumeObjects, helpText: "unpause the objects",
 	},
 	{
 		name: "destroy failing", scope: terraform.ScopeCluster, destroy: scripted.Step{Stderr: inUse},
-		told: ofApply(infrav1.DestroyFailedReason, "DependencyViolation"),
-		help: func(c *cell) { c.playDestroy(scripted.Step{}) }, helpText: "delete what is in the way in AWS",
+		report: ofApply(infrav1.DestroyFailedReason, "DependencyViolation"),
+		help:   func(c *cell) { c.playDestroy(scripted.Step{}) }, helpText: "delete what is in the way in AWS",
 	},
 }
 
 // providerDown is a column that all Clusters of the stage share.
 var providerDown = column{
-	name: "provider down", told: ofApply(infrav1.WaitingForWorkspaceDeletionReason, "check provider-terraform"),
+	name: "provider down", report: ofApply(infrav1.WaitingForWorkspaceDeletionReason, "check provider-terraform"),
 	helpText: "start the provider",
 }
 
-// ofApply is told by the WorkspaceTemplateApply that goes first: that of the control plane, or of the VPC where there is no
+// ofApply is reported by the WorkspaceTemplateApply that is deleted first: that of the control plane, or of the VPC where there is no
 // other.
-func ofApply(reason, message string) func(row) *told {
-	return func(r row) *told {
+func ofApply(reason, message string) func(row) *report {
+	return func(r row) *report {
 		name := fixture.VPC
 		if r.held {
 			name = fixture.ControlPlane
 		}
-		return &told{&infrav1.WorkspaceTemplateApply{}, "WorkspaceTemplateApply", name, infrav1.DeletingCondition, reason, message}
+		return &report{&infrav1.WorkspaceTemplateApply{}, "WorkspaceTemplateApply", name, infrav1.DeletingCondition, reason, message}
 	}
 }
 
-// ofOwner is told by the owner that goes first.
-func ofOwner(message string) func(row) *told {
-	return func(r row) *told {
+// ofOwner is reported by the owner that is deleted first.
+func ofOwner(message string) func(row) *report {
+	return func(r row) *report {
 		if !r.held {
-			return &told{&infrav1.CAPTCluster{}, "CAPTCluster", fixture.Demo, infrav1.DeletingCondition, infrav1.DeletingReason, message}
+			return &report{&infrav1.CAPTCluster{}, "CAPTCluster", fixture.Demo, infrav1.DeletingCondition, infrav1.DeletingReason, message}
 		}
-		return &told{&controlplanev1.CAPTControlPlane{}, "CAPTControlPlane", fixture.Demo, controlplanev1.DeletingCondition, controlplanev1.DeletingReason, message}
+		return &report{&controlplanev1.CAPTControlPlane{}, "CAPTControlPlane", fixture.Demo, controlplanev1.DeletingCondition, controlplanev1.DeletingReason, message}
 	}
 }
 
-// releaseWorkspaces is what a person does who has destroyed by hand what the state lists. One that is released before it is deleted
+// releaseWorkspaces is what a user does after destroying by hand what the state lists. One that is released before it is deleted
 // gets its finalizer back from the provider, so it is done until the namespace is gone.
 func releaseWorkspaces(c *cell) {
 	c.Insist(func() string {

@@ -21,19 +21,19 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// sightings remembers every Workspace that was ever there, in both scopes, whether it still is or not.
-type sightings struct {
+// observed records every Workspace that ever existed, in both scopes, whether it still exists or not.
+type observed struct {
 	lock sync.Mutex
 	seen []string
 	left map[string]bool
 }
 
 // watchWorkspaces begins to look. It sees the Workspaces of the test's namespace and those without one.
-func watchWorkspaces(t *testing.T, config *rest.Config, namespace string) *sightings {
+func watchWorkspaces(t *testing.T, config *rest.Config, namespace string) *observed {
 	t.Helper()
 	clients, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
-	s := &sightings{left: map[string]bool{}}
+	s := &observed{left: map[string]bool{}}
 	for _, scope := range terraform.Scopes() {
 		gvk := scope.GroupVersionKind()
 		resource, _ := meta.UnsafeGuessKindToResource(gvk)
@@ -42,7 +42,7 @@ func watchWorkspaces(t *testing.T, config *rest.Config, namespace string) *sight
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(object any) { s.see(object, true) },
 			UpdateFunc: func(before, after any) {
-				if before.(client.Object).GetUID() != after.(client.Object).GetUID() { // It went and came while nobody looked.
+				if before.(client.Object).GetUID() != after.(client.Object).GetUID() { // It was recreated between two events.
 					s.see(before, false)
 					s.see(after, true)
 				}
@@ -56,7 +56,7 @@ func watchWorkspaces(t *testing.T, config *rest.Config, namespace string) *sight
 	return s
 }
 
-func (s *sightings) see(object any, there bool) {
+func (s *observed) see(object any, there bool) {
 	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj
 	}
@@ -72,15 +72,15 @@ func (s *sightings) see(object any, there bool) {
 	delete(s.left, identity)
 }
 
-// gone tells whether nothing is left of what was seen.
-func (s *sightings) gone() bool {
+// gone reports whether nothing is left of what was seen.
+func (s *observed) gone() bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return len(s.left) == 0
 }
 
-// take returns what was seen, and begins anew.
-func (s *sightings) take() []string {
+// take returns what was observed, and starts with an empty record.
+func (s *observed) take() []string {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	seen := slices.Clone(s.seen)

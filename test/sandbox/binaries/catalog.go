@@ -49,8 +49,8 @@ type binary struct {
 	versionArgs []string
 }
 
-// catalogue lists the binaries in build order. Binaries with the same pin follow each other: one go build builds them.
-func catalogue() []binary {
+// catalog lists the binaries in build order. Binaries with the same pin follow each other: one go build builds them.
+func catalog() []binary {
 	const (
 		kubernetes = "k8s.io/kubernetes"
 		clusterAPI = "sigs.k8s.io/cluster-api"
@@ -74,7 +74,7 @@ func catalogue() []binary {
 
 // Names returns the name of every binary, in build order.
 func Names() []string {
-	all := catalogue()
+	all := catalog()
 	names := make([]string, 0, len(all))
 	for _, b := range all {
 		names = append(names, b.name)
@@ -83,7 +83,7 @@ func Names() []string {
 }
 
 func lookup(name string) (binary, error) {
-	for _, b := range catalogue() {
+	for _, b := range catalog() {
 		if b.name == name {
 			return b, nil
 		}

@@ -22,16 +22,16 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// chronicle remembers every version of every WorkspaceTemplateApply and Workspace that there ever was.
-type chronicle struct {
+// history records every version of every WorkspaceTemplateApply and Workspace.
+type history struct {
 	lock       sync.Mutex
 	applies    map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply
 	workspaces map[string][]*unstructured.Unstructured // by workspaceID
 	gone       map[types.UID]bool
 }
 
-func newChronicle() *chronicle {
-	return &chronicle{
+func newHistory() *history {
+	return &history{
 		applies:    map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply{},
 		workspaces: map[string][]*unstructured.Unstructured{},
 		gone:       map[types.UID]bool{},
@@ -41,7 +41,7 @@ func newChronicle() *chronicle {
 // workspaceID names a Workspace; those of both scopes can have the same namespace and name.
 func workspaceID(group, namespace, name string) string { return group + " " + namespace + "/" + name }
 
-// watch fills the chronicle with objects of some kinds, from now on.
+// watch adds objects of some kinds to the history, from now on.
 func (c *control) watch(kinds ...schema.GroupVersionKind) error {
 	clients, err := dynamic.NewForConfig(c.Config())
 	if err != nil {
@@ -51,9 +51,9 @@ func (c *control) watch(kinds ...schema.GroupVersionKind) error {
 		resource, _ := meta.UnsafeGuessKindToResource(kind)
 		informer := dynamicinformer.NewFilteredDynamicInformer(clients, resource, "", 0, cache.Indexers{}, nil).Informer()
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(object any) { c.chronicle.note(object, false) },
-			UpdateFunc: func(_, object any) { c.chronicle.note(object, false) },
-			DeleteFunc: func(object any) { c.chronicle.note(object, true) },
+			AddFunc:    func(object any) { c.history.note(object, false) },
+			UpdateFunc: func(_, object any) { c.history.note(object, false) },
+			DeleteFunc: func(object any) { c.history.note(object, true) },
 		})
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func (c *control) watch(kinds ...schema.GroupVersionKind) error {
 	return nil
 }
 
-func (c *chronicle) note(object any, gone bool) {
+func (c *history) note(object any, gone bool) {
 	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj
 	}
@@ -91,14 +91,14 @@ func (c *chronicle) note(object any, gone bool) {
 }
 
 // applyVersions are all versions of a WorkspaceTemplateApply, the latest last.
-func (c *chronicle) applyVersions(key types.NamespacedName) []*infrav1.WorkspaceTemplateApply {
+func (c *history) applyVersions(key types.NamespacedName) []*infrav1.WorkspaceTemplateApply {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	return c.applies[key]
 }
 
 // apply is the WorkspaceTemplateApply as it is, to be read only; nil when it is not there.
-func (c *chronicle) apply(key types.NamespacedName) *infrav1.WorkspaceTemplateApply {
+func (c *history) apply(key types.NamespacedName) *infrav1.WorkspaceTemplateApply {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if versions := c.applies[key]; len(versions) > 0 {
@@ -111,7 +111,7 @@ func (c *chronicle) apply(key types.NamespacedName) *infrav1.WorkspaceTemplateAp
 
 // workspaceUIDs are those of every Workspace that a namespace ever had, by workspaceID. Those without a namespace have its
 // name in their own.
-func (c *chronicle) workspaceUIDs(namespace string) map[string][]types.UID {
+func (c *history) workspaceUIDs(namespace string) map[string][]types.UID {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	uids := map[string][]types.UID{}

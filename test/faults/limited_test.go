@@ -28,12 +28,12 @@ import (
 const (
 	// definitions are the files of provider-terraform's kinds.
 	definitions = "../provider/config/crd"
-	// claimPatience is how long CAPT waits before it tells that nobody works on a Workspace.
+	// claimPatience is how long CAPT waits before it reports that no provider works on a Workspace.
 	claimPatience = 2 * time.Minute
 )
 
-// deprive takes the provider away, and its Workspaces, before the manager starts anew.
-func (c *control) deprive(ctx context.Context) error {
+// removeProvider stops the provider and removes its Workspaces before the manager restarts.
+func (c *control) removeProvider(ctx context.Context) error {
 	if err := c.StopComponent(ctx, sandbox.Provider); err != nil {
 		return err
 	}
@@ -74,10 +74,10 @@ func workspaceDefinitions() ([]*unstructured.Unstructured, error) {
 }
 
 // One after the other, everything that a Workspace needs comes: its kind, the provider, and the provider's only worker.
-func TestWhatIsMissingIsToldUntilItComes(t *testing.T) {
+func TestAMissingDependencyIsReportedUntilItExists(t *testing.T) {
 	var worlds []*world
 	for _, scope := range terraform.Scopes() {
-		w := newWorld(t, deprived, scope)
+		w := newWorld(t, limited, scope)
 		w.user(w.template(), workspaceTemplateApply("one", before), workspaceTemplateApply("two", before))
 		for _, name := range []string{"one", "two"} {
 			w.play(name, scripted.Script{Apply: scripted.Step{Hang: true}})
@@ -108,7 +108,7 @@ func TestWhatIsMissingIsToldUntilItComes(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, time.Since(installed), claimPatience-time.Second, "a Workspace was made in a whole second")
 	}
-	require.NoError(t, deprived.StartComponent(t.Context(), sandbox.Provider))
+	require.NoError(t, limited.StartComponent(t.Context(), sandbox.Provider))
 	for _, w := range worlds {
 		t.Run(string(w.scope), func(t *testing.T) {
 			t.Parallel()
@@ -130,12 +130,12 @@ func installWorkspaces(w *world) time.Time {
 		w.insist(slowTick, func() string { return w.lacksEstablished(kind.GetName()) })
 	}
 	for _, scope := range terraform.Scopes() {
-		require.NoError(w, deprived.watch(scope.GroupVersionKind()))
+		require.NoError(w, limited.watch(scope.GroupVersionKind()))
 	}
 	return began
 }
 
-// oneStarvesTheOther tells what is seen of two Workspaces when the provider works on one at a time.
+// oneStarvesTheOther returns what is observed of two Workspaces when the provider works on one at a time.
 func (w *world) oneStarvesTheOther() {
 	w.Helper()
 	first, second := "one", "two"
@@ -152,10 +152,10 @@ func (w *world) oneStarvesTheOther() {
 	w.awaitNotReady(first, infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
 	w.awaitNotReady(second, infrav1.WorkspaceUnclaimedReason, "It may also be busy with others")
 
-	w.mend(first)
+	w.clearScript(first)
 	w.awaitNotReady(second, infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
 	require.Zero(w, w.count(first, scripted.Destroy))
-	w.mend(second)
+	w.clearScript(second)
 	w.awaitReady(first, before)
 	w.awaitReady(second, before)
 	require.Len(w, w.writes(first), 1)

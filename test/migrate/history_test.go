@@ -33,8 +33,8 @@ var (
 	alarming = []string{controlplanev1.DegradedCondition, controlplanev1.FailedCondition}
 )
 
-// chronicle is every status that each condition of a fleet had, in order, as watches report it.
-type chronicle struct {
+// history is every status that each condition of a fleet had, in order, as watches report it.
+type history struct {
 	*world
 	began time.Time
 
@@ -43,10 +43,10 @@ type chronicle struct {
 	versions map[types.UID]string
 }
 
-// chronicle starts watches, which end with the test.
-func (w *world) chronicle() *chronicle {
+// history starts watches, which end with the test.
+func (w *world) history() *history {
 	w.Helper()
-	c := &chronicle{world: w, began: time.Now(), statuses: map[string][]string{}, versions: map[types.UID]string{}}
+	c := &history{world: w, began: time.Now(), statuses: map[string][]string{}, versions: map[types.UID]string{}}
 	for _, list := range chronicled() {
 		// The request for the watch outlives a test that fails, but not the sandbox.
 		watch, err := w.Admin.Watch(context.WithoutCancel(w.Context()), list)
@@ -69,7 +69,7 @@ func chronicled() []client.ObjectList {
 	}
 }
 
-func (c *chronicle) note(object client.Object) {
+func (c *history) note(object client.Object) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	c.versions[object.GetUID()] = object.GetResourceVersion()
@@ -82,14 +82,14 @@ func (c *chronicle) note(object client.Object) {
 	}
 }
 
-func (c *chronicle) append(of, status string) {
+func (c *history) append(of, status string) {
 	if known := c.statuses[of]; len(known) == 0 || known[len(known)-1] != status {
 		c.statuses[of] = append(known, status)
 	}
 }
 
 // lost are the conditions that were True and are no longer, or were not for a moment.
-func (c *chronicle) lost() (lost []string) {
+func (c *history) lost() (lost []string) {
 	c.Helper()
 	c.await(c.behind)
 	c.lock.Lock()
@@ -107,7 +107,7 @@ func (c *chronicle) lost() (lost []string) {
 }
 
 // alarms are the conditions that were lost or should never have been True, states other than Ready, and Events of type Warning.
-func (c *chronicle) alarms() (alarms []string) {
+func (c *history) alarms() (alarms []string) {
 	c.Helper()
 	alarms = c.lost()
 	c.lock.Lock()
@@ -127,7 +127,7 @@ func (c *chronicle) alarms() (alarms []string) {
 }
 
 // behind reports an object that the watches have not reported yet.
-func (c *chronicle) behind() string {
+func (c *history) behind() string {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	for _, list := range chronicled() {
@@ -144,8 +144,8 @@ func (c *chronicle) behind() string {
 	return ""
 }
 
-// warnings since the chronicle began.
-func (c *chronicle) warnings() (warnings []string) {
+// warnings since the history began.
+func (c *history) warnings() (warnings []string) {
 	c.Helper()
 	var list eventsv1.EventList
 	require.NoError(c, c.Admin.List(c.Context(), &list))
