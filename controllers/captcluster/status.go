@@ -21,7 +21,7 @@ import (
 )
 
 // waitingForOwner is the message of an object without a Cluster.
-const waitingForOwner = "no Cluster refers to this object; create one whose spec.infrastructureRef names it"
+const waitingForOwner = "no Cluster owns this object. Create a Cluster whose spec.infrastructureRef names it; if it exists, check that it is not paused and that Cluster API runs"
 
 // status computes the status from facts and plan.
 func status(captCluster *infrav1.CAPTCluster, f *Facts, p Plan) {

@@ -129,7 +129,7 @@ func (in *input) waitingForOwner() string {
 	if in.Cluster != nil {
 		return ""
 	}
-	return "no Cluster refers to this object; create one whose spec.controlPlaneRef names it"
+	return "no Cluster owns this object. Create a Cluster whose spec.controlPlaneRef names it; if it exists, check that it is not paused and that Cluster API runs"
 }
 
 // newTemplate returns the template if the control plane does not use it yet.
@@ -173,7 +173,7 @@ func (in *input) regionMissing() string {
 	if in.region(in.controlPlane) != "" {
 		return ""
 	}
-	return "spec.region is empty, and the infrastructure of the Cluster has no region; set spec.region"
+	return "spec.region is empty, and the infrastructure of the Cluster has no region. Set spec.region"
 }
 
 // regionChanged refuses what would create another cluster in place of the running one.

@@ -146,7 +146,7 @@ func (a *AWS) retrieve(ctx context.Context) (aws.Credentials, error) {
 	case err != nil:
 		return aws.Credentials{}, problemWith(err)
 	case credentials.CanExpire && !a.clock.Now().Before(credentials.Expires):
-		return aws.Credentials{}, errors.New("the AWS credentials of the manager have expired: renew them in their source")
+		return aws.Credentials{}, errors.New("the AWS credentials of the manager have expired; renew them where the manager gets them from")
 	}
 	return credentials, nil
 }
