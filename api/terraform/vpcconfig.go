@@ -99,7 +99,7 @@ var expressions = map[hclsyntax.TokenType]bool{
 	hclsyntax.TokenQuestion: true, hclsyntax.TokenStar: true, hclsyntax.TokenDoubleColon: true,
 }
 
-const noLiteral = "line %d: not a literal; write the value itself, since a file of variables can neither refer to something nor call a function"
+const noLiteral = "line %d: not a literal; write the value itself: a file of Terraform variables cannot contain references or function calls"
 
 // hclVariables reads a file in HCL.
 func hclVariables(text string) (map[string]variable, error) {

@@ -194,7 +194,7 @@ func (r *run) sameCluster(ctx context.Context) error {
 	if err != nil || uid == r.plan.ClusterUID {
 		return err
 	}
-	return fmt.Errorf("plan %s was made for another management cluster: the UID of its namespace %s is %s, here it is %s. Nothing was written; check --context",
+	return fmt.Errorf("plan %s was created for another management cluster: the UID of its namespace %s is %s, here it is %s. Nothing was written; check --context",
 		r.plan.ID, metav1.NamespaceSystem, r.plan.ClusterUID, uid)
 }
 

@@ -268,7 +268,7 @@ func TestAWorkspaceThatChangedWhileAUnitWasLeftIsNoAlarm(t *testing.T) {
 	require.NoError(t, err)
 	r.journal.state.Units = map[string]UnitState{unitName: {Phase: PhaseApplying}}
 	err = r.apply(t.Context(), &p.Units[0], &UnitResult{})
-	require.ErrorContains(t, err, "changed since the plan was made")
+	require.ErrorContains(t, err, "changed since the plan was created")
 	alarm := (*workspaceError)(nil)
 	assert.NotErrorAs(t, err, &alarm)
 }

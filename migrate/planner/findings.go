@@ -103,7 +103,7 @@ func (f *fleet) endpoints() (findings []migrate.Finding) {
 		ref := migrate.ObjectRef{Group: clusterv1.GroupVersion.Group, Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
 		findings = append(findings, migrate.Finding{
 			Severity: migrate.Warning, Reason: ReasonInvalidClusterEndpoint, Object: ref,
-			Message: "spec.controlPlaneEndpoint.host is a URL, so that clients cannot connect. Apply the plan with --fix-cluster-endpoints, or remove https:// from it",
+			Message: "spec.controlPlaneEndpoint.host is a URL, so clients cannot connect. Apply the plan with --fix-cluster-endpoints, or remove https:// from it",
 		})
 	}
 	return findings

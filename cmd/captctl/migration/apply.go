@@ -96,8 +96,8 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		view.Unsettled(to, fleet, selected)
 		if last {
 			to.Blank()
-			to.Linef("This run leaves nothing of the plan to adopt. When no object awaits adoption, the manager migrates stored versions, which cannot be undone.")
-			to.Linef("To postpone that, see \"Stored versions\" in docs/migration.md first.")
+			to.Linef("This run adopts the last units of the plan. When no object awaits adoption, the manager migrates stored versions, which cannot be reverted.")
+			to.Linef("To postpone that, see \"Stored versions\" in docs/migration.md before you continue.")
 		}
 	}, question); err != nil {
 		return err

@@ -40,14 +40,14 @@ type run struct {
 
 func (r *run) addFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as show prints it. Can be repeated.")
-	flags.IntVar(&r.concurrency, "concurrency", 1, "How many units are in progress at the same time.")
+	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as captctl migrate show prints it. Can be repeated.")
+	flags.IntVar(&r.concurrency, "concurrency", 1, "Number of units that are written concurrently.")
 	flags.IntVar(&r.maxFailures, "max-failures", 0, "How many units may fail before no other unit is started.")
 	flags.StringVar(&r.dryRun, "dry-run", dryRunNone, `"server" sends every write to the API server, which keeps none of them.`)
 	flags.Lookup("dry-run").NoOptDefVal = dryRunServer
 	flags.BoolVarP(&r.yes, "yes", "y", false, "Do not ask for confirmation.")
 	flags.DurationVar(&r.wait, "wait", apply.DefaultWait, "How long to wait for the manager, per unit.")
-	flags.DurationVar(&r.lease, "lease-duration", lock.DefaultDuration, "How long a run that was killed keeps others waiting.")
+	flags.DurationVar(&r.lease, "lease-duration", lock.DefaultDuration, "Duration of captctl's Lease: how long a killed run keeps others waiting.")
 	flags.Lookup("lease-duration").Hidden = true // For tests.
 	r.common.addFlags(command)
 	cli.CompleteFlag(command, "unit", cobra.NoFileCompletions)
@@ -64,7 +64,7 @@ func (r *run) Validate() error {
 		{r.maxFailures < 0, "--max-failures must be at least 0"},
 		{r.wait <= 0, "--wait must be more than 0"},
 		{r.lease < time.Second, "--lease-duration must be at least 1s"},
-		{r.dryRun == "client", "--dry-run=client does not exist: captctl migrate show --diff prints what would be sent. Or use --dry-run=server"},
+		{r.dryRun == "client", "--dry-run=client is not supported. Use captctl migrate show --diff, which prints what would be sent, or --dry-run=server"},
 		{r.dryRun != dryRunNone && r.dryRun != dryRunServer, fmt.Sprintf("--dry-run must be none or server, not %q", r.dryRun)},
 		{r.asks() && (r.name == stdin || !r.Interactive), cli.ErrNotInteractive.Error()},
 	} {

@@ -66,11 +66,11 @@ func statusRow(unit status.Unit) []string {
 func standing(unit status.Unit) string {
 	switch unit.State {
 	case plan.InProgress:
-		return "a run of plan " + unit.PlanID + " is working on it"
+		return "a run of plan " + unit.PlanID + " is in progress for this unit"
 	case plan.Interrupted:
-		text := "a run of plan " + unit.PlanID + " ended while it wrote it"
+		text := "a run of plan " + unit.PlanID + " was interrupted while it wrote this unit"
 		if unit.Phase == apply.PhaseRollingBack {
-			text = "a rollback of plan " + unit.PlanID + " ended while it reverted it"
+			text = "a rollback of plan " + unit.PlanID + " was interrupted while it reverted this unit"
 		}
 		if unit.Paused {
 			text += ", and its objects are paused"
