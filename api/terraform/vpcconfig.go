@@ -44,7 +44,7 @@ func CheckVPCConfig(text string) error {
 	case len(text) > maxVPCConfig:
 		return fmt.Errorf("it has more than %d bytes; keep to the variables that templates of Fargate profiles read", maxVPCConfig)
 	case !utf8.ValidString(text):
-		return fmt.Errorf("line %d: not UTF-8; write it as text", 1+slices.IndexFunc(strings.Split(text, "\n"), func(line string) bool { return !utf8.ValidString(line) }))
+		return fmt.Errorf("line %d: the text is not UTF-8; write it as UTF-8", 1+slices.IndexFunc(strings.Split(text, "\n"), func(line string) bool { return !utf8.ValidString(line) }))
 	}
 	read := hclVariables
 	if trimmed[0] == '{' { // No HCL of variables begins with it.

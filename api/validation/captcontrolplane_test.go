@@ -203,7 +203,7 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 }
 
 func TestKubeconfigSecretsThatMeet(t *testing.T) {
-	const text = "would have the same Secret a-user-kubeconfig. Rename one of the two Clusters"
+	const text = "would have the same Secret a-user-kubeconfig. Choose another name for one of the Clusters"
 	foreign := builder.Cluster("a", builder.WithUID("x"))
 	foreign.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
 	foreignUser := builder.Cluster("a-user")

@@ -135,7 +135,7 @@ func ready(vpc engine.Condition, f *Facts) engine.Condition {
 func deletingCondition(f *Facts) engine.Condition {
 	if len(f.ControlPlanes) > 0 && f.Paused == "" {
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForControlPlaneDeletionReason,
-			fmt.Sprintf("waiting for CAPTControlPlane %s to be deleted, which uses the VPC", strings.Join(f.ControlPlanes, ", ")))
+			fmt.Sprintf("waiting for the deletion of CAPTControlPlane %s, which uses the VPC", strings.Join(f.ControlPlanes, ", ")))
 	}
 	return f.Apply.DeletingCondition(infrav1.DeletingCondition, f.Paused)
 }

@@ -154,11 +154,11 @@ func (in *input) waitingForInfrastructure() string {
 		return ""
 	}
 	if !in.hasCAPTCluster() {
-		return fmt.Sprintf("waiting for the infrastructure of Cluster %s", in.Cluster.Name)
+		return fmt.Sprintf("waiting for Cluster API to report the infrastructure of Cluster %s as provisioned", in.Cluster.Name)
 	}
 	name := in.Cluster.Spec.InfrastructureRef.Name
 	if in.Infrastructure == nil {
-		return fmt.Sprintf("waiting for CAPTCluster %s, which does not exist", name)
+		return fmt.Sprintf("waiting for CAPTCluster %s, which does not exist. Create it, or correct spec.infrastructureRef of the Cluster", name)
 	}
 	switch ready := conditions.Get(in.Infrastructure, infrav1.ReadyCondition); {
 	case ready != nil && ready.Status == metav1.ConditionTrue:

@@ -137,9 +137,9 @@ func (f *Facts) AdoptionMessage() string {
 		return "this object was created by CAPT v0.3 and has not been adopted: " + f.Conflict
 	case f.Missing != "":
 		return fmt.Sprintf("spec.workspaceTemplateApplyRef (workspaceTemplateApplyName in v1beta1) names WorkspaceTemplateApply %s, which CAPT v0.3 recorded and which does not exist: a new one would create the cloud resources a second time. "+
-			"Restore it from a backup, and adopt it with captctl migrate apply. If none of its cloud resources are left, delete and recreate this object", f.Missing)
+			"Restore it from a backup, and adopt it with captctl migrate (see captctl migrate check). If none of its cloud resources are left, delete and recreate this object", f.Missing)
 	case f.AdoptedWith != "":
-		return fmt.Sprintf("%s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written. Adopt the cluster with captctl migrate apply", f.AdoptedWith)
+		return fmt.Sprintf("%s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written. Adopt the cluster with captctl migrate (see captctl migrate check)", f.AdoptedWith)
 	case len(f.Candidates) == 0:
 		return ""
 	}
@@ -152,7 +152,7 @@ func (f *Facts) AdoptionMessage() string {
 }
 
 func (f *Facts) unadoptedMessage() string {
-	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which was created by CAPT v0.3 and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate apply",
+	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which was created by CAPT v0.3 and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check)",
 		f.Candidates[0].Name, f.Unadopted)
 }
 

@@ -55,7 +55,7 @@ func conflict(apply *infrav1.WorkspaceTemplateApply, f *Facts) engine.Condition 
 }
 
 func unadoptedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate apply; if it belongs to another object, set spec.workspaceName to another name", f.Unadopted)
+	return fmt.Sprintf("Workspace %s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", f.Unadopted)
 }
 
 const leftAloneMessage = "CAPT v0.3 recorded no Workspace for this helper, and spec.deletionPolicy is Retain: nothing is written or deleted. No action is needed"

@@ -239,7 +239,7 @@ func (r *run) wasApplied(context.Context) error {
 	if r.journal.state.Parts > 0 {
 		return nil
 	}
-	return fmt.Errorf("plan %s has no journal in namespace %s: it was never applied here, or with another --journal-namespace", r.plan.ID, r.Namespace)
+	return fmt.Errorf("plan %s has no journal in namespace %s: it was never applied here, or was applied with another --journal-namespace", r.plan.ID, r.Namespace)
 }
 
 // each works on units, and stops starting new ones after too many failures.

@@ -34,7 +34,7 @@ func (l *look) installed(ctx context.Context) (map[string]*apiextensionsv1.Custo
 
 // definitions reports whether this version's are installed and can be used.
 func (l *look) definitions(ctx context.Context) (Check, error) {
-	found := Check{Status: Failed, Message: "the definitions are not those of this version. Install it as described in docs/install.md"}
+	found := Check{Status: Failed, Message: "the CustomResourceDefinitions are not those of this version. Install this version as described in docs/install.md"}
 	installed, err := l.installed(ctx)
 	for _, kind := range migrate.Kinds() {
 		for _, problem := range problems(kind, installed[kind.Definition()]) {
@@ -86,7 +86,7 @@ func problems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefin
 	case webhook == nil || webhook.ClientConfig == nil:
 		found = append(found, "no webhook converts its versions")
 	case len(webhook.ClientConfig.CABundle) == 0:
-		found = append(found, "its conversion webhook has no caBundle. cert-manager's CA injector writes it")
+		found = append(found, "its conversion webhook has no caBundle. Check cert-manager's CA injector, which writes it")
 	}
 	return found
 }
@@ -100,7 +100,7 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 	}
 	for _, kind := range migrate.Kinds() {
 		if kind.InLegacy() && installed[kind.Definition()] == nil {
-			found.Status, found.Message = Failed, "CAPT v0.3 is not installed, or only in part: there is nothing to migrate"
+			found.Status, found.Message = Failed, "CAPT v0.3 is not installed, or only partly: there is nothing to migrate"
 			found.Objects = append(found.Objects, kind.Definition()+": it is not installed")
 		}
 	}

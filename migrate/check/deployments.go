@@ -222,7 +222,7 @@ func (l *look) installers(ctx context.Context) (Check, error) {
 
 // manager reports whether the manager of this version runs. It may run outside of this cluster, so that its absence is a warning.
 func (l *look) manager(ctx context.Context) (Check, error) {
-	const consequence = "It confirms each adoption: captctl migrate apply waits for that, and fails after --wait"
+	const consequence = "The manager confirms each adoption: captctl migrate apply waits for that, and fails after --wait"
 	running := Check{Status: OK, Message: "the manager of this version runs"}
 	unavailable := Check{Status: Warning, Message: "the manager is not available. " + consequence}
 	deployments, err := l.deployments(ctx, isOwn)

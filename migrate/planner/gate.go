@@ -59,7 +59,7 @@ func (f *fleet) obstacle(o *owner) *obstacle {
 	}
 	if o.givesUp() {
 		return &obstacle{reason: ReasonDeletionPolicyDiffers, message: fmt.Sprintf(
-			"WorkspaceTemplateApply %s retains the VPC, and the manager writes what spec.vpc.template.deletionPolicy says: it would be destroyed with the owner. Set both to the same%s", o.apply.Name, orSkip)}
+			"spec.deletionPolicy of WorkspaceTemplateApply %s is Retain, but spec.vpc.template.deletionPolicy of its CAPTCluster is not. The manager would write the latter, and the VPC would be destroyed with the CAPTCluster. Set both to the same value, Retain to keep the VPC%s", o.apply.Name, orSkip)}
 	}
 	looks, err := f.looks(o)
 	if err != nil {

@@ -218,7 +218,7 @@ func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.Namespa
 	if apply.Status.WorkspaceName == key.Name {
 		candidate.For = append(candidate.For, "its status names the Workspace")
 	} else {
-		candidate.For = append(candidate.For, "its name gives the name of the Workspace")
+		candidate.For = append(candidate.For, "its name yields the name of the Workspace")
 	}
 	differences, err := f.rendered(apply, f.workspaces[key])
 	switch {

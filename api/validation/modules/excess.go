@@ -32,7 +32,7 @@ const (
 	tooDeep    = "line %d: nested more than %d levels deep"
 	tooLong    = "line %d: a number of more than %d characters"
 	tooMany    = "line %d: the module has more than %d %s up to here"
-	noText     = "line %d: not UTF-8"
+	noText     = "line %d: the text is not UTF-8"
 	unreadable = "line %d: HCL combines the character %U with the next one; write it as a JSON escape sequence"
 )
 

@@ -395,7 +395,7 @@ func TestFlagsThatCannotWorkAreRejectedBeforeConnecting(t *testing.T) {
 		"--lease-duration must be at least 1s":         {"apply", file, "--yes", "--lease-duration", "1ms"},
 		"--qps must be more than 0":                    {"check", "--qps", "0"},
 		"--burst must be at least 1":                   {"plan", "--burst", "0"},
-		"--dry-run=client is not supported":              {"apply", file, "--dry-run=client"},
+		"--dry-run=client is not supported":            {"apply", file, "--dry-run=client"},
 		`--dry-run must be none or server, not "some"`: {"rollback", "x", "--yes", "--dry-run=some"},
 		`--cluster "demo": must be NAMESPACE/NAME`:     {"apply", file, "--yes", "--cluster", "demo"},
 		"--watch and --detailed-exitcode exclude":      {"status", "-w", "--detailed-exitcode"},

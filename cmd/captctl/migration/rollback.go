@@ -91,7 +91,7 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 		view.AfterRollback(to, result, len(o.selected()) > 0, others)
 	})
 	if err == nil && len(others) > 0 && o.name == "" { // The user named Clusters, and they are not as they were.
-		return migrate.Partly.Errorf("%s rolled back in part: another plan wrote the rest", output.Count(len(others), "unit"))
+		return migrate.Partly.Errorf("%s partly rolled back: another plan wrote the rest", output.Count(len(others), "unit"))
 	}
 	return err
 }
