@@ -233,7 +233,7 @@ func TestApplyChecksFirstButForTheLease(t *testing.T) {
 	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckLegacy, Status: check.Failed, Message: "CAPT v0.3 runs"})
 	w.report.Checks[1].Message += ". It must not run together with this version"
 	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckPermissions, Status: check.Failed, Message: "2 permissions are missing", Objects: []string{"patch x", "create y"}})
-	assert.Equal(t, "checks failed:\n  CAPT v0.3: CAPT v0.3 runs\n  permissions: 2 rights are missing\n  patch x\n  create y\ncaptctl migrate check has the commands, and with -o wide all details",
+	assert.Equal(t, "checks failed:\n  CAPT v0.3: CAPT v0.3 runs\n  permissions: 2 rights are missing\n  patch x\n  create y\ncaptctl migrate check shows the commands, and with -o wide all details",
 		cli.Line(w.applied.Check(t.Context())))
 }
 
@@ -289,7 +289,7 @@ func TestRollbackFindsThePlanThatWroteAUnitLast(t *testing.T) {
 	assert.Equal(t, check.Rollback, w.checked.Before)
 
 	_, _, err = w.run(t, "migrate", "rollback", "--cluster", "team-a/demo", "--cluster", "team-b/shop", "--yes")
-	assert.ErrorContains(t, err, "roll them back one after the other")
+	assert.ErrorContains(t, err, "roll them back separately")
 	_, _, err = w.run(t, "migrate", "rollback", "--cluster", "team-c/none", "--yes")
 	assert.ErrorContains(t, err, "no plan has written team-c/none")
 	_, _, err = w.run(t, "migrate", "rollback", "--yes")
@@ -389,7 +389,7 @@ func TestFlagsThatCannotWorkAreRejectedBeforeConnecting(t *testing.T) {
 	file := saved(t, twoUnits(t, false))
 	for complaint, arguments := range map[string][]string{
 		"--concurrency must be at least 1":             {"apply", file, "--yes", "--concurrency", "0"},
-		"--concurrency 500 is too much for --qps 20":   {"apply", file, "--yes", "--concurrency", "500"},
+		"--concurrency 500 is too high for --qps 20":   {"apply", file, "--yes", "--concurrency", "500"},
 		"--max-failures must be at least 0":            {"apply", file, "--yes", "--max-failures", "-1"},
 		"--wait must be more than 0":                   {"rollback", "x", "--yes", "--wait", "0s"},
 		"--lease-duration must be at least 1s":         {"apply", file, "--yes", "--lease-duration", "1ms"},

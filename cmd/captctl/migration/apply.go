@@ -141,7 +141,7 @@ func (o *applyOptions) last(fleet *status.Fleet, p *plan.Plan, writes map[string
 func (o *applyOptions) decided(p *plan.Plan, selected []*plan.Unit) error {
 	for _, unit := range selected {
 		if len(o.selected()) > 0 && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked) {
-			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s has the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)
+			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s shows the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)
 		}
 	}
 	return nil

@@ -131,7 +131,7 @@ func (o *rollbackOptions) plan(ctx context.Context, reader client.Reader) (*plan
 		case id == "":
 			return nil, fmt.Errorf("no plan has written %s, or it is rolled back already; captctl migrate status lists the units of applied plans", unit)
 		case i > 0 && id != last:
-			return nil, fmt.Errorf("%s was written by plan %s, and %s by plan %s: roll them back one after the other", first, last, unit, id)
+			return nil, fmt.Errorf("%s was written by plan %s, and %s by plan %s: roll them back separately", first, last, unit, id)
 		}
 		first, last = unit, id
 	}

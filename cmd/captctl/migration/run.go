@@ -77,7 +77,7 @@ func (r *run) Validate() error {
 	}
 	// A renewal of the Lease waits behind one request of each unit in progress.
 	if most := int(float64(r.Access.QPS) * r.lease.Seconds() / 3); r.concurrency > most {
-		return fmt.Errorf("--concurrency %d is too much for --qps %g: the Lease could not be renewed in time. Use at most %d, or a higher --qps", r.concurrency, r.Access.QPS, most)
+		return fmt.Errorf("--concurrency %d is too high for --qps %g: the Lease could not be renewed in time. Use at most %d, or a higher --qps", r.concurrency, r.Access.QPS, most)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (r *run) options(connected client.Client, p *plan.Plan, before check.Stage)
 			}
 			// The run itself waits for the Lease: a run that was killed holds it for some seconds.
 			report.Checks = slices.DeleteFunc(report.Checks, func(c check.Check) bool { return c.Name == check.CheckLock })
-			return failedChecks(report, "captctl migrate check has the commands, and with -o wide all details")
+			return failedChecks(report, "captctl migrate check shows the commands, and with -o wide all details")
 		},
 		Gate: apply.Gate(connected, p, r.Clock),
 	}, nil

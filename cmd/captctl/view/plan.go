@@ -267,7 +267,7 @@ func AfterPlan(p *output.Printer, fleet *status.Fleet, file, again string, insta
 		p.Linef("Saved in %s. Next steps:", p.Paint(output.Plain, file))
 		p.Linef("  captctl migrate show %s --diff  # optional: every field", p.Paint(output.Plain, file))
 		if !installed {
-			p.Linef("Apply it after CAPT v0.3 is stopped and this version is installed: captctl migrate check has the commands.")
+			p.Linef("Apply it after CAPT v0.3 is stopped and this version is installed: captctl migrate check shows the commands.")
 			break
 		}
 		for _, command := range ApplyCommands(fleet, file) {

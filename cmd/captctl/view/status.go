@@ -41,7 +41,7 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 	}
 	switch undecided, left := Left(s); {
 	case undecided+left > 0:
-		p.Linef("%s left to do: captctl migrate check has the findings and the next steps.", output.Count(undecided+left, "unit"))
+		p.Linef("%s left to do: captctl migrate check shows the findings and the next steps.", output.Count(undecided+left, "unit"))
 	case len(s.Units) > 0 && s.Lock == nil:
 		p.Linef("Nothing is left to adopt. Convert the manifests in Git next: captctl convert -f manifests/ -R --from-cluster --write")
 	}
@@ -80,7 +80,7 @@ func standing(unit status.Unit) string {
 		}
 		return text
 	case plan.PartlyAdopted:
-		return names(unit.Skipped) + " skipped, awaits adoption"
+		return names(unit.Skipped) + " skipped; awaits adoption"
 	case plan.Adopted, plan.Adoptable, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt:
 	}
 	return ""
