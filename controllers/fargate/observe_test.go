@@ -346,7 +346,7 @@ func TestNoProfileIsCreatedTwice(t *testing.T) {
 	w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "another"}
 	f := w.plan(cluster())
 	assert.Equal(t, failed, f.stateOf(&f.Profiles[0]).stage)
-	assert.Contains(t, f.stateOf(&f.Profiles[0]).message, "already has WorkspaceTemplateApply demo-a-fargate-apply")
+	assert.Contains(t, f.stateOf(&f.Profiles[0]).message, "exists with WorkspaceTemplateApply demo-a-fargate-apply")
 	w.act(f)
 	assert.Len(t, w.applies(), 1)
 }

@@ -190,7 +190,7 @@ func (f *Facts) missingVPC() string {
 	case name == "":
 		return fmt.Sprintf("no Secret describes the VPC. Set spec.vpc.connectionSecretRef of the CAPTCluster to a Secret with the key %s", terraform.OutputVPCConfig)
 	case secret == nil:
-		return fmt.Sprintf("Secret %s, which describes the VPC, does not exist. For a VPC from a template, provider-terraform writes it; for an existing VPC, create it with the key %s", name, terraform.OutputVPCConfig)
+		return fmt.Sprintf("Secret %s does not exist. It describes the VPC: for a VPC from a template, provider-terraform writes it; for an existing VPC, create it with the key %s", name, terraform.OutputVPCConfig)
 	case len(secret.Data[terraform.OutputVPCConfig]) == 0:
 		return fmt.Sprintf("Secret %s has no value for key %s. Add an output of that name to the template of the VPC; for an existing VPC, add the key to the Secret", name, terraform.OutputVPCConfig)
 	}

@@ -53,7 +53,7 @@ func newCommon(environment *cli.Environment) common {
 
 func (c *common) addFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringArrayVar(&c.clusters, "cluster", nil, "NAMESPACE/NAME of a Cluster. Can be repeated (default: all Clusters).")
+	flags.StringArrayVar(&c.clusters, "cluster", nil, "NAMESPACE/NAME of a Cluster. Can be repeated (default: all).")
 	flags.StringVar(&c.journal, "journal-namespace", defaultJournalNamespace, "Namespace of captctl's Lease and journal.")
 	// Tests cannot wait after each fixture.
 	flags.DurationVar(&c.quiet, "quiet", time.Minute, "How long CAPT v0.3 must not have written anything to count as stopped.")

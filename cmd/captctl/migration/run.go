@@ -40,7 +40,7 @@ type run struct {
 
 func (r *run) addFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as captctl migrate show prints it. Can be repeated.")
+	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as listed by show. Can be repeated.")
 	flags.IntVar(&r.concurrency, "concurrency", 1, "Number of units that are written concurrently.")
 	flags.IntVar(&r.maxFailures, "max-failures", 0, "How many units may fail before no other unit is started.")
 	flags.StringVar(&r.dryRun, "dry-run", dryRunNone, `"server" sends every write to the API server, which keeps none of them.`)
