@@ -39,7 +39,7 @@ func TestReferencesToNamespaces(t *testing.T) {
 	}
 	const ref, module = templateSpec + "forProvider.varFiles[0].secretKeyRef.namespace", templateSpec + "forProvider.module"
 	refused := func(path, text string) []finding { return []finding{{path, field.ErrorTypeForbidden, text}} }
-	nobody := "refers to namespace other, which the template does not allow; a reference is limited to the namespace of the user"
+	nobody := "refers to namespace other, which the template does not allow: a reference is limited to the namespace of the WorkspaceTemplateApply"
 	only := func(path, namespace string) []string {
 		return []string{path + ": only works for WorkspaceTemplateApplies in namespace " + namespace + ". Remove the namespace"}
 	}
