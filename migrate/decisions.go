@@ -49,7 +49,7 @@ func ParseDecisions(data []byte) (*Decisions, error) {
 		return nil, fmt.Errorf("%s. owners have uid, take, pin (true or false), skip (true or false) and reason; workspaces have uid, belongsTo and reason", cmp.Or(why, err.Error()))
 	}
 	if decisions.APIVersion != APIVersion || decisions.Kind != decisionsKind {
-		return nil, fmt.Errorf("apiVersion is %q and kind is %q; decisions begin with apiVersion: %s and kind: %s", decisions.APIVersion, decisions.Kind, APIVersion, decisionsKind)
+		return nil, fmt.Errorf("apiVersion is %q and kind is %q, but must be %s and %s", decisions.APIVersion, decisions.Kind, APIVersion, decisionsKind)
 	}
 	decisions.dropOpen()
 	seen := map[types.UID]bool{}
@@ -61,7 +61,7 @@ func ParseDecisions(data []byte) (*Decisions, error) {
 		case d.UID == "":
 			return nil, fmt.Errorf("workspaces[%d].uid is required", i)
 		case seen[d.UID]:
-			return nil, fmt.Errorf("workspaces[%d]: %s is decided about twice", i, d.UID)
+			return nil, fmt.Errorf("workspaces[%d]: uid %s has two entries", i, d.UID)
 		}
 		seen[d.UID] = true
 	}
@@ -97,11 +97,11 @@ func (d *Decisions) ownersOnce(seen map[types.UID]bool) error {
 		case d.UID == "":
 			return fmt.Errorf("owners[%d].uid is required", i)
 		case seen[d.UID]:
-			return fmt.Errorf("owners[%d]: %s is decided about twice", i, d.UID)
+			return fmt.Errorf("owners[%d]: uid %s has two entries", i, d.UID)
 		case d.Skip && (d.Take != "" || d.Pin):
 			return fmt.Errorf("owners[%d]: set either skip, or take, pin or both for %s", i, d.UID)
 		case taken[d.Take] && d.Take != "":
-			return fmt.Errorf("owners[%d]: %s is taken twice, and can be only one owner's", i, d.Take)
+			return fmt.Errorf("owners[%d]: take %s has two entries, and a WorkspaceTemplateApply can belong to one owner only", i, d.Take)
 		}
 		seen[d.UID], taken[d.Take] = true, true
 	}

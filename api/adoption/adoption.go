@@ -51,9 +51,9 @@ const (
 	// Owned: it is deleted with the owner, which must not be deleted before the user has decided.
 	Owned Evidence = "this object owns it"
 	// Named: the owner would create one of that name.
-	Named Evidence = "it has the name that the naming scheme gives"
+	Named Evidence = "its name follows the naming scheme"
 	// Unowned: it may be this object's, and no other object controls it.
-	Unowned Evidence = "no controller owns it, and it is made from the same template, for the same cluster as far as it says"
+	Unowned Evidence = "no controller owns it, it uses the same template, and its cluster_name matches or is empty"
 	// Referred: spec of the owner names it, and it has not been adopted from CAPT v0.3.
 	Referred Evidence = "spec refers to it"
 )
@@ -159,14 +159,14 @@ func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply)
 // otherwise put the template of an EKS cluster upon the Workspace of something else, and Terraform would destroy that.
 func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTemplateApply) string {
 	if other := OtherController(owner, apply); other != nil {
-		return fmt.Sprintf("%s names %s, which belongs to %s %s. CAPT does not change it. %s",
+		return fmt.Sprintf("%s names WorkspaceTemplateApply %s, which belongs to %s %s: nothing is written. %s",
 			want.source(), apply.Name, other.Kind, other.Name, want.anotherName())
 	}
 	if differs := want.Mismatch(owner, apply); differs != "" {
-		return "CAPT does not change it: " + want.Refusal(apply, differs)
+		return "nothing is written: " + want.Refusal(apply, differs)
 	}
 	if want.Variables[naming.ClusterVariable] == "" && !want.Had(apply) && !metav1.IsControlledBy(apply, owner) {
-		return fmt.Sprintf("%s names %s, but CAPT cannot verify the reference before the Cluster of this object exists. CAPT does not change it. Create the Cluster that refers to this object",
+		return fmt.Sprintf("%s names WorkspaceTemplateApply %s, but the reference cannot be verified before the Cluster of this object exists: nothing is written. Create the Cluster that refers to this object",
 			want.source(), apply.Name)
 	}
 	return ""

@@ -116,7 +116,7 @@ func TestACandidateListsTheEvidence(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	want := adoption.Expectation{SchemeName: "demo-vpc", Recorded: "demo-vpc"}
 	candidates := want.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner))})
-	assert.Equal(t, "demo-vpc (status records it, this object owns it, it has the name that the naming scheme gives)", candidates[0].String())
+	assert.Equal(t, "demo-vpc (status records it, this object owns it, its name follows the naming scheme)", candidates[0].String())
 }
 
 func TestWhatAnOwnerMayTake(t *testing.T) {
@@ -181,7 +181,7 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 				return
 			}
 			assert.Contains(t, got, row.conflict)
-			assert.Contains(t, got, "CAPT does not change it")
+			assert.Contains(t, got, "nothing is written")
 		})
 	}
 }
@@ -189,7 +189,7 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 func TestAConflictSaysWhatToDo(t *testing.T) {
 	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo"}}
 	secret := builder.WorkspaceTemplateApply("by-hand", builder.WithVariables(map[string]string{"cluster_name": "hunter2"}))
-	assert.Equal(t, "CAPT does not change it: WorkspaceTemplateApply by-hand does not match what this object would create: it has another cluster_name. If another one is meant, correct the reference, by recreating this object where it is set already; if by-hand is really this object's, give both the same template and cluster_name first",
+	assert.Equal(t, "nothing is written: WorkspaceTemplateApply by-hand does not match what this object would create: it has another cluster_name. If another one is meant, correct the reference (if it is set already, recreate this object); if by-hand belongs to this object, first give both the same template and cluster_name",
 		adoption.Conflict(builder.CAPTCluster("demo"), want, secret))
 }
 

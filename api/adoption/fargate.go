@@ -62,25 +62,25 @@ func (want Expectation) anotherName() string {
 	case want.profile == "":
 		return "Recreate this object without the reference"
 	case want.byScheme:
-		return "Give the profile a workspaceTemplateApplyRef to another name"
+		return "Set workspaceTemplateApplyRef of the profile to another name"
 	}
 	return "Remove the profile from spec, and add it again without the reference"
 }
 
 // Refusal says that a WorkspaceTemplateApply is not taken over because of a Mismatch, and what to do.
 func (want Expectation) Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {
-	made, correct, same := "would create", "correct the reference, by recreating this object where it is set already", "template and "+naming.ClusterVariable
+	made, correct, same := "would create", "correct the reference (if it is set already, recreate this object)", "template and "+naming.ClusterVariable
 	if want.profile != "" {
 		made = "would create for Fargate profile " + want.profile
-		correct = "correct the reference, by removing the profile from spec and adding it again where it is set already"
+		correct = "correct the reference (if it is set already, remove the profile from spec, and add it again)"
 		same = fmt.Sprintf("template, %s and %s", naming.ClusterVariable, naming.ProfileVariable)
 	}
 	if want.byScheme {
-		correct = "give the profile a workspaceTemplateApplyRef to that"
+		correct = "set workspaceTemplateApplyRef of the profile to it"
 	}
 	text := fmt.Sprintf("WorkspaceTemplateApply %s does not match what this object %s: it %s. If another one is meant, %s", apply.Name, made, mismatch, correct)
 	if want.profile == "" && want.profileDifference(apply) != "" {
 		return text // It cannot belong to a control plane: the variable is the identity of what exists in AWS.
 	}
-	return text + fmt.Sprintf("; if %s is really this object's, give both the same %s first", apply.Name, same)
+	return text + fmt.Sprintf("; if %s belongs to this object, first give both the same %s", apply.Name, same)
 }

@@ -66,13 +66,13 @@ func TestWhatAFargateProfileMayTake(t *testing.T) {
 		"that of the control plane, of its template":    {known, applyOf("x", "fargate", "demo", "", owned), noProfile},
 		"a helper of CAPT v0.3":                         {known, applyOf("demo-kubeconfig-apply", "kubeconfig", "", "", owned), noCluster},
 		"another's":                                     {known, applyOf("x", "fargate", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("other"))), "belongs to CAPTControlPlane other"},
-		"without owner, as it would be created":         {known, applyOf("x", "fargate", "demo", "batch"), ""},
+		"without owner, as it would be made":            {known, applyOf("x", "fargate", "demo", "batch"), ""},
 		"without owner, of another template":            {known, applyOf("x", "former", "demo", "batch"), template},
 		"without owner, of another cluster":             {known, applyOf("x", "fargate", "other", "batch"), anotherCluster},
 		"without owner, of no cluster":                  {known, applyOf("x", "fargate", "", "batch"), noCluster},
 		"without owner, of another profile":             {known, applyOf("x", "fargate", "demo", "web"), anotherProfile},
 		"without owner, of no profile":                  {known, applyOf("x", "fargate", "demo", ""), noProfile},
-		"without owner, while the Cluster is not known": {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, but CAPT cannot verify the reference before the Cluster"},
+		"without owner, while the Cluster is not known": {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names WorkspaceTemplateApply x, but the reference cannot be verified before the Cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := adoption.Conflict(owner, row.want, row.apply)
@@ -81,7 +81,7 @@ func TestWhatAFargateProfileMayTake(t *testing.T) {
 				return
 			}
 			assert.Contains(t, got, row.conflict)
-			assert.Contains(t, got, "CAPT does not change it")
+			assert.Contains(t, got, "nothing is written")
 		})
 	}
 }
@@ -99,7 +99,7 @@ func TestThatOfAFargateProfileIsNeverThatOfItsControlPlaneOrOfAVPC(t *testing.T)
 				{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": "demo", "vpc_name": "demo-vpc"}},
 				{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": ""}},
 			} {
-				assert.Equal(t, "CAPT does not change it: WorkspaceTemplateApply x does not match what this object would create: it belongs to a Fargate profile. If another one is meant, correct the reference, by recreating this object where it is set already",
+				assert.Equal(t, "nothing is written: WorkspaceTemplateApply x does not match what this object would create: it belongs to a Fargate profile. If another one is meant, correct the reference (if it is set already, recreate this object)",
 					adoption.Conflict(builder.CAPTControlPlane("demo"), want, apply))
 				assert.Empty(t, want.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}))
 			}
@@ -128,15 +128,15 @@ func TestAConflictOfAFargateProfileSaysWhatToDo(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	anothers := builder.OwnedBy(builder.CAPTControlPlane("other"))
 	want := adoption.OfProfile("demo", referring)
-	assert.Equal(t, "CAPT does not change it: WorkspaceTemplateApply x does not match what this object would create for Fargate profile batch: it has no profile_name. If another one is meant, correct the reference, by removing the profile from spec and adding it again where it is set already; if x is really this object's, give both the same template, cluster_name and profile_name first",
+	assert.Equal(t, "nothing is written: WorkspaceTemplateApply x does not match what this object would create for Fargate profile batch: it has no profile_name. If another one is meant, correct the reference (if it is set already, remove the profile from spec, and add it again); if x belongs to this object, first give both the same template, cluster_name and profile_name",
 		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "")))
-	assert.Equal(t, "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, which belongs to CAPTControlPlane other. CAPT does not change it. Remove the profile from spec, and add it again without the reference",
+	assert.Equal(t, "spec.fargateProfiles[batch].workspaceTemplateApplyRef names WorkspaceTemplateApply x, which belongs to CAPTControlPlane other: nothing is written. Remove the profile from spec, and add it again without the reference",
 		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "batch", anothers)))
 
 	const named = "demo-batch-fargate-apply"
 	want = adoption.OfProfile("demo", batch)
-	assert.Equal(t, "CAPT does not change it: WorkspaceTemplateApply demo-batch-fargate-apply does not match what this object would create for Fargate profile batch: it has no profile_name. If another one is meant, give the profile a workspaceTemplateApplyRef to that; if demo-batch-fargate-apply is really this object's, give both the same template, cluster_name and profile_name first",
+	assert.Equal(t, "nothing is written: WorkspaceTemplateApply demo-batch-fargate-apply does not match what this object would create for Fargate profile batch: it has no profile_name. If another one is meant, set workspaceTemplateApplyRef of the profile to it; if demo-batch-fargate-apply belongs to this object, first give both the same template, cluster_name and profile_name",
 		adoption.Conflict(owner, want, applyOf(named, "fargate", "demo", "")))
-	assert.Equal(t, "the naming scheme, for Fargate profile batch, names demo-batch-fargate-apply, which belongs to CAPTControlPlane other. CAPT does not change it. Give the profile a workspaceTemplateApplyRef to another name",
+	assert.Equal(t, "the naming scheme, for Fargate profile batch, names WorkspaceTemplateApply demo-batch-fargate-apply, which belongs to CAPTControlPlane other: nothing is written. Set workspaceTemplateApplyRef of the profile to another name",
 		adoption.Conflict(owner, want, applyOf(named, "fargate", "demo", "batch", anothers)))
 }

@@ -18,11 +18,11 @@ import (
 // More evidence, which needs a look at the whole fleet.
 const (
 	// LegacyNamed: CAPT before v0.3 gave this name to every control plane's.
-	LegacyNamed Evidence = "it has the fixed name that CAPT gave before v0.3"
+	LegacyNamed Evidence = "it has the fixed name that CAPT before v0.3 used"
 	// SameTemplate: what it makes is of the kind that the owner wants.
-	SameTemplate Evidence = "it is made from the template that spec names"
+	SameTemplate Evidence = "it uses the template that spec refers to"
 	// SameCluster: it makes the cloud resources of a cluster of that name.
-	SameCluster Evidence = "its cluster_name is the Cluster's"
+	SameCluster Evidence = "its cluster_name is that of the Cluster"
 	// SameSecret: the owner reads what it writes.
 	SameSecret Evidence = "it writes the connection Secret of this object"
 	// SameOutputs: its Workspace made the EKS cluster or VPC that the owner has. Clusters behind one shared endpoint have it in common.
@@ -208,7 +208,7 @@ func (x *index) match(claimant *Claimant) Match {
 	}
 	if match.Apply != nil && claimant.Reference != "" && match.Apply.Name != claimant.Reference {
 		// The manager follows the reference, and cannot change it: it would use, or create, the other one.
-		match.Problem = fmt.Sprintf("spec refers to WorkspaceTemplateApply %s, and the match is %s", claimant.Reference, match.Apply.Name)
+		match.Problem = fmt.Sprintf("spec refers to WorkspaceTemplateApply %s, but the best match is %s", claimant.Reference, match.Apply.Name)
 		match.Apply, match.Misreferred = nil, match.Apply
 	}
 	return match
@@ -251,7 +251,7 @@ func (m *Match) decided() {
 			return
 		}
 	}
-	m.Problem = fmt.Sprintf("the decision names UID %s, and no WorkspaceTemplateApply of the namespace has it", m.Claimant.Decided)
+	m.Problem = fmt.Sprintf("the decision names UID %s, but no WorkspaceTemplateApply of the namespace has this UID", m.Claimant.Decided)
 }
 
 // choose takes the best candidate, if it stands above all others.

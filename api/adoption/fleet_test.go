@@ -83,7 +83,7 @@ func TestAMatchThatSpecDoesNotReferToIsNone(t *testing.T) {
 			if !row.matched {
 				require.NotNil(t, match.Misreferred)
 				assert.Equal(t, own.UID, match.Misreferred.UID)
-				assert.Contains(t, match.Problem, "spec refers to WorkspaceTemplateApply missing, and the match is "+own.Name)
+				assert.Contains(t, match.Problem, "spec refers to WorkspaceTemplateApply missing, but the best match is "+own.Name)
 			}
 		})
 	}

@@ -67,7 +67,7 @@ func changesModule(used []string, path *field.Path) field.ErrorList {
 		names[i] = strconv.Quote(name)
 	}
 	return field.ErrorList{field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(
-		"the values of its variables (%s) would change the structure of the module: declare Terraform variables, and set them in forProvider.vars or varmap",
+		"the values of its variables (%s) would change the structure of the module. Declare Terraform variables, and set them in forProvider.vars or varmap",
 		strings.Join(names, ", ")))}
 }
 

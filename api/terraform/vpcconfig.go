@@ -44,7 +44,7 @@ func CheckVPCConfig(text string) error {
 	case len(text) > maxVPCConfig:
 		return fmt.Errorf("it has more than %d bytes; keep to the variables that templates of Fargate profiles read", maxVPCConfig)
 	case !utf8.ValidString(text):
-		return fmt.Errorf("line %d: not UTF-8; write it as text", 1+slices.IndexFunc(strings.Split(text, "\n"), func(line string) bool { return !utf8.ValidString(line) }))
+		return fmt.Errorf("line %d: the text is not UTF-8; write it as UTF-8", 1+slices.IndexFunc(strings.Split(text, "\n"), func(line string) bool { return !utf8.ValidString(line) }))
 	}
 	read := hclVariables
 	if trimmed[0] == '{' { // No HCL of variables begins with it.
@@ -99,7 +99,7 @@ var expressions = map[hclsyntax.TokenType]bool{
 	hclsyntax.TokenQuestion: true, hclsyntax.TokenStar: true, hclsyntax.TokenDoubleColon: true,
 }
 
-const noLiteral = "line %d: not a literal; write the value itself, since a file of variables can neither refer to something nor call a function"
+const noLiteral = "line %d: not a literal; write the value itself: a file of Terraform variables cannot contain references or function calls"
 
 // hclVariables reads a file in HCL.
 func hclVariables(text string) (map[string]variable, error) {

@@ -52,7 +52,7 @@ func TestDescriptionsOfVPCsThatCannotBeUsed(t *testing.T) {
 		"only comments":          {"# vpc_id = \"hunter22\"\n", "it has no variables; write vpc_id"},
 		"no variables in JSON":   {"{}", "it has no variables"},
 		"too much":               {"a = \"" + strings.Repeat("hunter22", 5000) + "\"", "it has more than 32768 bytes"},
-		"no text":                {"a = 1\nb = \"hunter22\xff\"\n", "line 2: not UTF-8; write it as text"},
+		"no text":                {"a = 1\nb = \"hunter22\xff\"\n", "line 2: the text is not UTF-8; write it as UTF-8"},
 		"an ID and nothing else": {"hunter22", "line 1: Argument or block definition required; " + lines},
 		"no value":               {"a = 1\nvpc_id =\n", "line 2: Invalid expression; " + lines},
 		"a colon":                {"vpc_id: \"hunter22\"\n", "line 1: Argument or block definition required; " + lines},

@@ -179,7 +179,7 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 			builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"}))}, object: []builder.Option{profiles("a", "")}},
 		"the scheme's, which is no profile's": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", ofTemplate("fargate"))},
 			object:   []builder.Option{profiles("a", "")},
-			warnings: []string{"spec.fargateProfiles[0]: nothing is created for this profile: WorkspaceTemplateApply demo-a-fargate-apply does not match what this object would create for Fargate profile a: it has no profile_name. If another one is meant, give the profile a workspaceTemplateApplyRef"}},
+			warnings: []string{"spec.fargateProfiles[0]: nothing is created for this profile: WorkspaceTemplateApply demo-a-fargate-apply does not match what this object would create for Fargate profile a: it has no profile_name. If another one is meant, set workspaceTemplateApplyRef of the profile to it"}},
 		"the scheme's, which is another's": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", builder.OwnedBy(builder.CAPTControlPlane("other")))},
 			object:   []builder.Option{profiles("a", "")},
 			warnings: []string{"spec.fargateProfiles[0]: nothing is created for this profile: WorkspaceTemplateApply demo-a-fargate-apply belongs to CAPTControlPlane other: two objects cannot share one"}},
@@ -203,7 +203,7 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 }
 
 func TestKubeconfigSecretsThatMeet(t *testing.T) {
-	const text = "would have the same Secret a-user-kubeconfig. Rename one of the two Clusters"
+	const text = "would have the same Secret a-user-kubeconfig. Choose another name for one of the Clusters"
 	foreign := builder.Cluster("a", builder.WithUID("x"))
 	foreign.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
 	foreignUser := builder.Cluster("a-user")

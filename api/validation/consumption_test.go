@@ -240,7 +240,7 @@ func TestSafety15KeysThatAreGivenTwice(t *testing.T) {
 }
 
 func TestSafety16FieldsThatAreNotImplemented(t *testing.T) {
-	const text = "has no effect in this version"
+	const text = "has no effect in this version. Remove the field"
 	change := func(probe controlplanev1.EndpointProbe, recovery *controlplanev1.RecoveryStrategy) builder.Option {
 		return plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe, c.Spec.Recovery = probe, recovery })
 	}

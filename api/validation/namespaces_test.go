@@ -39,9 +39,9 @@ func TestReferencesToNamespaces(t *testing.T) {
 	}
 	const ref, module = templateSpec + "forProvider.varFiles[0].secretKeyRef.namespace", templateSpec + "forProvider.module"
 	refused := func(path, text string) []finding { return []finding{{path, field.ErrorTypeForbidden, text}} }
-	notAllowed := "refers to namespace other, which the template does not allow; a reference is limited to the namespace of the user"
+	notAllowed := "refers to namespace other, which the template does not allow: a reference is limited to the namespace of the WorkspaceTemplateApply"
 	only := func(path, namespace string) []string {
-		return []string{path + ": only works for users in namespace " + namespace + ". Remove the namespace"}
+		return []string{path + ": only works for WorkspaceTemplateApplies in namespace " + namespace + ". Remove the namespace"}
 	}
 	to := infrav1.AllowedNamespaces{Names: []string{"team"}}
 	all := infrav1.AllowedNamespaces{Names: []string{"*"}}
@@ -63,7 +63,7 @@ func TestReferencesToNamespaces(t *testing.T) {
 		row("another one, when all namespaces are allowed", scope, all, secret("other", "a"), nil, only(ref, "other"))
 		row("another one, which labels may allow", scope, blue, secret("other", "a"), nil, only(ref, "other"))
 		row("another one for a Secret that a user can replace", scope, infrav1.AllowedNamespaces{}, connection("other"), nil, []string{
-			templateSpec + "writeConnectionSecretToRef.namespace: only works for users in namespace other and for users with their own Secret reference"})
+			templateSpec + "writeConnectionSecretToRef.namespace: only works for WorkspaceTemplateApplies in namespace other and for those with their own writeConnectionSecretToRef"})
 		row("another one in the environment", scope, infrav1.AllowedNamespaces{}, env("other"), append(
 			refused(templateSpec+"forProvider.env[0].configMapKeyRef.namespace", notAllowed),
 			refused(templateSpec+"forProvider.env[1].secretKeyRef.namespace", notAllowed)...), nil)

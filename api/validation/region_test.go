@@ -78,7 +78,7 @@ func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 		"another":                           {here, "", there, "the control plane exists in region ap-northeast-1 and cannot move to us-east-1"},
 		"that of its network":               {here, here, "", ""},
 		"another than that of its network":  {here, here, there, "the control plane exists in region ap-northeast-1 and cannot move to us-east-1"},
-		"removed, and the network is there": {here, there, "", "Recreate the CAPTCluster in ap-northeast-1"},
+		"removed, and the network is there": {here, there, "", "Set spec.infrastructureRef of the Cluster to a CAPTCluster in ap-northeast-1"},
 		"removed, and there is no network":  {here, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestTheWaysOutOfTwoRegions(t *testing.T) {
 	network := func(region string) *infrav1.CAPTCluster {
 		return builder.CAPTCluster("demo", builder.WithRegion(region))
 	}
-	const wayOut = "Remove spec.region of the CAPTControlPlane, or recreate the CAPTCluster"
+	const wayOut = "Remove spec.region of the CAPTControlPlane, or set spec.infrastructureRef of the Cluster to a CAPTCluster in the same region"
 
 	check(t, plane("us-east-1"), network("eu-west-1"), finding{"spec.region", field.ErrorTypeInvalid, wayOut})
 	check(t, plane(""), network("eu-west-1"))
@@ -133,8 +133,8 @@ func TestTheWaysOutOfTwoRegions(t *testing.T) {
 func TestAConflictOffersOnlyWhatIsPossible(t *testing.T) {
 	controlPlane, network := builder.CAPTControlPlane("demo", builder.WithRegion("us-east-1")), builder.CAPTCluster("demo")
 	for handed, text := range map[string]string{
-		"":             ". Remove spec.region of the CAPTControlPlane, or recreate the CAPTCluster",
-		"us-east-1":    ". Recreate the CAPTCluster in the region of the control plane, which exists already",
+		"":             ". Remove spec.region of the CAPTControlPlane, or set spec.infrastructureRef of the Cluster to a CAPTCluster in the same region",
+		"us-east-1":    ". Set spec.infrastructureRef of the Cluster to a CAPTCluster in the region of the control plane that has its VPC",
 		builder.Region: ". Remove spec.region of the CAPTControlPlane",
 	} {
 		apply := builder.WorkspaceTemplateApply("x", builder.WithVariables(map[string]string{"region": handed}))

@@ -32,7 +32,7 @@ func TestNamesOfVariables(t *testing.T) {
 				assert.Empty(t, errs)
 				return
 			}
-			assertRefused(t, errs, finding{"spec.variables[" + name + "]", field.ErrorTypeInvalid, "use letters, digits and underscores"})
+			assertRefused(t, errs, finding{"spec.variables[" + name + "]", field.ErrorTypeInvalid, "Use letters, digits and underscores"})
 			assert.NotContains(t, errs.ToAggregate().Error(), "correcthorse")
 		})
 	}

@@ -75,7 +75,7 @@ func TestModulesThatWouldExhaustTheParserAreRefused(t *testing.T) {
 		"JSON closed by something else":  {json("[}"), deep},
 		"JSON digits":                    {json("1"), "line 2: a number of more than"},
 		"JSON words":                     {json("true"), "line 2: a number of more than"},
-		"JSON strings that go on":        {inlineJSON("[\"\u0600\", \"" + strings.Repeat("[", megabyte) + "\"]"), "line 1: HCL takes the character U+0600 together"},
+		"JSON strings that go on":        {inlineJSON("[\"\u0600\", \"" + strings.Repeat("[", megabyte) + "\"]"), "line 1: HCL combines the character U+0600"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := modules.Module(row.params, field.NewPath("forProvider"))

@@ -50,10 +50,10 @@ func from(source terraform.Source, module string) builder.Option {
 }
 
 func TestSourcesOfAModule(t *testing.T) {
-	flux := []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "written as Kind::namespace/name"}}
+	flux := []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "has the form Kind::namespace/name"}}
 	testTemplates(t, map[string]templateRow{
 		"a remote one":                        {option: from("Remote", "git::https://example.com/modules.git//vpc?ref=v1")},
-		"a remote one of nowhere":             {option: from("Remote", " "), errors: []finding{{templateSpec + "forProvider.module", field.ErrorTypeRequired, "write where the module is"}}},
+		"a remote one of nowhere":             {option: from("Remote", " "), errors: []finding{{templateSpec + "forProvider.module", field.ErrorTypeRequired, "set the address of the module"}}},
 		"an empty inline one":                 {option: from("Inline", "")},
 		"one from Flux":                       {option: from("Flux", "OCIRepository::shared/modules")},
 		"one from Flux of a kind by variable": {option: from("Flux", "${kind}::shared/modules")},
@@ -97,9 +97,9 @@ func TestFieldsOfATemplate(t *testing.T) {
 		"a file from a Secret":    {option: file(terraform.VarFile{Source: "SecretKey", SecretKeyRef: key})},
 		"a file from a ConfigMap": {option: file(terraform.VarFile{Source: "ConfigMapKey", ConfigMapKeyRef: key})},
 		"a file from a Secret that is not named": {option: file(terraform.VarFile{Source: "SecretKey", ConfigMapKeyRef: key}),
-			errors: []finding{{templateSpec + "forProvider.varFiles[0].secretKeyRef", field.ErrorTypeRequired, "name the Secret"}}},
+			errors: []finding{{templateSpec + "forProvider.varFiles[0].secretKeyRef", field.ErrorTypeRequired, "requires the name and the key of a Secret"}}},
 		"a file from a ConfigMap that is not named": {option: file(terraform.VarFile{Source: "ConfigMapKey"}),
-			errors: []finding{{templateSpec + "forProvider.varFiles[0].configMapKeyRef", field.ErrorTypeRequired, "name the ConfigMap"}}},
+			errors: []finding{{templateSpec + "forProvider.varFiles[0].configMapKeyRef", field.ErrorTypeRequired, "requires the name and the key of a ConfigMap"}}},
 
 		"the default ProviderConfig":  {option: with(func(s *infrav1.WorkspaceTemplateSpec) { s.Template.Spec.ProviderConfigRef = nil })},
 		"a ProviderConfig":            {option: kind(terraform.ScopeNamespaced, "ProviderConfig")},

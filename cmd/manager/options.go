@@ -74,26 +74,26 @@ func (o *options) command() *cobra.Command {
 		},
 	}
 	fs := command.Flags()
-	fs.BoolVar(&o.leaderElect, "leader-elect", false, "Let only one of several managers be active at a time. Managers with different values of --namespace or --watch-filter are active at the same time.")
-	fs.StringVar(&o.leaseNamespace, "leader-elect-namespace", "", "Namespace of the lease; the default is that of the Pod.")
-	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long the others wait before one takes over.")
-	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the active manager tries to renew its lease before it gives up.")
-	fs.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second, "How long to wait between tries.")
-	fs.StringVar(&o.namespace, "namespace", "", "Watch this namespace only; the default is all of them.")
+	fs.BoolVar(&o.leaderElect, "leader-elect", false, "Use leader election: of several managers with the same --namespace and --watch-filter, one is active at a time.")
+	fs.StringVar(&o.leaseNamespace, "leader-elect-namespace", "", "Namespace of the Lease for leader election (default: the namespace of the Pod).")
+	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long the other managers wait after the last renewal of the Lease before one takes over.")
+	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the active manager tries to renew the Lease before it gives up leadership.")
+	fs.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second, "Interval between attempts to acquire or renew the Lease.")
+	fs.StringVar(&o.namespace, "namespace", "", "Namespace to watch (default: all namespaces).")
 	fs.StringVar(&o.watchFilter, "watch-filter", "", fmt.Sprintf("Watch only objects with this value of the label %s.", clusterv1.WatchLabel))
 	fs.StringVar(&o.healthAddress, "health-addr", ":9440", "Address of /healthz and /readyz.")
-	fs.IntVar(&o.concurrency, "concurrency", 10, "Number of objects of a kind that are reconciled at the same time.")
-	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Hour, "How often everything is looked at although nothing happened.")
-	fs.Float32Var(&o.qps, "kube-api-qps", 100, "Requests a second to the API server, for each kind of object.")
-	fs.IntVar(&o.burst, "kube-api-burst", 200, "Requests in one burst to the API server, for each kind of object.")
-	fs.StringVar(&o.profiler, "profiler-address", "", "Address of pprof, for example localhost:6060; off by default.")
+	fs.IntVar(&o.concurrency, "concurrency", 10, "Number of objects per kind that are reconciled concurrently.")
+	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Hour, "Resync period: how often each object is reconciled without a change.")
+	fs.Float32Var(&o.qps, "kube-api-qps", 100, "Requests per second to the API server, per kind of object.")
+	fs.IntVar(&o.burst, "kube-api-burst", 200, "Requests to the API server in a burst, per kind of object.")
+	fs.StringVar(&o.profiler, "profiler-address", "", "Address of pprof, for example localhost:6060 (default: off).")
 	fs.IntVar(&o.webhookPort, "webhook-port", 9443, "Port of the webhooks.")
-	fs.StringVar(&o.webhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs/", "Folder with the certificate of the webhooks: tls.crt and tls.key.")
-	fs.BoolVar(&o.eksTokens, "eks-tokens", false, "Make tokens for the kubeconfigs of clusters, with the AWS identity of this manager, which is one for all "+
-		"clusters: whoever may write a WorkspaceTemplate, or read the kubeconfig Secret of a cluster of a name, can act as that identity in the EKS cluster of that name.")
-	fs.BoolVar(&o.eksTokensIMDS, "eks-tokens-instance-metadata", false, "With --eks-tokens, use the credentials of the EC2 instance, too, that this manager runs on.")
+	fs.StringVar(&o.webhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs/", "Directory with the certificate of the webhooks: tls.crt and tls.key.")
+	fs.BoolVar(&o.eksTokens, "eks-tokens", false, "Create tokens for the kubeconfigs of clusters, with the AWS identity of this manager. All clusters share this identity: "+
+		"a user who can write a WorkspaceTemplate, or read the kubeconfig Secret of a cluster, can act as this identity in the EKS cluster of the same name.")
+	fs.BoolVar(&o.eksTokensIMDS, "eks-tokens-instance-metadata", false, "With --eks-tokens, also use the credentials of the EC2 instance that this manager runs on.")
 	fs.StringVar(&o.statePrefix, "state-prefix", "", fmt.Sprintf("Part of the names of the Terraform states of new Workspaces, at most %d characters. Management clusters "+
-		"that share a Terraform backend need different prefixes. Workspaces that exist keep their states.", naming.MaxStatePrefix))
+		"that share a Terraform backend need different prefixes. Existing Workspaces keep their states.", naming.MaxStatePrefix))
 	fs.StringSliceVar(&o.skipPhases, "skip-crd-migration-phases", nil, "List of CRD migration phases to skip. Valid values are: StorageVersionMigration, CleanupManagedFields. "+
 		"No phase runs while objects of CAPT v0.3 await adoption, or while StorageVersionMigration is skipped.")
 	logsv1.AddFlags(o.logOptions, fs)
@@ -179,7 +179,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	mgr, err := ctrl.NewManager(config, o.controllerRuntime(*metrics, tlsOptions))
 	if err != nil {
-		return fmt.Errorf("making the manager: %w", err)
+		return fmt.Errorf("creating the manager: %w", err)
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err

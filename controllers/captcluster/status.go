@@ -21,7 +21,7 @@ import (
 )
 
 // waitingForOwner is the message of an object without a Cluster.
-const waitingForOwner = "no Cluster refers to this object; create one whose spec.infrastructureRef names it"
+const waitingForOwner = "no Cluster owns this object. Create a Cluster whose spec.infrastructureRef names it; if it exists, check that it is not paused and that Cluster API runs"
 
 // status computes the status from facts and plan.
 func status(captCluster *infrav1.CAPTCluster, f *Facts, p Plan) {
@@ -135,7 +135,7 @@ func ready(vpc engine.Condition, f *Facts) engine.Condition {
 func deletingCondition(f *Facts) engine.Condition {
 	if len(f.ControlPlanes) > 0 && f.Paused == "" {
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForControlPlaneDeletionReason,
-			fmt.Sprintf("waiting for CAPTControlPlane %s to be deleted, which uses the VPC", strings.Join(f.ControlPlanes, ", ")))
+			fmt.Sprintf("waiting for the deletion of CAPTControlPlane %s, which uses the VPC", strings.Join(f.ControlPlanes, ", ")))
 	}
 	return f.Apply.DeletingCondition(infrav1.DeletingCondition, f.Paused)
 }

@@ -108,7 +108,7 @@ func TestConditionsWhileItIsDeleted(t *testing.T) {
 		want, message string
 	}{
 		"a control plane is there": {&Facts{Apply: made(nil).Apply, ControlPlanes: []string{"a", "b"}},
-			"True WaitingForControlPlaneDeletion", "waiting for CAPTControlPlane a, b to be deleted"},
+			"True WaitingForControlPlaneDeletion", "waiting for the deletion of CAPTControlPlane a, b"},
 		"the VPC is being destroyed": {withApply(builder.Deleting()), "True WaitingForWorkspaceTemplateApplyDeletion", "WorkspaceTemplateApply demo-vpc"},
 		"nothing is left":            {&Facts{}, "True Deleting", ""},
 	} {

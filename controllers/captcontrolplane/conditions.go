@@ -106,7 +106,7 @@ func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, 
 		return no(controlplanev1.EndpointMissingReason, "Terraform has applied WorkspaceTemplate %s, but its module has no output %q. Add the output to the module",
 			controlPlane.Spec.WorkspaceTemplateRef.Name, terraform.OutputClusterEndpoint)
 	case known && endpoint != written:
-		return no(controlplanev1.EndpointChangedReason, "Terraform reports the endpoint %s, but spec.controlPlaneEndpoint is %s. If the cluster was replaced on purpose, set spec.controlPlaneEndpoint to the new one",
+		return no(controlplanev1.EndpointChangedReason, "Terraform reports the endpoint %s, but spec.controlPlaneEndpoint is %s. If the cluster was replaced on purpose, set spec.controlPlaneEndpoint to the new endpoint; otherwise find out what replaced it",
 			endpoint.String(), written.String())
 	case !known:
 		return no(controlplanev1.WaitingForWorkspaceReason, "waiting for spec.controlPlaneEndpoint to be written")
@@ -120,10 +120,10 @@ func (f *Facts) otherEndpoint(written clusterv1.APIEndpoint) string {
 		return ""
 	}
 	if stored := f.Cluster.Spec.ControlPlaneEndpoint; strings.Contains(stored.Host, "://") {
-		return fmt.Sprintf("Cluster %s has the endpoint that CAPT v0.3 wrote, %s, to which clients cannot connect; set its spec.controlPlaneEndpoint to %s, or apply the plan of the migration with --fix-cluster-endpoints",
+		return fmt.Sprintf("spec.controlPlaneEndpoint.host of Cluster %s is the URL %s, which CAPT v0.3 wrote: clients cannot connect to a URL. Set spec.controlPlaneEndpoint of the Cluster to %s, or run captctl migrate apply with --fix-cluster-endpoints",
 			f.Cluster.Name, stored.Host, written.String())
 	}
-	return fmt.Sprintf("Cluster %s still has the endpoint %s of an earlier control plane; set its spec.controlPlaneEndpoint to %s",
+	return fmt.Sprintf("Cluster %s still has the endpoint %s of an earlier control plane. Set spec.controlPlaneEndpoint of the Cluster to %s",
 		f.Cluster.Name, f.Cluster.Spec.ControlPlaneEndpoint.String(), written.String())
 }
 

@@ -138,7 +138,7 @@ func TestTheDeletionWaitsForADecisionAboutACandidate(t *testing.T) {
 	require.NoError(t, w.reconcile())
 	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
 	require.NoError(t, w.reconcile())
-	assert.Contains(t, meta.FindStatusCondition(w.get().Status.Conditions, controlplanev1.DeletingCondition).Message, "by-hand would be deleted with this object")
+	assert.Contains(t, meta.FindStatusCondition(w.get().Status.Conditions, controlplanev1.DeletingCondition).Message, "WorkspaceTemplateApply by-hand has an owner reference to this object")
 }
 
 func TestAnUnwrittenEndpointIsNotReported(t *testing.T) {

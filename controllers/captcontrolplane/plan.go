@@ -129,7 +129,7 @@ func (in *input) waitingForOwner() string {
 	if in.Cluster != nil {
 		return ""
 	}
-	return "no Cluster refers to this object; create one whose spec.controlPlaneRef names it"
+	return "no Cluster owns this object. Create a Cluster whose spec.controlPlaneRef names it; if it exists, check that it is not paused and that Cluster API runs"
 }
 
 // newTemplate returns the template if the control plane does not use it yet.
@@ -154,11 +154,11 @@ func (in *input) waitingForInfrastructure() string {
 		return ""
 	}
 	if !in.hasCAPTCluster() {
-		return fmt.Sprintf("waiting for the infrastructure of Cluster %s", in.Cluster.Name)
+		return fmt.Sprintf("waiting for Cluster API to report the infrastructure of Cluster %s as provisioned", in.Cluster.Name)
 	}
 	name := in.Cluster.Spec.InfrastructureRef.Name
 	if in.Infrastructure == nil {
-		return fmt.Sprintf("waiting for CAPTCluster %s, which does not exist", name)
+		return fmt.Sprintf("waiting for CAPTCluster %s, which does not exist. Create it, or correct spec.infrastructureRef of the Cluster", name)
 	}
 	switch ready := conditions.Get(in.Infrastructure, infrav1.ReadyCondition); {
 	case ready != nil && ready.Status == metav1.ConditionTrue:
@@ -173,7 +173,7 @@ func (in *input) regionMissing() string {
 	if in.region(in.controlPlane) != "" {
 		return ""
 	}
-	return "spec.region is empty, and the infrastructure of the Cluster has no region; set spec.region"
+	return "spec.region is empty, and the infrastructure of the Cluster has no region. Set spec.region"
 }
 
 // regionChanged refuses what would create another cluster in place of the running one.

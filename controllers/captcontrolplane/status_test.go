@@ -184,11 +184,11 @@ func TestAnOutdatedEndpointOfTheClusterIsReported(t *testing.T) {
 	s.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: host, Port: 443}
 	assert.Empty(t, message())
 	s.Cluster.Spec.ControlPlaneEndpoint.Host = "earlier.example.com"
-	assert.Contains(t, message(), "Cluster demo still has the endpoint earlier.example.com:443 of an earlier control plane; set its spec.controlPlaneEndpoint to "+host+":443")
+	assert.Contains(t, message(), "Cluster demo still has the endpoint earlier.example.com:443 of an earlier control plane. Set spec.controlPlaneEndpoint of the Cluster to "+host+":443")
 	assert.Equal(t, controlplanev1.StateReady, s.controlPlane.Status.State)
 	s.Cluster.Spec.ControlPlaneEndpoint.Host = "https://" + host
-	assert.Equal(t, "Cluster demo has the endpoint that CAPT v0.3 wrote, https://"+host+", to which clients cannot connect; set its spec.controlPlaneEndpoint to "+host+
-		":443, or apply the plan of the migration with --fix-cluster-endpoints", message())
+	assert.Equal(t, "spec.controlPlaneEndpoint.host of Cluster demo is the URL https://"+host+", which CAPT v0.3 wrote: clients cannot connect to a URL. Set spec.controlPlaneEndpoint of the Cluster to "+host+
+		":443, or run captctl migrate apply with --fix-cluster-endpoints", message())
 }
 
 func TestFieldsOfStatus(t *testing.T) {
@@ -237,10 +237,10 @@ func TestMessagesOfReady(t *testing.T) {
 	message := func(s *scene) string {
 		return meta.FindStatusCondition(s.status().Conditions, controlplanev1.ReadyCondition).Message
 	}
-	assert.Contains(t, message(newScene(t).with(func(f *Facts) { f.Cluster = nil })), "create one whose spec.controlPlaneRef names it")
+	assert.Contains(t, message(newScene(t).with(func(f *Facts) { f.Cluster = nil })), "Create a Cluster whose spec.controlPlaneRef names it")
 	assert.Contains(t, message(newScene(t).apply(builder.UpToDate(nil))), `its module has no output "cluster_endpoint". Add the output to the module`)
 	assert.Contains(t, message(newScene(t).apply(failing)), "WorkspaceTemplateApply "+applyName+": VpcLimitExceeded")
-	assert.Contains(t, message(newScene(t, builder.WithRegion("us-east-1"))), "Remove spec.region of the CAPTControlPlane, or recreate the CAPTCluster")
+	assert.Contains(t, message(newScene(t, builder.WithRegion("us-east-1"))), "Remove spec.region of the CAPTControlPlane, or set spec.infrastructureRef of the Cluster to a CAPTCluster in the same region")
 }
 
 func TestTransitionTimesStandStillWhileNothingChanges(t *testing.T) {

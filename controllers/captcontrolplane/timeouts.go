@@ -185,6 +185,6 @@ func (c *conditionSet) expire(controlPlane *controlplanev1.CAPTControlPlane, f *
 	}
 	c.failed = true
 	*first = engine.False(first.Type, timeout.reason, fmt.Sprintf(
-		"timed out after %s (spec.timeouts.%s): %s. CAPT still waits. Fix the cause, raise the timeout, or change the annotation %s to restart the timer",
+		"timed out after %s (spec.timeouts.%s): %s. CAPT keeps waiting. Fix the cause, raise the timeout, or change the annotation %s to restart the timer",
 		duration.HumanDuration(timeout.limit), timeout.field, first.Message, naming.RetryAnnotation))
 }

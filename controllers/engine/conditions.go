@@ -92,7 +92,7 @@ func Paused(cluster *clusterv1.Cluster, obj client.Object) string {
 		why = append(why, "the object has the cluster.x-k8s.io/paused annotation")
 	}
 	if _, ok := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]; ok {
-		why = append(why, "clusterctl move moves the object to another management cluster")
+		why = append(why, "clusterctl move is moving the object to another management cluster")
 	}
 	return strings.Join(why, ", ")
 }

@@ -54,7 +54,7 @@ func TestPaused(t *testing.T) {
 		"a paused object":       {running, []builder.Option{builder.Paused()}, byAnnotation},
 		"a paused object alone": {nil, []builder.Option{builder.Paused()}, byAnnotation},
 		"one that is moved away": {nil, []builder.Option{builder.WithAnnotation(clusterctlv1.DeleteForMoveAnnotation, "")},
-			"clusterctl move moves the object to another management cluster"},
+			"clusterctl move is moving the object to another management cluster"},
 		"both": {paused, []builder.Option{builder.Paused()}, byCluster + ", " + byAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func (e Engine) definitionDeleted(ctx context.Context, obj client.Object) (strin
 func holdForDefinition[O Object, F, P any](ctx context.Context, e Engine, obj O, definition string, phases Phases[O, F, P]) error {
 	before := obj.DeepCopyObject().(O)
 	message := fmt.Sprintf("CustomResourceDefinition %s is being deleted, so nothing is destroyed. To keep the cloud resources, first set "+
-		"spec.vpc.template.deletionPolicy of the CAPTClusters and spec.deletionPolicy of the WorkspaceTemplateApplies to Retain. To continue, set the annotation %s of the definition to \"true\"",
+		"spec.vpc.template.deletionPolicy of the CAPTClusters and spec.deletionPolicy of the WorkspaceTemplateApplies to Retain. Then set the annotation %s of the definition to \"true\": the deletion continues, and everything without Retain is destroyed",
 		definition, naming.AllowDeleteAnnotation)
 	Set(obj, True(infrav1.DeletingCondition, infrav1.DefinitionDeletingReason, message))
 	if conditions.Has(obj, infrav1.ReadyCondition) {

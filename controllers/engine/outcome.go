@@ -106,7 +106,7 @@ func (e Engine) outcome(ctx context.Context, key client.ObjectKey, err error) (c
 	if after == 0 {
 		return result(ctx, err)
 	}
-	ctrl.LoggerFrom(ctx).V(4).Info("The API server refuses the request with the same error again", "error", err.Error(), "after", after)
+	ctrl.LoggerFrom(ctx).V(4).Info("The API server rejected the request again, with the same error", "error", err.Error(), "after", after)
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 

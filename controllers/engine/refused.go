@@ -62,8 +62,8 @@ func reportRefusal(obj Object, summary string, actErr error) {
 	if err == nil {
 		return
 	}
-	message := "the API server refused a request of CAPT: " + failure.OneLine(err.Error()) +
-		". Check admission policies, webhooks, quotas and the RBAC rules of CAPT's service account; CAPT retries"
+	message := "the API server rejected a request of CAPT: " + failure.OneLine(err.Error()) +
+		". Check admission policies, webhooks, quotas and the RBAC rules of CAPT's service account. CAPT retries"
 	if !obj.GetDeletionTimestamp().IsZero() {
 		Set(obj, True(infrav1.DeletingCondition, infrav1.WriteRefusedReason, message))
 		if conditions.Has(obj, infrav1.ReadyCondition) {

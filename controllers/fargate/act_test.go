@@ -45,7 +45,7 @@ func TestARefusedProfileDoesNotBlockOthers(t *testing.T) {
 	assert.Equal(t, "b", w.applies()[0].Spec.Variables["profile_name"])
 	status := f.Report().Statuses[0]
 	assert.Equal(t, controlplanev1.FargateProfileFailedReason, status.FailureReason)
-	assert.Contains(t, status.FailureMessage, "the API server refused the WorkspaceTemplateApply")
+	assert.Contains(t, status.FailureMessage, "the API server rejected the WorkspaceTemplateApply")
 }
 
 // Errors of the API server are not errors of the profile: they are retried and not reported.

@@ -7,7 +7,7 @@ import "github.com/capt-provider/capt/controllers/workspace/failure"
 
 // Dependencies of Fargate profiles, as messages name them.
 const (
-	onPodRole = "the IAM role of its pods"
+	onPodRole = "its pod execution role"
 	onVPC     = "the VPC or its subnets"
 	onCluster = "the EKS cluster"
 	onSecret  = "a Secret that its template reads"

@@ -200,7 +200,7 @@ func TestNothingIsCreatedBeforeItsDependencies(t *testing.T) {
 		"Secret of the VPC":       {func(*Cluster) {}, secret("other", nil), "Secret demo-vpc-connection does not exist"},
 		"vpc_config":              {func(*Cluster) {}, secret("demo-vpc-connection", map[string]string{"vpc_id": "vpc-1"}), "Secret demo-vpc-connection has no value for key vpc_config"},
 		"an invalid VPC":          {func(*Cluster) {}, secret("demo-vpc-connection", map[string]string{"vpc_config": "private_subnets = []"}), "key vpc_config of Secret demo-vpc-connection does not describe a VPC"},
-		"a VPC that is described": {func(on *Cluster) { on.VPCSecretName = "" }, vpcSecret(), "set spec.vpc.connectionSecretRef of the CAPTCluster"},
+		"a VPC that is described": {func(on *Cluster) { on.VPCSecretName = "" }, vpcSecret(), "Set spec.vpc.connectionSecretRef of the CAPTCluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), row.vpc)
@@ -289,7 +289,7 @@ func TestANewProfileDoesNotWaitForAPausedOne(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
 	w.act(w.plan(cluster()))
 	first := w.applies()[0]
-	builder.NotUpToDate(infrav1.ProvisioningReason, "the Workspace is has not been updated to the rendered spec yet")(&first)
+	builder.NotUpToDate(infrav1.ProvisioningReason, "the Workspace has not been updated to the current template and variables yet")(&first)
 	engine.Set(&first, engine.PausedCondition("the object has the annotation"))
 	require.NoError(t, w.Cached.Update(ctx, &first))
 	w.act(w.plan(cluster()))
@@ -346,7 +346,7 @@ func TestNoProfileIsCreatedTwice(t *testing.T) {
 	w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "another"}
 	f := w.plan(cluster())
 	assert.Equal(t, failed, f.stateOf(&f.Profiles[0]).stage)
-	assert.Contains(t, f.stateOf(&f.Profiles[0]).message, "already has WorkspaceTemplateApply demo-a-fargate-apply")
+	assert.Contains(t, f.stateOf(&f.Profiles[0]).message, "exists with WorkspaceTemplateApply demo-a-fargate-apply")
 	w.act(f)
 	assert.Len(t, w.applies(), 1)
 }

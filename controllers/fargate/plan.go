@@ -83,8 +83,8 @@ func (f *Facts) planned(controlPlane *controlplanev1.CAPTControlPlane, i int, in
 		}
 		of.Want = want
 		if profile.isElsewhere(&facts, want.SchemeName) {
-			of.Want, facts = nil, owner.Facts{Conflict: fmt.Sprintf("the profile already has WorkspaceTemplateApply %s, and a second one, %s, would create it a second time; nothing is written. "+
-				"To use the other one, remove the profile from spec, and add it again when it is deleted", profile.Existing.Name, want.SchemeName)}
+			of.Want, facts = nil, owner.Facts{Conflict: fmt.Sprintf("the profile exists with WorkspaceTemplateApply %s, and %s, which spec now selects, would create it a second time: nothing is written. "+
+				"To use the latter, remove the profile from spec, and add it again after its deletion", profile.Existing.Name, want.SchemeName)}
 		}
 	}
 	plan, err := facts.Plan(of)
@@ -170,7 +170,7 @@ func (f *Facts) missing() string {
 
 func (c *Cluster) missingConnection() string {
 	if c.Connection == nil {
-		return fmt.Sprintf("Secret %s does not exist; provider-terraform writes it. See the conditions of Workspace %s", c.ConnectionName, c.Workspace)
+		return fmt.Sprintf("Secret %s does not exist. provider-terraform writes it; see the conditions of Workspace %s", c.ConnectionName, c.Workspace)
 	}
 	var keys []string
 	for _, key := range connectionKeys() {
@@ -181,18 +181,18 @@ func (c *Cluster) missingConnection() string {
 	if len(keys) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Secret %s has no value for %s; add outputs of these names to the template of the control plane", c.ConnectionName, strings.Join(keys, ", "))
+	return fmt.Sprintf("Secret %s has no value for %s. Add outputs of these names to the template of the control plane", c.ConnectionName, strings.Join(keys, ", "))
 }
 
 func (f *Facts) missingVPC() string {
 	name, secret := f.Cluster.VPCSecretName, f.VPCSecret
 	switch {
 	case name == "":
-		return fmt.Sprintf("no Secret describes the VPC; set spec.vpc.connectionSecretRef of the CAPTCluster to a Secret with the key %s", terraform.OutputVPCConfig)
+		return fmt.Sprintf("no Secret describes the VPC. Set spec.vpc.connectionSecretRef of the CAPTCluster to a Secret with the key %s", terraform.OutputVPCConfig)
 	case secret == nil:
-		return fmt.Sprintf("Secret %s does not exist; it describes the VPC. For a VPC from a template, provider-terraform writes it; for an existing VPC, create it with the key %s", name, terraform.OutputVPCConfig)
+		return fmt.Sprintf("Secret %s does not exist. It describes the VPC: for a VPC from a template, provider-terraform writes it; for an existing VPC, create it with the key %s", name, terraform.OutputVPCConfig)
 	case len(secret.Data[terraform.OutputVPCConfig]) == 0:
-		return fmt.Sprintf("Secret %s has no value for key %s; add an output of that name to the template of the VPC, or the key to the Secret of an existing VPC", name, terraform.OutputVPCConfig)
+		return fmt.Sprintf("Secret %s has no value for key %s. Add an output of that name to the template of the VPC; for an existing VPC, add the key to the Secret", name, terraform.OutputVPCConfig)
 	}
 	if err := terraform.CheckVPCConfig(string(secret.Data[terraform.OutputVPCConfig])); err != nil {
 		return fmt.Sprintf("key %s of Secret %s does not describe a VPC: %v", terraform.OutputVPCConfig, name, err)

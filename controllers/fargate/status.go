@@ -253,7 +253,7 @@ func (p *Plan) Deleting() *engine.Condition {
 			reason = controlplanev1.FargateProfileFailedReason
 		}
 	}
-	condition := engine.True(controlplanev1.DeletingCondition, reason, listed("before the EKS cluster, deleting Fargate profile", profiles))
+	condition := engine.True(controlplanev1.DeletingCondition, reason, listed("the control plane is deleted after its Fargate profiles; deleting Fargate profile", profiles))
 	return &condition
 }
 

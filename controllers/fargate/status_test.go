@@ -113,7 +113,7 @@ func TestDeleting(t *testing.T) {
 	two := Plan{Obsolete: []Profile{obsolete("a", deletingBecause(infrav1.WaitingForWorkspaceDeletionReason, "Terraform destroys")), obsolete("b", good)}}
 	condition := two.Deleting()
 	assert.Equal(t, controlplanev1.FargateProfileDeletingReason, condition.Reason)
-	assert.Equal(t, "before the EKS cluster, deleting Fargate profiles "+
+	assert.Equal(t, "the control plane is deleted after its Fargate profiles; deleting Fargate profiles "+
 		"a (WorkspaceTemplateApply "+applyName+": Terraform destroys); b", condition.Message)
 
 	stuck := Plan{Obsolete: []Profile{obsolete("a", deletingBecause(infrav1.DestroyFailedReason, "AccessDenied"))}}

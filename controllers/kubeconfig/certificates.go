@@ -58,7 +58,7 @@ func problemOf(block *pem.Block) string {
 	case block.Type != "CERTIFICATE":
 		return "is not a certificate"
 	case len(block.Headers) > 0:
-		return "has PEM headers, and clients skip such blocks"
+		return "has PEM headers, so clients skip it"
 	}
 	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
 		return "has a certificate that cannot be parsed"

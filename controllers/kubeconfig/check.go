@@ -20,7 +20,7 @@ var (
 	ErrUnsafe = errors.New("a published kubeconfig must not run commands or read local files")
 	// ErrGetToken: the kubeconfig runs only "aws eks get-token", as ForExec writes it. Users can use it; Cluster API has neither that
 	// command nor AWS credentials.
-	ErrGetToken = errors.New("the kubeconfig runs \"aws eks get-token\", which Cluster API does not have")
+	ErrGetToken = errors.New("the kubeconfig runs \"aws eks get-token\", but Cluster API has no AWS CLI")
 	// ErrShortLived: the kubeconfig has an EKS token, for example of the Terraform data source aws_eks_cluster_auth. It expires 15 minutes
 	// after Terraform ran, see Expiry.
 	ErrShortLived = errors.New("the kubeconfig has an EKS token, which expires 15 minutes after Terraform created it")
@@ -82,7 +82,7 @@ func refuse(field string) error { return fmt.Errorf("%w: it has %s", ErrUnsafe, 
 func reachOf(user *clientcmdapi.AuthInfo) string {
 	switch {
 	case user.Exec != nil && !isGetToken(user.Exec):
-		return "exec: use a token or a client certificate, or remove the output, and CAPT generates a kubeconfig"
+		return "exec: use a token or a client certificate, or remove the output so that CAPT generates a kubeconfig"
 	case user.AuthProvider != nil:
 		return "auth-provider"
 	case user.TokenFile != "":

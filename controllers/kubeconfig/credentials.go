@@ -19,7 +19,7 @@ import (
 )
 
 // ErrNoCredentials means that the manager has no AWS credentials.
-var ErrNoCredentials = errors.New("the manager has no AWS credentials")
+var ErrNoCredentials = errors.New("the manager has no AWS credentials; see docs/install.md (Tokens for kubeconfigs)")
 
 // Tokens creates tokens that authenticate the manager to EKS clusters.
 type Tokens interface {
@@ -146,7 +146,7 @@ func (a *AWS) retrieve(ctx context.Context) (aws.Credentials, error) {
 	case err != nil:
 		return aws.Credentials{}, problemWith(err)
 	case credentials.CanExpire && !a.clock.Now().Before(credentials.Expires):
-		return aws.Credentials{}, errors.New("the AWS credentials of the manager have expired: renew them in their source")
+		return aws.Credentials{}, errors.New("the AWS credentials of the manager have expired; renew them where the manager gets them from")
 	}
 	return credentials, nil
 }

@@ -130,7 +130,7 @@ func (k *Kubeconfig) resolve(cluster Cluster, source func() (data []byte, reason
 	*k = Kubeconfig{Live: k.Live}
 	if owner := k.otherOwner(cluster.ControlPlane); owner != "" {
 		k.Reason = controlplanev1.KubeconfigConflictReason
-		k.Problem = fmt.Sprintf("Secret %s belongs to %s and is not overwritten; delete it, or rename the Cluster", k.Live.Name, owner)
+		k.Problem = fmt.Sprintf("Secret %s belongs to %s and is not overwritten. If nothing uses the Secret, delete it; otherwise the Cluster needs another name", k.Live.Name, owner)
 		return
 	}
 	data, reason, err := source()
@@ -155,7 +155,7 @@ func (k *Kubeconfig) otherOwner(controlPlane *controlplanev1.CAPTControlPlane) s
 	case controller != nil && controller.UID != controlPlane.UID:
 		return controller.Kind + " " + controller.Name
 	case controller == nil && k.Live.Type != clusterv1.ClusterSecretType:
-		return "another client (it has no owner, and not the type of Cluster API)"
+		return "another client (it has no owner, and is not of type cluster.x-k8s.io/secret)"
 	}
 	return ""
 }

@@ -45,12 +45,12 @@ func (s *sources) tokenSource() (kubeconfig.Source, string, error) {
 			"spec.kubeconfig.source is Token, but this manager creates no tokens: start it with --eks-tokens, or set the source to Output or Exec")
 	case output != "" && output != name:
 		return none, controlplanev1.KubeconfigInvalidReason, fmt.Errorf(
-			"a token is created only for EKS cluster %q, which CAPT asked Terraform to create, and output %q %s; correct the template, or set spec.kubeconfig.source to Exec",
+			"a token is created only for EKS cluster %q, which CAPT asked Terraform to create, but output %q %s; correct the template, or set spec.kubeconfig.source to Exec",
 			name, terraform.OutputClusterName, s.quoted(terraform.OutputClusterName))
 	case s.NameConflict:
 		s.requeueWithin(nameConflictInterval)
 		return none, controlplanev1.KubeconfigConflictReason, fmt.Errorf(
-			"no token is created for EKS cluster %q: another CAPTControlPlane of this management cluster had an EKS cluster of this name first; rename the Cluster, or set spec.kubeconfig.source to Exec", name)
+			"no token is created for EKS cluster %q: another CAPTControlPlane of this management cluster had an EKS cluster of this name first; set spec.kubeconfig.source to Exec, or use another Cluster name", name)
 	}
 	server, ca, err := s.Cluster.server()
 	if err != nil {

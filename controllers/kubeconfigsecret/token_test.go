@@ -159,7 +159,7 @@ func TestRemedies(t *testing.T) {
 		want   string
 	}{
 		"no flag":         {"Token", "", nil, "this manager creates no tokens: start it with --eks-tokens, or set the source to Output or Exec"},
-		"no credentials":  {"Token", "", &identity{problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials"},
+		"no credentials":  {"Token", "", &identity{problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials; see docs/install.md (Tokens for kubeconfigs)"},
 		"a token's end":   {"Output", tokenOf(t, builder.Created.Add(-time.Hour)), nil, "set spec.kubeconfig.source to Token or Exec"},
 		"nothing to take": {"Output", "", nil, `no output "kubeconfig"; add it to the module, or set spec.kubeconfig.source to Exec`},
 	} {

@@ -20,7 +20,7 @@ func TestAdoptionRequiredNamesTheCandidates(t *testing.T) {
 		{Name: "a", Evidence: []adoption.Evidence{adoption.Named}}, {Name: "b", Evidence: []adoption.Evidence{adoption.Recorded, adoption.Owned}},
 	}}).AdoptionCondition("AdoptionRequired")
 	assert.Equal(t, metav1.ConditionTrue, condition.Status)
-	assert.Contains(t, condition.Message, "a (it has the name that the naming scheme gives), b (status records it, this object owns it) may belong to this object: nothing is created before that is decided. captctl migrate check shows")
+	assert.Contains(t, condition.Message, "a (its name follows the naming scheme), b (status records it, this object owns it) may belong to this object: nothing is created until this is resolved. Run captctl migrate check, which shows")
 	assert.Equal(t, metav1.ConditionFalse, (&Facts{}).AdoptionCondition("AdoptionRequired").Status)
 }
 

@@ -130,7 +130,7 @@ func usable(object client.Object, want adoption.Expectation, apply *infrav1.Work
 		return Facts{Conflict: conflict}
 	}
 	if !object.GetDeletionTimestamp().IsZero() && !want.MayDelete(object, apply) {
-		return Facts{Conflict: fmt.Sprintf("WorkspaceTemplateApply %s is kept: this object neither controls it nor records it in its status", apply.Name)}
+		return Facts{Conflict: fmt.Sprintf("WorkspaceTemplateApply %s is kept: it has no owner reference to this object, and the status of this object does not record it", apply.Name)}
 	}
 	if workspace := adoption.Unadopted(apply); workspace != "" {
 		candidate := adoption.Candidate{Name: apply.Name, Evidence: []adoption.Evidence{adoption.Referred}}

@@ -187,7 +187,7 @@ func TestObserveConfirmsThatTheReferencedOneIsMissing(t *testing.T) {
 
 	f := observe(newClient(builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil))), true)
 	assert.Nil(t, f.Apply)
-	assert.Contains(t, f.Conflict, "CAPT does not change it")
+	assert.Contains(t, f.Conflict, "nothing is written")
 
 	f = observe(newClient(builder.WorkspaceTemplateApply("demo-vpc")), true)
 	assert.NotNil(t, f.Apply)

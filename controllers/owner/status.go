@@ -51,7 +51,7 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 	case p.Conflict != "":
 		return no(infrav1.ReferenceConflictReason, "%s", p.Conflict)
 	case p.Refused != nil:
-		return no(infrav1.ApplyRefusedReason, "the API server refused the WorkspaceTemplateApply: %v", p.Refused)
+		return no(infrav1.ApplyRefusedReason, "the API server rejected the WorkspaceTemplateApply: %v", p.Refused)
 	case p.Apply == nil:
 		return no(infrav1.ProvisioningReason, "waiting for the WorkspaceTemplateApply of %s to be created", p.Owner.Creates)
 	case !p.Apply.DeletionTimestamp.IsZero():
@@ -129,17 +129,17 @@ func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
 func (f *Facts) AdoptionMessage() string {
 	switch {
 	case f.BuiltField != "":
-		return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty and no WorkspaceTemplateApply matches, but %s is set: nothing is created, because it could exist twice. "+
-			"Set the reference to the WorkspaceTemplateApply that created it, or to a new name to create another", f.BuiltField)
+		return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty and no WorkspaceTemplateApply matches, but %s is set, so the cloud resources may exist already: nothing is created. "+
+			"Set the reference to the WorkspaceTemplateApply that created them or, if none of them exist, to a new name", f.BuiltField)
 	case f.Unadopted != "":
 		return f.unadoptedMessage()
 	case f.AwaitsAdoption && f.Conflict != "":
 		return "this object was created by CAPT v0.3 and has not been adopted: " + f.Conflict
 	case f.Missing != "":
-		return fmt.Sprintf("WorkspaceTemplateApply %s of spec.workspaceTemplateApplyRef (in v1beta1: workspaceTemplateApplyName), which CAPT v0.3 recorded, does not exist: a new one would create everything a second time. "+
-			"Restore it and adopt it with captctl migrate apply; or, if nothing is left of what it created, delete and recreate this object", f.Missing)
+		return fmt.Sprintf("spec.workspaceTemplateApplyRef (workspaceTemplateApplyName in v1beta1) names WorkspaceTemplateApply %s, which CAPT v0.3 recorded and which does not exist: a new one would create the cloud resources a second time. "+
+			"Restore it from a backup, and adopt it with captctl migrate (see captctl migrate check). If none of its cloud resources are left, delete and recreate this object", f.Missing)
 	case f.AdoptedWith != "":
-		return fmt.Sprintf("%s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written. Adopt the cluster with captctl migrate apply", f.AdoptedWith)
+		return fmt.Sprintf("%s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written. Adopt the cluster with captctl migrate (see captctl migrate check)", f.AdoptedWith)
 	case len(f.Candidates) == 0:
 		return ""
 	}
@@ -147,12 +147,12 @@ func (f *Facts) AdoptionMessage() string {
 	for i, candidate := range f.Candidates {
 		names[i] = candidate.String()
 	}
-	return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty, but WorkspaceTemplateApply %s may belong to this object: nothing is created before that is decided. captctl migrate check shows what belongs to it, and how to adopt it",
+	return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty, but WorkspaceTemplateApply %s may belong to this object: nothing is created until this is resolved. Run captctl migrate check, which shows the evidence and how to adopt it",
 		strings.Join(names, ", "))
 }
 
 func (f *Facts) unadoptedMessage() string {
-	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which was created by CAPT v0.3 and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate apply",
+	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which was created by CAPT v0.3 and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check)",
 		f.Candidates[0].Name, f.Unadopted)
 }
 
@@ -167,7 +167,7 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 		return engine.True(conditionType, infrav1.AdoptionRequiredReason, f.unadoptedMessage())
 	case len(f.OwnedCandidates) > 0:
 		return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
-			"WorkspaceTemplateApply %s would be deleted with this object, which does not refer to it. To delete it in order, set spec.workspaceTemplateApplyRef; to keep it, remove its owner reference",
+			"the deletion is blocked: WorkspaceTemplateApply %s has an owner reference to this object, but spec.workspaceTemplateApplyRef does not name it. To delete it, too, set the reference; to keep it and its cloud resources, remove its owner reference",
 			strings.Join(f.OwnedCandidates, ", ")))
 	}
 	if waiting := f.waitingFor(); waiting != "" {

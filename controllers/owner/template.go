@@ -102,7 +102,7 @@ func (f *TemplateFacts) restrictionUnknown() string {
 	if !f.Restricted || f.Template != nil || f.Unreadable != nil {
 		return ""
 	}
-	return fmt.Sprintf("nothing is created: spec restricts access to the API server, and WorkspaceTemplate %s, which must do so, does not exist or does not allow this namespace. "+
+	return fmt.Sprintf("nothing is created: spec restricts access to the API server, and CAPT cannot check that WorkspaceTemplate %s applies the restriction: it does not exist, or does not allow this namespace. "+
 		"Create it, or add the namespace to its spec.allowedNamespaces", f.Key)
 }
 

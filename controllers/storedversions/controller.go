@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, nil
 	case found.total > 0:
 		if r.reported != found.total {
-			log.Info("Waiting to migrate stored versions: objects of CAPT v0.3 have not been adopted. Adopt them with captctl migrate apply; "+
+			log.Info("Waiting to migrate stored versions: objects of CAPT v0.3 have not been adopted. Adopt them with captctl migrate (see captctl migrate check); "+
 				"for helpers and objects of CaptMachines it is sufficient to set spec.deletionPolicy to Retain",
 				"objects", found.total, "kind", found.kind, "example", klog.KRef(found.object.GetNamespace(), found.object.GetName()))
 			r.reported = found.total

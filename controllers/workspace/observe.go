@@ -27,7 +27,7 @@ const (
 	finalizer       = "finalizer.managedresource.crossplane.io"
 )
 
-const initializing = "Waiting for provider-terraform to run terraform init and plan"
+const initializing = "waiting for provider-terraform to run terraform init and plan"
 
 // claimTimeout is how long a new Workspace may lack conditions and the finalizer of the provider before that is reported.
 const claimTimeout = 2 * time.Minute
@@ -76,9 +76,9 @@ func Observe(live *Live, in ObserveInput) Observation {
 	switch {
 	case synced != nil && synced.Reason == reasonPaused: // Deletion is paused, too.
 		o.Reason = infrav1.WorkspacePausedReason
-		o.Message = "The Workspace is paused, so Terraform does not run: remove its annotation crossplane.io/paused, or the empty managementPolicies"
+		o.Message = "the Workspace is paused, so Terraform does not run. Remove its annotation crossplane.io/paused, or its empty spec.managementPolicies"
 	case live.Deleting():
-		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "The Workspace is being deleted: Terraform destroys its resources"
+		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "the Workspace is being deleted: Terraform destroys its resources"
 		if live.failed() && !isApplyError(synced) { // Until destroy returns, the error of the last apply stays.
 			o.fail(in.Failure)
 		}
@@ -213,20 +213,20 @@ func (o *Observation) progress(live *Live, in ObserveInput, ready, synced *metav
 	o.Reason = infrav1.ProvisioningReason
 	switch {
 	case in.Differs:
-		o.Message = "The Workspace has not been updated to the rendered spec yet"
+		o.Message = "the Workspace has not been updated to the current template and variables yet"
 	case !live.reconciled():
 		o.unclaimed(live, in.UnclaimedFor)
 	case isTrue(ready) && live.reported(in.LastUpdate):
 		o.Message = "Terraform is applying a change"
 	case isTrue(ready):
-		o.Message = "The change of the Workspace" + at(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
+		o.Message = "the change of the Workspace" + at(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
 		if synced != nil && synced.ObservedGeneration == 0 {
-			o.Message += ". Before v1 it reports nothing when there is nothing to apply: in that case set annotation crossplane.io/paused=true on the Workspace, and remove it when Synced is False"
+			o.Message += ". Before v1, it does not report a change that needs no apply. If this persists, set the annotation crossplane.io/paused=true on the Workspace, and remove it when its condition Synced is False"
 		}
 	case live.Started(time.Time{}).IsZero():
 		o.Message = initializing
 	default:
-		o.Message = "Waiting for Terraform to apply the module for the first time"
+		o.Message = "waiting for Terraform to apply the module for the first time"
 	}
 }
 
@@ -253,8 +253,8 @@ func (o *Observation) unclaimed(live *Live, unclaimedFor time.Duration) {
 		return
 	}
 	o.Reason = infrav1.WorkspaceUnclaimedReason
-	o.Message = "The Workspace was created" + at(live.object.GetCreationTimestamp().Time) + " and provider-terraform has not reconciled it yet: check that it runs and " +
-		"serves this kind of Workspace. It may also be busy with others: it applies one at a time by default, see its flag --max-reconcile-rate"
+	o.Message = "the Workspace was created" + at(live.object.GetCreationTimestamp().Time) + ", and provider-terraform has not reconciled it yet. Check that provider-terraform runs and " +
+		"serves this kind of Workspace. It may be busy with other Workspaces: by default it applies one at a time (flag --max-reconcile-rate)"
 }
 
 func (o *Observation) fail(report failure.Report) {

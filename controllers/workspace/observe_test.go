@@ -41,10 +41,10 @@ type observed struct {
 }
 
 var table = map[builder.Row]observed{
-	builder.Queued:            {reason: infrav1.ProvisioningReason, message: "Waiting for provider-terraform to run terraform init and plan"},
-	builder.Planning:          {reason: infrav1.ProvisioningReason, message: "Waiting for provider-terraform to run terraform init and plan"},
-	builder.FirstApplyRunning: {reason: infrav1.ProvisioningReason, message: "Waiting for Terraform to apply the module for the first time"},
-	builder.FirstApplyDone:    {reason: infrav1.ProvisioningReason, message: "Waiting for Terraform to apply the module for the first time"},
+	builder.Queued:            {reason: infrav1.ProvisioningReason, message: "waiting for provider-terraform to run terraform init and plan"},
+	builder.Planning:          {reason: infrav1.ProvisioningReason, message: "waiting for provider-terraform to run terraform init and plan"},
+	builder.FirstApplyRunning: {reason: infrav1.ProvisioningReason, message: "waiting for Terraform to apply the module for the first time"},
+	builder.FirstApplyDone:    {reason: infrav1.ProvisioningReason, message: "waiting for Terraform to apply the module for the first time"},
 	builder.AtRest:            {upToDate: true, applied: true, reason: infrav1.UpToDateReason},
 	builder.FirstApplyFailed:  {failed: true, reason: infrav1.ApplyFailedReason, message: "VpcLimitExceeded"},
 	builder.Updating:          {applied: true, reason: infrav1.ProvisioningReason, message: "provider-terraform has not reported on it yet"},
@@ -53,7 +53,7 @@ var table = map[builder.Row]observed{
 	builder.ProviderConfigMissing: {
 		failed: true, reason: infrav1.ProviderConfigFailedReason, message: `ProviderConfig.tf.upbound.io "aws" not found`},
 	builder.WorkspacePaused: {applied: true, reason: infrav1.WorkspacePausedReason, message: "crossplane.io/paused"},
-	builder.Destroying:      {applied: true, reason: infrav1.WorkspaceDeletingReason, message: "The Workspace is being deleted"},
+	builder.Destroying:      {applied: true, reason: infrav1.WorkspaceDeletingReason, message: "the Workspace is being deleted"},
 	builder.DestroyFailed:   {failed: true, reason: infrav1.DestroyFailedReason, message: "DependencyViolation"},
 	builder.Interrupted:     {failed: true, reason: infrav1.CreateInterruptedReason, message: "crossplane.io/external-create-pending"},
 }
@@ -177,7 +177,7 @@ func TestAnUnclaimedWorkspaceIsReportedAfterATimeout(t *testing.T) {
 
 	late := Observe(workspace, ObserveInput{UnclaimedFor: 2 * time.Minute})
 	assert.Equal(t, infrav1.WorkspaceUnclaimedReason, late.Reason)
-	assert.Contains(t, late.Message, "created at 2026-01-02T03:04:05Z and provider-terraform has not reconciled it yet")
+	assert.Contains(t, late.Message, "created at 2026-01-02T03:04:05Z, and provider-terraform has not reconciled it yet")
 	assert.Zero(t, late.RequeueAfter, "its first condition is an event")
 }
 

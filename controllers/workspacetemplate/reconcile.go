@@ -151,7 +151,7 @@ func inUse(f *Facts) engine.Condition {
 	if len(f.Users) == 0 {
 		return engine.False(infrav1.InUseCondition, infrav1.NotUsedReason, "")
 	}
-	return engine.True(infrav1.InUseCondition, infrav1.UsedReason, "Used by "+names(f.Users))
+	return engine.True(infrav1.InUseCondition, infrav1.UsedReason, "used by "+names(f.Users))
 }
 
 func deleting(template *infrav1.WorkspaceTemplate, f *Facts) engine.Condition {
@@ -160,7 +160,7 @@ func deleting(template *infrav1.WorkspaceTemplate, f *Facts) engine.Condition {
 		return engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, "")
 	case len(f.Users) > 0:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForUsersReason,
-			"Waiting for the deletion of WorkspaceTemplateApplies that use the template: "+names(f.Users))
+			"waiting for the deletion of WorkspaceTemplateApplies that use the template: "+names(f.Users))
 	}
 	return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "")
 }

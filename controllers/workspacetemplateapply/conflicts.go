@@ -55,10 +55,10 @@ func conflict(apply *infrav1.WorkspaceTemplateApply, f *Facts) engine.Condition 
 }
 
 func unadoptedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate apply; if it belongs to another object, set spec.workspaceName to another name", f.Unadopted)
+	return fmt.Sprintf("Workspace %s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", f.Unadopted)
 }
 
-const leftAloneMessage = "CAPT v0.3 recorded no Workspace for this helper, and spec.deletionPolicy is Retain: nothing is written or deleted, and nothing is to be done"
+const leftAloneMessage = "CAPT v0.3 recorded no Workspace for this helper, and spec.deletionPolicy is Retain: nothing is written or deleted. No action is needed"
 
 func lostStateMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
 	return fmt.Sprintf("Workspace %s does not exist, and this object had one with Terraform state %s: a new Workspace would have another state and create all resources a second time. "+
@@ -79,23 +79,23 @@ func stateUnknownMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
 }
 
 func scopeMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s has scope %s, and the template has scope %s: use a template with scope %s",
+	return fmt.Sprintf("Workspace %s has scope %s, and the template has scope %s. Use a template with scope %s",
 		f.Name, f.Live.Scope(), f.Template.Spec.WorkspaceScope.OrDefault(), f.Live.Scope())
 }
 
 func providerConfigMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
 	return fmt.Sprintf("Workspace %s uses ProviderConfig %s, and providerConfigRef of the template is now %s: with another account or backend, Terraform would create all resources a second time. "+
-		"Nothing is updated. Revert the template; or, if it has the same account and backend: %s",
+		"Nothing is updated. Revert the template. If both have the same account and backend, run: %s",
 		f.Name, f.Live.ProviderConfig(), f.ProviderConfig, annotateCommand(apply, naming.AllowProviderConfigAnnotation, f.ProviderConfig))
 }
 
 func replacedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s was recreated by another client; CAPT does not modify it. Restore the original Workspace, or recreate this object under another name", f.Name)
+	return fmt.Sprintf("Workspace %s was recreated by another client; CAPT does not modify it. Restore the original Workspace. Or recreate this object under another name, which creates new cloud resources", f.Name)
 }
 
 func undecidedMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
 	return fmt.Sprintf("Workspace %s (UID %s) exists and is not recorded for this object: an earlier object of this name may have retained it. CAPT does not modify it. "+
-		"To take it over with its resources: %s. Otherwise recreate this object under another name",
+		"To take it over with its cloud resources, run: %s. Otherwise recreate this object under another name",
 		f.Name, f.Live.UID(), annotateCommand(apply, naming.AdoptWorkspaceAnnotation, string(f.Live.UID())))
 }
 

@@ -70,7 +70,7 @@ func TestAWorkspaceOfV03IsNotCreatedAgain(t *testing.T) {
 			required := meta.FindStatusCondition(after.Status.Conditions, infrav1.AdoptionRequiredCondition)
 			require.NotNil(t, required)
 			assert.Equal(t, "Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
-				"nothing is written or deleted. Adopt it with captctl migrate apply; if it belongs to another object, set spec.workspaceName to another name", required.Message)
+				"nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", required.Message)
 			want := builder.Story(before.Status.Conditions)
 			want["AdoptionRequired"] = "True AdoptionRequired"
 			assert.Equal(t, want, builder.Story(after.Status.Conditions), "readiness stays as it was")
@@ -114,7 +114,7 @@ func TestAnObjectFromGitBesideAWorkspaceOfCAPTv03ReportsWhyItWaits(t *testing.T)
 	assert.Equal(t, after.Generation, after.Status.ObservedGeneration)
 	assert.Equal(t, "True AdoptionRequired", builder.Story(after.Status.Conditions)["AdoptionRequired"])
 	assert.Equal(t, "False AdoptionRequired: Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
-		"nothing is written or deleted. Adopt it with captctl migrate apply; if it belongs to another object, set spec.workspaceName to another name", w.ready("demo-apply"))
+		"nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", w.ready("demo-apply"))
 	w.mustReconcile("demo-apply")
 	assert.Empty(t, w.writes)
 }

@@ -119,17 +119,17 @@ func (f *Facts) moveBlockedBy(apply *infrav1.WorkspaceTemplateApply) string {
 	case f.Ownership != workspace.Owned:
 		return conflict(apply, f).Message
 	case f.MovePolicyMissing:
-		return "ValidatingAdmissionPolicyBinding capt-moved-workspaces, which keeps provider-terraform from moved Workspaces, is not installed: install all manifests of CAPT"
+		return "ValidatingAdmissionPolicyBinding capt-moved-workspaces, which protects moved Workspaces from provider-terraform, is not installed. Install all manifests of CAPT"
 	case f.MoveBlock == blockUntilManual:
-		return fmt.Sprintf("Workspace %s is cluster-wide, and clusterctl cannot move it: move it manually as described in docs/move.md", f.Name)
+		return fmt.Sprintf("Workspace %s is cluster-wide, and clusterctl cannot move it. Move it manually as described in docs/move.md", f.Name)
 	case f.MoveBlock == blockUntilLabeled:
-		return fmt.Sprintf("it would leave Workspace %s behind. Stop clusterctl, %s, then run kubectl label crd %s %s= %s= and restart the move",
+		return fmt.Sprintf("Workspace %s would be left behind. Stop clusterctl, %s, then run kubectl label crd %s %s= %s= and restart the move",
 			f.Name, unpause, workspace.DefinitionOf(f.Live.Scope()), clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveHierarchyLabel)
 	case apply.Annotations[clusterctlv1.BlockMoveAnnotation] != blockUntilPaused:
-		return fmt.Sprintf("it discovered objects before Workspace %s could be moved. Stop clusterctl, %s, and restart the move", f.Name, unpause)
+		return fmt.Sprintf("Workspace %s could not be moved yet when clusterctl listed the objects. Stop clusterctl, %s, and restart the move", f.Name, unpause)
 	}
 	if o := f.Observation(); !o.UpToDate {
-		return fmt.Sprintf("Workspace %s is not at rest (%s), see conditions Ready and Synced", f.Name, o.Reason)
+		return fmt.Sprintf("Workspace %s is not up to date (%s). See its conditions Ready and Synced", f.Name, o.Reason)
 	}
 	return ""
 }

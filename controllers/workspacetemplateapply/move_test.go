@@ -131,7 +131,7 @@ func TestMoveWaitsForTerraform(t *testing.T) {
 		w.provide("demo-vpc", row)
 		w.mustReconcile("demo-vpc")
 		assert.Equal(t, blockUntilPaused, w.block(), row)
-		assert.Contains(t, w.paused(), "clusterctl move waits: Workspace demo-vpc is not at rest ("+reason+")", row)
+		assert.Contains(t, w.paused(), "clusterctl move waits: Workspace demo-vpc is not up to date ("+reason+")", row)
 	}
 	w.provide("demo-vpc", builder.AtRest)
 	w.mustReconcile("demo-vpc")
@@ -146,7 +146,7 @@ func TestMoveWaitsForDeletion(t *testing.T) {
 	w.pause(true)
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, blockUntilPaused, w.block())
-	assert.Contains(t, w.paused(), "Workspace demo-vpc is not at rest (WorkspaceDeleting)")
+	assert.Contains(t, w.paused(), "Workspace demo-vpc is not up to date (WorkspaceDeleting)")
 }
 
 func TestMoveWaitsForAPausedChange(t *testing.T) {
@@ -155,7 +155,7 @@ func TestMoveWaitsForAPausedChange(t *testing.T) {
 	require.NoError(t, w.client.Update(context.Background(), changed(w, builder.WithModule("# new"))))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, blockUntilPaused, w.block())
-	assert.Contains(t, w.paused(), "Workspace demo-vpc is not at rest")
+	assert.Contains(t, w.paused(), "Workspace demo-vpc is not up to date")
 }
 
 func TestOneClusterctlLabelIsNotEnough(t *testing.T) {
@@ -185,7 +185,7 @@ func TestLabelsAddedAfterThePauseDoNotAllowMove(t *testing.T) {
 	assert.Contains(t, w.reconciler.ofDefinition(context.Background(), definition), request("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, blockUntilLabeled, w.block())
-	assert.Contains(t, w.paused(), "it discovered objects before Workspace demo-vpc could be moved")
+	assert.Contains(t, w.paused(), "Workspace demo-vpc could not be moved yet when clusterctl listed the objects")
 
 	w.pause(false)
 	w.mustReconcile("demo-vpc")
@@ -257,7 +257,7 @@ func TestDeletionByMoveDestroysNothing(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch status"}, w.writes)
 	assert.Contains(t, w.get("demo-vpc").Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
-	assert.Contains(t, w.paused(), "clusterctl move moves the object")
+	assert.Contains(t, w.paused(), "clusterctl move is moving the object")
 }
 
 // A move makes the Workspace first, and takes status away. Should the owner, or another version of CAPT, want something else
@@ -288,5 +288,5 @@ func TestMoveWaitsForThePolicy(t *testing.T) {
 	w.pause(true)
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, blockUntilPaused, w.block())
-	assert.Contains(t, w.paused(), "clusterctl move waits: ValidatingAdmissionPolicyBinding capt-moved-workspaces, which keeps provider-terraform from moved Workspaces, is not installed")
+	assert.Contains(t, w.paused(), "clusterctl move waits: ValidatingAdmissionPolicyBinding capt-moved-workspaces, which protects moved Workspaces from provider-terraform, is not installed")
 }

@@ -31,11 +31,11 @@ func TestLifecycle(t *testing.T) {
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "apply Workspace", "patch status"}, w.writes, "the name is written down before the Workspace is made")
 	assert.Equal(t, "demo-vpc", w.get("demo-vpc").Spec.WorkspaceName)
 	assert.Equal(t, []string{infrav1.WorkspaceTemplateApplyFinalizer}, w.get("demo-vpc").Finalizers)
-	assert.Equal(t, "False Provisioning: Waiting for provider-terraform to run terraform init and plan", w.ready("demo-vpc"))
+	assert.Equal(t, "False Provisioning: waiting for provider-terraform to run terraform init and plan", w.ready("demo-vpc"))
 
 	w.provide("demo-vpc", builder.FirstApplyDone)
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, "False Provisioning: Waiting for Terraform to apply the module for the first time", w.ready("demo-vpc"))
+	assert.Equal(t, "False Provisioning: waiting for Terraform to apply the module for the first time", w.ready("demo-vpc"))
 
 	w.provide("demo-vpc", builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
 	w.mustReconcile("demo-vpc")
@@ -48,7 +48,7 @@ func TestLifecycle(t *testing.T) {
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	assert.Contains(t, w.writes, "delete Workspace")
-	assert.Contains(t, w.ready("demo-vpc"), "False Deleting: Waiting for Terraform to destroy the resources of Workspace demo-vpc")
+	assert.Contains(t, w.ready("demo-vpc"), "False Deleting: waiting for Terraform to destroy the resources of Workspace demo-vpc")
 
 	gone := w.workspace("demo-vpc")
 	gone.SetFinalizers(nil)
@@ -214,7 +214,7 @@ func TestARejectedWorkspaceIsReported(t *testing.T) {
 	got, err := w.reconcile("demo-vpc")
 	require.NoError(t, err)
 	assert.Equal(t, observed.RejectedInterval, got.RequeueAfter)
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected: The API server rejected the Workspace, correct the WorkspaceTemplate")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected: the API server rejected the Workspace: ")
 }
 
 func TestANotServedKindIsPolled(t *testing.T) {
@@ -264,7 +264,7 @@ func TestAPausedApplyIsNotReconciled(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch status"}, w.writes)
 	assert.True(t, meta.IsStatusConditionTrue(w.get("demo-vpc").Status.Conditions, "Paused"))
-	assert.Equal(t, "False WorkspaceNotFound: Paused: Cluster spec.paused is set to true. The Workspace does not exist", w.ready("demo-vpc"))
+	assert.Equal(t, "False WorkspaceNotFound: paused (Cluster spec.paused is set to true): the Workspace does not exist", w.ready("demo-vpc"))
 }
 
 func TestAClusterWideTemplateCreatesAClusterWideWorkspace(t *testing.T) {
@@ -296,7 +296,7 @@ func TestADeletedRetainedWorkspaceIsNotRecreated(t *testing.T) {
 	require.NoError(t, w.client.Delete(context.Background(), w.workspace("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	assert.NotContains(t, w.writes, "apply Workspace")
-	assert.Contains(t, w.ready("demo-vpc"), "to recreate it, set the policy to Delete")
+	assert.Contains(t, w.ready("demo-vpc"), "To recreate it, set spec.deletionPolicy to Delete")
 }
 
 // A namespace, or a foreground deletion, deletes all at once. What was made in that moment is not in status, and never will be; yet

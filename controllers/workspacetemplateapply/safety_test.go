@@ -253,7 +253,7 @@ func TestAFailedWriteIsReported(t *testing.T) {
 	}
 	_, err := w.reconcile("demo-vpc")
 	require.ErrorContains(t, err, "exceeded quota")
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceNotWritten: The Workspace cannot be written, CAPT retries")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceNotWritten: the Workspace cannot be written: ")
 	assert.Contains(t, w.ready("demo-vpc"), "exceeded quota")
 }
 

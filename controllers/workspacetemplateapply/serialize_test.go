@@ -24,7 +24,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-const waits = "False WaitingForTurn: Queued: Terraform changes one WorkspaceTemplateApply of Cluster demo with label capt.cluster.x-k8s.io/takes-turns=fargate-profiles " +
+const waits = "False WaitingForTurn: queued: Terraform changes one WorkspaceTemplateApply of Cluster demo with label capt.cluster.x-k8s.io/takes-turns=fargate-profiles " +
 	"at a time. To list them: kubectl get workspacetemplateapply -n default " +
 	"-l cluster.x-k8s.io/cluster-name=demo,capt.cluster.x-k8s.io/takes-turns=fargate-profiles"
 
@@ -172,7 +172,7 @@ func TestTheActiveMemberWaitsForTheRateLimit(t *testing.T) {
 	got, err := w.reconcile("p2")
 	require.NoError(t, err)
 	assert.Positive(t, got.RequeueAfter)
-	assert.Contains(t, w.ready("p2"), "has not been updated to the rendered spec yet")
+	assert.Contains(t, w.ready("p2"), "has not been updated to the current template and variables yet")
 	w.run("p1")
 	assert.Equal(t, waits, w.ready("p1"))
 

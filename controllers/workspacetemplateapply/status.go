@@ -110,10 +110,10 @@ func rendered(f *Facts) engine.Condition {
 	switch {
 	case f.Template == nil && f.LookupError != nil:
 		return engine.Unknown(infrav1.RenderedCondition, infrav1.LookupFailedReason,
-			fmt.Sprintf("WorkspaceTemplate %s cannot be read, CAPT retries: %s", f.TemplateKey, failure.OneLine(f.LookupError.Error())))
+			fmt.Sprintf("WorkspaceTemplate %s cannot be read: %s. CAPT retries", f.TemplateKey, failure.OneLine(f.LookupError.Error())))
 	case f.Template == nil:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateNotFoundReason,
-			fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace: create it, or add the namespace to its spec.allowedNamespaces", f.TemplateKey))
+			fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace. Create it, or add the namespace to its spec.allowedNamespaces", f.TemplateKey))
 	case f.TemplateDeleting:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateDeletingReason, validation.TemplateLeaves(f.TemplateKey))
 	case len(f.RenderErrors) > 0:
@@ -126,18 +126,18 @@ func rendered(f *Facts) engine.Condition {
 }
 
 func rejection(err error) string {
-	return "The API server rejected the Workspace, correct the WorkspaceTemplate: " + failure.OneLine(err.Error())
+	return "the API server rejected the Workspace: " + failure.OneLine(err.Error())
 }
 
 // rejectedMessage has the time of the next attempt.
 func (f *Facts) rejectedMessage() string {
-	return fmt.Sprintf("%s. Next attempt at %s", strings.TrimRight(f.Rejected, "."), f.RetryAt.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s. Correct the WorkspaceTemplate, or what rejects the Workspace. Next attempt at %s", strings.TrimRight(f.Rejected, "."), f.RetryAt.UTC().Format(time.RFC3339))
 }
 
 func dependenciesReady(f *Facts) engine.Condition {
 	if f.LookupError != nil && f.Template != nil {
 		return engine.Unknown(infrav1.DependenciesReadyCondition, infrav1.LookupFailedReason,
-			"Dependencies cannot be read, CAPT retries: "+failure.OneLine(f.LookupError.Error()))
+			"dependencies cannot be read: "+failure.OneLine(f.LookupError.Error())+". CAPT retries")
 	}
 	if len(f.Missing) > 0 {
 		return engine.False(infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason, dependencies.Message(f.Missing))
@@ -149,7 +149,7 @@ func synced(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
 	case f.WriteError != nil:
 		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotWrittenReason,
-			"The Workspace cannot be written, CAPT retries: "+failure.OneLine(f.WriteError.Error()))
+			"the Workspace cannot be written: "+failure.OneLine(f.WriteError.Error())+". CAPT retries")
 	case o.Failed:
 		return engine.False(infrav1.SyncedCondition, o.Reason, o.Message)
 	case o.UpToDate:
@@ -161,9 +161,9 @@ func synced(f *Facts, o workspace.Observation) engine.Condition {
 	}
 	if f.NotRecreated {
 		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason,
-			"The Workspace does not exist and is not recreated, because spec.deletionPolicy is Retain: to recreate it, set the policy to Delete")
+			"the Workspace does not exist, and is not recreated because spec.deletionPolicy is Retain. To recreate it, set spec.deletionPolicy to Delete, and back to Retain when the Workspace exists")
 	}
-	return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, "The Workspace does not exist")
+	return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, "the Workspace does not exist")
 }
 
 // gates are the conditions that must be met before the Workspace is written. A Workspace that is written is not affected when a Secret
@@ -184,11 +184,11 @@ func (f *Facts) kindMissingMessage() string {
 	definition := workspace.DefinitionOf(f.KindScope)
 	switch {
 	case f.KindNotServed:
-		return fmt.Sprintf("CustomResourceDefinition %s is installed, but the API server does not serve its version v1beta1: check the definition", definition)
+		return fmt.Sprintf("CustomResourceDefinition %s is installed, but the API server does not serve its version v1beta1. Check the definition", definition)
 	case f.KindScope == terraform.ScopeCluster:
-		return fmt.Sprintf("CustomResourceDefinition %s is not installed: install provider-terraform", definition)
+		return fmt.Sprintf("CustomResourceDefinition %s is not installed. Install provider-terraform", definition)
 	}
-	return fmt.Sprintf("CustomResourceDefinition %s is not installed: install provider-terraform v1 or later, or use cluster-wide "+
+	return fmt.Sprintf("CustomResourceDefinition %s is not installed. Install provider-terraform v1 or later, or use cluster-wide "+
 		"Workspaces (spec.workspaceScope Cluster in the WorkspaceTemplate)", definition)
 }
 
@@ -197,9 +197,9 @@ func ready(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o workspace.
 	c := summary(apply, f, o)
 	switch {
 	case p.Paused != "" && c.Message != "":
-		c.Message = fmt.Sprintf("Paused: %s. %s", p.Paused, c.Message)
+		c.Message = fmt.Sprintf("paused (%s): %s", p.Paused, c.Message)
 	case p.Paused != "":
-		c.Message = "Paused: " + p.Paused
+		c.Message = "paused: " + p.Paused
 	}
 	return c
 }
@@ -261,7 +261,7 @@ func destroying(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
 	case f.Live != nil:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForWorkspaceDeletionReason,
-			fmt.Sprintf("Waiting for Terraform to destroy the resources of Workspace %s%s. If this takes long, check provider-terraform and the conditions of the Workspace", f.Name, f.deletedSince()))
+			fmt.Sprintf("waiting for Terraform to destroy the resources of Workspace %s%s. If this takes long, check provider-terraform and the conditions of the Workspace", f.Name, f.deletedSince()))
 	}
 	return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "")
 }

@@ -27,7 +27,7 @@ import (
 const pollInterval = time.Second
 
 // errUnreported says that the manager has not reported a unit in time.
-var errUnreported = errors.New("the manager has not reported it")
+var errUnreported = errors.New("the manager has not confirmed it")
 
 // await waits until the manager has reported every object and Workspace of a unit; what the user paused is returned. adopted is false after a rollback.
 func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused []string, err error) {
@@ -44,7 +44,7 @@ func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused 
 		if last != "" {
 			last = ". " + strings.TrimSuffix(last, ".")
 		}
-		err = fmt.Errorf("everything is written, and %w within %s%s. Check that the manager runs and what it logs (kubectl -n %s get deployments,pods)",
+		err = fmt.Errorf("everything is written, but %w within %s%s. Check that the manager runs and what it logs (kubectl -n %s get deployments,pods)",
 			errUnreported, r.Wait, last, r.Namespace)
 	}
 	return paused, err
@@ -113,7 +113,7 @@ type reported struct {
 func unreported(live *unstructured.Unstructured, adopted bool) (string, error) {
 	if live == nil {
 		if adopted {
-			return "it does not exist any more", nil
+			return "it no longer exists", nil
 		}
 		return "", nil
 	}
@@ -131,11 +131,11 @@ func unreported(live *unstructured.Unstructured, adopted bool) (string, error) {
 	case required:
 		return "", nil
 	case is.Status.ObservedGeneration != generation:
-		return fmt.Sprintf("status.observedGeneration is %d, and metadata.generation %d", is.Status.ObservedGeneration, generation), nil
+		return fmt.Sprintf("status.observedGeneration is %d, metadata.generation is %d", is.Status.ObservedGeneration, generation), nil
 	case !adopted || live.GetKind() != applyKind || is.Status.WrittenGeneration == generation:
 		return "", nil
 	}
-	return fmt.Sprintf("its Workspace is not reported to be as it was rendered (status.writtenGeneration is %d, and metadata.generation %d). %s",
+	return fmt.Sprintf("the manager has not confirmed that its Workspace is as rendered (status.writtenGeneration is %d, metadata.generation is %d). %s",
 		is.Status.WrittenGeneration, generation, describe(conditions, infrav1.ReadyCondition)), nil
 }
 

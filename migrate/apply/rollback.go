@@ -100,7 +100,7 @@ func (r *run) reversible(ctx context.Context, unit *plan.Unit, recorded UnitStat
 		case err != nil:
 			return nil, nil, err
 		case user != "":
-			notes = append(notes, fmt.Sprintf("%s still permits namespace %s: %s uses it", step.Object, namespaceOf(step), user))
+			notes = append(notes, fmt.Sprintf("%s still allows namespace %s, because %s uses it", step.Object, namespaceOf(step), user))
 		case step.Create != nil:
 			result.Left = append(result.Left, step.Object.String())
 			notes = append(notes, fmt.Sprintf("%s, which the plan created, is not deleted", step.Object))
@@ -137,7 +137,7 @@ func (r *run) revert(ctx context.Context, steps []*plan.Step, result *UnitResult
 		return result.Writes == before || r.DryRun, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil && again != nil {
-		err = fmt.Errorf("%s is applied again each time it is reverted, for %s, by another client such as a GitOps controller. Stop that, and roll back again", again.Object, r.Wait)
+		err = fmt.Errorf("%s is applied again by another client, such as a GitOps controller, each time it is reverted (for %s). Stop that client, and roll back again", again.Object, r.Wait)
 	}
 	return err
 }

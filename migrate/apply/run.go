@@ -194,7 +194,7 @@ func (r *run) sameCluster(ctx context.Context) error {
 	if err != nil || uid == r.plan.ClusterUID {
 		return err
 	}
-	return fmt.Errorf("plan %s was made for another management cluster: the UID of its namespace %s is %s, here it is %s. Nothing was written; check --context",
+	return fmt.Errorf("plan %s was created for another management cluster: the UID of its namespace %s is %s, here it is %s. Nothing was written; check --context",
 		r.plan.ID, metav1.NamespaceSystem, r.plan.ClusterUID, uid)
 }
 
@@ -239,7 +239,7 @@ func (r *run) wasApplied(context.Context) error {
 	if r.journal.state.Parts > 0 {
 		return nil
 	}
-	return fmt.Errorf("plan %s has no journal in namespace %s: it was never applied here, or with another --journal-namespace", r.plan.ID, r.Namespace)
+	return fmt.Errorf("plan %s has no journal in namespace %s: it was never applied here, or was applied with another --journal-namespace", r.plan.ID, r.Namespace)
 }
 
 // each works on units, and stops starting new ones after too many failures.

@@ -217,7 +217,7 @@ func TestARollbackOfAPlanWithoutAJournalIsAnError(t *testing.T) {
 		o := w.options()
 		o.DryRun = dry
 		_, err := Rollback(t.Context(), p, o)
-		require.EqualError(t, err, "plan plan has no journal in namespace capt-system: it was never applied here, or with another --journal-namespace")
+		require.EqualError(t, err, "plan plan has no journal in namespace capt-system: it was never applied here, or was applied with another --journal-namespace")
 	}
 }
 
@@ -268,7 +268,7 @@ func TestAWorkspaceThatChangedWhileAUnitWasSkippedIsNotAnAlarm(t *testing.T) {
 	require.NoError(t, err)
 	r.journal.state.Units = map[string]UnitState{unitName: {Phase: PhaseApplying}}
 	err = r.apply(t.Context(), &p.Units[0], &UnitResult{})
-	require.ErrorContains(t, err, "changed since the plan was made")
+	require.ErrorContains(t, err, "changed since the plan was created")
 	alarm := (*workspaceError)(nil)
 	assert.NotErrorAs(t, err, &alarm)
 }
@@ -373,7 +373,7 @@ func TestEndlessRevertsNameTheObject(t *testing.T) {
 	w.apply(p)
 	again = true
 	result, err := Rollback(t.Context(), p, w.options())
-	requireFailed(t, result, err, w.plane.String()+" is applied again each time it is reverted")
+	requireFailed(t, result, err, w.plane.String()+" is applied again by another client")
 }
 
 func TestTheGateFailsOnceTheOlderVersionRunsAgain(t *testing.T) {

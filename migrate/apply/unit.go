@@ -83,7 +83,7 @@ func (r *run) applyAgain(ctx context.Context, unit *plan.Unit, recorded UnitStat
 		return err
 	}
 	if is.differs != nil {
-		result.Message = fmt.Sprintf("no longer as it was applied: %s. To adopt it again, create a new plan", is.differs)
+		result.Message = fmt.Sprintf("changed since it was applied: %s. To adopt it again, create a new plan", is.differs)
 	}
 	if is.pending { // It was restored from a backup, or its old manifest was applied.
 		result.Kept = []string{is.differs.Error()}
@@ -156,7 +156,7 @@ func (r *run) settle(ctx context.Context, unit *plan.Unit, before []migrate.Base
 		return err
 	}
 	if len(paused) > 0 {
-		result.Message = "not verified by the manager until the user resumes what the user paused: " + strings.Join(paused, ", ")
+		result.Message = "the manager verifies it only after you resume what you paused: " + strings.Join(paused, ", ")
 	}
 	return r.journal.phase(ctx, unit.Name(), PhaseApplied, result.Message)
 }
@@ -278,7 +278,7 @@ func (r *run) prove(ctx context.Context, before []migrate.BaselineItem) error {
 func (r *run) stillPlanned(ctx context.Context, unit *plan.Unit) error {
 	changed, err := r.changedWorkspace(ctx, unit.Workspaces)
 	if changed != nil {
-		return fmt.Errorf("%s changed since the plan was made: its UID, spec, labels, annotations or finalizers. Create a new plan", changed.ObjectRef)
+		return fmt.Errorf("%s changed since the plan was created: its UID, spec, labels, annotations or finalizers. Create a new plan", changed.ObjectRef)
 	}
 	return err
 }

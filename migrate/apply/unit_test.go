@@ -107,5 +107,5 @@ func TestAPlanOfAnotherManagementClusterIsRejected(t *testing.T) {
 		Gate:   func(ctx context.Context, _ *plan.Unit) error { return none(ctx) },
 	}
 	_, err := Apply(t.Context(), p, options)
-	require.ErrorContains(t, err, "made for another management cluster")
+	require.ErrorContains(t, err, "created for another management cluster")
 }

@@ -36,7 +36,7 @@ type changedError struct {
 }
 
 func (e *changedError) Error() string {
-	return fmt.Sprintf("%s: %s since the plan was made; it is left as it is", e.object, e.why)
+	return fmt.Sprintf("%s: %s since the plan was created; it is left as it is", e.object, e.why)
 }
 
 // examine compares a live object, nil if it does not exist, with a step. The state is Pending if at least one field is.

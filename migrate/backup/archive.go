@@ -104,7 +104,7 @@ func existing(file string, p *plan.Plan, previous *apply.Backup) (sum string, er
 	case previous != nil && sum == previous.Checksum:
 		return sum, nil
 	case previous != nil:
-		return "", fmt.Errorf("the file is not the one that was written before the first write of plan %s (its SHA-256 is %s, that of %s on host %s was %s). Restore that file, or move this one away",
+		return "", fmt.Errorf("the file is not the backup of plan %s (its SHA-256 is %s; that of the backup, %s on host %s, is %s). Restore the backup, or move this file away",
 			p.ID, sum, previous.File, previous.Host, previous.Checksum)
 	case err != nil:
 		return "", fmt.Errorf("the file exists and is not a backup: %w. Move it away, or name another file with --backup", err)
@@ -142,7 +142,7 @@ func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan,
 	case err != nil:
 		return "", fmt.Errorf("reading it back: %w", err)
 	case read != hex.EncodeToString(hash.Sum(nil)):
-		return "", errors.New("reading it back: its SHA-256 is not that of what was written")
+		return "", errors.New("reading it back: its SHA-256 differs from that of the written data")
 	default:
 		sum = read
 	}
@@ -299,7 +299,7 @@ func aboutOf(sums map[string]string, documents map[string][]byte) (*About, error
 		want[name] = sum
 	}
 	if !maps.Equal(sums, want) {
-		return nil, fmt.Errorf("its entries are not those of its %s: it was edited, or is damaged", sumsEntry)
+		return nil, fmt.Errorf("its entries do not match its %s: it was edited, or is damaged", sumsEntry)
 	}
 	about := &About{}
 	if err := json.Unmarshal(documents[aboutEntry], about); err != nil {

@@ -34,7 +34,7 @@ func (l *look) installed(ctx context.Context) (map[string]*apiextensionsv1.Custo
 
 // definitions reports whether this version's are installed and can be used.
 func (l *look) definitions(ctx context.Context) (Check, error) {
-	found := Check{Status: Failed, Message: "the definitions are not those of this version. Install it as docs/install.md says"}
+	found := Check{Status: Failed, Message: "the CustomResourceDefinitions are not those of this version. Install this version as described in docs/install.md"}
 	installed, err := l.installed(ctx)
 	for _, kind := range migrate.Kinds() {
 		for _, problem := range problems(kind, installed[kind.Definition()]) {
@@ -86,7 +86,7 @@ func problems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefin
 	case webhook == nil || webhook.ClientConfig == nil:
 		found = append(found, "no webhook converts its versions")
 	case len(webhook.ClientConfig.CABundle) == 0:
-		found = append(found, "its conversion webhook has no caBundle. cert-manager's CA injector writes it")
+		found = append(found, "its conversion webhook has no caBundle. Check cert-manager's CA injector, which writes it")
 	}
 	return found
 }
@@ -100,7 +100,7 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 	}
 	for _, kind := range migrate.Kinds() {
 		if kind.InLegacy() && installed[kind.Definition()] == nil {
-			found.Status, found.Message = Failed, "CAPT v0.3 is not installed, or only in part: there is nothing to migrate"
+			found.Status, found.Message = Failed, "CAPT v0.3 is not installed, or only partly: there is nothing to migrate"
 			found.Objects = append(found.Objects, kind.Definition()+": it is not installed")
 		}
 	}
@@ -136,7 +136,7 @@ func (l *look) stored(ctx context.Context) (Check, error) {
 		}
 		if apihelpers.IsStoredVersion(definition, migrate.LegacyVersion) {
 			found.Message = "objects may be stored in v1beta1. The manager migrates them once no object awaits adoption; " +
-				"to decide when, run it with --skip-crd-migration-phases=StorageVersionMigration"
+				"to postpone that, run it with --skip-crd-migration-phases=StorageVersionMigration"
 		}
 		found.Objects = append(found.Objects, kind.Definition()+": "+strings.Join(definition.Status.StoredVersions, ", "))
 	}
@@ -173,8 +173,8 @@ func (l *look) conversion(ctx context.Context) (Check, error) {
 
 // admission patches one object of each kind with nothing, as a dry run, so that conversion, defaulting and validation take place.
 func (l *look) admission(ctx context.Context) (Check, error) {
-	refused := Check{Status: Failed, Message: "a write that changes nothing is refused (dry run). Check that the manager runs (kubectl -n capt-system get pods), and that the API server reaches its webhooks"}
-	untried := Check{Status: Warning, Message: "not tried: the right to patch is missing"}
+	refused := Check{Status: Failed, Message: "a dry-run write without changes was rejected. Check that the manager runs (kubectl -n capt-system get pods), and that the API server reaches its webhooks"}
+	untried := Check{Status: Warning, Message: "not checked: the permission to patch is missing"}
 	var tried []string
 	for _, kind := range migrate.Kinds() {
 		right := authorizationv1.ResourceAttributes{Verb: "patch", Group: kind.Group, Resource: kind.Resource}
@@ -205,5 +205,5 @@ func (l *look) admission(ctx context.Context) (Check, error) {
 	if len(refused.Objects) > 0 {
 		return refused, nil
 	}
-	return untried.orOK("a write that changes nothing is accepted (dry run of %s)", strings.Join(tried, ", ")), nil
+	return untried.orOK("a dry-run write without changes was accepted (%s)", strings.Join(tried, ", ")), nil
 }

@@ -78,7 +78,7 @@ func (l *look) legacy(ctx context.Context) (Check, error) {
 		}
 	}
 	if len(found.Objects) > 0 {
-		found.Message = "CAPT v0.3 runs. It must not run beside this version: it would revert what is adopted, and can create clusters a second time. Stop it"
+		found.Message = "CAPT v0.3 is running. It must not run together with this version: it would revert adoptions, and can create clusters a second time. Stop it"
 		found.Commands = unique(found.Commands)
 		return found, nil
 	}
@@ -190,8 +190,8 @@ func installerOf(object metav1.Object) installer {
 
 // installers reports tools that would delete the definitions, and with them all that Terraform created, when CAPT v0.3 is uninstalled.
 func (l *look) installers(ctx context.Context) (Check, error) {
-	found := Check{Status: Warning, Message: "a tool installed these. Uninstalling what it installed can delete the definitions, every object of CAPT, and what " +
-		"Terraform created. Remove CAPT v0.3 as docs/migration.md says, never with helm uninstall or by pruning"}
+	found := Check{Status: Warning, Message: "a tool installed these objects. Uninstalling with that tool can delete the definitions, every object of CAPT, and the " +
+		"cloud resources. Remove CAPT v0.3 as described in docs/migration.md, never with helm uninstall or by pruning"}
 	installed, err := l.installed(ctx)
 	if err != nil {
 		return found, err
@@ -222,7 +222,7 @@ func (l *look) installers(ctx context.Context) (Check, error) {
 
 // manager reports whether the manager of this version runs. It may run outside of this cluster, so that its absence is a warning.
 func (l *look) manager(ctx context.Context) (Check, error) {
-	const consequence = "It completes an adoption: until it has reported a cluster, apply waits for it, and fails after --wait"
+	const consequence = "The manager confirms each adoption: captctl migrate apply waits for that, and fails after --wait"
 	running := Check{Status: OK, Message: "the manager of this version runs"}
 	unavailable := Check{Status: Warning, Message: "the manager is not available. " + consequence}
 	deployments, err := l.deployments(ctx, isOwn)
@@ -257,5 +257,5 @@ func (l *look) manager(ctx context.Context) (Check, error) {
 	if renewed := lease.Spec.RenewTime; renewed != nil && renewed.Add(lasts).After(l.now) {
 		return Check{Status: OK, Objects: []string{"Lease " + key.String()}, Message: running.Message}, nil
 	}
-	return Check{Status: Warning, Message: "no Deployment and no Lease of the manager was found. " + consequence + ". If it runs elsewhere, check its log; else install it as docs/install.md says"}, nil
+	return Check{Status: Warning, Message: "no Deployment and no Lease of the manager was found. " + consequence + ". If it runs elsewhere, check its log; else install it as described in docs/install.md"}, nil
 }

@@ -106,7 +106,7 @@ func (l *look) review(ctx context.Context, roles ...string) error {
 	for _, right := range rights {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right.ResourceAttributes}}
 		if err := retry.Do(ctx, func(ctx context.Context) error { return l.client.Create(ctx, review) }); err != nil {
-			return fmt.Errorf("reviewing the right to %s: %w", right, err)
+			return fmt.Errorf("checking the permission to %s: %w", right, err)
 		}
 		if !review.Status.Allowed {
 			l.missing = append(l.missing, right)
@@ -124,7 +124,7 @@ func (l *look) permissions(ctx context.Context) (found Check, err error) {
 	if err := l.review(ctx, review...); err != nil {
 		return found, err
 	}
-	found = Check{Status: OK, Message: "all required rights are granted"}
+	found = Check{Status: OK, Message: "all required permissions are granted"}
 	var required []Right
 	for _, right := range l.missing {
 		switch {
@@ -146,7 +146,7 @@ func (l *look) permissions(ctx context.Context) (found Check, err error) {
 	for _, right := range required {
 		found.Objects, roles = append(found.Objects, right.String()), append(roles, right.Role)
 	}
-	found.Message = fmt.Sprintf("%d rights are missing, of %s. Bind these roles of config/rbac/captctl.yaml", len(required), strings.Join(unique(roles), ", "))
+	found.Message = fmt.Sprintf("%d permissions are missing, of %s. Bind these roles of config/rbac/captctl.yaml", len(required), strings.Join(unique(roles), ", "))
 	if found.Status == Warning {
 		found.Message = "for apply and rollback, " + found.Message
 	}
@@ -262,7 +262,7 @@ func (l *look) certManager(context.Context) (Check, error) {
 		return Check{Status: OK, Message: "cert-manager is installed"}, err
 	}
 	return Check{Status: Warning, Message: "cert-manager is not installed. Without a certificate for the webhooks of this version, no object of CAPT can be read. " +
-		"Install cert-manager, or provide a certificate as docs/install.md says"}, nil
+		"Install cert-manager, or provide a certificate as described in docs/install.md"}, nil
 }
 
 const providerName = "provider-terraform"
@@ -276,13 +276,13 @@ func (l *look) provider(ctx context.Context) (Check, error) {
 	deployments, err := l.deployments(ctx, func(deployment *appsv1.Deployment) bool {
 		return strings.Contains(client.ObjectKeyFromObject(deployment).String(), providerName)
 	})
-	found := Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be old"}
+	found := Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be outdated"}
 	for i := range deployments {
 		name := "Deployment " + client.ObjectKeyFromObject(&deployments[i]).String()
 		if deployments[i].Status.AvailableReplicas > 0 {
 			return Check{Status: OK, Objects: []string{name}, Message: providerName + " runs"}, nil
 		}
-		found.Message = providerName + " does not run. The conditions of Workspaces may be old. Repair it first"
+		found.Message = providerName + " does not run, so the conditions of Workspaces may be outdated. Start it first"
 		found.Objects = append(found.Objects, name+": no replica is available")
 	}
 	return found, err
@@ -310,8 +310,8 @@ func (l *look) workspaces(ctx context.Context) (Check, error) {
 		return Check{Status: OK, Message: "there are no Workspaces"}, nil
 	}
 	slices.Sort(found.Objects)
-	found.Message = fmt.Sprintf("%d of %d Workspaces are not up to date, so that Terraform may run for them during "+
-		"the migration, and not because of it. Wait until it has ended, or repair them first", len(found.Objects), total)
+	found.Message = fmt.Sprintf("%d of %d Workspaces are not up to date: Terraform may run for them during "+
+		"the migration, independently of it. Wait until Terraform has finished, or fix them first", len(found.Objects), total)
 	return found.orOK("all %d Workspaces of WorkspaceTemplateApplies are up to date", total), err
 }
 

@@ -131,7 +131,7 @@ func (d *document) convert(ctx context.Context, text string) (string, error) {
 	if err != nil {
 		if line := d.mentioned(text); line > 0 {
 			reason, _, _ := strings.Cut(err.Error(), "\n")
-			d.problem(line, "this is not a Kubernetes object, possibly a Helm template; convert it by hand (%s)", reason)
+			d.problem(line, "this is not a Kubernetes object, possibly a Helm template; convert it manually (%s)", reason)
 		}
 		return text, nil
 	}
@@ -146,7 +146,7 @@ func (d *document) convert(ctx context.Context, text string) (string, error) {
 	}
 	out, err := render(content, file, want)
 	if err != nil {
-		d.problem(root.Line, "%v; convert this document by hand", err)
+		d.problem(root.Line, "%v; convert this document manually", err)
 		return text, nil
 	}
 	if strings.Contains(text, "\r\n") {
@@ -212,7 +212,7 @@ func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]
 		d.refer(want)
 	default: // What the API server and kubectl write for themselves does not count.
 		if line := lineOf(node, d.isMention, "ownerReferences", "managedFields", "kubectl.kubernetes.io/last-applied-configuration"); line > 0 {
-			d.problem(line, "refers to v1beta1 of CAPT in a place that captctl does not convert, such as a patch; change it to v1beta2 by hand")
+			d.problem(line, "refers to v1beta1 of CAPT in a place that captctl does not convert, such as a patch; change it to v1beta2 manually")
 		}
 	}
 	return want, rewrite(node, have, want, nil)
@@ -274,7 +274,7 @@ func (d *document) reportPatches(node *yaml.Node) {
 	for _, patch := range valueAt(node, "spec", "patches").Content {
 		for _, definition := range valueAt(patch, "definitions").Content {
 			if d.isLegacy(valueAt(definition, "selector", "apiVersion").Value, valueAt(definition, "selector", "kind").Value) {
-				d.problem(definition.Line, "JSON patches of objects of CAPT in v1beta1 are not converted; change paths and selector by hand")
+				d.problem(definition.Line, "JSON patches of objects of CAPT in v1beta1 are not converted; change paths and selector manually")
 			}
 		}
 	}

@@ -84,12 +84,12 @@ func (d *document) isWhole(ctx context.Context, node *yaml.Node, name string, o 
 		return strings.Contains(node.Value+node.HeadComment+node.LineComment+node.FootComment, "{{")
 	}
 	if line := lineOf(node, isTemplate, "module"); line > 0 { // Terraform may have braces.
-		d.problem(line, "%s contains {{, so that it is a template of Helm or another program; convert it by hand", name)
+		d.problem(line, "%s contains {{, so it is a template of Helm or another program; convert it manually", name)
 		return false
 	}
 	for _, err := range o.older.Validate(ctx, &unstructured.Unstructured{Object: o.source}) {
 		if err.Type != field.ErrorTypeForbidden { // What is forbidden besides other fields is also lost, and reported as such.
-			d.problem(node.Line, "%s: %v; correct it, or convert it by hand if it is a patch, for example of Kustomize", name, err)
+			d.problem(node.Line, "%s: %v; correct it, or convert it manually if it is a patch, for example of Kustomize", name, err)
 			return false
 		}
 	}
@@ -131,13 +131,13 @@ func (d *document) reportLost(o *object, line int, node *yaml.Node, at path, hav
 func (d *document) lost(o *object, line int, at path, have, back any) {
 	switch {
 	case !isEmpty(back):
-		d.problem(line, "%s: v1beta2 does not allow %s, and would have %s; change it", at, abridged(have), abridged(back))
+		d.problem(line, "%s: v1beta2 does not allow the value %s, and would change it to %s; correct it", at, abridged(have), abridged(back))
 	case strings.HasPrefix(at[len(at)-1], "$"):
-		d.problem(line, "%s: this is a patch, not an object; convert it by hand", at)
+		d.problem(line, "%s: this is a patch, not an object; convert it manually", at)
 	case o.isRequired(at):
-		d.warning(line, "%s: left out, v1beta2 has no such field (it is %s)", at, abridged(have))
+		d.warning(line, "%s: removed, because v1beta2 has no such field (its value was %s)", at, abridged(have))
 	default:
-		d.problem(line, "%s: has no place in v1beta2, since there is no such field, or other fields exclude it; remove it (it is %s)", at, abridged(have))
+		d.problem(line, "%s: cannot be set in v1beta2: there is no such field, or other fields exclude it; remove it (its value is %s)", at, abridged(have))
 	}
 }
 
@@ -303,7 +303,7 @@ func (d *document) adopt(ctx context.Context, node *yaml.Node, want map[string]a
 		return err
 	}
 	if live == nil {
-		d.warning(node.Line, "%s %s is not in the cluster, so that nothing was added from there", kind.Kind, manifest.GetName())
+		d.warning(node.Line, "%s %s is not in the cluster, so nothing was added from there", kind.Kind, manifest.GetName())
 		return nil
 	}
 	fields := writtenByMigration(live)

@@ -92,7 +92,7 @@ func TestOnlyWhatAMigrationWritesIsSent(t *testing.T) {
 				assert.Equal(t, kind+" team-a/"+row.object.GetName(), sent)
 				return
 			}
-			require.ErrorContains(t, send(), "captctl must not write")
+			require.ErrorContains(t, send(), "captctl blocked its own write")
 			assert.Empty(t, sent)
 		})
 	}

@@ -115,7 +115,7 @@ func (l *Lock) alone(ctx context.Context) error {
 	for i := range leases.Items {
 		if other := leases.Items[i].Namespace; other != l.Namespace {
 			return migrate.Failed.Errorf("the migration of this management cluster has its journal in namespace %s. Use --journal-namespace %s or, if all of it is rolled back, "+
-				"delete what keeps it there: kubectl -n %s delete lease %s", other, other, other, Name)
+				"delete its Lease: kubectl -n %s delete lease %s", other, other, other, Name)
 		}
 	}
 	return nil

@@ -186,7 +186,7 @@ func Read(from io.Reader) (*Plan, error) {
 	// The values of fields stay raw, and are compared as bytes with those of a new plan.
 	p, compact := &Plan{}, bytes.Buffer{}
 	if err := json.Compact(&compact, indented); err != nil {
-		return nil, fmt.Errorf("it is not a plan, which is JSON: %w", err)
+		return nil, fmt.Errorf("it is not a plan in JSON: %w", err)
 	}
 	decoder := json.NewDecoder(&compact)
 	decoder.DisallowUnknownFields()

@@ -103,7 +103,7 @@ func TestAnEditedPlanIsRejected(t *testing.T) {
 	_, err = plan.Read(strings.NewReader(`{"unknown":1}`))
 	require.ErrorContains(t, err, "reading the plan")
 	_, err = plan.Read(strings.NewReader("apiVersion: v1"))
-	require.ErrorContains(t, err, "it is not a plan, which is JSON")
+	require.ErrorContains(t, err, "it is not a plan in JSON")
 }
 
 func raw(value string) json.RawMessage { return json.RawMessage(value) }

@@ -46,21 +46,21 @@ func TestAWrongBelongsToIsReported(t *testing.T) {
 	}{
 		"nothing": {belongsTo: "typo", want: "no object has UID typo. " + instead + ", or WorkspaceTemplateApply/b/demo-vpc ("},
 		"an owner": {
-			belongsTo: "CAPTCluster/a/demo", want: "it names CAPTCluster a/demo, which is no WorkspaceTemplateApply. " + instead,
+			belongsTo: "CAPTCluster/a/demo", want: "it names CAPTCluster a/demo, which is not a WorkspaceTemplateApply. " + instead,
 		},
-		"the Workspace": {belongsTo: sharedVPC, want: "it names Workspace demo-vpc, which is no WorkspaceTemplateApply. " + instead},
+		"the Workspace": {belongsTo: sharedVPC, want: "it names Workspace demo-vpc, which is not a WorkspaceTemplateApply. " + instead},
 		"another WorkspaceTemplateApply": {
 			belongsTo: "WorkspaceTemplateApply/a/demo-eks-controlplane-apply",
 			want:      "it names WorkspaceTemplateApply a/demo-eks-controlplane-apply, which refers to Workspace demo-eks-controlplane. " + instead,
 		},
 		"the wrong one of two": {
 			belongsTo: "WorkspaceTemplateApply/b/demo-vpc",
-			want:      "WorkspaceTemplateApply b/demo-vpc refers to it, but it is not what is rendered from that, in spec.writeConnectionSecretToRef.namespace, and more like what is rendered from another one. " + instead + ". If it is right nevertheless",
+			want:      "WorkspaceTemplateApply b/demo-vpc refers to it, but the Workspace differs from what is rendered from it in spec.writeConnectionSecretToRef.namespace, and differs less from what is rendered from another one. " + instead + ". If the decision is right",
 		},
 		"the wrong one of two that drifted": {
 			belongsTo: "WorkspaceTemplateApply/b/demo-vpc",
 			change:    func(a *scene) { a.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n" },
-			want:      "in spec.forProvider.module, spec.writeConnectionSecretToRef.namespace, and more like what is rendered from another one. " + instead,
+			want:      "in spec.forProvider.module, spec.writeConnectionSecretToRef.namespace, and differs less from what is rendered from another one. " + instead,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

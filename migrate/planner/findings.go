@@ -103,7 +103,7 @@ func (f *fleet) endpoints() (findings []migrate.Finding) {
 		ref := migrate.ObjectRef{Group: clusterv1.GroupVersion.Group, Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
 		findings = append(findings, migrate.Finding{
 			Severity: migrate.Warning, Reason: ReasonInvalidClusterEndpoint, Object: ref,
-			Message: "spec.controlPlaneEndpoint.host is a URL, so that clients cannot connect. Apply the plan with --fix-cluster-endpoints, or remove https:// from it",
+			Message: "spec.controlPlaneEndpoint.host is a URL, so clients cannot connect. Apply the plan with --fix-cluster-endpoints, or remove https:// from it",
 		})
 	}
 	return findings
@@ -122,7 +122,7 @@ func (f *fleet) olderTemplates() []migrate.Finding {
 	}
 	definition := migrate.OlderTemplateDefinition
 	return []migrate.Finding{{Severity: migrate.Warning, Reason: ReasonTemplateKindRenamed, Object: refs[0], AlsoAbout: refs[1:], Message: fmt.Sprintf(
-		"Cluster API could never use this kind, and the spelling of a kind cannot be changed in place. Stop CAPT v0.3, then export the objects and delete the definition before this version is installed:\nkubectl get %s --all-namespaces -o yaml > captcontrolplanetemplates.yaml\nkubectl delete crd %s",
+		"Cluster API could never use this kind, and the spelling of its name cannot be changed in place. Stop CAPT v0.3, then export the objects and delete the CustomResourceDefinition before this version is installed:\nkubectl get %s --all-namespaces -o yaml > captcontrolplanetemplates.yaml\nkubectl delete crd %s",
 		definition, definition)}}
 }
 

@@ -49,7 +49,7 @@ func (f *fleet) gate(o *owner) (stop bool) {
 }
 
 // orPin ends what a template of its own may solve.
-const orPin = ", decide pin: true in --decisions to keep it as it is with a WorkspaceTemplate of its own"
+const orPin = ", set pin: true in --decisions to keep it as it is with a WorkspaceTemplate of its own"
 
 func (f *fleet) obstacle(o *owner) *obstacle {
 	live := o.live.GetName()
@@ -59,7 +59,7 @@ func (f *fleet) obstacle(o *owner) *obstacle {
 	}
 	if o.givesUp() {
 		return &obstacle{reason: ReasonDeletionPolicyDiffers, message: fmt.Sprintf(
-			"WorkspaceTemplateApply %s retains the VPC, and the manager writes what spec.vpc.template.deletionPolicy says: it would be destroyed with the owner. Set both to the same%s", o.apply.Name, orSkip)}
+			"spec.deletionPolicy of WorkspaceTemplateApply %s is Retain, but spec.vpc.template.deletionPolicy of its CAPTCluster is not. The manager would write the latter, and the VPC would be destroyed with the CAPTCluster. Set both to the same value, Retain to keep the VPC%s", o.apply.Name, orSkip)}
 	}
 	looks, err := f.looks(o)
 	if err != nil {
@@ -82,10 +82,10 @@ func (f *fleet) obstacle(o *owner) *obstacle {
 func (f *fleet) differs(o *owner, source string, differences []render.Difference) string {
 	live, fields := o.live.GetName(), strings.Join(fieldsOf(differences), ", ")
 	if f.gated != nil {
-		return fmt.Sprintf("%s changed since the plan was made (%s): Terraform would run for Workspace %s, in %s", source, ReasonWorkspaceDiffers, live, fields)
+		return fmt.Sprintf("%s changed since the plan was created (%s): Terraform would run for Workspace %s, in %s", source, ReasonWorkspaceDiffers, live, fields)
 	}
 	return fmt.Sprintf("Terraform would run for Workspace %s, in %s: %s was edited since CAPT v0.3 rendered it. "+
-		"Decide pin: true in --decisions to keep the Workspace as it is, with a WorkspaceTemplate of its own%s. %s",
+		"Set pin: true in --decisions to keep the Workspace as it is, with a WorkspaceTemplate of its own%s. %s",
 		live, fields, source, orSkip, f.revert(o, source, "CAPT v0.3"))
 }
 

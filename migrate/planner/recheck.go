@@ -25,7 +25,7 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 	}
 	now, err := New(s, Options{Decisions: decisionsAbout(unit, decisions), Now: s.Taken, gated: gated})
 	if err != nil {
-		return fmt.Errorf("%s changed since the plan was made: %w. Create a new plan", unit.Name(), err)
+		return fmt.Errorf("%s changed since the plan was created: %w. Create a new plan", unit.Name(), err)
 	}
 	if err := undecided(now.FindingsOf(unit)); err != nil {
 		return err
@@ -54,7 +54,7 @@ func undecided(findings []migrate.Finding) error {
 		case finding.Reason == ReasonWorkspaceDiffers && finding.Undecided(): // It names the object that changed.
 			return fmt.Errorf("%s. captctl migrate check -n %s shows the differences. Create a new plan", finding.Message, finding.Object.Namespace)
 		case finding.Undecided():
-			return fmt.Errorf("%s changed since the plan was made (%s): %s", finding.Object, finding.Reason, finding.Message)
+			return fmt.Errorf("%s changed since the plan was created (%s): %s", finding.Object, finding.Reason, finding.Message)
 		}
 	}
 	return nil
@@ -89,7 +89,7 @@ func (w write) differs(now string) error {
 	if w.create {
 		what = "create it"
 	}
-	return fmt.Errorf("%s changed since the plan was made: its adoption %s %s. Create a new plan", w.object, now, what)
+	return fmt.Errorf("%s changed since the plan was created: its adoption %s %s. Create a new plan", w.object, now, what)
 }
 
 // stillPlanned fails if a field of a step is not written yet, and would not be planned any more.

@@ -75,7 +75,7 @@ func TestRecheckFindsWhatChanged(t *testing.T) {
 	}{
 		"a template was edited": {
 			func(s *scene) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited" },
-			"WorkspaceTemplate team-a/eks changed since the plan was made (WorkspaceDiffers): Terraform would run for Workspace demo-eks-controlplane, in spec.forProvider.module. captctl migrate check -n team-a shows the differences",
+			"WorkspaceTemplate team-a/eks changed since the plan was created (WorkspaceDiffers): Terraform would run for Workspace demo-eks-controlplane, in spec.forProvider.module. captctl migrate check -n team-a shows the differences",
 		},
 		"the WorkspaceTemplateApply is gone": {func(s *scene) { s.gone[s.eks] = true }, "there is no WorkspaceTemplateApply with UID"},
 		"the Workspace is gone":              {func(s *scene) { s.gone[s.more[1]] = true }, "WorkspaceNotFound"},

@@ -108,7 +108,7 @@ func (f *fleet) finish(o *owner) error {
 		}
 	}
 	if o.Paused && len(o.steps) > 0 {
-		o.find(migrate.Warning, ReasonPaused, "it or its Cluster is paused: it is adopted, and the manager does not reconcile it until it is resumed. Resume it when it suits you")
+		o.find(migrate.Warning, ReasonPaused, "it or its Cluster is paused: it is adopted, and the manager does not reconcile it until it is resumed. Resume it at any time")
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (f *fleet) unclear(o *owner) bool {
 		o.ambiguous(ReasonBeingDeleted, "it is being deleted. "+finishDeletion+orSkip, f.candidates(o))
 	case o.match.Misreferred != nil:
 		name := o.match.Misreferred.Name
-		o.block(ReasonReferenceDiffers, fmt.Sprintf("%s, so that the manager would use or create another one. The reference cannot be changed in v1beta2: set spec.workspaceTemplateApplyName to %s while the definitions of CAPT v0.3 are installed and its manager is stopped, and plan again%s",
+		o.block(ReasonReferenceDiffers, fmt.Sprintf("%s, so the manager would use or create another one. The reference cannot be changed in v1beta2: set spec.workspaceTemplateApplyName to %s while the definitions of CAPT v0.3 are installed and its manager is stopped, and plan again%s",
 			o.match.Problem, name, orSkip)).Candidates = f.candidates(o)
 	case o.match.Problem != "":
 		o.ambiguous(ReasonMultipleCandidates, o.match.Problem+". Decide which one is its own with take: UID in --decisions"+orSkip, f.candidates(o))
@@ -145,7 +145,7 @@ func (f *fleet) unclear(o *owner) bool {
 		o.ambiguous(ReasonMultipleCandidates, "it refers to no WorkspaceTemplateApply, and the evidence does not decide whether it was built by one of these. "+
 			"Decide with take: UID in --decisions or, if it was never built, set spec.workspaceTemplateApplyRef to a new name once this version is installed"+orSkip, f.candidates(o))
 	case f.built(o):
-		o.block(ReasonWorkspaceTemplateApplyNotFound, "it was built, and there is no evidence for any WorkspaceTemplateApply of its namespace: the manager would build it a second time. Restore the WorkspaceTemplateApply from a backup or from Git, and plan again"+orSkip)
+		o.block(ReasonWorkspaceTemplateApplyNotFound, "it was built, and there is no evidence for any WorkspaceTemplateApply of its namespace: the manager would create it a second time. Restore the WorkspaceTemplateApply from a backup or from Git, and plan again"+orSkip)
 	default:
 		o.State = migrate.NothingToAdopt
 		o.find(migrate.Warning, ReasonNeverBuilt, "it has no WorkspaceTemplateApply, and there is no evidence that it was ever built: the manager will create it. If it is not wanted, stop CAPT v0.3 first, then delete it")
@@ -154,7 +154,7 @@ func (f *fleet) unclear(o *owner) bool {
 }
 
 // finishDeletion is what to do about an object that is being deleted.
-const finishDeletion = "Let CAPT v0.3 finish the deletion or, if this version is installed, set what the condition AdoptionRequired of the object names so that the manager finishes it, and plan again"
+const finishDeletion = "Let CAPT v0.3 finish the deletion or, if this version is installed, follow the condition AdoptionRequired of the object so that the manager finishes it, and plan again"
 
 // perhapsBuilt reports whether the manager would take some WorkspaceTemplateApplies for the owner's: then it creates nothing.
 func (f *fleet) perhapsBuilt(o *owner) bool {
@@ -277,7 +277,7 @@ func (f *fleet) machineLeft(o *owner) bool {
 		return false
 	}
 	o.State = migrate.OwnerSkipped
-	o.find(migrate.Warning, ReasonMachineNotAdopted, fmt.Sprintf("it is the %s of CAPT v0.3, a kind that this version does not have: it stays as it is, and what it created is not destroyed when the machine is removed. To adopt it, retained, decide take: %s for it in --decisions",
+	o.find(migrate.Warning, ReasonMachineNotAdopted, fmt.Sprintf("it is the %s of CAPT v0.3, a kind that this version does not have: it stays as it is, and what it created is not destroyed when the machine is removed. To adopt it with deletionPolicy Retain, set take: %s for it in --decisions",
 		o.Role, o.typed.GetUID()))
 	return true
 }

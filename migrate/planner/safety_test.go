@@ -173,5 +173,5 @@ func TestAnOwnerBecomesTheController(t *testing.T) {
 
 func TestOneIsNotTakenTwice(t *testing.T) {
 	_, err := migrate.ParseDecisions([]byte("apiVersion: " + migrate.APIVersion + "\nkind: Decisions\nowners:\n- {uid: a, take: x}\n- {uid: b, take: x}\n"))
-	require.ErrorContains(t, err, "x is taken twice")
+	require.ErrorContains(t, err, "take x has two entries")
 }

@@ -24,7 +24,7 @@ func TestTheMessageAboutAnEditNamesTheOtherUsersOfTheTemplate(t *testing.T) {
 
 	before := finding(t, planner.ReasonWorkspaceDiffers, demo, old).Message
 	assert.Contains(t, before, "Terraform would run for Workspace demo-vpc, in spec.forProvider.module: WorkspaceTemplate team-a/vpc was edited since")
-	assert.Contains(t, before, "Decide pin: true in --decisions")
+	assert.Contains(t, before, "Set pin: true in --decisions")
 	assert.Contains(t, before, "Or revert the edit while CAPT v0.3 is stopped (other users of the template: 1, none built from the edit)")
 	assert.Contains(t, finding(t, planner.ReasonWorkspaceDiffers, demo, old, blue).Message,
 		"Do not revert an edit of the template (other users: 2): Terraform would run for WorkspaceTemplateApplies that were built from the edit: team-a/blue-vpc")

@@ -90,7 +90,7 @@ func (o *owner) whyRetained() string {
 	case adoption.KeepsSpotRole(o.apply):
 		return "all clusters of the account use the Spot role"
 	}
-	return "it is left alone, and nothing waits for its deletion"
+	return "it is not adopted, and must not block a deletion"
 }
 
 // retains reports whether what was created must outlive the WorkspaceTemplateApply.
@@ -224,7 +224,7 @@ func sharedTemplates(units []plan.Unit) (findings []migrate.Finding) {
 	}
 	for template, users := range namespaces {
 		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonPermissionGranted, Object: template, Message: fmt.Sprintf(
-			"other namespaces use it, and the plan permits them in spec.allowedNamespaces: %s", listed(sets.List(users)))})
+			"other namespaces use it, and the plan adds them to spec.allowedNamespaces: %s", listed(sets.List(users)))})
 	}
 	slices.SortFunc(findings, func(a, b migrate.Finding) int { return strings.Compare(a.Object.String(), b.Object.String()) })
 	return findings

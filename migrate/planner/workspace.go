@@ -93,7 +93,7 @@ func (f *fleet) belongsToWrong(live *unstructured.Unstructured, key types.Namesp
 	} else if found, instead = f.outdone(instead[chosen], live, key); found == "" {
 		return ""
 	} else {
-		remedy = ". If it is right nevertheless, first revert the edit of its template that the evidence shows, while CAPT v0.3 is stopped"
+		remedy = ". If the decision is right, first stop CAPT v0.3, and revert the edit of the template that the evidence shows"
 	}
 	write := make([]string, len(instead))
 	for i, claim := range instead {
@@ -123,11 +123,11 @@ func (f *fleet) outdone(chosen *infrav1.WorkspaceTemplateApply, live *unstructur
 	if len(by) == 0 {
 		return "", nil
 	}
-	why = fmt.Sprintf("WorkspaceTemplateApply %s refers to it, but it is not what is rendered from that", client.ObjectKeyFromObject(chosen))
+	why = fmt.Sprintf("WorkspaceTemplateApply %s refers to it, but the Workspace differs from what is rendered from it", client.ObjectKeyFromObject(chosen))
 	if failed == nil {
-		why += ", in " + strings.Join(sets.List(against), ", ")
+		why += " in " + strings.Join(sets.List(against), ", ")
 	}
-	return why + ", and more like what is rendered from another one", by
+	return why + ", and differs less from what is rendered from another one", by
 }
 
 // withoutEffect reports the decisions about Workspaces that no WorkspaceTemplateApply refers to: perhaps another one was meant.
@@ -159,7 +159,7 @@ func (f *fleet) described(uid types.UID) string {
 		refs = append(refs, migrate.RefOf(workspace))
 	}
 	if i := slices.IndexFunc(refs, func(ref migrate.ObjectRef) bool { return ref.UID == uid }); i >= 0 {
-		return fmt.Sprintf("it names %s, which is no WorkspaceTemplateApply", refs[i])
+		return fmt.Sprintf("it names %s, which is not a WorkspaceTemplateApply", refs[i])
 	}
 	return fmt.Sprintf("no object has UID %s", uid)
 }
@@ -170,7 +170,7 @@ func (f *fleet) lost(o *owner, holder *infrav1.WorkspaceTemplateApply, key types
 		return false
 	}
 	o.State, o.Workspace = migrate.NothingToAdopt, nil
-	o.find(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("nothing was ever built for it: WorkspaceTemplateApply %s only has the name of Workspace %s, which status of WorkspaceTemplateApply %s records and which is rendered from it. It stays as it is. If it is not wanted, stop CAPT v0.3 before you delete it: it would delete that Workspace",
+	o.find(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("nothing was built for it: WorkspaceTemplateApply %s only has the same name as Workspace %s, which belongs to WorkspaceTemplateApply %s. It stays as it is. If you want to delete it, first stop CAPT v0.3, which would delete that Workspace with it",
 		o.apply.Name, key.Name, client.ObjectKeyFromObject(holder)))
 	return true
 }
@@ -218,7 +218,7 @@ func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.Namespa
 	if apply.Status.WorkspaceName == key.Name {
 		candidate.For = append(candidate.For, "its status names the Workspace")
 	} else {
-		candidate.For = append(candidate.For, "its name gives the name of the Workspace")
+		candidate.For = append(candidate.For, "its name yields the name of the Workspace")
 	}
 	differences, err := f.rendered(apply, f.workspaces[key])
 	switch {
@@ -260,7 +260,7 @@ func (f *fleet) workspaceMissing(o *owner, key types.NamespacedName) bool {
 		return false
 	case f.neverBuilt(o):
 		o.State = migrate.NothingToAdopt
-		o.find(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("CAPT v0.3 never created Workspace %s for WorkspaceTemplateApply %s: it stays as it is, and the manager neither builds nor deletes it. "+
+		o.find(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("CAPT v0.3 never created Workspace %s for WorkspaceTemplateApply %s: it stays as it is, and the manager neither creates nor deletes it. "+
 			"If CAPT v0.3 still runs, wait until it has created the Workspace, and plan again. Otherwise stop CAPT v0.3, install this version, check that nothing of it exists in AWS, "+
 			"and run kubectl -n %s patch workspacetemplateapply %s --type=merge -p '{\"spec\":{\"deletionPolicy\":\"Retain\"}}', then kubectl -n %s delete workspacetemplateapply %s. "+
 			"Its owner, if it has one, creates another one, or names what is left to do in its condition AdoptionRequired. If status was lost when a backup was restored, restore the Workspace instead",
@@ -269,7 +269,7 @@ func (f *fleet) workspaceMissing(o *owner, key types.NamespacedName) bool {
 		o.State = migrate.NothingToAdopt
 		o.find(migrate.Warning, ReasonWorkspaceNotFound, fmt.Sprintf("Workspace %s does not exist: it stays as it is, and the manager reports so. If it is not needed, stop CAPT v0.3 first, then delete it", key.Name))
 	default:
-		o.block(ReasonWorkspaceNotFound, fmt.Sprintf("WorkspaceTemplateApply %s is its own, but Workspace %s does not exist: the manager would have Terraform build it again. Restore the Workspace from a backup, and plan again%s",
+		o.block(ReasonWorkspaceNotFound, fmt.Sprintf("WorkspaceTemplateApply %s belongs to it, but Workspace %s does not exist: the manager would create the Workspace, and Terraform the resources, again. Restore the Workspace from a backup, and plan again%s",
 			o.apply.Name, key.Name, orSkip))
 	}
 	return true

@@ -30,7 +30,7 @@ func TestDefect04VPCOutlivesAControlPlaneOfAnotherName(t *testing.T) {
 
 		w.Remove(&infrav1.CAPTCluster{}, "net")
 		w.Await(&infrav1.CAPTCluster{}, "net", infrav1.DeletingCondition, metav1.ConditionTrue,
-			infrav1.WaitingForControlPlaneDeletionReason, "waiting for CAPTControlPlane plane to be deleted")
+			infrav1.WaitingForControlPlaneDeletionReason, "waiting for the deletion of CAPTControlPlane plane")
 		require.Empty(w, w.Operations(vpc, scripted.Destroy))
 		require.Nil(w, w.Workspace(vpc).GetDeletionTimestamp())
 

@@ -151,7 +151,7 @@ metadata: {name: demo}
 spec: {region: eu-central-1, vpc: {existingID: vpc-1}}
 `, controlPlane("a"))...)
 		w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
-			controlplanev1.FargateProfileDependencyReason, "set spec.vpc.connectionSecretRef of the CAPTCluster")
+			controlplanev1.FargateProfileDependencyReason, "Set spec.vpc.connectionSecretRef of the CAPTCluster")
 		w.User(good, ownVPC)
 		w.AwaitState(controlplanev1.StateReady, "")
 	})

@@ -90,7 +90,7 @@ func TestProfilesGoBeforeTheirCluster(t *testing.T) {
 			w.Play(apply(name), takes(aWhile))
 		}
 		w.Remove(&clusterv1.Cluster{}, fixture.Demo)
-		w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileDeletingReason, "before the EKS cluster, deleting Fargate profile")
+		w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileDeletingReason, "the control plane is deleted after its Fargate profiles; deleting Fargate profile")
 		w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 		for _, name := range names {
 			w.RequireDestroyedInOrder(fixture.ControlPlane, apply(name))

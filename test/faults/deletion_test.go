@@ -30,7 +30,7 @@ func TestADestroyThatHangsIsWaitedFor(t *testing.T) {
 		w.awaitOperation("demo", scripted.Destroy, 1)
 		deletedAt := w.workspace("demo").GetDeletionTimestamp().UTC().Format(time.RFC3339)
 		reported := w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason,
-			"Waiting for Terraform to destroy the resources of Workspace "+w.workspaceKey("demo").Name+" since "+deletedAt)
+			"waiting for Terraform to destroy the resources of Workspace "+w.workspaceKey("demo").Name+" since "+deletedAt)
 		require.Contains(w, reported.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 		w.awaitNotReady("demo", infrav1.DeletingReason, "since "+deletedAt)
 		require.Never(w, func() bool { return w.get("demo") == nil || w.workspace("demo") == nil }, time.Second, slowTick, "gone before it was destroyed")
@@ -75,7 +75,7 @@ func TestAFailedApplyIsNotReportedDuringADeletion(t *testing.T) {
 
 		w.removeApply("demo")
 		w.awaitOperation("demo", scripted.Destroy, 1)
-		w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason, "Waiting for Terraform to destroy the resources of Workspace")
+		w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason, "waiting for Terraform to destroy the resources of Workspace")
 		w.requireWorkspaceCondition("demo", "Synced", metav1.ConditionFalse)
 		w.clearScript("demo")
 		w.awaitGone("demo")

@@ -85,7 +85,7 @@ func (w *world) hangEverything() {
 	w.Helper()
 	for _, name := range []string{"kept", "deleted"} {
 		w.awaitOperation(name, scripted.Apply, 1)
-		w.awaitNotReady(name, infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
+		w.awaitNotReady(name, infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
 	}
 	for _, name := range []string{"updated", "destroyed"} {
 		w.awaitReady(name, before)

@@ -27,7 +27,7 @@ func TestAWorkspaceThatWasDeletedByHandIsRecreatedOnce(t *testing.T) {
 
 		w.removeAllowed(w.newWorkspace("demo"))
 		w.awaitOperation("demo", scripted.Destroy, 1)
-		dying := w.awaitNotReady("demo", infrav1.WorkspaceDeletingReason, "The Workspace is being deleted: Terraform destroys its resources")
+		dying := w.awaitNotReady("demo", infrav1.WorkspaceDeletingReason, "the Workspace is being deleted: Terraform destroys its resources")
 		require.Equal(w, uid(first), uid(dying))
 		w.user(workspaceTemplateApply("demo", after))
 		w.awaitNotReady("demo", infrav1.WorkspaceDeletingReason)
@@ -51,7 +51,7 @@ func TestARetainedWorkspaceThatWasDeletedByHandIsNotRecreated(t *testing.T) {
 		w.user(w.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
 		w.awaitReady("demo", before)
 		w.removeAllowed(w.newWorkspace("demo"))
-		w.awaitNotReady("demo", infrav1.WorkspaceNotFoundReason, "is not recreated, because spec.deletionPolicy is Retain: to recreate it, set the policy to Delete")
+		w.awaitNotReady("demo", infrav1.WorkspaceNotFoundReason, "is not recreated because spec.deletionPolicy is Retain. To recreate it, set spec.deletionPolicy to Delete")
 		require.Len(w, w.writes("demo"), 1)
 		w.requireWorkspaces(1, "demo")
 

@@ -81,7 +81,7 @@ func TestAMissingDependencyIsReportedUntilItExists(t *testing.T) {
 		w.user(w.template(), workspaceTemplateApply("one", before), workspaceTemplateApply("two", before))
 		for _, name := range []string{"one", "two"} {
 			w.play(name, scripted.Script{Apply: scripted.Step{Hang: true}})
-			w.awaitNotReady(name, infrav1.WorkspaceKindMissingReason, "CustomResourceDefinition workspaces.tf.", "is not installed: install provider-terraform")
+			w.awaitNotReady(name, infrav1.WorkspaceKindMissingReason, "CustomResourceDefinition workspaces.tf.", "is not installed. Install provider-terraform")
 		}
 		w.user(workspaceTemplateApply("unmade", before))
 		w.awaitNotReady("unmade", infrav1.WorkspaceKindMissingReason)
@@ -95,7 +95,7 @@ func TestAMissingDependencyIsReportedUntilItExists(t *testing.T) {
 
 	for _, w := range worlds {
 		for _, name := range []string{"one", "two", "unclaimed"} {
-			w.awaitNotReady(name, infrav1.ProvisioningReason, "Waiting for provider-terraform to run terraform init and plan")
+			w.awaitNotReady(name, infrav1.ProvisioningReason, "waiting for provider-terraform to run terraform init and plan")
 		}
 		w.removeApply("unclaimed")
 		w.awaitGone("unclaimed")
@@ -103,7 +103,7 @@ func TestAMissingDependencyIsReportedUntilItExists(t *testing.T) {
 	}
 	for _, w := range worlds {
 		for _, name := range []string{"one", "two"} {
-			w.awaitNotReady(name, infrav1.WorkspaceUnclaimedReason, "provider-terraform has not reconciled it yet", "check that it runs", "--max-reconcile-rate")
+			w.awaitNotReady(name, infrav1.WorkspaceUnclaimedReason, "provider-terraform has not reconciled it yet", "Check that provider-terraform runs", "--max-reconcile-rate")
 			require.Len(t, w.writes(name), 1)
 		}
 		require.GreaterOrEqual(t, time.Since(installed), claimPatience-time.Second, "a Workspace was made in a whole second")
@@ -149,11 +149,11 @@ func (w *world) oneStarvesTheOther() {
 		}
 		return "no apply has begun"
 	})
-	w.awaitNotReady(first, infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
-	w.awaitNotReady(second, infrav1.WorkspaceUnclaimedReason, "It may also be busy with others")
+	w.awaitNotReady(first, infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
+	w.awaitNotReady(second, infrav1.WorkspaceUnclaimedReason, "It may be busy with other Workspaces")
 
 	w.clearScript(first)
-	w.awaitNotReady(second, infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
+	w.awaitNotReady(second, infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
 	require.Zero(w, w.count(first, scripted.Destroy))
 	w.clearScript(second)
 	w.awaitReady(first, before)

@@ -34,7 +34,7 @@ func TestAPausedWorkspaceIsReportedUntilItIsResumed(t *testing.T) {
 		for name, p := range pauses {
 			w.awaitReady(name, before)
 			w.edit(name, p.pause)
-			w.awaitNotReady(name, infrav1.WorkspacePausedReason, "remove its annotation crossplane.io/paused, or the empty managementPolicies")
+			w.awaitNotReady(name, infrav1.WorkspacePausedReason, "Remove its annotation crossplane.io/paused, or its empty spec.managementPolicies")
 			w.await(name, infrav1.SyncedCondition, metav1.ConditionUnknown, infrav1.WorkspacePausedReason)
 			w.user(workspaceTemplateApply(name, after))
 			w.awaitWorkspace(name, varIs(after))
@@ -72,7 +72,7 @@ func TestTheDeletionOfAPausedWorkspaceWaitsUntilItIsResumed(t *testing.T) {
 			w.edit(name, p.pause)
 			w.awaitNotReady(name, infrav1.WorkspacePausedReason)
 			w.removeApply(name)
-			w.awaitDeleting(name, infrav1.WorkspacePausedReason, "The Workspace is paused, so Terraform does not run")
+			w.awaitDeleting(name, infrav1.WorkspacePausedReason, "the Workspace is paused, so Terraform does not run")
 		}
 		for name, p := range pauses {
 			require.Zero(w, w.count(name, scripted.Destroy))
@@ -103,7 +103,7 @@ func TestAPausedWorkspaceTemplateApplyWritesNothing(t *testing.T) {
 		}
 		w.user(workspaceTemplateApply("edited", after))
 		w.removeApply("deleted")
-		w.awaitNotReady("edited", infrav1.ProvisioningReason, "has not been updated to the rendered spec yet")
+		w.awaitNotReady("edited", infrav1.ProvisioningReason, "has not been updated to the current template and variables yet")
 		w.awaitDeleting("deleted", infrav1.DeletingReason, "nothing is deleted while the object is paused")
 		require.Never(w, func() bool { return len(w.writes("edited"))+len(w.writes("deleted")) > 2 }, 2*time.Second, time.Second, "written although paused")
 

@@ -223,7 +223,7 @@ func TestARetriedApplyKeepsTheLock(t *testing.T) {
 	locked := w.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "Another run holds the lock of the Terraform state")
 	require.Equal(w, "Lock", locked.Status.LastFailureClass)
 	for _, name := range profiles[1:] {
-		w.awaitNotReady(name, infrav1.WaitingForTurnReason, "Queued: Terraform changes one WorkspaceTemplateApply of Cluster demo")
+		w.awaitNotReady(name, infrav1.WaitingForTurnReason, "queued: Terraform changes one WorkspaceTemplateApply of Cluster demo")
 	}
 	w.awaitTriedWithoutWrites("profile-a", 2)
 	for _, name := range profiles[1:] {

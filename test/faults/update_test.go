@@ -87,8 +87,8 @@ func TestASlowFirstApplyIsWaitedForAndOvertakenByNothing(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
 		w.user(w.template(), workspaceTemplateApply("demo", before))
-		slow := w.awaitNotReady("demo", infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
-		require.Empty(w, slow.Status.Applied)
+		slow := w.awaitNotReady("demo", infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
+		require.Nil(w, slow.Status.Applied)
 		require.Empty(w, slow.Status.Outputs)
 
 		w.user(workspaceTemplateApply("demo", after))
@@ -98,7 +98,7 @@ func TestASlowFirstApplyIsWaitedForAndOvertakenByNothing(t *testing.T) {
 			}
 			return "the change was not written"
 		})
-		w.awaitNotReady("demo", infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
+		w.awaitNotReady("demo", infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
 		require.Equal(w, 1, w.count("demo", scripted.Apply), "one apply at a time")
 
 		w.clearScript("demo")
@@ -143,7 +143,7 @@ func TestAnUpdateWithoutEffectIsReportedAsApplied(t *testing.T) {
 
 		w.user(workspaceTemplateApply("demo", before, "writeConnectionSecretToRef: {name: connection}"))
 		if w.conditions == withoutGenerations {
-			w.awaitNotReady("demo", infrav1.ProvisioningReason, "set annotation crossplane.io/paused=true on the Workspace", "remove it when Synced is False")
+			w.awaitNotReady("demo", infrav1.ProvisioningReason, "set the annotation crossplane.io/paused=true on the Workspace", "remove it when its condition Synced is False")
 			w.edit("demo", `{"metadata":{"annotations":{"crossplane.io/paused":"true"}}}`)
 			w.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
 				if c := workspaceCondition(workspace, "Synced"); c != nil && c.Status == metav1.ConditionFalse {

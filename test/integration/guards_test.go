@@ -91,7 +91,7 @@ func TestDeletedNamespaceReportsWhyItHangs(t *testing.T) {
 	w.awaitCondition(patience, &controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.DeletingCondition, metav1.ConditionTrue,
 		controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, "namespace that is being deleted")
 	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.DeletingCondition, metav1.ConditionTrue,
-		infrav1.WaitingForControlPlaneDeletionReason, "waiting for CAPTControlPlane")
+		infrav1.WaitingForControlPlaneDeletionReason, "waiting for the deletion of CAPTControlPlane")
 
 	// The way out that the message names.
 	for _, name := range []string{"demo-vpc", "demo-eks-controlplane"} {

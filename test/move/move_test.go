@@ -177,7 +177,7 @@ func TestAMoveWaitsForTerraformAndGoesOn(t *testing.T) {
 	require.Eventually(t, func() bool { return len(w.done(began)) == 1 }, patience, 50*time.Millisecond, "Terraform does not begin")
 
 	move := w.startMove()
-	w.awaitCondition(source, &infrav1.WorkspaceTemplateApply{}, eks, clusterv1.PausedCondition, "clusterctl move waits: Workspace "+eksWorkspace+" is not at rest")
+	w.awaitCondition(source, &infrav1.WorkspaceTemplateApply{}, eks, clusterv1.PausedCondition, "clusterctl move waits: Workspace "+eksWorkspace+" is not up to date")
 	w.awaitBlock(vpc, "")
 	w.awaitBlock(eks, "until-paused")
 	require.Empty(t, w.names(target, clusterv1.GroupVersion.WithKind("Cluster")))
@@ -200,14 +200,14 @@ func TestAMoveWithoutWorkspacesIsNotPossible(t *testing.T) {
 
 	move := w.startMove()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "clusterctl move waits: it would leave Workspace "+vpcWorkspace+" behind")
+	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "clusterctl move waits: Workspace "+vpcWorkspace+" would be left behind")
 	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "kubectl label crd "+definition+" clusterctl.cluster.x-k8s.io= clusterctl.cluster.x-k8s.io/move-hierarchy=")
 	w.labeled()
-	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "it discovered objects before Workspace "+vpcWorkspace+" could be moved")
+	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "Workspace "+vpcWorkspace+" could not be moved yet when clusterctl listed the objects")
 	move.stop()
 	require.Empty(t, w.names(target, clusterv1.GroupVersion.WithKind("Cluster")))
 
-	require.Contains(t, w.follow(askWhy), "clusterctl move waits: it discovered objects before")
+	require.Contains(t, w.follow(askWhy), "could not be moved yet when clusterctl listed the objects")
 	require.Contains(t, w.follow(takePauseAway, "NAME", "demo"), "cluster.cluster.x-k8s.io/demo patched")
 	w.awaitBlock(vpc, "until-paused")
 	w.awaitBlock(eks, "until-paused")

@@ -17,7 +17,7 @@ import (
 // What the controller says about values that it does not let become code.
 const (
 	unsafe  = `the value of variable "value" has characters that could change the module. Declare a Terraform variable and pass the value in forProvider.vars or varmap`
-	outline = `the values of its variables ("value") would change the structure of the module: declare Terraform variables, and set them in forProvider.vars or varmap`
+	outline = `the values of its variables ("value") would change the structure of the module. Declare Terraform variables, and set them in forProvider.vars or varmap`
 )
 
 func TestValuesDoNotBecomeCode(t *testing.T) {
@@ -76,8 +76,8 @@ func TestValuesDoNotChangeHowTerraformRuns(t *testing.T) {
 	}{
 		"entrypoint": {func(p *terraform.WorkspaceParameters) { p.Entrypoint = "${value}" }, "modules/../../..", "must be a directory within the module"},
 		"env":        {func(p *terraform.WorkspaceParameters) { p.Env[0].Name = "${value}" }, "TF_CLI_CONFIG_FILE", "are reserved for the provider"},
-		"initargs":   {func(p *terraform.WorkspaceParameters) { p.InitArgs = []string{"${value}"} }, "-backend-config=secret_suffix=theirs", "where state lives"},
-		"planargs":   {func(p *terraform.WorkspaceParameters) { p.PlanArgs = []string{"-${value}"} }, "state=/theirs", "where state lives"},
+		"initargs":   {func(p *terraform.WorkspaceParameters) { p.InitArgs = []string{"${value}"} }, "-backend-config=secret_suffix=theirs", "the Terraform backend is set in the ProviderConfig"},
+		"planargs":   {func(p *terraform.WorkspaceParameters) { p.PlanArgs = []string{"-${value}"} }, "state=/theirs", "the Terraform backend is set in the ProviderConfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{T: t, Client: w.Client, a: w.a, b: w.b, canary: w.canary}

@@ -65,7 +65,7 @@ func (d defaults[T]) fill(ctx context.Context, request admission.Request, object
 		return d.create(ctx, d.world, object)
 	}
 	if err := d.decoder.DecodeRaw(request.OldObject, old); err != nil {
-		return fmt.Errorf("reading the object as it was: %w", err)
+		return fmt.Errorf("reading the old object: %w", err)
 	}
 	keepStatus(request, old, object)
 	if byMigration(request) {

@@ -25,7 +25,7 @@ import (
 // the manager's cache holds; empty means all.
 func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager, namespace string) error {
 	if err := lookup.IndexFields(ctx, mgr.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("indexing what the webhooks look for: %w", err)
+		return fmt.Errorf("setting up the indexes of the webhooks: %w", err)
 	}
 	// A cached read may be a moment old. What decides what a new object becomes is read from the API server, but for what only an
 	// index can find (lookup.Live): that is old when it matters.

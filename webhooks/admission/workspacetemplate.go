@@ -67,7 +67,7 @@ func leavesPin[T client.Object](kind string, template func(T) infrav1.WorkspaceT
 		if err != nil || used == nil || used.Spec.WorkspaceName == "" {
 			return nil, err
 		}
-		return []string{fmt.Sprintf("%s %s leaves its pinned template: Terraform will run for Workspace %s unless WorkspaceTemplate %s renders it as it is. To keep the pin, refer to WorkspaceTemplate %s: captctl convert --from-cluster writes that into a manifest",
+		return []string{fmt.Sprintf("%s %s no longer refers to its pinned template: Terraform will run for Workspace %s unless WorkspaceTemplate %s renders the same Workspace. To keep the Workspace unchanged, refer to WorkspaceTemplate %s; captctl convert --from-cluster writes this reference into the manifest",
 			kind, object.GetName(), used.Spec.WorkspaceName, after, before)}, nil
 	}
 }

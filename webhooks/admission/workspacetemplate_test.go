@@ -107,13 +107,13 @@ func TestAnOwnerThatLeavesItsPinnedTemplateIsAdmittedWithAWarning(t *testing.T) 
 			response := validated(t, captControlPlaneRules(newWorld(t, pinned, unpinned, apply)), row.old, row.object)
 			var found []string
 			for _, warning := range response.Warnings {
-				if strings.Contains(warning, "leaves its pinned template") {
+				if strings.Contains(warning, "no longer refers to its pinned template") {
 					found = append(found, warning)
 				}
 			}
 			require.Len(t, found, row.want, "%v", response.Warnings)
 			if row.want > 0 {
-				assert.Contains(t, found[0], "CAPTControlPlane demo leaves its pinned template: Terraform will run for Workspace demo-eks-workspace unless WorkspaceTemplate default/eks")
+				assert.Contains(t, found[0], "CAPTControlPlane demo no longer refers to its pinned template: Terraform will run for Workspace demo-eks-workspace unless WorkspaceTemplate default/eks")
 			}
 		})
 	}

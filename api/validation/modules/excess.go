@@ -32,8 +32,8 @@ const (
 	tooDeep    = "line %d: nested more than %d levels deep"
 	tooLong    = "line %d: a number of more than %d characters"
 	tooMany    = "line %d: the module has more than %d %s up to here"
-	noText     = "line %d: not UTF-8"
-	unreadable = "line %d: HCL takes the character %U together with the one after it; write it as an escape sequence of JSON"
+	noText     = "line %d: the text is not UTF-8"
+	unreadable = "line %d: HCL combines the character %U with the next one; write it as a JSON escape sequence"
 )
 
 // excess returns why an inline module is too complex to be parsed, or an empty string. It only looks at the tokens, which needs

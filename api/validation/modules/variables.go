@@ -42,7 +42,7 @@ func Variables(variables map[string]string, path *field.Path) field.ErrorList {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if !VariableName.MatchString(name) {
 			errs = append(errs, validation.Invalid(path.Key(name),
-				"no placeholder can have this name; use letters, digits and underscores, and do not begin with a digit"))
+				"is not a valid name of a placeholder. Use letters, digits and underscores, and do not begin with a digit"))
 		}
 	}
 	return errs

@@ -76,7 +76,7 @@ func controlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlane
 // notImplemented warns of fields that CAPT does not act on yet.
 func notImplemented(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) validation.Findings {
 	var findings validation.Findings
-	const message = "has no effect in this version"
+	const message = "has no effect in this version. Remove the field"
 	if spec.EndpointProbe != "" && spec.EndpointProbe != controlplanev1.EndpointProbeBestEffort {
 		findings.Warn(path.Child("endpointProbe"), message)
 	}

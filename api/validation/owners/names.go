@@ -69,6 +69,6 @@ func kubeconfigNames(ctx context.Context, world validation.World, controlPlane *
 }
 
 func sharedKubeconfig(cluster, other, secret string) *field.Error {
-	return validation.Forbidden(namePath, "the kubeconfigs of Clusters %s and %s would have the same Secret %s. Rename one of the two Clusters",
+	return validation.Forbidden(namePath, "the kubeconfigs of Clusters %s and %s would have the same Secret %s. Choose another name for one of the Clusters",
 		cluster, other, secret)
 }

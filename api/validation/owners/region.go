@@ -36,7 +36,7 @@ func RegionMove(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infr
 	}
 	wayOut := "Set spec.region of the CAPTControlPlane to " + from
 	if captCluster != nil && captCluster.Spec.Region != from { // The two would disagree.
-		wayOut = "Recreate the CAPTCluster in " + from
+		wayOut = "Set spec.infrastructureRef of the Cluster to a CAPTCluster in " + from + " that has the VPC of the control plane"
 	}
 	return fmt.Errorf("the control plane exists in region %s and cannot move to %s. %s", from, to, wayOut)
 }
@@ -49,10 +49,10 @@ func RegionConflict(controlPlane *controlplanev1.CAPTControlPlane, captCluster *
 	if there == "" || here == "" || there == here {
 		return nil
 	}
-	wayOut := "Remove spec.region of the CAPTControlPlane, or recreate the CAPTCluster"
+	wayOut := "Remove spec.region of the CAPTControlPlane, or set spec.infrastructureRef of the Cluster to a CAPTCluster in the same region"
 	switch handedRegion(apply) {
 	case there:
-		wayOut = "Recreate the CAPTCluster in the region of the control plane, which exists already"
+		wayOut = "Set spec.infrastructureRef of the Cluster to a CAPTCluster in the region of the control plane that has its VPC"
 	case here:
 		wayOut = "Remove spec.region of the CAPTControlPlane"
 	}

@@ -55,7 +55,7 @@ func (s *Schema) ValidateUpdate(ctx context.Context, object, old runtime.Object)
 	}
 	oldContent, err := s.read(old)
 	if err != nil {
-		return field.ErrorList{field.InternalError(nil, fmt.Errorf("the object as it was: %w", err))}
+		return field.ErrorList{field.InternalError(nil, fmt.Errorf("the old object: %w", err))}
 	}
 	unchanged := common.NewCorrelatedObject(content, oldContent, &model.Structural{Structural: s.structural})
 	errs := validation.ValidateCustomResourceUpdate(nil, content, oldContent, s.fields, validation.WithRatcheting(unchanged))

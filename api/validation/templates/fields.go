@@ -28,13 +28,13 @@ func source(params terraform.WorkspaceParameters, path *field.Path) field.ErrorL
 	switch params.Source {
 	case terraform.SourceRemote:
 		if strings.TrimSpace(params.Module) == "" {
-			return field.ErrorList{field.Required(module, "write where the module is, as terraform init -from-module takes it")}
+			return field.ErrorList{field.Required(module, "set the address of the module, as terraform init -from-module accepts it")}
 		}
 	case terraform.SourceFlux:
 		// What a variable brings is checked when it is known.
 		if !terraform.Placeholder.MatchString(params.Module) && !fluxModule.MatchString(params.Module) {
 			return field.ErrorList{field.Invalid(module, params.Module,
-				"a Flux source is written as Kind::namespace/name, for example GitRepository::team/modules")}
+				"a Flux source has the form Kind::namespace/name, for example GitRepository::team/modules")}
 		}
 	case terraform.SourceInline:
 	}
@@ -49,10 +49,10 @@ func varFiles(params terraform.WorkspaceParameters, path *field.Path) field.Erro
 		switch {
 		case file.Source == "ConfigMapKey" && file.ConfigMapKeyRef == nil:
 			errs = append(errs, field.Required(path.Child("varFiles").Index(i).Child("configMapKeyRef"),
-				"source is ConfigMapKey; name the ConfigMap and the key"))
+				"source ConfigMapKey requires the name and the key of a ConfigMap"))
 		case file.Source == "SecretKey" && file.SecretKeyRef == nil:
 			errs = append(errs, field.Required(path.Child("varFiles").Index(i).Child("secretKeyRef"),
-				"source is SecretKey; name the Secret and the key"))
+				"source SecretKey requires the name and the key of a Secret"))
 		}
 	}
 	return errs

@@ -51,11 +51,11 @@ func namespaces(template *infrav1.WorkspaceTemplate, path *field.Path) validatio
 		case ref.namespace == "", terraform.Placeholder.MatchString(ref.namespace):
 		case own && (!shared || ownAllowed(template, ref)):
 		case ref.replaceable:
-			findings.Warn(ref.path, "only works for users in namespace %s and for users with their own Secret reference. Remove the namespace", ref.namespace)
+			findings.Warn(ref.path, "only works for WorkspaceTemplateApplies in namespace %s and for those with their own writeConnectionSecretToRef. Remove the namespace", ref.namespace)
 		case own, mayUse(template, ref.namespace):
-			findings.Warn(ref.path, "only works for users in namespace %s. Remove the namespace, or set it with a variable", ref.namespace)
+			findings.Warn(ref.path, "only works for WorkspaceTemplateApplies in namespace %s. Remove the namespace, or set it with a variable", ref.namespace)
 		default:
-			findings.Refuse(validation.Forbidden(ref.path, "refers to namespace %s, which the template does not allow; a reference is limited to the namespace of the user%s. Remove the namespace, or add it to spec.allowedNamespaces",
+			findings.Refuse(validation.Forbidden(ref.path, "refers to namespace %s, which the template does not allow: a reference is limited to the namespace of the WorkspaceTemplateApply%s. Remove the namespace, or add it to spec.allowedNamespaces",
 				ref.namespace, orOwn(template, ref)))
 		}
 	}

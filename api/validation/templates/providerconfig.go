@@ -25,6 +25,6 @@ func ProviderConfigChange(ctx context.Context, world validation.World, old, temp
 		return nil, err
 	}
 	return []string{fmt.Sprintf(
-		"spec.template.spec.providerConfigRef: %d WorkspaceTemplateApply objects use this template; their Workspaces keep the ProviderConfig that they have, and get no update of this template, unless annotation %s of the WorkspaceTemplateApply names the new one",
+		"spec.template.spec.providerConfigRef: %d WorkspaceTemplateApply objects use this template; their Workspaces keep their ProviderConfig, and get no update of this template until annotation %s of the WorkspaceTemplateApply names the new one",
 		users, naming.AllowProviderConfigAnnotation)}, nil
 }

@@ -79,10 +79,10 @@ func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.Er
 			switch {
 			case stateArgs.MatchString(arg):
 				errs = append(errs, field.Forbidden(path.Child(phase.name).Index(i),
-					"where state lives is set in the ProviderConfig, not by an argument; remove it"))
+					"the Terraform backend is set in the ProviderConfig, not by an argument. Remove the argument"))
 			case strangeArgs.MatchString(arg):
 				errs = append(errs, field.Forbidden(path.Child(phase.name).Index(i),
-					"it would run another module or other plugins than those of the template, or destroy what is to be applied; remove it"))
+					"the argument would replace the module or its plugins, or destroy the resources. Remove the argument"))
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func explained(err error) error {
 	case err == nil || errors.As(err, &known):
 		return err
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		return migrate.Failed.Errorf("%w; captctl migrate check lists the missing rights", err)
+		return migrate.Failed.Errorf("%w; captctl migrate check lists the missing permissions", err)
 	case meta.IsNoMatchError(err):
 		return migrate.Failed.Errorf("%w; captctl migrate check shows what has to be installed first", err)
 	}

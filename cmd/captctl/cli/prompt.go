@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNotInteractive is why a question cannot be asked.
-var ErrNotInteractive = errors.New("standard input is not a terminal, and cannot confirm: add --yes")
+var ErrNotInteractive = errors.New("standard input is not a terminal, so the run cannot be confirmed: add --yes")
 
 // Confirm asks a question, as terraform does: only "yes" is accepted. It is asked on standard error, so that it is never part of the output.
 func (e *Environment) Confirm(question string) error {

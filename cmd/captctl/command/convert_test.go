@@ -130,9 +130,9 @@ func TestConvertAddsWhatIsInTheCluster(t *testing.T) {
 
 func TestConvertRefusesFlagsThatDoNotFit(t *testing.T) {
 	for complaint, arguments := range map[string][]string{
-		"--filename is required":           {},
-		"standard input cannot be written": {"-f", "-", "--write"},
-		"no such file or directory":        {"-f", "missing.yaml"},
+		"--filename is required":                         {},
+		"--write cannot be combined with standard input": {"-f", "-", "--write"},
+		"no such file or directory":                      {"-f", "missing.yaml"},
 	} {
 		_, _, err := run(t, name, append([]string{"convert"}, arguments...)...)
 		require.ErrorContains(t, err, complaint)

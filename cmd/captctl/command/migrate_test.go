@@ -99,7 +99,7 @@ func TestCheckFailsIfACheckFailed(t *testing.T) {
 	out, _, err := w.run(t, "migrate", "check")
 	assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err), "before what is undecided")
 	assert.ErrorContains(t, err, "definitions: not installed")
-	assert.Contains(t, out, "Do what the failed checks say")
+	assert.Contains(t, out, "Resolve the failed checks")
 }
 
 func TestCheckOfAFleetThatCannotBeReadPrintsTheChecks(t *testing.T) {
@@ -110,16 +110,16 @@ func TestCheckOfAFleetThatCannotBeReadPrintsTheChecks(t *testing.T) {
 	}
 	out, _, err := w.run(t, "migrate", "check")
 	assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err))
-	assert.ErrorContains(t, err, "captctl migrate check lists the missing rights")
+	assert.ErrorContains(t, err, "captctl migrate check lists the missing permissions")
 	assert.Contains(t, out, "a right is missing")
-	assert.Contains(t, out, "1. Get the missing rights.\n     kubectl create x\n")
+	assert.Contains(t, out, "1. Grant the missing permissions.\n     kubectl create x\n")
 }
 
 func TestCheckOfAnEmptyClusterSaysThatThereIsNothingToDo(t *testing.T) {
 	w := &world{objects: []client.Object{namespace("kube-system"), namespace("team-a")}}
 	out, _, err := w.run(t, "migrate", "check", "-n", "team-a")
 	require.NoError(t, err)
-	assert.Contains(t, out, "There is nothing of CAPT v0.3 in namespace team-a.")
+	assert.Contains(t, out, "There are no objects of CAPT v0.3 in namespace team-a.")
 	assert.Contains(t, out, "1. There is nothing to adopt.")
 	_, _, err = w.run(t, "migrate", "check", "-n", "typo")
 	assert.EqualError(t, err, "namespace typo does not exist")
@@ -231,9 +231,9 @@ func TestApplyChecksFirstButForTheLease(t *testing.T) {
 	require.NoError(t, w.applied.Check(t.Context()), "the run itself waits for the Lease")
 	assert.Equal(t, check.Apply, w.checked.Before)
 	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckLegacy, Status: check.Failed, Message: "CAPT v0.3 runs"})
-	w.report.Checks[1].Message += ". It must not run beside this version"
-	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckPermissions, Status: check.Failed, Message: "2 rights are missing", Objects: []string{"patch x", "create y"}})
-	assert.Equal(t, "checks failed:\n  CAPT v0.3: CAPT v0.3 runs\n  permissions: 2 rights are missing\n  patch x\n  create y\ncaptctl migrate check has the commands, and with -o wide all details",
+	w.report.Checks[1].Message += ". It must not run together with this version"
+	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckPermissions, Status: check.Failed, Message: "2 permissions are missing", Objects: []string{"patch x", "create y"}})
+	assert.Equal(t, "checks failed:\n  CAPT v0.3: CAPT v0.3 runs\n  permissions: 2 rights are missing\n  patch x\n  create y\ncaptctl migrate check shows the commands, and with -o wide all details",
 		cli.Line(w.applied.Check(t.Context())))
 }
 
@@ -289,7 +289,7 @@ func TestRollbackFindsThePlanThatWroteAUnitLast(t *testing.T) {
 	assert.Equal(t, check.Rollback, w.checked.Before)
 
 	_, _, err = w.run(t, "migrate", "rollback", "--cluster", "team-a/demo", "--cluster", "team-b/shop", "--yes")
-	assert.ErrorContains(t, err, "roll them back one after the other")
+	assert.ErrorContains(t, err, "roll them back separately")
 	_, _, err = w.run(t, "migrate", "rollback", "--cluster", "team-c/none", "--yes")
 	assert.ErrorContains(t, err, "no plan has written team-c/none")
 	_, _, err = w.run(t, "migrate", "rollback", "--yes")
@@ -389,13 +389,13 @@ func TestFlagsThatCannotWorkAreRejectedBeforeConnecting(t *testing.T) {
 	file := saved(t, twoUnits(t, false))
 	for complaint, arguments := range map[string][]string{
 		"--concurrency must be at least 1":             {"apply", file, "--yes", "--concurrency", "0"},
-		"--concurrency 500 is too much for --qps 20":   {"apply", file, "--yes", "--concurrency", "500"},
+		"--concurrency 500 is too high for --qps 20":   {"apply", file, "--yes", "--concurrency", "500"},
 		"--max-failures must be at least 0":            {"apply", file, "--yes", "--max-failures", "-1"},
 		"--wait must be more than 0":                   {"rollback", "x", "--yes", "--wait", "0s"},
 		"--lease-duration must be at least 1s":         {"apply", file, "--yes", "--lease-duration", "1ms"},
 		"--qps must be more than 0":                    {"check", "--qps", "0"},
 		"--burst must be at least 1":                   {"plan", "--burst", "0"},
-		"--dry-run=client does not exist":              {"apply", file, "--dry-run=client"},
+		"--dry-run=client is not supported":            {"apply", file, "--dry-run=client"},
 		`--dry-run must be none or server, not "some"`: {"rollback", "x", "--yes", "--dry-run=some"},
 		`--cluster "demo": must be NAMESPACE/NAME`:     {"apply", file, "--yes", "--cluster", "demo"},
 		"--watch and --detailed-exitcode exclude":      {"status", "-w", "--detailed-exitcode"},

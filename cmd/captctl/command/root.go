@@ -112,7 +112,7 @@ func explainArguments(command *cobra.Command) {
 		case err == nil:
 			return nil
 		case !command.HasSubCommands():
-			return fmt.Errorf("wrong arguments, the usage is %q; %s --help has examples", command.UseLine(), command.CommandPath())
+			return fmt.Errorf("wrong arguments: the usage is %q; %s --help shows examples", command.UseLine(), command.CommandPath())
 		}
 		if similar := command.SuggestionsFor(args[0]); len(similar) > 0 {
 			return fmt.Errorf("%w; did you mean %s?", err, strings.Join(similar, " or "))

@@ -113,7 +113,7 @@ func (o *Options) Validate() error {
 	case len(o.paths) == 0:
 		return errors.New("--filename is required: it names the manifests")
 	case o.write && slices.Contains(o.paths, stdin):
-		return errors.New("standard input cannot be written; without --write the result is printed")
+		return errors.New("--write cannot be combined with standard input; without --write the result is printed")
 	}
 	return nil
 }

@@ -96,8 +96,8 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		view.Unsettled(to, fleet, selected)
 		if last {
 			to.Blank()
-			to.Linef("This run leaves nothing of the plan to adopt. When no object awaits adoption, the manager migrates stored versions, which cannot be undone.")
-			to.Linef("To postpone that, see \"Stored versions\" in docs/migration.md first.")
+			to.Linef("This run adopts the last units of the plan. When no object awaits adoption, the manager migrates stored versions, which cannot be reverted.")
+			to.Linef("To postpone that, see \"Stored versions\" in docs/migration.md before you continue.")
 		}
 	}, question); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (o *applyOptions) last(fleet *status.Fleet, p *plan.Plan, writes map[string
 func (o *applyOptions) decided(p *plan.Plan, selected []*plan.Unit) error {
 	for _, unit := range selected {
 		if len(o.selected()) > 0 && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked) {
-			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s has the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)
+			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s shows the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)
 		}
 	}
 	return nil

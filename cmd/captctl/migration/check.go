@@ -99,7 +99,7 @@ func (o *checkOptions) Run(ctx context.Context) error {
 func interrupted(fleet *status.Fleet) []check.Check {
 	found := check.Check{
 		Name: checkInterrupted, Status: check.Failed, Commands: view.Resume(fleet.Standing),
-		Message: "a run ended in the middle of these, and the manager does not reconcile what is paused. Resume them, or roll them back",
+		Message: "a run was interrupted while it wrote these units, and the manager does not reconcile paused objects. Resume them, or roll them back",
 	}
 	for _, unit := range fleet.Standing {
 		if unit.State == plan.Interrupted {

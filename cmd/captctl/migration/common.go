@@ -44,7 +44,7 @@ type common struct {
 	name     string        // Of the plan: a file, standard input or an ID.
 	clusters []string      // NAMESPACE/NAME of the Clusters of --cluster; all if it is empty.
 	journal  string        // The namespace of the Lease and the journal.
-	quiet    time.Duration // For how long CAPT v0.3 must not have written.
+	quiet    time.Duration // How long CAPT v0.3 must not have written anything to count as stopped.
 }
 
 func newCommon(environment *cli.Environment) common {
@@ -53,10 +53,10 @@ func newCommon(environment *cli.Environment) common {
 
 func (c *common) addFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringArrayVar(&c.clusters, "cluster", nil, "NAMESPACE/NAME of a Cluster. Can be repeated; without it, all.")
+	flags.StringArrayVar(&c.clusters, "cluster", nil, "NAMESPACE/NAME of a Cluster. Can be repeated (default: all).")
 	flags.StringVar(&c.journal, "journal-namespace", defaultJournalNamespace, "Namespace of captctl's Lease and journal.")
 	// Tests cannot wait after each fixture.
-	flags.DurationVar(&c.quiet, "quiet", time.Minute, "For how long CAPT v0.3 must not have written.")
+	flags.DurationVar(&c.quiet, "quiet", time.Minute, "How long CAPT v0.3 must not have written anything to count as stopped.")
 	flags.Lookup("quiet").Hidden = true
 	c.output.Add(command)
 	c.Access.AddRateFlags(flags)

@@ -16,8 +16,8 @@ import (
 // preparation is what the commands of a check are for, in the order in which they are run: a tool that is not suspended starts CAPT v0.3
 // again, and CAPT v0.3 needs its definitions while it runs.
 var preparation = []struct{ check, step string }{
-	{checkInterrupted, "Resume what was interrupted, or revert it."},
-	{check.CheckPermissions, "Get the missing rights."},
+	{checkInterrupted, "Resume the interrupted units, or roll them back."},
+	{check.CheckPermissions, "Grant the missing permissions."},
 	{check.CheckClusterAPI, "Upgrade Cluster API."},
 	{check.CheckCertManager, "Install cert-manager."},
 	{check.CheckInstallers, "Suspend the tools that installed CAPT v0.3, and make them keep its definitions."},
@@ -28,7 +28,7 @@ var preparation = []struct{ check, step string }{
 }
 
 var install = view.Next{Step: "Install this version completely, in a clone of https://github.com/capt-provider/capt with the image that docs/install.md builds. " +
-	"It writes nothing of v0.3's until it is adopted, and from here on every write of CAPT's objects needs its webhooks.", Commands: []string{
+	"It does not modify objects of CAPT v0.3 before their adoption. From now on, every write to an object of CAPT requires its webhooks.", Commands: []string{
 	`(cd config/manager && kustomize edit set image "capt-manager=${IMAGE:?set it to REGISTRY/capt-manager:TAG}") &&`,
 	"kubectl apply --server-side --force-conflicts -k config/default &&",
 	"kubectl -n capt-system rollout status deployment/capt-manager",
@@ -38,7 +38,7 @@ var install = view.Next{Step: "Install this version completely, in a clone of ht
 func (c *common) nextSteps(report *check.Report, fleet *status.Fleet) []view.Next {
 	steps := prepare(report)
 	if fleet == nil || len(report.Failed()) > 0 {
-		return append(steps, view.Next{Step: "Do what the failed checks say, and run the check again.", Commands: []string{"captctl migrate check"}})
+		return append(steps, view.Next{Step: "Resolve the failed checks, and run the check again.", Commands: []string{"captctl migrate check"}})
 	}
 	left, repairs := view.InState(fleet.Plan, plan.Adoptable, plan.NeedsDecision, plan.Blocked), view.Repairs(fleet.Plan)
 	if left+view.InState(fleet.Plan, plan.Adopted) == 0 {
@@ -54,7 +54,7 @@ func (c *common) nextSteps(report *check.Report, fleet *status.Fleet) []view.Nex
 		steps = append(steps, c.planning(fleet), view.Next{Step: "Repair the endpoints of Clusters, see InvalidClusterEndpoint.", Commands: view.ApplyCommands(fleet, "plan.json")})
 	}
 	return append(steps,
-		view.Next{Step: "Everything is adopted but what decisions skip. See whether it stays so.", Commands: []string{"captctl migrate status"}},
+		view.Next{Step: "Everything is adopted, except what decisions skip. Check the status again later.", Commands: []string{"captctl migrate status"}},
 		view.Next{Step: "Convert the manifests in Git, and resume the tools that apply them.", Commands: []string{"captctl convert -f manifests/ -R --from-cluster --write"}},
 	)
 }
@@ -80,7 +80,7 @@ func (c *common) adopt(fleet *status.Fleet) (steps []view.Next) {
 	rest := fleet.Rest()
 	if len(rest) > 0 {
 		steps = append(steps, view.Next{
-			Step:     fmt.Sprintf("Plan %s is applied in part: %s left. Adopt the rest of it.", fleet.Last.ID, output.Count(len(rest), "unit")),
+			Step:     fmt.Sprintf("Plan %s is partly applied: %s left. Apply the rest.", fleet.Last.ID, output.Count(len(rest), "unit")),
 			Commands: []string{"captctl migrate apply " + fleet.Last.ID, "captctl migrate status"},
 		})
 		if len(rest) == view.InState(fleet.Plan, plan.Adoptable) && len(fleet.Undecided()) == 0 {
@@ -97,9 +97,9 @@ func (c *common) adopt(fleet *status.Fleet) (steps []view.Next) {
 
 // planning is the step that creates a plan. It needs the decisions that were made for earlier plans, too.
 func (c *common) planning(fleet *status.Fleet) view.Next {
-	step, decisions := "Plan, and look at what will be written.", ""
+	step, decisions := "Create a plan, and review what it will write.", ""
 	if len(fleet.Undecided()) > 0 || view.Repeated(fleet.Plan) {
-		step, decisions = "Plan, with the decisions above saved as decisions.yaml. Without it, the rest is planned.", "decisions.yaml"
+		step, decisions = "Save the decisions above as decisions.yaml, and create a plan. Without the file, only units that need no decision are planned.", "decisions.yaml"
 	}
 	return view.Next{Step: step, Commands: []string{c.planCommand(decisions) + " --out plan.json"}}
 }

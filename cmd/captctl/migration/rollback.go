@@ -91,7 +91,7 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 		view.AfterRollback(to, result, len(o.selected()) > 0, others)
 	})
 	if err == nil && len(others) > 0 && o.name == "" { // The user named Clusters, and they are not as they were.
-		return migrate.Partly.Errorf("%s rolled back in part: another plan wrote the rest", output.Count(len(others), "unit"))
+		return migrate.Partly.Errorf("%s partly rolled back: another plan wrote the rest", output.Count(len(others), "unit"))
 	}
 	return err
 }
@@ -131,7 +131,7 @@ func (o *rollbackOptions) plan(ctx context.Context, reader client.Reader) (*plan
 		case id == "":
 			return nil, fmt.Errorf("no plan has written %s, or it is rolled back already; captctl migrate status lists the units of applied plans", unit)
 		case i > 0 && id != last:
-			return nil, fmt.Errorf("%s was written by plan %s, and %s by plan %s: roll them back one after the other", first, last, unit, id)
+			return nil, fmt.Errorf("%s was written by plan %s, and %s by plan %s: roll them back separately", first, last, unit, id)
 		}
 		first, last = unit, id
 	}

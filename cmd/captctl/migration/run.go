@@ -40,14 +40,14 @@ type run struct {
 
 func (r *run) addFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as show prints it. Can be repeated.")
-	flags.IntVar(&r.concurrency, "concurrency", 1, "How many units are in progress at the same time.")
+	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as listed by show. Can be repeated.")
+	flags.IntVar(&r.concurrency, "concurrency", 1, "Number of units that are written concurrently.")
 	flags.IntVar(&r.maxFailures, "max-failures", 0, "How many units may fail before no other unit is started.")
 	flags.StringVar(&r.dryRun, "dry-run", dryRunNone, `"server" sends every write to the API server, which keeps none of them.`)
 	flags.Lookup("dry-run").NoOptDefVal = dryRunServer
 	flags.BoolVarP(&r.yes, "yes", "y", false, "Do not ask for confirmation.")
 	flags.DurationVar(&r.wait, "wait", apply.DefaultWait, "How long to wait for the manager, per unit.")
-	flags.DurationVar(&r.lease, "lease-duration", lock.DefaultDuration, "How long a run that was killed keeps others waiting.")
+	flags.DurationVar(&r.lease, "lease-duration", lock.DefaultDuration, "Duration of captctl's Lease: how long a killed run keeps others waiting.")
 	flags.Lookup("lease-duration").Hidden = true // For tests.
 	r.common.addFlags(command)
 	cli.CompleteFlag(command, "unit", cobra.NoFileCompletions)
@@ -64,7 +64,7 @@ func (r *run) Validate() error {
 		{r.maxFailures < 0, "--max-failures must be at least 0"},
 		{r.wait <= 0, "--wait must be more than 0"},
 		{r.lease < time.Second, "--lease-duration must be at least 1s"},
-		{r.dryRun == "client", "--dry-run=client does not exist: captctl migrate show --diff prints what would be sent. Or use --dry-run=server"},
+		{r.dryRun == "client", "--dry-run=client is not supported. Use captctl migrate show --diff, which prints what would be sent, or --dry-run=server"},
 		{r.dryRun != dryRunNone && r.dryRun != dryRunServer, fmt.Sprintf("--dry-run must be none or server, not %q", r.dryRun)},
 		{r.asks() && (r.name == stdin || !r.Interactive), cli.ErrNotInteractive.Error()},
 	} {
@@ -77,7 +77,7 @@ func (r *run) Validate() error {
 	}
 	// A renewal of the Lease waits behind one request of each unit in progress.
 	if most := int(float64(r.Access.QPS) * r.lease.Seconds() / 3); r.concurrency > most {
-		return fmt.Errorf("--concurrency %d is too much for --qps %g: the Lease could not be renewed in time. Use at most %d, or a higher --qps", r.concurrency, r.Access.QPS, most)
+		return fmt.Errorf("--concurrency %d is too high for --qps %g: the Lease could not be renewed in time. Use at most %d, or a higher --qps", r.concurrency, r.Access.QPS, most)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (r *run) options(connected client.Client, p *plan.Plan, before check.Stage)
 			}
 			// The run itself waits for the Lease: a run that was killed holds it for some seconds.
 			report.Checks = slices.DeleteFunc(report.Checks, func(c check.Check) bool { return c.Name == check.CheckLock })
-			return failedChecks(report, "captctl migrate check has the commands, and with -o wide all details")
+			return failedChecks(report, "captctl migrate check shows the commands, and with -o wide all details")
 		},
 		Gate: apply.Gate(connected, p, r.Clock),
 	}, nil

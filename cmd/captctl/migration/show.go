@@ -53,7 +53,7 @@ func (o *showOptions) Run(ctx context.Context) error {
 		return err
 	}
 	if len(o.clusters) > 0 && o.output.Format().ForMachines() {
-		return errors.New("--cluster is for tables: a plan for machines is always whole, so that apply accepts it")
+		return errors.New("--cluster cannot be combined with -o json or -o yaml, because apply only accepts a complete plan")
 	}
 	if err := p.Only(o.clusters); err != nil {
 		return err

@@ -186,7 +186,7 @@ func leftToDo(found *status.Status) error {
 	undecided, left := view.Left(found)
 	switch {
 	case undecided > 0:
-		return migrate.NeedsDecision.Errorf("%s to decide; captctl migrate check shows the findings", output.Count(undecided, "unit"))
+		return migrate.NeedsDecision.Errorf("%s to decide. captctl migrate check shows the findings", output.Count(undecided, "unit"))
 	case left > 0:
 		return migrate.Pending.Errorf("%s left to do", output.Count(left, "unit"))
 	case found.Legacy != nil && found.Legacy.Status != check.OK:

@@ -47,7 +47,7 @@ func TestStatusSaysWhatComesNext(t *testing.T) {
 		s := &status.Status{Units: []status.Unit{{Unit: "team-a/demo", State: state}}}
 		return printed(t, output.Table, func(to *output.Printer) { view.Status(to, s, now) })
 	}
-	assert.Contains(t, next(plan.Adoptable), "1 unit left to do: captctl migrate check has the findings and the next steps.\n")
+	assert.Contains(t, next(plan.Adoptable), "1 unit left to do: captctl migrate check shows the findings and the next steps.\n")
 	assert.Contains(t, next(plan.Adopted), "Nothing is left to adopt. Convert the manifests in Git next: captctl convert ")
 }
 

@@ -83,7 +83,7 @@ func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, fleet *st
 // showUnits is a table of units, and their numbers.
 func showUnits(p *output.Printer, of *plan.Plan, units []row) {
 	if len(of.Units) == 0 {
-		p.Linef("There is nothing of CAPT v0.3 in %s.", namespaces(of.Namespace))
+		p.Linef("There are no objects of CAPT v0.3 in %s.", namespaces(of.Namespace))
 	}
 	if len(units) == 0 {
 		return
@@ -237,7 +237,7 @@ func Unsettled(p *output.Printer, fleet *status.Fleet, units []*plan.Unit) {
 	}
 	if len(lines) > 0 {
 		p.Blank()
-		p.Linef("%s are not up to date: Terraform may run for them, and not because of the adoption.", output.Count(len(lines), "Workspace"))
+		p.Linef("%s are not up to date: Terraform may run for them, independently of the adoption.", output.Count(len(lines), "Workspace"))
 		objects(p, "  ", lines)
 	}
 }
@@ -265,9 +265,9 @@ func AfterPlan(p *output.Printer, fleet *status.Fleet, file, again string, insta
 		p.Linef("The plan is not saved. To apply it, run: %s --out plan.json", p.Paint(output.Plain, again))
 	default:
 		p.Linef("Saved in %s. Next steps:", p.Paint(output.Plain, file))
-		p.Linef("  captctl migrate show %s --diff  # every field, if you like", p.Paint(output.Plain, file))
+		p.Linef("  captctl migrate show %s --diff  # optional: every field", p.Paint(output.Plain, file))
 		if !installed {
-			p.Linef("Apply it after CAPT v0.3 is stopped and this version is installed: captctl migrate check has the commands.")
+			p.Linef("Apply it after CAPT v0.3 is stopped and this version is installed: captctl migrate check shows the commands.")
 			break
 		}
 		for _, command := range ApplyCommands(fleet, file) {
@@ -294,7 +294,7 @@ func ApplyCommands(fleet *status.Fleet, file string) []string {
 	case clusters < 2:
 		return []string{all + flag}
 	case first == "":
-		return []string{all + " --cluster NAMESPACE/NAME  # choose one that you can watch, and that can wait", all + flag}
+		return []string{all + " --cluster NAMESPACE/NAME  # choose one that is not critical, and watch it", all + flag}
 	}
 	return []string{all + " --cluster " + first + flag, all + flag}
 }

@@ -29,7 +29,7 @@ func outcome(unit *apply.UnitResult, dryRun bool) string {
 func Result(p *output.Printer, result *apply.Result) {
 	p.Blank()
 	if result.DryRun {
-		p.Linef("Dry run: the API server accepted or refused each write, and kept none.")
+		p.Linef("Dry run: the API server validated each write, and persisted none.")
 	}
 	rows := output.Rows{}
 	for i := range result.Units {
@@ -91,7 +91,7 @@ func AfterApply(p *output.Printer, result *apply.Result, name, selected string, 
 	}
 	p.Linef("  captctl migrate status")
 	if failed {
-		p.Linef("  %s%s  # resume, when the cause is removed", again, p.Paint(output.Plain, selected))
+		p.Linef("  %s%s  # resume, after the cause is fixed", again, p.Paint(output.Plain, selected))
 		p.Linef("  captctl migrate rollback %s%s  # or revert", result.PlanID, p.Paint(output.Plain, begun))
 		return
 	}
@@ -120,7 +120,7 @@ func AfterRollback(p *output.Printer, result *apply.Result, selected bool, other
 		flags = ""
 	}
 	p.Blank()
-	p.Linef("What is rolled back awaits adoption again. To adopt it:")
+	p.Linef("Units that are rolled back await adoption again. To adopt them:")
 	p.Linef("  captctl migrate apply %s%s", result.PlanID, p.Paint(output.Plain, flags))
 }
 

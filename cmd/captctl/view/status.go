@@ -41,7 +41,7 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 	}
 	switch undecided, left := Left(s); {
 	case undecided+left > 0:
-		p.Linef("%s left to do: captctl migrate check has the findings and the next steps.", output.Count(undecided+left, "unit"))
+		p.Linef("%s left to do: captctl migrate check shows the findings and the next steps.", output.Count(undecided+left, "unit"))
 	case len(s.Units) > 0 && s.Lock == nil:
 		p.Linef("Nothing is left to adopt. Convert the manifests in Git next: captctl convert -f manifests/ -R --from-cluster --write")
 	}
@@ -66,11 +66,11 @@ func statusRow(unit status.Unit) []string {
 func standing(unit status.Unit) string {
 	switch unit.State {
 	case plan.InProgress:
-		return "a run of plan " + unit.PlanID + " is working on it"
+		return "a run of plan " + unit.PlanID + " is in progress for this unit"
 	case plan.Interrupted:
-		text := "a run of plan " + unit.PlanID + " ended while it wrote it"
+		text := "a run of plan " + unit.PlanID + " was interrupted while it wrote this unit"
 		if unit.Phase == apply.PhaseRollingBack {
-			text = "a rollback of plan " + unit.PlanID + " ended while it reverted it"
+			text = "a rollback of plan " + unit.PlanID + " was interrupted while it reverted this unit"
 		}
 		if unit.Paused {
 			text += ", and its objects are paused"
@@ -80,7 +80,7 @@ func standing(unit status.Unit) string {
 		}
 		return text
 	case plan.PartlyAdopted:
-		return names(unit.Skipped) + " skipped, awaits adoption"
+		return names(unit.Skipped) + " skipped; awaits adoption"
 	case plan.Adopted, plan.Adoptable, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt:
 	}
 	return ""

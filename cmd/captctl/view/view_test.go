@@ -71,12 +71,12 @@ func findings() []migrate.Finding {
 		{
 			Severity: migrate.Ambiguous, Reason: planner.ReasonMultipleCandidates, Object: unclear, Message: "two WorkspaceTemplateApplies may be its own. Decide with take: UID in --decisions",
 			Candidates: []migrate.Candidate{
-				{Object: ref("WorkspaceTemplateApply", "team-b", "shop-eks-controlplane-apply", "apply-4"), For: []string{"it has the name that the naming scheme gives", "its Workspace exists"}},
+				{Object: ref("WorkspaceTemplateApply", "team-b", "shop-eks-controlplane-apply", "apply-4"), For: []string{"its name follows the naming scheme", "its Workspace exists"}},
 				{Object: ref("WorkspaceTemplateApply", "team-b", "production", "apply-5"), For: []string{"cluster_name is shop"}, Against: []string{"its template is another: aws-vpc"}},
 			},
 		},
 		{
-			Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceDiffers, Object: changed, Message: "Terraform would run. Revert the edit, or decide pin: true in --decisions",
+			Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceDiffers, Object: changed, Message: "Terraform would run. Revert the edit, or set pin: true in --decisions",
 			Differences: []render.Difference{
 				{Field: "spec.deletionPolicy", Live: "Orphan", Rendered: "Delete"},
 				{Field: "spec.forProvider.module", Live: "a {\n}\nb {\n}\nc {\n  x = 1\n}\n", Rendered: "a {\n}\nb {\n}\nc {\n  x = 2\n}\n"},
@@ -254,7 +254,7 @@ func TestDecisionsToPasteContainEarlierOnes(t *testing.T) {
 			{State: plan.Adoptable, Members: []plan.Member{{Object: ref("back"), Workspace: &workspace}}},
 			{State: plan.Blocked, Members: []plan.Member{{Object: ref("taken")}}},
 		},
-		Findings: []migrate.Finding{{Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceDiffers, Object: ref("taken"), Message: "decide pin: true"}},
+		Findings: []migrate.Finding{{Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceDiffers, Object: ref("taken"), Message: "set pin: true"}},
 	}
 	read := func() *migrate.Decisions {
 		found := view.NewCheck(&check.Report{}, &status.Fleet{Plan: of}, nil)
@@ -278,7 +278,7 @@ func TestDecisionsToPasteContainEarlierOnes(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	report := &check.Report{Stage: check.Untouched, Checks: []check.Check{
-		{Name: check.CheckPermissions, Status: check.Failed, Message: "2 rights are missing", Objects: []string{"patch captclusters", "create leases"}},
+		{Name: check.CheckPermissions, Status: check.Failed, Message: "2 permissions are missing", Objects: []string{"patch captclusters", "create leases"}},
 		{Name: check.CheckProvider, Status: check.OK, Message: "provider-terraform v1.1 is healthy", Objects: []string{"Provider x"}},
 	}}
 	found := view.NewCheck(report, &status.Fleet{Plan: fleet()}, []view.Next{{Step: "Stop CAPT v0.3.", Commands: []string{"kubectl scale a", "kubectl wait b"}}, {Step: "There is nothing to adopt."}})
@@ -287,7 +287,7 @@ func TestCheck(t *testing.T) {
 	assert.Equal(t, map[plan.UnitState]int{plan.Adopted: 2, plan.Adoptable: 1, plan.NeedsDecision: 1, plan.Blocked: 1, plan.Skipped: 1, plan.NeverBuilt: 1}, found.Counts)
 
 	unread := view.NewCheck(report, nil, nil)
-	assert.NotContains(t, printed(t, output.Table, func(to *output.Printer) { view.ShowCheck(to, unread) }), "There is nothing of CAPT")
+	assert.NotContains(t, printed(t, output.Table, func(to *output.Printer) { view.ShowCheck(to, unread) }), "There are no objects of CAPT")
 }
 
 func TestResult(t *testing.T) {
@@ -346,10 +346,10 @@ func TestNextStepsDependOnTheRun(t *testing.T) {
 	assert.Contains(t, applied(result(apply.Applied), " --cluster team-a/demo", true), "  captctl migrate apply plan.json  # the rest\n")
 	assert.NotContains(t, applied(result(apply.Applied), " --cluster team-a/demo", false), "# the rest")
 	for _, outcome := range []apply.UnitOutcome{apply.Failed, apply.Interrupted} {
-		assert.Equal(t, "\nNext steps:\n  captctl migrate status\n  captctl migrate apply plan.json --cluster team-a/demo  # resume, when the cause is removed\n"+
+		assert.Equal(t, "\nNext steps:\n  captctl migrate status\n  captctl migrate apply plan.json --cluster team-a/demo  # resume, after the cause is fixed\n"+
 			"  captctl migrate rollback 0123456789ab --cluster team-a/demo  # or revert\n", applied(result(outcome), " --cluster team-a/demo", true), "the rest must wait")
 	}
-	assert.Contains(t, applied(result(apply.Failed, apply.NotStarted), "", false), "  captctl migrate apply plan.json  # resume, when the cause is removed\n")
+	assert.Contains(t, applied(result(apply.Failed, apply.NotStarted), "", false), "  captctl migrate apply plan.json  # resume, after the cause is fixed\n")
 }
 
 func TestStatus(t *testing.T) {

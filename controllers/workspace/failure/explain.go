@@ -50,7 +50,7 @@ var stages = []stage{
 	{
 		part: "because it is being terminated", reason: infrav1.NamespaceTerminatingReason, final: true,
 		failed: "provider-terraform cannot work in a namespace that is being deleted, so nothing is destroyed (crossplane-runtime issue 1150)",
-		advice: "Destroy the resources of the Terraform state manually, then remove the finalizers of the Workspace. Next time delete the Cluster first, and the namespace when the Cluster is gone.",
+		advice: "Destroy the resources of the Terraform state manually, then remove the finalizers of the Workspace. Next time, delete the Cluster first, and the namespace when the Cluster is gone.",
 	},
 	{
 		part: "cannot determine creation result", reason: infrav1.CreateInterruptedReason, final: true,
@@ -88,9 +88,9 @@ const (
 
 // adviceOf is the advice for classes whose cause is known better than the stage.
 var adviceOf = map[Class]string{
-	ClassAuth:        "The credentials were refused or lack a permission: correct those of the ProviderConfig. " + retries,
-	ClassQuota:       "A limit of the AWS account is reached: request an increase, or delete what is not needed. " + retries,
-	ClassThrottle:    "AWS limits the rate of requests. " + retries + " No action is needed unless this goes on for an hour.",
+	ClassAuth:        "The credentials were rejected or lack a permission. Correct the credentials of the ProviderConfig. " + retries,
+	ClassQuota:       "A limit of the AWS account is reached. Request an increase, or delete resources that are not needed. " + retries,
+	ClassThrottle:    "AWS limits the rate of requests. " + retries + " No action is needed unless this lasts for more than an hour.",
 	ClassLock:        "Another run holds the lock of the Terraform state, or AWS is changing the same resource. " + retries + " If no run is active, remove the lock of the state with terraform force-unlock.",
 	ClassTimeout:     "The operation exceeded its timeout. " + retries + persists + "raise --timeout of provider-terraform, or the timeouts in the module.",
 	ClassInterrupted: "The run was interrupted before it saved its state. " + retries + persists + "compare the state with AWS.",
@@ -115,7 +115,7 @@ func Explain(message string, secrets Secrets, command string) Report {
 		advice = cmp.Or(inUseAdvice(message), advice)
 	}
 	if _, why, _ := strings.Cut(readable, " failed: "); strings.HasPrefix(why, varFileError) {
-		advice = "A Secret or ConfigMap in varFiles of the Workspace cannot be read: recreate it, or correct the WorkspaceTemplate. " + retries
+		advice = "A Secret or ConfigMap in varFiles of the Workspace cannot be read. Recreate it, or correct the WorkspaceTemplate. " + retries
 		secrets.Incomplete = false
 	}
 	cause := "details omitted: they may contain credentials"
@@ -149,7 +149,7 @@ func causeOf(message, readable string, secrets [][]byte) string {
 		cause = readable[len(wrappers.FindString(readable)):]
 	}
 	if cause = oneLine(redact.Text(oneLine(cause), secrets)); strings.Trim(cause, ". ") == "" {
-		return "Terraform printed no error, it was probably killed"
+		return "Terraform printed no error; it was probably killed"
 	}
 	return cause
 }

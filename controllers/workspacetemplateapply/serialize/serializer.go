@@ -35,7 +35,7 @@ func (g Group) Labels() client.MatchingLabels {
 
 // QueuedMessage is the message of members that wait. It does not name the active one: each change would be a status write of all others.
 func (g Group) QueuedMessage() string {
-	return fmt.Sprintf("Queued: Terraform changes one WorkspaceTemplateApply of Cluster %s with label %s=%s at a time. "+
+	return fmt.Sprintf("queued: Terraform changes one WorkspaceTemplateApply of Cluster %s with label %s=%s at a time. "+
 		"To list them: kubectl get workspacetemplateapply -n %s -l %s=%s,%s=%s",
 		g.Cluster, naming.TurnsLabel, g.Label, g.Namespace, clusterv1.ClusterNameLabel, g.Cluster, naming.TurnsLabel, g.Label)
 }

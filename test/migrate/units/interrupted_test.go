@@ -259,7 +259,7 @@ func TestChangesByUsersAreKept(t *testing.T) {
 		for i := range units {
 			result, err := apply.Rollback(t.Context(), p, named(units[i]))
 			require.NoError(t, err)
-			if strings.Contains(result.Units[0].Message, "still permits namespace shared") {
+			if strings.Contains(result.Units[0].Message, "still allows namespace shared") {
 				kept++
 			}
 		}

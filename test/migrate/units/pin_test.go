@@ -292,7 +292,7 @@ func (d *drifted) areBlocked(t *testing.T) {
 		assert.Contains(t, printed, "("+planner.ReasonWorkspaceDiffers+")")
 		assert.Equal(t, 3, strings.Count(printed, "  # pin: true"), printed)
 		assert.Contains(t, printed, "was edited since CAPT v0.3 rendered it")
-		assert.Contains(t, printed, "Decide pin: true in --decisions")
+		assert.Contains(t, printed, "Set pin: true in --decisions")
 		h.Run(migrate.Done, d.advised(t, printed, "pin: true")...)
 		require.Equal(t, []string{d.theirs, d.mine}, adoptable(d.planned(t)))
 	}
