@@ -38,7 +38,7 @@ func TestTheManagerHasReportedAnObject(t *testing.T) {
 		want       string
 	}{
 		"all of it":                     {applyKind, current(condition(infrav1.AdoptionRequiredCondition, "False"), condition(clusterv1.PausedCondition, "False")), false, ""},
-		"of an earlier generation":      {"CAPTCluster", status{"observedGeneration": int64(2)}, false, "status.observedGeneration is 2, and metadata.generation 3"},
+		"of an earlier generation":      {"CAPTCluster", status{"observedGeneration": int64(2)}, false, "status.observedGeneration is 2, metadata.generation is 3"},
 		"never":                         {"CAPTCluster", status{}, false, "status.observedGeneration is 0"},
 		"still as paused":               {"CAPTCluster", current(condition(clusterv1.PausedCondition, "True")), false, "Condition Paused is True (Because): of this"},
 		"still as not adopted":          {applyKind, current(condition(infrav1.AdoptionRequiredCondition, "True")), false, "Condition AdoptionRequired is True (Because): of this"},

@@ -135,7 +135,7 @@ func TestAnExistingFileIsNeverReplaced(t *testing.T) {
 			_, err := writer(t, fleet(), file)(nil)
 			require.NoError(t, err)
 			return &apply.Backup{Host: "laptop", File: "/home/me/backup.tar.gz", Checksum: "abc"}
-		}, "that of /home/me/backup.tar.gz on host laptop was abc"},
+		}, "that of the backup, /home/me/backup.tar.gz on host laptop, is abc"},
 		"of another plan": {func(t *testing.T, file string) *apply.Backup {
 			_, err := backup.Writer(fleet(), file, other, clock.NewFakePassiveClock(time.Unix(0, 0)))(t.Context(), nil)
 			require.NoError(t, err)

@@ -161,7 +161,7 @@ func TestWhatIsUnknownIsAnError(t *testing.T) {
 		`unknown command "chek" for "captctl migrate"; did you mean check?`:                               {"migrate", "chek"},
 		`unknown command "migrat" for "captctl"; did you mean migrate?`:                                   {"migrat"},
 		`unknown command "x" for "captctl"`:                                                               {"x"},
-		`the usage is "captctl migrate apply PLAN|PLAN_ID [flags]"; captctl migrate apply --help has`:     {"migrate", "apply"},
+		`the usage is "captctl migrate apply PLAN|PLAN_ID [flags]"; captctl migrate apply --help shows`:   {"migrate", "apply"},
 		`the usage is "captctl convert -f FILENAME [flags]"`:                                              {"convert", "a.yaml"},
 		"unknown flag: --al; captctl migrate check --help shows the flags":                                {"migrate", "check", "--al"},
 		`there is no output format "xml"; use one of table, wide, json, yaml`:                             {"version", "-o", "xml"},

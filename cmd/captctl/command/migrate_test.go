@@ -233,7 +233,7 @@ func TestApplyChecksFirstButForTheLease(t *testing.T) {
 	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckLegacy, Status: check.Failed, Message: "CAPT v0.3 runs"})
 	w.report.Checks[1].Message += ". It must not run together with this version"
 	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckPermissions, Status: check.Failed, Message: "2 permissions are missing", Objects: []string{"patch x", "create y"}})
-	assert.Equal(t, "checks failed:\n  CAPT v0.3: CAPT v0.3 runs\n  permissions: 2 rights are missing\n  patch x\n  create y\ncaptctl migrate check shows the commands, and with -o wide all details",
+	assert.Equal(t, "checks failed:\n  CAPT v0.3: CAPT v0.3 runs\n  permissions: 2 permissions are missing\n  patch x\n  create y\ncaptctl migrate check shows the commands, and with -o wide all details",
 		cli.Line(w.applied.Check(t.Context())))
 }
 

@@ -82,7 +82,7 @@ func TestClustersAreNamedAlikeInEveryCommand(t *testing.T) {
 }
 
 func TestApplyWarnsBeforeStoredVersionsMayBeMigrated(t *testing.T) {
-	const warning = "the manager migrates stored versions, which cannot be undone"
+	const warning = "the manager migrates stored versions, which cannot be reverted"
 	for _, undecided := range []bool{false, true} {
 		w := &world{objects: []client.Object{namespace("kube-system")}}
 		out, _, err := w.run(t, "migrate", "apply", saved(t, twoUnits(t, undecided)), "--yes")
