@@ -59,9 +59,12 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	return c
 }
 
-// inProgress reports whether Terraform runs for what is waited for.
+// inProgress reports whether Terraform runs for what is waited for, or nothing is known to be wrong because it was not reported yet.
 func (c *conditionSet) inProgress(f *Facts) bool {
 	switch c.firstUnmet() {
+	case &c.dependencies:
+		return c.dependencies.Reason == controlplanev1.WaitingForInfrastructureReason && f.infrastructureUnreported() &&
+			(c.workspace.Status == metav1.ConditionTrue || f.Apply.Working())
 	case &c.workspace:
 		return f.Apply.Working()
 	case &c.fargate:

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -82,6 +83,16 @@ func (f *Facts) infrastructureReady() bool {
 		return false
 	}
 	return !f.hasCAPTCluster() || f.vpcID() != ""
+}
+
+// infrastructureUnreported reports whether Cluster API has not reported the infrastructure yet, which is not known to have a problem:
+// clusterctl move and backups leave status behind.
+func (f *Facts) infrastructureUnreported() bool {
+	unreported := f.Cluster != nil && f.Cluster.Status.Initialization.InfrastructureProvisioned == nil
+	if f.Infrastructure == nil {
+		return unreported && !f.hasCAPTCluster()
+	}
+	return unreported && !infrav1.NeedsPerson(conditions.GetReason(f.Infrastructure, infrav1.ReadyCondition))
 }
 
 // vpcID is the VPC of the CAPTCluster; empty while it is not known. An externally managed CAPTCluster need not report what its spec says.
