@@ -100,8 +100,8 @@ func TestObjectsWithoutOwnerCanBeDeleted(t *testing.T) {
 	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "owner"}}
 	require.NoError(t, w.Create(t.Context(), configMap))
 	for name, owners := range map[string][]metav1.OwnerReference{
-		"no owner":      nil,
-		"another owner": {*metav1.NewControllerRef(configMap, corev1.SchemeGroupVersion.WithKind("ConfigMap"))},
+		"no-owner":      nil,
+		"another-owner": {*metav1.NewControllerRef(configMap, corev1.SchemeGroupVersion.WithKind("ConfigMap"))},
 	} {
 		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, OwnerReferences: owners}}
 		apply.Spec.TemplateRef.Name = "absent"
