@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adoption decides which WorkspaceTemplateApply belongs to which owner, from evidence alone.
+// Package adoption decides which WorkspaceTemplateApply belongs to which owner: a CAPTCluster, a CAPTControlPlane, or one of its
+// Fargate profiles. To adopt means to take over a WorkspaceTemplateApply, and with it cloud resources, that CAPT v0.3 created. The
+// decisions are pure functions of the objects.
 package adoption
 
 import (
@@ -17,21 +19,22 @@ import (
 
 // Expectation is what an owner expects of the WorkspaceTemplateApply that its spec refers to.
 type Expectation struct {
-	// SchemeName is the name that the naming scheme gives.
+	// SchemeName is the name that package naming derives from the name of the owner.
 	SchemeName string
-	// Recorded is the name in the owner's status: of the one that it has taken or created before.
+	// Recorded is the name in the status of the owner: the WorkspaceTemplateApply that it has adopted or created; empty without one.
 	Recorded string
-	// Template is what the owner would refer to.
+	// Template is the WorkspaceTemplate that the owner would refer to.
 	Template infrav1.WorkspaceTemplateReference
-	// Variables are those that the owner would set, as far as it knows.
+	// Variables are the variables that the owner would set. The value is empty while the owner does not know it.
 	Variables map[string]string
-	// Built is the field that shows that the owner's cloud resources were created once; empty when none does.
+	// Built is the path of the field that proves that the owner's cloud resources were created, for example status.vpc.id; empty
+	// without such a field.
 	Built string
-	// Legacy is true when the status of the owner is the one that CAPT v0.3 left.
+	// Legacy is true when CAPT v0.3 wrote the status of the owner last.
 	Legacy bool
-	// profile is the Fargate profile that it is about; empty when it is a VPC, or the control plane itself.
+	// profile is the name of the Fargate profile; empty for a VPC or a control plane.
 	profile string
-	// byScheme is true when no reference says which one it is, but the naming scheme.
+	// byScheme is true when no reference names the WorkspaceTemplateApply, so that it has the name of the naming scheme.
 	byScheme bool
 }
 
@@ -46,13 +49,14 @@ type Candidate struct {
 type Evidence string
 
 const (
-	// Recorded: the owner had it before.
+	// Recorded: status of the owner names it.
 	Recorded Evidence = "status records it"
-	// Owned: it is deleted with the owner, which must not be deleted before the user has decided.
+	// Owned: it has an owner reference to the owner. Garbage collection deletes it with the owner, so the owner must not be deleted
+	// before the user has decided.
 	Owned Evidence = "this object owns it"
-	// Named: the owner would create one of that name.
+	// Named: it has the name that the owner would give to a new one.
 	Named Evidence = "its name follows the naming scheme"
-	// Unowned: it may be this object's, and no other object controls it.
+	// Unowned: no controller owns it, and its template and cluster_name do not contradict the owner.
 	Unowned Evidence = "no controller owns it, it uses the same template, and its cluster_name matches or is empty"
 	// Referred: spec of the owner names it, and it has not been adopted from CAPT v0.3.
 	Referred Evidence = "spec refers to it"
@@ -67,12 +71,12 @@ func (c Candidate) String() string {
 	return fmt.Sprintf("%s (%s)", c.Name, strings.Join(words, ", "))
 }
 
-// Candidates returns the WorkspaceTemplateApplies of a namespace that may belong to an owner which refers to none, sorted by name: the one
-// that the naming scheme would name, the one that status records, those that it owns, and those of CAPT v0.3 that no controller owns and
-// that are of its template or its cluster.
+// Candidates returns the WorkspaceTemplateApplies of a namespace that may belong to an owner whose spec refers to none, sorted by
+// name: the one with the name of the naming scheme, the one that status records, those that the owner owns, and those of CAPT v0.3
+// without a controller that use the template of the owner or have its cluster_name.
 //
-// An owner with any candidate must not get a new WorkspaceTemplateApply: if the candidate is its own after all, the new
-// one would be a second EKS cluster, VPC or Fargate profile.
+// While there is a candidate, the owner must not get a new WorkspaceTemplateApply: if the candidate belongs to the owner, the new
+// one would create a second EKS cluster, VPC or Fargate profile.
 func (want Expectation) Candidates(owner metav1.Object, applies []infrav1.WorkspaceTemplateApply) []Candidate {
 	var candidates []Candidate
 	for i := range applies {
@@ -84,26 +88,26 @@ func (want Expectation) Candidates(owner metav1.Object, applies []infrav1.Worksp
 	return candidates
 }
 
-// EvidenceFor returns why a WorkspaceTemplateApply may belong to an owner that refers to none, the strongest first.
+// EvidenceFor returns why a WorkspaceTemplateApply may belong to an owner whose spec refers to none, the strongest evidence first.
 func (want Expectation) EvidenceFor(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) (found []Evidence) {
 	recorded, named := apply.Name == want.Recorded, apply.Name == want.SchemeName
 	if recorded {
 		found = append(found, Recorded)
 	}
-	if owns(owner, apply) && (named || recorded || want.expects(apply) || want.perhaps(owner, apply)) {
+	if owns(owner, apply) && (named || recorded || want.matchesTemplate(apply) || want.mayOwnUnadopted(owner, apply)) {
 		found = append(found, Owned)
 	}
 	if named {
 		found = append(found, Named)
 	}
-	if len(found) == 0 && Ownerless(apply) && want.perhaps(owner, apply) {
-		found = want.likeness(owner, apply)
+	if len(found) == 0 && Ownerless(apply) && want.mayOwnUnadopted(owner, apply) {
+		found = want.evidenceOfOwnerless(owner, apply)
 	}
 	return found
 }
 
-// likeness of a WorkspaceTemplateApply that no controller owns to what an owner would create.
-func (want Expectation) likeness(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []Evidence {
+// evidenceOfOwnerless is the evidence for a WorkspaceTemplateApply that no controller owns: its template and its cluster_name.
+func (want Expectation) evidenceOfOwnerless(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []Evidence {
 	cluster := apply.Spec.Variables[naming.ClusterVariable]
 	ofCluster := cluster != "" && (cluster == want.Variables[naming.ClusterVariable] || cluster == owner.GetName())
 	switch {
@@ -115,20 +119,21 @@ func (want Expectation) likeness(owner metav1.Object, apply *infrav1.WorkspaceTe
 	return nil
 }
 
-// perhaps reports whether a WorkspaceTemplateApply of CAPT v0.3 may be that of an owner whatever its name and template: CAPT v0.3 never
-// applied a template that the owner got later. Helpers and what belongs to machines or Fargate profiles are not.
-func (want Expectation) perhaps(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
+// mayOwnUnadopted reports whether a WorkspaceTemplateApply that has not been adopted from CAPT v0.3 may belong to an owner, whatever its
+// name and template: when the template of an owner changed, CAPT v0.3 did not change the WorkspaceTemplateApply. Helpers, and the
+// WorkspaceTemplateApplies of machines and Fargate profiles, do not count.
+func (want Expectation) mayOwnUnadopted(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
 	return want.profile == "" && want.profileDifference(apply) == "" && Unadopted(apply) != "" && helperOf(owner.GetName(), apply) == "" && Machine(apply) == ""
 }
 
-// expects reports whether an owner would have this one among those that it owns, by its template. What a control plane owns of
-// another one belongs to a Fargate profile, or is a helper of CAPT v0.3, for example <name>-kubeconfig-apply; to refer to that
-// would make an EKS cluster of it.
-func (want Expectation) expects(apply *infrav1.WorkspaceTemplateApply) bool {
+// matchesTemplate reports whether a WorkspaceTemplateApply has the template that the owner would refer to. A control plane also owns
+// WorkspaceTemplateApplies with other templates: those of its Fargate profiles, and helpers of CAPT v0.3, for example
+// <name>-kubeconfig-apply. If it referred to one of these, Terraform would replace its resources by an EKS cluster.
+func (want Expectation) matchesTemplate(apply *infrav1.WorkspaceTemplateApply) bool {
 	return want.profileDifference(apply) == "" && (want.Template.Name == "" || want.sameTemplate(apply))
 }
 
-// Names of the candidates for which there is a piece of evidence.
+// Names returns the names of the candidates that have a given evidence.
 func Names(candidates []Candidate, evidence Evidence) (names []string) {
 	for _, candidate := range candidates {
 		if slices.Contains(candidate.Evidence, evidence) {
@@ -151,12 +156,12 @@ func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply)
 	return controller
 }
 
-// Conflict says in words why an owner must not take the WorkspaceTemplateApply that its spec refers to, or that a Fargate
-// profile without a reference has by the naming scheme; empty when it may.
+// Conflict returns, as a text for users, why an owner must not take over the WorkspaceTemplateApply that its spec refers to, or that
+// a Fargate profile without a reference has by the naming scheme; empty when it may.
 //
-// No owner may take what another controller has. What no controller has is taken when it is what the owner would have created,
-// or when the owner had it before and merely lost its owner reference; by whatever name. A reference by a wrong name would
-// otherwise put the template of an EKS cluster upon the Workspace of something else, and Terraform would destroy that.
+// An owner never takes over a WorkspaceTemplateApply of another controller. It takes over one without a controller if that matches
+// what the owner would create, or if the owner's status records it and only the owner reference was lost. Otherwise a wrong name in a
+// reference would write the template of an EKS cluster into the Workspace of other resources, and Terraform would destroy these.
 func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTemplateApply) string {
 	if other := OtherController(owner, apply); other != nil {
 		return fmt.Sprintf("%s names WorkspaceTemplateApply %s, which belongs to %s %s: nothing is written. %s",
@@ -172,13 +177,14 @@ func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTem
 	return ""
 }
 
-// Mismatch says why an owner must not take over a WorkspaceTemplateApply that no other has; empty when nothing is known
-// against it. One that the owner's status records is its own, whatever it holds: the owner may have got another template
-// since. One that it controls has its identity from it, but may be a helper of CAPT v0.3, made from another template,
-// or belong to a Fargate profile.
+// Mismatch returns why an owner must not take over a WorkspaceTemplateApply that has no other controller; empty when it may.
 //
-// A control plane has many for its Fargate profiles, and the variables show which is whose. So they must agree in any case;
-// the template need not in one that the control plane controls, since the template of the profile may have changed.
+//   - One that the owner's status records always belongs to the owner: the template of the owner may have changed since.
+//   - One that the owner controls has the owner's identity variables, but its template must match: it may be a helper of CAPT v0.3,
+//     or belong to a Fargate profile.
+//   - For a Fargate profile, the identity variables must always match, because a control plane controls the WorkspaceTemplateApplies of
+//     all its profiles. The template of one that it controls may differ: the template of the profile may have changed.
+//   - For any other, both must match.
 func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) string {
 	controlled := metav1.IsControlledBy(apply, owner)
 	switch {
@@ -194,20 +200,20 @@ func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTe
 	return want.Difference(apply)
 }
 
-// MayDelete reports whether an owner that is being deleted may delete a WorkspaceTemplateApply that it refers to: it controls it, or
-// its status records it. An owner that was restored from a backup, and is garbage-collected because its own owner is gone, has neither
-// and must not delete what it never had. A Fargate profile has no status of its own before it is created.
+// MayDelete reports whether an owner that is being deleted may delete the WorkspaceTemplateApply that it refers to: the owner controls
+// it, or the owner's status records it. Neither is true of an owner that was restored from a backup and is garbage-collected because its
+// Cluster does not exist; such an owner must not delete anything. A Fargate profile always may, because nothing is recorded of it.
 func (want Expectation) MayDelete(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
 	return want.profile != "" || metav1.IsControlledBy(apply, owner) || want.Had(apply)
 }
 
-// Had reports whether the owner has taken or created a WorkspaceTemplateApply before.
+// Had reports whether the owner's status records a WorkspaceTemplateApply: the owner has adopted or created it before.
 func (want Expectation) Had(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Name == want.Recorded
 }
 
-// Difference says in which respect a WorkspaceTemplateApply is not what an owner would make: in the template, or in a
-// variable that names the cloud resources; empty when in none. What the owner does not know yet is not a difference.
+// Difference returns how a WorkspaceTemplateApply differs from the one that an owner would create: in its template, or in an
+// identity variable; empty when it does not. A value that the owner does not know yet is not a difference.
 func (want Expectation) Difference(apply *infrav1.WorkspaceTemplateApply) string {
 	if difference := want.templateDifference(apply); difference != "" {
 		return difference
@@ -215,9 +221,9 @@ func (want Expectation) Difference(apply *infrav1.WorkspaceTemplateApply) string
 	return want.IdentityDifference(apply)
 }
 
-// IdentityDifference is a Difference in the variables. The one that names the cluster must be there, and so must the one
-// that names a Fargate profile, but for VPCs and control planes, which never have it. That of the VPC may be missing, since
-// a template need not have it, and a control plane does not set it.
+// IdentityDifference returns the first difference in the identity variables; empty when there is none. cluster_name must be set, and
+// profile_name must be set for Fargate profiles and unset for VPCs and control planes. vpc_name may be missing, because a template
+// need not use it and control planes do not set it.
 func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply) string {
 	cluster, vpc := want.Variables[naming.ClusterVariable], want.Variables[naming.VPCVariable]
 	given, named := apply.Spec.Variables[naming.VPCVariable]
@@ -234,7 +240,7 @@ func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply
 	return ""
 }
 
-// TemplateDiffers is how messages say that a WorkspaceTemplateApply refers to another template than its owner.
+// TemplateDiffers is the text of a difference in the template.
 const TemplateDiffers = "refers to another WorkspaceTemplate"
 
 func (want Expectation) templateDifference(apply *infrav1.WorkspaceTemplateApply) string {

@@ -11,10 +11,10 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// Awaited reports whether an object still has to be adopted: a WorkspaceTemplateApply of CAPT v0.3, or an owner that must refer to
-// its WorkspaceTemplateApply first. An owner counts until this version has written its status, since nothing else shows whether
-// what it refers to is right. A helper, or the WorkspaceTemplateApply of a CaptMachine, is not counted if its deletionPolicy is Retain: it
-// may stay unadopted for as long as its owner exists. A migration sets that on helpers that it leaves alone, and the user on others.
+// Awaited reports whether an object still has to be adopted: a WorkspaceTemplateApply of CAPT v0.3, or an owner whose spec must refer
+// to its WorkspaceTemplateApply first. An owner counts until this version has written its status, because only that status confirms the
+// reference. A helper, or the WorkspaceTemplateApply of a CaptMachine, does not count if its deletionPolicy is Retain: it may stay
+// unadopted for as long as its owner exists. captctl migrate sets Retain on helpers that it does not adopt, users set it on others.
 func Awaited(object metav1.Object) bool {
 	switch object := object.(type) {
 	case *infrav1.WorkspaceTemplateApply:
@@ -30,7 +30,8 @@ func Awaited(object metav1.Object) bool {
 	return false
 }
 
-// LeftAlone reports whether nothing is to be adopted of a helper: CAPT v0.3 recorded no Workspace for it, and what it may have created is retained.
+// LeftAlone reports whether a helper needs no adoption: CAPT v0.3 recorded no Workspace for it, and its deletionPolicy is Retain, so
+// that no cloud resources of it are destroyed.
 func LeftAlone(apply *infrav1.WorkspaceTemplateApply) bool {
 	recorded := apply.Spec.WorkspaceName != "" || apply.Status.WorkspaceName != "" || apply.Status.WorkspaceRef != nil || apply.Status.Applied == metav1.ConditionTrue
 	return !recorded && Helper(apply) != "" && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain

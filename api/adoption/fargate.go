@@ -11,9 +11,9 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// OfProfile is what a control plane expects of the WorkspaceTemplateApply of one of its Fargate profiles. The name of its
-// Cluster is empty while it is not known. Nothing is recorded of a profile: its status names what spec refers to, or the naming
-// scheme gives, and does not prove that it was taken or created.
+// OfProfile returns what a control plane expects of the WorkspaceTemplateApply of one of its Fargate profiles. clusterName is empty
+// while the Cluster is unknown. Recorded is always empty: the status of a profile repeats the name from spec or from the naming
+// scheme, which does not prove that the WorkspaceTemplateApply was adopted or created.
 func OfProfile(clusterName string, profile *controlplanev1.FargateProfile) Expectation {
 	want := Expectation{
 		profile:  profile.Name,
@@ -30,8 +30,8 @@ func OfProfile(clusterName string, profile *controlplanev1.FargateProfile) Expec
 	return want
 }
 
-// profileDifference is a Difference in the Fargate profile. One that has the name of a profile never belongs to a VPC or to a
-// control plane itself.
+// profileDifference returns how the variable profile_name differs; empty when it does not. A WorkspaceTemplateApply with that variable
+// never belongs to a VPC or a control plane.
 func (want Expectation) profileDifference(apply *infrav1.WorkspaceTemplateApply) string {
 	given := apply.Spec.Variables[naming.ProfileVariable]
 	switch {
@@ -45,7 +45,7 @@ func (want Expectation) profileDifference(apply *infrav1.WorkspaceTemplateApply)
 	return "has another " + naming.ProfileVariable
 }
 
-// source is what names the WorkspaceTemplateApply.
+// source describes, for messages, the field or rule that names the WorkspaceTemplateApply.
 func (want Expectation) source() string {
 	switch {
 	case want.profile == "":
@@ -56,7 +56,7 @@ func (want Expectation) source() string {
 	return fmt.Sprintf("spec.fargateProfiles[%s].workspaceTemplateApplyRef", want.profile)
 }
 
-// anotherName says how to have a WorkspaceTemplateApply of another name. A reference can be set, but not changed.
+// anotherName is the advice for using a WorkspaceTemplateApply of another name. A reference can be set, but not changed.
 func (want Expectation) anotherName() string {
 	switch {
 	case want.profile == "":
@@ -67,7 +67,7 @@ func (want Expectation) anotherName() string {
 	return "Remove the profile from spec, and add it again without the reference"
 }
 
-// Refusal says that a WorkspaceTemplateApply is not taken over because of a Mismatch, and what to do.
+// Refusal is the message that a WorkspaceTemplateApply is not taken over because of a Mismatch, with what to do next.
 func (want Expectation) Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {
 	made, correct, same := "would create", "correct the reference (if it is set already, recreate this object)", "template and "+naming.ClusterVariable
 	if want.profile != "" {

@@ -15,21 +15,21 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// More evidence, which needs a look at the whole fleet.
+// Evidence that only MatchFleet uses, because it requires all objects of the fleet.
 const (
-	// LegacyNamed: CAPT before v0.3 gave this name to every control plane's.
+	// LegacyNamed: it has the fixed name that CAPT before v0.3 gave to the WorkspaceTemplateApply of every control plane.
 	LegacyNamed Evidence = "it has the fixed name that CAPT before v0.3 used"
-	// SameTemplate: what it makes is of the kind that the owner wants.
+	// SameTemplate: it uses the template of the owner.
 	SameTemplate Evidence = "it uses the template that spec refers to"
-	// SameCluster: it makes the cloud resources of a cluster of that name.
+	// SameCluster: its variable cluster_name is that of the owner.
 	SameCluster Evidence = "its cluster_name is that of the Cluster"
-	// SameSecret: the owner reads what it writes.
+	// SameSecret: it writes the connection Secret that the owner reads.
 	SameSecret Evidence = "it writes the connection Secret of this object"
-	// SameOutputs: its Workspace made the EKS cluster or VPC that the owner has. Clusters behind one shared endpoint have it in common.
+	// SameOutputs: its Workspace reports the endpoint or VPC of the owner. Several clusters may share an endpoint or a VPC.
 	SameOutputs Evidence = "its Workspace reports the endpoint or VPC that this object has"
 )
 
-// Claimant is an owner that should have a WorkspaceTemplateApply.
+// Claimant is an owner for which MatchFleet searches the WorkspaceTemplateApply.
 type Claimant struct {
 	// Kind of the owner.
 	Kind   string
@@ -37,35 +37,37 @@ type Claimant struct {
 	Want   Expectation
 	// Reference is the name in spec; empty when there is none.
 	Reference string
-	// ConnectionSecret that the owner would have written.
+	// ConnectionSecret is the name of the connection Secret of the owner.
 	ConnectionSecret string
-	// Outputs are what a Workspace reports that is this owner's: values by the names of outputs. Endpoints are host:port.
+	// Outputs are the Terraform outputs that the owner's Workspace must report, by name. Endpoints have the form host:port.
 	Outputs map[string]string
-	// Decided is the UID of the WorkspaceTemplateApply that a user decided is its own.
+	// Decided is the UID of the WorkspaceTemplateApply that the user chose for this owner; empty without a decision.
 	Decided types.UID
 }
 
-// MatchCandidate is a WorkspaceTemplateApply that may be an owner's.
+// MatchCandidate is a WorkspaceTemplateApply that may belong to an owner.
 type MatchCandidate struct {
 	Apply *infrav1.WorkspaceTemplateApply
-	For   []Evidence
-	// Against is what speaks against it, in words.
+	// For is the evidence that it belongs to the owner.
+	For []Evidence
+	// Against are the reasons why it may not belong to the owner, as texts for users.
 	Against []string
 }
 
-// Match is what the evidence says about an owner. Either Apply is set, or Problem says why a user has to decide; both are empty
+// Match is the result for one owner. Either Apply is set, or Problem is the reason why the user has to decide; both are empty
 // when there is no evidence for any WorkspaceTemplateApply.
 type Match struct {
 	Claimant *Claimant
 	Apply    *infrav1.WorkspaceTemplateApply
-	// Candidates are all for which there is evidence, the strongest first.
+	// Candidates are all WorkspaceTemplateApplies with evidence, the strongest first.
 	Candidates []MatchCandidate
 	Problem    string
-	// Misreferred is the match that spec does not refer to; nil if there is none. A decision does not help then.
+	// Misreferred is the best match, if spec refers to another WorkspaceTemplateApply; else nil. A decision cannot solve this conflict.
 	Misreferred *infrav1.WorkspaceTemplateApply
 }
 
-// weight of evidence. What names this object deliberately weighs most; what may match by chance weighs least.
+// weight of the strongest evidence, from 0 to 3. Evidence that identifies the owner weighs most; evidence that may match by chance
+// weighs least.
 func (c *MatchCandidate) weight() int { return weightOf(c.For) }
 
 func weightOf(found []Evidence) int {
@@ -83,31 +85,31 @@ func weightOf(found []Evidence) int {
 	return weight
 }
 
-// conclusive reports whether the evidence is enough to adopt on: nothing is against it, and it names this very object, or both
-// what is made and for which cluster are right.
+// conclusive reports whether the evidence is sufficient for adoption: nothing is against the candidate, and the evidence identifies
+// the owner, or both template and cluster_name match.
 func (c *MatchCandidate) conclusive() bool {
 	return len(c.Against) == 0 && (c.weight() >= 2 || c.has(SameTemplate) && c.has(SameCluster))
 }
 
 func (c *MatchCandidate) has(evidence Evidence) bool { return slices.Contains(c.For, evidence) }
 
-// agreed reports whether owner reference, spec and status all name a candidate, and its Workspace reports no other endpoint or VPC than the
-// owner has.
+// agreed reports whether the owner reference, spec and status all confirm a candidate, and its Workspace does not report an endpoint or
+// VPC that differs from the owner's.
 func (x *index) agreed(c *MatchCandidate) bool {
 	specAgrees := c.has(Referred) || c.has(SameTemplate) && (c.has(Named) || c.has(LegacyNamed) || c.has(SameCluster))
 	sameOutputs := c.has(SameOutputs) || len(x.outputs[c.Apply.UID]) == 0
 	return len(c.Against) == 0 && c.has(Owned) && specAgrees && sameOutputs && c.Apply.Status.WorkspaceName != ""
 }
 
-// onlySharesOutputs reports whether all that names the owner is an endpoint or VPC, and something else is against the candidate.
+// onlySharesOutputs reports whether an endpoint or VPC is the only strong evidence, and something is against the candidate.
 func (c *MatchCandidate) onlySharesOutputs() bool {
 	others := slices.DeleteFunc(slices.Clone(c.For), func(evidence Evidence) bool { return evidence == SameOutputs })
 	return c.has(SameOutputs) && len(c.Against) > 0 && weightOf(others) < 2
 }
 
-// MatchFleet finds for every owner of a fleet the WorkspaceTemplateApply that is its own. The result is one-to-one: of a
-// WorkspaceTemplateApply that two owners may have, neither gets it. outputs are what the Workspace of a WorkspaceTemplateApply
-// reports, by its UID; there is no entry where the Workspace does not exist.
+// MatchFleet finds the WorkspaceTemplateApply of each owner of a fleet. A WorkspaceTemplateApply is assigned to one owner at most: if
+// two owners match the same one, neither gets it. outputs are the Terraform outputs that a Workspace reports, by the UID of its
+// WorkspaceTemplateApply; a missing entry means that the Workspace does not exist.
 func MatchFleet(claimants []Claimant, applies []infrav1.WorkspaceTemplateApply, outputs map[types.UID]map[string]string) []Match {
 	index := newIndex(applies, outputs)
 	matches := make([]Match, len(claimants))
@@ -118,7 +120,7 @@ func MatchFleet(claimants []Claimant, applies []infrav1.WorkspaceTemplateApply, 
 	return matches
 }
 
-// resolveConflicts gives a WorkspaceTemplateApply that several owners may have to none of them, except to the one that a user named.
+// resolveConflicts removes a WorkspaceTemplateApply that several owners claim from all of them, except from the one that the user chose.
 func resolveConflicts(matches []Match) {
 	claims := map[types.UID][]*Match{}
 	for i := range matches {
@@ -146,7 +148,7 @@ func resolveConflicts(matches []Match) {
 	}
 }
 
-// decidedFor is the one match that a user named; nil when that is none, or several.
+// decidedFor returns the match for which the user chose a WorkspaceTemplateApply; nil when that is none, or more than one.
 func decidedFor(uid types.UID, claimed []*Match) *Match {
 	named := slices.DeleteFunc(slices.Clone(claimed), func(match *Match) bool { return match.Claimant.Decided != uid })
 	if len(named) != 1 {
@@ -160,7 +162,7 @@ func (m *Match) has(uid types.UID) bool { return m.Apply != nil && m.Apply.UID =
 // String is the kind and name of the owner.
 func (c *Claimant) String() string { return c.Kind + " " + c.Object.GetName() }
 
-// index finds candidates without comparing every owner with everything.
+// index finds the candidates of an owner without comparing it with every WorkspaceTemplateApply.
 type index struct {
 	outputs map[types.UID]map[string]string
 	by      map[string][]*infrav1.WorkspaceTemplateApply
@@ -214,7 +216,7 @@ func (x *index) match(claimant *Claimant) Match {
 	return match
 }
 
-// withoutShared drops candidates that merely share an endpoint or VPC with the owner, where all evidence agrees on another one.
+// withoutShared drops candidates that only share an endpoint or VPC with the owner, if all evidence agrees on another candidate.
 func (x *index) withoutShared(candidates []MatchCandidate) []MatchCandidate {
 	if !slices.ContainsFunc(candidates, func(c MatchCandidate) bool { return x.agreed(&c) }) {
 		return candidates
@@ -222,8 +224,8 @@ func (x *index) withoutShared(candidates []MatchCandidate) []MatchCandidate {
 	return slices.DeleteFunc(candidates, func(c MatchCandidate) bool { return c.onlySharesOutputs() })
 }
 
-// withoutNeverBuilt drops candidates of which CAPT v0.3 never created the Workspace, behind one that has its own. The manager creates
-// nothing for them: they have the finalizer of CAPT v0.3.
+// withoutNeverBuilt drops candidates for which CAPT v0.3 never created a Workspace, if the best candidate is conclusive and has one. The
+// manager does not create Workspaces for those that are dropped, because they have the finalizer of CAPT v0.3.
 func (x *index) withoutNeverBuilt(candidates []MatchCandidate) []MatchCandidate {
 	if len(candidates) < 2 || !candidates[0].conclusive() || !x.exists(candidates[0].Apply) || candidates[0].Apply.Status.WorkspaceName == "" {
 		return candidates
@@ -238,7 +240,7 @@ func (x *index) exists(apply *infrav1.WorkspaceTemplateApply) bool {
 	return exists
 }
 
-// decided takes what a user named, whatever the evidence; but not what is being deleted, or what another controller has.
+// decided selects the candidate that the user chose, regardless of the evidence, unless it is being deleted or has another controller.
 func (m *Match) decided() {
 	for i := range m.Candidates {
 		switch candidate := &m.Candidates[i]; {
@@ -254,7 +256,7 @@ func (m *Match) decided() {
 	m.Problem = fmt.Sprintf("the decision names UID %s, but no WorkspaceTemplateApply of the namespace has this UID", m.Claimant.Decided)
 }
 
-// choose takes the best candidate, if it stands above all others.
+// choose selects the best candidate, if its evidence is conclusive and clearly stronger than that of the second best.
 func (m *Match) choose() {
 	if len(m.Candidates) == 0 {
 		return
@@ -279,7 +281,7 @@ func (m *Match) choose() {
 	m.Apply = best.Apply
 }
 
-// candidates of an owner, the strongest first.
+// candidates returns the candidates of an owner, the strongest first.
 func (x *index) candidates(claimant *Claimant) []MatchCandidate {
 	want, namespace := claimant.Want, claimant.Object.GetNamespace()
 	keys := []string{
@@ -322,8 +324,8 @@ func (x *index) candidates(claimant *Claimant) []MatchCandidate {
 	return found
 }
 
-// examine collects the evidence. False when what there is means nothing: a helper of CAPT v0.3, what belongs to a Fargate
-// profile, or something of another cluster that merely shares a name or a template.
+// examine collects the evidence for and against a WorkspaceTemplateApply. It returns false if that is not a candidate: a helper of
+// CAPT v0.3, one of a Fargate profile, or one of another cluster that only has the same name or template.
 func (x *index) examine(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) (MatchCandidate, bool) {
 	want := claimant.Want
 	referred := claimant.Reference != "" && apply.Name == claimant.Reference
@@ -363,8 +365,8 @@ func (x *index) evidenceFor(claimant *Claimant, apply *infrav1.WorkspaceTemplate
 	return found
 }
 
-// cluster reports whether something is of the owner's cluster. CAPT v0.3 called the cloud resources of a control plane like the
-// Cluster or like the control plane itself.
+// cluster reports whether cluster_name of a WorkspaceTemplateApply is that of the owner. CAPT v0.3 used the name of the Cluster or the
+// name of the control plane.
 func (c *Claimant) cluster(apply *infrav1.WorkspaceTemplateApply) bool {
 	given := apply.Spec.Variables[naming.ClusterVariable]
 	return given != "" && (given == c.Want.Variables[naming.ClusterVariable] || given == c.Object.GetName())

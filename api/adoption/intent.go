@@ -18,16 +18,16 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// Intent is what an owner writes into its WorkspaceTemplateApply, as far as that reaches the Workspace. Controllers write it;
-// captctl asks before an adoption what it would change.
+// Intent is the part of a WorkspaceTemplateApply that its owner writes and that reaches the Workspace. Controllers write it; captctl
+// migrate computes before an adoption what it would change.
 type Intent struct {
 	Variables map[string]string
-	// ConnectionSecret is the name that the Secret of a new WorkspaceTemplateApply gets; one that exists keeps its own.
+	// ConnectionSecret is the name of the connection Secret of a new WorkspaceTemplateApply. An existing one keeps its Secret, see For.
 	ConnectionSecret string
 }
 
-// OfCAPTCluster is what a CAPTCluster expects for its VPC. The name of the Cluster is empty while it
-// is not known.
+// OfCAPTCluster returns what a CAPTCluster expects of the WorkspaceTemplateApply of its VPC. cluster is the name of the Cluster, empty
+// while it is unknown.
 func OfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation {
 	want := Expectation{
 		SchemeName: naming.VPCWorkspaceTemplateApply(captCluster.Name),
@@ -46,12 +46,12 @@ func OfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation
 	return want
 }
 
-// VPCIntent is what a CAPTCluster with a template writes for its VPC.
+// VPCIntent returns what a CAPTCluster with a template writes into the WorkspaceTemplateApply of its VPC.
 func VPCIntent(captCluster *infrav1.CAPTCluster, cluster string) Intent {
 	return Intent{Variables: vpcVariables(captCluster, cluster), ConnectionSecret: naming.VPCConnectionSecret(captCluster.Name)}
 }
 
-// vpcVariables for the VPC template. Those CAPT sets take precedence over the user's.
+// vpcVariables returns the variables for the VPC template. Variables that CAPT sets take precedence over variables of the user.
 func vpcVariables(captCluster *infrav1.CAPTCluster, cluster string) map[string]string {
 	template := captCluster.Spec.VPC.Template
 	out := make(map[string]string, len(template.Variables)+3)
@@ -65,7 +65,8 @@ func vpcVariables(captCluster *infrav1.CAPTCluster, cluster string) map[string]s
 	return out
 }
 
-// OfControlPlane is what a CAPTControlPlane expects for its EKS cluster. The name of the Cluster is empty while it is not known.
+// OfControlPlane returns what a CAPTControlPlane expects of the WorkspaceTemplateApply of its EKS cluster. cluster is the name of the
+// Cluster, empty while it is unknown.
 func OfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster string) Expectation {
 	want := Expectation{
 		SchemeName: naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name),
@@ -85,8 +86,8 @@ func OfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster strin
 	return want
 }
 
-// Surroundings are what a control plane's variables hold besides its own spec.
-type Surroundings struct {
+// ControlPlaneInputs are the variables of a control plane that do not come from its own spec.
+type ControlPlaneInputs struct {
 	// Cluster is the name of the Cluster.
 	Cluster string
 	// EKSVersion is the Kubernetes version in EKS' form, for example 1.31.
@@ -96,9 +97,10 @@ type Surroundings struct {
 	VPCID string
 }
 
-// ControlPlaneIntent is what a CAPTControlPlane writes for its EKS cluster: variables under the names that CAPT v0.3 gave
-// them, maps and lists as JSON. Those CAPT sets take precedence over the user's.
-func ControlPlaneIntent(controlPlane *controlplanev1.CAPTControlPlane, in Surroundings) (Intent, error) {
+// ControlPlaneIntent returns what a CAPTControlPlane writes into the WorkspaceTemplateApply of its EKS cluster. Variables have the names
+// that CAPT v0.3 used; maps and lists are JSON. Variables that CAPT sets take precedence over variables of the user. An error means
+// that a value cannot be encoded as JSON.
+func ControlPlaneIntent(controlPlane *controlplanev1.CAPTControlPlane, in ControlPlaneInputs) (Intent, error) {
 	spec := &controlPlane.Spec
 	out := make(map[string]string, len(spec.Variables)+len(spec.AdditionalTags)+10)
 	maps.Copy(out, spec.Variables)
@@ -143,8 +145,9 @@ func orEmptyMap[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// For is the intent for a WorkspaceTemplateApply that exists, or nil: variables that are the identity of cloud resources keep the
-// value they have, and so does the connection Secret, which others may read by its name. One that was adopted without a Secret gets none.
+// For returns the intent for an existing WorkspaceTemplateApply, or for a new one if apply is nil. Identity variables of an existing one
+// keep their values, and so does the name of the connection Secret, which other clients may read. One that was adopted without a
+// connection Secret does not get one.
 func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 	out := Intent{Variables: maps.Clone(in.Variables), ConnectionSecret: in.ConnectionSecret}
 	if out.Variables == nil {
@@ -162,20 +165,20 @@ func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 	case ref != nil && ref.Name != "":
 		out.ConnectionSecret = ref.Name
 	case ofLegacy(apply):
-		out.ConnectionSecret = "" // The template says it, or there is none. Another one would change the Workspace.
+		out.ConnectionSecret = "" // Only the template may name a Secret. Setting it here would change the Workspace.
 	}
 	return out
 }
 
-// ofLegacy reports whether a WorkspaceTemplateApply was adopted: its Workspace is cluster-wide, and has the name that CAPT v0.3
-// gave, or another one that today's naming scheme does not give.
+// ofLegacy reports whether a WorkspaceTemplateApply was adopted: its Workspace is cluster-scoped, and its name is not the one that this
+// version would give.
 func ofLegacy(apply *infrav1.WorkspaceTemplateApply) bool {
 	ref := apply.Status.WorkspaceRef
 	key := types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}
 	return ref != nil && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, key)
 }
 
-// Upon returns a WorkspaceTemplateApply as it is once its owner has written the intent into it. Variables of others stay.
+// Upon returns a copy of a WorkspaceTemplateApply with the intent written into it. Variables that the intent does not set are kept.
 func (in Intent) Upon(apply *infrav1.WorkspaceTemplateApply) *infrav1.WorkspaceTemplateApply {
 	after, want := apply.DeepCopy(), in.For(apply)
 	if after.Spec.Variables == nil {

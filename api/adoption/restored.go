@@ -8,8 +8,8 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// Restored reports whether a WorkspaceTemplateApply came from a backup or a move, and has not been recorded as the owner of its
-// Workspace since: another object, of which it is a copy, noted the state.
+// Restored reports whether a WorkspaceTemplateApply was restored from a backup or moved, and does not own its Workspace again yet: the
+// annotations were written for an object with another UID, of which this one is a copy.
 func Restored(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Status.WorkspaceRef == nil && apply.Annotations[naming.ExternalNameAnnotation] != "" &&
 		apply.Annotations[naming.NotedByAnnotation] != string(apply.UID)

@@ -13,32 +13,33 @@ const (
 	CAPTControlPlaneFieldManager = "capt-captcontrolplane"
 	// WorkspaceTemplateApplyFieldManager writes Workspaces.
 	WorkspaceTemplateApplyFieldManager = "capt-workspacetemplateapply"
-	// MigrationFieldManager is captctl migrate. It alone may remove a reference or the name of a Workspace that is written
-	// once, to undo an adoption (config/policy).
+	// MigrationFieldManager is captctl migrate. Only this field manager may remove a reference or the name of a Workspace, which are
+	// immutable once set, to roll back an adoption (config/policy).
 	MigrationFieldManager = "captctl"
 )
 
 // MigrationPause is the value of the annotation cluster.x-k8s.io/paused on objects that captctl migrate is writing.
 const MigrationPause = "captctl-migrate"
 
-// ClaimAnnotation is put on a Workspace when it is created, and never changed. Its value is the namespace and name of the
-// WorkspaceTemplateApply that owns it, so that a lost status never loses the Workspace.
+// ClaimAnnotation is set on a Workspace when it is created, and never changed. Its value is the namespace and name of the
+// WorkspaceTemplateApply that owns the Workspace, so that the owner is known even if its status is lost.
 const ClaimAnnotation = "capt.cluster.x-k8s.io/workspace-template-apply"
 
-// ExternalNameAnnotation is put on a WorkspaceTemplateApply when its Workspace is created or found, and records the external
-// name of the Workspace. clusterctl move and backups take annotations along, but no status.
+// ExternalNameAnnotation is set on a WorkspaceTemplateApply when its Workspace is created or found, and records the external
+// name of the Workspace. clusterctl move and backups keep annotations, but not status.
 const ExternalNameAnnotation = "capt.cluster.x-k8s.io/external-name"
 
-// AllowDeleteAnnotation with the value "true" allows a deletion that the policies of the API server (config/policy) refuse: of a
-// WorkspaceTemplateApply that has an owner, of a Workspace with a claim, of a definition of CAPT, or of a namespace that holds
-// objects of CAPT. CAPT's own deletions do not need it.
+// AllowDeleteAnnotation with the value "true" allows a deletion that the ValidatingAdmissionPolicies in config/policy refuse: of a
+// WorkspaceTemplateApply that has an owner, of a Workspace with ClaimAnnotation, of a CustomResourceDefinition of CAPT, or of a
+// namespace with objects of CAPT. Deletions by the manager do not need it.
 const AllowDeleteAnnotation = "capt.cluster.x-k8s.io/allow-delete"
 
 // PolicyLabel says which rule a ValidatingAdmissionPolicyBinding is for, whatever an installation names it.
 const PolicyLabel = "capt.cluster.x-k8s.io/policy"
 
-// GuardGroup, GuardResource and the verbs are not an API; they name a permission by which policies and webhooks recognize the manager. Its
-// ClusterRole grants GuardVerb, and nothing grants GuardWildcardVerb, so that cluster administrators are not treated as the manager.
+// GuardGroup, GuardResource and the verbs name an RBAC permission by which policies and webhooks recognize the manager; there is no such
+// API. The ClusterRole of the manager grants GuardVerb. No role grants GuardWildcardVerb by name: a client that has it has a wildcard
+// permission, so that cluster administrators are not treated as the manager.
 const (
 	GuardGroup        = "capt.cluster.x-k8s.io"
 	GuardResource     = "guards"
@@ -46,21 +47,22 @@ const (
 	GuardWildcardVerb = "bypass-by-wildcard"
 )
 
-// AllowReleaseFromAnnotation on a WorkspaceTemplateApply with deletionPolicy Retain has the names of those, separated by commas,
-// whose deletion may destroy what its cloud resources stand on. Without it, the deletion is held.
+// AllowReleaseFromAnnotation on a WorkspaceTemplateApply with deletionPolicy Retain allows its deletion although other
+// WorkspaceTemplateApplies may destroy cloud resources that the retained ones depend on. Its value is the names of these others,
+// separated by commas. Without the annotation, the deletion is blocked.
 const AllowReleaseFromAnnotation = "capt.cluster.x-k8s.io/allow-release-from"
 
-// AdoptWorkspaceAnnotation on a WorkspaceTemplateApply is the UID of the Workspace that a user decided it takes over: one that an
-// earlier object of its name left behind, or that CAPT v0.3 created. It adds to the evidence and replaces none, since a user who can
-// write one namespace could name the Workspace of another.
+// AdoptWorkspaceAnnotation on a WorkspaceTemplateApply is the UID of the Workspace that the user decided to adopt: one that a deleted
+// object of the same name left behind, or that CAPT v0.3 created. The other evidence is still required, because a user of one namespace
+// could set the UID of a Workspace of another.
 const AdoptWorkspaceAnnotation = "capt.cluster.x-k8s.io/adopt-workspace"
 
-// AllowProviderConfigAnnotation on a WorkspaceTemplateApply is the ProviderConfig that its Workspace may be changed to, as the
-// condition prints it. Another one is another account or backend, and what Terraform created is unknown there.
+// AllowProviderConfigAnnotation on a WorkspaceTemplateApply is the ProviderConfig that its Workspace may be changed to, in the form that
+// the condition shows. Another ProviderConfig may be another AWS account or backend, whose state does not have the existing resources.
 const AllowProviderConfigAnnotation = "capt.cluster.x-k8s.io/allow-provider-config"
 
-// NotedByAnnotation on a WorkspaceTemplateApply is the UID of the one that noted ExternalNameAnnotation. After a move or a
-// restore it is another one than the object has.
+// NotedByAnnotation on a WorkspaceTemplateApply is the UID that the object had when ExternalNameAnnotation was set. After a move or a
+// restore, the object has another UID.
 const NotedByAnnotation = "capt.cluster.x-k8s.io/external-name-noted-by"
 
 // PinnedLabel with the value "true" is on a WorkspaceTemplate that captctl migrate created to reproduce one Workspace, and
@@ -70,23 +72,23 @@ const (
 	PinnedForAnnotation = "capt.cluster.x-k8s.io/pinned-for"
 )
 
-// RetryAnnotation on a CAPTControlPlane asks for another try: with each new value, timeouts are restarted, and a state Failed
-// that came from one ends.
+// RetryAnnotation on a CAPTControlPlane requests a retry: each new value restarts the timeouts, and ends a state Failed that a timeout
+// caused.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
 
-// TurnsLabel on WorkspaceTemplateApplies serializes those of one Cluster that have the same value: Terraform creates, changes
-// or destroys one of them at a time.
+// TurnsLabel serializes the WorkspaceTemplateApplies of one Cluster with the same label value: Terraform creates, changes or destroys one
+// of them at a time.
 const TurnsLabel = "capt.cluster.x-k8s.io/takes-turns"
 
-// FargateTurns is the value of TurnsLabel on what belongs to Fargate profiles. EKS creates or deletes one profile of a cluster
-// at a time, and refuses others meanwhile ("Fargate profile quotas and limits" in its user guide).
+// FargateTurns is the value of TurnsLabel for Fargate profiles. EKS creates or deletes one profile of a cluster at a time, and rejects
+// other requests meanwhile ("Fargate profile quotas and limits" in the user guide of Amazon EKS).
 const FargateTurns = "fargate-profiles"
 
 // Claim is the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }
 
-// Variables that are the identity of cloud resources. Once a WorkspaceTemplateApply has a value for one of them, CAPT
-// keeps it: another value would be another EKS cluster or VPC, in place of the one that runs.
+// Identity variables: they identify cloud resources. Once a WorkspaceTemplateApply has a value for one of them, CAPT does not change it:
+// with another value, Terraform would replace the running EKS cluster or VPC.
 const (
 	ClusterVariable = "cluster_name"
 	VPCVariable     = "vpc_name"
@@ -96,9 +98,9 @@ const (
 	ProfileVariable = "profile_name"
 )
 
-// Variables of the template of a Fargate profile that name the Secrets it may read, for varFiles.
+// Variables for templates of Fargate profiles: names of the Secrets that varFiles may refer to.
 const (
-	// VPCConnectionVariable is the name of the Secret that has vpc_config.
+	// VPCConnectionVariable is the name of the Secret with the key vpc_config.
 	VPCConnectionVariable = "vpc_connection_secret"
 	// EKSConnectionVariable is the name of the connection Secret of the control plane.
 	EKSConnectionVariable = "eks_connection_secret"
@@ -107,7 +109,7 @@ const (
 // VersionVariable is the Kubernetes version in EKS' form, for example 1.31.
 const VersionVariable = "kubernetes_version"
 
-// IdentityVariables lists the variables that are the identity of cloud resources.
+// IdentityVariables lists the identity variables.
 func IdentityVariables() []string {
 	return []string{ClusterVariable, VPCVariable, VPCIDVariable, RegionVariable, ProfileVariable}
 }

@@ -3,12 +3,12 @@
 
 package naming
 
-// leaderElectionLease is the Lease of a manager that watches everything.
+// leaderElectionLease is the Lease of a manager that watches all namespaces and objects.
 const leaderElectionLease = "capt-manager-leader-election"
 
-// LeaderElectionLease is the name of the Lease that managers contend for. Managers of different shards, by namespace or by the value
-// of the watch label, have different ones: with one Lease, only one shard would be reconciled. The value of a label need not
-// be a valid name, so it is hashed.
+// LeaderElectionLease is the name of the Lease for leader election. Managers that watch another namespace or another value of the watch
+// label need different Leases: with one Lease, only one of them would reconcile. The label value may not be a valid name, so it is
+// hashed.
 func LeaderElectionLease(namespace, watchFilter string) string {
 	if namespace == "" && watchFilter == "" {
 		return leaderElectionLease

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package naming makes every name that CAPT derives from another one. Controllers, webhooks and captctl call the same
-// functions, so that they cannot disagree about what belongs to whom.
+// Package naming derives the names of objects from the names of their owners. Controllers, webhooks and captctl call the same
+// functions, so that they always agree on the owner of a name.
 package naming
 
 import (
@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// maxLabel is the length of a DNS label (RFC 1123). Names that end up as labels, or as Terraform workspaces, are kept
-	// within it.
+	// maxLabel is the length of a DNS label (RFC 1123), the limit of names that become labels or names of Terraform workspaces.
 	maxLabel = 63
 	// maxName is the length of a DNS subdomain (RFC 1123), the limit of most object names.
 	maxName = 253
 	// hashLength is the length of the hash that makes a name unique.
 	hashLength = 5
-	// longHashLength is the length of the hash that replaces what was cut off. It is longer, since names that were cut
+	// longHashLength is the length of the hash that replaces the truncated part of a name. It is longer, because truncated names may
 	// differ in nothing else.
 	longHashLength = 10
 
@@ -34,7 +33,7 @@ const (
 	vpcConnectionSuffix     = vpcSuffix + "-connection"
 )
 
-// The lengths of the longest names that are not cut when others are derived from them. The longest suffix decides.
+// Maximum lengths of names for which no derived name is truncated. They follow from the longest suffix.
 const (
 	// MaxCAPTCluster is the maximum length of the name of a CAPTCluster.
 	MaxCAPTCluster = maxName - len(vpcConnectionSuffix)
@@ -42,7 +41,7 @@ const (
 	MaxCAPTControlPlane = maxName - len(controlPlaneApplySuffix)
 )
 
-// MaxStatePrefix is the length of the longest state prefix of an installation: the rest of a state name must stay readable.
+// MaxStatePrefix is the maximum length of --state-prefix. A longer prefix would leave too few characters for the rest of a state name.
 const MaxStatePrefix = 20
 
 // VPCWorkspaceTemplateApply is the name of the WorkspaceTemplateApply of a CAPTCluster's VPC.
@@ -83,9 +82,10 @@ func FargateConnectionSecret(cluster, profile string) string {
 	return join(maxName, fargate(cluster, profile), "-fargate-connection")
 }
 
-// fargate is what the names of a Fargate profile begin with: <cluster>-<profile> for a profile of lower-case letters and
-// digits. Any other profile has a hash of the pair after two dashes. EKS names are case-sensitive, object names are not; and
-// profile b-c of Cluster a is not profile c of Cluster a-b. The two dashes keep the two forms apart.
+// fargate returns the prefix of the names of a Fargate profile: <cluster>-<profile> if the profile has only lower-case letters and
+// digits. Any other prefix ends with two dashes and a hash of both names, for two reasons: names of EKS profiles are case-sensitive and
+// object names are not, and profile b-c of Cluster a must not collide with profile c of Cluster a-b. The first form never has two dashes
+// before the profile, so the two forms do not collide.
 func fargate(cluster, profile string) string {
 	plain := profile != ""
 	safe := strings.Map(func(r rune) rune {
@@ -102,16 +102,16 @@ func fargate(cluster, profile string) string {
 	if plain {
 		return cluster + "-" + profile
 	}
-	// A slash is not part of a Cluster's name, so that two pairs never give one text.
+	// The name of a Cluster has no slash, so different pairs never have the same hash input.
 	return strings.TrimRight(cluster+"-"+safe, "-") + "--" + hash(hashLength, cluster+"/"+profile)
 }
 
 // KubeconfigSecret is the name of the kubeconfig Secret of a Cluster, which Cluster API's contract prescribes.
 func KubeconfigSecret(cluster string) string {
-	return cluster + "-kubeconfig" // secret.Name of Cluster API, whose package would bring controller-runtime along.
+	return cluster + "-kubeconfig" // As secret.Name of Cluster API, whose package imports controller-runtime.
 }
 
-// LegacyWorkspace is the name that CAPT v0.3 gave to the Workspace of a WorkspaceTemplateApply, in the cluster scope.
+// LegacyWorkspace is the name that CAPT v0.3 gave to the cluster-scoped Workspace of a WorkspaceTemplateApply.
 func LegacyWorkspace(apply string) string {
 	if base := strings.TrimSuffix(apply, applySuffix); base != "" {
 		return base
@@ -119,13 +119,13 @@ func LegacyWorkspace(apply string) string {
 	return apply
 }
 
-// PinnedTemplate is the name of the WorkspaceTemplate that reproduces the Workspace of a WorkspaceTemplateApply: other content has
-// another name, so that one that is left over is never in the way.
+// PinnedTemplate is the name of the WorkspaceTemplate that reproduces the Workspace of a WorkspaceTemplateApply. The name has a hash of
+// the content, so that it never collides with a template from an earlier migration.
 func PinnedTemplate(apply, content string) string {
 	return join(maxName, apply, "-pinned-"+hash(longHashLength, content))
 }
 
-// Workspace is the name of a new Workspace. Adopted Workspaces keep the names they have.
+// Workspace is the name of a new Workspace. Adopted Workspaces keep their names.
 func Workspace(scope terraform.Scope, apply types.NamespacedName) string {
 	base := LegacyWorkspace(apply.Name)
 	if scope != terraform.ScopeCluster {
@@ -134,13 +134,12 @@ func Workspace(scope terraform.Scope, apply types.NamespacedName) string {
 	return join(maxName, apply.Namespace+"-"+base, "-"+hash(hashLength, apply.String()))
 }
 
-// ExternalName is the name of the Terraform workspace of a new Workspace, of either scope, in an installation without a state
-// prefix.
+// ExternalName is the name of the Terraform workspace (the state) of a new Workspace of either scope, without --state-prefix.
 func ExternalName(apply types.NamespacedName) string { return PrefixedExternalName("", apply) }
 
-// PrefixedExternalName is the name of the Terraform workspace of a new Workspace, of either scope. It is unique over all
-// namespaces, and over installations with different prefixes, since Workspaces that share a backend and this name share their
-// state. Terraform workspaces are kept in Secrets and files whose names must stay short, hence 63 characters.
+// PrefixedExternalName is the name of the Terraform workspace (the state) of a new Workspace of either scope. It is unique across
+// namespaces, and across installations with different prefixes, because Workspaces with the same backend and the same name share their
+// state. Backends derive names of Secrets and files from it, hence the limit of 63 characters.
 func PrefixedExternalName(prefix string, apply types.NamespacedName) string {
 	stem, unique := apply.Namespace+"-"+strings.TrimSuffix(apply.Name, applySuffix), apply.String()
 	if prefix != "" {
@@ -149,8 +148,8 @@ func PrefixedExternalName(prefix string, apply types.NamespacedName) string {
 	return join(maxLabel, strings.ReplaceAll(stem, ".", "-"), "-"+hash(hashLength, unique))
 }
 
-// join appends a suffix to a stem. What does not fit is cut off the stem, and a hash of the whole stem takes its place,
-// so that different stems give different names.
+// join appends a suffix to a stem. If the result is longer than limit, the stem is truncated and a hash of the whole stem appended, so
+// that different stems give different names.
 func join(limit int, stem, suffix string) string {
 	if len(stem)+len(suffix) <= limit {
 		return stem + suffix
@@ -159,13 +158,13 @@ func join(limit int, stem, suffix string) string {
 	return strings.TrimRight(stem[:limit-len(tail)], "-.") + tail
 }
 
-// hash returns the first n characters of a hash of s: lower-case letters and digits, legal anywhere in a DNS label.
+// hash returns the first n characters of a base32 hash of s: lower-case letters and digits, valid anywhere in a DNS label.
 func hash(n int, s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:n]
 }
 
-// UserKubeconfigSecret is the name of the Secret with the kubeconfig for users, which asks AWS for credentials.
+// UserKubeconfigSecret is the name of the Secret with the kubeconfig for users, which get their credentials from AWS.
 func UserKubeconfigSecret(cluster string) string {
 	return join(maxName, cluster, "-user-kubeconfig")
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// publicForms match values that are never a secret.
+// publicForms matches values that are never a secret.
 var publicForms = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`(?i:true|false|null|none|default|enabled|disabled)`,
 	`(?:af|ap|ca|cn|eu|il|me|mx|sa|us|us-gov)-(?:central|(?:north|south)(?:east|west)?|east|west)-\d[a-z]?`, // Regions and zones.
@@ -25,12 +25,12 @@ func public(value string) bool {
 	return len(value) <= maxPublic && publicForms.MatchString(value)
 }
 
-// lookalike matches text that looks like a secret: the last group, or the whole match.
+// lookalike finds text that looks like a secret: the last group of the pattern that matched, or the whole match.
 type lookalike struct {
 	pattern *regexp.Regexp
 	// keep reports whether a match is not a secret.
 	keep func(string) bool
-	// bare is true when a secret ends at a space or a delimiter.
+	// bare is true for secrets without quotes, which end at a space or a delimiter.
 	bare bool
 }
 
@@ -38,7 +38,7 @@ const (
 	// passwordName and secretName are suffixes of names of secrets.
 	passwordName = `(?i:pass(?:word|wd|phrase)|pwd)`
 	secretName   = `(?i:secret|token|credential|signature|authorization|(?:api|access|secret|private|client|signing|encryption|account|shared)[_.-]?key)(?i:s|[_-]?(?:data|value|base64))?`
-	// afterName is between a name and its separator: a quote, which can be escaped.
+	// afterName matches the text between a name and its separator: a quote, which can be escaped.
 	afterName = `\\*["']?[ \t]*`
 	// quotedValue has escaped, double or single quotes. Its end can be truncated.
 	quotedValue = `(?:\\+"((?:[^"\\\n]|\\[^"\n])+)|"((?:[^"\\\n]|\\.)+)|'([^'\n]+))`
@@ -53,12 +53,12 @@ var lookalikePatterns = []lookalike{
 	{pattern: regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\z)`)}, // PEM, also truncated.
 	{pattern: regexp.MustCompile(`[A-Za-z0-9]://([^\s/?#"'<>]+)@`), keep: func(s string) bool { return s == "git" }},
 	{pattern: regexp.MustCompile(`(?i)authorization` + afterName + `[:=]\s*\\*["']?((?:basic|bearer|negotiate|token)\s+[^\s"'\\,]+|(?:digest|aws4-hmac-sha256)\s+[^\s"'\\]+(?:\s+\w+=[^\s"'\\]+)*)`)},
-	{pattern: regexp.MustCompile(`(?i)bearer\s+([A-Za-z0-9._~+/=-]{8,})`), keep: wordy},
+	{pattern: regexp.MustCompile(`(?i)bearer\s+([A-Za-z0-9._~+/=-]{8,})`), keep: isWord},
 	{pattern: regexp.MustCompile(`(?:` + passwordName + `|` + secretName + `)` + afterName + `(?:=>?|:)[ \t]*` + quotedValue), keep: public},
 	{pattern: regexp.MustCompile(`(?:` + passwordName + `|` + secretName + `)` + afterName + `=>?[ \t]*` + bareValue), keep: expression, bare: true},
 	{pattern: regexp.MustCompile(passwordName + afterName + `:[ \t]*` + bareValue), keep: expression, bare: true},
 	{pattern: regexp.MustCompile(secretName + afterName + `:[ \t]*` + bareValue), keep: prose, bare: true},
-	{pattern: regexp.MustCompile(`(?i:request|host)[ _-]?(?i:id)["':= ]{1,4}[A-Za-z0-9+/=-]+|[A-Za-z0-9+/_-]+={0,2}`), keep: orderly},
+	{pattern: regexp.MustCompile(`(?i:request|host)[ _-]?(?i:id)["':= ]{1,4}[A-Za-z0-9+/=-]+|[A-Za-z0-9+/_-]+={0,2}`), keep: looksLikeName},
 }
 
 // arns are never secrets.
@@ -77,7 +77,7 @@ func lookalikes(text string) []span {
 			start, end := group(match)
 			start, end = start+from, end+from
 			if l.keep != nil && l.keep(text[start:end]) {
-				if start > from+match[0] { // It may be a name.
+				if start > from+match[0] { // The match begins with a name: what follows may be the name of another value.
 					end = start
 				}
 			} else {
@@ -115,6 +115,7 @@ func inBareValue(r rune) bool { return !strings.ContainsRune(" \t\r\n\v\f\"',;&"
 // reference matches HCL expressions in excerpts of modules.
 var reference = regexp.MustCompile(`^(?:\$\{|(?:var|local|data|module|each|self|random_password|(?:aws|tls|kubernetes|helm)_\w+)\.[A-Za-z_])`)
 
+// expression reports whether a value is public, or an HCL expression.
 func expression(value string) bool { return public(value) || reference.MatchString(value) }
 
 // prose reports whether the text after a name and a colon is part of a sentence, as in "ExpiredToken: The".
@@ -122,19 +123,19 @@ func prose(value string) bool {
 	return len(value) < minSecret || !strings.ContainsAny(value, "0123456789") || strings.HasPrefix(value, "http") || expression(value)
 }
 
-// wordy reports whether the text after "Bearer" is a word, as in "bearer authentication".
-func wordy(value string) bool {
+// isWord reports whether the text after "Bearer" is a word, as in "bearer authentication".
+func isWord(value string) bool {
 	return len(value) < 20 && !strings.ContainsAny(value, "0123456789")
 }
 
 // ids are random but not secret: IDs of requests, objects and AWS resources.
 var ids = regexp.MustCompile(`[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|[a-z]+-[0-9a-f]{17}`)
 
-// orderly reports whether a long string is a name or a path. A name changes between letters, digits and separators about every fifth
-// character, random text every second one.
-func orderly(run string) bool {
+// looksLikeName reports whether a long string is a name or a path, and not random text. In a name, the kind of character (upper case,
+// lower case, digit, separator) changes about every fifth character, in random text about every second one.
+func looksLikeName(run string) bool {
 	run = strings.TrimRight(ids.ReplaceAllString(run, ""), "=")
-	if len(run) < 40 || strings.ContainsAny(run, `:="' `) { // With a separator it is the ID of a request.
+	if len(run) < 40 || strings.ContainsAny(run, `:="' `) { // Only the alternative for request IDs matches these separators.
 		return true
 	}
 	kinds, changes, last := map[rune]int{}, 0, rune(0)

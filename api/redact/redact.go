@@ -22,9 +22,9 @@ const (
 	minSecret = 6
 	// maxPublic is the maximal length of public values. An ARN has at most 2,048 characters.
 	maxPublic = 2048
-	// maxRounds limits how often a text is redacted again: the text around a redacted secret may look like another one.
+	// maxRounds is the maximum number of times that a text is redacted: the text around a redacted secret may look like another one.
 	maxRounds = 8
-	// maxNesting limits documents in documents, such as JSON in a line of a tfvars file.
+	// maxNesting is the maximum depth of documents in documents, such as JSON in a line of a tfvars file.
 	maxNesting = 4
 )
 
@@ -53,7 +53,7 @@ func Text(text string, known [][]byte) string {
 	return text
 }
 
-// Value is the redacted value of a variable. The name of the variable can mean that the whole value is a secret.
+// Value returns the redacted value of a variable. For some names, for example password, the whole value is a secret.
 func Value(name, value string) string {
 	if assigned := name + ` = "value"`; Text(assigned, nil) != assigned {
 		return Placeholder
@@ -61,7 +61,7 @@ func Value(name, value string) string {
 	return Text(value, nil)
 }
 
-// redactOnce redacts the parts between earlier replacements.
+// redactOnce redacts a text in one pass. Earlier replacements are kept as they are.
 func (s secrets) redactOnce(text string) string {
 	pieces := strings.Split(text, Placeholder)
 	for i, piece := range pieces {
@@ -84,13 +84,13 @@ func (s secrets) redactOnce(text string) string {
 // span is a part of a text, in bytes.
 type span struct{ from, to int }
 
-// secrets are known values in all encodings.
+// secrets are known values in all encodings; an encoded value is called a form.
 type secrets struct {
-	// limit is the length of the text.
+	// limit is the length of the text in bytes: longer forms cannot occur in it.
 	limit int
-	// values and known are the values and forms that were added.
+	// values and known are the sets of values and forms that were added already.
 	values, known map[string]bool
-	// forms by their first minSecret bytes, for linear time.
+	// forms are the forms by their first minSecret bytes, so that a search takes linear time.
 	forms map[string][]string
 }
 
@@ -114,11 +114,11 @@ var (
 	// assignment is a line of a tfvars, environment or AWS credentials file.
 	assignment = regexp.MustCompile(`^[\w."'-]+\s*=\s*(.+)$`)
 	quotation  = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
-	// name follows a quoted name of a value.
-	name = regexp.MustCompile(`^\s*[=:]`)
+	// assignmentSign matches the text after a quoted string that is a name, not a value.
+	assignmentSign = regexp.MustCompile(`^\s*[=:]`)
 )
 
-// add adds a value and its parts.
+// add adds a value, and the values within it if it is a document.
 func (s secrets) add(value string, nesting int) {
 	value = strings.TrimSpace(value)
 	if len(value) < minSecret || nesting == 0 || s.values[value] || public(value) {
@@ -143,7 +143,7 @@ func (s secrets) addLine(value string, nesting int) {
 		s.add(strings.Trim(match[1], `"',; `), nesting)
 	}
 	for _, match := range quotation.FindAllStringSubmatchIndex(value, -1) {
-		if name.MatchString(value[match[1]:]) {
+		if assignmentSign.MatchString(value[match[1]:]) {
 			continue
 		}
 		s.add(value[match[2]:match[3]], nesting)
@@ -185,38 +185,39 @@ func (s secrets) addLeaves(document any, nesting int) {
 	}
 }
 
-// encode adds the encodings of a value.
+// encode adds all forms of a value: as it is, and as encoded by Go, HCL, JSON, URLs and base64.
 func (s secrets) encode(value string) {
 	folded := strings.Join(strings.Fields(value), " ") // As in a message on one line.
-	s.form(folded)
+	s.addForms(folded)
 	if len(folded) > s.limit {
 		return
 	}
-	s.form(value)
+	s.addForms(value)
 
 	quoted, ascii := strconv.Quote(value), strconv.QuoteToASCII(value)
 	quoted = quoted[1 : len(quoted)-1]
-	s.form(quoted, ascii[1:len(ascii)-1], strings.NewReplacer("${", "$${", "%{", "%%{").Replace(quoted)) // Go, HCL.
+	s.addForms(quoted, ascii[1:len(ascii)-1], strings.NewReplacer("${", "$${", "%{", "%%{").Replace(quoted)) // Go, HCL.
 	for _, escapeHTML := range []bool{true, false} {
 		var out bytes.Buffer
 		encoder := json.NewEncoder(&out)
 		encoder.SetEscapeHTML(escapeHTML)
 		if encoder.Encode(value) == nil {
-			s.form(out.String()[1 : out.Len()-len("\"\n")])
+			s.addForms(out.String()[1 : out.Len()-len("\"\n")])
 		}
 	}
 
-	s.form(url.QueryEscape(value), url.PathEscape(value), url.User(value).String())
+	s.addForms(url.QueryEscape(value), url.PathEscape(value), url.User(value).String())
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-		s.form(encoding.EncodeToString([]byte(value)), encoding.WithPadding(base64.NoPadding).EncodeToString([]byte(value)))
-		for shift := range 3 { // In the middle of something longer, as in base64 of "user:password".
+		s.addForms(encoding.EncodeToString([]byte(value)), encoding.WithPadding(base64.NoPadding).EncodeToString([]byte(value)))
+		for shift := range 3 { // The value may be a part of the encoded text, as in base64 of "user:password".
 			text := encoding.EncodeToString(append(make([]byte, shift), value...))
-			s.form(text[(shift*8+5)/6 : (shift+len(value))*8/6])
+			s.addForms(text[(shift*8+5)/6 : (shift+len(value))*8/6])
 		}
 	}
 }
 
-func (s secrets) form(forms ...string) {
+// addForms adds forms of a value. redactOnce searches only between placeholders, so a form that contains one is added in parts.
+func (s secrets) addForms(forms ...string) {
 	for _, form := range forms {
 		for part := range strings.SplitSeq(form, Placeholder) {
 			if len(part) >= minSecret && len(part) <= s.limit && !s.known[part] {

@@ -15,18 +15,18 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// Difference is a field of a Workspace that differs from what is rendered.
+// Difference is a field whose value in the live Workspace differs from the rendered one.
 type Difference struct {
-	// Field is its path, for example spec.forProvider.module. Lists are compared as a whole, but for spec.forProvider.vars[KEY] and
-	// spec.forProvider.env[NAME].
+	// Field is the path, for example spec.forProvider.module. A list is one field, except for spec.forProvider.vars and env, whose
+	// elements have paths such as spec.forProvider.vars[KEY] and spec.forProvider.env[NAME].
 	Field string `json:"field"`
-	// Live and Rendered are its redacted values, without values of environment variables; nil when it does not exist.
+	// Live and Rendered are the redacted values, without values of environment variables; nil when the field does not exist.
 	Live     any `json:"live"`
 	Rendered any `json:"rendered"`
 }
 
-// Differences are the fields in which the spec of a live Workspace differs from what is rendered, except for defaults of the CRDs of
-// provider-terraform v0.18 to v1.1, sorted by path. Another scope is a difference of apiVersion.
+// Differences returns the fields of spec in which a live Workspace differs from the rendered one, sorted by path. Defaults of the CRDs
+// of provider-terraform v0.18 to v1.1 do not count. If the scopes differ, the only difference is apiVersion.
 func Differences(live *unstructured.Unstructured, rendered *Rendered) []Difference {
 	if live.GetAPIVersion() != rendered.Object.GetAPIVersion() {
 		return []Difference{{Field: "apiVersion", Live: live.GetAPIVersion(), Rendered: rendered.Object.GetAPIVersion()}}
@@ -63,7 +63,7 @@ const envField = "spec.forProvider.env"
 // keyedLists are compared element by element, because an element may be a secret. The value is the field that identifies an element.
 var keyedLists = map[string]string{"spec.forProvider.vars": "key", envField: "name"}
 
-// keyedDifferences of two different lists. If only the order differs, the values are the keys.
+// keyedDifferences returns the differences of two unequal lists. If only the order differs, the values are the lists of keys.
 func keyedDifferences(path, id string, live, rendered any) (found []Difference) {
 	is, liveKeys := byKey(id, live)
 	want, renderedKeys := byKey(id, rendered)
@@ -90,7 +90,7 @@ func byKey(id string, list any) (map[string]any, []string) {
 	return found, keys
 }
 
-// shownElement is the value of a variable, or the source of an environment variable.
+// shownElement returns the redacted value of a variable, or the source of an environment variable, whose value is omitted.
 func shownElement(path, key string, element any) any {
 	fields, exists := element.(map[string]any)
 	switch value, has := fields["value"]; {
@@ -104,7 +104,7 @@ func shownElement(path, key string, element any) any {
 	return shown(key, fields)
 }
 
-// shown is a redacted value.
+// shown returns a value with its strings redacted.
 func shown(name string, value any) any {
 	switch value := value.(type) {
 	case string:
@@ -125,7 +125,7 @@ func shown(name string, value any) any {
 	return value
 }
 
-// withDefaults adds the defaults of the CRDs.
+// withDefaults returns a copy of a spec with the defaults of the CRDs of provider-terraform.
 func withDefaults(spec map[string]any, cluster bool) map[string]any {
 	spec = runtime.DeepCopyJSON(spec)
 	if spec == nil {

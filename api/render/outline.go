@@ -18,9 +18,9 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// sameOutline rejects values that change the structure of a module. Characters that are safe in a module can change it only together
-// with the text of the template: a value can end a heredoc, a slash after an asterisk ends a comment, and an empty value between "$" and
-// "{" starts an expression.
+// sameOutline rejects values of variables that change the structure of a module. Even with characters that are safe in a module, a value
+// can change it together with the text around it in the template: the value can end a heredoc, a slash after an asterisk ends a comment,
+// and an empty value between "$" and "{" starts an expression.
 //
 // A template that is not valid HCL before the substitution uses placeholders as part of its structure, for example as labels of blocks. That
 // is allowed.
@@ -78,7 +78,7 @@ type outline struct {
 	ignored []string
 }
 
-// outlineOf a module; ok is false when it is not valid HCL.
+// outlineOf returns the outline of a module; ok is false when the module is not valid HCL.
 func outlineOf(module string, ignored []string) (_ []string, ok bool) {
 	file, diags := hclsyntax.ParseConfig([]byte(module), "main.tf", hcl.InitialPos)
 	if diags.HasErrors() {

@@ -52,7 +52,7 @@ func Pin(live map[string]any, name string, old *infrav1.WorkspaceTemplate, appli
 	return spec, p.errs
 }
 
-// pinning converts the spec of a Workspace to that of a template.
+// pinning converts the spec of a Workspace to the spec of a template.
 type pinning struct {
 	variables []map[string]string
 	errs      field.ErrorList
@@ -80,8 +80,8 @@ func (p *pinning) value(live, template any, path *field.Path) any {
 	return live
 }
 
-// counterpart is the element of the list of the template for an element of the live list: the one with the same key or name, otherwise
-// with the same index.
+// counterpart returns the element of the template's list that corresponds to an element of the live list: the one with the same key or
+// name, or with the same index if elements have neither; nil if there is none.
 func counterpart(live any, index int, template []any) any {
 	for _, id := range []string{"key", "name"} {
 		fields, _ := live.(map[string]any)

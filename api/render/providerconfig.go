@@ -14,11 +14,11 @@ import (
 // defaultProviderConfig is the default of the CRDs of provider-terraform.
 const defaultProviderConfig = "default"
 
-// ProviderConfig of the rendered Workspace.
+// ProviderConfig returns the ProviderConfig of the rendered Workspace, in the form of ProviderConfigOf.
 func (r *Rendered) ProviderConfig() string { return ProviderConfigOf(r.Object) }
 
-// ProviderConfigOf a Workspace, which determines account and backend: a name in the cluster scope, kind/name in a namespace. Without a
-// reference it is the default of the CRD.
+// ProviderConfigOf returns the ProviderConfig of a Workspace, which determines AWS account and backend: the name for a cluster-scoped
+// Workspace, kind/name for a namespaced one. Without a reference it is the default of the CRD.
 func ProviderConfigOf(workspace *unstructured.Unstructured) string {
 	field := func(name, otherwise string) string {
 		value, _, _ := unstructured.NestedString(workspace.Object, "spec", "providerConfigRef", name)

@@ -22,9 +22,9 @@ import (
 	"github.com/capt-provider/capt/api/validation/templates"
 )
 
-// Names of Crossplane that CAPT writes.
+// Names that Crossplane and provider-terraform define.
 const (
-	// ExternalNameAnnotation is the name of the Terraform workspace, which determines the state.
+	// ExternalNameAnnotation is the annotation for the name of the Terraform workspace, which determines the state.
 	ExternalNameAnnotation = "crossplane.io/external-name"
 	// DefaultProviderConfigKind is the default kind of the ProviderConfig of a namespaced Workspace.
 	DefaultProviderConfigKind = "ClusterProviderConfig"
@@ -48,13 +48,13 @@ type Input struct {
 
 // Rendered is the desired Workspace.
 type Rendered struct {
-	// Object has exactly the fields that CAPT owns.
+	// Object has only the fields that CAPT owns, for server-side apply.
 	Object *unstructured.Unstructured
 	// Revision is a hash of its spec: 12 hexadecimal digits.
 	Revision string
 }
 
-// Workspace renders a Workspace. The errors name fields of the WorkspaceTemplate.
+// Workspace renders a Workspace. The paths of errors are fields of the WorkspaceTemplate.
 func Workspace(in Input) (*Rendered, field.ErrorList) {
 	path := field.NewPath("spec", "template", "spec")
 	variables := make(map[string]string, len(in.Apply.Spec.Variables)+1)
@@ -108,8 +108,8 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 	return &Rendered{Object: object, Revision: revision}, nil
 }
 
-// toMap is the JSON form of a spec, with the defaults of the API server in lists: lists of the Workspace are atomic, so a missing default
-// would always be a difference.
+// toMap returns a spec as unstructured content. In lists it sets the defaults of the CRD: lists of the Workspace are atomic, so without
+// them the live and the rendered list would always differ.
 func toMap(spec *terraform.WorkspaceSpec) (map[string]any, error) {
 	for i := range spec.ForProvider.VarFiles {
 		if spec.ForProvider.VarFiles[i].Format == "" {
@@ -121,6 +121,6 @@ func toMap(spec *terraform.WorkspaceSpec) (map[string]any, error) {
 		return nil, fmt.Errorf("encoding the spec of the Workspace: %w", err)
 	}
 	content := map[string]any{}
-	// Whole numbers become integers, as in objects of the API server: otherwise they would always differ.
+	// utiljson decodes whole numbers as int64, as in objects of the API server: a float64 would always differ.
 	return content, utiljson.Unmarshal(data, &content)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// intoNamespace converts a spec to that of a namespaced Workspace: references must be in its namespace, and lose the field; fields of the
-// cluster scope are converted or dropped.
+// intoNamespace changes a spec to that of a namespaced Workspace. References must be in its namespace, and their field namespace is
+// removed. Fields of the cluster scope are converted or removed.
 func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, ref := range spec.References(path) {
@@ -37,8 +37,9 @@ func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.
 	return errs
 }
 
-// intoClusterScope converts a spec to that of a cluster-wide Workspace. Such a Workspace can read any namespace, so references must be in the
-// namespace of the WorkspaceTemplateApply, or literally in that of the template. Existing references of an adopted Workspace are accepted.
+// intoClusterScope changes a spec to that of a cluster-scoped Workspace. Such a Workspace can read any namespace, so references must be in
+// the namespace of the WorkspaceTemplateApply, or in that of the template if they have no placeholders. References that an adopted
+// Workspace already has are accepted.
 func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
 	literal := map[string]string{}
 	for _, ref := range in.Template.Spec.Template.Spec.DeepCopy().References(path) {
@@ -70,14 +71,14 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 	return errs
 }
 
-// isRecorded reports whether the adopted Workspace has the same reference already.
+// isRecorded reports whether the adopted Workspace already has the same reference.
 func isRecorded(ref terraform.Reference, recorded *terraform.WorkspaceSpec) bool {
 	return recorded != nil && slices.ContainsFunc(recorded.References(nil), func(has terraform.Reference) bool {
 		return has.Kind == ref.Kind && has.Connection == ref.Connection && has.Object == ref.Object && *has.Namespace == *ref.Namespace
 	})
 }
 
-// fluxSource applies the rule of references to the source of a Flux module, Kind::namespace/name.
+// fluxSource applies the rule for references to the source of a Flux module, Kind::namespace/name.
 func fluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
 	if spec.ForProvider.Source != terraform.SourceFlux {
 		return nil
@@ -98,7 +99,7 @@ func otherNamespace(ref terraform.Reference, namespace string) *field.Error {
 		"must be %q, the namespace of the WorkspaceTemplateApply. Remove the field", namespace))
 }
 
-// withoutDelete keeps the cloud resources of a deleted Workspace in the namespaced scope.
+// withoutDelete removes Delete from managementPolicies, which retains the cloud resources of a deleted Workspace in the namespaced scope.
 func withoutDelete(actions []terraform.ManagementAction) []terraform.ManagementAction {
 	if len(actions) == 0 || slices.Contains(actions, terraform.ManageAll) {
 		return []terraform.ManagementAction{"Observe", "Create", "Update", "LateInitialize"}

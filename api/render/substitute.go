@@ -14,18 +14,18 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// workspaceNameVariable is the placeholder for the name of the Workspace, also in CAPT v0.3.
+// workspaceNameVariable is the placeholder for the name of the Workspace, the same as in CAPT v0.3.
 const workspaceNameVariable = modules.WorkspaceNameVariable
 
-// substituteSpec replaces ${name} in the strings of a template, never in serialized text, so a value cannot add or change fields.
-// Placeholders without a variable stay: they are interpolations of Terraform.
+// substituteSpec replaces ${name} in the strings of a template. It does not replace in serialized text, so a value cannot add or change
+// fields. Placeholders without a variable are kept: they are interpolations of Terraform.
 func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]string, path *field.Path) (*terraform.WorkspaceSpec, field.ErrorList) {
 	data, err := json.Marshal(template)
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	var tree any
-	if err := utiljson.Unmarshal(data, &tree); err != nil { // Keeps whole numbers as they are.
+	if err := utiljson.Unmarshal(data, &tree); err != nil { // Decodes whole numbers as int64, not float64.
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	module := path.Child("forProvider", "module")
@@ -62,8 +62,9 @@ func filled(text string, variables map[string]string) string {
 
 type substitution struct {
 	variables map[string]string
-	module    string
-	// used are the variables of the module.
+	// module is the path of the field forProvider.module.
+	module string
+	// used are the names of the variables that were replaced in the module.
 	used []string
 	errs field.ErrorList
 }

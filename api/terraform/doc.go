@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package terraform is the slice of provider-terraform's Workspace that CAPT reads and writes, in both of its
-// scopes: tf.upbound.io (cluster-wide) and tf.m.upbound.io (namespaced). Field names, enums and semantics are
-// those of provider-terraform v0.18 to v1.1.
+// Package terraform has the part of provider-terraform's Workspace API that CAPT reads and writes, in both scopes: tf.upbound.io
+// (cluster-scoped) and tf.m.upbound.io (namespaced). Field names, enums and semantics are those of provider-terraform v0.18 to v1.1.
 //
 // +kubebuilder:object:generate=true
 package terraform

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// defaultPort of an API server endpoint that names none: EKS serves on 443.
+// defaultPort is the port of an endpoint without one: EKS serves on 443.
 const defaultPort = 443
 
 // ParseEndpoint splits the output cluster_endpoint, a URL or host[:port], into host and port. The host has neither scheme
@@ -31,7 +31,7 @@ func ParseEndpoint(text string) (host string, port int32, err error) {
 	return parsed.Hostname(), int32(number), nil
 }
 
-// withScheme makes a URL of what may be just host[:port].
+// withScheme returns an address as a URL: host[:port] gets the scheme https.
 func withScheme(address string) string {
 	if strings.Contains(address, "://") {
 		return address
@@ -42,7 +42,7 @@ func withScheme(address string) string {
 	return "https://" + address
 }
 
-// bare reports whether a URL names a host and nothing within it.
+// bare reports whether a URL has only a scheme, a host and a port.
 func bare(u *url.URL) bool {
 	return u.User == nil && (u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
 }

@@ -7,7 +7,8 @@ package terraform
 const (
 	// OutputVPCID is the id of the VPC, "vpc-…".
 	OutputVPCID = "vpc_id"
-	// OutputVPCConfig is the network as JSON, in a Secret; what is in it is between the templates.
+	// OutputVPCConfig describes the network, in the connection Secret. See CheckVPCConfig for the format; the VPC template and the
+	// templates of Fargate profiles decide which variables it has.
 	OutputVPCConfig = "vpc_config"
 	// OutputAvailabilityZones is a list of zones, or a comma-separated string of them.
 	OutputAvailabilityZones = "availability_zones"
@@ -23,8 +24,8 @@ const (
 	OutputKubeconfig = "kubeconfig"
 )
 
-// PublishedOutputs lists the outputs that may appear in status besides those a template names in publishOutputs.
-// None of them is a secret by its meaning, and sensitive outputs never reach status at all.
+// PublishedOutputs lists the outputs that may appear in status in addition to publishOutputs of the template. None of them is a
+// secret. Outputs that Terraform marks as sensitive never appear in status.
 func PublishedOutputs() []string {
 	return []string{
 		OutputAvailabilityZones, "cluster_arn", OutputClusterEndpoint, OutputClusterName, OutputClusterVersion,

@@ -5,6 +5,6 @@ package terraform
 
 import "regexp"
 
-// Placeholder matches ${name} in the strings of a template; its first group is the name of the variable. Anything else in
-// ${…} is Terraform's own.
+// Placeholder matches ${name} in the strings of a template; its first group is the name of the variable. Any other text in ${…} is an
+// expression for Terraform.
 var Placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)

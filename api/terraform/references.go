@@ -10,9 +10,9 @@ import "k8s.io/apimachinery/pkg/util/validation/field"
 type Reference struct {
 	// Kind of the object: Secret or ConfigMap.
 	Kind string
-	// Namespace points into the spec.
+	// Namespace points to the field in the spec, so that callers can change it.
 	Namespace *string
-	// Object is all of the reference but the namespace: name and, where there is one, key.
+	// Object is the name of the object, or name/key if the reference has a key.
 	Object string
 	// Path of the reference.
 	Path *field.Path

@@ -9,8 +9,8 @@ import (
 	"encoding/json"
 )
 
-// Revision is a hash of what Terraform is given: 12 hexadecimal digits. Keys of JSON objects are sorted when they are
-// encoded, so it does not depend on the order of maps.
+// Revision returns a hash of the spec of a Workspace: 12 hexadecimal digits. JSON encoding sorts the keys of maps, so the hash does not
+// depend on their order. An error means that content cannot be encoded as JSON.
 func Revision(content any) (string, error) {
 	canonical, err := json.Marshal(content)
 	if err != nil {

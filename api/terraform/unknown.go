@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// The specs keep what they do not know: provider-terraform gains fields, and a template that uses one of them must
-// neither lose it silently in the API server nor on its way through CAPT.
+// The specs keep unknown fields. A newer provider-terraform may have more fields, and a template that uses one must not lose it, neither
+// in the API server nor in CAPT.
 
 // UnmarshalJSON reads the known fields and keeps the others in Unknown.
 func (in *WorkspaceSpec) UnmarshalJSON(data []byte) error {
@@ -78,7 +78,7 @@ func withUnknown(known any, unknown UnknownFields) ([]byte, error) {
 		return nil, err
 	}
 	for name, raw := range unknown {
-		// A field that became known in the meantime wins over its raw copy.
+		// A known field takes precedence over an unknown one of the same name.
 		if _, ok := all[name]; !ok {
 			all[name] = raw.Raw
 		}

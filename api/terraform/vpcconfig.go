@@ -17,12 +17,13 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Bounds of a description of a VPC. The parser of HCL calls itself for whatever is within something else, and a program whose
-// stack overflows ends, without a chance to recover. Some of what it does takes time by the square of a length. Real
-// descriptions stay far below.
+// Limits for vpc_config. The HCL parser is recursive, and a Go program cannot recover from a stack overflow; some of its steps take
+// quadratic time. Real values are far below these limits.
 const (
+	// maxVPCConfig is the maximum size in bytes.
 	maxVPCConfig = 32 << 10
-	maxOpened    = 1000
+	// maxOpened is the maximum number of lists and objects.
+	maxOpened = 1000
 )
 
 const (
@@ -32,10 +33,10 @@ const (
 
 const exampleVPCConfig = `vpc_id = "vpc-..." and private_subnets = ["subnet-..."]`
 
-// CheckVPCConfig reports what is wrong with the value of key vpc_config in the connection Secret of a VPC: a file of Terraform
-// variables, in HCL or JSON, whose values are literals. Variables vpc_id and private_subnets may be missing, for a template
-// decides what it reads; if they are there, they hold something of their kind. Errors say where and what to do, and quote
-// nothing of the text, since it comes from a Secret.
+// CheckVPCConfig checks the value of key vpc_config in the connection Secret of a VPC. It must be a file of Terraform variables, in HCL or
+// JSON, whose values are literals. The variables vpc_id and private_subnets are optional, because templates decide which variables they
+// read; if set, they must be a non-empty string and a list of such strings. Errors have the line and the remedy, and never quote the
+// text, which comes from a Secret.
 func CheckVPCConfig(text string) error {
 	trimmed := strings.TrimSpace(text)
 	switch {
@@ -47,7 +48,7 @@ func CheckVPCConfig(text string) error {
 		return fmt.Errorf("line %d: the text is not UTF-8; write it as UTF-8", 1+slices.IndexFunc(strings.Split(text, "\n"), func(line string) bool { return !utf8.ValidString(line) }))
 	}
 	read := hclVariables
-	if trimmed[0] == '{' { // No HCL of variables begins with it.
+	if trimmed[0] == '{' { // An HCL file of variables cannot begin with a brace.
 		read = jsonVariables
 	}
 	variables, err := read(text)
@@ -60,7 +61,7 @@ func CheckVPCConfig(text string) error {
 	return checkVPC(variables)
 }
 
-// variable is one of a file, with its line.
+// variable is the value of a variable, and its line in the file, counted from 1.
 type variable struct {
 	value cty.Value
 	line  int
@@ -87,13 +88,13 @@ func checkVPC(variables map[string]variable) error {
 	return fmt.Errorf("line %d: private_subnets must be a list of non-empty strings; %s", subnets.line, advice)
 }
 
-// filled reports whether a value is a string with something in it.
+// filled reports whether a value is a string that is not blank.
 func filled(value cty.Value) bool {
 	return value.Type() == cty.String && !value.IsNull() && strings.TrimSpace(value.AsString()) != ""
 }
 
-// expressions are the words of HCL that no literal has. Those within which others can stand come with them, but for the
-// brackets of lists and objects.
+// expressions are the HCL tokens that never occur in a literal. They include every token that begins a nested expression, except for the
+// brackets of lists and objects, which parseable counts.
 var expressions = map[hclsyntax.TokenType]bool{
 	hclsyntax.TokenTemplateInterp: true, hclsyntax.TokenTemplateControl: true, hclsyntax.TokenOParen: true, hclsyntax.TokenBang: true,
 	hclsyntax.TokenQuestion: true, hclsyntax.TokenStar: true, hclsyntax.TokenDoubleColon: true,
@@ -101,14 +102,14 @@ var expressions = map[hclsyntax.TokenType]bool{
 
 const noLiteral = "line %d: not a literal; write the value itself: a file of Terraform variables cannot contain references or function calls"
 
-// hclVariables reads a file in HCL.
+// hclVariables reads the variables of a file in HCL. Errors have the line and never quote the text.
 func hclVariables(text string) (map[string]variable, error) {
 	if err := parseable(text); err != nil {
 		return nil, err
 	}
 	file, diags := hclsyntax.ParseConfig([]byte(text), "vpc_config", hcl.InitialPos)
 	for _, diag := range diags {
-		if diag.Severity == hcl.DiagError && diag.Subject != nil { // Its detail can quote the text.
+		if diag.Severity == hcl.DiagError && diag.Subject != nil { // Without diag.Detail, which may quote the text.
 			return nil, fmt.Errorf("line %d: %s; write each variable on a line of its own, as in %s", diag.Subject.Start.Line, diag.Summary, exampleVPCConfig)
 		}
 	}
@@ -131,8 +132,8 @@ func hclVariables(text string) (map[string]variable, error) {
 	return variables, nil
 }
 
-// parseable refuses what the parser would overflow the stack with. It looks at the words only, which are those of the
-// parser: a bracket in a string or a comment is none to either.
+// parseable rejects text for which the HCL parser could overflow the stack. It checks the tokens of the parser's own lexer, so that
+// brackets in strings and comments do not count.
 func parseable(text string) error {
 	tokens, _ := hclsyntax.LexConfig([]byte(text), "vpc_config", hcl.InitialPos)
 	opened, previous := 0, hclsyntax.TokenNil
@@ -152,7 +153,7 @@ func parseable(text string) error {
 	return nil
 }
 
-// literal is the value of an expression that refers to nothing.
+// literal returns the value of an expression without references and function calls; any other expression is an error.
 func literal(expression hclsyntax.Expression) (cty.Value, error) {
 	diags := hclsyntax.VisitAll(expression, func(node hclsyntax.Node) hcl.Diagnostics {
 		switch node.(type) {
@@ -172,7 +173,7 @@ func literal(expression hclsyntax.Expression) (cty.Value, error) {
 	return value, nil
 }
 
-// jsonVariables reads a file in JSON.
+// jsonVariables reads the variables of a file in JSON. Errors have the line and never quote the text.
 func jsonVariables(text string) (map[string]variable, error) {
 	const advice = "correct the JSON, or write HCL, as in " + exampleVPCConfig
 	var syntax *json.SyntaxError
@@ -181,7 +182,7 @@ func jsonVariables(text string) (map[string]variable, error) {
 	}
 	variables := map[string]variable{}
 	decoder := json.NewDecoder(strings.NewReader(text))
-	_, err := decoder.Token() // The bracket.
+	_, err := decoder.Token() // The opening brace.
 	for err == nil && decoder.More() {
 		var name json.Token
 		var raw json.RawMessage
@@ -202,7 +203,7 @@ func jsonVariables(text string) (map[string]variable, error) {
 	return variables, nil
 }
 
-// jsonValue is a string, a list, or null for all else, since nothing else can be what is looked for.
+// jsonValue returns a string or a list, and null for any other value: checkVPC accepts only strings and lists.
 func jsonValue(raw json.RawMessage) cty.Value {
 	var text *string
 	if json.Unmarshal(raw, &text) == nil && text != nil {
@@ -222,7 +223,7 @@ func jsonValue(raw json.RawMessage) cty.Value {
 	return cty.TupleVal(elements)
 }
 
-// lineOf is the line of a byte, counted from 1.
+// lineOf returns the line, counted from 1, of a byte offset.
 func lineOf(text string, offset int) int {
 	return 1 + strings.Count(text[:max(0, min(offset, len(text)))], "\n")
 }

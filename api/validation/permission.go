@@ -12,8 +12,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// PermitsNamespace reports whether a template may be used from a namespace: its own, one that spec.allowedNamespaces names,
-// or one whose labels its selector matches. namespaceLabels is asked only when the labels matter; its error is returned.
+// PermitsNamespace reports whether a template may be used from a namespace: its own, one in spec.allowedNamespaces.names, or one that
+// spec.allowedNamespaces.selector selects. namespaceLabels is called only if the labels matter; its error is returned.
 func PermitsNamespace(template *infrav1.WorkspaceTemplate, namespace string, namespaceLabels func() (labels.Set, error)) (bool, error) {
 	allowed := template.Spec.AllowedNamespaces
 	switch {
@@ -28,7 +28,7 @@ func PermitsNamespace(template *infrav1.WorkspaceTemplate, namespace string, nam
 	}
 	selector, err := metav1.LabelSelectorAsSelector(allowed.Selector)
 	if err != nil {
-		return false, nil //nolint:nilerr // A selector that cannot be parsed permits no namespace; the template's own status reports it.
+		return false, nil //nolint:nilerr // An invalid selector permits no namespace; the status of the template reports the error.
 	}
 	set, err := namespaceLabels()
 	if err != nil || set == nil {

@@ -16,10 +16,10 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// TemplateReference looks up the template that an object of a namespace refers to. The template is nil when there is none
-// that may be used from there. One that does not exist yet is a warning, since it may come a moment later; one that does
-// not allow the namespace, or is being deleted, is an error. For a template of another namespace both have the same message, which reveals nothing
-// about that namespace but what the user wrote.
+// TemplateReference looks up the template that an object in a namespace refers to. The returned template is nil if none may be used from
+// that namespace. A template that does not exist is a warning, because it may be created later; one that does not allow the namespace, or
+// is being deleted, is an error. For a template in another namespace, "does not exist" and "does not allow" have the same message, so
+// that the message reveals nothing about that namespace.
 func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTemplateReference, namespace string, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
 	var findings Findings
 	key := ref.Key(namespace)
@@ -45,7 +45,7 @@ func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTe
 	return nil, findings, nil
 }
 
-// TemplateLeaves says why a template that is being deleted is not taken into use. Its users keep it.
+// TemplateLeaves is the message that a template is being deleted and new objects cannot use it. Existing users keep it.
 func TemplateLeaves(key types.NamespacedName) string {
 	return fmt.Sprintf("WorkspaceTemplate %s is being deleted and cannot be used by new objects. Refer to another template, or recreate it after the deletion", key)
 }
@@ -62,7 +62,7 @@ func PermittedTemplate(ctx context.Context, world World, key types.NamespacedNam
 	return template, permitted, err
 }
 
-// ApplyInUse is the WorkspaceTemplateApply that a control plane refers to; nil when there is none.
+// ApplyInUse returns the WorkspaceTemplateApply that a control plane refers to; nil when there is none.
 func ApplyInUse(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (*infrav1.WorkspaceTemplateApply, error) {
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
 	if !ref.IsDefined() {

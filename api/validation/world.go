@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package validation holds what the rules for CAPT's objects share: what they find, what they read, and references between objects.
-// The rules are in packages by subject, pure, and called by webhooks, controllers and captctl: package owners for CAPTCluster and
-// CAPTControlPlane, package templates for WorkspaceTemplate, package applies for WorkspaceTemplateApply.
+// Package validation has the types that the validation rules of all kinds share: Findings, the result of a rule; World, the objects that a
+// rule may read; and checks of references between objects. The rules are in subpackages: owners for CAPTCluster and CAPTControlPlane,
+// templates for WorkspaceTemplate, applies for WorkspaceTemplateApply. Webhooks, controllers and captctl call the same rules.
 package validation
 
 import (
@@ -21,49 +21,50 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// World is what a rule may look at besides the object it is about. Webhooks answer from the manager's cache, captctl from
-// what it was given. A nil object means that there is none; an error means that the lookup failed, and that nothing may be
-// concluded.
+// World reads the objects that a rule may need in addition to the object that it checks. In webhooks it reads the manager's cache, in
+// captctl the given files or the API server. A nil object means that the object does not exist. An error means that the lookup failed;
+// a rule must return the error and must not decide.
 type World interface {
-	// WorkspaceTemplate of a name.
+	// WorkspaceTemplate returns the WorkspaceTemplate with a key, or nil.
 	WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error)
-	// WorkspaceTemplateApply of a name.
+	// WorkspaceTemplateApply returns the WorkspaceTemplateApply with a key, or nil.
 	WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error)
-	// ClaimantsOf lists the WorkspaceTemplateApplies of all namespaces whose spec names a Workspace.
+	// ClaimantsOf lists the WorkspaceTemplateApplies of all namespaces whose spec.workspaceName is a given name.
 	ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error)
 	// UsersOf counts the WorkspaceTemplateApplies of all namespaces that refer to a template.
 	UsersOf(ctx context.Context, template types.NamespacedName) (int, error)
-	// CAPTCluster of a name.
+	// CAPTCluster returns the CAPTCluster with a key, or nil.
 	CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error)
-	// CAPTControlPlane of a name.
+	// CAPTControlPlane returns the CAPTControlPlane with a key, or nil.
 	CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error)
 	// ReferrersTo lists the CAPTClusters and CAPTControlPlanes whose spec refers to a WorkspaceTemplateApply.
 	ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]Owner, error)
-	// ControlPlanesOfTemplate lists the CAPTControlPlanes of all namespaces whose spec.workspaceTemplateRef means a template.
+	// ControlPlanesOfTemplate lists the CAPTControlPlanes of all namespaces whose spec.workspaceTemplateRef refers to a template.
 	ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error)
-	// Orphaned reports whether a namespace holds a WorkspaceTemplateApply that is adoption.Ownerless.
+	// Orphaned reports whether a namespace has a WorkspaceTemplateApply that is adoption.Ownerless.
 	Orphaned(ctx context.Context, namespace string) (bool, error)
-	// Leftover reports whether a cluster-wide Workspace of a name exists that has no claim: CAPT v0.3 may have created it.
+	// Leftover reports whether a cluster-scoped Workspace with a given name exists that has no naming.ClaimAnnotation, so that CAPT v0.3
+	// may have created it.
 	Leftover(ctx context.Context, workspaceName string) (bool, error)
-	// Cluster of a name.
+	// Cluster returns the Cluster with a key, or nil.
 	Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error)
-	// ClusterOf finds the Cluster whose spec names an object as its infrastructure or control plane.
+	// ClusterOf returns the Cluster whose spec refers to an object as its infrastructure or control plane, or nil.
 	ClusterOf(ctx context.Context, owner Owner) (*clusterv1.Cluster, error)
 	// NamespaceLabels returns the labels of a namespace; nil when it does not exist.
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
 }
 
-// Owner is an object that has a WorkspaceTemplateApply: a CAPTCluster or a CAPTControlPlane.
+// Owner is an object that owns WorkspaceTemplateApplies: a CAPTCluster or a CAPTControlPlane.
 type Owner interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Findings are what the rules say about an object.
+// Findings are the results of the rules for an object.
 type Findings struct {
-	// Errors cannot disappear without a change of the object: it is refused.
+	// Errors reject the object: only a change of the object can resolve them.
 	Errors field.ErrorList
-	// Warnings may still come right, for example when what an object refers to is made a moment later.
+	// Warnings do not reject the object: a change of another object may resolve them, for example the creation of a referenced one.
 	Warnings []string
 }
 

@@ -192,7 +192,7 @@ func (in *input) versionStep() string {
 
 // want is the WorkspaceTemplateApply of the control plane.
 func (f *Facts) want(controlPlane *controlplanev1.CAPTControlPlane) (*owner.Want, error) {
-	intent, err := adoption.ControlPlaneIntent(controlPlane, adoption.Surroundings{
+	intent, err := adoption.ControlPlaneIntent(controlPlane, adoption.ControlPlaneInputs{
 		Cluster: f.Cluster.Name, EKSVersion: f.Version.EKS, Region: f.region(controlPlane), VPCID: f.vpcID(),
 	})
 	return &owner.Want{

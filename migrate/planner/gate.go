@@ -232,7 +232,7 @@ func (f *fleet) intent(o *owner) (adoption.Intent, error) {
 	if err != nil {
 		return adoption.Intent{}, fmt.Errorf("spec.version: %w", err)
 	}
-	return adoption.ControlPlaneIntent(o.plane, adoption.Surroundings{
+	return adoption.ControlPlaneIntent(o.plane, adoption.ControlPlaneInputs{
 		Cluster: o.cluster, EKSVersion: version.EKS, Region: owners.Region(o.plane, o.network), VPCID: f.vpcID(o.network),
 	})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// claimed checks that no other WorkspaceTemplateApply has the same Workspace: within the namespace, and over all namespaces
-// when the Workspaces are cluster-wide. Its owner in another namespace is not named: not every user may read it.
+// claimed checks that no other WorkspaceTemplateApply has the same Workspace: in the namespace, and for cluster-scoped Workspaces in all
+// namespaces. Errors do not name an object of another namespace, which the user may not be allowed to read.
 func claimed(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
 	name := WorkspaceName(apply, template)
 	if name == "" {
@@ -51,8 +51,8 @@ func claimed(ctx context.Context, world validation.World, apply *infrav1.Workspa
 	return nil, nil
 }
 
-// claimantsOf lists the WorkspaceTemplateApplies that have a Workspace of a name, in the same order every time: an error that
-// was there before an update is known by its text.
+// claimantsOf lists the WorkspaceTemplateApplies whose Workspace has a given name, sorted by name: webhooks recognize an error that existed
+// before an update by its text, so the text must not depend on the order of the list.
 func claimantsOf(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
 	claimants, err := world.ClaimantsOf(ctx, name)
 	if err != nil {
@@ -67,7 +67,7 @@ func claimantsOf(ctx context.Context, world validation.World, apply *infrav1.Wor
 	return claimants, nil
 }
 
-// collision says why two WorkspaceTemplateApplies of a namespace mean the same Workspace, and what to do.
+// collision is the message that two WorkspaceTemplateApplies of a namespace have the same Workspace, with what to do next.
 func collision(apply, other *infrav1.WorkspaceTemplateApply, name string) string {
 	byScheme := func(apply *infrav1.WorkspaceTemplateApply) string {
 		return naming.Workspace(terraform.ScopeNamespaced, validation.KeyOf(apply))
@@ -78,8 +78,8 @@ func collision(apply, other *infrav1.WorkspaceTemplateApply, name string) string
 	return "WorkspaceTemplateApply " + other.Name + " owns this Workspace. Remove spec.workspaceName, or rename the WorkspaceTemplateApply"
 }
 
-// unnamedNamesake finds the WorkspaceTemplateApply that gets the same name for its Workspace by the scheme, and has not
-// written it down yet: it was made before its template.
+// unnamedNamesake finds the WorkspaceTemplateApply whose Workspace gets the same name by the naming scheme, and whose spec.workspaceName is
+// still empty because it was created before its template.
 func unnamedNamesake(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
 	key := types.NamespacedName{Namespace: apply.Namespace, Name: naming.Namesake(apply.Name)}
 	other, err := world.WorkspaceTemplateApply(ctx, key)
@@ -93,7 +93,7 @@ func unnamedNamesake(ctx context.Context, world validation.World, apply *infrav1
 	return []infrav1.WorkspaceTemplateApply{*other}, nil
 }
 
-// scopeOf is the scope of the Workspace that a WorkspaceTemplateApply has, or that its template would make.
+// scopeOf returns the scope of the recorded Workspace, or the scope of the template; false if neither is known.
 func scopeOf(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (terraform.Scope, bool) {
 	if scope, ok := recordedScope(apply); ok {
 		return scope, true
@@ -104,7 +104,8 @@ func scopeOf(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceT
 	return template.Spec.WorkspaceScope.OrDefault(), true
 }
 
-// isClusterWide reports whether the Workspace of a WorkspaceTemplateApply is known to be, or to become, cluster-wide.
+// isClusterWide reports whether the Workspace of a WorkspaceTemplateApply is, or will be, cluster-scoped. It returns false if that is
+// unknown.
 func isClusterWide(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
 	if scope, ok := recordedScope(apply); ok {
 		return scope == terraform.ScopeCluster, nil

@@ -21,16 +21,16 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// maxWaiters is how many WorkspaceTemplateApplies are looked at in search of a cycle. Real chains have two or three; a
-// longer one is left to show itself, since nothing is made before what it waits for.
+// maxWaiters is the maximum number of WorkspaceTemplateApplies that the search for a cycle visits. Real chains have two or three. A longer
+// cycle is not rejected, but it is visible and harmless: its objects wait for each other, and nothing is created.
 const maxWaiters = 500
 
-// waits checks what a WorkspaceTemplateApply waits for: neither itself, nor, through others, what waits for it.
+// waits checks spec.waitForWorkspaces: a WorkspaceTemplateApply must not depend on itself, neither directly nor through others.
 func waits(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
 	path := field.NewPath("spec", "waitForWorkspaces")
 	name := WorkspaceName(apply, template)
 	if name == "" && apply.Name != "" {
-		name = naming.Workspace(terraform.ScopeNamespaced, validation.KeyOf(apply)) // As most templates will give it, once it is there.
+		name = naming.Workspace(terraform.ScopeNamespaced, validation.KeyOf(apply)) // The template is unknown: most templates are namespaced.
 	}
 	if name == "" || len(apply.Spec.WaitForWorkspaces) == 0 {
 		return nil, nil
@@ -52,7 +52,7 @@ func waits(ctx context.Context, world validation.World, apply *infrav1.Workspace
 		describe(cycle, apply.Namespace))), nil
 }
 
-// namespaceOf is the namespace of a dependency: that of the object which waits, unless it says another.
+// namespaceOf returns the namespace of a dependency. The default is the namespace of the object that waits.
 func namespaceOf(dependency infrav1.WorkspaceDependency, apply *infrav1.WorkspaceTemplateApply) string {
 	if dependency.Namespace == "" {
 		return apply.Namespace
@@ -60,7 +60,7 @@ func namespaceOf(dependency infrav1.WorkspaceDependency, apply *infrav1.Workspac
 	return dependency.Namespace
 }
 
-// describe names the objects of a cycle. Names in other namespaces are omitted: not every user may read them.
+// describe lists the names of the objects of a cycle. Names in other namespaces are omitted: the user may not be allowed to read them.
 func describe(cycle []*infrav1.WorkspaceTemplateApply, namespace string) string {
 	const elsewhere = "(another namespace)"
 	var names []string
@@ -76,8 +76,8 @@ func describe(cycle []*infrav1.WorkspaceTemplateApply, namespace string) string 
 	return strings.Join(names, " → ")
 }
 
-// cycleThrough returns the shortest cycle through a WorkspaceTemplateApply, which is the first and the last of it; nil
-// when there is none.
+// cycleThrough returns the shortest cycle through a WorkspaceTemplateApply, which is its first and its last element; nil when there is no
+// cycle. name is the name of its Workspace.
 func cycleThrough(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, name string) ([]*infrav1.WorkspaceTemplateApply, error) {
 	g := &waitGraph{
 		look: func(workspace string) ([]infrav1.WorkspaceTemplateApply, error) {
@@ -111,11 +111,12 @@ func cycleThrough(ctx context.Context, world validation.World, apply *infrav1.Wo
 	return cycle, nil
 }
 
-// waitGraph has an edge from each WorkspaceTemplateApply to those it waits for. It is looked up as the search goes on, each
-// Workspace once, and always in the same order. The object that is checked takes the place of what is stored of it.
+// waitGraph has an edge from each WorkspaceTemplateApply to those it waits for. It is built during the search: each Workspace is looked up
+// once, and the order is always the same. The object in the request replaces the stored version of that object.
 type waitGraph struct {
+	// look lists the WorkspaceTemplateApplies whose Workspace has a given name.
 	look func(workspace string) ([]infrav1.WorkspaceTemplateApply, error)
-	// name of the Workspace of the object that is checked, which is the first of the waiters.
+	// name is the name of the Workspace of the object in the request, which is the first of the waiters.
 	name    string
 	waiters []waiter
 	ids     map[types.NamespacedName]int64
@@ -162,7 +163,7 @@ func (g *waitGraph) From(id int64) graph.Nodes {
 	return iterator.NewOrderedNodes(nodes)
 }
 
-// claimantsOf finds the WorkspaceTemplateApplies of a namespace that have a Workspace.
+// claimantsOf finds the WorkspaceTemplateApplies of a namespace whose Workspace has a given name.
 func (g *waitGraph) claimantsOf(name, namespace string) []*infrav1.WorkspaceTemplateApply {
 	all, ok := g.claimants[name]
 	if !ok && g.err == nil {

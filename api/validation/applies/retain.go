@@ -18,11 +18,12 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// RetainConflict reports why a WorkspaceTemplateApply with deletionPolicy Retain must not be deleted yet; empty when it may. What
-// it retains would stand on cloud resources that another one destroys. Once it is deleted, nothing orders the deletion of the
-// other one any more, so this does not depend on whether that is being deleted already.
+// RetainConflict returns why a WorkspaceTemplateApply with deletionPolicy Retain must not be deleted yet; empty when it may. The retained
+// cloud resources would depend on resources that the deletion of another WorkspaceTemplateApply destroys. This holds even while the other
+// one is not being deleted: after the deletion of this one, nothing would delay it.
 //
-// Helpers of CAPT v0.3 are retained because they cannot be rendered, or are shared by the whole AWS account.
+// Helpers of CAPT v0.3 have no conflict: they are retained because they cannot be rendered, or because the whole AWS account uses their
+// resources.
 func RetainConflict(apply *infrav1.WorkspaceTemplateApply, others []infrav1.WorkspaceTemplateApply) string {
 	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain || apply.Status.WorkspaceRef == nil || adoption.Helper(apply) != "" {
 		return ""
@@ -42,7 +43,7 @@ func RetainConflict(apply *infrav1.WorkspaceTemplateApply, others []infrav1.Work
 		apply.Name, strings.Join(names, ", "), strings.Join(remedies, " and "), naming.AllowReleaseFromAnnotation, strings.Join(names, ","))
 }
 
-// warnOfRetainConflict warns of a deletion policy with which the object could not be deleted.
+// warnOfRetainConflict warns of a deletion policy that would block the deletion of the object.
 func warnOfRetainConflict(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, spec *field.Path, findings *validation.Findings) error {
 	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain {
 		return nil
@@ -61,8 +62,8 @@ func warnOfRetainConflict(ctx context.Context, world validation.World, apply *in
 	return nil
 }
 
-// destroyedUnderneath returns those whose Workspaces a WorkspaceTemplateApply waits for and whose deletion destroys what they
-// created, sorted by name. Those of other namespaces do not count, as for the order of deletion.
+// destroyedUnderneath returns the WorkspaceTemplateApplies that a given one waits for and whose deletion destroys their cloud resources,
+// sorted by name. Other namespaces do not count, as for the order of deletion.
 func destroyedUnderneath(apply *infrav1.WorkspaceTemplateApply, others []infrav1.WorkspaceTemplateApply) (found []*infrav1.WorkspaceTemplateApply) {
 	for i := range others {
 		other := &others[i]
@@ -81,7 +82,7 @@ func waitsFor(apply, other *infrav1.WorkspaceTemplateApply) bool {
 	})
 }
 
-// policyOf is the field that decides about the deletion policy: the CAPTCluster writes the policy of its VPC.
+// policyOf describes the field that sets the deletion policy. For a VPC it is in the CAPTCluster, which writes the WorkspaceTemplateApply.
 func policyOf(apply *infrav1.WorkspaceTemplateApply) string {
 	if controller := metav1.GetControllerOf(apply); controller != nil && controller.Kind == "CAPTCluster" {
 		return "spec.vpc.template.deletionPolicy of CAPTCluster " + controller.Name

@@ -19,8 +19,8 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// WorkspaceName is the name of the Workspace of a WorkspaceTemplateApply: what spec says, else what the naming scheme
-// gives, for which the template must be known. Empty means that it is not known yet.
+// WorkspaceName returns the name of the Workspace of a WorkspaceTemplateApply: spec.workspaceName, or the name of the naming scheme, which
+// depends on the scope of the template. It is empty if spec has no name and template is nil.
 func WorkspaceName(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) string {
 	if apply.Spec.WorkspaceName != "" || template == nil || apply.Name == "" {
 		return apply.Spec.WorkspaceName
@@ -28,16 +28,16 @@ func WorkspaceName(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Work
 	return naming.Workspace(template.Spec.WorkspaceScope, validation.KeyOf(apply))
 }
 
-// StateUnknown reports whether nothing says which Terraform state belongs to spec.workspaceName. The naming scheme does not give
-// that name, so an adopted Workspace may have had it, whose state has another name than a new Workspace would get; and status,
-// which users cannot write, records none.
+// StateUnknown reports whether the Terraform state for spec.workspaceName is unknown. The name is not the one of the naming scheme, so it
+// may be the name of an adopted Workspace, whose state has another name than that of a new Workspace; and status, which users cannot
+// write, records no Workspace.
 func StateUnknown(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) bool {
 	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef == nil && template != nil && apply.Name != "" &&
 		apply.Spec.WorkspaceName != naming.Workspace(template.Spec.WorkspaceScope, validation.KeyOf(apply))
 }
 
-// ChosenWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName cannot name a new Workspace. The Workspace
-// may exist, or be restored next, so that the object is not refused.
+// ChosenWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName cannot be the name of a new Workspace. It is only a
+// warning, because the Workspace may exist, or be restored after the object.
 func ChosenWorkspaceName(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (findings validation.Findings, err error) {
 	template, permitted, err := validation.PermittedTemplate(ctx, world, apply.TemplateKey(), apply.Namespace)
 	if err == nil && permitted && StateUnknown(apply, template) {
@@ -47,7 +47,7 @@ func ChosenWorkspaceName(ctx context.Context, world validation.World, apply *inf
 	return findings, err
 }
 
-// WorkspaceTemplateApply checks a WorkspaceTemplateApply as it is.
+// WorkspaceTemplateApply checks a WorkspaceTemplateApply, on creation and on update.
 func WorkspaceTemplateApply(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
 	spec := field.NewPath("spec")
 	variables := spec.Child("variables")
@@ -62,7 +62,7 @@ func WorkspaceTemplateApply(ctx context.Context, world validation.World, apply *
 	findings.Add(reference)
 	if template != nil {
 		findings.Add(modules.VariablesOfTemplate(template, apply.Spec.Variables, variables))
-		// CAPT gives all its variables to every template, whether it has use for them or not.
+		// Controllers set all their variables for every template, so unused ones are normal.
 		if metav1.GetControllerOf(apply) == nil {
 			findings.Warnings = append(findings.Warnings, modules.UnusedVariables(template, apply.Spec.Variables, variables)...)
 		}
@@ -87,8 +87,8 @@ func WorkspaceTemplateApplyChange(ctx context.Context, world validation.World, o
 	return append(errs, moved...), err
 }
 
-// sameIdentity keeps the variables that are the identity of cloud resources, once there may be some. The owner, if there
-// is one, keeps whatever value it finds. Before that, they can be corrected.
+// sameIdentity rejects changes of identity variables once a Workspace may exist. Before that, users can correct them, and the owner keeps
+// the value.
 func sameIdentity(old, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
 	workspace := RecordedWorkspace(old)
 	if workspace == "" {
@@ -105,7 +105,7 @@ func sameIdentity(old, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
 	return errs
 }
 
-// sameScope keeps a Workspace in the scope in which it is.
+// sameScope rejects a template of another scope than that of the recorded Workspace.
 func sameScope(ctx context.Context, world validation.World, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
 	scope, recorded := recordedScope(old)
 	if !recorded || old.TemplateKey() == apply.TemplateKey() {
@@ -120,8 +120,9 @@ func sameScope(ctx context.Context, world validation.World, old, apply *infrav1.
 		old.Status.WorkspaceRef.Name, scope, apply.TemplateKey(), template.Spec.WorkspaceScope.OrDefault(), scope)}, nil
 }
 
-// ownNamespace holds the references to Secrets to the namespace of the object. The connection Secret of a helper of CAPT v0.3 may be
-// elsewhere: it must be possible to restore and to move the cluster. Rendering permits only what its Workspace writes already.
+// ownNamespace rejects references to Secrets of other namespaces. The connection Secret of a helper of CAPT v0.3 may be in another
+// namespace, because it must be possible to restore and to move existing clusters; rendering then permits only the Secret that the
+// Workspace already writes.
 func ownNamespace(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) (findings validation.Findings) {
 	check := func(namespace string, path *field.Path) {
 		if namespace != "" && namespace != apply.Namespace {
@@ -150,8 +151,8 @@ func legalWorkspaceName(apply *infrav1.WorkspaceTemplateApply, spec *field.Path)
 		`is not a valid Workspace name (RFC 1123). Use lower-case letters, digits, "-" and ".", and begin and end with a letter or digit`)}
 }
 
-// RecordedWorkspace is the name of the Workspace that status records, or that CAPT v0.3 created without recording it; empty
-// when there is none.
+// RecordedWorkspace returns the name of the Workspace that status records, or that CAPT v0.3 created without recording it; empty when
+// there is none.
 func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
 	if ref := apply.Status.WorkspaceRef; ref != nil && ref.Name != "" {
 		return ref.Name
@@ -162,7 +163,7 @@ func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
 	return adoption.Unadopted(apply)
 }
 
-// recordedScope is the scope of the Workspace that status records.
+// recordedScope returns the scope of the Workspace that status records; false when status records none.
 func recordedScope(apply *infrav1.WorkspaceTemplateApply) (terraform.Scope, bool) {
 	if ref := apply.Status.WorkspaceRef; ref != nil {
 		for _, scope := range terraform.Scopes() {

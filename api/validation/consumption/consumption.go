@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consumption holds the rules for fields that reach Terraform only if the WorkspaceTemplate uses them.
+// Package consumption has the rules for typed fields, for example spec.version, that reach Terraform only if the WorkspaceTemplate has the
+// placeholder of the field. A template with the placeholder consumes the field.
 package consumption
 
 import (
@@ -39,7 +40,7 @@ const (
 type TypedField struct {
 	Path  *field.Path
 	Value any
-	// Placeholder consumes the field. So do all of Alternatives together, if there are any.
+	// Placeholder is the placeholder that consumes the field. Alternatives also consume it, if the template has all of them.
 	Placeholder  string
 	Alternatives []string
 	// Restricts reports whether the field restricts access: without it the cluster would be more open than spec says.
@@ -48,7 +49,7 @@ type TypedField struct {
 	Required bool
 }
 
-// Variables for the networks that may reach the API server.
+// Variables for access to the API server, and for add-ons.
 const (
 	PublicAccessVariable      = "endpoint_public_access"
 	PrivateAccessVariable     = "endpoint_private_access"
@@ -62,8 +63,8 @@ func ControlPlaneFields(controlPlane *controlplanev1.CAPTControlPlane) []TypedFi
 	return append([]TypedField{version}, CommonFields(&controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, field.NewPath("spec"))...)
 }
 
-// CommonFields are those that control planes and their templates for ClusterClass share. What has its default value does not
-// count: the API server fills it in.
+// CommonFields returns the typed fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common. Fields with their default
+// value are left out, because the API server may have set them.
 func CommonFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) []TypedField {
 	var fields []TypedField
 	if spec.Region != "" {
@@ -73,7 +74,7 @@ func CommonFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, pat
 	if !access.HasPublic() {
 		fields = append(fields, TypedField{Path: accessPath.Child("public"), Value: false, Placeholder: PublicAccessVariable, Restricts: true})
 	}
-	if access.HasPrivate() { // It opens a way to the API server, and restricts none.
+	if access.HasPrivate() { // Private access adds a way to the API server, so it is not a restriction.
 		fields = append(fields, TypedField{Path: accessPath.Child("private"), Value: true, Placeholder: PrivateAccessVariable})
 	}
 	if len(access.PublicCIDRs) > 0 {
@@ -144,11 +145,11 @@ func (f *TypedField) noEffect(template *infrav1.WorkspaceTemplate) string {
 		template.Namespace, template.Name, f.Placeholder)
 }
 
-// variableReferences finds the Terraform variables that a module uses.
+// variableReferences matches references to Terraform variables in a module.
 var variableReferences = regexp.MustCompile(`\bvar\s*\.\s*([A-Za-z_][A-Za-z0-9_-]*)`)
 
-// effective returns the placeholders that can have an effect on resources. Not among them are those in comments of an inline
-// module, and those that are passed to a Terraform variable which the inline module does not use: at most a ProviderConfig does.
+// effective returns the placeholders that can have an effect on resources. For an inline module, placeholders in comments do not count, nor
+// do those whose value is only passed to a Terraform variable that the module does not use.
 func effective(spec *terraform.WorkspaceSpec) sets.Set[string] {
 	spec = spec.DeepCopy()
 	params := &spec.ForProvider
@@ -166,6 +167,7 @@ func effective(spec *terraform.WorkspaceSpec) sets.Set[string] {
 	return used
 }
 
+// without removes the unused values, and returns the others as JSON.
 func without(values map[string]json.RawMessage, unused func(string) bool) *apiextensionsv1.JSON {
 	for key := range values {
 		if unused(key) {
@@ -174,12 +176,12 @@ func without(values map[string]json.RawMessage, unused func(string) bool) *apiex
 	}
 	data, err := json.Marshal(values)
 	if err != nil {
-		return nil // What came as JSON can be encoded as JSON.
+		return nil // Cannot happen: the values were decoded from JSON.
 	}
 	return &apiextensionsv1.JSON{Raw: data}
 }
 
-// withoutComments blanks the comments of a module. JSON has none.
+// withoutComments returns a module with spaces in place of comments. JSON has no comments.
 func withoutComments(params terraform.WorkspaceParameters) string {
 	if params.InlineFormat == terraform.FormatJSON {
 		return params.Module
@@ -196,8 +198,8 @@ func withoutComments(params terraform.WorkspaceParameters) string {
 	return string(module)
 }
 
-// Check checks the fields of an object of a namespace against the template that it refers to. A template that does not
-// exist, or may not be used, is reported elsewhere.
+// Check checks the fields of an object in a namespace against the template that it refers to. It ignores a template that does not exist or
+// does not allow the namespace, which validation.TemplateReference reports.
 func Check(ctx context.Context, world validation.World, ref infrav1.WorkspaceTemplateReference, namespace string, fields []TypedField) (validation.Findings, error) {
 	var findings validation.Findings
 	template, permitted, err := validation.PermittedTemplate(ctx, world, ref.Key(namespace), namespace)
@@ -210,8 +212,8 @@ func Check(ctx context.Context, world validation.World, ref infrav1.WorkspaceTem
 	return findings, nil
 }
 
-// CheckControlPlane checks the fields of a control plane and of its Fargate profiles. For a control plane that exists in
-// AWS already, as after a move or from CAPT v0.3, nothing is refused: CAPTControlPlaneChange refuses what an update adds.
+// CheckControlPlane checks the fields of a control plane and of its Fargate profiles. For a control plane that already exists in AWS, for
+// example after a move or an adoption, it only warns; CAPTControlPlaneChange rejects what an update adds.
 func CheckControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
 	findings, err := Check(ctx, world, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
 	if err != nil {
@@ -251,11 +253,11 @@ func isBuilt(ctx context.Context, world validation.World, controlPlane *controlp
 	return apply != nil && applies.RecordedWorkspace(apply) != "", err
 }
 
-// CAPTControlPlaneChange refuses an update of a control plane that exists in AWS if it sets a field that restricts access and
-// has no effect, or refers to a template with which such a field has none.
+// CAPTControlPlaneChange rejects an update of a control plane that exists in AWS if afterwards a field that restricts access has no effect,
+// and the update caused this: it sets the field, or it refers to a template that does not consume the field.
 func CAPTControlPlaneChange(ctx context.Context, world validation.World, old, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
 	if built, err := isBuilt(ctx, world, controlPlane); err != nil || !built {
-		return nil, err // CAPTControlPlane refuses it.
+		return nil, err // CheckControlPlane reports it.
 	}
 	after, err := Check(ctx, world, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
 	if err != nil || len(after.Errors) == 0 {
@@ -272,8 +274,8 @@ func CAPTControlPlaneChange(ctx context.Context, world validation.World, old, co
 	}), err
 }
 
-// reproducesWorkspace reports whether an update leaves what Terraform has as it is: the template is the same, or captctl created the new one
-// to reproduce the Workspace.
+// reproducesWorkspace reports whether an update of the template reference does not change the Workspace: the template is the same, or
+// captctl migrate created the new one to reproduce the Workspace.
 func reproducesWorkspace(ctx context.Context, world validation.World, old, controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
 	key := controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace)
 	if key == old.Spec.WorkspaceTemplateRef.Key(old.Namespace) {
@@ -283,7 +285,7 @@ func reproducesWorkspace(ctx context.Context, world validation.World, old, contr
 	return template != nil && template.Labels[naming.PinnedLabel] == "true", err
 }
 
-// WorkspaceTemplateUpdate warns of an update after which fields of control planes that restrict access have no effect.
+// WorkspaceTemplateUpdate warns of a template update after which fields of control planes that restrict access have no effect.
 func WorkspaceTemplateUpdate(ctx context.Context, world validation.World, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
 	users, err := world.ControlPlanesOfTemplate(ctx, validation.KeyOf(template))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// Declarations are what an inline module says about itself.
+// Declarations are the variables and outputs that an inline module declares.
 type Declarations struct {
 	// variables maps each variable to whether it has a default.
 	variables map[string]bool
@@ -30,7 +30,8 @@ type Declarations struct {
 	open bool
 }
 
-// literalSize is more bytes than a literal true takes. Larger expressions are not evaluated: it can take very long.
+// literalSize is the maximum size in bytes of an expression that is evaluated. A literal true is shorter; the evaluation of a large
+// expression can take very long.
 const literalSize = 1000
 
 var (
@@ -39,16 +40,16 @@ var (
 		{Type: "output", LabelNames: []string{"name"}},
 	}}
 	attributes = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "default"}, {Name: "sensitive"}}}
-	// varArgs are arguments that give variables to Terraform.
+	// varArgs matches arguments that pass variables to Terraform.
 	varArgs = regexp.MustCompile(`^--?var(-file)?(=.*)?$`)
 )
 
-// Declared returns what a module declares. It returns nil when the module cannot be read.
+// Declared returns the declarations of a module; nil when the module could not be parsed.
 func (r *Reading) Declared() *Declarations {
 	if r.excess != "" || r.diags.HasErrors() || r.file == nil {
 		return nil
 	}
-	content, _, _ := r.file.Body.PartialContent(blocks) // Terraform reports what is wrong with the blocks.
+	content, _, _ := r.file.Body.PartialContent(blocks) // Terraform reports invalid blocks.
 	d := &Declarations{variables: map[string]bool{}, outputs: map[string]bool{}}
 	for _, block := range content.Blocks {
 		inner, _, _ := block.Body.PartialContent(attributes)
@@ -72,7 +73,7 @@ func literallyTrue(attribute *hcl.Attribute) bool {
 	return where.End.Byte-where.Start.Byte <= literalSize && !gohcl.DecodeExpression(attribute.Expr, nil, &value).HasErrors() && value
 }
 
-// DeclaredVariables compares the variables that an inline module declares with those it is given.
+// DeclaredVariables compares the variables that an inline module declares with those that the template passes to it.
 func DeclaredVariables(params terraform.WorkspaceParameters, module *Declarations, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	if module == nil || module.open {
@@ -98,7 +99,7 @@ func DeclaredVariables(params terraform.WorkspaceParameters, module *Declaration
 	return findings
 }
 
-// withoutValue finds variables that nothing gives a value.
+// withoutValue warns of variables that have neither a value nor a default.
 func withoutValue(module *Declarations, params terraform.WorkspaceParameters, given sets.Set[string], path *field.Path) validation.Findings {
 	var findings validation.Findings
 	for _, name := range slices.Sorted(maps.Keys(module.variables)) {
@@ -113,12 +114,12 @@ func withoutValue(module *Declarations, params terraform.WorkspaceParameters, gi
 func VarMap(params terraform.WorkspaceParameters) map[string]json.RawMessage {
 	values := map[string]json.RawMessage{}
 	if params.VarMap == nil || json.Unmarshal(params.VarMap.Raw, &values) != nil {
-		return nil // The schema takes JSON objects only.
+		return nil // The schema of the CRD accepts only JSON objects.
 	}
 	return values
 }
 
-// allGiven reports whether vars, varmap and env are all that gives variables to Terraform.
+// allGiven reports whether all variables are known: they come only from vars, varmap and env, without placeholders in their names.
 func allGiven(params terraform.WorkspaceParameters) bool {
 	return len(params.VarFiles) == 0 &&
 		!slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return terraform.Placeholder.MatchString(v.Key) }) &&
@@ -131,7 +132,7 @@ func inEnv(params terraform.WorkspaceParameters, variable string) bool {
 	return slices.ContainsFunc(params.Env, func(env terraform.EnvVar) bool { return env.Name == "TF_VAR_"+variable })
 }
 
-// Published checks the outputs that may appear in status.
+// Published checks spec.publishOutputs, the outputs that may appear in status, against the outputs that the module declares.
 func Published(spec *infrav1.WorkspaceTemplateSpec, module *Declarations) validation.Findings {
 	var findings validation.Findings
 	if module == nil {

@@ -13,19 +13,18 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// The parsers of HCL call themselves for whatever is within something else, and a program whose stack overflows ends,
-// without a chance to recover. Some of what they do takes time by the square of a length. Real modules stay far below
-// all of these bounds.
+// Limits for inline modules. The HCL parsers are recursive, and a Go program cannot recover from a stack overflow; some of their steps take
+// quadratic time. Real modules are far below these limits.
 const (
-	// deepest is how many brackets, blocks, strings and templates may be open at once, and how many unary operators may
-	// follow each other.
-	deepest = 200
-	// most is how many there may be in a module of each kind of thing that can hold the next one without a bracket:
-	// conditionals, splats, template directives and namespaces of functions. Where a chain of them ends only the parser
-	// knows, so all are counted. The stack holds this many.
-	most = 10000
-	// longestNumber is how many characters a number may have.
-	longestNumber = 1000
+	// maxDepth is the maximum depth of nested brackets, blocks, strings and templates, and the maximum length of a sequence of unary
+	// operators.
+	maxDepth = 200
+	// maxChained is the maximum number of each construct that can nest without a bracket: conditionals, splats, template directives and
+	// namespaces of functions. Only the parser knows where a chain of them ends, so all in the module are counted. The stack is large
+	// enough for this number.
+	maxChained = 10000
+	// maxNumberLength is the maximum length of a number, in characters.
+	maxNumberLength = 1000
 )
 
 const (
@@ -36,14 +35,13 @@ const (
 	unreadable = "line %d: HCL combines the character %U with the next one; write it as a JSON escape sequence"
 )
 
-// excess returns why an inline module is too complex to be parsed, or an empty string. It only looks at the tokens, which needs
-// little stack and time.
+// excess returns why an inline module is too complex to be parsed; empty if it is not. It reads only the tokens, which takes little stack
+// and linear time.
 func excess(params terraform.WorkspaceParameters) string {
 	if params.InlineFormat == terraform.FormatJSON {
 		return (&jsonWords{text: params.Module, line: 1}).excess()
 	}
-	// The lexer is the one of the parser, for what is within a string or a comment must be the same to both: a closing
-	// bracket there closes nothing.
+	// The parser uses the same lexer, so both agree on where strings and comments end, and brackets within them do not count.
 	tokens, _ := hclsyntax.LexConfig([]byte(params.Module), "main.tf", hcl.InitialPos)
 	words := words{seen: map[string]int{}}
 	for i := range tokens {
@@ -54,7 +52,7 @@ func excess(params terraform.WorkspaceParameters) string {
 	return ""
 }
 
-// closers are the words that end what others begin.
+// closers are the closing tokens, by their opening tokens.
 var closers = map[hclsyntax.TokenType]hclsyntax.TokenType{
 	hclsyntax.TokenOBrace:          hclsyntax.TokenCBrace,
 	hclsyntax.TokenOBrack:          hclsyntax.TokenCBrack,
@@ -65,18 +63,22 @@ var closers = map[hclsyntax.TokenType]hclsyntax.TokenType{
 	hclsyntax.TokenTemplateControl: hclsyntax.TokenTemplateSeqEnd,
 }
 
-// words are those of native HCL.
+// words counts tokens of HCL native syntax.
 type words struct {
-	open     []hclsyntax.TokenType
-	unary    int
+	// open are the opening tokens that are not closed yet.
+	open []hclsyntax.TokenType
+	// unary is the length of the current sequence of unary operators.
+	unary int
+	// seen counts the constructs that can nest without a bracket, by their names.
 	seen     map[string]int
 	previous hclsyntax.TokenType
 }
 
+// add counts a token. It returns which limit the module exceeds with it; empty if none.
 func (w *words) add(token *hclsyntax.Token) string {
 	kind, line := token.Type, token.Range.Start.Line
 	if kind == hclsyntax.TokenNewline || kind == hclsyntax.TokenComment {
-		return "" // They may stand between any others.
+		return "" // They may occur between any other tokens.
 	}
 	if kind == hclsyntax.TokenBang || kind == hclsyntax.TokenMinus {
 		w.unary++
@@ -87,21 +89,21 @@ func (w *words) add(token *hclsyntax.Token) string {
 	chained := chainOf(kind, w.previous)
 	w.previous = kind
 	switch {
-	case len(w.open) > deepest || w.unary > deepest:
-		return fmt.Sprintf(tooDeep, line, deepest)
-	case kind == hclsyntax.TokenNumberLit && len(token.Bytes) > longestNumber:
-		return fmt.Sprintf(tooLong, line, longestNumber)
+	case len(w.open) > maxDepth || w.unary > maxDepth:
+		return fmt.Sprintf(tooDeep, line, maxDepth)
+	case kind == hclsyntax.TokenNumberLit && len(token.Bytes) > maxNumberLength:
+		return fmt.Sprintf(tooLong, line, maxNumberLength)
 	case chained == "":
 		return ""
 	}
-	if w.seen[chained]++; w.seen[chained] > most {
-		return fmt.Sprintf(tooMany, line, most, chained)
+	if w.seen[chained]++; w.seen[chained] > maxChained {
+		return fmt.Sprintf(tooMany, line, maxChained, chained)
 	}
 	return ""
 }
 
-// nest counts what is open. A closer that fits nothing is ignored: where a module is wrong, the parser may be deeper in
-// it than the brackets say, but never deeper than this.
+// nest updates the open tokens. A closing token that does not match the last opening token is ignored, so that for an invalid module the
+// count is never lower than the depth of the parser.
 func (w *words) nest(kind hclsyntax.TokenType) {
 	if _, opens := closers[kind]; opens {
 		w.open = append(w.open, kind)
@@ -112,7 +114,7 @@ func (w *words) nest(kind hclsyntax.TokenType) {
 	}
 }
 
-// chainOf names the kind of chain that a word lengthens.
+// chainOf returns the name of the construct that a token belongs to, if the construct can nest without a bracket; empty for other tokens.
 func chainOf(kind, previous hclsyntax.TokenType) string {
 	switch {
 	case kind == hclsyntax.TokenQuestion:
@@ -127,10 +129,12 @@ func chainOf(kind, previous hclsyntax.TokenType) string {
 	return ""
 }
 
-// jsonWords are those of JSON, as HCL scans it.
+// jsonWords reads JSON in the same way as the scanner of HCL.
 type jsonWords struct {
 	text string
+	// line is the current line, counted from 1.
 	line int
+	// open are the closing brackets that are still expected.
 	open []byte
 }
 
@@ -146,7 +150,7 @@ func (w *jsonWords) excess() string {
 			}
 			i, digits = end-1, 0
 		case '[', '{':
-			w.open, digits = append(w.open, c+2), 0 // "]" and "}" are two after "[" and "{".
+			w.open, digits = append(w.open, c+2), 0 // In ASCII, "]" and "}" are two after "[" and "{".
 		case ']', '}':
 			if last := len(w.open) - 1; last >= 0 && w.open[last] == c {
 				w.open = w.open[:last]
@@ -158,17 +162,18 @@ func (w *jsonWords) excess() string {
 		case ' ', '\t', '\r', ',', ':':
 			digits = 0
 		}
-		if len(w.open) > deepest {
-			return fmt.Sprintf(tooDeep, w.line, deepest)
+		if len(w.open) > maxDepth {
+			return fmt.Sprintf(tooDeep, w.line, maxDepth)
 		}
-		if digits > longestNumber { // Or a word, of which JSON has three.
-			return fmt.Sprintf(tooLong, w.line, longestNumber)
+		if digits > maxNumberLength { // A keyword is counted as well: true, false and null are short.
+			return fmt.Sprintf(tooLong, w.line, maxNumberLength)
 		}
 	}
 	return ""
 }
 
-// skipString returns where a string ends, in the eyes of HCL: after a quote, or before a control character.
+// skipString returns the offset where a string ends according to HCL: after a quote, or before a control character. found is the reason
+// why the text cannot be read; empty if it can.
 func (w *jsonWords) skipString(from int) (end int, found string) {
 	escaping := false
 	for i := from; i < len(w.text); {
@@ -192,9 +197,9 @@ func (w *jsonWords) skipString(from int) (end int, found string) {
 	return len(w.text), ""
 }
 
-// joins reports whether a character may make one grapheme with any that follows, which Unicode calls Prepend. HCL looks
-// for the end of a string between graphemes, so that a quote after such a character ends nothing. These are the blocks
-// that have them.
+// joins reports whether a character may form one grapheme with the next character (the Unicode property Prepend). HCL searches the end of a
+// string between graphemes, so a quote after such a character does not end the string. The ranges are the Unicode blocks with such
+// characters.
 func joins(c rune) bool {
 	return c >= 0x0600 && c <= 0x0605 || c == 0x06DD || c == 0x070F || c >= 0x0890 && c <= 0x0891 || c == 0x08E2 || c == 0x0D4E ||
 		c >= 0x11000 && c <= 0x11FFF

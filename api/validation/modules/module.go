@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package modules holds the rules for Terraform modules and for the variables that they are given.
+// Package modules has the rules for Terraform modules and for their variables.
 package modules
 
 import (
@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// mostDiagnostics limits the diagnostics that are reported per module: invalid input can have a million.
-	mostDiagnostics = 10
-	// mostFine are how many modules are not parsed a second time.
-	mostFine = 1024
-	// placeholderMark takes the place of "${" and "}" around a name, and is found again in the names that a placeholder
-	// is part of. It is as long as they are, so that columns stay right, and made of what is a word in HCL and in JSON.
+	// maxDiagnostics is the maximum number of diagnostics that are reported per module: invalid input can have a million.
+	maxDiagnostics = 10
+	// validCacheSize is the maximum number of modules in the cache of valid modules.
+	validCacheSize = 1024
+	// placeholderMark replaces "${" and "}" around the name of a placeholder before parsing, and later identifies names that contain a
+	// placeholder. It is as long as the characters that it replaces, so that columns stay correct, and is a valid identifier in HCL.
 	placeholderMark = "QQQ"
 )
 
@@ -36,41 +36,41 @@ var (
 	digit  = regexp.MustCompile(`[0-9]`)
 )
 
-// Reading is what became of parsing an inline module.
+// Reading is the result of parsing an inline module.
 type Reading struct {
-	// text is what was parsed.
+	// text is the text that was parsed.
 	text string
 	// excess is why the module is too complex to be parsed; empty if it is not.
 	excess string
 	file   *hcl.File
 	diags  hcl.Diagnostics
-	// open are the lines that variables become part of.
+	// open are the lines with placeholders, counted from 1.
 	open sets.Set[int]
 }
 
-// Module checks that an inline module is HCL (or its JSON form). Errors name line and column. Modules from elsewhere
-// cannot be checked here.
+// Module checks that an inline module is valid HCL, in native syntax or JSON. Errors have line and column. Modules with other sources are
+// not checked.
 func Module(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	if params.Source != terraform.SourceInline {
 		return nil
 	}
 	key := sha256.Sum256([]byte(string(params.InlineFormat) + "\x00" + params.Module))
-	if _, known := fine.Get(key); known {
+	if _, known := validModules.Get(key); known {
 		return nil
 	}
 	errs := read(params).Findings(path.Child("module")).Errors
 	if len(errs) == 0 {
-		fine.Add(key, nil)
+		validModules.Add(key, nil)
 	}
 	return errs
 }
 
-// fine are the hashes of modules in which nothing was wrong. A fleet has few, and each is checked for every Workspace, again and
-// again, which would be a fifth of what captctl migrate plan has to do.
-var fine = lru.New(mostFine)
+// validModules is the cache of valid modules, by hash. A fleet has few modules, and each is checked for every Workspace; without the cache,
+// this takes a fifth of the time of captctl migrate plan.
+var validModules = lru.New(validCacheSize)
 
-// Parseable refuses an inline module that a parser of HCL would overflow the stack with, or not finish in time: what
-// parses one must ask first, since no program survives that.
+// Parseable rejects an inline module for which an HCL parser could overflow the stack, or take very long. Call it before a module is
+// parsed, because a Go program cannot recover from a stack overflow.
 func Parseable(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	if params.Source != terraform.SourceInline {
 		return nil
@@ -78,14 +78,14 @@ func Parseable(params terraform.WorkspaceParameters, path *field.Path) field.Err
 	return (&Reading{excess: excess(params)}).Findings(path.Child("module")).Errors
 }
 
-// ReadTemplate parses a module in which placeholders still stand.
+// ReadTemplate parses a module before its placeholders are replaced.
 func ReadTemplate(params terraform.WorkspaceParameters) *Reading {
 	open := linesWithPlaceholders(params.Module)
-	// Placeholders may stand where HCL allows none, for example outside of quotes. A bare name in their place keeps the
+	// A placeholder may be where HCL does not allow an expression, for example outside of quotes. An identifier in its place keeps the
 	// text parseable.
 	params.Module = terraform.Placeholder.ReplaceAllStringFunc(params.Module, func(match string) string {
 		name := match[2 : len(match)-1]
-		if params.InlineFormat == terraform.FormatJSON { // There, a word has no digits.
+		if params.InlineFormat == terraform.FormatJSON { // A JSON keyword has no digits.
 			name = digit.ReplaceAllString(name, placeholderMark[:1])
 		}
 		return placeholderMark + name
@@ -95,6 +95,7 @@ func ReadTemplate(params terraform.WorkspaceParameters) *Reading {
 	return module
 }
 
+// read parses a module, unless it is too complex.
 func read(params terraform.WorkspaceParameters) *Reading {
 	r := &Reading{text: params.Module, excess: excess(params)}
 	if r.excess != "" {
@@ -109,8 +110,8 @@ func read(params terraform.WorkspaceParameters) *Reading {
 	return r
 }
 
-// Findings are what is wrong with a module. What a line with a placeholder lacks, the value may bring, so that is a
-// warning.
+// Findings returns the syntax errors of a module. An error in a line with a placeholder is a warning, because the value of the variable may
+// complete the line.
 func (r *Reading) Findings(path *field.Path) validation.Findings {
 	const correct = "Correct the module in the WorkspaceTemplate"
 	var findings validation.Findings
@@ -123,19 +124,19 @@ func (r *Reading) Findings(path *field.Path) validation.Findings {
 		switch {
 		case diag.Severity != hcl.DiagError:
 		case diag.Subject != nil && r.open.Has(diag.Subject.Start.Line):
-			if warnings++; warnings <= mostDiagnostics {
+			if warnings++; warnings <= maxDiagnostics {
 				findings.Warn(path, "%s The line has a placeholder: it is checked again with the values of the variables", r.describe(diag))
 			}
 		default:
-			if errors++; errors <= mostDiagnostics {
+			if errors++; errors <= maxDiagnostics {
 				findings.Refuse(validation.Invalid(path, "%s %s", r.describe(diag), correct))
 			}
 		}
 	}
-	if more := errors - mostDiagnostics; more > 0 {
+	if more := errors - maxDiagnostics; more > 0 {
 		findings.Refuse(validation.Invalid(path, "and %d more errors. %s", more, correct))
 	}
-	if more := warnings - mostDiagnostics; more > 0 {
+	if more := warnings - maxDiagnostics; more > 0 {
 		findings.Warn(path, "and %d more lines like these", more)
 	}
 	return findings
@@ -149,8 +150,8 @@ func (r *Reading) describe(diag *hcl.Diagnostic) string {
 	return fmt.Sprintf("%s%s: %s", where, diag.Summary, withoutQuotes(diag.Detail, r.text))
 }
 
-// withoutQuotes takes what the detail of a diagnostic quotes from the module out of it, so that the message cannot leak
-// the value of a variable that became part of the text. Single characters stay: they say what is wrong.
+// withoutQuotes removes quotations of the module from the detail of a diagnostic, so that the message cannot reveal the value of a variable
+// that became part of the text. Quotations of one character are kept, because without them the message is not understandable.
 func withoutQuotes(detail, module string) string {
 	return quoted.ReplaceAllStringFunc(detail, func(quote string) string {
 		if text, err := strconv.Unquote(quote); err == nil && (len(text) < 2 || !strings.Contains(module, text)) {
@@ -160,7 +161,7 @@ func withoutQuotes(detail, module string) string {
 	})
 }
 
-// linesWithPlaceholders counts from 1.
+// linesWithPlaceholders returns the lines with placeholders, counted from 1.
 func linesWithPlaceholders(text string) sets.Set[int] {
 	lines := sets.New[int]()
 	line, from := 1, 0

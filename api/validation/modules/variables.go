@@ -19,24 +19,23 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// WorkspaceNameVariable is the placeholder for the name of the Workspace. CAPT sets it last, whatever a user gives.
+// WorkspaceNameVariable is the placeholder for the name of the Workspace. CAPT overrides a variable of the user with this name.
 const WorkspaceNameVariable = "WORKSPACE_NAME"
 
-// TagPrefix begins the variables that CAPT makes of tags. The rest is the key of the tag, which AWS allows more than a
-// placeholder can name.
+// TagPrefix is the prefix of the variables that CAPT creates from tags. The rest of the name is the key of the tag, which may have
+// characters that a placeholder cannot have.
 const TagPrefix = "tags_"
 
 var (
-	// VariableName matches the names of variables that placeholders can refer to.
+	// VariableName matches names of variables that a placeholder can refer to.
 	VariableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	// safeInModule are the values that may become part of the text of a module: they can neither end a string nor begin
-	// an expression there.
+	// safeInModule matches values that may become part of the text of a module: they cannot end a string or begin an expression.
 	safeInModule = regexp.MustCompile(`^[A-Za-z0-9 ._:/@+=,-]*$`)
-	// safeInSource is what cannot lead to another host, user or folder than the template says.
+	// safeInSource matches values that cannot change the host, user or directory of the address of a module.
 	safeInSource = regexp.MustCompile(`^[A-Za-z0-9._+=-]*$`)
 )
 
-// Variables checks the names of the variables that a user gives to CAPT.
+// Variables checks the names of the variables that a user sets.
 func Variables(variables map[string]string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
@@ -48,8 +47,7 @@ func Variables(variables map[string]string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// AppliedVariables checks the names of the variables of a WorkspaceTemplateApply, to which CAPT itself adds one for each
-// tag.
+// AppliedVariables checks the names of the variables of a WorkspaceTemplateApply. It ignores the variables that CAPT adds for tags.
 func AppliedVariables(variables map[string]string, path *field.Path) field.ErrorList {
 	given := maps.Clone(variables)
 	maps.DeleteFunc(given, func(name, _ string) bool { return strings.HasPrefix(name, TagPrefix) })
@@ -59,15 +57,15 @@ func AppliedVariables(variables map[string]string, path *field.Path) field.Error
 // SafeInModule reports whether a value may become part of the text of a module.
 func SafeInModule(value string) bool { return safeInModule.MatchString(value) }
 
-// UnsafeInModule is the error about an unsafe value. The value may be a secret, so only the name of the variable is reported.
+// UnsafeInModule returns the error about an unsafe value. The value may be a secret, so only the name of the variable is reported.
 func UnsafeInModule(path *field.Path, variable string) *field.Error {
 	return validation.Invalid(path,
 		"the value of variable %s has characters that could change the module. Declare a Terraform variable and pass the value in forProvider.vars or varmap",
 		strconv.Quote(variable))
 }
 
-// UnsafeInSource lists the variables whose values would lead the address of a module elsewhere than the template means. What is
-// behind the question mark says which version is meant, and may have slashes.
+// UnsafeInSource lists the variables whose values could change the address of a module to another module. The part after the question mark
+// is not checked: it selects the version, and may have slashes.
 func UnsafeInSource(source string, variables map[string]string) []string {
 	address, _, _ := strings.Cut(source, "?")
 	var unsafe []string
@@ -80,14 +78,14 @@ func UnsafeInSource(source string, variables map[string]string) []string {
 	return unsafe
 }
 
-// UnsafeSource is the error about a variable in the address of a module.
+// UnsafeSource returns the error about a variable in the address of a module.
 func UnsafeSource(path *field.Path, variable string) *field.Error {
 	return validation.Invalid(path,
 		"the value of variable %s could change the source to another module. Before the question mark of a source, use only letters, digits and . _ + = -",
 		strconv.Quote(variable))
 }
 
-// VariablesOfTemplate checks the values of variables against the template they are put into.
+// VariablesOfTemplate checks that the values of variables are safe where the template uses them: in the module or in its address.
 func VariablesOfTemplate(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	for _, name := range sets.List(namesIn(template.Spec.Template.Spec.ForProvider.Module)) {
@@ -105,9 +103,8 @@ func VariablesOfTemplate(template *infrav1.WorkspaceTemplate, variables map[stri
 	return findings
 }
 
-// UnusedVariables finds what looks like a spelling mistake: variables that a user gives and the template has no placeholder
-// for, and placeholders of the template without a value. Further names are those of variables that CAPT sets
-// besides; a template need not use them.
+// UnusedVariables warns of probable spelling mistakes: variables of the user without a placeholder in the template, and placeholders of the
+// template without a variable. further are the names of variables that CAPT sets; a template need not use them.
 func UnusedVariables(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) []string {
 	var findings validation.Findings
 	used, needed := Placeholders(&template.Spec.Template.Spec)
@@ -125,8 +122,8 @@ func UnusedVariables(template *infrav1.WorkspaceTemplate, variables map[string]s
 	return findings.Warnings
 }
 
-// Placeholders returns the variables that a template uses anywhere, and those without which it cannot work: within an
-// inline module, ${name} may be Terraform's own.
+// Placeholders returns the variables that a template uses anywhere, and those that must have a value. The latter do not include those in an
+// inline module, where ${name} may be an expression of Terraform.
 func Placeholders(spec *terraform.WorkspaceSpec) (used, needed sets.Set[string]) {
 	spec = spec.DeepCopy()
 	module := namesIn(spec.ForProvider.Module)
@@ -136,7 +133,7 @@ func Placeholders(spec *terraform.WorkspaceSpec) (used, needed sets.Set[string])
 	needed = sets.New[string]()
 	data, err := json.Marshal(spec)
 	if err != nil {
-		return module, needed // What came as JSON can be encoded as JSON.
+		return module, needed // Cannot happen: the spec was decoded from JSON.
 	}
 	var tree any
 	if err := json.Unmarshal(data, &tree); err == nil {

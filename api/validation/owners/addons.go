@@ -13,10 +13,10 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// lineOf finds the line in a parser's message. The rest of the message may quote the document, which may hold secrets.
+// lineOf matches the line number in an error of the YAML parser. The rest of the error may quote the document, which may have secrets.
 var lineOf = regexp.MustCompile(`line [0-9]+`)
 
-// addons checks the settings of add-ons. Their names and their number are in the schema.
+// addons checks the configuration values of add-ons. The schema checks their names and their number.
 func addons(addons []controlplanev1.Addon, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range addons {

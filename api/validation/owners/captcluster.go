@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package owners holds the rules for CAPTClusters and CAPTControlPlanes, and for their templates.
+// Package owners has the rules for CAPTClusters and CAPTControlPlanes, and for their ClusterClass templates.
 package owners
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/capt-provider/capt/api/validation/ownership"
 )
 
-// VPCVariables are the variables that CAPT gives to the template of a VPC, whatever the user gives under their names.
+// VPCVariables lists the variables that CAPT sets for the template of a VPC. They override variables of the user.
 func VPCVariables() []string {
 	return []string{naming.ClusterVariable, naming.VPCVariable, naming.RegionVariable}
 }
 
-// CAPTCluster checks what the schema of a CAPTCluster cannot: names, and what other objects say. The connection Secret of
-// an existing VPC is not checked, because Secrets are not cached.
+// CAPTCluster checks what the schema of a CAPTCluster cannot: names, and consistency with other objects. The connection Secret of an
+// existing VPC is not checked, because Secrets are not cached.
 func CAPTCluster(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
 	findings, err := network(ctx, world, captCluster)
 	if err != nil {
@@ -33,7 +33,7 @@ func CAPTCluster(ctx context.Context, world validation.World, captCluster *infra
 	return findings, err
 }
 
-// network checks where the VPC comes from.
+// network checks the source of the VPC: a template or an existing VPC.
 func network(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
 	var findings validation.Findings
 	spec := field.NewPath("spec")
@@ -61,7 +61,7 @@ func network(ctx context.Context, world validation.World, captCluster *infrav1.C
 	return findings, err
 }
 
-// vpcTemplate checks how a VPC is made, for a CAPTCluster and for a template of them.
+// vpcTemplate checks the template of a VPC and its variables, for a CAPTCluster and for a CAPTClusterTemplate.
 func vpcTemplate(ctx context.Context, vpc infrav1.VPCTemplate, path *field.Path, look templateLookup) (validation.Findings, error) {
 	return templated(ctx, vpc.Ref, path.Child("ref"), vpc.Variables, path.Child("variables"), VPCVariables(), look)
 }

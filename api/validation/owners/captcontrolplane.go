@@ -17,7 +17,8 @@ import (
 	"github.com/capt-provider/capt/api/validation/versions"
 )
 
-// ControlPlaneVariables are the variables that CAPT sets for the template of a control plane. They override those of the user. The one of a VPC is among them once its id is known, and each tag has one.
+// ControlPlaneVariables lists the variables that CAPT sets for the template of a control plane, with one for each tag. They override
+// variables of the user. vpc_id is set once the ID of the VPC is known.
 func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
 	names := []string{
 		naming.ClusterVariable, naming.VersionVariable, naming.RegionVariable, naming.VPCIDVariable,
@@ -29,8 +30,8 @@ func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
 	return names
 }
 
-// CAPTControlPlane checks what the schema of a CAPTControlPlane cannot: names, the version, documents within fields, and
-// what other objects say.
+// CAPTControlPlane checks what the schema of a CAPTControlPlane cannot: names, the version, documents in fields, and consistency with other
+// objects.
 func CAPTControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
 	spec := field.NewPath("spec")
 	findings, err := controlPlaneSpec(ctx, &controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, spec, referencesFrom(world, controlPlane.Namespace))
@@ -58,7 +59,7 @@ func CAPTControlPlane(ctx context.Context, world validation.World, controlPlane 
 	return findings, err
 }
 
-// controlPlaneSpec checks what control planes and their templates have in common.
+// controlPlaneSpec checks the fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common.
 func controlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path, look templateLookup) (validation.Findings, error) {
 	findings, err := templated(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"),
 		spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), look)
@@ -73,7 +74,7 @@ func controlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlane
 	return findings, err
 }
 
-// notImplemented warns of fields that CAPT does not act on yet.
+// notImplemented warns of fields that have no effect yet.
 func notImplemented(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	const message = "has no effect in this version. Remove the field"
@@ -86,7 +87,7 @@ func notImplemented(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, p
 	return findings
 }
 
-// versionOf checks the version by itself.
+// versionOf checks the format of the version, and warns of a version that EKS may not offer.
 func versionOf(controlPlane *controlplanev1.CAPTControlPlane) validation.Findings {
 	var findings validation.Findings
 	version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version)
@@ -99,8 +100,7 @@ func versionOf(controlPlane *controlplanev1.CAPTControlPlane) validation.Finding
 	return findings
 }
 
-// versionStep checks the version against the running one and the one that was given to Terraform, as the controller does
-// before it writes.
+// versionStep checks that EKS can change from the current version to the one in spec. The controller applies the same rule before it writes.
 func versionStep(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
 	apply, err := validation.ApplyInUse(ctx, world, controlPlane)
 	if err != nil {

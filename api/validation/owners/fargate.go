@@ -22,16 +22,14 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// usualProfiles is how many Fargate profiles EKS allows a cluster, unless AWS has raised the quota for an account. See "Service
-// quotas" in the user guide of Amazon EKS.
-const usualProfiles = 10
+// defaultProfileQuota is the default quota of EKS for Fargate profiles per cluster. See "Service quotas" in the user guide of Amazon EKS.
+const defaultProfileQuota = 10
 
-// wildcards are what EKS allows in selectors besides what names and labels consist of: * for any number of characters, ?
-// for one. See "Fargate profile components" in the user guide of Amazon EKS. A letter in their place leaves a text to which
-// the rules of Kubernetes apply.
+// wildcards replaces the wildcards that EKS allows in selectors: * for any number of characters, ? for one. See "Fargate profile
+// components" in the user guide of Amazon EKS. With a letter in their place, the rules of Kubernetes for names and labels apply.
 var wildcards = strings.NewReplacer("*", "x", "?", "x")
 
-// FargateVariables are all the variables that CAPT gives to the template of a Fargate profile. A user gives none.
+// FargateVariables lists the variables that CAPT sets for the template of a Fargate profile. Users cannot set variables of a profile.
 func FargateVariables() []string {
 	return []string{
 		naming.ClusterVariable, naming.ProfileVariable, naming.RegionVariable, consumption.SelectorsVariable, consumption.TagsVariable,
@@ -42,8 +40,8 @@ func FargateVariables() []string {
 // fargateProfiles checks the profiles of a control plane, or of a template for control planes.
 func fargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfile, path *field.Path, look templateLookup) (validation.Findings, error) {
 	var findings validation.Findings
-	if len(profiles) > usualProfiles {
-		findings.Warn(path, "the default quota of EKS is %d Fargate profiles per cluster. Without a higher quota, Terraform fails", usualProfiles)
+	if len(profiles) > defaultProfileQuota {
+		findings.Warn(path, "the default quota of EKS is %d Fargate profiles per cluster. Without a higher quota, Terraform fails", defaultProfileQuota)
 	}
 	for i := range profiles {
 		profile, path := &profiles[i], path.Index(i)
@@ -55,7 +53,7 @@ func fargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfi
 		if template != nil {
 			findings.Add(templateOfProfile(template, path.Child("workspaceTemplateRef")))
 		}
-		// EKS takes such a name. Its user guide has pods choose a profile by the label eks.amazonaws.com/fargate-profile.
+		// EKS accepts such a name, so it is not an error. Pods can select a profile by the label eks.amazonaws.com/fargate-profile.
 		if len(content.IsLabelValue(profile.Name)) > 0 {
 			findings.Warn(path.Child("name"), "is not a valid label value, so pods cannot select the profile by name. Use at most 63 characters, beginning and ending with a letter or digit")
 		}
@@ -67,8 +65,8 @@ func fargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfi
 	return findings, nil
 }
 
-// templateOfProfile warns of placeholders in the template of a Fargate profile that get no value, or one that cannot be where
-// they are. The template may still be corrected, so nothing is refused.
+// templateOfProfile warns of placeholders in the template of a Fargate profile that have no value, or whose value is not allowed at their
+// position. These are not errors, because the template can be corrected later.
 func templateOfProfile(template *infrav1.WorkspaceTemplate, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	given := FargateVariables()
@@ -83,8 +81,8 @@ func templateOfProfile(template *infrav1.WorkspaceTemplate, path *field.Path) va
 	return findings
 }
 
-// selectedBefore warns of selectors of a profile that the profile, or one before it, has already. Selectors with wildcards may
-// overlap in other ways, which can be meant.
+// selectedBefore warns of selectors of a profile that are duplicates of a selector of the same or an earlier profile. Other overlaps,
+// through wildcards, may be intended.
 func selectedBefore(profiles []controlplanev1.FargateProfile, index int, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	own := profiles[index].Selectors
@@ -102,7 +100,7 @@ func selectedBefore(profiles []controlplanev1.FargateProfile, index int, path *f
 	return findings
 }
 
-// selector checks that there can be pods that a selector matches.
+// selector checks that a selector can match pods: its namespace and labels are valid.
 func selector(selector *controlplanev1.FargateSelector, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	refuse := func(path *field.Path, messages []string) {

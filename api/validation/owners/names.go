@@ -19,7 +19,7 @@ import (
 
 var namePath = field.NewPath("metadata", "name")
 
-// StatePrefix checks the state prefix of an installation, which becomes a part of names of Terraform workspaces.
+// StatePrefix checks the value of --state-prefix, which becomes part of the names of Terraform workspaces.
 func StatePrefix(prefix string) error {
 	switch {
 	case prefix == "":
@@ -32,8 +32,7 @@ func StatePrefix(prefix string) error {
 	return nil
 }
 
-// longName refuses a name from which others are derived that would have to be cut to fit. They would still be unique, but
-// users could not see from them what they belong to.
+// longName rejects a name for which derived names would be truncated. Truncated names are unique, but users cannot recognize their owner.
 func longName(name string, longest int) field.ErrorList {
 	if len(name) <= longest {
 		return nil
@@ -41,15 +40,15 @@ func longName(name string, longest int) field.ErrorList {
 	return field.ErrorList{validation.Invalid(namePath, "has %d characters, but other names are derived from it. Use at most %d characters", len(name), longest)}
 }
 
-// kubeconfigNames refuses a control plane whose kubeconfig Secrets another Cluster has or will have: Cluster a-user calls
-// the one of Cluster API's contract as Cluster a calls the one for users.
+// kubeconfigNames rejects a control plane whose kubeconfig Secrets have the same names as those of another Cluster: Secret
+// a-user-kubeconfig is the kubeconfig of Cluster a-user in Cluster API's contract, and the kubeconfig for users of Cluster a.
 func kubeconfigNames(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
 	cluster, err := world.ClusterOf(ctx, controlPlane)
 	if err != nil || cluster == nil {
 		return nil, err
 	}
 	const users = "-user"
-	// Every Cluster has the Secret of the contract, whatever provider its control plane has.
+	// Every Cluster has the Secret of the contract, with any control plane provider.
 	other, err := world.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + users})
 	if err != nil {
 		return nil, err
@@ -62,7 +61,7 @@ func kubeconfigNames(ctx context.Context, world validation.World, controlPlane *
 		return nil, nil
 	}
 	other, err = world.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: name})
-	if err != nil || other == nil || other.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" { // Others make none for users.
+	if err != nil || other == nil || other.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" { // Other providers do not create the Secret for users.
 		return nil, err
 	}
 	return field.ErrorList{sharedKubeconfig(cluster.Name, other.Name, naming.KubeconfigSecret(cluster.Name))}, nil

@@ -19,7 +19,7 @@ import (
 
 var regionPath = field.NewPath("spec", "region")
 
-// Region is where a control plane is to be: where its spec says, else where its network is. The CAPTCluster may be nil.
+// Region returns the region of a control plane: spec.region, or the region of the CAPTCluster, which may be nil.
 func Region(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster) string {
 	if controlPlane.Spec.Region == "" && captCluster != nil {
 		return captCluster.Spec.Region
@@ -27,8 +27,8 @@ func Region(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.
 	return controlPlane.Spec.Region
 }
 
-// RegionMove says that a control plane would leave the region for which it was handed to Terraform. As long as it was not,
-// it can be anywhere. Either of the last two may be nil.
+// RegionMove returns an error if a control plane would move to another region than the one that its WorkspaceTemplateApply has. Before
+// that is set, the control plane can be in any region. captCluster and apply may be nil.
 func RegionMove(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster, apply *infrav1.WorkspaceTemplateApply) error {
 	from, to := handedRegion(apply), Region(controlPlane, captCluster)
 	if from == "" || to == "" || from == to {
@@ -41,9 +41,9 @@ func RegionMove(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infr
 	return fmt.Errorf("the control plane exists in region %s and cannot move to %s. %s", from, to, wayOut)
 }
 
-// RegionConflict says how a control plane and the network of the same Cluster disagree about the region, and what can be
-// done about it: the region of a CAPTCluster is immutable, and that of a control plane is as soon as it was handed to
-// Terraform. A control plane that names none is where its network is. The WorkspaceTemplateApply may be nil.
+// RegionConflict returns an error, with a remedy, if a control plane and the CAPTCluster of the same Cluster have different regions. The
+// remedy depends on which region can still change: that of a CAPTCluster is immutable, and that of a control plane is immutable once
+// its WorkspaceTemplateApply has it. A control plane without spec.region uses that of the CAPTCluster. apply may be nil.
 func RegionConflict(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster, apply *infrav1.WorkspaceTemplateApply) error {
 	there, here := controlPlane.Spec.Region, captCluster.Spec.Region
 	if there == "" || here == "" || there == here {
@@ -60,7 +60,7 @@ func RegionConflict(controlPlane *controlplanev1.CAPTControlPlane, captCluster *
 		controlPlane.Name, there, captCluster.Name, here, wayOut)
 }
 
-// handedRegion is the region for which a control plane was handed to Terraform; empty when it was not.
+// handedRegion returns the region that the WorkspaceTemplateApply of a control plane has; empty when it has none, or when apply is nil.
 func handedRegion(apply *infrav1.WorkspaceTemplateApply) string {
 	if apply == nil {
 		return ""
@@ -85,8 +85,7 @@ func regionOfNetwork(ctx context.Context, world validation.World, captCluster *i
 	return conflict(controlPlane, captCluster, apply), nil
 }
 
-// regionOfControlPlane checks the region of a CAPTControlPlane against the one it was handed to Terraform for, and against
-// the network of its Cluster.
+// regionOfControlPlane checks the region of a CAPTControlPlane against that of its WorkspaceTemplateApply and that of its CAPTCluster.
 func regionOfControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
 	apply, err := validation.ApplyInUse(ctx, world, controlPlane)
 	if err != nil {
@@ -105,7 +104,7 @@ func regionOfControlPlane(ctx context.Context, world validation.World, controlPl
 	return conflict(controlPlane, captCluster, apply), nil
 }
 
-// networkOf finds the CAPTCluster of the same Cluster; nil when there is none, or not yet.
+// networkOf returns the CAPTCluster of the same Cluster; nil when it does not exist, or not yet.
 func networkOf(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (*infrav1.CAPTCluster, error) {
 	cluster, err := world.ClusterOf(ctx, controlPlane)
 	if err != nil || cluster == nil {

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// reservedTag begins the tags of AWS itself, in whatever case. See TagResource in the API reference of Amazon EKS.
+	// reservedTag is the prefix of tags that AWS reserves, in upper or lower case. See TagResource in the API reference of Amazon EKS.
 	reservedTag = "aws:"
 	tagSymbols  = "+-=._:/@"
 )
 
-// tags checks what AWS requires of tags and a schema cannot say: the characters, which every AWS service takes, and the
-// reserved prefix in other than lower case. See "Tag your Amazon EC2 resources" in the user guide of Amazon EC2.
+// tags checks the requirements of AWS for tags that the schema does not check: characters that every AWS service accepts, and the
+// reserved prefix with upper-case letters. See "Tag your Amazon EC2 resources" in the user guide of Amazon EC2.
 func tags(tags map[string]controlplanev1.TagValue, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		if hasReservedPrefix(key) && !strings.HasPrefix(key, reservedTag) { // The schema refuses that one.
+		if hasReservedPrefix(key) && !strings.HasPrefix(key, reservedTag) { // The schema rejects the prefix in lower case.
 			errs = append(errs, validation.Invalid(path.Key(key), "tag keys with the prefix aws:, in upper or lower case, are reserved by AWS. Rename the tag"))
 		}
 		for _, part := range []struct{ what, text string }{{"key", key}, {"value", string(tags[key])}} {

@@ -16,19 +16,18 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// templateLookup looks up the WorkspaceTemplate that a field names.
+// templateLookup looks up and checks the WorkspaceTemplate that a field refers to. The template is nil if it cannot be used.
 type templateLookup func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, validation.Findings, error)
 
-// referencesFrom are those of an object of a namespace.
+// referencesFrom returns the lookup for objects in a namespace.
 func referencesFrom(world validation.World, namespace string) templateLookup {
 	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, validation.Findings, error) {
 		return validation.TemplateReference(ctx, world, ref, namespace, path)
 	}
 }
 
-// referencesOfClass are those of a template for a ClusterClass. Cluster API makes objects of it in the namespaces of
-// Clusters, which may be others than that of the ClusterClass, and there the reference is checked: here nothing is wrong
-// for certain.
+// referencesOfClass returns the lookup for ClusterClass templates in a namespace. It only warns: Cluster API creates objects from the
+// template in the namespaces of Clusters, where the same reference may be valid, and is checked again.
 func referencesOfClass(world validation.World, namespace string) templateLookup {
 	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, validation.Findings, error) {
 		template, findings, err := validation.TemplateReference(ctx, world, ref, namespace, path)
@@ -40,8 +39,8 @@ func referencesOfClass(world validation.World, namespace string) templateLookup 
 	}
 }
 
-// templated checks what an owner gives to Terraform: the WorkspaceTemplate it names, and the variables of the user. Those
-// that CAPT sets take precedence.
+// templated checks the WorkspaceTemplate that an owner refers to, and the variables of the user. ours are the names of the variables that
+// CAPT sets, which override those of the user.
 func templated(
 	ctx context.Context, ref infrav1.WorkspaceTemplateReference, refPath *field.Path, variables map[string]string, variablesPath *field.Path, ours []string, look templateLookup,
 ) (validation.Findings, error) {
@@ -57,7 +56,7 @@ func templated(
 			findings.Refuse(validation.Forbidden(variablesPath.Key(name), "is reserved for Fargate profiles. Rename the variable"))
 		case slices.Contains(ours, name):
 			findings.Warn(variablesPath.Key(name), "has no effect: CAPT sets this variable. Remove it")
-		case modules.VariableName.MatchString(name): // Others are refused, and need no warning besides.
+		case modules.VariableName.MatchString(name): // Other names are errors already, so no warning is added.
 			users[name] = variables[name]
 		}
 	}

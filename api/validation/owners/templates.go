@@ -17,7 +17,7 @@ import (
 
 var templatePath = field.NewPath("spec", "template")
 
-// CAPTClusterTemplate checks a template for CAPTClusters like one of them, as far as it is the same for all.
+// CAPTClusterTemplate applies those rules for CAPTClusters to a template that do not depend on the single CAPTCluster.
 func CAPTClusterTemplate(ctx context.Context, world validation.World, template *infrav1.CAPTClusterTemplate) (validation.Findings, error) {
 	var findings validation.Findings
 	findings.Refuse(template.Spec.Template.ObjectMeta.Validate(templatePath.Child("metadata"))...)
@@ -35,7 +35,7 @@ func CAPTClusterTemplate(ctx context.Context, world validation.World, template *
 	return findings, err
 }
 
-// CAPTControlPlaneTemplate checks a template for CAPTControlPlanes like one of them, as far as it is the same for all.
+// CAPTControlPlaneTemplate applies those rules for CAPTControlPlanes to a template that do not depend on the single CAPTControlPlane.
 func CAPTControlPlaneTemplate(ctx context.Context, world validation.World, template *controlplanev1.CAPTControlPlaneTemplate) (validation.Findings, error) {
 	spec, path := &template.Spec.Template.Spec, templatePath.Child("spec")
 	findings, err := controlPlaneSpec(ctx, spec, path, referencesOfClass(world, template.Namespace))
@@ -43,7 +43,7 @@ func CAPTControlPlaneTemplate(ctx context.Context, world validation.World, templ
 	if err != nil {
 		return findings, err
 	}
-	// The patches of a ClusterClass may choose another WorkspaceTemplate; the CAPTControlPlanes themselves are refused.
+	// Only warnings: patches of a ClusterClass may set another WorkspaceTemplate, and each CAPTControlPlane is checked on creation.
 	consumed, err := consumption.Check(ctx, world, spec.WorkspaceTemplateRef, template.Namespace, consumption.CommonFields(spec, path))
 	if err != nil {
 		return findings, err
@@ -55,19 +55,19 @@ func CAPTControlPlaneTemplate(ctx context.Context, world validation.World, templ
 	return findings, err
 }
 
-// CAPTClusterTemplateChange refuses a change of what CAPTClusters are made from.
+// CAPTClusterTemplateChange rejects a change of spec.template.spec.
 func CAPTClusterTemplateChange(_ context.Context, _ validation.World, old, template *infrav1.CAPTClusterTemplate) (field.ErrorList, error) {
 	return unchanged(old.Spec.Template.Spec, template.Spec.Template.Spec), nil
 }
 
-// CAPTControlPlaneTemplateChange refuses a change of what CAPTControlPlanes are made from.
+// CAPTControlPlaneTemplateChange rejects a change of spec.template.spec.
 func CAPTControlPlaneTemplateChange(_ context.Context, _ validation.World, old, template *controlplanev1.CAPTControlPlaneTemplate) (field.ErrorList, error) {
 	return unchanged(old.Spec.Template.Spec, template.Spec.Template.Spec), nil
 }
 
-// unchanged keeps the spec of a template as it is. Cluster API does not watch templates: a change would reach every Cluster
-// of the ClusterClass by itself, at some time within its resync period, and run Terraform in all of them. With a new
-// template the user chooses when, and for which Clusters.
+// unchanged rejects a change of the spec of a template. Cluster API does not watch templates: within its resync period, a change would
+// reach all Clusters of the ClusterClass and run Terraform for each of them. With a new template, the user decides when the change reaches
+// which Cluster.
 func unchanged(old, spec any) field.ErrorList {
 	if equality.Semantic.DeepEqual(old, spec) {
 		return nil

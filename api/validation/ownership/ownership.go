@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership holds the rules for which WorkspaceTemplateApply belongs to which owner.
+// Package ownership has the validation rules for which WorkspaceTemplateApply belongs to which owner. The evidence is in package adoption.
 package ownership
 
 import (
@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// ofItsOwn ends every refusal of a reference: two owners would overwrite each other's changes to the Workspace, and the deletion of one
-	// would destroy what the other has.
+	// ofItsOwn is the reason why two owners must not share a WorkspaceTemplateApply: they would overwrite each other's changes to the
+	// Workspace, and the deletion of one owner would destroy the cloud resources of the other.
 	ofItsOwn = "two objects cannot share one. "
-	// leaveOut and refer say how to have another one, with a reference and without.
+	// leaveOut is the advice for an owner with a reference, refer for one without.
 	leaveOut = "Remove the reference, or use another name"
 	refer    = "Set workspaceTemplateApplyRef to another name"
 )
 
-// OwnApply checks that a CAPTCluster, or a control plane itself, may have the WorkspaceTemplateApply that it refers to.
+// OwnApply checks that a CAPTCluster or a CAPTControlPlane may have the WorkspaceTemplateApply that it refers to.
 func OwnApply(ctx context.Context, world validation.World, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, path *field.Path) (validation.Findings, error) {
 	if !ref.IsDefined() {
 		return validation.Findings{}, nil
@@ -42,8 +42,8 @@ func OwnApply(ctx context.Context, world validation.World, owner validation.Owne
 	return referredApply(ctx, world, owner, ref, expectationOf(owner, cluster), path)
 }
 
-// referredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. One of another name than the naming
-// scheme's should exist already; under the scheme's name CAPT makes it.
+// referredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. It warns if that does not exist, unless it has
+// the name of the naming scheme, under which CAPT creates it.
 func referredApply(ctx context.Context, world validation.World, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path) (validation.Findings, error) {
 	var findings validation.Findings
 	if !ref.IsDefined() || ref.Name == "" {
@@ -62,8 +62,8 @@ func referredApply(ctx context.Context, world validation.World, owner validation
 	return findings, nil
 }
 
-// unavailable reports whether a WorkspaceTemplateApply exists, and why an owner cannot have it: it has another owner, or it is a
-// mismatch. The owner's controller would leave it alone, and a reference cannot be corrected.
+// unavailable reports whether a WorkspaceTemplateApply exists, and why an owner cannot have it: it has another owner, or it does not match.
+// reason is empty if the owner can have it. Otherwise the controller would not write it, and the reference is immutable once it is set.
 func unavailable(ctx context.Context, world validation.World, owner validation.Owner, name string, want adoption.Expectation, otherwise string) (exists bool, reason string, err error) {
 	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
 	referrers, err := world.ReferrersTo(ctx, key)
@@ -89,15 +89,16 @@ func unavailable(ctx context.Context, world validation.World, owner validation.O
 	return true, "", nil
 }
 
-// existsAlready reports whether an owner that is to be created is there, and is the one that has the WorkspaceTemplateApply. The API
-// server then answers so, after admission; clusterctl move, started again, goes on with that answer and with no other.
+// existsAlready reports whether the owner in a create request exists already and controls the WorkspaceTemplateApply. Admission must allow
+// such a request, so that the API server responds with AlreadyExists: a restarted clusterctl move continues only after this error.
 func existsAlready(owner validation.Owner, referrers []validation.Owner, controller types.UID) bool {
 	return slices.ContainsFunc(referrers, func(there validation.Owner) bool {
 		return there.GetUID() == controller && kindOf(there) == kindOf(owner) && there.GetName() == owner.GetName()
 	})
 }
 
-// expectationOf is what an owner would make, as its controller will see it. A cluster that is not known yet has no name.
+// expectationOf returns what an owner expects of its WorkspaceTemplateApply, as its controller computes it. cluster is empty while the
+// Cluster is unknown.
 func expectationOf(owner validation.Owner, cluster string) adoption.Expectation {
 	switch owner := owner.(type) {
 	case *infrav1.CAPTCluster:
@@ -108,8 +109,8 @@ func expectationOf(owner validation.Owner, cluster string) adoption.Expectation 
 	return adoption.Expectation{Variables: map[string]string{naming.ClusterVariable: cluster}}
 }
 
-// otherOwners are those of a list that are not the owner itself, in words, and in the same order every time: an error that
-// was there before an update is known by its text.
+// otherOwners returns the kinds and names of the referrers other than the owner, sorted: webhooks recognize an error that existed before an
+// update by its text, so the text must not depend on the order of the list.
 func otherOwners(owner validation.Owner, referrers []validation.Owner) []string {
 	var others []string
 	for _, other := range referrers {
@@ -143,8 +144,8 @@ func OwnApplies(ctx context.Context, world validation.World, controlPlane *contr
 	return findings, nil
 }
 
-// applyOfProfile checks that a Fargate profile may have its WorkspaceTemplateApply. Without a reference that is the one of the
-// naming scheme, once the name of the Cluster is known. No reference names it, and it may go: that is a warning.
+// applyOfProfile checks that a Fargate profile may have its WorkspaceTemplateApply. Without a reference, that is the one with the name of
+// the naming scheme, once the name of the Cluster is known. A conflict with it is only a warning, because the user can delete it.
 func applyOfProfile(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (validation.Findings, error) {
 	want := adoption.OfProfile(cluster, profile)
 	if profile.WorkspaceTemplateApplyRef.IsDefined() || want.SchemeName == "" {
@@ -163,8 +164,8 @@ func applyOfProfile(ctx context.Context, world validation.World, controlPlane *c
 	return findings, err
 }
 
-// madeAlready refuses a reference that is added to a Fargate profile which CAPT has made: nothing would be written any more, since
-// that would make the profile a second time, and a reference cannot be reverted.
+// madeAlready rejects a reference that is added to a Fargate profile which already has a WorkspaceTemplateApply of another name. With the
+// reference, CAPT would create the profile a second time, so it would stop writing; and a reference cannot be removed again.
 func madeAlready(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path, findings *validation.Findings) error {
 	if !ref.IsDefined() || want.SchemeName == "" || ref.Name == want.SchemeName {
 		return nil
@@ -176,8 +177,8 @@ func madeAlready(ctx context.Context, world validation.World, controlPlane *cont
 	return err
 }
 
-// distinctApplies checks that a control plane and its Fargate profiles do not share a WorkspaceTemplateApply. A profile that
-// refers to none gets the one of the scheme's name, once the name of the Cluster is known.
+// distinctApplies checks that a control plane and its Fargate profiles do not share a WorkspaceTemplateApply. A profile without a reference
+// has the one with the name of the naming scheme, once the name of the Cluster is known.
 func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane, cluster string) field.ErrorList {
 	var errs field.ErrorList
 	spec := &controlPlane.Spec
@@ -194,7 +195,7 @@ func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane, cluster stri
 		itself := "Fargate profile " + profile.Name
 		user, used := users[name]
 		switch {
-		case name == "", user == itself: // The schema refuses an empty name, and the same profile twice.
+		case name == "", user == itself: // The schema rejects an empty name, and two profiles with the same name.
 		case !used:
 			users[name] = itself
 		case profile.WorkspaceTemplateApplyRef.IsDefined():

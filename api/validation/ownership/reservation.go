@@ -19,12 +19,12 @@ import (
 	"github.com/capt-provider/capt/api/validation/applies"
 )
 
-// WorkspaceTemplateApplyCreation checks that a new WorkspaceTemplateApply does not have the name that an owner gives to its
-// own, unless it can be the owner's: the owner would not take it, and wait for the name forever. One that is put back from
-// a backup is never refused: the owner would make another one, which is a second EKS cluster or VPC, whereas it stops at
-// one that it does not know.
+// WorkspaceTemplateApplyCreation rejects a new WorkspaceTemplateApply with a name that an owner reserves for its own, unless it matches what
+// the owner would create. The owner would not take over a mismatch, and would wait forever for the name. One that is restored from a
+// backup is never rejected: without it, the owner would create a new one, and with it a second EKS cluster or VPC. If the restored one
+// does not match, the owner stops instead.
 //
-// Defaulting gives a new one its spec.workspaceName, and must ask here before it does.
+// Call it before defaulting sets spec.workspaceName, which identifies a restored object.
 func WorkspaceTemplateApplyCreation(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
 	var findings validation.Findings
 	if restored(apply) {
@@ -36,7 +36,7 @@ func WorkspaceTemplateApplyCreation(ctx context.Context, world validation.World,
 	}
 	differs := kept.want.Difference(apply)
 	if kept.want.Had(apply) {
-		differs = kept.want.IdentityDifference(apply) // Put back from a copy, which may be from before the owner got another template.
+		differs = kept.want.IdentityDifference(apply) // Restored from a copy that may be older than a change of the owner's template.
 	}
 	if differs != "" {
 		findings.Refuse(validation.Forbidden(field.NewPath("metadata", "name"),
@@ -46,21 +46,21 @@ func WorkspaceTemplateApplyCreation(ctx context.Context, world validation.World,
 	return findings, nil
 }
 
-// reservation is a name that an owner gives to a WorkspaceTemplateApply.
+// reservation is the owner for which the name of a WorkspaceTemplateApply is reserved.
 type reservation struct {
 	owner validation.Owner
-	// want is what the owner would make under the name.
+	// want is what the owner expects of the WorkspaceTemplateApply with this name.
 	want adoption.Expectation
-	// what and whose describe in words what the WorkspaceTemplateApply is to the owner.
+	// what and whose are parts of messages: what the owner uses the name for, and the object whose template and variables it has.
 	what, whose string
 }
 
-// restored reports whether a WorkspaceTemplateApply has been in use before: it has what CAPT writes into it.
+// restored reports whether a WorkspaceTemplateApply was in use before: it has fields that only CAPT writes.
 func restored(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName != "" || len(apply.Finalizers) > 0 || applies.RecordedWorkspace(apply) != ""
 }
 
-// reservedFor returns for whom a name is reserved: an owner, or a Fargate profile of one. It returns nil when there is none.
+// reservedFor returns the owner, or the Fargate profile of an owner, for which a name is reserved; nil when there is none.
 func reservedFor(ctx context.Context, world validation.World, key types.NamespacedName) (*reservation, error) {
 	owner, err := ownerByScheme(ctx, world, key)
 	if err != nil {
@@ -73,13 +73,13 @@ func reservedFor(ctx context.Context, world validation.World, key types.Namespac
 	return &reservation{owner: owner, want: expectationOf(owner, cluster), what: "its own WorkspaceTemplateApply", whose: kindOf(owner)}, err
 }
 
-// ownerByScheme finds the owner whose WorkspaceTemplateApply gets a name by the naming scheme; nil when there is none, or when
-// it has another one, for good.
+// ownerByScheme finds the owner whose WorkspaceTemplateApply gets a name by the naming scheme; nil when there is none, or when its
+// reference, which is immutable, names another one.
 func ownerByScheme(ctx context.Context, world validation.World, key types.NamespacedName) (validation.Owner, error) {
 	if name, ok := naming.CAPTClusterOf(key.Name); ok {
 		captCluster, err := world.CAPTCluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
 		if err != nil || captCluster == nil || another(captCluster.Spec.WorkspaceTemplateApplyRef, key) || !captCluster.Spec.VPC.Template.IsDefined() {
-			return nil, err // With an existing VPC, it never makes one.
+			return nil, err // With an existing VPC, it never creates a WorkspaceTemplateApply.
 		}
 		return captCluster, nil
 	}
@@ -121,8 +121,8 @@ func reservedForProfile(ctx context.Context, world validation.World, key types.N
 	return nil, nil
 }
 
-// controlPlanesByProfile finds the control planes of which a Fargate profile may have a WorkspaceTemplateApply: those that refer
-// to it, and those of the Clusters with whose names its own may begin.
+// controlPlanesByProfile finds the control planes with Fargate profiles that may have a WorkspaceTemplateApply: those that refer to it, and
+// those of Clusters whose name may be the prefix of its name.
 func controlPlanesByProfile(ctx context.Context, world validation.World, key types.NamespacedName) ([]*controlplanev1.CAPTControlPlane, error) {
 	var found []*controlplanev1.CAPTControlPlane
 	referrers, err := world.ReferrersTo(ctx, key)
@@ -150,7 +150,7 @@ func controlPlanesByProfile(ctx context.Context, world validation.World, key typ
 	return found, nil
 }
 
-// clusterName is the name of the Cluster that an owner belongs to; empty when it is not known yet.
+// clusterName returns the name of the Cluster that an owner belongs to; empty while it is unknown.
 func clusterName(ctx context.Context, world validation.World, owner validation.Owner) (string, error) {
 	if name := owner.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {
 		return name, nil
@@ -162,7 +162,7 @@ func clusterName(ctx context.Context, world validation.World, owner validation.O
 	return cluster.Name, nil
 }
 
-// ControlPlaneOf finds the CAPTControlPlane of a Cluster, which may be nil; nil when there is none, or not yet.
+// ControlPlaneOf returns the CAPTControlPlane of a Cluster; nil when cluster is nil, or the CAPTControlPlane does not exist.
 func ControlPlaneOf(ctx context.Context, world validation.World, cluster *clusterv1.Cluster) (*controlplanev1.CAPTControlPlane, error) {
 	if cluster == nil {
 		return nil, nil

@@ -4,10 +4,9 @@
 // Package schema checks objects against the definitions of their kinds (CRDs) outside an API server, with the libraries of
 // the API server itself.
 //
-// It exists because an API server checks what is written against the schema of the version in which it is written, and of
-// that version only. CAPT's rules are in the schema of v1beta2. What is written in v1beta1 becomes v1beta2 without passing
-// them, and what captctl makes offline meets them only when it is applied. Both are checked here, against the definition
-// that is installed: no rule is written twice.
+// An API server validates an object only against the schema of the version in which it is written. CAPT's rules are in the schema of
+// v1beta2, so objects that are written in v1beta1 are converted without them, and objects that captctl creates offline are validated only
+// when they are applied. This package validates both against the same CRD, so that no rule is written twice.
 package schema
 
 import (
@@ -46,7 +45,8 @@ type Schema struct {
 	rules func() *cel.Validator
 }
 
-// New reads definitions: every YAML file, in whatever folder, must hold one CustomResourceDefinition.
+// New reads the definitions from all YAML files of the file systems, in any directory. Each file must have exactly one
+// CustomResourceDefinition. It is an error if there is none, or if two have the same kind and version.
 func New(definitions ...fs.FS) (*Schemas, error) {
 	s := &Schemas{kinds: map[runtimeschema.GroupVersionKind]*Schema{}}
 	for _, files := range definitions {
@@ -82,7 +82,7 @@ func (s *Schemas) Of(kind runtimeschema.GroupVersionKind) (*Schema, error) {
 	return found, nil
 }
 
-// Structural is the schema as the API server walks through an object with it. It must not be modified.
+// Structural returns the schema in the form that pruning and defaulting use. It must not be modified.
 func (s *Schema) Structural() *schema.Structural { return s.structural }
 
 func (s *Schemas) add(data []byte) error {

@@ -21,19 +21,17 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
-// unchecked is what ends a list of errors because of which the CEL rules were not evaluated.
+// unchecked is the last error of a list when the CEL rules could not be evaluated because of the other errors.
 const unchecked = "further rules could not be evaluated. Correct the other errors first"
 
-// Validate checks a new object as the API server does when it is created in this version: first it is read (fields that
-// the schema does not know are left out, defaults set), then checked field by field, and in the end the CEL rules are
-// evaluated. Only the spec is checked.
+// Validate checks a new object as the API server does when the object is created in this version: unknown fields are pruned and defaults
+// set, then the fields are validated, and finally the CEL rules are evaluated. Only the spec is checked.
 //
-// Typed and unstructured objects are both accepted, with or without apiVersion and kind, and never changed. In unstructured
-// ones whole numbers are int64, as API machinery decodes them: CEL does not accept a float64 as an integer.
+// Typed and unstructured objects are accepted, with or without apiVersion and kind, and are not changed. Whole numbers in unstructured
+// objects must be int64, as apimachinery decodes them: CEL does not accept a float64 as an integer.
 //
-// The errors are those of the API server, with one exception: where it adds that rules remained unchecked because of the
-// errors before, it names no field. Here that error is about spec. Should the object be of another kind, that is an internal
-// error.
+// The errors are those of the API server, with one exception: the error that CEL rules could not be evaluated has the path spec, instead of
+// none. An object of another kind is an internal error.
 func (s *Schema) Validate(ctx context.Context, object runtime.Object) field.ErrorList {
 	content, err := s.read(object)
 	if err != nil {
@@ -45,9 +43,9 @@ func (s *Schema) Validate(ctx context.Context, object runtime.Object) field.Erro
 	return s.evaluate(ctx, errs, content, nil)
 }
 
-// ValidateUpdate checks a changed object as the API server does: with the rules that compare it to the old object, and
-// without complaints about values that the old object had already. So an object that was stored before a rule existed can
-// be changed elsewhere. Everything else is as with Validate.
+// ValidateUpdate checks an updated object as the API server does: transition rules compare it with the old object, and values that did not
+// change are not validated (ratcheting). So an object that was stored before a rule existed can still be updated. Everything else is as
+// in Validate.
 func (s *Schema) ValidateUpdate(ctx context.Context, object, old runtime.Object) field.ErrorList {
 	content, err := s.read(object)
 	if err != nil {
@@ -60,15 +58,14 @@ func (s *Schema) ValidateUpdate(ctx context.Context, object, old runtime.Object)
 	unchanged := common.NewCorrelatedObject(content, oldContent, &model.Structural{Structural: s.structural})
 	errs := validation.ValidateCustomResourceUpdate(nil, content, oldContent, s.fields, validation.WithRatcheting(unchanged))
 	errs = append(errs, objectmeta.Validate(nil, content, s.structural, false)...)
-	// Duplicates in a list are not a matter of a single value, so all of them are forgiven where there were any before.
+	// Ratcheting works on single values. Duplicates in lists involve several, so all are tolerated if the old object had any.
 	if len(listtype.ValidateListSetsAndMaps(nil, s.structural, oldContent)) == 0 {
 		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.structural, content)...)
 	}
 	return s.evaluate(ctx, errs, content, oldContent, cel.WithRatcheting(unchanged))
 }
 
-// evaluate adds what the CEL rules say, unless the errors so far mean that they cannot be evaluated. A nil old object is
-// that of a creation.
+// evaluate adds the errors of the CEL rules, unless the errors so far mean that the rules cannot be evaluated. old is nil on creation.
 func (s *Schema) evaluate(ctx context.Context, errs field.ErrorList, content map[string]any, old any, options ...cel.Option) field.ErrorList {
 	rules := s.rules()
 	if rules == nil {
@@ -77,7 +74,7 @@ func (s *Schema) evaluate(ctx context.Context, errs field.ErrorList, content map
 	for _, err := range errs {
 		switch err.Type {
 		case field.ErrorTypeRequired, field.ErrorTypeTypeInvalid, field.ErrorTypeNotSupported, field.ErrorTypeTooLong, field.ErrorTypeTooMany:
-			// Rules count on fields being there and of their type, and their costs on lengths being limited.
+			// The rules assume that fields exist and have the right type; their cost limit assumes that lengths are limited.
 			return append(errs, field.Invalid(field.NewPath("spec"), field.OmitValueType{}, unchecked))
 		default:
 		}
@@ -86,8 +83,8 @@ func (s *Schema) evaluate(ctx context.Context, errs field.ErrorList, content map
 	return append(errs, found...)
 }
 
-// read returns a copy of the part of an object that is checked, in the form in which the API server checks it. Typed
-// objects have nulls where an empty list is not left out; they are dropped like those that users write.
+// read returns a copy of the checked part of an object, pruned and with defaults, as the API server does before validation. Typed objects
+// have null for empty lists without omitempty; these nulls are dropped, like nulls in manifests.
 func (s *Schema) read(object runtime.Object) (map[string]any, error) {
 	source, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -100,7 +97,7 @@ func (s *Schema) read(object runtime.Object) (map[string]any, error) {
 	content := map[string]any{
 		"apiVersion": s.kind.GroupVersion().String(),
 		"kind":       s.kind.Kind,
-		// Rules may look at these two fields of metadata, and at no others.
+		// CEL rules can access only these two fields of metadata.
 		"metadata": map[string]any{"name": written.GetName(), "generateName": written.GetGenerateName()},
 	}
 	if spec, ok := source["spec"]; ok {

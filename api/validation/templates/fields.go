@@ -31,7 +31,7 @@ func source(params terraform.WorkspaceParameters, path *field.Path) field.ErrorL
 			return field.ErrorList{field.Required(module, "set the address of the module, as terraform init -from-module accepts it")}
 		}
 	case terraform.SourceFlux:
-		// What a variable brings is checked when it is known.
+		// With a placeholder, the address is checked when it is rendered.
 		if !terraform.Placeholder.MatchString(params.Module) && !fluxModule.MatchString(params.Module) {
 			return field.ErrorList{field.Invalid(module, params.Module,
 				"a Flux source has the form Kind::namespace/name, for example GitRepository::team/modules")}
@@ -41,7 +41,7 @@ func source(params terraform.WorkspaceParameters, path *field.Path) field.ErrorL
 	return nil
 }
 
-// varFiles checks that each file says where it comes from: provider-terraform looks no further than its source.
+// varFiles checks that each file has the reference that its source requires: provider-terraform reads no other.
 func varFiles(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range params.VarFiles {
@@ -58,8 +58,8 @@ func varFiles(params terraform.WorkspaceParameters, path *field.Path) field.Erro
 	return errs
 }
 
-// providerConfigKind checks the kind of the ProviderConfig, which only the namespaced scope has. Without a reference, the
-// provider takes the one called "default", in both scopes.
+// providerConfigKind checks the kind of the ProviderConfig, which only references in the namespaced scope have. A missing reference is
+// valid in both scopes: the provider uses the ProviderConfig with the name "default".
 func providerConfigKind(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) field.ErrorList {
 	ref := spec.Template.Spec.ProviderConfigRef
 	if ref == nil || ref.Kind == "" || spec.WorkspaceScope == terraform.ScopeCluster || terraform.Placeholder.MatchString(ref.Kind) {
@@ -93,11 +93,11 @@ func allowedNamespaces(allowed infrav1.AllowedNamespaces) field.ErrorList {
 	return errs
 }
 
-// withoutEffect finds fields that are legal and do not do what they seem to.
+// withoutEffect warns of valid fields that have no effect.
 func withoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	params := spec.Template.Spec.ForProvider
-	// The provider writes an inline module into the folder above this one.
+	// The provider writes an inline module into the parent of the entrypoint directory.
 	if params.Source == terraform.SourceInline && pathpkg.Clean(params.Entrypoint) != "." {
 		findings.Warn(path.Child("forProvider", "entrypoint"), "has no effect: an inline module is a single file. Remove the field")
 	}
@@ -107,8 +107,8 @@ func withoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) valida
 	return findings
 }
 
-// unknownFields names the fields that are sent to the Workspace unchanged. Only the API server would refuse one that is
-// misspelled, and only when the first Workspace is created.
+// unknownFields warns of fields that CAPT does not know and copies to the Workspace unchanged. A misspelled field is otherwise detected only
+// when the API server rejects the first Workspace.
 func unknownFields(spec *terraform.WorkspaceSpec, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	for _, level := range []struct {

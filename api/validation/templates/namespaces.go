@@ -14,17 +14,17 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// reference is a place in a template that names an object in a namespace.
+// reference is a field of a template that refers to an object in a namespace.
 type reference struct {
 	namespace, object string
 	path              *field.Path
-	// replaceable is true when a user can put another reference in its place.
+	// replaceable is true when the WorkspaceTemplateApply can override the reference.
 	replaceable bool
-	// anyScope is true when the template's own namespace is allowed in both scopes, not in the cluster scope alone.
+	// anyScope is true when the namespace of the template is allowed in both scopes, not only in the cluster scope.
 	anyScope bool
 }
 
-// references lists every place of a template that names a namespace.
+// references lists all references of a template that may have a namespace.
 func references(spec *terraform.WorkspaceSpec, path *field.Path) []reference {
 	var refs []reference
 	for _, ref := range spec.References(path) {
@@ -39,9 +39,9 @@ func references(spec *terraform.WorkspaceSpec, path *field.Path) []reference {
 	return refs
 }
 
-// namespaces checks the references of a template to other objects. A reference stays within the namespace of the user; in
-// the cluster scope, one that the template makes literally may also be in the template's own. So a reference to another
-// namespace works for the users there at most, and is refused when there can be none.
+// namespaces checks the namespaces of references to other objects. A reference is limited to the namespace of the WorkspaceTemplateApply; in
+// the cluster scope, one without placeholders may also be in the namespace of the template. So a reference to any other namespace works
+// only for WorkspaceTemplateApplies in that namespace: it is a warning if the template allows that namespace, and an error if not.
 func namespaces(template *infrav1.WorkspaceTemplate, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	shared := template.Spec.AllowedNamespaces.IsDefined()
@@ -62,12 +62,13 @@ func namespaces(template *infrav1.WorkspaceTemplate, path *field.Path) validatio
 	return findings
 }
 
-// ownAllowed reports whether users in other namespaces get what the template refers to in its own. The reference must be
-// literal: with a variable in it, users could read whatever they want there.
+// ownAllowed reports whether WorkspaceTemplateApplies in other namespaces may use a reference to the namespace of the template. Such a
+// reference must not have a placeholder: with a variable, users could read any object in that namespace.
 func ownAllowed(template *infrav1.WorkspaceTemplate, ref reference) bool {
 	return (ref.anyScope || template.Spec.WorkspaceScope == terraform.ScopeCluster) && !terraform.Placeholder.MatchString(ref.object)
 }
 
+// orOwn is the part of a message for references that may also be in the namespace of the template; else empty.
 func orOwn(template *infrav1.WorkspaceTemplate, ref reference) string {
 	if ref.anyScope || template.Spec.WorkspaceScope == terraform.ScopeCluster {
 		return ", or to that of the template"
@@ -75,8 +76,8 @@ func orOwn(template *infrav1.WorkspaceTemplate, ref reference) string {
 	return ""
 }
 
-// mayUse reports whether the template could be used from a namespace. Labels of a namespace can change, so that a selector
-// could select any.
+// mayUse reports whether a template can be used from a namespace, now or later: a selector may select any namespace, because labels can
+// change.
 func mayUse(template *infrav1.WorkspaceTemplate, namespace string) bool {
 	allowed := template.Spec.AllowedNamespaces
 	return allowed.IsDefined() && (slices.Contains(allowed.Names, namespace) || slices.Contains(allowed.Names, "*") || allowed.Selector != nil)

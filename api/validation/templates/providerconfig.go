@@ -14,8 +14,8 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// ProviderConfigChange warns about an update of a template that gives another ProviderConfig to its users. New users may be meant, so
-// that it is not refused; the controller changes no Workspace that exists.
+// ProviderConfigChange warns of a template update that changes the ProviderConfig. It is not an error, because the change may be intended
+// for new WorkspaceTemplateApplies; the controller does not change the ProviderConfig of existing Workspaces.
 func ProviderConfigChange(ctx context.Context, world validation.World, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
 	if equality.Semantic.DeepEqual(old.Spec.Template.Spec.ProviderConfigRef, template.Spec.Template.Spec.ProviderConfigRef) {
 		return nil, nil

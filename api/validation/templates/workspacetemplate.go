@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package templates holds the rules for WorkspaceTemplates.
+// Package templates has the rules for WorkspaceTemplates.
 package templates
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// WorkspaceTemplate checks a template by itself, without the variables of its users.
+// WorkspaceTemplate checks a template on its own, without variables.
 func WorkspaceTemplate(template *infrav1.WorkspaceTemplate) validation.Findings {
 	path := field.NewPath("spec", "template", "spec")
 	forProvider := path.Child("forProvider")
@@ -29,7 +29,7 @@ func WorkspaceTemplate(template *infrav1.WorkspaceTemplate) validation.Findings 
 	var findings validation.Findings
 	var declared *modules.Declarations
 	if params.Source == terraform.SourceInline {
-		// Parsed once: of a large module, that takes longer than everything else.
+		// Parse once: for a large module, this takes longer than all other checks.
 		module := modules.ReadTemplate(params)
 		findings.Add(module.Findings(forProvider.Child("module")))
 		declared = module.Declared()
@@ -49,15 +49,15 @@ func WorkspaceTemplate(template *infrav1.WorkspaceTemplate) validation.Findings 
 }
 
 var (
-	// reservedEnv are environment variables that would change how the provider runs Terraform, or which code it runs.
+	// reservedEnv matches environment variables that change how the provider runs Terraform, or which code it runs.
 	reservedEnv = regexp.MustCompile(`^(TF_.*|LD_.*|PATH)$`)
-	// stateArgs are arguments that change where state lives.
+	// stateArgs matches arguments that change the location of the state.
 	stateArgs = regexp.MustCompile(`^--?(backend(-config)?|state(-out)?|backup|migrate-state|reconfigure|chdir)(=.*)?$`)
-	// strangeArgs are arguments that run another module or other plugins, or destroy in place of applying.
-	strangeArgs = regexp.MustCompile(`^--?(from-module|plugin-dir|destroy)(=.*)?$`)
+	// dangerousArgs matches arguments that run another module or other plugins, or that destroy instead of apply.
+	dangerousArgs = regexp.MustCompile(`^--?(from-module|plugin-dir|destroy)(=.*)?$`)
 )
 
-// Parameters checks what Terraform is given besides the module: environment variables, arguments and the entrypoint.
+// Parameters checks forProvider except for the module: duplicate keys, environment variables, arguments and the entrypoint.
 func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	errs = append(errs, repeated(params, path)...)
@@ -67,7 +67,7 @@ func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.Er
 				"TF_*, LD_* and PATH are reserved for the provider. Pass values to Terraform in vars or varmap"))
 		}
 	}
-	// In order, since the errors become the message of a condition, and another order would be another message.
+	// A list and not a map: the errors become a condition message, which must not change with the order of iteration.
 	for _, phase := range []struct {
 		name string
 		args []string
@@ -80,7 +80,7 @@ func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.Er
 			case stateArgs.MatchString(arg):
 				errs = append(errs, field.Forbidden(path.Child(phase.name).Index(i),
 					"the Terraform backend is set in the ProviderConfig, not by an argument. Remove the argument"))
-			case strangeArgs.MatchString(arg):
+			case dangerousArgs.MatchString(arg):
 				errs = append(errs, field.Forbidden(path.Child(phase.name).Index(i),
 					"the argument would replace the module or its plugins, or destroy the resources. Remove the argument"))
 			}
@@ -94,8 +94,7 @@ func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.Er
 	return errs
 }
 
-// repeated refuses a key that is given twice: Terraform, or the process that runs it, would use one of the values, and drop the
-// other silently.
+// repeated rejects duplicate keys of vars and env: Terraform, or its process, would use one of the values and silently ignore the other.
 func repeated(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	vars, env := sets.New[string](), sets.New[string]()
@@ -114,7 +113,7 @@ func repeated(params terraform.WorkspaceParameters, path *field.Path) field.Erro
 	return errs
 }
 
-// inBoth warns of variables that are in vars and in varmap. Terraform uses one of the two values.
+// inBoth warns of variables that are in both vars and varmap. Terraform uses only one of the two values.
 func inBoth(params terraform.WorkspaceParameters, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	values := modules.VarMap(params)

@@ -16,21 +16,21 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// Versions are what a change of the Kubernetes version starts from.
+// Versions are the Kubernetes versions from which a version change starts, in the form of EKS, for example 1.31.
 type Versions struct {
-	// Running is what EKS runs, as Terraform reported when it had applied everything; empty when it is not known.
+	// Running is the version that EKS runs, as Terraform reported after a complete apply; empty when it is unknown.
 	Running string
-	// Given is what was handed to Terraform last, which may not be applied yet; empty when nothing was.
+	// Given is the version in the WorkspaceTemplateApply, which Terraform may not have applied yet; empty when there is none.
 	Given string
-	// Failed is true when Terraform has tried to apply what it was given, and could not.
+	// Failed is true when Terraform tried to apply the version Given and failed.
 	Failed bool
 }
 
-// VersionsOf reads the versions of a control plane from it and from the WorkspaceTemplateApply in use, which may be nil.
+// VersionsOf returns the versions of a control plane, from the control plane and its WorkspaceTemplateApply, which may be nil.
 //
-// An output says what runs only when the apply is through: after one that failed half-way, an output that just repeats the
-// variable has the new value already. Until then status.version is used, which the controller takes over from such an apply
-// only. It is empty when this WorkspaceTemplateApply never had one.
+// The output cluster_version is reliable only after a complete apply: after an apply that failed half-way, an output that repeats the
+// variable already has the new value. Otherwise Running is status.version of the control plane, which the controller sets only after a
+// complete apply; it is empty if this WorkspaceTemplateApply was never applied completely.
 func VersionsOf(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) Versions {
 	if apply == nil {
 		return Versions{}
@@ -55,18 +55,22 @@ func VersionsOf(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.Wo
 	return v
 }
 
-// nothingBuilt reports whether Terraform never completed, and left no evidence of a cluster: the version that
-// a new control plane began with may be one that EKS does not have, and can be corrected to any other.
+// nothingBuilt reports whether Terraform never completed, and there is no evidence of an EKS cluster. Then the first version of a new
+// control plane, which EKS may not offer, can be corrected to any other.
 func nothingBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 	applied := apply.Status.Applied == metav1.ConditionTrue
 	return !applied && apply.Status.LastAppliedRevision == "" && len(apply.Status.Outputs) == 0
 }
 
-// KubernetesVersionStep refuses what EKS cannot do, a downgrade or more than one minor version at a time, and what would
-// become a downgrade when Terraform is done with what it has. So a version may be anything from the one that Terraform was
-// given to the one that follows the running one; and, when the given one could not be applied, the running one again. What
-// runs is taken for what was given while it is not known. As long as nothing was given, any version will do. Versions that
-// cannot be parsed are reported by ParseKubernetesVersion.
+// KubernetesVersionStep returns an error for a version change that EKS does not support (a downgrade, or more than one minor version at a
+// time), and for one that would be a downgrade after Terraform has applied the version Given. The allowed versions are:
+//
+//   - from Given to the minor version after Running;
+//   - also Running, if Terraform failed to apply Given;
+//   - Given and the minor version after it, if Running is unknown;
+//   - any, if both are empty.
+//
+// It ignores versions that cannot be parsed, which ParseKubernetesVersion reports.
 func KubernetesVersionStep(from Versions, to string) error {
 	target, ok := minorOf(to)
 	running, known := minorOf(from.Running)
@@ -93,7 +97,7 @@ func KubernetesVersionStep(from Versions, to string) error {
 	return nil
 }
 
-// stepFromGiven is the rule for when it is not known what runs.
+// stepFromGiven is the rule for an unknown running version.
 func stepFromGiven(given, target minorVersion, failed bool) error {
 	next := given.next()
 	switch {
@@ -111,7 +115,7 @@ func beingApplied(given minorVersion) error {
 	return fmt.Errorf("the change to %s is pending or in progress. Wait until it has completed or failed", given)
 }
 
-// minorVersion is as much of a version as EKS lets choose.
+// minorVersion is the part of a version that users of EKS can choose.
 type minorVersion struct{ major, minor uint }
 
 func minorOf(text string) (minorVersion, bool) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package versions holds the rules for Kubernetes versions.
+// Package versions has the rules for Kubernetes versions.
 package versions
 
 import (
@@ -11,19 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// KubernetesVersion is a version in the two forms that matter.
+// KubernetesVersion is a Kubernetes version in the forms of Cluster API and of EKS.
 type KubernetesVersion struct {
-	// Semantic is the full form, for example v1.31.0 or v1.31.2-eks-1, as Cluster API's contract asks for it. A version that
-	// has this form stays as it is: the topology controller of Cluster API writes it, and would write it again.
+	// Semantic is the full form, for example v1.31.0 or v1.31.2-eks-1, as Cluster API's contract requires it. A version in this form is
+	// not normalized: the topology controller of Cluster API writes it, and would revert a change.
 	Semantic string
-	// EKS is the form that EKS takes, for example 1.31.
+	// EKS is the form that EKS accepts, for example 1.31.
 	EKS string
 }
 
-// kubernetesVersion is what the CRD of CAPTControlPlane accepts. The parser alone would take 1.31.x for 1.31.
+// kubernetesVersion has the same pattern as the CRD of CAPTControlPlane. The parser alone would accept 1.31.x as 1.31.
 var kubernetesVersion = regexp.MustCompile(`^v?[1-9][0-9]*\.(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))?([-+].*)?$`)
 
-// ParseKubernetesVersion accepts 1.31, v1.31, 1.31.0 and v1.31.0.
+// ParseKubernetesVersion parses a version in one of the forms 1.31, v1.31, 1.31.0 and v1.31.0; the last two may have a suffix. The error is
+// for users, and quotes the text.
 func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
 	if !kubernetesVersion.MatchString(text) {
 		return KubernetesVersion{}, fmt.Errorf("%q is not a Kubernetes version. Use for example v1.31.0", text)
@@ -41,9 +42,9 @@ func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
 	return KubernetesVersion{Semantic: semantic, EKS: fmt.Sprintf("%d.%d", parsed.Major(), parsed.Minor())}, nil
 }
 
-// The minor versions of Kubernetes 1 that EKS offers in standard or extended support, as far as this release of CAPT knows:
-// see "Understand the Kubernetes version lifecycle on EKS" in the user guide of Amazon EKS. Others are a warning only, so
-// that users do not have to wait for a release of CAPT; to follow EKS, change the two numbers.
+// The minor versions of Kubernetes 1 in standard or extended support of EKS when this release of CAPT was tested: see "Understand the
+// Kubernetes version lifecycle on EKS" in the user guide of Amazon EKS. Other versions are only a warning, so that users do not have to
+// wait for a release of CAPT.
 const (
 	oldestEKSMinor = 30
 	newestEKSMinor = 35
@@ -55,7 +56,7 @@ func OldestEKS() string { return fmt.Sprintf("1.%d", oldestEKSMinor) }
 // NewestEKS is the newest EKS version that this release was tested with.
 func NewestEKS() string { return fmt.Sprintf("1.%d", newestEKSMinor) }
 
-// OfferedByEKS reports whether EKS offers a version, as far as this release of CAPT knows.
+// OfferedByEKS reports whether a version is among those that this release was tested with.
 func OfferedByEKS(v KubernetesVersion) bool {
 	for minor := oldestEKSMinor; minor <= newestEKSMinor; minor++ {
 		if v.EKS == fmt.Sprintf("1.%d", minor) {
