@@ -12,23 +12,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// linger is how long the webhooks are still served after the manager was asked to end. The API server keeps connections and
-// uses them again; one that is closed at the moment in which the next request is sent on it loses this request, which is
-// never sent a second time. So connections in use are ended with an answer, and what is closed in the end was not used for
-// that long. It is short, because another replica can lead only afterwards.
+// linger is how long webhooks are served after the manager receives the signal to stop. The API server reuses connections, and does not retry
+// a request on a connection that is closed at the same moment. So during this time, responses close their connections, and only connections
+// that were idle for this time are closed at the end. It is short, because another replica can become leader only afterwards.
 const linger = 500 * time.Millisecond
 
-// longest is how long the API server waits for an answer at most: half a minute for a conversion, less for everything else.
+// longest is the maximum time that the API server waits for a response: 30 seconds for a conversion, less for all other requests.
 const longest = 30 * time.Second
 
-// drainingServer is a webhook server that ends without losing requests.
+// drainingServer is a webhook server that does not lose requests on shutdown.
 type drainingServer struct {
 	webhook.Server
 	linger   time.Duration
 	draining atomic.Bool
 }
 
-// Start serves until the context ends, and a moment longer.
+// Start serves until the context is canceled, and for the duration linger after that.
 func (s *drainingServer) Start(ctx context.Context) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -47,7 +46,7 @@ func (s *drainingServer) Register(path string, handler http.Handler) {
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
 		}
-		// The context of a request ends with that of the server. What was begun is finished all the same.
+		// The context of the server cancels the context of the request. Requests that were accepted must still be completed.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), longest)
 		defer cancel()
 		handler.ServeHTTP(w, r.WithContext(ctx))

@@ -20,9 +20,9 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// synced is ready when the caches are: before that, the manager sees nothing. There is one exception. What is stored in
-// v1beta1 reaches the caches when it was converted, which the API server asks of replicas that are ready. If no other replica
-// converts, a replica that waited for its caches would wait for itself.
+// synced returns a readiness check that succeeds when the caches are synced. There is one exception, to prevent a deadlock: to fill the caches,
+// the API server must convert objects that are stored in v1beta1, and it sends conversion requests only to ready replicas. So the check also
+// succeeds if needed reports that no other replica converts.
 func synced(mgr ctrl.Manager, needed func(context.Context) bool) healthz.Checker {
 	return func(request *http.Request) error {
 		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
@@ -34,7 +34,7 @@ func synced(mgr ctrl.Manager, needed func(context.Context) bool) healthz.Checker
 	}
 }
 
-// converted are the kinds with two versions that are in the caches.
+// converted are the cached kinds that have two versions.
 var converted = []schema.GroupVersionResource{
 	infrav1.GroupVersion.WithResource("captclusters"),
 	infrav1.GroupVersion.WithResource("workspacetemplates"),
@@ -42,7 +42,7 @@ var converted = []schema.GroupVersionResource{
 	controlplanev1.GroupVersion.WithResource("captcontrolplanes"),
 }
 
-// converterNeeded reports whether the API server cannot list a kind because no replica converts.
+// converterNeeded returns a function that reports whether the API server cannot list a kind because no replica serves conversion.
 func converterNeeded(config *rest.Config, namespace string) (func(context.Context) bool, error) {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -57,8 +57,8 @@ func converterNeeded(config *rest.Config, namespace string) (func(context.Contex
 			if namespace != "" {
 				path = append(path, "namespaces", namespace)
 			}
-			// MaxRetries(0): the API server asks clients to retry later, and the caches, which do so, would not report the
-			// reason for minutes. The message is the API server's own for a failed conversion.
+			// Without retries: client-go would follow Retry-After of the response, and not return the error for minutes. The message is the
+			// one of the API server for a failed conversion.
 			err := client.Get().AbsPath(append(path, resource.Resource)...).
 				SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").
 				MaxRetries(0).Do(ctx).Error()

@@ -32,7 +32,7 @@ import (
 	"github.com/capt-provider/capt/controllers/storedversions"
 )
 
-// options of the manager; flags are named as in Cluster API's own managers.
+// options are the flags of the manager, with the same names as in the managers of Cluster API.
 type options struct {
 	leaderElect    bool
 	leaseNamespace string
@@ -125,7 +125,7 @@ func (o *options) validateTokens() error {
 	return nil
 }
 
-// tokens is nil unless the manager shall make tokens.
+// tokens returns the source of tokens for kubeconfigs; nil unless the manager creates tokens.
 func (o *options) tokens() kubeconfig.Tokens {
 	if !o.eksTokens {
 		return nil
@@ -138,7 +138,7 @@ func (o *options) webhookServer(tlsOptions []func(*tls.Config)) webhook.Server {
 	return &drainingServer{Server: server, linger: linger}
 }
 
-// controllerRuntime are the options of the manager in controller-runtime's terms.
+// controllerRuntime converts the options to those of controller-runtime.
 func (o *options) controllerRuntime(metrics metricsserver.Options, tlsOptions []func(*tls.Config)) ctrl.Options {
 	cacheOptions := controllers.CacheOptions()
 	cacheOptions.SyncPeriod = &o.syncPeriod
@@ -153,7 +153,7 @@ func (o *options) controllerRuntime(metrics metricsserver.Options, tlsOptions []
 		WebhookServer:          o.webhookServer(tlsOptions),
 		HealthProbeBindAddress: o.healthAddress,
 		PprofBindAddress:       o.profiler,
-		// Every replica serves webhooks, whether it leads or not.
+		// Every replica serves webhooks, not only the leader.
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              naming.LeaderElectionLease(o.namespace, o.watchFilter),
 		LeaderElectionNamespace:       o.leaseNamespace,

@@ -16,15 +16,15 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
-// scheme is that of the controllers, and the older API version, which only the webhooks know.
+// scheme returns the scheme of the controllers with the older API version, which only the webhooks use.
 func scheme() *runtime.Scheme {
 	s := controllers.Scheme()
 	utilruntime.Must(conversion.AddToScheme(s))
 	return s
 }
 
-// setupWebhooks adds everything that the API server calls. It is served by every replica, whether it leads or not: the
-// webhook server needs no leader election, and a replica is ready when its server answers.
+// setupWebhooks adds the conversion and admission webhooks. Every replica serves them, not only the leader; a replica is ready when its server
+// responds.
 func setupWebhooks(ctx context.Context, mgr ctrl.Manager, namespace string) error {
 	if err := conversion.SetupWebhookWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up conversion: %w", err)

@@ -27,11 +27,11 @@ func captClusterDefaults(world validation.World) *defaults[*infrav1.CAPTCluster]
 		keep: func(old, captCluster *infrav1.CAPTCluster) {
 			keepReference(old.Spec.WorkspaceTemplateApplyRef, &captCluster.Spec.WorkspaceTemplateApplyRef)
 		},
-		unsaid: keepCluster,
+		keepHubFields: keepCluster,
 	}
 }
 
-// referVPC writes down which WorkspaceTemplateApply a new CAPTCluster will have, if it has one made.
+// referVPC sets spec.workspaceTemplateApplyRef of a new CAPTCluster with a VPC template.
 func referVPC(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (err error) {
 	if !captCluster.Spec.VPC.Template.IsDefined() || captCluster.Spec.WorkspaceTemplateApplyRef.IsDefined() {
 		return nil
@@ -40,11 +40,15 @@ func referVPC(ctx context.Context, world validation.World, captCluster *infrav1.
 	return err
 }
 
-// newReference refers to what the controller will make under the name of the naming scheme. There is none when that exists
-// already: the user decides whose it is, and the controller asks (AdoptionRequired). Nor is there one beside anything that
-// CAPT v0.3 left and no object owns, whatever its name: the controller knows the Cluster, and can determine whether this object may be
-// meant (adoption.Expectation.Orphan). Nor when the object says that it was built: it comes from a backup, and so may what was built
-// for it, under whatever name, a moment later. Nor for an object whose name the API server has yet to make.
+// newReference returns the reference to the WorkspaceTemplateApply that the controller will create, with the name of the naming scheme. The
+// reference is empty, and the controller decides later, in these cases:
+//
+//   - A WorkspaceTemplateApply with that name exists: the user must decide whether it belongs to the owner (AdoptionRequired).
+//   - The namespace has any WorkspaceTemplateApply of CAPT v0.3 without a controller: it may belong to the owner, which only the controller
+//     can determine, because it knows the Cluster (adoption.Expectation.Candidates).
+//   - The status of the owner records cloud resources: the owner was restored from a backup, and its WorkspaceTemplateApply may be
+//     restored next, with any name.
+//   - The owner has only generateName.
 func newReference(ctx context.Context, world validation.World, owner validation.Owner, want adoption.Expectation) (infrav1.WorkspaceTemplateApplyReference, error) {
 	if owner.GetName() == "" || want.Built != "" {
 		return infrav1.WorkspaceTemplateApplyReference{}, nil
@@ -62,7 +66,7 @@ func newReference(ctx context.Context, world validation.World, owner validation.
 	return infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}, nil
 }
 
-// keepReference puts a reference back that an update leaves out.
+// keepReference restores a reference that an update omits.
 func keepReference(old infrav1.WorkspaceTemplateApplyReference, reference *infrav1.WorkspaceTemplateApplyReference) {
 	if !reference.IsDefined() {
 		*reference = old
@@ -80,7 +84,7 @@ func captClusterRules(world validation.World) rules[*infrav1.CAPTCluster] {
 	}
 }
 
-// vpcTemplate is the template of the VPC; empty for an existing VPC.
+// vpcTemplate returns the reference to the template of the VPC; empty for an existing VPC.
 func vpcTemplate(captCluster *infrav1.CAPTCluster) (ref infrav1.WorkspaceTemplateReference) {
 	if template := captCluster.Spec.VPC.Template; template.IsDefined() {
 		ref = template.Ref

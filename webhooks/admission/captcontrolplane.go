@@ -23,11 +23,10 @@ func setupCAPTControlPlane(mgr ctrl.Manager, cached, live lookup.Reader) error {
 }
 
 func captControlPlaneDefaults(world validation.World) *defaults[*controlplanev1.CAPTControlPlane] {
-	return &defaults[*controlplanev1.CAPTControlPlane]{world: world, create: referControlPlane, keep: keepWritten, unsaid: keepControlPlane}
+	return &defaults[*controlplanev1.CAPTControlPlane]{world: world, create: referControlPlane, keep: keepWritten, keepHubFields: keepControlPlane}
 }
 
-// referControlPlane writes down which WorkspaceTemplateApply a new CAPTControlPlane will have. One that names no template is
-// about to be refused.
+// referControlPlane sets spec.workspaceTemplateApplyRef of a new CAPTControlPlane, unless that has no template: validation rejects it then.
 func referControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
 	completeVersion(controlPlane)
 	if controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
@@ -37,10 +36,10 @@ func referControlPlane(ctx context.Context, world validation.World, controlPlane
 	return err
 }
 
-// keepWritten puts back what CAPT wrote into the spec and an update leaves out. An endpoint with which clients cannot connect is
-// put back as what it means, or left out for the controller to write.
+// keepWritten restores fields of spec that CAPT wrote and an update omits. An endpoint in the invalid form of CAPT v0.3 is corrected, or
+// removed so that the controller writes it again.
 func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
-	if controlPlane.Spec.Version != old.Spec.Version { // What CAPT v0.3 wrote stays, so that a write of other fields changes nothing else.
+	if controlPlane.Spec.Version != old.Spec.Version { // An unchanged version keeps the form of CAPT v0.3, so that a write of other fields does not change it.
 		completeVersion(controlPlane)
 	}
 	keepReference(old.Spec.WorkspaceTemplateApplyRef, &controlPlane.Spec.WorkspaceTemplateApplyRef)
@@ -57,8 +56,8 @@ func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
 	}
 }
 
-// completeVersion gives spec.version the form that Cluster API's contract asks for: a semantic version that begins with v. One
-// that is invalid is about to be refused.
+// completeVersion changes spec.version to the form that Cluster API's contract requires: a semantic version with the prefix v. It ignores an
+// invalid version, which validation rejects.
 func completeVersion(controlPlane *controlplanev1.CAPTControlPlane) {
 	if version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
 		controlPlane.Spec.Version = version.Semantic

@@ -20,19 +20,19 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-// defaults fill in what a user may leave out. They implement admission.Handler rather than admission.Defaulter, whose patch
-// is the difference to the Go type: it would write down every required field that the user forgot, as an empty one, and the
-// API server would no longer say that it is missing.
+// defaults is the defaulting webhook of a kind. It implements admission.Handler and not admission.Defaulter, whose patch is the difference
+// to the serialized Go type: that adds each missing required field with an empty value, and the API server would no longer report the field
+// as missing.
 type defaults[T client.Object] struct {
 	decoder admission.Decoder
 	world   validation.World
-	// create completes a new object.
+	// create sets defaults of a new object.
 	create func(ctx context.Context, world validation.World, object T) error
-	// keep puts back what is written once and an update leaves out, as happens when a manifest that never had it replaces
-	// the object. Only captctl migrate reverts it.
+	// keep restores immutable fields that an update omits, for example when a manifest without them replaces the object. It is not called
+	// for captctl migrate, which removes such fields to roll back an adoption.
 	keep func(old, object T)
-	// unsaid puts back what a write in an older version has no words for, and wipes therefore.
-	unsaid func(ctx context.Context, world validation.World, old, object T) error
+	// keepHubFields restores fields that do not exist in an older version, and that a write in that version therefore removes.
+	keepHubFields func(ctx context.Context, world validation.World, old, object T) error
 }
 
 // Handle implements admission.Handler.
@@ -40,7 +40,7 @@ func (d defaults[T]) Handle(ctx context.Context, request admission.Request) admi
 	var kind T
 	object := lookup.NewObject(kind)
 	if err := d.decoder.DecodeRaw(request.Object, object); err != nil {
-		// A field of another type. The API server checks the schema next, and says it better.
+		// A field has the wrong type. The API server checks the schema next, and its error is more precise.
 		return admission.Allowed("")
 	}
 	before, err := json.Marshal(object)
@@ -69,32 +69,32 @@ func (d defaults[T]) fill(ctx context.Context, request admission.Request, object
 	}
 	keepStatus(request, old, object)
 	if byMigration(request) {
-		return nil // What a rollback leaves out, an adoption has written.
+		return nil // A rollback omits fields on purpose.
 	}
 	d.keep(old, object)
 	if inOlderVersion(request) {
-		return d.unsaid(ctx, d.world, old, object)
+		return d.keepHubFields(ctx, d.world, old, object)
 	}
 	return nil
 }
 
-// byMigration reports whether captctl migrate writes, which does so in the hub version only. A patch and an update look the same
-// here: the API server gives both the options of an update.
+// byMigration reports whether a request is from captctl migrate, which writes only in the hub version. Patch requests have UpdateOptions as
+// well.
 func byMigration(request admission.Request) bool {
 	var options metav1.UpdateOptions
 	return json.Unmarshal(request.Options.Raw, &options) == nil && options.FieldManager == naming.MigrationFieldManager && !inOlderVersion(request)
 }
 
-// keepStatus undoes what a write of the object in an older version does to its status. What only the hub version can say
-// travels in an annotation, where the API server does not protect it: a manifest without the annotation would wipe the UID
-// of the Workspace, and one with a forged annotation would claim another owner's.
+// keepStatus restores the status after a write of the object in an older version. Fields of status that only the hub version has are
+// converted through an annotation, which users can write: a manifest without the annotation would remove the UID of the Workspace, and one
+// with a forged annotation could claim the Workspace of another owner.
 func keepStatus(request admission.Request, old, object client.Object) {
 	if inOlderVersion(request) {
 		reflect.ValueOf(object).Elem().FieldByName("Status").Set(reflect.ValueOf(old).Elem().FieldByName("Status"))
 	}
 }
 
-// inOlderVersion reports whether an object came in another version than the hub.
+// inOlderVersion reports whether the object of a request has an older version than the hub.
 func inOlderVersion(request admission.Request) bool {
 	return request.RequestKind != nil && request.RequestKind.Version != request.Kind.Version
 }

@@ -3,11 +3,11 @@
 
 package admission
 
-// config/webhook/manifests.yaml is generated from here. Operations are create and update, never delete: an outage must not
-// block deletion. Rules name resources without subresources, so status is never gated. A request in v1beta1 arrives in
-// v1beta2, which is what matchPolicy=Equivalent means.
+// config/webhook/manifests.yaml is generated from these markers. The operations are create and update, not delete: an outage of the webhooks
+// must not block deletion. The rules have no subresources, so writes of status are not checked. With matchPolicy=Equivalent, the API server
+// converts requests in v1beta1 to v1beta2.
 //
-// What the generator does not know is in the patch beside the generated file: objects that are being deleted are skipped.
+// The generator does not support matchConditions: a patch next to the generated file excludes objects that are being deleted.
 
 // +kubebuilder:webhookconfiguration:mutating=true,name=capt-mutating-webhook-configuration
 // +kubebuilder:webhookconfiguration:mutating=false,name=capt-validating-webhook-configuration

@@ -20,11 +20,12 @@ import (
 	"github.com/capt-provider/capt/api/validation/owners"
 )
 
-// An older version has no words for some fields. What is in them travels in the conversion-data annotation, which a manifest in
-// Git does not have: kubectl replace, and every tool that writes objects whole, leaves it out. Such a write says nothing of
-// those fields, and must not wipe them. Nor may it write them, by an annotation of its own making. So they are what they were.
+// Some fields do not exist in older versions. In objects of an older version, their values are in the conversion-data annotation, which a
+// manifest in Git does not have: kubectl replace, and every tool that writes whole objects, omits it. Such a write must not remove these
+// fields, and must not set them through a forged annotation. So the functions of this file copy them from the old object.
 
-// keepCluster is that for a CAPTCluster. What belongs to one source of the VPC goes with it.
+// keepCluster restores the fields of a CAPTCluster that v1beta1 does not have. Fields of a VPC source are restored only if the write keeps
+// that source.
 func keepCluster(ctx context.Context, world validation.World, old, captCluster *infrav1.CAPTCluster) error {
 	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
 	now.ConnectionSecretRef = infrav1.LocalSecretReference{}
@@ -38,7 +39,7 @@ func keepCluster(ctx context.Context, world validation.World, old, captCluster *
 	return nil
 }
 
-// keepControlPlane is that for a CAPTControlPlane. An endpoint that adoption has repaired is not broken again.
+// keepControlPlane restores the fields of a CAPTControlPlane that v1beta1 does not have, and the endpoint that adoption corrected.
 func keepControlPlane(ctx context.Context, world validation.World, old, controlPlane *controlplanev1.CAPTControlPlane) error {
 	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
 	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
@@ -51,7 +52,7 @@ func keepControlPlane(ctx context.Context, world validation.World, old, controlP
 	return keepPinned(ctx, world, old.Namespace, before.WorkspaceTemplateRef, &now.WorkspaceTemplateRef)
 }
 
-// keepTemplate is that for a WorkspaceTemplate.
+// keepTemplate restores the fields of a WorkspaceTemplate that v1beta1 does not have.
 func keepTemplate(_ context.Context, _ validation.World, old, template *infrav1.WorkspaceTemplate) error {
 	before, now := old.Spec.DeepCopy(), &template.Spec
 	now.WorkspaceScope, now.AllowedNamespaces, now.PublishOutputs = before.WorkspaceScope, before.AllowedNamespaces, before.PublishOutputs
@@ -65,8 +66,9 @@ func keepTemplate(_ context.Context, _ validation.World, old, template *infrav1.
 	return nil
 }
 
-// keepApply is that for a WorkspaceTemplateApply. That it retains its Workspace could be said in v1beta1. But what captctl said on
-// adoption, no older manifest knows: without this, such a manifest would have the Workspace of a helper destroyed with it.
+// keepApply restores the fields of a WorkspaceTemplateApply that v1beta1 does not have. It also restores the deletion policy Retain, which
+// v1beta1 has, if captctl migrate set it on adoption: manifests from before the adoption do not have it, and the Workspace of a helper
+// would be destroyed with the helper.
 func keepApply(ctx context.Context, world validation.World, old, apply *infrav1.WorkspaceTemplateApply) error {
 	for i := range apply.Spec.WaitForSecrets {
 		now := &apply.Spec.WaitForSecrets[i]
@@ -77,15 +79,15 @@ func keepApply(ctx context.Context, world validation.World, old, apply *infrav1.
 			}
 		}
 	}
-	// A whole replacement removes captctl from managedFields, so that the field itself is known only the first time.
+	// A replacement of the whole object removes captctl from managedFields, so managedFields prove this only for the first replacement.
 	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (adoption.Helper(old) != "" || adoption.KeepsSpotRole(old) || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
 		apply.Spec.DeletionPolicy = old.Spec.DeletionPolicy
 	}
 	return keepPinned(ctx, world, old.Namespace, old.Spec.TemplateRef, &apply.Spec.TemplateRef)
 }
 
-// keepPinned keeps a reference to a template that captctl migrate created to reproduce a Workspace. Manifests of CAPT v0.3 name the
-// template that the Workspace has drifted from, and Terraform would apply the drift.
+// keepPinned restores a reference to a template that captctl migrate created to reproduce a Workspace. Manifests of CAPT v0.3 refer to the
+// original template, which no longer matches the Workspace: Terraform would apply the difference.
 func keepPinned(ctx context.Context, world validation.World, namespace string, before infrav1.WorkspaceTemplateReference, now *infrav1.WorkspaceTemplateReference) error {
 	if before.Key(namespace) == now.Key(namespace) {
 		return nil
@@ -97,7 +99,7 @@ func keepPinned(ctx context.Context, world validation.World, namespace string, b
 	return err
 }
 
-// writtenByMigration reports whether captctl migrate was the last to write a field.
+// writtenByMigration reports whether captctl migrate owns a field according to managedFields.
 func writtenByMigration(managed []metav1.ManagedFieldsEntry, path ...any) bool {
 	field := fieldpath.MakePathOrDie(path...)
 	return slices.ContainsFunc(managed, func(entry metav1.ManagedFieldsEntry) bool {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission serves CAPT's defaulting and validating webhooks. They are thin adapters: rules are in
-// api/validation, names in api/naming.
+// Package admission has the defaulting and validating webhooks. They only call other packages: rules are in api/validation, names in
+// api/naming.
 package admission
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-// SetupWebhookWithManager serves the webhooks of all kinds from the manager's webhook server. namespace is the only one that
-// the manager's cache holds; empty means all.
+// SetupWebhookWithManager adds the webhooks of all kinds to the manager's webhook server. namespace is the only namespace in the manager's
+// cache; empty means all.
 func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager, namespace string) error {
 	if err := lookup.IndexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("setting up the indexes of the webhooks: %w", err)
 	}
-	// A cached read may be a moment old. What decides what a new object becomes is read from the API server, but for what only an
-	// index can find (lookup.Live): that is old when it matters.
+	// The cache may be stale. Decisions about a new object are based on reads from the API server, except for lookups that need an index
+	// (lookup.Live): the objects that matter for these exist for a long time.
 	cached := lookup.Reader{Reader: mgr.GetClient(), Namespace: namespace, Elsewhere: mgr.GetAPIReader()}
 	live := lookup.Reader{Reader: mgr.GetAPIReader()}
 	for _, setup := range []func(ctrl.Manager, lookup.Reader, lookup.Reader) error{
@@ -67,7 +67,7 @@ func serve[T client.Object](mgr ctrl.Manager, defaulter *defaults[T], validator 
 	return ctrl.NewWebhookManagedBy(mgr, lookup.NewObject(kind)).WithValidator(validator).Complete()
 }
 
-// mutatingPath is the one that controller-runtime's builder would choose.
+// mutatingPath returns the path that controller-runtime's builder uses for a defaulting webhook.
 func mutatingPath(gvk apischema.GroupVersionKind) string {
 	return "/mutate-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
 }

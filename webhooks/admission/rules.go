@@ -21,21 +21,21 @@ import (
 	"github.com/capt-provider/capt/api/validation/schema"
 )
 
-// rules are what is checked of one kind.
+// rules is the validating webhook of a kind.
 type rules[T client.Object] struct {
 	world validation.World
-	// spec is the part of an object that is checked. An update that leaves it alone is always admitted: objects that were
-	// stored before a rule existed can be labeled, finalized and deleted.
+	// spec returns the part of an object that is checked. An update that does not change it is always admitted, so that labels and finalizers
+	// of objects that were stored before a rule existed can be changed.
 	spec func(T) any
-	// check looks at an object as it is.
+	// check checks an object on creation and on update.
 	check func(ctx context.Context, world validation.World, object T) (validation.Findings, error)
-	// create looks at a new object, besides check; nil when there is nothing that only a new object must not be.
+	// create has additional checks of a new object; it may be nil.
 	create func(ctx context.Context, world validation.World, object T) (validation.Findings, error)
-	// change looks at what an update changes; nil when every change of a good object to a good one is.
+	// change checks whether an update is allowed; nil if any change between valid objects is.
 	change func(ctx context.Context, world validation.World, old, object T) (field.ErrorList, error)
-	// warn looks at what an update changes and does not refuse it; nil when there is nothing to warn of.
+	// warn returns warnings about an update; it may be nil.
 	warn func(ctx context.Context, world validation.World, old, object T) ([]string, error)
-	// schema is that of the hub version.
+	// schema is the schema of the hub version.
 	schema *schema.Schema
 }
 
@@ -93,18 +93,19 @@ func (r rules[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.
 	return findings.Warnings, invalid(ctx, object, findings.Errors)
 }
 
-// ValidateDelete implements admission.Validator. It is never called: an outage of the webhooks must not keep anything from
-// being deleted.
+// ValidateDelete implements admission.Validator. It is never called: the webhooks are not registered for delete, because an outage of the
+// webhooks must not block deletion.
 func (r rules[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
 
-// unchecked reports whether the object came in an older version. The API server holds it to the schema of that version only,
-// and stores it in the hub version all the same.
+// unchecked reports whether the object of a request has an older version. The API server validates it only against the schema of that
+// version, but stores it in the hub version.
 func (r rules[T]) unchecked(ctx context.Context) bool {
 	request, err := admission.RequestFromContext(ctx)
 	return err == nil && inOlderVersion(request)
 }
 
-// ratchet drops what was wrong before: an object that was stored before a rule existed can be changed elsewhere.
+// ratchet drops the errors that the old object also has, so that other fields of an object that was stored before a rule existed can be
+// changed.
 func (r rules[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) (field.ErrorList, error) {
 	if len(errs) == 0 {
 		return nil, nil
@@ -118,15 +119,15 @@ func (r rules[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) (fie
 	}), nil
 }
 
-// ofMigration reports whether captctl migrate may do what an error is about. A rollback restores references to templates that do not allow
-// the namespace, since CAPT v0.3 never checked that. A pin changes the template of an owner before that of its WorkspaceTemplateApply: the
-// other order would let a manager write the old template. In both cases the manager renders and writes nothing.
+// ofMigration reports whether captctl migrate may make a change despite an error. A rollback restores references to templates that do not
+// allow the namespace, which CAPT v0.3 did not check. To pin a template, it changes the template of the owner before that of the
+// WorkspaceTemplateApply: in the other order, the manager could write the old template. In both cases the manager does not write Workspaces.
 func ofMigration(err *field.Error) bool {
 	return err.Type == field.ErrorTypeForbidden && (slices.Contains([]string{"spec.templateRef", "spec.workspaceTemplateRef", "spec.vpc.template.ref"}, err.Field) ||
 		strings.HasSuffix(err.Field, "workspaceTemplateApplyRef.name") && strings.Contains(err.Detail, adoption.TemplateDiffers))
 }
 
-// invalid is the answer to a bad object, in the form in which the API server itself refuses one.
+// invalid returns the errors of an object as a StatusError of reason Invalid, as the API server returns them.
 func invalid(ctx context.Context, object client.Object, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
@@ -138,7 +139,8 @@ func invalid(ctx context.Context, object client.Object, errs field.ErrorList) er
 	return apierrors.NewInvalid(apischema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}, object.GetName(), errs)
 }
 
-// couldNotLook refuses for now: what could not be read may be what speaks against the object.
+// couldNotLook returns the error for a failed lookup. The request is rejected and can be retried, because the object that could not be read
+// may be a reason to reject it.
 func couldNotLook(object client.Object, err error) error {
 	return apierrors.NewInternalError(fmt.Errorf("checking %s: %w", object.GetName(), err))
 }

@@ -24,12 +24,12 @@ func setupWorkspaceTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) error {
 	return serve(mgr, workspaceTemplateDefaults(), workspaceTemplateRules(cached))
 }
 
-// workspaceTemplateDefaults have nothing to fill in. They are there for writes in an older version.
+// workspaceTemplateDefaults sets no defaults. The webhook exists only to restore fields after writes in an older version.
 func workspaceTemplateDefaults() *defaults[*infrav1.WorkspaceTemplate] {
 	return &defaults[*infrav1.WorkspaceTemplate]{
-		create: func(context.Context, validation.World, *infrav1.WorkspaceTemplate) error { return nil },
-		keep:   func(_, _ *infrav1.WorkspaceTemplate) {},
-		unsaid: keepTemplate,
+		create:        func(context.Context, validation.World, *infrav1.WorkspaceTemplate) error { return nil },
+		keep:          func(_, _ *infrav1.WorkspaceTemplate) {},
+		keepHubFields: keepTemplate,
 	}
 }
 
@@ -51,8 +51,9 @@ func workspaceTemplateRules(world validation.World) rules[*infrav1.WorkspaceTemp
 	}
 }
 
-// leavesPin warns when an object no longer refers to the template that a migration created to reproduce its Workspace: a manifest that does not
-// have the pin does that. A rollback does it on purpose, and the manager then writes nothing.
+// leavesPin warns when an update removes the reference to the template that captctl migrate created to reproduce the Workspace (the pin),
+// for example when a manifest from before the migration is applied. A rollback removes it on purpose; the manager does not write Workspaces
+// then.
 func leavesPin[T client.Object](kind string, template func(T) infrav1.WorkspaceTemplateReference, apply func(T) string) func(context.Context, validation.World, T, T) ([]string, error) {
 	return func(ctx context.Context, world validation.World, old, object T) ([]string, error) {
 		before, after := template(old).Key(old.GetNamespace()), template(object).Key(object.GetNamespace())

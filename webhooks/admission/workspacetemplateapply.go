@@ -32,14 +32,15 @@ func workspaceTemplateApplyDefaults(world validation.World) *defaults[*infrav1.W
 				apply.Spec.WorkspaceName = old.Spec.WorkspaceName
 			}
 		},
-		unsaid: keepApply,
+		keepHubFields: keepApply,
 	}
 }
 
-// nameWorkspace writes down which Workspace the new object has. Without a template that it may use, the scope is not known,
-// and the controller does so once there is one. What is about to be refused gets none: the rule takes what has one for
-// restored from a backup. Nor does an object of CAPT v0.3 that is restored: with a name it would count as adopted, and get a second
-// Workspace.
+// nameWorkspace sets spec.workspaceName of a new object. It does not set the name in these cases:
+//
+//   - There is no template that the object may use: the scope of the Workspace is unknown, and the controller sets the name later.
+//   - Validation will reject the object: with a name, the rule would treat it as restored from a backup, and allow it.
+//   - The object is restored from CAPT v0.3: with a name it would count as adopted, and get a second Workspace.
 func nameWorkspace(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) error {
 	if apply.Spec.WorkspaceName != "" || apply.Name == "" || adoption.Unadopted(apply) != "" {
 		return nil
@@ -54,7 +55,7 @@ func nameWorkspace(ctx context.Context, world validation.World, apply *infrav1.W
 	}
 	if template != nil && template.Spec.WorkspaceScope.OrDefault() == terraform.ScopeCluster {
 		left, err := world.Leftover(ctx, naming.LegacyWorkspace(apply.Name))
-		if err != nil || left { // The controller knows whether it is of another object.
+		if err != nil || left { // The controller determines whether the Workspace belongs to another object.
 			return err
 		}
 	}

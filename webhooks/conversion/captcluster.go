@@ -31,8 +31,8 @@ var (
 	captClusterDown = carry.New(captClusterToSpoke, captClusterToHub).Settled(forgetCuredFailure)
 )
 
-// ConvertCAPTClusterV1Beta1ToHub converts a v1beta1 CAPTCluster to the hub. One without any VPC source, or with names and
-// regions that v1beta2 does not allow, is converted as it is.
+// ConvertCAPTClusterV1Beta1ToHub converts a v1beta1 CAPTCluster to the hub. A CAPTCluster without a VPC source, or with names or regions
+// that v1beta2 does not allow, is converted without corrections.
 func ConvertCAPTClusterV1Beta1ToHub(_ context.Context, src *infrav1beta1.CAPTCluster, dst *infrav1.CAPTCluster) error {
 	return captClusterUp.Convert(src, dst)
 }
@@ -93,9 +93,10 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 	setAnnotation(&out.ObjectMeta, infrav1beta1.EndpointAnnotation, in.Status.Endpoint)
 }
 
-// vpcToHub chooses the VPC's source. v1beta2 allows one. CAPT v0.3 refused to reconcile an object with both, so the
-// choice must be the one that changes nothing: a WorkspaceTemplateApply in use says that the VPC was made from the
-// template; without it, an existing VPC is never created or destroyed. The other source is carried, not lost.
+// vpcToHub converts the source of the VPC. If v1beta1 has both sources, one is chosen, because v1beta2 allows only one. CAPT v0.3 did not
+// reconcile such objects, so the choice must not change cloud resources: a WorkspaceTemplateApply in use proves that the VPC was created
+// from the template; without one, the existing VPC is chosen, which is never created or destroyed. The other source is kept in the
+// annotation of package carry.
 func vpcToHub(in *infrav1beta1.CAPTClusterSpec) infrav1.VPC {
 	existing := value(in.ExistingVPCID)
 	madeFromTemplate := in.VPCTemplateRef != nil && value(in.WorkspaceTemplateApplyName) != ""
@@ -135,7 +136,7 @@ func vpcSummaryToHub(in *infrav1beta1.CAPTCluster) *infrav1.WorkspaceTemplateApp
 	return out
 }
 
-// failureDomainsToHub makes a list of the map, in the order of the names.
+// failureDomainsToHub converts the map to a list, sorted by name.
 func failureDomainsToHub(in map[string]infrav1beta1.FailureDomainSpec) []clusterv1.FailureDomain {
 	var out []clusterv1.FailureDomain
 	for _, name := range slices.Sorted(maps.Keys(in)) {
@@ -159,15 +160,15 @@ func failureDomainsToSpoke(in []clusterv1.FailureDomain) map[string]infrav1beta1
 	return out
 }
 
-// captClusterFailure is what v1beta2 says in place of failureReason and failureMessage. Its contract has no terminal
-// failures, and a CAPTCluster no Failed condition: it is not ready, for that reason.
+// captClusterFailure converts failureReason and failureMessage to a Ready condition of status False: the v1beta2 contract has no terminal
+// failures, and a CAPTCluster has no Failed condition.
 func captClusterFailure(in *infrav1beta1.CAPTCluster) (metav1.Condition, bool) {
 	return failure(infrav1.ReadyCondition, metav1.ConditionFalse,
 		in.Status.FailureReason, in.Status.FailureMessage, in.CreationTimestamp)
 }
 
-// forgetCuredFailure removes failureReason and failureMessage, which are carried, once the hub no longer reports them: not
-// ready is not a failure as such, so that the rules cannot derive them from the condition.
+// forgetCuredFailure removes failureReason and failureMessage, which package carry restored, once the hub no longer reports the failure. The
+// rules cannot derive them from the Ready condition: not every status False is a failure.
 func forgetCuredFailure(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
 	failed, ok := captClusterFailure(out)
 	if !ok {
@@ -179,7 +180,7 @@ func forgetCuredFailure(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 	}
 }
 
-// setAnnotation sets an annotation, or removes it when the value is empty, in a map of its own.
+// setAnnotation sets an annotation, or removes it when the value is empty. It replaces the map, which other objects may share.
 func setAnnotation(o *metav1.ObjectMeta, name, text string) {
 	if o.Annotations[name] == text {
 		if _, ok := o.Annotations[name]; ok == (text != "") {

@@ -62,7 +62,7 @@ func captControlPlaneToSpoke(in *controlplanev1.CAPTControlPlane, out *controlpl
 	out.Status = controlPlaneStatusToSpoke(in)
 }
 
-// controlPlaneSpecToHub converts what control planes and their templates have in common.
+// controlPlaneSpecToHub converts the fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common.
 func controlPlaneSpecToHub(in *controlplanev1beta1.CAPTControlPlaneSpec) controlplanev1.CAPTControlPlaneTemplateResourceSpec {
 	config := value(in.ControlPlaneConfig)
 	out := controlplanev1.CAPTControlPlaneTemplateResourceSpec{
@@ -158,7 +158,7 @@ func timeoutsToSpoke(in controlplanev1.Timeouts) *controlplanev1beta1.TimeoutCon
 	}
 }
 
-// seconds converts minutes, at most a day: v1beta1 has no maximum, v1beta2 has.
+// seconds converts minutes to seconds, limited to the maximum of v1beta2, one day. v1beta1 has no maximum.
 func seconds(minutes *int) int32 {
 	if minutes == nil {
 		return 0
@@ -166,8 +166,8 @@ func seconds(minutes *int) int32 {
 	return int32(min(max(*minutes, 1), maxTimeoutMinutes)) * 60 //nolint:gosec // The number is between 1 and maxTimeoutMinutes.
 }
 
-// minutes converts seconds, rounded up: a timeout does not become shorter because v1beta1 has no seconds. The CRD of v1beta1 sets
-// its default on the next write, so that conversion must do the same.
+// minutes converts seconds to minutes, rounded up so that no timeout becomes shorter. Zero becomes the default of the CRD of v1beta1, which
+// the API server would set on the next write.
 func minutes(seconds int32, byDefault int) *int {
 	n := byDefault
 	if seconds != 0 {

@@ -61,7 +61,7 @@ func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplane
 		out.FailureReason, out.FailureMessage = optional(failed.Reason), optional(failed.Message)
 	}
 	if apply := status.WorkspaceTemplateApply; apply != nil {
-		// CAPT v0.3 reported the state of the Workspace only, and left that of the WorkspaceTemplateApply empty.
+		// CAPT v0.3 reported only the state of the Workspace, and left the state of the WorkspaceTemplateApply empty.
 		out.WorkspaceTemplateStatus = &controlplanev1beta1.WorkspaceTemplateStatus{
 			Ready:               statusToSpoke(apply.Ready),
 			LastAppliedRevision: optional(apply.LastAppliedRevision),
@@ -74,7 +74,7 @@ func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplane
 	return out
 }
 
-// controlPlaneConditionsToHub says in conditions what v1beta1 says in fields: ready, secretsReady and failureReason.
+// controlPlaneConditionsToHub returns the conditions of v1beta1, with conditions for its fields ready, secretsReady and failureReason.
 func controlPlaneConditionsToHub(in *controlplanev1beta1.CAPTControlPlane) []metav1.Condition {
 	conditions := conditionsToHub(in.Status.Conditions)
 	since := in.CreationTimestamp
@@ -91,7 +91,7 @@ func controlPlaneConditionsToHub(in *controlplanev1beta1.CAPTControlPlane) []met
 	return conditions
 }
 
-// controlPlaneConditionsToSpoke leaves out the conditions that say no more than ready and secretsReady do.
+// controlPlaneConditionsToSpoke returns the conditions of the hub without those that only repeat ready and secretsReady.
 func controlPlaneConditionsToSpoke(in *controlplanev1.CAPTControlPlane) []metav1.Condition {
 	ready, secretsReady := readySince(in.CreationTimestamp), secretsReadySince(in.CreationTimestamp)
 	out := make([]metav1.Condition, 0, len(in.Status.Conditions))
@@ -111,7 +111,7 @@ func isSame(a, b *metav1.Condition) bool {
 		a.ObservedGeneration == b.ObservedGeneration && a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }
 
-// readySince and secretsReadySince are the conditions that v1beta1 says in a field only. It does not know since when.
+// readySince and secretsReadySince return the conditions for the fields ready and secretsReady of v1beta1, which have no transition time.
 func readySince(since metav1.Time) metav1.Condition {
 	return metav1.Condition{
 		Type: controlplanev1.ReadyCondition, Status: metav1.ConditionTrue, LastTransitionTime: since, Reason: controlplanev1.ReadyReason,
@@ -125,8 +125,8 @@ func secretsReadySince(since metav1.Time) metav1.Condition {
 	}
 }
 
-// availability is the condition that corresponds to v1beta1's ready: the API server can be used. CAPT v0.3's only
-// condition of that meaning was Ready.
+// availability returns the condition that corresponds to the field ready of v1beta1: the API server can be used. For objects of CAPT v0.3
+// that is Ready.
 func availability(conditions []metav1.Condition) *metav1.Condition {
 	if available := meta.FindStatusCondition(conditions, controlplanev1.AvailableCondition); available != nil {
 		return available

@@ -25,8 +25,8 @@ var (
 	captControlPlaneTemplateDown = carry.New(captControlPlaneTemplateToSpoke, captControlPlaneTemplateToHub)
 )
 
-// ConvertCAPTControlPlaneTemplateV1Beta1ToHub converts a v1beta1 CAPTControlPlaneTemplate to the hub. What belongs to one
-// cluster only (version, endpoint, WorkspaceTemplateApply) is not part of v1beta2's template, and is carried.
+// ConvertCAPTControlPlaneTemplateV1Beta1ToHub converts a v1beta1 CAPTControlPlaneTemplate to the hub. Fields of a single cluster (version,
+// endpoint, WorkspaceTemplateApply) do not exist in the template of v1beta2; package carry keeps them in its annotation.
 func ConvertCAPTControlPlaneTemplateV1Beta1ToHub(_ context.Context, src *controlplanev1beta1.CAPTControlPlaneTemplate, dst *controlplanev1.CAPTControlPlaneTemplate) error {
 	return captControlPlaneTemplateUp.Convert(src, dst)
 }

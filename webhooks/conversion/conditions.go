@@ -27,13 +27,13 @@ var (
 	notInReason     = regexp.MustCompile(`[^A-Za-z0-9_,:]+`)
 )
 
-// conditionsToHub makes conditions legal. CAPT v0.3's CRDs allowed what v1beta2 does not: an empty reason, and one
-// type twice, of which the first counts.
+// conditionsToHub corrects conditions that the CRDs of CAPT v0.3 allowed and v1beta2 does not allow: an empty reason gets a default, and of
+// two conditions with the same type the first is used.
 func conditionsToHub(in []metav1.Condition) []metav1.Condition {
 	if len(in) == 0 {
 		return nil
 	}
-	out := make([]metav1.Condition, 0, min(len(in)+1, maxConditions)) // With capacity for one that a field of v1beta1 becomes.
+	out := make([]metav1.Condition, 0, min(len(in)+1, maxConditions)) // With capacity for the condition that withCondition may add.
 	for _, c := range in {
 		if len(out) == maxConditions {
 			break
@@ -47,7 +47,7 @@ func conditionsToHub(in []metav1.Condition) []metav1.Condition {
 		c.ObservedGeneration = max(c.ObservedGeneration, 0)
 		out = append(out, c)
 	}
-	if len(out) == 0 { // None of them was legal. JSON does not distinguish an empty list from none, so this must not either.
+	if len(out) == 0 { // No condition was valid. Return nil, because omitempty drops an empty list.
 		return nil
 	}
 	return out
@@ -71,7 +71,7 @@ func crossplaneConditionsToSpoke(in []metav1.Condition) []infrav1beta1.Condition
 	})
 }
 
-// withCondition sets a condition that v1beta1 says in a field of its own. One that says the same already stays.
+// withCondition sets a condition that is a separate field in v1beta1. A condition with the same content keeps its transition time.
 func withCondition(conditions []metav1.Condition, c metav1.Condition) []metav1.Condition {
 	if there := meta.FindStatusCondition(conditions, c.Type); there != nil {
 		if there.Status != c.Status || there.Reason != c.Reason || there.Message != c.Message {
@@ -85,7 +85,7 @@ func withCondition(conditions []metav1.Condition, c metav1.Condition) []metav1.C
 	return append(conditions, c)
 }
 
-// failure is the condition that corresponds to failureReason and failureMessage; ok is false when neither says anything.
+// failure returns the condition that corresponds to failureReason and failureMessage; ok is false when both are empty.
 func failure(conditionType string, status metav1.ConditionStatus, reason, message *string, since metav1.Time) (_ metav1.Condition, ok bool) {
 	if value(reason) == "" && value(message) == "" {
 		return metav1.Condition{}, false
@@ -109,7 +109,7 @@ func legalStatus(s metav1.ConditionStatus) metav1.ConditionStatus {
 	}
 }
 
-// legalReason leaves out what a reason must not have, and stands in for one that has nothing else.
+// legalReason removes the characters that a reason must not have; if none are left, it returns noReasonReported.
 func legalReason(s string) string {
 	if len(s) <= maxReasonLength && (isWord(s) || conditionReason.MatchString(s)) {
 		return s
@@ -122,7 +122,7 @@ func legalReason(s string) string {
 	return s
 }
 
-// legalMessage shortens a message; its limit is in characters, not bytes.
+// legalMessage truncates a message to the limit of the CRD, in characters and not in bytes.
 func legalMessage(s string) string {
 	if len(s) <= maxMessageLength {
 		return s
@@ -133,7 +133,7 @@ func legalMessage(s string) string {
 	return s
 }
 
-// isWord reports whether s is a letter and then letters and digits, as nearly all types and reasons are.
+// isWord reports whether s is a letter followed by letters and digits, as nearly all types and reasons are.
 func isWord(s string) bool {
 	for i := range len(s) {
 		letter := 'a' <= s[i]|0x20 && s[i]|0x20 <= 'z'

@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversion converts between v1beta1, in which CAPT v0.3's objects are, and v1beta2, the hub and storage
-// version. The conversion webhook and captctl call the same functions.
+// Package conversion converts between v1beta1, the version of CAPT v0.3, and v1beta2, the hub and storage version. The conversion webhook and
+// captctl call the same functions.
 //
-// Every function is total (whatever an API server can send is converted), pure (no API calls, and the source is neither
-// changed nor shared), and lossless in both directions: package carry sees to that. What is left to this package are the
-// plain rules, what the fields of one version mean in the other:
+// Every function is total (it converts every object that an API server can send), pure (no API calls; the source is not modified, and the
+// result does not share memory with it), and lossless in both directions, through package carry. This package has the plain rules, which
+// convert the fields that both versions have:
 //
-//   - Towards v1beta2 the rules also set what the CRD would set by default, so that the first write in v1beta2 changes
-//     nothing, metadata.generation least of all. Towards v1beta1 they do the same with the defaults of that version.
-//   - Towards v1beta2 the rules avoid what the CRD would refuse, where the meaning allows it. Where it does not, the
-//     object is converted as it is and can be read, labeled and deleted; see docs on the functions.
+//   - They set the defaults of the CRD of the target version, so that the first write in that version does not change the object and its
+//     metadata.generation.
+//   - Where the meaning allows it, they correct values of v1beta1 that the CRD of v1beta2 rejects. Where it does not, the value is converted
+//     unchanged, and the object can be read, labeled and deleted; see the comments of the functions.
 package conversion
 
 import (
@@ -34,10 +34,10 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// path at which controller-runtime serves the conversion of every kind.
+// path is the path at which controller-runtime serves conversion, for all kinds.
 const path = "/convert"
 
-// Constructor makes the converter of one kind, as WithConverter of controller-runtime's webhook builder takes it.
+// Constructor returns the converter of a kind. WithConverter of controller-runtime's webhook builder has a parameter of this type.
 type Constructor = func(*runtime.Scheme) (conversion.Converter, error)
 
 // Constructors lists the converter of each kind that has more than one version.
@@ -58,8 +58,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return builder.AddToScheme(scheme)
 }
 
-// AddToRegistry adds the converters of all kinds to a registry: the registry of a manager, or that of captctl. The scheme
-// has to know both versions (AddToScheme).
+// AddToRegistry adds the converters of all kinds to the registry of a manager or of captctl. The scheme must have both versions, see
+// AddToScheme.
 func AddToRegistry(scheme *runtime.Scheme, registry conversion.Registry) error {
 	for kind, construct := range Constructors() {
 		converter, err := construct(scheme)
@@ -73,8 +73,8 @@ func AddToRegistry(scheme *runtime.Scheme, registry conversion.Registry) error {
 	return nil
 }
 
-// SetupWebhookWithManager serves the conversion of all kinds from the manager's webhook server. Do not give the same
-// kinds to WithConverter of the webhook builder as well: a converter can be registered once.
+// SetupWebhookWithManager adds the conversion of all kinds to the manager's webhook server. Do not call WithConverter of the webhook builder
+// for the same kinds: a converter can be registered only once.
 func SetupWebhookWithManager(mgr ctrl.Manager) error {
 	if err := AddToRegistry(mgr.GetScheme(), mgr.GetConverterRegistry()); err != nil {
 		return err
@@ -83,7 +83,7 @@ func SetupWebhookWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// NewRegistry makes a scheme and a registry that convert all kinds, for those who have no manager.
+// NewRegistry returns a scheme and a registry with the converters of all kinds, for use without a manager.
 func NewRegistry() (*runtime.Scheme, conversion.Registry) {
 	scheme, registry := runtime.NewScheme(), conversion.NewRegistry()
 	utilruntime.Must(AddToScheme(scheme))

@@ -13,7 +13,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// value of an optional field; absent reads as the zero value.
+// value returns the value of an optional field; the zero value if it is absent.
 func value[T any](p *T) T {
 	if p == nil {
 		var zero T
@@ -22,7 +22,7 @@ func value[T any](p *T) T {
 	return *p
 }
 
-// optional is the reverse: the zero value becomes absent.
+// optional is the reverse of value: the zero value becomes absent.
 func optional[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -31,8 +31,7 @@ func optional[T comparable](v T) *T {
 	return &v
 }
 
-// list converts a list element by element. An empty one becomes absent: JSON of v1beta2 does not tell the two apart, so
-// that the rules must not either.
+// list converts a list element by element. An empty list becomes nil, because omitempty of v1beta2 drops an empty list.
 func list[From, To any](in []From, convert func(From) To) []To {
 	if len(in) == 0 {
 		return nil
@@ -53,7 +52,7 @@ func requiredList[From, To any](in []From, convert func(From) To) []To {
 	return list(in, convert)
 }
 
-// pointed applies a conversion behind a pointer.
+// pointed converts the target of a pointer; nil stays nil.
 func pointed[From, To any](in *From, convert func(From) To) *To {
 	if in == nil {
 		return nil
@@ -62,7 +61,7 @@ func pointed[From, To any](in *From, convert func(From) To) *To {
 	return &out
 }
 
-// copied points to a copy of the same value, which must not point to anything itself.
+// copied returns a pointer to a shallow copy; nil stays nil. The value must not have pointers.
 func copied[T any](p *T) *T {
 	if p == nil {
 		return nil
@@ -71,7 +70,7 @@ func copied[T any](p *T) *T {
 	return &v
 }
 
-// table copies a map whose values are the same in both versions, as list does a list.
+// table copies a map whose values have the same type in both versions. An empty map becomes nil, as in list.
 func table[K comparable, V any](in map[K]V) map[K]V {
 	if len(in) == 0 {
 		return nil
@@ -79,7 +78,7 @@ func table[K comparable, V any](in map[K]V) map[K]V {
 	return maps.Clone(in)
 }
 
-// nonEmpty is list for lists whose elements are the same in both versions and point to nothing.
+// nonEmpty copies a list whose elements have the same type in both versions and no pointers. An empty list becomes nil, as in list.
 func nonEmpty[T any](in []T) []T {
 	if len(in) == 0 {
 		return nil
@@ -87,7 +86,7 @@ func nonEmpty[T any](in []T) []T {
 	return slices.Clone(in)
 }
 
-// words converts between lists of strings of different types.
+// words converts between lists of different string types.
 func words[To, From ~string](in []From) []To {
 	return list(in, func(s From) To { return To(s) })
 }
@@ -108,7 +107,7 @@ func applyRefToSpoke(ref infrav1.WorkspaceTemplateApplyReference) *string {
 	return optional(ref.Name)
 }
 
-// deletionPolicyToHub converts "retain on delete" to a policy. Absent has the same meaning in both versions.
+// deletionPolicyToHub converts the field that retains a Workspace to a policy. Absent has the same meaning in both versions.
 func deletionPolicyToHub(retain *bool) infrav1.DeletionPolicy {
 	switch {
 	case retain == nil:

@@ -10,10 +10,10 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// everyAction is Crossplane's own default, and v1beta1's.
+// everyAction is the default of managementPolicies in Crossplane and in v1beta1.
 const everyAction = string(terraform.ManageAll)
 
-// workspaceSpecToHub has nothing to add: v1beta2 leaves the defaults to the Workspace's own CRD.
+// workspaceSpecToHub converts the spec of a Workspace. It sets no defaults: in v1beta2, the CRD of the Workspace sets them.
 func workspaceSpecToHub(in *infrav1beta1.WorkspaceSpec) terraform.WorkspaceSpec {
 	return terraform.WorkspaceSpec{
 		DeletionPolicy:             terraform.DeletionPolicy(value(in.DeletionPolicy)),
@@ -39,8 +39,8 @@ func workspaceSpecToHub(in *infrav1beta1.WorkspaceSpec) terraform.WorkspaceSpec 
 	}
 }
 
-// workspaceSpecToSpoke says in full what is left to defaults, since v1beta1 always did: otherwise the next write in
-// v1beta1, of a label for example, would add them to the hub.
+// workspaceSpecToSpoke converts the spec of a Workspace, and sets the defaults of v1beta1. Otherwise the next write in v1beta1, for example of
+// a label, would set them and add them to the hub.
 func workspaceSpecToSpoke(in *terraform.WorkspaceSpec) infrav1beta1.WorkspaceSpec {
 	out := infrav1beta1.WorkspaceSpec{
 		DeletionPolicy:             optional(string(in.DeletionPolicy)),
@@ -64,7 +64,7 @@ func workspaceSpecToSpoke(in *terraform.WorkspaceSpec) infrav1beta1.WorkspaceSpe
 			EnableTerraformCLILogging: copied(in.ForProvider.EnableTerraformCLILogging),
 		},
 	}
-	if !reflect.ValueOf(&out).Elem().IsZero() { // One without a spec stays without.
+	if !reflect.ValueOf(&out).Elem().IsZero() { // An empty spec stays empty.
 		setWorkspaceDefaults(&out)
 	}
 	return out

@@ -25,10 +25,10 @@ var (
 	workspaceTemplateApplyDown = carry.New(workspaceTemplateApplyToSpoke, workspaceTemplateApplyToHub)
 )
 
-// ConvertWorkspaceTemplateApplyV1Beta1ToHub converts a v1beta1 WorkspaceTemplateApply to the hub. One that waits for two
-// Secrets or Workspaces of the same name in different namespaces is converted as it is, though v1beta2 does not allow it.
+// ConvertWorkspaceTemplateApplyV1Beta1ToHub converts a v1beta1 WorkspaceTemplateApply to the hub. Dependencies on two Secrets or Workspaces
+// with the same name in different namespaces are converted unchanged, although v1beta2 does not allow them.
 //
-// spec.workspaceName stays empty: status does not decide what spec says. captctl writes it on adoption.
+// spec.workspaceName stays empty, because conversion must not derive spec from status. captctl migrate sets it on adoption.
 func ConvertWorkspaceTemplateApplyV1Beta1ToHub(_ context.Context, src *infrav1beta1.WorkspaceTemplateApply, dst *infrav1.WorkspaceTemplateApply) error {
 	return workspaceTemplateApplyUp.Convert(src, dst)
 }

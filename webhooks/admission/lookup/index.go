@@ -15,8 +15,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// Indexes of what the rules look for. The controllers have indexes of their own, under other names: a cache can hold an
-// index of a name once, and neither side should depend on the other's.
+// Names of the indexes that Reader uses. They differ from those of the controllers, because an index can be registered only once per cache,
+// and webhooks must not depend on the indexes of controllers.
 const (
 	claimIndex     = "admission.workspaceName"
 	referenceIndex = "admission.workspaceTemplateApplyRef"
@@ -25,7 +25,7 @@ const (
 	templateIndex  = "admission.template"
 )
 
-// orphan is the one key of the index of that name.
+// orphan is the only key of the index for Orphaned.
 const orphan = "true"
 
 // IndexFields adds the indexes that Reader uses.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lookup answers what the rules ask about other objects, from the manager's cache or from the API server.
+// Package lookup implements validation.World: it reads objects from the manager's cache or from the API server.
 package lookup
 
 import (
@@ -30,8 +30,8 @@ import (
 // Reader reads from a cache with the indexes of IndexFields, or from the API server. It implements validation.World.
 type Reader struct {
 	client.Reader
-	// Namespace is the only one that the cache holds; empty means all. Other namespaces are read with Elsewhere, because
-	// WorkspaceTemplates of other namespaces may be used.
+	// Namespace is the only namespace in the cache; empty means all. Elsewhere reads other namespaces, because objects may use
+	// WorkspaceTemplates of other namespaces.
 	Namespace string
 	Elsewhere client.Reader
 }
@@ -46,8 +46,8 @@ func (w Reader) Get(ctx context.Context, key types.NamespacedName, object client
 
 var _ validation.World = Reader{}
 
-// Live reads from the API server what can be read by name, and from the cache what needs an index. Clusters come from the cache as
-// well: the name of a Fargate profile's WorkspaceTemplateApply may begin with the names of many Clusters.
+// Live reads objects by name from the API server, and lookups that need an index from the cache. Clusters are read from the cache, too: the
+// rules for Fargate profiles may look up many Clusters for one object.
 type Live struct {
 	validation.World
 	Cached validation.World
@@ -191,8 +191,8 @@ func (w Reader) ClusterOf(ctx context.Context, owner validation.Owner) (*cluster
 	return w.clusterToBe(ctx, owner, kind)
 }
 
-// clusterToBe finds the Cluster that has yet to name an object: one of a ClusterClass does so only when what it names
-// exists. Until then the object names the Cluster. One that names another object in its place is not meant.
+// clusterToBe returns the Cluster that an object names although the Cluster does not refer to the object yet: Cluster API creates the
+// objects of a ClusterClass before it refers to them. A Cluster that refers to another object is not returned.
 func (w Reader) clusterToBe(ctx context.Context, owner validation.Owner, kind string) (*clusterv1.Cluster, error) {
 	name := owner.GetLabels()[clusterv1.ClusterNameLabel]
 	for _, ref := range owner.GetOwnerReferences() {
@@ -228,7 +228,7 @@ func (w Reader) NamespaceLabels(ctx context.Context, name string) (labels.Set, e
 	return labels.Merge(nil, namespace.Labels), nil // Not nil: the namespace exists.
 }
 
-// get returns nil for a name that no object can have, too: defaulting comes before the schema, which refuses it.
+// get returns nil if the object does not exist, or if its name is invalid: defaulting runs before the schema rejects such a name.
 func get[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName) (found T, err error) {
 	for _, name := range []string{key.Namespace, key.Name} {
 		if name == "" || len(content.IsPathSegmentName(name)) > 0 {

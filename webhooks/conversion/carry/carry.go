@@ -3,14 +3,13 @@
 
 // Package carry makes conversion between two versions of a kind lossless.
 //
-// A kind has plain rules: what each version's fields mean in the other. Plain rules lose something, since neither version
-// can say all that the other can. So after a conversion the rules are applied backwards, and whatever the way back does
-// not return as it was is carried along, field by field, in Cluster API's conversion-data annotation. The way back puts
-// it in again, unless the field was changed in the meantime: then the change wins.
+// Each kind has plain rules, which convert the fields that both versions have. Plain rules lose fields that only one version has. So after
+// a conversion, the reverse rules are applied to the result, and each field that they do not restore (a lost field) is stored in Cluster
+// API's conversion-data annotation. The next conversion in the reverse direction restores these fields, except those that were changed
+// since.
 //
-// Cluster API carries the whole hub in that annotation. Here it is only what is lost, in both directions: a
-// WorkspaceTemplate can be so large that a second copy of it would not fit into the annotations of an object, and most
-// objects carry nothing at all.
+// Cluster API stores the whole hub object in that annotation. This package stores only lost fields, in both directions: a second copy of a
+// large WorkspaceTemplate would exceed the size limit of annotations, and most objects have no lost fields.
 package carry
 
 import (
@@ -22,23 +21,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Annotation is the one that Cluster API's providers use (util/conversion.DataAnnotation, which cannot be imported
-// without its test framework; a test holds the two together).
+// Annotation is the annotation for lost fields. It has the same name as util/conversion.DataAnnotation of Cluster API, which cannot be
+// imported without Cluster API's test framework; a test compares the two.
 const Annotation = "cluster.x-k8s.io/conversion-data"
 
-// Converter converts objects of one version of a kind to another. It is made once per process, since it learns what the
-// types look like, and can be used by many at a time.
+// Converter converts objects of one version of a kind to another. Create it once per process, because it analyzes the types by reflection.
+// It is safe for concurrent use.
 type Converter[From, To client.Object] struct {
-	there    func(From, To)
-	back     func(To, From)
+	// there and back are the plain rules and the reverse rules.
+	there func(From, To)
+	back  func(To, From)
+	// settle corrects the destination, see Settled.
 	settle   func(From, To)
 	from, to *shape
-	// echoes are empty objects for what comes back. They are used again: they would be much of what a conversion allocates.
+	// echoes is a pool of objects for the results of the reverse rules. Without the pool, they would be most of the allocations.
 	echoes sync.Pool
 }
 
-// New makes a converter out of the plain rules in both directions. They fill spec and status of the second object from
-// the first, of which they change and keep nothing: whatever can be changed is copied. Metadata was copied before.
+// New returns a converter with the plain rules in both directions. Rules set spec and status of the second object from the first. They must
+// not modify the first object or share memory with it. Metadata is copied before the rules run.
 func New[From, To client.Object](there func(From, To), back func(To, From)) *Converter[From, To] {
 	from, to := reflect.TypeFor[From]().Elem(), reflect.TypeFor[To]().Elem()
 	return &Converter[From, To]{
@@ -48,19 +49,19 @@ func New[From, To client.Object](there func(From, To), back func(To, From)) *Con
 	}
 }
 
-// Settled adds a function that corrects the destination after carried fields were put in.
+// Settled sets a function that corrects the destination after lost fields were restored.
 func (c *Converter[From, To]) Settled(settle func(From, To)) *Converter[From, To] {
 	c.settle = settle
 	return c
 }
 
-// data is what the annotation holds: fields when it is read, losses when it is written.
+// data is the value of the annotation: with elements of type field when it is read, and of type loss when it is written.
 type data[Field field | loss] struct {
 	Fields []Field `json:"fields"`
 }
 
-// Convert fills dst from src, of which it changes and keeps nothing. An error means that src cannot be written as JSON,
-// which an API server never sends.
+// Convert sets dst from src. It does not modify src, and dst does not share memory with it. An error means that src cannot be encoded as
+// JSON, which is impossible for an object from an API server.
 func (c *Converter[From, To]) Convert(src From, dst To) error {
 	metadata(src).DeepCopyInto(metadata(dst))
 	carried := take(dst)
@@ -77,7 +78,7 @@ func (c *Converter[From, To]) Convert(src From, dst To) error {
 	return put(dst, lost)
 }
 
-// lost are the fields of src that the rules would not return from dst as they are.
+// lost returns the fields of src that the reverse rules do not restore from dst.
 func (c *Converter[From, To]) lost(src From, dst To) ([]loss, error) {
 	echo := c.echoes.Get().(From)
 	back := reflect.ValueOf(echo).Elem()
@@ -90,13 +91,13 @@ func (c *Converter[From, To]) lost(src From, dst To) ([]loss, error) {
 	return c.from.differences(back, reflect.ValueOf(src).Elem())
 }
 
-// metadata of an object, which has to embed metav1.ObjectMeta.
+// metadata returns the metadata of an object, which must embed metav1.ObjectMeta.
 func metadata(o client.Object) *metav1.ObjectMeta {
 	return o.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
 }
 
-// take removes the annotation from an object and returns what it held. What cannot be read, because another client wrote
-// it, is as good as nothing: an object that cannot be converted could not even be deleted.
+// take removes the annotation from an object and returns its fields. An annotation that cannot be decoded, because another client wrote it,
+// is ignored: an object that cannot be converted could not be deleted.
 func take(o client.Object) []field {
 	annotations := o.GetAnnotations()
 	text, ok := annotations[Annotation]

@@ -8,20 +8,19 @@ import (
 	"slices"
 )
 
-// differences lists the fields of spec and status in which have is not want.
+// differences returns the fields of spec and status in which have differs from want.
 func (s *shape) differences(have, want reflect.Value) ([]loss, error) {
 	var c comparison
 	err := c.compareMembers(nil, s, have, want)
 	return c.lost, err
 }
 
-// comparison walks through what is not equal in two objects, and collects what has to be carried. Nearly everything is
-// equal.
+// comparison compares two objects and collects the lost fields. It is optimized for objects that are nearly equal.
 type comparison struct {
 	lost []loss
 }
 
-// compare values that are not equal.
+// compare collects the lost fields of two values that are not equal.
 func (c *comparison) compare(at *place, s *shape, have, want reflect.Value) error {
 	switch {
 	case s.members != nil:
@@ -49,8 +48,8 @@ func (c *comparison) compareMembers(at *place, s *shape, have, want reflect.Valu
 	return nil
 }
 
-// compareLists compares element by element where that is safe: where every element is identified, and want is have, less
-// some elements, in the same order. Another list is carried as a whole.
+// compareLists compares lists element by element, if all elements have unique keys and the elements of want are a subset of those of have in
+// the same order. Any other list is one lost field.
 func (c *comparison) compareLists(at *place, s *shape, have, want reflect.Value) error {
 	haveKeys, ok := s.elem.keys(have)
 	wantKeys, alsoOK := s.elem.keys(want)
@@ -77,27 +76,27 @@ func (c *comparison) compareLists(at *place, s *shape, have, want reflect.Value)
 	return nil
 }
 
-// lose notes that want, as a whole, has to be carried.
+// lose adds want, as a whole, to the lost fields.
 func (c *comparison) lose(at *place, have, want reflect.Value) error {
 	was, err := fingerprint(have)
 	c.lost = append(c.lost, loss{field: field{Path: at.path(), Was: was}, Is: want.Addr().Interface()})
 	return err
 }
 
-// loseElement notes that a list should not have that element.
+// loseElement records that the list must not have an element.
 func (c *comparison) loseElement(at *place, element reflect.Value) error {
 	was, err := fingerprint(element)
 	c.lost = append(c.lost, loss{field: field{Path: at.path(), Was: was}})
 	return err
 }
 
-// place is where in two objects a comparison is.
+// place is the current position of a comparison.
 type place struct {
 	parent *place
 	name   string
 }
 
-// path to the place. Embedded structs, which have no name, are not part of it.
+// path returns the path of the place as a JSON pointer. Embedded structs have no name and are not part of it.
 func (p *place) path() string {
 	switch {
 	case p == nil:
@@ -109,7 +108,7 @@ func (p *place) path() string {
 	}
 }
 
-// keys of the elements of a list; ok is false when two are the same, or one has none.
+// keys returns the keys of the elements of a list; ok is false when two are the same, or one is empty.
 func (s *shape) keys(list reflect.Value) (found []string, ok bool) {
 	found = make([]string, 0, list.Len())
 	for i := range list.Len() {

@@ -13,19 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// equality reports whether two values of one type are equal: fields of objects, or elements of lists in them. That is what
-// reflect.DeepEqual says, except that times are compared by the moment.
+// equality reports whether two values of one type are equal. It returns the same result as reflect.DeepEqual, except that times are equal if
+// they are the same instant.
 type equality func(have, want reflect.Value) bool
 
 var (
-	// leaves are the structs that are compared, and carried, as a whole.
+	// leaves are the structs that are compared and stored as a whole.
 	leaves = map[reflect.Type]equality{
 		reflect.TypeFor[metav1.Time]():          by((*metav1.Time).Equal),
 		reflect.TypeFor[metav1.Duration]():      by(sameDuration),
 		reflect.TypeFor[runtime.RawExtension](): by(sameExtension),
 		reflect.TypeFor[apiextensionsv1.JSON](): by(sameJSON),
 	}
-	// plain are the kinds that are compared in the same way whatever the type is called.
+	// plain are the kinds of basic types, also with a defined name.
 	plain = map[reflect.Kind]equality{
 		reflect.String: func(have, want reflect.Value) bool { return have.String() == want.String() },
 		reflect.Bool:   func(have, want reflect.Value) bool { return have.Bool() == want.Bool() },
@@ -35,7 +35,7 @@ var (
 	}
 )
 
-// equalityOf values of a type, of which the rest of the shape is known.
+// equalityOf returns the equality for a type. All other fields of its shape must be set.
 func equalityOf(t reflect.Type, s *shape) equality {
 	if leaf, ok := leaves[t]; ok {
 		return leaf
@@ -93,7 +93,7 @@ func sameLists(equal equality) equality {
 	}
 }
 
-// by compares values by their addresses, which all parts of an object have, so that nothing is copied.
+// by returns an equality for addressable values that does not copy them. All parts of an object are addressable.
 func by[T any](equal func(have, want *T) bool) equality {
 	return func(have, want reflect.Value) bool {
 		return equal(have.Addr().Interface().(*T), want.Addr().Interface().(*T))

@@ -13,20 +13,20 @@ import (
 	"sync"
 )
 
-// field is one field that the plain rules do not return as it was.
+// field is a lost field, as it is read from the annotation.
 type field struct {
 	// Path of the field: JSON names, and the identifying field of list elements, as in a JSON pointer (RFC 6901).
 	Path string `json:"path"`
-	// Was is the fingerprint of what the plain rules return instead; empty when that is nothing.
+	// Was is the fingerprint of the value that the plain rules return instead; empty when they do not set the field.
 	Was string `json:"was,omitempty"`
-	// Is is the field as it was; absent when it is an element of a list that was not there.
+	// Is is the value of the field; absent when the path is a list element that must be removed.
 	Is json.RawMessage `json:"is,omitempty"`
 }
 
-// loss is a field on its way into the annotation, where all are encoded at once.
+// loss is a lost field before it is encoded: all fields of an object are encoded together.
 type loss struct {
 	field
-	// Is points to the field in the source; it takes the place of the JSON.
+	// Is points to the value in the source; it replaces the encoded value.
 	Is any `json:"is,omitempty"`
 }
 
@@ -35,13 +35,13 @@ var (
 	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
-// encoder writes JSON without the escapes for HTML, which would make six characters of one.
+// encoder writes JSON without HTML escapes, which need six bytes for one character.
 type encoder struct {
 	*json.Encoder
 	text bytes.Buffer
 }
 
-// encoders that are not in use at the moment.
+// encoders is a pool of encoders.
 var encoders = sync.Pool{New: func() any {
 	e := &encoder{}
 	e.Encoder = json.NewEncoder(&e.text)
@@ -49,7 +49,7 @@ var encoders = sync.Pool{New: func() any {
 	return e
 }}
 
-// encode gives the JSON of a value to a function, which must not keep it, and returns what that made of it.
+// encode calls use with the JSON of a value and returns the result. use must not keep the slice.
 func encode(v any, use func([]byte) string) (string, error) {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
@@ -60,8 +60,8 @@ func encode(v any, use func([]byte) string) (string, error) {
 	return use(bytes.TrimSuffix(e.text.Bytes(), []byte("\n"))), nil
 }
 
-// fingerprint of a value. It guards against changes by others, not against an adversary: who can write the annotation
-// can as well write the field.
+// fingerprint returns a hash of a value, to detect changes by other clients. It need not be a cryptographic hash: a client that can write the
+// annotation can also write the field.
 func fingerprint(v reflect.Value) (string, error) {
 	if blank(v) {
 		return "", nil
@@ -75,14 +75,14 @@ func fingerprint(v reflect.Value) (string, error) {
 	return encode(v.Addr().Interface(), hash)
 }
 
-// hash is FNV-1a: short, and the same in every version.
+// hash returns an FNV-1a hash, which is short and the same in all releases.
 func hash(text []byte) string {
 	h := fnv.New64a()
 	_, _ = h.Write(text)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// blank reports whether a value is what a field that is left out of JSON reads as.
+// blank reports whether a value is what JSON decoding yields for a missing field.
 func blank(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map:

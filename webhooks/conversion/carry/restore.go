@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// restore puts the field into an object in which the plain rules left what they left when it was taken. Where they left
-// something else, a client changed it since, and the field is dropped. So is one that does not fit: the annotation is
-// writable for every client, and must not make an object unreadable.
+// restore sets a lost field in an object, if the plain rules returned the same value as when the field was stored. Otherwise a client changed
+// the field since, and the stored value is dropped. A value that does not match the type is dropped, too: every client can write the
+// annotation, and a wrong one must not make the object unreadable.
 func (f field) restore(s *shape, object reflect.Value) {
 	f.restoreIn(s, object, names(f.Path))
 }
@@ -46,7 +46,7 @@ func (f field) restoreInList(s *shape, list reflect.Value, path []string) {
 	}
 }
 
-// find the member of that name, also in embedded structs.
+// find returns the member with a name, also of embedded structs; false if there is none.
 func (s *shape) find(v reflect.Value, name string) (*shape, reflect.Value, bool) {
 	for _, m := range s.members {
 		if m.name == name && name != "" {
@@ -71,7 +71,7 @@ func (f field) set(v reflect.Value) {
 	}
 }
 
-// decode is json.Unmarshal for a part of a text that was read already: it need not be checked once more.
+// decode is json.Unmarshal without the check of the syntax, for a part of a text that was decoded before.
 func decode(text json.RawMessage, v reflect.Value) error {
 	if v.Kind() == reflect.Pointer && string(text) != "null" {
 		v.Set(reflect.New(v.Type().Elem()))
@@ -88,7 +88,7 @@ func (f field) unchanged(v reflect.Value) bool {
 	return err == nil && is == f.Was
 }
 
-// names in a path.
+// names splits a path into its names.
 func names(path string) []string {
 	found := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	if strings.Contains(path, "~") {

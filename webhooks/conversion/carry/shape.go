@@ -12,32 +12,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// shape is all that this package needs to know of a type. It is computed once: most of what reflection reports about a
-// type is slow to ask for. The types of an API are trees, so that a shape has an end.
+// shape is the information about a type that this package needs. It is computed once per type, because reflection is slow. API types are
+// not recursive, so the computation ends.
 type shape struct {
 	// equal compares two values of the type.
 	equal equality
-	// members of a struct that is compared and carried member by member; nil for all other types.
+	// members are the members of a struct that is compared and stored member by member; nil for all other types.
 	members []member
-	// elem is the shape behind a pointer, or of the elements of a list; nil for all other types.
+	// elem is the shape of the target of a pointer, or of the elements of a list; nil for all other types.
 	elem *shape
-	// key leads to the field by which an element of a list is found again; nil when there is none.
+	// key is the index path of the field that identifies an element of a list; nil when there is none.
 	key []int
 }
 
-// member of a struct, and where it is in it.
+// member is a member of a struct, with its index.
 type member struct {
 	*shape
 	index int
-	// name of the member in a path; empty when it is embedded, so that its own members appear in its place.
+	// name is the JSON name of the member; empty for an embedded struct, whose members are part of the outer struct.
 	name string
 }
 
 var (
-	// shapes holds the shape of every type that was met.
+	// shapes caches the shapes by type.
 	shapes sync.Map
 
-	// copied are the structs in an object that are the same in every version.
+	// copied are the embedded structs that are the same in every version, so that conversion copies them.
 	copied = []reflect.Type{reflect.TypeFor[metav1.TypeMeta](), reflect.TypeFor[metav1.ObjectMeta]()}
 )
 
@@ -65,7 +65,7 @@ func newShape(t reflect.Type) *shape {
 	return s
 }
 
-// membersOf a struct, less those that conversion copies as they are.
+// membersOf returns the members of a struct, without those that conversion copies.
 func membersOf(t reflect.Type) []member {
 	var found []member
 	for i := range t.NumField() {
@@ -90,7 +90,7 @@ func nameOf(f reflect.StructField) string {
 	}
 }
 
-// keyOf the elements of a list of that type.
+// keyOf returns the index path of the field that identifies elements of a type; nil when there is none.
 func keyOf(t reflect.Type) []int {
 	for _, candidate := range []string{"Type", "Name"} {
 		if f, ok := t.FieldByName(candidate); ok && f.Type.Kind() == reflect.String {
@@ -100,7 +100,7 @@ func keyOf(t reflect.Type) []int {
 	return nil
 }
 
-// keyOf an element of a list; empty when nothing identifies it.
+// keyOf returns the key of an element of a list; empty when it has none.
 func (s *shape) keyOf(element reflect.Value) string {
 	if s.key == nil {
 		return ""
