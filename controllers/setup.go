@@ -36,7 +36,7 @@ import (
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 )
 
-// Scheme knows every typed kind that CAPT reads or writes.
+// Scheme returns a scheme with every typed kind that CAPT reads or writes.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
@@ -47,9 +47,10 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// CacheOptions keep the cache small: managedFields are dropped, but for the kinds that CAPT applies, where they show what
-// an earlier apply set. Of Secrets, Namespaces and definitions only the names, versions and labels are of interest, and the
-// annotation with which the CRD migrator marks definitions that are done; other annotations can be large. It cannot be set kind by kind, since a cache refuses options for kinds that are not installed.
+// CacheOptions returns options that keep the cache small. managedFields are dropped, except for the kinds that CAPT writes by server-side apply,
+// where they show what an earlier apply set. For Secrets, Namespaces and CustomResourceDefinitions, only names, versions and labels are kept,
+// and the annotation by which the CRD migrator marks migrated definitions; other annotations can be large. This is one transformation for all
+// kinds, because a cache rejects options for kinds that are not installed.
 func CacheOptions() cache.Options {
 	strip := cache.TransformStripManagedFields()
 	return cache.Options{DefaultTransform: func(object any) (any, error) {
@@ -67,7 +68,7 @@ func CacheOptions() cache.Options {
 	}}
 }
 
-// ClientOptions make Workspaces come from the cache although they are untyped, and Secrets never.
+// ClientOptions returns options with which Workspaces are read from the cache, although they are unstructured, and Secrets never are.
 func ClientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{Unstructured: true, DisableFor: []client.Object{&corev1.Secret{}}}}
 }
@@ -76,19 +77,19 @@ func ClientOptions() client.Options {
 type Options struct {
 	// WatchFilterValue restricts CAPT to objects with that value of Cluster API's watch label.
 	WatchFilterValue string
-	// Namespace is the only one that is watched; empty means all.
+	// Namespace is the only namespace that is watched; empty means all.
 	Namespace string
 	// Concurrency is the number of objects of a kind that are reconciled at the same time.
 	Concurrency int
 	// StatePrefix is part of the names of the Terraform states of new Workspaces, so that management clusters can share a backend.
 	StatePrefix string
-	// Tokens makes the tokens in kubeconfigs; nil when this manager makes none.
+	// Tokens creates the tokens in kubeconfigs; nil when this manager creates none.
 	Tokens kubeconfig.Tokens
-	// SkipCRDMigrationPhases of Cluster API's CRD migrator.
+	// SkipCRDMigrationPhases are the phases of Cluster API's CRD migrator that are skipped.
 	SkipCRDMigrationPhases []crdmigrator.Phase
 }
 
-// Served metrics ask the API server who may read them.
+// The metrics server authenticates and authorizes its clients with these requests.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
@@ -103,7 +104,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}
 
 	templates := &workspacetemplate.Reconciler{Engine: engineFor("workspacetemplate-controller")}
-	templates.WatchFilterValue = "" // Templates are shared by all managers, which agree on their status.
+	templates.WatchFilterValue = "" // All managers share the templates, and compute the same status.
 	if err := templates.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)
 	}

@@ -18,9 +18,9 @@ import (
 // Reconciler of CAPTClusters.
 type Reconciler struct {
 	engine.Engine
-	// Uncached reads what must not be missed during deletion.
+	// Uncached reads from the API server what must not be missed during deletion.
 	Uncached client.Reader
-	// Namespace is the only one that the cache holds; empty means all.
+	// Namespace is the only namespace in the cache; empty means all.
 	Namespace string
 }
 

@@ -31,7 +31,7 @@ type Facts struct {
 	Apply owner.Facts
 	// Template is the WorkspaceTemplate of the VPC.
 	Template owner.TemplateFacts
-	// ControlPlanes are those of the Cluster that still exist; read only while the CAPTCluster is being deleted.
+	// ControlPlanes are the names of the Cluster's control planes that still exist; read only while the CAPTCluster is being deleted.
 	ControlPlanes []string
 }
 
@@ -56,7 +56,7 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 	return f, r.applies(f).ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
 }
 
-// applies reads WorkspaceTemplateApplies. A missing one is confirmed only when it may be created.
+// applies returns the reader of WorkspaceTemplateApplies. It confirms with the API server that one is missing only if that may be created.
 func (r *Reconciler) applies(f *Facts) owner.Reader {
 	return owner.Reader{Cached: r.Client, Uncached: r.Uncached, Confirm: f.Cluster != nil && f.Paused == ""}
 }
@@ -94,7 +94,7 @@ func (r *Reconciler) observeControlPlane(ctx context.Context, captCluster *infra
 	return err
 }
 
-// clusterName is the name of the Cluster, from the label once the Cluster is gone.
+// clusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.
 func (f *Facts) clusterName(captCluster *infrav1.CAPTCluster) string {
 	if f.Cluster != nil {
 		return f.Cluster.Name
@@ -102,14 +102,14 @@ func (f *Facts) clusterName(captCluster *infrav1.CAPTCluster) string {
 	return captCluster.Labels[clusterv1.ClusterNameLabel]
 }
 
-// controlPlanes returns the names of the Cluster's CAPTControlPlanes that still exist: by the reference of the Cluster, and by label for
-// a Cluster that is gone. Control planes of other providers are left to Cluster API, which deletes the infrastructure last. The label
-// keeps the list short: a namespace may hold a thousand others.
+// controlPlanes returns the names of the Cluster's CAPTControlPlanes that still exist. It finds them by the reference of the Cluster and, if
+// the Cluster no longer exists, by label: a namespace may have a thousand others. Control planes of other providers are ignored, because
+// Cluster API deletes the infrastructure after the control plane.
 func (r *Reconciler) controlPlanes(ctx context.Context, captCluster *infrav1.CAPTCluster, cluster *clusterv1.Cluster) (names []string, err error) {
 	if clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]; clusterName != "" {
 		var list controlplanev1.CAPTControlPlaneList
 		labeled := client.MatchingLabels{clusterv1.ClusterNameLabel: clusterName}
-		if err := r.Uncached.List(ctx, &list, client.InNamespace(captCluster.Namespace), labeled); err != nil && !engine.Absent(err) { // Their definition may be gone.
+		if err := r.Uncached.List(ctx, &list, client.InNamespace(captCluster.Namespace), labeled); err != nil && !engine.Absent(err) { // Their CRD may not be installed.
 			return nil, fmt.Errorf("listing CAPTControlPlanes: %w", err)
 		}
 		for i := range list.Items {

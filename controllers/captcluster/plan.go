@@ -17,7 +17,7 @@ type Plan struct {
 	Apply owner.Plan
 	// Blocked is why the WorkspaceTemplateApply is not written; nil when it is, and for an existing VPC.
 	Blocked *engine.Condition
-	// AwaitTemplate is true while a template blocks that is not watched.
+	// AwaitTemplate is true while the object is blocked by a template that no watch covers.
 	AwaitTemplate bool
 }
 
@@ -44,7 +44,7 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (Plan, error) {
 	return p, err
 }
 
-// ownerOf is a CAPTCluster as the owner of a WorkspaceTemplateApply.
+// ownerOf returns a CAPTCluster as the owner of a WorkspaceTemplateApply.
 func ownerOf(captCluster *infrav1.CAPTCluster) owner.Owner {
 	return owner.Owner{
 		Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &captCluster.Spec.WorkspaceTemplateApplyRef,
@@ -58,7 +58,7 @@ type input struct {
 	*Facts
 }
 
-// rules block the creation and change of the WorkspaceTemplateApply, in this order.
+// rules returns the rules that block the creation and update of the WorkspaceTemplateApply, in the order in which they are checked.
 func rules() []engine.Rule[*input] {
 	return append([]engine.Rule[*input]{
 		{Reason: infrav1.WaitingForOwnerReason, Message: (*input).waitingForOwner},
@@ -71,7 +71,7 @@ func rules() []engine.Rule[*input] {
 
 func templateRules() []engine.Rule[*input] { return owner.TemplateRules((*input).newTemplate) }
 
-// waitingForOwner does not block a deletion: the Cluster may be gone already.
+// waitingForOwner does not block a deletion: the Cluster may no longer exist.
 func (in *input) waitingForOwner() string {
 	if in.Cluster != nil || !in.captCluster.DeletionTimestamp.IsZero() {
 		return ""

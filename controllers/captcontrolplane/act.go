@@ -31,8 +31,9 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, _ *controlplanev1.
 	return err
 }
 
-// publishEndpoint follows the kubeconfigs: Cluster API connects when it knows the endpoint, and waits half a minute if there is no
-// kubeconfig then. A known endpoint is kept, except the form in which CAPT v0.3 wrote it.
+// publishEndpoint sets spec.controlPlaneEndpoint. It must run after the kubeconfigs are published: Cluster API connects as soon as it has the
+// endpoint, and waits 30 seconds if there is no kubeconfig then. An endpoint that is set is not changed, unless it has the invalid form of
+// CAPT v0.3.
 func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
 	if !p.PublishEndpoint {
 		return nil
@@ -56,7 +57,7 @@ func (r *Reconciler) reconcileFargateProfiles(ctx context.Context, controlPlane 
 	return p.Fargate.Act(ctx, r.Client)
 }
 
-// awaitTimeouts repeats the reconcile when something expires that no watch reports.
+// awaitTimeouts requeues the object for the next time at which a timeout or a token expires, which no watch reports.
 func (r *Reconciler) awaitTimeouts(_ context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
 	if p.AwaitTemplate {
 		f.requeueWithin(owner.TemplateInterval)

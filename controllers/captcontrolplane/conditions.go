@@ -21,7 +21,7 @@ import (
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
-// conditionSet has the conditions that the summaries derive from.
+// conditionSet has the conditions from which the summary conditions, the state and the phase are derived.
 type conditionSet struct {
 	dependencies, workspace, endpoint, kubeconfig, fargate engine.Condition
 	// profiles is the report of the Fargate profiles.
@@ -59,7 +59,7 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	return c
 }
 
-// inProgress reports whether Terraform runs for what is waited for, or nothing is known to be wrong because it was not reported yet.
+// inProgress reports whether Terraform is working on what the control plane waits for, or the infrastructure has not reported its state yet.
 func (c *conditionSet) inProgress(f *Facts) bool {
 	switch c.firstUnmet() {
 	case &c.dependencies:
@@ -117,7 +117,8 @@ func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, 
 	return yes(f.otherEndpoint(written))
 }
 
-// otherEndpoint reports that the Cluster has another endpoint: Cluster API copies it once, and keeps that of a deleted control plane.
+// otherEndpoint returns the message that the Cluster has another endpoint; empty if it does not. Cluster API copies the endpoint only once, and
+// keeps that of a deleted control plane.
 func (f *Facts) otherEndpoint(written clusterv1.APIEndpoint) string {
 	if f.Cluster == nil || !f.Cluster.Spec.ControlPlaneEndpoint.IsValid() || f.Cluster.Spec.ControlPlaneEndpoint == written {
 		return ""
@@ -149,7 +150,7 @@ func kubeconfigReady(f *Facts, p *Plan) engine.Condition {
 	return engine.True(controlplanev1.KubeconfigReadyCondition, controlplanev1.KubeconfigReadyReason, note)
 }
 
-// isWarning reports which transitions need the user.
+// isWarning reports whether the event for a transition is a warning, because the user must act.
 func isWarning(condition metav1.Condition) bool {
 	switch condition.Reason {
 	case controlplanev1.RegionConflictReason, controlplanev1.InvalidVersionReason,

@@ -26,7 +26,7 @@ type Reconciler struct {
 	Uncached client.Reader
 	// Tokens creates tokens for the kubeconfigs of clusters; nil when this manager creates none.
 	Tokens kubeconfig.Tokens
-	// Namespace is the only one that the cache holds; empty means all.
+	// Namespace is the only namespace in the cache; empty means all.
 	Namespace string
 }
 
@@ -45,7 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return engine.Run(ctx, r.Engine, req, &controlplanev1.CAPTControlPlane{}, engine.Phases[*controlplanev1.CAPTControlPlane, Facts, *Plan]{
 		Observe: r.observe,
 		Plan:    plan,
-		// A token is renewed, and profiles are reconciled, whatever else fails.
+		// Independent phases: an error of one must not prevent the renewal of a token or the reconciliation of profiles.
 		Act: engine.InOrder(
 			engine.Independent(
 				r.reconcileControlPlane,

@@ -53,18 +53,18 @@ type Facts struct {
 	CreatesTokens, NameConflict bool
 	// Running is the duration of the operations that have a timeout.
 	Running Running
-	// requeueAfter is when to reconcile again although no watch reports a change; zero is never.
+	// requeueAfter is the time until the next reconcile without an event; zero means none.
 	requeueAfter time.Duration
 }
 
-// requeueWithin asks for another reconcile after a time at the latest; zero asks for none.
+// requeueWithin requests a reconcile after a duration at the latest; zero requests none.
 func (f *Facts) requeueWithin(after time.Duration) {
 	if after > 0 && (f.requeueAfter == 0 || after < f.requeueAfter) {
 		f.requeueAfter = after
 	}
 }
 
-// region is the one of the control plane, or that of its VPC.
+// region returns the region of the control plane, or that of its VPC if spec has none.
 func (f *Facts) region(controlPlane *controlplanev1.CAPTControlPlane) string {
 	return owners.Region(controlPlane, f.Infrastructure)
 }
@@ -85,8 +85,8 @@ func (f *Facts) infrastructureReady() bool {
 	return !f.hasCAPTCluster() || f.vpcID() != ""
 }
 
-// infrastructureUnreported reports whether Cluster API has not reported the infrastructure yet, which is not known to have a problem:
-// clusterctl move and backups leave status behind.
+// infrastructureUnreported reports whether Cluster API has not reported the state of the infrastructure yet, although no problem is known: an
+// object that was moved or restored has no status.
 func (f *Facts) infrastructureUnreported() bool {
 	unreported := f.Cluster != nil && f.Cluster.Status.Initialization.InfrastructureProvisioned == nil
 	if f.Infrastructure == nil {
@@ -95,7 +95,8 @@ func (f *Facts) infrastructureUnreported() bool {
 	return unreported && !infrav1.NeedsPerson(conditions.GetReason(f.Infrastructure, infrav1.ReadyCondition))
 }
 
-// vpcID is the VPC of the CAPTCluster; empty while it is not known. An externally managed CAPTCluster need not report what its spec says.
+// vpcID returns the ID of the VPC of the CAPTCluster; empty while it is unknown. For an existing VPC, spec is used if status has no ID: the
+// controller of an externally managed CAPTCluster may not report it.
 func (f *Facts) vpcID() string {
 	switch {
 	case f.Infrastructure == nil:

@@ -51,7 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 
 // observeApplies reads the WorkspaceTemplateApplies of the control plane and of its Fargate profiles.
 func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	// A missing one is confirmed only when it may be created.
+	// Confirm with the API server that one is missing only if it may be created.
 	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached, Confirm: f.Paused == "" && f.infrastructureReady()}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
 	want := adoption.OfControlPlane(controlPlane, clusterName(controlPlane, f.Cluster))
@@ -114,7 +114,7 @@ func (r *Reconciler) observeInfrastructure(ctx context.Context, f *Facts) (err e
 	return nil
 }
 
-// clusterName is the name of the Cluster, from the label once the Cluster is gone.
+// clusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.
 func clusterName(controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster) string {
 	if cluster != nil {
 		return cluster.Name
@@ -155,7 +155,7 @@ func (r *Reconciler) observeConnection(ctx context.Context, controlPlane *contro
 	return err
 }
 
-// secret reads a Secret past the cache, which does not hold values; nil when it does not exist.
+// secret reads a Secret from the API server, because the cache has no values of Secrets; nil when it does not exist.
 func (r *Reconciler) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	found, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
 	if err != nil {

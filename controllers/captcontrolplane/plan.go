@@ -35,7 +35,7 @@ type Plan struct {
 	// Fargate is the plan for the Fargate profiles; SkipFargate is true while they must not be modified.
 	Fargate     fargate.Plan
 	SkipFargate bool
-	// AwaitTemplate is true while a template blocks that is not watched.
+	// AwaitTemplate is true while the object is blocked by a template that no watch covers.
 	AwaitTemplate bool
 }
 
@@ -62,7 +62,7 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	return p, err
 }
 
-// ownerOf is a control plane as the owner of its WorkspaceTemplateApply.
+// ownerOf returns a control plane as the owner of its WorkspaceTemplateApply.
 func ownerOf(controlPlane *controlplanev1.CAPTControlPlane) owner.Owner {
 	return owner.Owner{
 		Object: controlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), Ref: &controlPlane.Spec.WorkspaceTemplateApplyRef,
@@ -70,7 +70,7 @@ func ownerOf(controlPlane *controlplanev1.CAPTControlPlane) owner.Owner {
 	}
 }
 
-// kubeconfigPlan publishes the kubeconfigs when Terraform is done. Before, it only renews tokens.
+// kubeconfigPlan returns the plan for the kubeconfig Secrets: publish them once Terraform is done, and only renew tokens before that.
 func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, ready bool) kubeconfigsecret.Plan {
 	p := kubeconfigsecret.Plan{Paused: f.Paused != "", NameConflict: f.NameConflict, Now: f.Now}
 	switch {
@@ -94,7 +94,7 @@ type input struct {
 	*Facts
 }
 
-// rules block the creation and change of the WorkspaceTemplateApply, in this order.
+// rules returns the rules that block the creation and update of the WorkspaceTemplateApply, in the order in which they are checked.
 func rules() []engine.Rule[*input] {
 	rule := func(reason string, message func(*input) string) engine.Rule[*input] {
 		return engine.Rule[*input]{Reason: reason, Message: message}
@@ -117,7 +117,7 @@ func rules() []engine.Rule[*input] {
 
 func templateRules() []engine.Rule[*input] { return owner.TemplateRules((*input).newTemplate) }
 
-// describe is an error after a prefix; empty without an error.
+// describe returns the prefix and the text of an error; empty without an error.
 func describe(prefix string, err error) string {
 	if err == nil {
 		return ""
@@ -148,7 +148,7 @@ func (in *input) regionConflict() string {
 	return describe("", owners.RegionConflict(in.controlPlane, in.Infrastructure, in.Apply.Apply))
 }
 
-// waitingForInfrastructure carries the cause of the CAPTCluster.
+// waitingForInfrastructure includes the cause that the CAPTCluster reports.
 func (in *input) waitingForInfrastructure() string {
 	if in.infrastructureReady() {
 		return ""
@@ -176,12 +176,12 @@ func (in *input) regionMissing() string {
 	return "spec.region is empty, and the infrastructure of the Cluster has no region. Set spec.region"
 }
 
-// regionChanged refuses what would create another cluster in place of the running one.
+// regionChanged blocks a change of region, for which Terraform would replace the running cluster.
 func (in *input) regionChanged() string {
 	return describe("", owners.RegionMove(in.controlPlane, in.Infrastructure, in.Apply.Apply))
 }
 
-// versionStep refuses an update that EKS would refuse. A version that Terraform has already is not an update, whatever EKS runs by now.
+// versionStep blocks an update that EKS would reject. A version that the WorkspaceTemplateApply already has is not an update.
 func (in *input) versionStep() string {
 	from := versions.VersionsOf(in.controlPlane, in.Apply.Apply)
 	if from.Given == in.Version.EKS {
@@ -190,7 +190,7 @@ func (in *input) versionStep() string {
 	return describe("spec.version: ", versions.KubernetesVersionStep(from, in.Version.EKS))
 }
 
-// want is the WorkspaceTemplateApply of the control plane.
+// want returns the desired WorkspaceTemplateApply of the control plane.
 func (f *Facts) want(controlPlane *controlplanev1.CAPTControlPlane) (*owner.Want, error) {
 	intent, err := adoption.ControlPlaneIntent(controlPlane, adoption.ControlPlaneInputs{
 		Cluster: f.Cluster.Name, EKSVersion: f.Version.EKS, Region: f.region(controlPlane), VPCID: f.vpcID(),
@@ -201,8 +201,8 @@ func (f *Facts) want(controlPlane *controlplanev1.CAPTControlPlane) (*owner.Want
 	}, err
 }
 
-// vpcWorkspace is the Workspace that the control plane's waits for. It is known before the control plane is created, which waits for
-// the VPC.
+// vpcWorkspace returns the Workspace of the VPC, on which the Workspace of the control plane depends. It is known when the control plane is
+// created, because that waits for the VPC.
 func (f *Facts) vpcWorkspace() []infrav1.WorkspaceDependency {
 	if f.Infrastructure == nil {
 		return nil
@@ -214,8 +214,8 @@ func (f *Facts) vpcWorkspace() []infrav1.WorkspaceDependency {
 	return []infrav1.WorkspaceDependency{{Name: summary.WorkspaceName, Namespace: f.Infrastructure.Namespace}}
 }
 
-// vpcSecret is the Secret with the subnets of an existing VPC. It may be created after the CAPTCluster, and Terraform would fail
-// without it.
+// vpcSecret returns the dependency on the Secret with the subnets of an existing VPC. The Secret may be created after the CAPTCluster, and
+// Terraform would fail without it.
 func (f *Facts) vpcSecret() []infrav1.SecretDependency {
 	if f.Infrastructure == nil || !f.Infrastructure.Spec.VPC.ConnectionSecretRef.IsDefined() {
 		return nil

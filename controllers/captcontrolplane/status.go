@@ -32,7 +32,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 		deletionStatus(controlPlane, f, p)
 		return
 	}
-	if summary := summary(p); summary != nil { // What status records is evidence for an adoption.
+	if summary := summary(p); summary != nil { // An existing record is kept without a summary: it is evidence for an adoption.
 		s.WorkspaceTemplateApply = summary
 	}
 	if value := newRetry(controlPlane); value != "" {
@@ -65,7 +65,7 @@ func (f *Facts) templates() []*owner.TemplateFacts {
 	return templates
 }
 
-// deletionStatus reports what the deletion waits for. The other conditions stay: they describe what is being deleted.
+// deletionStatus reports what the deletion waits for. The other conditions are kept: they describe the state before the deletion.
 func deletionStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	controlPlane.Status.FargateProfiles = p.Fargate.Report().Statuses
 	deleting := f.Apply.DeletingCondition(controlplanev1.DeletingCondition, f.Paused)
@@ -91,7 +91,7 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 	}
 }
 
-// state is where the control plane is in its life; docs/status.md has the table.
+// state returns the state of the control plane; docs/status.md has the table.
 func state(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) controlplanev1.State {
 	switch {
 	case c.firstUnmet() == nil:
@@ -121,7 +121,7 @@ func servingState(f *Facts, c conditionSet) controlplanev1.State {
 	return controlplanev1.StateConfiguring
 }
 
-// phase is the coarse form of a state.
+// phase returns the phase that summarizes a state.
 func phase(state controlplanev1.State, initialized bool) controlplanev1.Phase {
 	switch state {
 	case controlplanev1.StateReady, controlplanev1.StateDegraded:
@@ -145,7 +145,8 @@ func initialized(s *controlplanev1.CAPTControlPlaneStatus) engine.Condition {
 	return engine.False(controlplanev1.InitializedCondition, controlplanev1.NotInitializedReason, "")
 }
 
-// available stays True while the API server can be used, whatever Terraform does, unless it destroys the cluster.
+// available returns the condition Available. It stays True while the API server can be used, also while Terraform runs or fails, unless
+// Terraform destroys the cluster.
 func available(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) engine.Condition {
 	switch {
 	case f.Apply.Destroyed():
@@ -172,7 +173,7 @@ func creating(phase controlplanev1.Phase) engine.Condition {
 	return engine.True(controlplanev1.CreatingCondition, controlplanev1.CreatingReason, "")
 }
 
-// failed has the reason and the message of v1beta1's failureReason and failureMessage.
+// failed returns the condition Failed. Conversion to v1beta1 uses its reason and message for failureReason and failureMessage.
 func failed(state controlplanev1.State, f *Facts, c conditionSet) engine.Condition {
 	if state != controlplanev1.StateFailed {
 		return engine.False(controlplanev1.FailedCondition, controlplanev1.NotFailedReason, "")

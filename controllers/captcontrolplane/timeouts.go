@@ -30,7 +30,7 @@ const (
 // longestTimeout is the maximum of the fields of spec.timeouts.
 const longestTimeout = 24 * time.Hour
 
-// Operations with a timeout, as the state cache names them.
+// Names of the operations with a timeout, in the state cache.
 const (
 	vpcOperation          = "vpc"
 	controlPlaneOperation = "control plane"
@@ -45,8 +45,8 @@ type Running struct {
 	VPC, ControlPlane, Secret time.Duration
 }
 
-// observeTimeouts measures the operations that run. Each counts from the start of its work, not from the creation of an object: one
-// that waits in a queue is not late.
+// observeTimeouts measures the running operations. A duration begins with the start of the operation and not with the creation of the object:
+// time in a queue does not count.
 func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	key := client.ObjectKeyFromObject(controlPlane)
 	retried := f.retryTime(controlPlane)
@@ -66,8 +66,9 @@ func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPla
 	}
 }
 
-// reported is longer than any timeout when status reports that this one has passed since the start, else zero. Otherwise a restarted
-// manager would revert the report, and repeat it minutes later. Another generation may have a longer timeout.
+// reported returns a duration that is longer than any timeout if status already reports that this operation timed out, else zero. Otherwise
+// a restarted manager, which measures again, would revert the report and repeat it minutes later. A report for another generation does not
+// count: its timeout may have been shorter.
 func reported(controlPlane *controlplanev1.CAPTControlPlane, reason string, started time.Time) time.Duration {
 	is := func(conditionType string) metav1.Condition {
 		return ptr.Deref(meta.FindStatusCondition(controlPlane.Status.Conditions, conditionType), metav1.Condition{})
@@ -83,7 +84,7 @@ func reported(controlPlane *controlplanev1.CAPTControlPlane, reason string, star
 	return 0
 }
 
-// nextTimeout is the time until the timeout of what the control plane waits for; zero when there is none.
+// nextTimeout returns the duration until the timeout of the condition that the control plane waits for; zero when there is none.
 func (f *Facts) nextTimeout(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) time.Duration {
 	if f.Paused != "" || !controlPlane.DeletionTimestamp.IsZero() {
 		return 0
@@ -125,8 +126,9 @@ func (f *Facts) controlPlaneStarted() *metav1.Time {
 	return f.Apply.Apply.Status.StartedTime
 }
 
-// secretMissing is since when a Secret is missing, or since when Terraform is done, so that the connection Secret, the endpoint and the
-// kubeconfig should exist. In a cluster that was initialized, they are reported as missing at once.
+// secretMissing returns the time from which the timeout for Secrets counts: since when a Secret is missing, or since when Terraform is done and
+// the connection Secret, the endpoint and the kubeconfig should exist. It is nil for an initialized cluster, where missing ones are reported
+// immediately.
 func (f *Facts) secretMissing(controlPlane *controlplanev1.CAPTControlPlane) (since *metav1.Time) {
 	if f.Apply.Apply == nil || ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
 		return nil

@@ -38,8 +38,8 @@ const (
 	vpcSecretIndex = "vpcSecret"
 )
 
-// Backoff after errors, where the manager creates tokens. They are renewed 5.5 minutes before they expire at the latest, and other
-// errors must not delay that.
+// Backoff after errors, if the manager creates tokens. Tokens are renewed at the latest 5.5 minutes before they expire; the backoff after
+// other errors must not delay that.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 2 * time.Minute
@@ -128,7 +128,7 @@ func ofCluster(_ context.Context, object client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}}}
 }
 
-// ofInfrastructure reconciles the control plane in a VPC.
+// ofInfrastructure returns requests for the control plane whose VPC a CAPTCluster provides.
 func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
 	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), OwnerReferences: object.GetOwnerReferences(),
@@ -142,7 +142,7 @@ func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object)
 	return ofCluster(ctx, cluster)
 }
 
-// ofSecret reconciles the control planes that read or write a Secret.
+// ofSecret returns requests for the control planes that read or write a Secret.
 func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.Request {
 	key := client.ObjectKeyFromObject(object).String()
 	requests := r.requests().Matching(ctx, nil, client.MatchingFields{secretIndex: key})

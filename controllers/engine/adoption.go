@@ -13,14 +13,14 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// KeepStatus keeps the status that CAPT v0.3 wrote: until the object is adopted, only conditions about adoption and pause are written.
-// One whose adoption was rolled back requires adoption again.
+// KeepStatus updates only the conditions about adoption and pause, and keeps the rest of the status as CAPT v0.3 wrote it. It is for objects
+// that have not been adopted, or whose adoption was rolled back.
 func KeepStatus(obj Object, paused string, required Condition) {
 	SetOnce(obj, PausedCondition(paused))
 	if required.Status != metav1.ConditionFalse || adoption.LegacyStatus(0, obj.GetConditions()) {
 		SetOnce(obj, required)
 	}
-	// CAPT v0.3 did not know this reason: the condition is of this version, and outdated.
+	// CAPT v0.3 did not use this reason: this version wrote the condition, and it is outdated.
 	if conditions.GetReason(obj, infrav1.ReadyCondition) == infrav1.WriteRefusedReason {
 		conditions.Delete(obj, infrav1.ReadyCondition)
 	}

@@ -42,13 +42,13 @@ func Unknown(conditionType, reason, message string) Condition {
 	return Condition{Type: conditionType, Status: metav1.ConditionUnknown, Reason: reason, Message: message}
 }
 
-// Limits of the API server, in bytes. It refuses a status with a longer message.
+// Limits of the API server, in bytes. It rejects a longer message.
 const (
 	maxMessageLength = 32768
 	maxEventLength   = 1024
 )
 
-// shortened cuts a text that is too long, and marks the cut.
+// shortened truncates a text that exceeds the limit in bytes, and marks the truncation.
 func shortened(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -56,7 +56,7 @@ func shortened(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
 }
 
-// Set puts conditions on an object. The time of the last transition moves only when the status does.
+// Set sets conditions of an object. lastTransitionTime changes only if the status changes.
 func Set(obj Object, wanted ...Condition) {
 	for _, condition := range wanted {
 		conditions.Set(obj, metav1.Condition{
@@ -66,8 +66,8 @@ func Set(obj Object, wanted ...Condition) {
 	}
 }
 
-// keepTransitionTimes keeps the transition time of each condition whose status is as before the reconcile: Status sets a summary to True that
-// a refused request then sets to False again, as in the reconcile before.
+// keepTransitionTimes restores the transition time of each condition that has the same status as before the reconcile. It is needed when
+// Phases.Status sets a summary to True, and the report of a refused request sets it to False again.
 func keepTransitionTimes(before []metav1.Condition, after Object) {
 	kept := after.GetConditions()
 	for i := range kept {

@@ -20,12 +20,12 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// definitionInterval is how often to check whether the deletion of a definition was allowed. This state is too rare for a watch.
+// definitionInterval is how often to check whether the deletion of a CustomResourceDefinition was allowed. This is too rare for a watch.
 const definitionInterval = 15 * time.Second
 
-// definitionDeleted returns the name of the CustomResourceDefinition whose deletion deletes an object: the definition of its own kind, or
-// of Cluster. It is empty when there is none, or when its annotation allows the deletion. It reads past the cache, because objects
-// can be deleted before the cache shows the deletion of their definition.
+// definitionDeleted returns the name of the CustomResourceDefinition (of the object's kind or of Cluster) that is being deleted, which is why
+// the object is being deleted. It is empty when there is none, or when its annotation allows the deletion. It reads from the API server,
+// because objects can be deleted before the cache has the deletion of their definition.
 func (e Engine) definitionDeleted(ctx context.Context, obj client.Object) (string, error) {
 	if obj.GetDeletionTimestamp().IsZero() || e.Definitions == nil {
 		return "", nil
@@ -50,8 +50,8 @@ func (e Engine) definitionDeleted(ctx context.Context, obj client.Object) (strin
 	return "", nil
 }
 
-// holdForDefinition ends a reconcile of an object that is deleted only because its definition is: a mistake while CAPT or Cluster API is
-// uninstalled must not destroy every cluster.
+// holdForDefinition ends the reconcile of an object that is being deleted only because its CustomResourceDefinition is: a mistake during the
+// uninstallation of CAPT or Cluster API must not destroy every cluster.
 func holdForDefinition[O Object, F, P any](ctx context.Context, e Engine, obj O, definition string, phases Phases[O, F, P]) error {
 	before := obj.DeepCopyObject().(O)
 	message := fmt.Sprintf("CustomResourceDefinition %s is being deleted, so nothing is destroyed. To keep the cloud resources, first set "+

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package engine is the reconcile loop that all kinds share: observe, plan, act, compute the status, write it once. A kind provides the
-// phases; their order, the status write, the events and the outcomes have their home here.
+// phases; this package runs them in order, writes the status, sends the events and converts errors to results.
 package engine
 
 import (
@@ -40,7 +40,7 @@ type Phases[O Object, F, P any] struct {
 	Observe func(ctx context.Context, obj O) (*F, error)
 	// Plan decides what to do. It is pure, and called once.
 	Plan func(obj O, facts *F) (P, error)
-	// Act carries the plan out, and adds the results of its writes to the facts. It may end with Wait or Terminal.
+	// Act executes the plan, and adds the results of its writes to the facts. Its error may be Wait or Terminal.
 	Act Phase[O, F, P]
 	// Status computes the status of obj from facts and plan. It is pure.
 	Status func(obj O, facts *F, plan P)
@@ -56,7 +56,7 @@ type Phases[O Object, F, P any] struct {
 	OnDeleted func(key client.ObjectKey)
 }
 
-// Phase is one step of acting.
+// Phase is one step of Act.
 type Phase[O Object, F, P any] func(ctx context.Context, obj O, facts *F, plan P) error
 
 // InOrder runs phases until one fails.
@@ -71,8 +71,8 @@ func InOrder[O Object, F, P any](phases ...Phase[O, F, P]) Phase[O, F, P] {
 	}
 }
 
-// Independent runs all phases in order, and joins their errors: one that fails does not stop the others, unless it found that the object was
-// deleted.
+// Independent runs all phases in order, and joins their errors. An error does not stop the phases that follow, unless it is that the object
+// was deleted.
 func Independent[O Object, F, P any](phases ...Phase[O, F, P]) Phase[O, F, P] {
 	return func(ctx context.Context, obj O, facts *F, plan P) error {
 		var errs []error
@@ -93,7 +93,7 @@ type Event struct {
 	Type string
 	// Reason and Action are CamelCase, and required by the API server.
 	Reason, Action string
-	// Message is cut when it is longer than an event can hold.
+	// Message is truncated to the limit of events.
 	Message string
 	// Related is another object, or a *corev1.ObjectReference to a part of this one. The recorder merges events that differ in
 	// their message alone, and keeps the first message.
@@ -107,9 +107,9 @@ type Engine struct {
 	// WatchFilterValue restricts the engine to objects with that value of Cluster API's watch label. Predicates on the
 	// objects themselves are not enough, because events of other objects cause reconciles, too.
 	WatchFilterValue string
-	// State is what this process last observed of each object.
+	// State has what this process last observed of each object.
 	State *StateCache
-	// Definitions reads CustomResourceDefinitions past the cache; nil where there are none, as in tests of one controller.
+	// Definitions reads CustomResourceDefinitions from the API server; nil where there are none, as in tests of one controller.
 	Definitions client.Reader
 }
 
@@ -128,8 +128,8 @@ func Run[O Object, F, P any](ctx context.Context, e Engine, req ctrl.Request, ob
 		return ctrl.Result{}, nil // Another manager reconciles it.
 	}
 	if e.State.CacheIsStale(obj) {
-		// The event of the own write follows and causes a reconcile. After a restore of etcd from a backup, resource versions are
-		// lower and no event follows.
+		// The event of this process's last write will cause a reconcile. After a restore of etcd from a backup, resource versions are lower
+		// and there is no such event.
 		return ctrl.Result{RequeueAfter: staleCacheTimeout}, nil
 	}
 	defer func() { e.State.Record(obj) }()
@@ -174,14 +174,15 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 	case err == nil:
 		return actErr
 	case isTransient(actErr):
-		// The status is written in the retry that the error of the action causes.
+		// The error of Act is returned, and the retry that it causes writes the status.
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot write the status")
 		return actErr
 	}
 	return fmt.Errorf("writing status: %w", err)
 }
 
-// reportFailure is for a reconcile that ended before it acted. It keeps the status, but for a request that the API server refused: equal refusals are logged once only.
+// reportFailure handles an error before Act. It keeps the status, except that it reports a request that the API server refused, because equal
+// refusals are logged only once.
 func reportFailure[O Object, F, P any](ctx context.Context, e Engine, obj O, failed error, phases Phases[O, F, P]) {
 	before := obj.DeepCopyObject().(O)
 	reportRefusal(obj, cmp.Or(phases.Summary, infrav1.ReadyCondition), failed)

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Get reads an object into obj and returns it, or nil when it does not exist. An error means that it could not
-// be read, which differs from absence.
+// Get reads an object into obj and returns it, or nil when it does not exist. An error means that the object could not be read, so that it is
+// unknown whether it exists.
 func Get[O client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, obj O) (O, error) {
 	var none O
 	if err := reader.Get(ctx, key, obj); err != nil {
@@ -25,8 +25,8 @@ func Get[O client.Object](ctx context.Context, reader client.Reader, key client.
 	return obj, nil
 }
 
-// OwnerCluster reads the Cluster that owns an object; nil when there is none. Clusters and their
-// objects reach the cache independently of each other, so the API server is asked before an owner counts as deleted.
+// OwnerCluster reads the Cluster that owns an object; nil when there is none. The caches of Clusters and of their objects are not synchronized,
+// so a Cluster that is not in the cache is read from the API server before it counts as deleted.
 func OwnerCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.ObjectMeta) (*clusterv1.Cluster, error) {
 	cluster, err := util.GetOwnerCluster(ctx, cached, object)
 	if !Absent(err) {
@@ -35,7 +35,7 @@ func OwnerCluster(ctx context.Context, cached client.Client, uncached client.Rea
 	return util.GetOwnerCluster(ctx, readThrough{Client: cached, uncached: uncached}, object)
 }
 
-// LabeledCluster reads the Cluster of an object's label, as OwnerCluster does.
+// LabeledCluster reads the Cluster that the label of an object names, with the same check as OwnerCluster.
 func LabeledCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.ObjectMeta) (*clusterv1.Cluster, error) {
 	cluster, err := util.GetClusterFromMetadata(ctx, cached, object)
 	if !Absent(err) {

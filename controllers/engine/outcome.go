@@ -26,7 +26,7 @@ func (e *waitError) Error() string {
 	return fmt.Sprintf("waiting for %s, next reconcile in %s", e.reason, e.after)
 }
 
-// Wait ends a reconcile that is repeated after a while, because no watch reports what it waits for.
+// Wait returns the error that ends a reconcile and requeues the object after a duration, because no watch reports what it waits for.
 func Wait(reason string, after time.Duration) error { return &waitError{reason: reason, after: after} }
 
 // terminalError ends a reconcile whose error a retry cannot solve.
@@ -38,7 +38,8 @@ type terminalError struct {
 func (e *terminalError) Error() string { return fmt.Sprintf("%s: %v", e.reason, e.err) }
 func (e *terminalError) Unwrap() error { return e.err }
 
-// Terminal ends a reconcile whose error a retry cannot solve: the next change of the object or of its dependencies causes the next one.
+// Terminal returns the error that ends a reconcile without a retry, because a retry cannot solve err. The next change of the object or of its
+// dependencies causes the next reconcile.
 func Terminal(reason string, err error) error { return &terminalError{reason: reason, err: err} }
 
 // staleError is a write to the reconciled object that the API server refused because the cache was stale. The event of the change
@@ -86,8 +87,8 @@ func transient(err error) (causes []error) {
 	return []error{err}
 }
 
-// onlyRefused reports whether all causes are refusals of the API server: a schema, a policy, a quota or missing permissions. A retry
-// gets the same answer until that is changed.
+// onlyRefused reports whether all causes are requests that the API server refused because of a schema, a policy, a quota or missing
+// permissions. It refuses a retry as well, until one of these changes.
 func onlyRefused(err error) bool {
 	causes := transient(err)
 	return len(causes) > 0 && !slices.ContainsFunc(causes, func(cause error) bool {
@@ -95,8 +96,8 @@ func onlyRefused(err error) bool {
 	})
 }
 
-// outcome is the result of a reconcile. The work queue logs each error that it retries, so an equal refusal is returned as an
-// error once only, and retried without a log entry from then on.
+// outcome returns the result of a reconcile. The work queue logs each error that it retries. So a refusal is returned as an error only the
+// first time, and requeued without an error while it repeats.
 func (e Engine) outcome(ctx context.Context, key client.ObjectKey, err error) (ctrl.Result, error) {
 	if !onlyRefused(err) {
 		e.State.accepted(key)

@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errDeleted ends a reconcile whose object was deleted after it was read: nothing may be done for it.
+// errDeleted ends a reconcile whose object was deleted after it was read: nothing may be created for it.
 var errDeleted = errors.New("the object no longer exists")
 
-// Patch writes metadata and spec of the reconciled object, if change changes them. The API server refuses the write when the
-// cache was stale. After an error the object is unchanged, so that status does not report what was not written.
+// Patch writes metadata and spec of the reconciled object, if change modifies them. The API server rejects the write if the cache was stale.
+// After an error, obj is restored, so that status does not report what was not written.
 func Patch[O client.Object](ctx context.Context, c client.Client, obj O, change func()) error {
 	original := obj.DeepCopyObject().(O)
 	if change(); equality.Semantic.DeepEqual(original, obj) {

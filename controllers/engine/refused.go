@@ -27,8 +27,8 @@ func isRefusal(code int32) bool {
 	return false
 }
 
-// firstRefusal returns the API server's answer to a request that it refuses, and the error that describes the request; nil when
-// there is none, or only one that ends by itself.
+// firstRefusal returns the first response in an error by which the API server refused a request, and the error that describes the request; nil
+// when there is none. Refusals that end by themselves do not count.
 func firstRefusal(err error) (apierrors.APIStatus, error) {
 	switch e := err.(type) { //nolint:errorlint // The errors of the tree are checked one by one.
 	case apierrors.APIStatus:

@@ -3,7 +3,7 @@
 
 package engine
 
-// Rule is a reason not to go on. F are the facts that it is checked against.
+// Rule is a reason that blocks a reconcile. F is the type of the facts that it checks.
 type Rule[F any] struct {
 	// Reason of the condition that reports the rule.
 	Reason string

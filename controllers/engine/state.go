@@ -16,17 +16,17 @@ import (
 // restored from a backup.
 const staleCacheTimeout = time.Minute
 
-// Refused requests are retried after a time that doubles between these. The longest must leave time to renew a token.
+// Limits of the exponential backoff for refused requests. The maximum must leave time to renew a token.
 const (
 	firstRefusedRetry = time.Second
 	lastRefusedRetry  = 2 * time.Minute
 )
 
-// clockTolerance is the difference of clocks, or the jump of one, that must not cause a false timeout.
+// clockTolerance is the difference between the clocks of two machines, or the jump of one clock, that must not cause a false timeout.
 const clockTolerance = 10 * time.Minute
 
-// StateCache is what this process last observed of each object of a kind. A restart loses nothing but the time until the next
-// observation. Cluster API's util/cache does not fit: its entries expire, and these last as long as their object.
+// StateCache has what this process last observed of each object of a kind. After a restart it is filled again. Cluster API's util/cache cannot
+// be used, because its entries expire; these must exist as long as their objects.
 type StateCache struct {
 	// Clock must measure Since with the monotonic clock, as the real one does; nil means the real one.
 	Clock   clock.PassiveClock
@@ -49,7 +49,7 @@ type objectState struct {
 type timer struct {
 	// started is the time that the object reports, seen is when this process first read it.
 	started, seen time.Time
-	// before is the part of the time until seen that counts.
+	// before is the part of the time between started and seen that counts.
 	before time.Duration
 }
 
@@ -118,9 +118,9 @@ func (c *StateCache) retryRefused(key client.ObjectKey, message string) time.Dur
 	return min(max(c.clock().Since(state.refusedSince), firstRefusedRetry), lastRefusedRetry)
 }
 
-// Elapsed is the duration of an operation whose start the object reports, by the clock of another machine. The time before this
-// process first saw it counts only as far as it exceeds clockTolerance; from then on the monotonic clock counts. So a clock that is
-// wrong by less never makes the duration too long. reported is the duration that status already reports.
+// Elapsed returns the duration of an operation whose start the object reports, according to the clock of another machine. From the time when
+// this process first saw the operation, the monotonic clock counts; of the time before that, only the part that exceeds clockTolerance. So a
+// clock that is wrong by less than clockTolerance never makes the duration too long. reported is the duration that status already reports.
 func (c *StateCache) Elapsed(object client.ObjectKey, operation string, started time.Time, reported time.Duration) time.Duration {
 	state := c.lock(object)
 	defer state.Unlock()

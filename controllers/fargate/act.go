@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Act creates, changes and deletes the profiles. One that cannot be written does not block the others.
+// Act creates, updates and deletes the profiles. A profile that cannot be written does not block the others.
 func (p *Plan) Act(ctx context.Context, c client.Client) error {
 	switch {
 	case p.Paused != "":

@@ -22,8 +22,9 @@ type symptom struct {
 	and string
 }
 
-// symptoms are errors of AWS, its Terraform provider and provider-terraform, with their source. Any other error is one of the creation
-// itself. Doubtful ones are left out: a profile would wait although nothing it depends on is wrong.
+// symptoms returns the errors of AWS, its Terraform provider and provider-terraform that are caused by a dependency, with their sources. Any
+// other error counts as a failure of the profile itself. Ambiguous errors are left out, because the profile would wait for a dependency that
+// may be correct.
 func symptoms() []symptom {
 	return []symptom{
 		{what: onPodRole,
@@ -60,8 +61,9 @@ func symptoms() []symptom {
 	}
 }
 
-// failedDependency returns the dependency that is wrong according to Terraform's error. The profile can be created unchanged when it is
-// repaired. Other errors need another profile, template or limit, or a retry.
+// failedDependency returns the dependency that is wrong according to an error of Terraform; false when the error has another cause. Once the
+// dependency is repaired, the profile can be created unchanged. Other errors require a change of the profile, the template or a quota, or a
+// retry.
 func failedDependency(message string) (what string, ok bool) {
 	for _, c := range symptoms() {
 		if failure.Matches(message, c.codes, c.phrases) && (c.and == "" || failure.Matches(message, nil, []string{c.and})) {

@@ -39,7 +39,7 @@ func Events(before, after *controlplanev1.CAPTControlPlane) (events []engine.Eve
 	return events
 }
 
-// fieldOf refers to the field of a profile, as events about a Pod refer to a container.
+// fieldOf returns a reference to the field of a profile, in the way in which events of a Pod refer to a container.
 func fieldOf(controlPlane *controlplanev1.CAPTControlPlane, profile string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: controlplanev1.GroupVersion.String(), Kind: "CAPTControlPlane", UID: controlPlane.UID,

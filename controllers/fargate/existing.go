@@ -36,8 +36,8 @@ func IndexController(object client.Object) []string {
 	return []string{string(controller.UID)}
 }
 
-// ObserveExisting reads the profiles that exist: those of spec, in its order, and obsolete ones. It reads past the cache before the
-// finalizer can be removed: a profile that was created a moment ago must not be missed.
+// ObserveExisting reads the profiles that exist: those of spec, in its order, and obsolete ones. Before the finalizer can be removed, it reads
+// from the API server, because the cache may not have a profile that was just created.
 func (r Reader) ObserveExisting(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane) (f Facts, err error) {
 	applies, err := r.controlled(ctx, controlPlane)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r Reader) controlled(ctx context.Context, controlPlane *controlplanev1.CAP
 	if !controllerutil.ContainsFinalizer(controlPlane, controlplanev1.FargateProfileFinalizer) || !unused && controlPlane.DeletionTimestamp.IsZero() {
 		return list.Items, nil
 	}
-	// Only those with the labels that they were created with: a namespace may have many clusters, and the answer has whole objects.
+	// Select by the labels that they were created with: a namespace may have many clusters, and the response has whole objects.
 	var live infrav1.WorkspaceTemplateApplyList
 	err := r.Uncached.List(ctx, &live, inNamespace, labelsOf(controlPlane))
 	return merged(live.Items, list.Items), err
@@ -88,7 +88,7 @@ func labelsOf(controlPlane *controlplanev1.CAPTControlPlane) client.MatchingLabe
 	return labels
 }
 
-// merged adds those of the cache that the API server did not return: another client may have changed their labels.
+// merged adds objects from the cache that the API server did not return, because another client may have changed their labels.
 func merged(live, cached []infrav1.WorkspaceTemplateApply) []infrav1.WorkspaceTemplateApply {
 	for i := range cached {
 		if !slices.ContainsFunc(live, func(a infrav1.WorkspaceTemplateApply) bool { return a.UID == cached[i].UID }) {
@@ -98,9 +98,9 @@ func merged(live, cached []infrav1.WorkspaceTemplateApply) []infrav1.WorkspaceTe
 	return live
 }
 
-// ObserveOrphans adds the profiles of a deleted control plane that it does not control: one that spec refers to and that was never
-// written, and those that lost their owner reference, because the control plane was deleted with the option to orphan what it owns. EKS
-// does not delete a cluster with profiles, and no other controller would delete them.
+// ObserveOrphans adds the profiles of a control plane in deletion that it does not control: profiles that spec refers to and that were never
+// written, and profiles that lost their owner reference because the control plane was deleted with propagationPolicy Orphan. EKS does not
+// delete a cluster with profiles, and no other controller would delete them.
 func (r Reader) ObserveOrphans(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, eksName string, f *Facts) error {
 	if controlPlane.DeletionTimestamp.IsZero() {
 		return nil
@@ -128,8 +128,9 @@ func byName(a, b Profile) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Apply.Apply.Name, b.Apply.Apply.Name))
 }
 
-// confirmObsolete reads the control plane past the cache before a profile is deleted because spec does not have it: the caches of a
-// new leader may show a profile of its predecessor, and an older spec. The deletion of a control plane is never reverted.
+// confirmObsolete reads the control plane from the API server before a profile is deleted because spec does not have it. The caches of a new
+// leader may have a profile of its predecessor with an older spec. No check is needed while the control plane is being deleted, which cannot
+// be reverted.
 func (r Reader) confirmObsolete(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
 	isNew := func(p Profile) bool { return p.Apply.Apply.DeletionTimestamp.IsZero() }
 	if !controlPlane.DeletionTimestamp.IsZero() || !slices.ContainsFunc(f.Obsolete, isNew) {

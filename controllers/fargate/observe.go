@@ -3,7 +3,7 @@
 
 // Package fargate reconciles the Fargate profiles of an EKS cluster: one WorkspaceTemplateApply each, written and reported by the
 // controller of control planes. The controller of WorkspaceTemplateApplies serializes the Terraform runs for profiles of one cluster,
-// because it sees all that causes one: spec, template, deletion.
+// because it observes everything that causes a run: changes of spec and template, and deletions.
 package fargate
 
 import (
@@ -109,7 +109,7 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 	for i := range f.Profiles {
 		spec := &controlPlane.Spec.FargateProfiles[i]
 		want, ref := expected(cluster.Name, cluster.EKSName, spec)
-		// A missing one is created only when the cluster is up to date, and none before it is being created.
+		// Confirm with the API server only if the profile may be created: the cluster is up to date, and Terraform creates no other profile.
 		reader := owner.Reader{Cached: r.Cached, Uncached: r.Uncached, Confirm: cluster.UpToDate && !f.busy()}
 		if f.Profiles[i].Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
 			return fmt.Errorf("reading Fargate profile %s: %w", spec.Name, err)
@@ -129,9 +129,9 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 	return nil
 }
 
-// expected is what spec expects of the WorkspaceTemplateApply of a profile, and which one that is. Without a reference it has the name
-// of the naming scheme: neither the name of the Cluster nor that of the profile ever changes. CAPT does not write the reference: the
-// list would differ from the one in Git.
+// expected returns what spec expects of the WorkspaceTemplateApply of a profile, and a reference to it. Without a reference in spec, it has the
+// name of the naming scheme, which is stable because the names of Cluster and profile are immutable. CAPT does not write the reference into
+// spec, because the list would then differ from the one in Git.
 func expected(clusterName, eksName string, spec *controlplanev1.FargateProfile) (adoption.Expectation, infrav1.WorkspaceTemplateApplyReference) {
 	want, ref := adoption.OfProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
 	want.Variables[naming.ClusterVariable] = eksName

@@ -34,9 +34,9 @@ type Plan struct {
 	Profiles []PlannedProfile
 	// Obsolete are the profiles to delete.
 	Obsolete []Profile
-	// Busy is true while Terraform runs for a profile, so that no further one is created.
+	// Busy is true while Terraform runs for a profile, so that no other one is created.
 	Busy bool
-	// Missing is what must exist before a profile is created or changed, and does not; empty when all does.
+	// Missing describes what must exist before a profile is created or updated, but does not; empty when nothing is missing.
 	Missing string
 	control *controlplanev1.CAPTControlPlane
 }
@@ -69,7 +69,7 @@ func (f *Facts) anyPending(controlPlane *controlplanev1.CAPTControlPlane) (bool,
 	return slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }), err
 }
 
-// planned is the plan for the profile of an index.
+// planned returns the plan for the profile with an index in spec.
 func (f *Facts) planned(controlPlane *controlplanev1.CAPTControlPlane, i int, intent Intent) (PlannedProfile, error) {
 	profile, facts := &f.Profiles[i], f.Profiles[i].Apply
 	if f.Cluster == nil || intent.Blocked && facts.Apply == nil { // The reference is not resolved, or does not count yet.
@@ -104,8 +104,8 @@ func ownerOf(controlPlane *controlplanev1.CAPTControlPlane, profile string) owne
 	}
 }
 
-// isPending reports whether a profile is to be created, if no other one is, or changed. One that is being deleted is recreated
-// later.
+// isPending reports whether a profile must be created or updated. While Terraform is busy with another profile, none must be created. A
+// profile that is being deleted is recreated later.
 func (p *PlannedProfile) isPending(busy bool) bool {
 	if p.Apply.Apply == nil {
 		return !busy && p.Apply.Differs()
@@ -134,7 +134,7 @@ func (c *Cluster) want(controlPlane *controlplanev1.CAPTControlPlane, spec *cont
 	}, nil
 }
 
-// connectionKeys of the connection Secret must have a value before a profile is created.
+// connectionKeys returns the keys of the connection Secret that must have a value before a profile is created.
 func connectionKeys() []string {
 	return []string{terraform.OutputClusterName, terraform.OutputClusterEndpoint, terraform.OutputClusterCA}
 }
@@ -163,7 +163,7 @@ func (c *Cluster) variables(controlPlane *controlplanev1.CAPTControlPlane, spec 
 	return out, nil
 }
 
-// missing reports what of the two Secrets is missing or unusable.
+// missing describes what is missing or invalid in the connection Secret of the control plane and the Secret of the VPC; empty when nothing is.
 func (f *Facts) missing() string {
 	return strings.Join(slices.DeleteFunc([]string{f.Cluster.missingConnection(), f.missingVPC()}, func(s string) bool { return s == "" }), "; ")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
-// stage is where a profile is in its life.
+// stage is the stage of a profile's life cycle.
 type stage string
 
 const (
@@ -36,14 +36,14 @@ const (
 	deleting stage = "deleting"
 )
 
-// state of a profile.
+// state is the stage of a profile, with a message.
 type state struct {
 	stage
 	// message is why it is not ready.
 	message string
 }
 
-// stateOf a profile of spec.
+// stateOf returns the state of a profile of spec.
 func (p *Plan) stateOf(profile *PlannedProfile) state {
 	apply := &profile.Apply
 	switch {
@@ -125,7 +125,7 @@ func (s state) status(name string, apply *infrav1.WorkspaceTemplateApply) contro
 
 // Report is the part of a control plane's status that is about its profiles.
 type Report struct {
-	// Statuses of the profiles of spec, in its order, then of obsolete ones. A profile that was not begun is left out.
+	// Statuses are those of the profiles of spec, in its order, then of obsolete ones. A profile that was not started is left out.
 	Statuses []controlplanev1.FargateProfileStatus
 	// Conditions are FargateProfileReady, FargateProfileCreating and FargateProfileFailed, in this order; none without profiles.
 	Conditions []engine.Condition
@@ -136,7 +136,7 @@ type Report struct {
 // maxStatuses is the limit of the API, which is higher than that of profiles in spec.
 const maxStatuses = 64
 
-// Types of the conditions of a Report.
+// Types returns the types of the conditions of a Report.
 func Types() []string {
 	return []string{controlplanev1.FargateProfileReadyCondition, controlplanev1.FargateProfileCreatingCondition, controlplanev1.FargateProfileFailedCondition}
 }
@@ -176,7 +176,7 @@ func (s state) describe(name string) string {
 	return fmt.Sprintf("%s (%s)", name, s.message)
 }
 
-// listed are profiles after a text, which ends with "profile".
+// listed returns a text that ends with "profile", in singular or plural, followed by the names of profiles.
 func listed(text string, profiles []string) string {
 	if len(profiles) > 1 {
 		text += "s"
@@ -257,7 +257,7 @@ func (p *Plan) Deleting() *engine.Condition {
 	return &condition
 }
 
-// Measured are the profiles as metrics show them.
+// Measured returns the profiles for the metrics.
 func (p *Plan) Measured() (profiles []metrics.Profile) {
 	p.each(func(_ string, apply *infrav1.WorkspaceTemplateApply, s state) {
 		profile := metrics.Profile{Ready: s.stage == ready, Failed: s.stage == failed}

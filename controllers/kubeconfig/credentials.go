@@ -50,7 +50,8 @@ type AWS struct {
 	// instanceMetadata is true when credentials of the EC2 instance may be used.
 	instanceMetadata bool
 
-	// lock guards the fields below, also while credentials are fetched: all callers need the same ones. A caller can stop waiting.
+	// lock guards the fields below, also while credentials are fetched, because all callers need the same ones. It is a channel and not a
+	// mutex, so that a caller can stop waiting.
 	lock        chan struct{}
 	credentials aws.Credentials
 	problem     error
@@ -60,8 +61,8 @@ type AWS struct {
 
 var _ Tokens = &AWS{}
 
-// NewAWS reads no credentials before the first call. Those of the EC2 instance are used only with instanceMetadata: they belong to the
-// node, and without an instance the request is slow. The options are of the SDK.
+// NewAWS returns a source of tokens. It reads credentials at the first use. Credentials of the EC2 instance are used only with
+// instanceMetadata: they belong to the node, and outside of EC2 the request is slow. options are options of the AWS SDK.
 func NewAWS(clock clock.PassiveClock, instanceMetadata bool, options ...func(*config.LoadOptions) error) *AWS {
 	if !instanceMetadata {
 		options = append(slices.Clone(options), config.WithEC2IMDSClientEnableState(imds.ClientDisabled))
@@ -83,7 +84,7 @@ func (a *AWS) Token(ctx context.Context, cluster, region string) (string, time.T
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	// The token expires with the credentials. It is dated back, so that its expiry can be read from it.
+	// A token cannot outlive its credentials. If they expire earlier, date the token back, so that its expiry can be read from the token.
 	at := a.clock.Now().UTC().Truncate(time.Second)
 	if last := credentials.Expires.Add(-tokenLife); credentials.CanExpire && last.Before(at) {
 		at = last.UTC().Truncate(time.Second)

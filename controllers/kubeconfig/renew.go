@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// renewBefore is how long before its expiry a token is renewed at the latest. The clock of the manager may be slow by that.
+	// renewBefore is how long before its expiry a token is renewed at the latest. It tolerates a clock of the manager that is slow by this time.
 	renewBefore = 5*time.Minute + 30*time.Second
 	// spread is the period before that over which the renewals of many clusters are distributed.
 	spread = 2 * time.Minute
 	// fastClock is how far in the future a token may have been signed, by a manager whose clock is fast. STS refuses a token that is more
 	// than 5 minutes in the future.
 	fastClock = 5 * time.Minute
-	// soonest is the minimal time between two renewals.
+	// soonest is the minimum time between two renewals.
 	soonest = 30 * time.Second
 )
 
@@ -31,7 +31,8 @@ func RenewAt(expiry time.Time, key string) time.Time {
 	return expiry.Add(-renewBefore - early)
 }
 
-// Due reports whether a token must be renewed now. One from the future must: a manager has a wrong clock, and STS may refuse the token.
+// Due reports whether a token must be renewed now. That includes a token from the future: a manager with a wrong clock signed it, and STS may
+// reject it.
 func Due(expiry time.Time, key string, now time.Time) bool {
 	return !now.Before(RenewAt(expiry, key)) || expiry.Sub(now) > tokenLife+fastClock
 }
@@ -44,9 +45,9 @@ type Source struct {
 	Endpoint, CA string
 }
 
-// Kubeconfig returns the kubeconfig to publish, and when to call again. That is the published one while it has the same source and is not
-// due; otherwise one with a new token. Data with an error means that the published one could not be renewed and has not expired: keep it,
-// report the error, and retry.
+// Kubeconfig returns the kubeconfig to publish, and when to call again. It returns the published kubeconfig while that has the same source and
+// its token is not due, otherwise one with a new token. If it returns data and an error, the token could not be renewed but has not expired:
+// keep the published kubeconfig, report the error, and retry.
 func (s Source) Kubeconfig(ctx context.Context, tokens Tokens, published []byte, now time.Time) (data []byte, next time.Time, err error) {
 	ends, kept := s.matches(published)
 	kept = kept && now.Before(ends)

@@ -35,10 +35,10 @@ func IndexEKS(object client.Object) []string {
 	return []string{apply.Spec.Variables[naming.ClusterVariable]}
 }
 
-// NameConflict reports whether a control plane of another namespace had an EKS cluster of the same name first. Only the
-// WorkspaceTemplateApply that the control plane refers to counts: any user of a namespace can create others, with any name. The older
-// WorkspaceTemplateApply wins, because admission keeps its cluster name as soon as it has a Workspace. The age of the control plane is
-// no evidence: an old one can get a new WorkspaceTemplateApply.
+// NameConflict reports whether a control plane of another namespace had an EKS cluster of the same name first. Only WorkspaceTemplateApplies
+// that a control plane refers to count, because users can create others with any cluster_name. The older WorkspaceTemplateApply wins:
+// admission does not allow changes of its cluster_name once it has a Workspace. The age of the control plane does not count, because an old
+// one can get a new WorkspaceTemplateApply.
 func NameConflict(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
 	others, err := sameCluster(ctx, c, apply.Spec.Variables[naming.ClusterVariable])
 	if err != nil {
@@ -82,7 +82,7 @@ func sameCluster(ctx context.Context, c client.Reader, name string) ([]infrav1.W
 	return list.Items, err
 }
 
-// older reports which of two objects of different namespaces is older; the namespaces order those of the same second.
+// older reports whether one is older than other. Objects that were created in the same second are ordered by namespace.
 func older(one, other client.Object) bool {
 	first, second := one.GetCreationTimestamp(), other.GetCreationTimestamp()
 	if first.Equal(&second) {

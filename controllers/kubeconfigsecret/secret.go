@@ -31,9 +31,9 @@ const manager = naming.CAPTControlPlaneFieldManager
 type Kubeconfig struct {
 	// Live is the Secret; nil when it does not exist.
 	Live *corev1.Secret
-	// Data is the kubeconfig that it should hold; nil when there is none to publish.
+	// Data is the kubeconfig to publish; nil when there is none.
 	Data []byte
-	// Reason and Problem are why there is none.
+	// Reason and Problem are the reason and the message why there is no Data.
 	Reason, Problem string
 	// Note is information about a kubeconfig that can be used.
 	Note string
@@ -74,7 +74,7 @@ const (
 type Plan struct {
 	Mode    Mode
 	Cluster Cluster
-	// Write permits to write what was determined. A token is renewed without it, unless Paused.
+	// Write allows writes of the Secrets. A token is renewed without it, unless Paused.
 	Write, Paused bool
 	// NameConflict is true when another control plane has an EKS cluster of the same name for longer.
 	NameConflict bool
@@ -124,8 +124,8 @@ func (s *sources) renew(ctx context.Context, contract *Kubeconfig) {
 	}
 }
 
-// resolve determines the kubeconfig, unless the Secret belongs to another object: then it could not be published. A kubeconfig together
-// with an error is published, and the error reported.
+// resolve determines the kubeconfig with source, unless the Secret belongs to another object, so that it could not be published. If source
+// returns data and an error, the data is published and the error reported.
 func (k *Kubeconfig) resolve(cluster Cluster, source func() (data []byte, reason string, err error)) {
 	*k = Kubeconfig{Live: k.Live}
 	if owner := k.otherOwner(cluster.ControlPlane); owner != "" {

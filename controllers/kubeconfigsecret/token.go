@@ -25,7 +25,7 @@ const (
 // errPaused is why there is no new token while the object is paused.
 var errPaused = errors.New("no token is created while the object is paused")
 
-// paused creates no tokens, and keeps those that exist.
+// paused implements kubeconfig.Tokens for paused objects: it creates no tokens, so that published ones are kept.
 type paused struct{}
 
 func (paused) Available(context.Context) error { return nil }
@@ -108,8 +108,8 @@ type tokenError struct{ error }
 func (e *tokenError) Error() string { return "no token can be created: " + e.error.Error() }
 func (e *tokenError) Unwrap() error { return e.error }
 
-// waitsForToken reports whether Auto waits for a token rather than to use another source: the next attempt may succeed, and the
-// published kubeconfig would change back and forth.
+// waitsForToken reports whether Auto waits for a token instead of using another source: the next attempt may succeed, and the published
+// kubeconfig would alternate between the two sources.
 func (s *sources) waitsForToken(err error) bool {
 	if errors.Is(err, errPaused) {
 		return holdsToken(s.published)

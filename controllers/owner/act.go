@@ -20,7 +20,7 @@ import (
 	"github.com/capt-provider/capt/controllers/ssa"
 )
 
-// Act carries the plan out. prepare changes the owner in the same patch that records the reference; it may be nil.
+// Act executes the plan. prepare modifies the owner in the same patch that records the reference; it may be nil.
 func (p *Plan) Act(ctx context.Context, c client.Client, prepare func()) error {
 	switch p.Step {
 	case Hold:
@@ -69,7 +69,7 @@ func (p *Plan) provision(ctx context.Context, c client.Client, prepare func()) e
 	return p.Write(ctx, c)
 }
 
-// destroy deletes what is next. A changed deletion policy must reach the WorkspaceTemplateApply before its deletion.
+// destroy deletes the WorkspaceTemplateApplies that are next. It writes a changed deletion policy before the deletion.
 func (p *Plan) destroy(ctx context.Context, c client.Client) error {
 	if p.OnlyOwnLeft() && p.policyChanged() {
 		if err := p.Write(ctx, c); err != nil {

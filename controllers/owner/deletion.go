@@ -53,9 +53,9 @@ func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Obje
 	return nil
 }
 
-// next returns the WorkspaceTemplateApplies to delete next: first the helpers, which may use what the owner's own has created;
-// then the owner's own; then the helpers that it waits for itself. The garbage collector would delete the helpers only
-// after the owner, which waits for its own, whose deletion waits for the helpers.
+// next returns the WorkspaceTemplateApplies to delete next: first the helpers, which may use resources of the owner's own
+// WorkspaceTemplateApply; then the owner's own; then the helpers that the owner's own depends on. Garbage collection of the helpers would be
+// a deadlock: it begins after the owner is deleted, the owner waits for its own WorkspaceTemplateApply, and that waits for the helpers.
 func (f *Facts) next() (next []*infrav1.WorkspaceTemplateApply) {
 	foundations := f.foundations()
 	for i := range f.Helpers {
@@ -99,7 +99,7 @@ func (f *Facts) undeleted() []*infrav1.WorkspaceTemplateApply {
 	return slices.DeleteFunc(f.next(), func(apply *infrav1.WorkspaceTemplateApply) bool { return !apply.DeletionTimestamp.IsZero() })
 }
 
-// OnlyOwnLeft reports whether the owner's own WorkspaceTemplateApply is the next to delete.
+// OnlyOwnLeft reports whether the owner's own WorkspaceTemplateApply is the next one to delete.
 func (f *Facts) OnlyOwnLeft() bool {
 	next := f.next()
 	return len(next) == 1 && next[0] == f.Apply

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package owner is the life cycle of a WorkspaceTemplateApply that a CAPTCluster, a CAPTControlPlane or a Fargate profile owns: observe,
-// plan, hold, provision, destroy, release, report. The owners provide what they want, and what must be deleted before.
+// Package owner implements the life cycle of a WorkspaceTemplateApply that a CAPTCluster, a CAPTControlPlane or a Fargate profile owns:
+// observe, plan, hold, provision, destroy, release, report. The owners provide the desired state, and what must be deleted first.
 package owner
 
 import (
@@ -31,11 +31,11 @@ type Facts struct {
 	Candidates []adoption.Candidate
 	// OwnedCandidates are those that the owner owns, so that they would be deleted with it.
 	OwnedCandidates []string
-	// BuiltField is the status field that records something built, when the owner has neither a reference nor a candidate: a new
-	// WorkspaceTemplateApply would build it a second time.
+	// BuiltField is the field that proves that cloud resources exist, when the owner has neither a reference nor a candidate: a new
+	// WorkspaceTemplateApply would create them a second time.
 	BuiltField string
-	// Missing is the referenced WorkspaceTemplateApply if CAPT v0.3 recorded it and it does not exist: a new one would build a
-	// second time what it created.
+	// Missing is the referenced WorkspaceTemplateApply if CAPT v0.3 recorded it and it does not exist: a new one would create its cloud
+	// resources a second time.
 	Missing string
 	// AdoptedWith is the object with which the owner is adopted, if it has no WorkspaceTemplateApply; empty once that was adopted.
 	AdoptedWith string
@@ -57,8 +57,8 @@ type Reader struct {
 	Confirm bool
 }
 
-// Observe reads the WorkspaceTemplateApply that an owner refers to or, without a reference, those that may belong to it. It reads
-// past the cache what must not be missed: candidates, and what is to be deleted.
+// Observe reads the WorkspaceTemplateApply that an owner refers to or, without a reference, those that may belong to it. It reads candidates,
+// and WorkspaceTemplateApplies to delete, from the API server, because none must be missed.
 func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
 	switch {
 	case !ref.IsDefined():
@@ -123,8 +123,8 @@ func referenced(ctx context.Context, reader client.Reader, object client.Object,
 	return facts, nil
 }
 
-// usable leaves a WorkspaceTemplateApply out of the facts that the owner must not write: two owners would write the same Workspace, and
-// one would delete that of the other. What CAPT v0.3 created is not modified before its adoption.
+// usable returns the facts for a WorkspaceTemplateApply, without the object itself if the owner must not write it: because it belongs to
+// another owner, and each would overwrite or delete the Workspace of the other, or because CAPT v0.3 created it and it has not been adopted.
 func usable(object client.Object, want adoption.Expectation, apply *infrav1.WorkspaceTemplateApply) Facts {
 	if conflict := adoption.Conflict(object, want, apply); conflict != "" {
 		return Facts{Conflict: conflict}

@@ -26,11 +26,11 @@ type Step string
 const (
 	// Wait writes nothing; status reports the reason.
 	Wait Step = "Wait"
-	// Hold adds the finalizer, because the owner has something that must be deleted before it.
+	// Hold adds the finalizer, because the owner has dependents that must be deleted first.
 	Hold Step = "Hold"
 	// Provision records the reference, then creates or updates the WorkspaceTemplateApply.
 	Provision Step = "Provision"
-	// WritePolicy writes a changed deletion policy, which may solve what the deletion waits for.
+	// WritePolicy writes a changed deletion policy, which may unblock the deletion.
 	WritePolicy Step = "WritePolicy"
 	// Destroy deletes the WorkspaceTemplateApplies that are next.
 	Destroy Step = "Destroy"
@@ -54,7 +54,7 @@ type Owner struct {
 // deleting reports whether the owner is being deleted.
 func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }
 
-// Name of the WorkspaceTemplateApply: the one that the owner refers to, or that of the naming scheme.
+// applyName returns the name of the WorkspaceTemplateApply: the one that the owner refers to, or that of the naming scheme.
 func (o Owner) applyName(want adoption.Expectation) string {
 	if o.Ref.IsDefined() {
 		return o.Ref.Name
@@ -68,7 +68,7 @@ type Want struct {
 	ClusterName string
 	Template    infrav1.WorkspaceTemplateReference
 	Intent      adoption.Intent
-	// Labels besides those that every one has.
+	// Labels are set in addition to those that every WorkspaceTemplateApply of an owner has.
 	Labels            map[string]string
 	WaitForWorkspaces []infrav1.WorkspaceDependency
 	WaitForSecrets    []infrav1.SecretDependency
@@ -154,7 +154,7 @@ func (p *Plan) policyChanged() bool {
 func (f *Facts) desired(owner Owner, want *Want) (*unstructured.Unstructured, error) {
 	template := want.Template
 	if template.Namespace == "" {
-		template.Namespace = owner.GetNamespace() // Explicit, because the value of another field manager would stay.
+		template.Namespace = owner.GetNamespace() // Explicit: without the field, a value of another field manager would be kept.
 	}
 	intent := want.Intent.For(f.Apply)
 	apply := &infrav1.WorkspaceTemplateApply{
@@ -173,7 +173,7 @@ func (f *Facts) desired(owner Owner, want *Want) (*unstructured.Unstructured, er
 	}
 	maps.Copy(apply.Labels, want.Labels)
 	if shard, ok := owner.GetLabels()[clusterv1.WatchLabel]; ok {
-		apply.Labels[clusterv1.WatchLabel] = shard // The manager that sees the owner must see what it owns.
+		apply.Labels[clusterv1.WatchLabel] = shard // The manager that watches the owner must also watch its WorkspaceTemplateApply.
 	}
 	apply.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
 	if intent.ConnectionSecret != "" {
@@ -182,7 +182,7 @@ func (f *Facts) desired(owner Owner, want *Want) (*unstructured.Unstructured, er
 	return ssa.Unstructured(apply)
 }
 
-// mergedLists are the lists of a WorkspaceTemplateApply that are merged: by key, and keys as a set.
+// mergedLists returns the lists of a WorkspaceTemplateApply that server-side apply merges; see ssa.Differs.
 func mergedLists() []string {
 	return []string{"ownerReferences", "waitForSecrets", "waitForWorkspaces", "keys"}
 }

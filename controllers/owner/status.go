@@ -83,7 +83,7 @@ func cause(separator string, condition *metav1.Condition) string {
 	return separator + condition.Message
 }
 
-// Working reports whether Terraform runs or is about to, and nothing is wrong.
+// Working reports whether Terraform runs or is about to run, and no error is known.
 func (f *Facts) Working() bool {
 	switch {
 	case f.Conflict != "", f.Refused != nil:
@@ -100,8 +100,8 @@ func (f *Facts) Working() bool {
 	return false
 }
 
-// Destroyed reports whether the cloud resources are certainly absent or about to be destroyed: they are being deleted, or created for
-// the first time. An unknown state does not count.
+// Destroyed reports whether the cloud resources certainly do not exist, or are about to be destroyed: they are being deleted, or created for
+// the first time. It returns false if their state is unknown.
 func (f *Facts) Destroyed() bool {
 	if f.Apply == nil {
 		return false
@@ -125,7 +125,7 @@ func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
 	return engine.False(conditionType, infrav1.AdoptionNotRequiredReason, "")
 }
 
-// AdoptionMessage is why the user must decide which WorkspaceTemplateApply belongs to the owner; empty when not.
+// AdoptionMessage returns why the user must decide which WorkspaceTemplateApply belongs to the owner; empty if no decision is needed.
 func (f *Facts) AdoptionMessage() string {
 	switch {
 	case f.BuiltField != "":

@@ -29,11 +29,11 @@ type TemplateFacts struct {
 	Unreadable error
 	// Restricted is true when fields of the owner restrict access.
 	Restricted bool
-	// Restricting are those of them that have no effect with the template, Others are other fields without effect.
+	// Restricting are the fields that restrict access and have no effect with the template; Others are the other fields without effect.
 	Restricting, Others field.ErrorList
 }
 
-// ObserveTemplate reads the template that an object of a namespace refers to, and compares its fields with it.
+// ObserveTemplate reads the template that an object in a namespace refers to, and checks which fields of the object have no effect with it.
 func ObserveTemplate(ctx context.Context, lookup workspacetemplate.Lookup, key types.NamespacedName, namespace string, fields []consumption.TypedField) TemplateFacts {
 	f := TemplateFacts{Key: key, Restricted: consumption.RestrictsAccess(fields)}
 	if f.Template, f.Unreadable = lookup.Permitted(ctx, key, namespace); f.Template != nil {
@@ -50,7 +50,7 @@ func (f *TemplateFacts) InUse(apply *infrav1.WorkspaceTemplateApply, built bool)
 	return apply.TemplateKey() == f.Key
 }
 
-// TemplateInterval is how often to read a template that blocks and is not watched.
+// TemplateInterval is how often to read a template that blocks an object and that no watch covers.
 const TemplateInterval = time.Minute
 
 // Unwatched reports whether no watch reports that an object of a namespace may use the template: it depends on the labels of the
@@ -126,7 +126,7 @@ func ReportTemplates(object engine.Object, templates ...*TemplateFacts) {
 	engine.Set(object, engine.False(infrav1.FieldsConsumedCondition, reason, messages(found)))
 }
 
-// messages of errors, without their values.
+// messages returns the fields and details of errors, without values.
 func messages(errs field.ErrorList) string {
 	list := make([]string, len(errs))
 	for i, e := range errs {

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Differs reports whether server-side applying want, as a field manager, would change the live object. It sends no
-// request, so that nothing is written at rest. merged names the fields whose lists are merged, by key or as sets: items of other
-// managers stay, and do not count as a difference. All other lists are atomic.
+// Differs reports whether server-side apply of want, as a field manager, would change the live object. It compares locally and sends no request,
+// so that nothing is written at rest. merged are the names of the fields with lists of type map or set: items of other managers are kept, and do
+// not count as a difference. All other lists are atomic.
 func Differs(live, want *unstructured.Unstructured, manager string, merged ...string) bool {
 	return !contains(live.Object, want.Object, merged) || ownsMore(live, want, manager)
 }

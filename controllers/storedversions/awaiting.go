@@ -24,12 +24,12 @@ const pageSize = 500
 type awaiting struct {
 	total  int
 	byKind map[string]int
-	// kind and object are one of them; object is nil when there is none.
+	// kind and object are an example of such an object; object is nil when there is none.
 	kind   string
 	object metav1.Object
 }
 
-// awaitingAdoption asks the API server only when the cache holds no such object.
+// awaitingAdoption returns the objects that await adoption. It lists them from the API server only if the cache has none.
 func (r *Reconciler) awaitingAdoption(ctx context.Context) (*awaiting, error) {
 	found, err := count(ctx, r.Cached, 0)
 	if err != nil || found.total > 0 || r.Live == nil {
@@ -38,7 +38,7 @@ func (r *Reconciler) awaitingAdoption(ctx context.Context) (*awaiting, error) {
 	return count(ctx, r.Live, pageSize)
 }
 
-// count lists in pages of a size, or without pages, as caches do.
+// count counts the objects that await adoption. limit is the page size; zero lists without pages, for caches.
 func count(ctx context.Context, reader client.Reader, limit int64) (*awaiting, error) {
 	found := &awaiting{byKind: map[string]int{}}
 	for kind, newList := range map[string]func() client.ObjectList{

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storedversions migrates the stored versions of CAPT's definitions with Cluster API's CRD migrator, once no object awaits
+// Package storedversions migrates the stored versions of CAPT's CustomResourceDefinitions with Cluster API's CRD migrator, once no object awaits
 // adoption.
 package storedversions
 
@@ -40,14 +40,14 @@ const migrationTimeout = 10 * time.Minute
 type Reconciler struct {
 	// Cached lists watched objects.
 	Cached client.Reader
-	// Live lists the whole management cluster, where the cache holds one namespace only; nil elsewhere.
+	// Live lists objects of the whole management cluster; nil if the cache has all namespaces.
 	Live client.Reader
 	// Metrics has the number of objects that await adoption.
 	Metrics *metrics.Adoption
 	// Start adds the CRD migrator to the manager. It is called until it succeeds.
 	Start func() error
 
-	// There is one worker, so these need no lock.
+	// The controller has one worker, so these fields need no lock.
 	started  bool
 	reported int
 }

@@ -152,7 +152,7 @@ func get(ctx context.Context, reader client.Reader, scope terraform.Scope, names
 
 // Recorded returns the Workspace that a WorkspaceTemplateApply owns: the one that status records, or the one of spec.workspaceName in
 // either scope. It needs no template; rendered may be nil. It reads from the API server, because a new Workspace that is not in the cache
-// would be orphaned. When only a Workspace of another owner exists, that one is returned; nil when there is none.
+// yet would be orphaned. If only a Workspace of another owner exists, it returns that one; nil if there is none.
 func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*Live, error) {
 	if apply.Spec.WorkspaceName == "" {
 		return nil, nil

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workspacetemplate checks WorkspaceTemplates, counts their users, and keeps a template until the last is gone.
+// Package workspacetemplate checks WorkspaceTemplates, counts their users, and delays the deletion of a template until it has no users.
 package workspacetemplate
 
 import (

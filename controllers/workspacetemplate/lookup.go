@@ -19,7 +19,7 @@ import (
 // Lookup reads WorkspaceTemplates for the objects that refer to them.
 type Lookup struct {
 	Cached, Uncached client.Reader
-	// Namespace is the only one that the cache holds; empty means all. Templates of other namespaces are then read from the API server.
+	// Namespace is the only namespace in the cache; empty means all. Templates of other namespaces are read from the API server.
 	Namespace string
 }
 

@@ -68,7 +68,8 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	return f, nil
 }
 
-// awaitsAdoption reports whether a template is kept as CAPT v0.3 wrote it, with its finalizer: until a user is adopted, and none must be.
+// awaitsAdoption reports whether a template must stay as CAPT v0.3 wrote it, with its finalizer: while a user awaits adoption, or none was
+// adopted.
 func awaitsAdoption(template *infrav1.WorkspaceTemplate, users []infrav1.WorkspaceTemplateApply) bool {
 	legacy := controllerutil.ContainsFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
 	if !legacy || controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer) || !template.DeletionTimestamp.IsZero() {
@@ -94,7 +95,7 @@ const (
 	Release Action = "Release"
 )
 
-// decide is pure.
+// decide returns what to do. It is pure.
 func decide(template *infrav1.WorkspaceTemplate, f *Facts) Action {
 	switch {
 	case f.AwaitsAdoption:

@@ -75,7 +75,7 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 	return nil
 }
 
-// poll waits for what no watch reports, when there is nothing to write.
+// poll requeues an object that has nothing to write, and that waits for something that no watch reports.
 func poll(f *Facts) error {
 	switch {
 	case f.OwnerMissing != "":
@@ -102,7 +102,7 @@ func waitForKind(f *Facts) error {
 	return nil
 }
 
-// serialized runs an action that makes Terraform start only while the object is the active member of its serialized group.
+// serialized runs an action that starts Terraform only if the object is, or becomes, the active member of its group.
 func (r *Reconciler) serialized(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action, run func() error) error {
 	group, member := serialize.GroupOf(apply)
 	switch {
@@ -129,7 +129,7 @@ func (r *Reconciler) serialized(ctx context.Context, apply *infrav1.WorkspaceTem
 	return err
 }
 
-// others lists the rest of a group, without objects that this manager does not reconcile.
+// others lists the other members of a group that this manager reconciles.
 func (r *Reconciler) others(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, group serialize.Group) ([]client.ObjectKey, error) {
 	list, err := r.list(ctx, client.InNamespace(group.Namespace), group.Labels())
 	var keys []client.ObjectKey

@@ -28,8 +28,8 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 	// RateLimiter limits updates of Workspaces.
 	RateLimiter *serialize.RateLimiter
-	// Namespace is the only one that the cache holds; empty means all. Templates of other namespaces are then read from the API server,
-	// and cause no reconciles.
+	// Namespace is the only namespace in the cache; empty means all. Templates of other namespaces are read from the API server, and their
+	// changes cause no reconciles.
 	Namespace string
 	// StatePrefix is part of the names of the Terraform states of new Workspaces.
 	StatePrefix string

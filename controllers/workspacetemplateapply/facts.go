@@ -29,7 +29,7 @@ type Facts struct {
 	MoveBlock string
 	// MovePolicyMissing is true when the policy is missing that keeps providers from moved Workspaces; observed only during a move.
 	MovePolicyMissing bool
-	// Retained is true when the Workspace is kept when the object is deleted.
+	// Retained is true when the Workspace is kept after the deletion of the object.
 	Retained bool
 	// RetainConflict is why the object must not be deleted although it is Retained; observed only during deletion.
 	RetainConflict string
@@ -37,7 +37,7 @@ type Facts struct {
 	TemplateKey types.NamespacedName
 	// Template is nil when it does not exist or does not allow the namespace; which of the two is not disclosed.
 	Template *infrav1.WorkspaceTemplate
-	// Name of the Workspace: that of spec, or the derived one.
+	// Name is the name of the Workspace: spec.workspaceName, or the derived name.
 	Name string
 	// TemplateDeleting is true when the template is being deleted, and the object never had a Workspace.
 	TemplateDeleting bool
@@ -56,7 +56,8 @@ type Facts struct {
 	// Live is nil when the Workspace does not exist.
 	Live      *workspace.Live
 	Ownership workspace.Ownership
-	// LostState is the Terraform state that the object had, when Workspace and status are gone and a new Workspace would have another state.
+	// LostState is the name of the Terraform state that the object had, if Workspace and status no longer exist, and a new Workspace would have
+	// another state.
 	LostState string
 	// StateUnknown is true when there is no Workspace, and nothing records which state a new one must have.
 	StateUnknown bool
@@ -73,7 +74,8 @@ type Facts struct {
 	NotRecreated bool
 	// ScopeChanged is true when the Workspace has another scope than the template.
 	ScopeChanged bool
-	// ProviderConfig is the one that an update would set instead of another, without permission; empty when it would not.
+	// ProviderConfig is the ProviderConfig to which an update would change the Workspace without permission of the user; empty when it would
+	// not.
 	ProviderConfig string
 	// Dependents are WorkspaceTemplateApplies whose Workspaces depend on this one; observed only during deletion.
 	Dependents []string
@@ -86,7 +88,7 @@ type Facts struct {
 	RetryAt  time.Time
 	// WriteError is why the Workspace could not be written in this reconcile.
 	WriteError error
-	// WrittenGeneration and LastUpdate are those of status.
+	// WrittenGeneration and LastUpdate are the fields of the same name in status.
 	WrittenGeneration int64
 	LastUpdate        *infrav1.WorkspaceUpdate
 	// Generation of the WorkspaceTemplateApply.
@@ -124,7 +126,8 @@ func (f *Facts) clusterWide() bool {
 	return f.Template != nil && f.Template.Spec.WorkspaceScope == terraform.ScopeCluster
 }
 
-// changedProviderConfig is the ProviderConfig that an update would set instead of another, unless it is the allowed one.
+// changedProviderConfig returns the ProviderConfig to which an update would change the Workspace; empty if it would not, or if the new one is
+// allowed.
 func (f *Facts) changedProviderConfig(allowed string) string {
 	if !f.owned() || f.ScopeChanged || !f.Differs() {
 		return ""
@@ -143,7 +146,7 @@ func (f *Facts) written() bool {
 	return f.owned() && !f.Differs()
 }
 
-// externalName is that of the Workspace, or that of a new one.
+// externalName returns the external name of the live Workspace, or the one that a new Workspace would have.
 func (f *Facts) externalName() string {
 	if f.Live != nil && f.Live.ExternalName() != "" {
 		return f.Live.ExternalName()

@@ -21,7 +21,7 @@ import (
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 )
 
-// status computes the status from facts and plan. What they do not contain stays as it was.
+// status computes the status from facts and plan. Fields that depend on neither are kept.
 func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	s := &apply.Status
 	// Objects without the status of CAPT v0.3, for example from Git, have no status to keep.
@@ -72,8 +72,8 @@ func (f *Facts) adoptionRequired() engine.Condition {
 	return engine.True(infrav1.AdoptionRequiredCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
 }
 
-// started is when the current operation of Terraform started. What is not written has not started. Repair of drift starts when it is first
-// seen.
+// started returns when the current operation of Terraform started; nil if the Workspace is not written yet. The repair of drift starts when it
+// is first observed.
 func started(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Observation) *metav1.Time {
 	known := ptr.Deref(s.StartedTime, metav1.Time{})
 	switch {
@@ -166,8 +166,8 @@ func synced(f *Facts, o workspace.Observation) engine.Condition {
 	return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, "the Workspace does not exist")
 }
 
-// gates are the conditions that must be met before the Workspace is written. A Workspace that is written is not affected when a Secret
-// or its template is deleted.
+// gates returns the conditions that must be True before the Workspace is written. The later deletion of a Secret or of the template does not
+// affect a Workspace that is already written.
 func gates(f *Facts) []engine.Condition {
 	written := f.written()
 	switch {

@@ -84,8 +84,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 // syncTimeout limits how long a reconcile waits for a new watch; it is retried.
 const syncTimeout = time.Minute
 
-// syncedWatches waits for the sync of each watch that is added to the running controller. No event would report an object that is read
-// before the sync and deleted before it.
+// syncedWatches waits for the initial sync of each watch that is added to the running controller. Otherwise, no event would report the deletion
+// of an object that a reconcile read before the sync.
 type syncedWatches struct{ controller.Controller }
 
 // Watch adds a source and waits for it.
@@ -210,8 +210,8 @@ func (r *Reconciler) ofGroup(_ context.Context, object client.Object) []ctrl.Req
 	return requests
 }
 
-// enqueueQueued is the source of queued objects that may become active. After a restart that can happen without an event, when the last
-// member of a group was reconciled.
+// enqueueQueued is a source of requests for queued objects that may become active. After a restart, an object can become active without an event,
+// as soon as the last member of its group was reconciled.
 func (r *Reconciler) enqueueQueued(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 	r.serializer.EnqueueWith(func(key client.ObjectKey) { queue.Add(ctrl.Request{NamespacedName: key}) })
 	return nil

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package index has the indexes over WorkspaceTemplateApplies.
+// Package index registers the cache indexes for WorkspaceTemplateApplies.
 package index
 
 import (

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observed is what this process last observed of each WorkspaceTemplateApply. After a restart it is observed again: at worst an
-// event or a request is repeated.
+// Package observed caches what this process last observed of each WorkspaceTemplateApply. After a restart the cache is empty; at worst an event
+// or a request is repeated.
 package observed
 
 import (
@@ -36,7 +36,7 @@ type explained struct {
 	failure.Report
 }
 
-// Request is what the API server was asked for: a revision, for a generation of a Workspace.
+// Request identifies a write to the API server: a revision, for a generation of a Workspace.
 type Request struct {
 	Revision   string
 	Workspace  types.UID
@@ -49,8 +49,9 @@ type rejection struct {
 	at      time.Time
 }
 
-// Failure returns the report of an error with a hash; empty means that there is none. While the hash stays, the report stays: Secrets that
-// the error quotes may have changed since, and their old values would not be recognized. explain returns a report, and whether to keep it.
+// Failure returns the report of the error with a hash; an empty hash means no error. While the hash is unchanged, the cached report is returned:
+// Secrets that the error quotes may have changed since, and their old values would not be redacted. explain returns a report, and whether to
+// cache it.
 func (c *Cache) Failure(key client.ObjectKey, errorHash string, explain func() (failure.Report, bool)) failure.Report {
 	if errorHash == "" {
 		c.failures.Delete(key)

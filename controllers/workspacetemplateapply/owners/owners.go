@@ -4,7 +4,7 @@
 // Package owners reads the owners of an object: which one pauses it, and which one does not exist.
 //
 // A backup restores owner references with UIDs of owners that no longer exist. The garbage collector then deletes the object, and that must
-// not destroy the resources of its Workspace. So nothing is recorded or created for an object before its owners, and theirs, exist.
+// not destroy the resources of its Workspace. So nothing is recorded or created for an object before its owners, and their owners, exist.
 package owners
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
-// maxDepth limits how far owners of owners are followed: WorkspaceTemplateApply, CAPTCluster, Cluster.
+// maxDepth limits how many levels of owners are read. CAPT has three: WorkspaceTemplateApply, CAPTCluster, Cluster.
 const maxDepth = 4
 
 // Reader reads owners, from the API server when the cache does not have them.

@@ -87,7 +87,7 @@ func (s *Serializer) Acquire(object client.Object, group Group, active bool, oth
 	return me.active, nil
 }
 
-// precedes reports whether another member comes before the one that acquires.
+// precedes reports whether another member must be served before the one that acquires.
 func (s *Serializer) precedes(other client.ObjectKey, me member) bool {
 	m, known := s.members[other]
 	return !known || m.active || m.waiting && byAge(m, me) < 0
