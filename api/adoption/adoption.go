@@ -170,7 +170,7 @@ func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTem
 	if differs := want.Mismatch(owner, apply); differs != "" {
 		return "nothing is written: " + want.Refusal(apply, differs)
 	}
-	if want.Variables[naming.ClusterVariable] == "" && !want.Had(apply) && !metav1.IsControlledBy(apply, owner) {
+	if want.Variables[naming.ClusterVariable] == "" && !want.Records(apply) && !metav1.IsControlledBy(apply, owner) {
 		return fmt.Sprintf("%s names WorkspaceTemplateApply %s, but the reference cannot be verified before the Cluster of this object exists: nothing is written. Create the Cluster that refers to this object",
 			want.source(), apply.Name)
 	}
@@ -190,7 +190,7 @@ func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTe
 	switch {
 	case want.profile != "" && controlled:
 		return want.IdentityDifference(apply)
-	case want.Had(apply):
+	case want.Records(apply):
 		return ""
 	case controlled && want.profileDifference(apply) != "":
 		return want.profileDifference(apply)
@@ -204,11 +204,11 @@ func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTe
 // it, or the owner's status records it. Neither is true of an owner that was restored from a backup and is garbage-collected because its
 // Cluster does not exist; such an owner must not delete anything. A Fargate profile always may, because nothing is recorded of it.
 func (want Expectation) MayDelete(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
-	return want.profile != "" || metav1.IsControlledBy(apply, owner) || want.Had(apply)
+	return want.profile != "" || metav1.IsControlledBy(apply, owner) || want.Records(apply)
 }
 
-// Had reports whether the owner's status records a WorkspaceTemplateApply: the owner has adopted or created it before.
-func (want Expectation) Had(apply *infrav1.WorkspaceTemplateApply) bool {
+// Records reports whether the owner's status records a WorkspaceTemplateApply: the owner has adopted or created it before.
+func (want Expectation) Records(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Name == want.Recorded
 }
 

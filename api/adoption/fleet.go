@@ -329,7 +329,7 @@ func (x *index) candidates(claimant *Claimant) []MatchCandidate {
 func (x *index) examine(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) (MatchCandidate, bool) {
 	want := claimant.Want
 	referred := claimant.Reference != "" && apply.Name == claimant.Reference
-	meant := referred || want.Had(apply) || apply.UID == claimant.Decided
+	meant := referred || want.Records(apply) || apply.UID == claimant.Decided
 	if !meant && (helperOf(claimant.Object.GetName(), apply) != "" || apply.Spec.Variables[naming.ProfileVariable] != "") {
 		return MatchCandidate{}, false
 	}
@@ -348,7 +348,7 @@ func (x *index) evidenceFor(claimant *Claimant, apply *infrav1.WorkspaceTemplate
 	}{
 		{Referred, referred},
 		{SameOutputs, sharesOutput(claimant.Outputs, x.outputs[apply.UID])},
-		{Recorded, want.Recorded != "" && want.Had(apply)},
+		{Recorded, want.Recorded != "" && want.Records(apply)},
 		{Owned, owns(claimant.Object, apply) && (want.sameTemplate(apply) || apply.Name == want.SchemeName)},
 		{Named, apply.Name == want.SchemeName},
 		{SameSecret, ref != nil && claimant.ConnectionSecret != "" && ref.Name == claimant.ConnectionSecret},

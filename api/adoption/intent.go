@@ -178,8 +178,8 @@ func ofLegacy(apply *infrav1.WorkspaceTemplateApply) bool {
 	return ref != nil && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, key)
 }
 
-// Upon returns a copy of a WorkspaceTemplateApply with the intent written into it. Variables that the intent does not set are kept.
-func (in Intent) Upon(apply *infrav1.WorkspaceTemplateApply) *infrav1.WorkspaceTemplateApply {
+// AppliedTo returns a copy of a WorkspaceTemplateApply with the intent written into it. Variables that the intent does not set are kept.
+func (in Intent) AppliedTo(apply *infrav1.WorkspaceTemplateApply) *infrav1.WorkspaceTemplateApply {
 	after, want := apply.DeepCopy(), in.For(apply)
 	if after.Spec.Variables == nil {
 		after.Spec.Variables = map[string]string{}

@@ -35,7 +35,7 @@ func TestTheConnectionSecretOfWhatExistsIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			apply := builder.WorkspaceTemplateApply("demo-vpc", row.options...)
 			assert.Equal(t, row.want, intent.For(apply).ConnectionSecret)
-			written := intent.Upon(apply).Spec.WriteConnectionSecretToRef
+			written := intent.AppliedTo(apply).Spec.WriteConnectionSecretToRef
 			if row.want == "" {
 				assert.Nil(t, written)
 				return

@@ -29,7 +29,7 @@ func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTe
 		return nil, findings, err
 	case permitted:
 		if !template.DeletionTimestamp.IsZero() {
-			findings.Refuse(Forbidden(path, "%s", TemplateLeaves(key)))
+			findings.Refuse(Forbidden(path, "%s", TemplateDeletingMessage(key)))
 		}
 		return template, findings, nil
 	case key.Namespace == namespace:
@@ -45,8 +45,8 @@ func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTe
 	return nil, findings, nil
 }
 
-// TemplateLeaves is the message that a template is being deleted and new objects cannot use it. Existing users keep it.
-func TemplateLeaves(key types.NamespacedName) string {
+// TemplateDeletingMessage is the message that a template is being deleted and new objects cannot use it. Existing users keep it.
+func TemplateDeletingMessage(key types.NamespacedName) string {
 	return fmt.Sprintf("WorkspaceTemplate %s is being deleted and cannot be used by new objects. Refer to another template, or recreate it after the deletion", key)
 }
 

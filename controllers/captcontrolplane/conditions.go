@@ -53,7 +53,7 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	if c.notStarted && f.Apply.Conflict == "" {
 		c.workspace = engine.False(controlplanev1.WorkspaceReadyCondition, clusterv1.PausedReason, owner.PausedMessage("created", f.Paused))
 	}
-	c.failed = infrav1.Stands(c.unmet().Reason)
+	c.failed = infrav1.IsPermanent(c.unmet().Reason)
 	c.expire(controlPlane, f)
 	c.working = !c.failed && c.inProgress(f)
 	return c
@@ -160,5 +160,5 @@ func isWarning(condition metav1.Condition) bool {
 		controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason, controlplanev1.DegradedReason:
 		return true
 	}
-	return infrav1.NeedsPerson(condition.Reason)
+	return infrav1.NeedsUser(condition.Reason)
 }

@@ -104,8 +104,8 @@ func ownerOf(controlPlane *controlplanev1.CAPTControlPlane, profile string) owne
 	}
 }
 
-// isPending reports whether a profile must be created or updated. While Terraform is busy with another profile, none must be created. A
-// profile that is being deleted is recreated later.
+// isPending reports whether a profile must be created or updated now. Profiles are created one after the other, so a profile that does not
+// exist is not pending while Terraform is busy with another one. A profile that is being deleted is recreated later.
 func (p *PlannedProfile) isPending(busy bool) bool {
 	if p.Apply.Apply == nil {
 		return !busy && p.Apply.Differs()

@@ -81,7 +81,7 @@ func (f *TemplateFacts) deleting() string {
 	if f.Template == nil || f.Template.DeletionTimestamp.IsZero() {
 		return ""
 	}
-	return validation.TemplateLeaves(f.Key)
+	return validation.TemplateDeletingMessage(f.Key)
 }
 
 func (f *TemplateFacts) restrictionIgnored() string {

@@ -115,7 +115,7 @@ func rendered(f *Facts) engine.Condition {
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateNotFoundReason,
 			fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace. Create it, or add the namespace to its spec.allowedNamespaces", f.TemplateKey))
 	case f.TemplateDeleting:
-		return engine.False(infrav1.RenderedCondition, infrav1.TemplateDeletingReason, validation.TemplateLeaves(f.TemplateKey))
+		return engine.False(infrav1.RenderedCondition, infrav1.TemplateDeletingReason, validation.TemplateDeletingMessage(f.TemplateKey))
 	case len(f.RenderErrors) > 0:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateInvalidReason,
 			fmt.Sprintf("WorkspaceTemplate %s/%s: %s", f.Template.Namespace, f.Template.Name, f.RenderErrors.ToAggregate()))

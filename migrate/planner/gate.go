@@ -186,7 +186,7 @@ func (f *fleet) looks(o *owner) ([]look, error) {
 	if err != nil {
 		return looks, err
 	}
-	written := intent.Upon(apply)
+	written := intent.AppliedTo(apply)
 	written.Spec.TemplateRef = o.match.Claimant.Want.Template // A user may have decided for one of another template.
 	return append(looks, look{written, o.Object.String()}), nil
 }

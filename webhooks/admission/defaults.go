@@ -48,7 +48,7 @@ func (d defaults[T]) Handle(ctx context.Context, request admission.Request) admi
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	if err := d.fill(ctx, request, object); err != nil {
-		return admission.Errored(http.StatusInternalServerError, couldNotLook(object, err))
+		return admission.Errored(http.StatusInternalServerError, lookupFailed(object, err))
 	}
 	after, err := json.Marshal(object)
 	if err != nil {

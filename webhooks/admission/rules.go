@@ -43,12 +43,12 @@ type rules[T client.Object] struct {
 func (r rules[T]) ValidateCreate(ctx context.Context, object T) (admission.Warnings, error) {
 	findings, err := r.check(ctx, r.world, object)
 	if err != nil {
-		return nil, couldNotLook(object, err)
+		return nil, lookupFailed(object, err)
 	}
 	if r.create != nil {
 		more, err := r.create(ctx, r.world, object)
 		if err != nil {
-			return nil, couldNotLook(object, err)
+			return nil, lookupFailed(object, err)
 		}
 		findings.Add(more)
 	}
@@ -65,25 +65,25 @@ func (r rules[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.
 	}
 	findings, err := r.check(ctx, r.world, object)
 	if err != nil {
-		return nil, couldNotLook(object, err)
+		return nil, lookupFailed(object, err)
 	}
 	if findings.Errors, err = r.ratchet(ctx, old, findings.Errors); err != nil {
-		return nil, couldNotLook(object, err)
+		return nil, lookupFailed(object, err)
 	}
 	if request, err := admission.RequestFromContext(ctx); err == nil && byMigration(request) {
-		findings.Errors = slices.DeleteFunc(findings.Errors, ofMigration)
+		findings.Errors = slices.DeleteFunc(findings.Errors, allowedForMigration)
 	}
 	if r.change != nil {
 		changes, err := r.change(ctx, r.world, old, object)
 		if err != nil {
-			return nil, couldNotLook(object, err)
+			return nil, lookupFailed(object, err)
 		}
 		findings.Refuse(changes...)
 	}
 	if r.warn != nil {
 		warnings, err := r.warn(ctx, r.world, old, object)
 		if err != nil {
-			return nil, couldNotLook(object, err)
+			return nil, lookupFailed(object, err)
 		}
 		findings.Warnings = append(findings.Warnings, warnings...)
 	}
@@ -119,10 +119,10 @@ func (r rules[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) (fie
 	}), nil
 }
 
-// ofMigration reports whether captctl migrate may make a change despite an error. A rollback restores references to templates that do not
+// allowedForMigration reports whether captctl migrate may make a change despite an error. A rollback restores references to templates that do not
 // allow the namespace, which CAPT v0.3 did not check. To pin a template, it changes the template of the owner before that of the
 // WorkspaceTemplateApply: in the other order, the manager could write the old template. In both cases the manager does not write Workspaces.
-func ofMigration(err *field.Error) bool {
+func allowedForMigration(err *field.Error) bool {
 	return err.Type == field.ErrorTypeForbidden && (slices.Contains([]string{"spec.templateRef", "spec.workspaceTemplateRef", "spec.vpc.template.ref"}, err.Field) ||
 		strings.HasSuffix(err.Field, "workspaceTemplateApplyRef.name") && strings.Contains(err.Detail, adoption.TemplateDiffers))
 }
@@ -139,8 +139,8 @@ func invalid(ctx context.Context, object client.Object, errs field.ErrorList) er
 	return apierrors.NewInvalid(apischema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}, object.GetName(), errs)
 }
 
-// couldNotLook returns the error for a failed lookup. The request is rejected and can be retried, because the object that could not be read
+// lookupFailed returns the error for a failed lookup. The request is rejected and can be retried, because the object that could not be read
 // may be a reason to reject it.
-func couldNotLook(object client.Object, err error) error {
+func lookupFailed(object client.Object, err error) error {
 	return apierrors.NewInternalError(fmt.Errorf("checking %s: %w", object.GetName(), err))
 }

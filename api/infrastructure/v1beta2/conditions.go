@@ -155,8 +155,8 @@ const (
 	NotDeletingReason = "NotDeleting"
 )
 
-// NeedsPerson reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
-func NeedsPerson(reason string) bool {
+// NeedsUser reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
+func NeedsUser(reason string) bool {
 	switch reason {
 	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, TemplateDeletingReason, FieldNotConsumedReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
@@ -169,9 +169,9 @@ func NeedsPerson(reason string) bool {
 	return false
 }
 
-// Stands reports whether a reason is permanent: neither the provider nor CAPT retries before the user changes the Workspace or the
+// IsPermanent reports whether a reason is permanent: neither the provider nor CAPT retries before the user changes the Workspace or the
 // object that refers to it.
-func Stands(reason string) bool {
+func IsPermanent(reason string) bool {
 	switch reason {
 	case CreateInterruptedReason, WorkspaceConflictReason, WorkspaceReplacedReason, WorkspaceScopeConflictReason, ProviderConfigConflictReason, ReferenceConflictReason:
 		return true

@@ -152,7 +152,7 @@ func applyOfProfile(ctx context.Context, world validation.World, controlPlane *c
 		path = path.Child("workspaceTemplateApplyRef")
 		findings, err := referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, want, path)
 		if err == nil {
-			err = madeAlready(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, want, path, &findings)
+			err = alreadyCreated(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, want, path, &findings)
 		}
 		return findings, err
 	}
@@ -164,9 +164,9 @@ func applyOfProfile(ctx context.Context, world validation.World, controlPlane *c
 	return findings, err
 }
 
-// madeAlready rejects a reference that is added to a Fargate profile which already has a WorkspaceTemplateApply of another name. With the
+// alreadyCreated rejects a reference that is added to a Fargate profile which already has a WorkspaceTemplateApply of another name. With the
 // reference, CAPT would create the profile a second time, so it would stop writing; and a reference cannot be removed again.
-func madeAlready(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path, findings *validation.Findings) error {
+func alreadyCreated(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path, findings *validation.Findings) error {
 	if !ref.IsDefined() || want.SchemeName == "" || ref.Name == want.SchemeName {
 		return nil
 	}

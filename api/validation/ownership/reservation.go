@@ -35,7 +35,7 @@ func WorkspaceTemplateApplyCreation(ctx context.Context, world validation.World,
 		return findings, err
 	}
 	differs := kept.want.Difference(apply)
-	if kept.want.Had(apply) {
+	if kept.want.Records(apply) {
 		differs = kept.want.IdentityDifference(apply) // Restored from a copy that may be older than a change of the owner's template.
 	}
 	if differs != "" {
