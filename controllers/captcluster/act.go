@@ -16,7 +16,7 @@ func (r *Reconciler) reconcileVPC(ctx context.Context, _ *infrav1.CAPTCluster, _
 	return p.Apply.Act(ctx, r.Client, nil)
 }
 
-// awaitTemplate requeues the object while it is blocked by a template that no watch covers.
+// awaitTemplate repeats the reconcile while a template blocks that is not watched.
 func (r *Reconciler) awaitTemplate(_ context.Context, _ *infrav1.CAPTCluster, _ *Facts, p Plan) error {
 	if p.AwaitTemplate {
 		return engine.Wait("the WorkspaceTemplate", owner.TemplateInterval)

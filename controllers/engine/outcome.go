@@ -26,7 +26,7 @@ func (e *waitError) Error() string {
 	return fmt.Sprintf("waiting for %s, next reconcile in %s", e.reason, e.after)
 }
 
-// Wait returns the error that ends a reconcile and requeues the object after a duration, because no watch reports what it waits for.
+// Wait ends a reconcile that is repeated after a while, because no watch reports what it waits for.
 func Wait(reason string, after time.Duration) error { return &waitError{reason: reason, after: after} }
 
 // terminalError ends a reconcile whose error a retry cannot solve.
@@ -38,8 +38,7 @@ type terminalError struct {
 func (e *terminalError) Error() string { return fmt.Sprintf("%s: %v", e.reason, e.err) }
 func (e *terminalError) Unwrap() error { return e.err }
 
-// Terminal returns the error that ends a reconcile without a retry, because a retry cannot solve err. The next change of the object or of its
-// dependencies causes the next reconcile.
+// Terminal ends a reconcile whose error a retry cannot solve: the next change of the object or of its dependencies causes the next one.
 func Terminal(reason string, err error) error { return &terminalError{reason: reason, err: err} }
 
 // staleError is a write to the reconciled object that the API server refused because the cache was stale. The event of the change

@@ -42,7 +42,7 @@ func DefinitionOf(scope terraform.Scope) string {
 	return "workspaces." + scope.GroupVersionKind().Group
 }
 
-// RejectedError means that the API server refused a Workspace, and will refuse it again.
+// RejectedError means that the API server rejected a Workspace, and will reject it again.
 type RejectedError struct{ Err error }
 
 // Error is redacted: the API server may quote any value of the Workspace.
@@ -120,8 +120,8 @@ func (c *Client) definition(ctx context.Context, scope terraform.Scope) (*metav1
 	return definition, nil
 }
 
-// IsMovable reports whether clusterctl move moves the Workspaces of a scope: they have no owner, so their definition must have its labels.
-// ErrKindMissing when there is no definition.
+// IsMovable reports whether clusterctl move moves the Workspaces of a scope. They have no owner, so clusterctl requires its labels on their
+// CustomResourceDefinition. The error is ErrKindMissing when that does not exist.
 func (c *Client) IsMovable(ctx context.Context, scope terraform.Scope) (bool, error) {
 	definition, err := c.definition(ctx, scope)
 	if err != nil {
@@ -286,12 +286,13 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 	return newLive(object)
 }
 
-// isUnknownField recognizes the answer of the API server to a field that the CRD does not have, which is an internal error.
+// isUnknownField reports whether an error is the response of the API server to a field that the CRD does not have, which has the status of an
+// internal error.
 func isUnknownField(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
-// isNotServed recognizes the answer of the API server about a kind that it does not serve.
+// isNotServed reports whether an error means that the API server does not serve the kind.
 func isNotServed(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

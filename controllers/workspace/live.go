@@ -73,19 +73,22 @@ type Ownership string
 const (
 	// Owned by the WorkspaceTemplateApply: it created or adopted it.
 	Owned Ownership = "Owned"
-	// Foreign: it belongs to another object, or to none.
+	// Foreign: it belongs to another object, or does not have an owner.
 	Foreign Ownership = "Foreign"
-	// Undecided: it was created for a WorkspaceTemplateApply of this name, but an earlier one may have kept it on purpose. A user must
-	// confirm, by its UID.
+	// Undecided: it was created for a WorkspaceTemplateApply of this name, but an earlier one may have retained it on purpose. The user must
+	// confirm the UID of the Workspace.
 	Undecided Ownership = "Undecided"
 	// Replaced: another client recreated the recorded Workspace.
 	Replaced Ownership = "Replaced"
 )
 
-// Owner reports whether the Workspace belongs to a WorkspaceTemplateApply. The claim annotation decides, unless the Workspace is older than
-// the object: then status must record its UID, an annotation from before a move or a restore must name its state, or a user must have
-// confirmed its UID. A Workspace without a claim was not created by this version: its UID must be recorded, or it must equal what is
-// rendered and be confirmed.
+// Owner reports whether the Workspace belongs to a WorkspaceTemplateApply. The evidence depends on the Workspace:
+//
+//   - With a claim annotation, and newer than the object: the claim.
+//   - With a claim annotation, and older than the object: the claim and, in addition, a record of its UID in status, an annotation from before
+//     a move or a restore that names its state, or the confirmation of its UID by the user.
+//   - Without a claim annotation, so that this version did not create it: a record of its UID in status, or equality with the rendered
+//     Workspace together with its name in status or a confirmation.
 func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) Ownership {
 	if l.Claimed() {
 		return l.claimedOwner(apply)

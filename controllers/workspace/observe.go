@@ -29,7 +29,7 @@ const (
 
 const initializing = "waiting for provider-terraform to run terraform init and plan"
 
-// claimTimeout is how long a new Workspace may lack conditions and the finalizer of the provider before that is reported.
+// claimTimeout is how long a new Workspace may have neither conditions nor the finalizer of the provider before this is reported.
 const claimTimeout = 2 * time.Minute
 
 // hashLength is how many hexadecimal digits a hash has.
@@ -113,15 +113,15 @@ func (l *Live) failed() bool {
 	return synced != nil && synced.Status == metav1.ConditionFalse && synced.Reason != reasonPaused
 }
 
-// current reports whether an error is of the current generation. Before v1 the provider does not report the generation, and a repeated
-// failure changes nothing: then an error counts.
+// current reports whether an error is of the current generation. provider-terraform before v1 does not report the generation, and a repeated
+// error does not change the condition. So without a generation, an error counts as current.
 func current(live *Live, synced *metav1.Condition) bool {
 	return synced.ObservedGeneration == 0 || synced.ObservedGeneration == live.object.GetGeneration()
 }
 
-// reported reports whether the status is of the current generation. Ready stays True while an update is applied. provider-terraform v1
-// sets the generation of Synced. Before v1 a successful update changes neither condition; but the API server refuses its status when it
-// has not read the last change, so any status written since is about that change.
+// reported reports whether the status is of the current generation. Ready cannot show this, because it stays True while an update is applied.
+// provider-terraform v1 sets observedGeneration of Synced. Before v1, a successful update changes neither condition, but any status that was
+// written after the change is about that change: the API server rejects a status write of a provider that has not read the change.
 func (l *Live) reported(last *infrav1.WorkspaceUpdate) bool {
 	generation := l.object.GetGeneration()
 	if synced := l.condition(conditionSynced); synced != nil && synced.ObservedGeneration != 0 {
@@ -133,19 +133,20 @@ func (l *Live) reported(last *infrav1.WorkspaceUpdate) bool {
 	if last != nil && last.Generation == generation {
 		return last.StatusHash == "" || last.StatusHash != l.statusHash()
 	}
-	// Another client changed it, or the record is lost. Both times have whole seconds, so a status of the second of the change may be
-	// older. The API server does not record removed fields, so this can be late by one poll of the provider, ten minutes.
+	// Another client changed the Workspace, or the record is lost, so compare the times in managedFields. They have whole seconds: a status of
+	// the same second may be older than the change. managedFields do not record removed fields, so this can be late by one poll interval of
+	// the provider, ten minutes.
 	changed := lastChange(l)
 	return changed.IsZero() || lastStatus(l).After(changed)
 }
 
-// UpdateRecord is what status records after a change of the Workspace.
+// UpdateRecord returns the record of a change of the Workspace, for the status of the WorkspaceTemplateApply.
 func (l *Live) UpdateRecord() *infrav1.WorkspaceUpdate {
 	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration(), StatusHash: l.statusHash()}
 }
 
-// RefreshRecord is the record of the last change after an observation: once the provider has reported on the change, that stays. No record
-// is needed where the provider reports the generation.
+// RefreshRecord returns the record of the last change for the next reconcile. Once the provider has reported the change, the record keeps that
+// result. It is nil if the provider reports the generation, which needs no record.
 func (l *Live) RefreshRecord(last *infrav1.WorkspaceUpdate) *infrav1.WorkspaceUpdate {
 	synced := l.condition(conditionSynced)
 	switch {
@@ -169,9 +170,9 @@ func (l *Live) statusHash() string {
 // createPending is the annotation in which the provider records when the first apply starts.
 const createPending = "crossplane.io/external-create-pending"
 
-// Started is when Terraform started to apply the current spec; zero if it has not. For a Workspace that was applied before, only the
-// time of its last change is known. known is the earlier result: the provider updates the annotation at each retry, but the operation
-// is the same until the Workspace changes.
+// Started returns when Terraform started to apply the current spec; zero if it has not. For a Workspace that was applied before, that is the
+// time of its last change, because the provider does not record the start. known is the result of the last call: the provider updates the
+// annotation at each retry, but the operation is the same until the Workspace changes.
 func (l *Live) Started(known time.Time) time.Time {
 	changed := lastChange(l)
 	began, _ := time.Parse(time.RFC3339, l.object.GetAnnotations()[createPending]) // Missing or invalid means not started.

@@ -36,8 +36,8 @@ func (l *Live) describeCommand() string {
 	return fmt.Sprintf("kubectl describe %s %s", kind, l.object.GetName())
 }
 
-// secrets reads the values that a failed Workspace takes from Secrets, and its sensitive outputs. They are incomplete when a Secret cannot
-// be read, is gone, or has changed since the error.
+// secrets reads the values that a failed Workspace takes from Secrets, and its sensitive outputs. The result is incomplete when a Secret cannot
+// be read, no longer exists, or has changed since the error.
 func (c *Client) secrets(ctx context.Context, live *Live) failure.Secrets {
 	var found failure.Secrets
 	reportedAt := lastStatus(live)

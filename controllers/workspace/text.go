@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 )
 
-// text is the value of a string output, and compact JSON of any other, as in the connection Secret.
+// text returns the value of a string output, and compact JSON for any other output, as in the connection Secret.
 func text(raw []byte) string {
 	var s string
 	if err := json.Unmarshal(raw, &s); err == nil {

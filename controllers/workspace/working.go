@@ -13,11 +13,11 @@ import (
 )
 
 // InProgress reports whether Terraform is creating, changing or destroying the resources of a Workspace, or is about to. last is the change
-// that status records, and class that of the current error.
+// that status records; class is the class of the current error.
 //
-// A transient error does not end the operation: the provider retries, and AWS may continue. Any other error ends it, although the provider
-// retries, and so does any error before apply or destroy: a module that cannot be downloaded would block the others forever. Repairs of
-// drift cannot be seen.
+// A transient error does not end the operation: the provider retries, and AWS may continue. Any other error ends the operation although the
+// provider retries, and so does any error before apply or destroy: otherwise a module that cannot be downloaded would block the queued
+// Workspaces forever. A repair of drift is not detected.
 func InProgress(live *Live, last *infrav1.WorkspaceUpdate, class failure.Class) bool {
 	ready, synced := live.condition(conditionReady), live.condition(conditionSynced)
 	switch {

@@ -123,7 +123,7 @@ func (r *Reconciler) serialized(ctx context.Context, apply *infrav1.WorkspaceTem
 		return nil
 	}
 	err = run()
-	// A request without an answer may have succeeded.
+	// A request without a response may have succeeded.
 	requested := err == nil && action == Destroy || err != nil && !isRefused(err) && f.Rejected == ""
 	r.serializer.Record(apply, group, requested || f.inProgress())
 	return err
@@ -143,14 +143,14 @@ func (r *Reconciler) others(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	return keys, err
 }
 
-// isRefused reports whether the API server certainly did not carry out a request.
+// isRefused reports whether the API server certainly did not execute a request.
 func isRefused(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest && status.Status().Code < http.StatusInternalServerError
 }
 
-// reportReplaced sends an event once when the Workspace was recreated with its claim, for example from a backup. Its external name names
-// the state, so Terraform continues.
+// reportReplaced sends one event when the Workspace was recreated with its claim, for example from a backup. Terraform continues with the state
+// that the external name of the Workspace identifies.
 func (r *Reconciler) reportReplaced(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	before := apply.Status.WorkspaceRef
 	if !apply.DeletionTimestamp.IsZero() || !f.owned() || before == nil || before.UID == "" || before.UID == f.Live.UID() {

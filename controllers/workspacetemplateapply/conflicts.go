@@ -37,7 +37,7 @@ func isOf(ownership workspace.Ownership) func(f *Facts) bool {
 	return func(f *Facts) bool { return f.Live != nil && f.Ownership == ownership }
 }
 
-// conflicting is the first rule that applies; nil when none does.
+// conflicting returns the first rule that applies; nil when none does.
 func conflicting(f *Facts) *rule {
 	for i := range rules {
 		if rules[i].applies(f) {

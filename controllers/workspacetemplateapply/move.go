@@ -78,8 +78,8 @@ func (r *Reconciler) movePolicyMissing(ctx context.Context) (bool, error) {
 	return len(bindings.Items) == 0, nil
 }
 
-// pausedForMove reports whether the object is paused like clusterctl move does: by its Cluster. An object without a Cluster must be paused
-// by a user before it is moved.
+// pausedForMove reports whether the object is paused as clusterctl move does it: by its Cluster. An object without a Cluster must be paused by
+// the user before it is moved.
 func pausedForMove(cluster *clusterv1.Cluster, apply *infrav1.WorkspaceTemplateApply) bool {
 	if cluster == nil {
 		return annotations.HasPaused(apply)

@@ -161,8 +161,8 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 	}
 }
 
-// findWorkspace reads the Workspace that the template determines; the recorded one when that is elsewhere, without a template, during
-// deletion, and before a move is allowed.
+// findWorkspace reads the Workspace that the template determines. It reads the recorded Workspace instead if that has another scope, if there is
+// no template, during deletion, and before a move is allowed.
 func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (*workspace.Live, error) {
 	if f.Template == nil || !apply.DeletionTimestamp.IsZero() || recordedInOtherScope(apply, f.Template.Spec.WorkspaceScope) || f.moveRequested(apply) {
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
@@ -186,8 +186,8 @@ func recordedInOtherScope(apply *infrav1.WorkspaceTemplateApply, scope terraform
 	return ref != nil && ref.APIVersion != scope.GroupVersionKind().GroupVersion().String()
 }
 
-// lostState is the state in the annotation of an object without status, when a new Workspace would have another one. After a restore or a
-// move without the Workspace, nothing else records it.
+// lostState returns the name of the Terraform state in the annotation of an object without status, if a new Workspace would have another state.
+// After a restore or a move without the Workspace, only the annotation records it.
 func lostState(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
 	recorded := apply.Annotations[naming.ExternalNameAnnotation]
 	if apply.Status.WorkspaceRef != nil || f.Rendered == nil || recorded == f.externalName() {
@@ -252,7 +252,8 @@ func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) ([]
 	return list.Items, nil
 }
 
-// retainConflict reports why a retained object that is being deleted must not be: dependencies of its Workspace would be destroyed.
+// retainConflict returns why a retained object must not be deleted: dependencies of its Workspace would be destroyed. It is empty if there is no
+// conflict.
 func (r *Reconciler) retainConflict(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (string, error) {
 	if !retained(apply) {
 		return "", nil
@@ -284,7 +285,7 @@ func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceT
 			names = append(names, dependent.Name)
 		}
 	}
-	slices.Sort(names) // The cache has no order, and another order would be another message.
+	slices.Sort(names) // Lists from the cache are unordered, and the message must not change.
 	return names, err
 }
 

@@ -266,7 +266,7 @@ func destroying(f *Facts, o workspace.Observation) engine.Condition {
 	return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "")
 }
 
-// deletedSince is since when the Workspace is being deleted.
+// deletedSince is the part of a message with the time of the deletion of the Workspace.
 func (f *Facts) deletedSince() string {
 	if at := f.Live.DeletedAt(); !at.IsZero() {
 		return " since " + at.UTC().Format(time.RFC3339)

@@ -87,7 +87,7 @@ func WorkspaceTemplateApplyChange(ctx context.Context, world validation.World, o
 	return append(errs, moved...), err
 }
 
-// sameIdentity rejects changes of identity variables once a Workspace may exist. Before that, users can correct them, and the owner keeps
+// sameIdentity rejects changes of identity variables when a Workspace may exist. Before that, users can correct them, and the owner keeps
 // the value.
 func sameIdentity(old, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
 	workspace := RecordedWorkspace(old)

@@ -14,19 +14,19 @@ import (
 	"unicode/utf8"
 )
 
-// Class of an error of Terraform: whether it ends by itself, and if not, what has to be corrected.
+// Class is the class of a Terraform error. It determines whether retries help and, if not, what the user must correct.
 type Class string
 
 const (
 	// ClassAuth: credentials are missing, expired, wrong, or lack a permission. Retries do not help before a user renews them or
 	// changes a policy, and can lock an account.
 	ClassAuth Class = "Auth"
-	// ClassQuota: a limit of the account, or the capacity of AWS. Retries do not help before a user has it raised, or removes something.
+	// ClassQuota: a quota of the account, or the capacity of AWS. Retries do not help before the quota is raised or resources are deleted.
 	ClassQuota Class = "Quota"
-	// ClassThrottle: a limit of the rate of requests. Later retries help.
+	// ClassThrottle: a rate limit of requests. Later retries help.
 	ClassThrottle Class = "Throttle"
 	// ClassLock: another run holds the lock of the state, or AWS is changing the same resource, as with two Fargate profiles of one
-	// cluster. Retries help once the other run ends. If it has died, a user must remove its lock.
+	// cluster. Retries help once the other run ends. If it was killed, the user must remove its lock.
 	ClassLock Class = "Lock"
 	// ClassTimeout: an operation took longer than Terraform or its provider waits. Retries help if the operation continues.
 	ClassTimeout Class = "Timeout"
@@ -36,8 +36,8 @@ const (
 	// ClassInterrupted: a run ended before it saved its state. A retry can create resources twice, or fail because they exist, so a
 	// user should compare the state with AWS.
 	ClassInterrupted Class = "Interrupted"
-	// ClassNetwork: a service is not reachable, or failed itself: names, connections, certificates, and status codes 5xx of AWS.
-	// Retries help once the network or the service is back.
+	// ClassNetwork: a service is not reachable, or has an internal error: DNS, connections, certificates, and status codes 5xx of AWS.
+	// Retries help once the network or the service works again.
 	ClassNetwork Class = "Network"
 	// ClassUnknown: all other errors. Retries can help.
 	ClassUnknown Class = "Unknown"
@@ -91,7 +91,7 @@ func Classify(message string) Class {
 			class = found
 		}
 	}
-	// Terraform always prints an error, unless a signal ended it, which the provider does not report.
+	// Terraform always prints an error, unless it was killed by a signal, which the provider does not report.
 	if class == ClassUnknown && whole && output == "" && strings.Contains(readable, noSummary) {
 		return ClassInterrupted
 	}
@@ -144,7 +144,7 @@ func diagnostics(output string) []string {
 	return append(errs, output[:headings[0][0]])
 }
 
-// match returns the class of the first rule that matches a text. It is vague when the rest of the output may be more specific.
+// match returns the class of the first rule that matches a text. vague is true if the rest of the output may have a more specific class.
 func match(text string) (class Class, vague bool) {
 	text = flat(text)
 	lower := strings.ToLower(text)
@@ -156,7 +156,7 @@ func match(text string) (class Class, vague bool) {
 	return ClassUnknown, false
 }
 
-// flat removes the line breaks and boxes of the command line, which can be between any two words.
+// flat removes line breaks and the box characters of Terraform's output, which can be between any two words.
 func flat(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("│╷╵├─", r)

@@ -42,7 +42,8 @@ var (
 	boilerplate = regexp.MustCompile(`(?s)(?:Terraform|OpenTofu) acquires a state lock.*|This was checked by the validation rule at \S+|Use a -var or -var-file.*|Stack trace from.*|To see which modules are currently depending.*|\nPlease see https://registry\..*`)
 )
 
-// summarize is the error of an output that decides its class, with the first one if that is another; empty when there is none.
+// summarize returns the error of an output that determines its class, together with the first error if that is another one; empty without
+// errors.
 func summarize(output string) string {
 	var found []string
 	decided, total := false, 0

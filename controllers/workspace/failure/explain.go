@@ -25,7 +25,7 @@ type Report struct {
 	Message string
 }
 
-// Secrets are values that Terraform may quote.
+// Secrets are secret values that the output of Terraform may contain.
 type Secrets struct {
 	Values [][]byte
 	// Incomplete is true when some of the values are not known. Then the text of Terraform is omitted.
@@ -97,8 +97,8 @@ var adviceOf = map[Class]string{
 	ClassNetwork:     "AWS, a registry or the backend is not reachable. " + retries + persists + "check DNS, proxies and firewalls.",
 }
 
-// varFileError is how the provider says that it cannot read the Secret or ConfigMap of a file of variables. The answer of the API
-// server follows, which has names and no values: nothing was read, and Terraform did not run.
+// varFileError is the prefix of the error that the provider cannot read the Secret or ConfigMap of a varFile. The rest is the response of the
+// API server, which has names and no values: nothing was read, and Terraform did not run.
 const varFileError = "cannot determine Terraform options: cannot get tfvars: "
 
 // Explain explains the message of condition Synced of a Workspace. command shows the complete text.
@@ -138,10 +138,10 @@ func stageOf(readable string) stage {
 	return stages[len(stages)-1]
 }
 
-// wrappers are what the provider and Crossplane's runtime put before an error.
+// wrappers matches the prefixes that the provider and Crossplane's runtime add to an error.
 var wrappers = regexp.MustCompile(`^(?:(?:connect|observe|create|update|delete) failed: )?(?:cannot (?:initialize|diff \(i\.e\. plan\)|apply|destroy) Terraform configuration: )?(?:Terraform encountered an error\. Summary: )?`)
 
-// causeOf is what Terraform or the provider reports, on one line.
+// causeOf returns the error of Terraform or of the provider, on one line.
 func causeOf(message, readable string, secrets [][]byte) string {
 	output, _ := unpack(message)
 	cause := summarize(redact.Text(output, secrets))
@@ -154,8 +154,7 @@ func causeOf(message, readable string, secrets [][]byte) string {
 	return cause
 }
 
-// withoutTail is the part of a message that users can read. The compressed copy of the output follows, which is far too long for a
-// condition.
+// withoutTail returns the readable part of a message, without the compressed copy of the output at its end, which is too long for a condition.
 func withoutTail(message string) string {
 	for _, mark := range []string{tailMark, packedMark} {
 		if i := strings.Index(message, mark); i >= 0 {
@@ -165,7 +164,7 @@ func withoutTail(message string) string {
 	return message
 }
 
-// OneLine is a short text of one line, without the compressed output of Terraform and what looks like a secret.
+// OneLine returns a message shortened to one line, without the compressed output of Terraform, and with secrets redacted.
 func OneLine(message string) string {
 	return truncate(oneLine(redact.Text(withoutTail(message), nil)), maxMessageLength)
 }
