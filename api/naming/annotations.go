@@ -65,8 +65,8 @@ const AllowProviderConfigAnnotation = "capt.cluster.x-k8s.io/allow-provider-conf
 // restore, the object has another UID.
 const NotedByAnnotation = "capt.cluster.x-k8s.io/external-name-noted-by"
 
-// PinnedLabel with the value "true" is on a WorkspaceTemplate that captctl migrate created to reproduce one Workspace, and
-// PinnedForAnnotation says for which object: kind, namespace and name.
+// PinnedLabel with the value "true" marks a WorkspaceTemplate that captctl migrate created to reproduce one Workspace. The value of
+// PinnedForAnnotation is the kind, namespace and name of the object that it was created for.
 const (
 	PinnedLabel         = "capt.cluster.x-k8s.io/pinned"
 	PinnedForAnnotation = "capt.cluster.x-k8s.io/pinned-for"

@@ -11,8 +11,8 @@ import (
 
 // transitions returns the states that can follow a state. Before a control plane is initialized, it can move between most states,
 // because each depends on objects that can change in any order. Once initialized, it is Provisioning only if the cluster is destroyed and
-// created again, and whatever goes wrong makes it Degraded, not Failed. One with endpoint and kubeconfig, after a move or a restore, is
-// initialized at once, and Degraded if anything else is missing. docs/status.md has the same table.
+// recreated, and any problem makes it Degraded, not Failed. A control plane that has endpoint and kubeconfig after a move or a restore is
+// initialized immediately, and Degraded if anything else is missing. docs/status.md has the same table.
 func transitions() map[controlplanev1.State][]controlplanev1.State {
 	return map[controlplanev1.State][]controlplanev1.State{
 		controlplanev1.StatePending: {

@@ -37,7 +37,7 @@ type Kubeconfig struct {
 	Reason, Problem string
 	// Note is information about a kubeconfig that can be used.
 	Note string
-	// Written is true when the Secret holds Data.
+	// Written is true when the Secret has Data, with the labels and the owner that the contract requires.
 	Written bool
 }
 
@@ -49,7 +49,7 @@ func holdsToken(data []byte) bool {
 	return holds
 }
 
-// value is the kubeconfig that the Secret holds.
+// value returns the kubeconfig in the Secret.
 func (k *Kubeconfig) value() []byte {
 	if k.Live == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 )
 
-// Cluster is what kubeconfigs are made from.
+// Cluster is the input from which kubeconfigs are created.
 type Cluster struct {
 	ControlPlane *controlplanev1.CAPTControlPlane
 	// Name of the Cluster.

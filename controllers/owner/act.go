@@ -38,7 +38,7 @@ func (p *Plan) Act(ctx context.Context, c client.Client, prepare func()) error {
 	return nil
 }
 
-// Hold adds the finalizer, and makes another change in the same patch.
+// Hold adds the finalizer, and modifies the owner with change in the same patch; change may be nil.
 func (o Owner) Hold(ctx context.Context, c client.Client, change func()) error {
 	return engine.Patch(ctx, c, o.Object, func() {
 		controllerutil.AddFinalizer(o.Object, o.Finalizer)

@@ -92,7 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 type Options struct {
 	// SkipPhases of the CRD migrator.
 	SkipPhases []crdmigrator.Phase
-	// Namespace is the only one that the cache holds; empty means all.
+	// Namespace is the only namespace in the cache; empty means all.
 	Namespace string
 }
 

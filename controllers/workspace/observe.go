@@ -52,7 +52,7 @@ type Observation struct {
 	RequeueAfter time.Duration
 }
 
-// ObserveInput is what an Observation depends on besides the Workspace.
+// ObserveInput is the input of Observe in addition to the Workspace.
 type ObserveInput struct {
 	// UnclaimedFor is for how long this process has seen the Workspace without a sign of the provider. Clocks of machines differ, so
 	// the age of the Workspace is not used.

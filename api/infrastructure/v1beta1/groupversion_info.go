@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta1 holds CAPTCluster, WorkspaceTemplate and WorkspaceTemplateApply as CAPT v0.3 had them: converted to
-// v1beta2 (the hub), served so that legacy objects and manifests keep working, deprecated, and frozen.
+// Package v1beta1 has the API types CAPTCluster, WorkspaceTemplate and WorkspaceTemplateApply of CAPT v0.3. The version is deprecated and
+// frozen. It is served, and converted to v1beta2 (the hub), so that existing objects and manifests keep working.
 //
-// Nothing here is stricter than it was: whatever CAPT v0.3's CRDs accepted is accepted. Optional scalars are
-// pointers, and optional lists and maps are left out only when they are nil, so that what a client wrote, an explicit
-// false or an empty list for example, can be read back as it was written.
+// Every object that the CRDs of CAPT v0.3 accepted is accepted. Optional scalars are pointers, and optional lists and maps are omitted only
+// when they are nil, so that clients read the values that they wrote, for example an explicit false or an empty list.
 //
 // +kubebuilder:object:generate=true
 // +groupName=infrastructure.cluster.x-k8s.io

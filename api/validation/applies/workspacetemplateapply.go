@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package applies holds the rules for WorkspaceTemplateApplies.
+// Package applies has the rules for WorkspaceTemplateApplies.
 package applies
 
 import (

@@ -15,7 +15,7 @@ import (
 // all its users: a user who sees the first failures has time to revert the edit.
 const updatesPerSecond = 10
 
-// RateLimiter limits the rate of updates of Workspaces, whatever caused them. Use NewRateLimiter. Safe for concurrent use.
+// RateLimiter limits the rate of updates of Workspaces, regardless of their cause. Create it with NewRateLimiter. It is safe for concurrent use.
 type RateLimiter struct {
 	limiter *rate.Limiter
 	mu      sync.Mutex

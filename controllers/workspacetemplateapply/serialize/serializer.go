@@ -66,9 +66,9 @@ func newMember(object client.Object, group Group, active bool) member {
 // byAge orders the oldest first.
 func byAge(a, b member) int { return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.name, b.name)) }
 
-// Acquire makes an object the active member of its group, if none is active and no older one waits, or if it is active already. An object
-// that must wait is enqueued when that may have changed. others lists the rest of the group; it is called under the lock, so that
-// no member is missed that acquired concurrently.
+// Acquire makes an object the active member of its group, and reports whether it is active: if no member is active and no older one waits, or
+// if it was active before. An object that must wait is enqueued when the result may have changed. others lists the other members of the group.
+// It is called under the lock, so that a member that acquires concurrently is not missed.
 func (s *Serializer) Acquire(object client.Object, group Group, active bool, others func() ([]client.ObjectKey, error)) (bool, error) {
 	key := client.ObjectKeyFromObject(object)
 	s.mu.Lock()
