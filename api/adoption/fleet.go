@@ -66,8 +66,7 @@ type Match struct {
 	Misreferred *infrav1.WorkspaceTemplateApply
 }
 
-// weight of the strongest evidence, from 0 to 3. Evidence that identifies the owner weighs most; evidence that may match by chance
-// weighs least.
+// weight is that of the strongest evidence, from 0 to 3: 3 identifies the owner, 1 may match by chance.
 func (c *MatchCandidate) weight() int { return weightOf(c.For) }
 
 func weightOf(found []Evidence) int {
@@ -365,8 +364,7 @@ func (x *index) evidenceFor(claimant *Claimant, apply *infrav1.WorkspaceTemplate
 	return found
 }
 
-// cluster reports whether cluster_name of a WorkspaceTemplateApply is that of the owner. CAPT v0.3 used the name of the Cluster or the
-// name of the control plane.
+// cluster reports whether cluster_name is that of the owner. CAPT v0.3 used the name of the Cluster or of the control plane.
 func (c *Claimant) cluster(apply *infrav1.WorkspaceTemplateApply) bool {
 	given := apply.Spec.Variables[naming.ClusterVariable]
 	return given != "" && (given == c.Want.Variables[naming.ClusterVariable] || given == c.Object.GetName())
