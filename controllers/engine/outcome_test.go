@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 var (
@@ -52,7 +51,6 @@ func TestSafety21OnlyAConflictOnTheReconciledObjectIsNotRetried(t *testing.T) {
 		"on a ResourceQuota":                 quota,
 		"on a ResourceQuota, of this object": stale(quota),
 		"beside what waits":                  errors.Join(Wait("a token", time.Hour), conflict),
-		"beside what is terminal":            errors.Join(Terminal("WorkspaceRejected", errors.New("no")), fmt.Errorf("writing: %w", conflict)),
 		"beside one on the object":           errors.Join(stale(conflict), conflict),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,19 +58,8 @@ func TestSafety21OnlyAConflictOnTheReconciledObjectIsNotRetried(t *testing.T) {
 			got, failed := result(context.Background(), err)
 			assert.Equal(t, ctrl.Result{}, got)
 			require.ErrorIs(t, failed, err)
-			require.NotErrorIs(t, failed, reconcile.TerminalError(nil))
 		})
 	}
-	assert.False(t, isTransient(Terminal("Rejected", errors.Join(conflict, errors.New("no")))), "what is wrapped does not count")
-}
-
-func TestATerminalErrorIsNotRetried(t *testing.T) {
-	cause := errors.New("refused")
-	got, err := result(context.Background(), fmt.Errorf("act: %w", Terminal("WorkspaceRejected", cause)))
-	assert.Equal(t, ctrl.Result{}, got)
-	require.ErrorIs(t, err, reconcile.TerminalError(nil))
-	require.ErrorIs(t, err, cause)
-	assert.ErrorContains(t, err, "WorkspaceRejected: refused")
 }
 
 func TestAnyOtherErrorIsRetriedWithBackoff(t *testing.T) {
@@ -85,6 +72,5 @@ func TestAnyOtherErrorIsRetriedWithBackoff(t *testing.T) {
 		got, err := result(context.Background(), cause)
 		assert.Equal(t, ctrl.Result{}, got)
 		require.ErrorIs(t, err, cause)
-		require.NotErrorIs(t, err, reconcile.TerminalError(nil))
 	}
 }

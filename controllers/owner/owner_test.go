@@ -261,11 +261,11 @@ func TestAReadErrorIsNotTakenForMissing(t *testing.T) {
 func TestWrite(t *testing.T) {
 	c, f := newClient(), &Facts{}
 	p := planned(t, f, demoOwner(), want())
-	assert.True(t, p.Differs())
+	assert.True(t, p.Differs)
 	require.NoError(t, p.Write(ctx, c))
 	assert.Equal(t, "demo-vpc", f.Apply.Name)
 	assert.NotEmpty(t, f.Apply.ResourceVersion)
-	assert.False(t, p.Differs())
+	assert.False(t, p.Differs)
 
 	silent := interceptor.NewClient(c, interceptor.Funcs{
 		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
@@ -280,14 +280,14 @@ func TestWrite(t *testing.T) {
 	f.Apply.Spec.Variables["environment"] = "production"
 	f.Apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "mine"}}
 	f.Apply.Labels["mine"] = "too"
-	assert.False(t, p.Differs())
+	assert.False(t, planned(t, f, demoOwner(), want()).Differs)
 }
 
 func TestAVariableThatIsNoLongerWantedIsADifference(t *testing.T) {
 	f, before := &Facts{}, want()
 	before.Intent.Variables["removed"] = "x"
 	require.NoError(t, planned(t, f, demoOwner(), before).Write(ctx, newClient()))
-	assert.True(t, planned(t, f, demoOwner(), want()).Differs())
+	assert.True(t, planned(t, f, demoOwner(), want()).Differs)
 }
 
 func TestReady(t *testing.T) {
