@@ -4,8 +4,6 @@
 package captcontrolplane
 
 import (
-	"maps"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,7 +11,6 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -25,14 +22,6 @@ func TestVariablesByDefault(t *testing.T) {
 		"endpoint_public_access": "true", "endpoint_private_access": "false", "endpoint_public_access_cidrs": "[]",
 		"addons": "[]", "tags": "{}",
 	}, got)
-}
-
-// Admission warns of variables that have no effect, and so must know them all.
-func TestAdmissionKnowsTheVariablesThatAreSet(t *testing.T) {
-	tags := map[string]controlplanev1.TagValue{"team": "blue"}
-	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.AdditionalTags = tags }))
-	got := variablesOf(t, s)
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), owners.ControlPlaneVariables(tags))
 }
 
 // Whatever the spec says reaches the template; so does the VPC, which is fault 14.
@@ -71,17 +60,6 @@ func TestTheIDOfTheVPCIsGivenWhenItIsKnown(t *testing.T) {
 	got := variablesOf(t, s)
 	assert.NotContains(t, got, "vpc_id")
 	assert.Equal(t, "us-east-1", got["region"])
-}
-
-func TestVariablesAreTheSameEveryTime(t *testing.T) {
-	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"a": "1", "b": "2", "c": "3", "d": "4"}
-	}))
-	first := variablesOf(t, s)
-	for range 100 {
-		again := variablesOf(t, s)
-		require.Equal(t, first, again)
-	}
 }
 
 func TestTheControlPlaneWaitsForTheWorkspaceOfItsVPC(t *testing.T) {

@@ -13,30 +13,11 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
-	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
 func foreignInfrastructure(f *Facts) {
 	f.Cluster.Spec.InfrastructureRef.Kind, f.Infrastructure = "OtherCluster", nil
-}
-
-func TestSteps(t *testing.T) {
-	none := func(f *Facts) { f.Apply.Apply = nil }
-	deleting := builder.Deleting()
-	for name, row := range map[string]struct {
-		scene *scene
-		want  owner.Step
-	}{
-		"nothing there yet":                   {newScene(t).with(none), owner.Provision},
-		"no Cluster yet":                      {newScene(t).with(func(f *Facts) { f.Cluster, f.Infrastructure = nil, nil }), owner.Wait},
-		"no VPC yet":                          {newScene(t).with(none).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), owner.Wait},
-		"deleted, the cluster is there":       {newScene(t, deleting), owner.Destroy},
-		"deleted, the Cluster is deleted too": {newScene(t, deleting).with(func(f *Facts) { f.Cluster, f.Infrastructure = nil, nil }), owner.Destroy},
-		"deleted with an invalid version":     {newScene(t, deleting).with(func(f *Facts) { f.VersionError = errors.New("x") }), owner.Destroy},
-	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.scene.step()) })
-	}
 }
 
 func TestRules(t *testing.T) {
