@@ -4,6 +4,8 @@
 package captcontrolplane
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,6 +13,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -22,6 +25,9 @@ func TestVariablesByDefault(t *testing.T) {
 		"endpoint_public_access": "true", "endpoint_private_access": "false", "endpoint_public_access_cidrs": "[]",
 		"addons": "[]", "tags": "{}",
 	}, got)
+	tags := map[string]controlplanev1.TagValue{"team": "blue"}
+	s.controlPlane.Spec.AdditionalTags = tags
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(variablesOf(t, s))), owners.ControlPlaneVariables(tags), "admission warns of others")
 }
 
 // Whatever the spec says reaches the template; so does the VPC, which is fault 14.

@@ -23,91 +23,51 @@ import (
 
 // Each of these would destroy, replace or duplicate an EKS cluster.
 
-func TestACopiedReferenceChangesNothing(t *testing.T) {
-	other := builder.CAPTControlPlane("prod")
-	w := newWorld(t, other, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
-		builder.WorkspaceTemplateApply("prod-apply", builder.OwnedBy(other), builder.WithFinalizers("x/y"), builder.UpToDate(outputs())),
-		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef("prod-apply"),
-			builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)))
-	before := read(w, "prod-apply", &infrav1.WorkspaceTemplateApply{}).Spec
-
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Contains(t, w.message(controlplanev1.ReadyCondition), "belongs to CAPTControlPlane prod")
-
-	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
-	w.reconcile()
-	after := read(w, "prod-apply", &infrav1.WorkspaceTemplateApply{})
-	assert.Equal(t, before, after.Spec)
-	assert.Nil(t, after.DeletionTimestamp)
-}
-
-// Defaulting sets the reference when nothing of the name exists; then another client creates one for another purpose.
-func TestAnUnrelatedApplyOfTheDefaultNameIsNotUsed(t *testing.T) {
-	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
-		builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs())), // Of template vpc, not eks.
-		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef(applyName),
-			builder.WithFinalizers("held/by-the-test")))
-	before := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
-
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, []string{"held/by-the-test"}, w.get().Finalizers, "it is not held for what is not its own")
-	assert.Equal(t, "False ReferenceConflict", w.story()["DependenciesReady"])
-
-	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
-	w.reconcile()
-	after := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
-	assert.Equal(t, before.Spec, after.Spec)
-	assert.Nil(t, after.DeletionTimestamp)
-}
-
 func ofTemplate(name string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
+}
+
+// A copied reference, a wrong name, or a name that another client used for another purpose: Terraform would destroy what runs there, and
+// make an EKS cluster in the same state.
+func TestAWrongReferenceRewritesNothing(t *testing.T) {
+	eks := ofTemplate("eks")
+	for name, row := range map[string]struct {
+		ref     string
+		options []builder.Option
+	}{
+		"that of another control plane":     {"prod-apply", []builder.Option{eks, builder.OwnedBy(builder.CAPTControlPlane("prod"))}},
+		"a VPC of the default name":         {applyName, []builder.Option{ofTemplate("vpc")}},
+		"a VPC that was made by hand":       {"unrelated", []builder.Option{ofTemplate("vpc")}},
+		"another cluster of this template":  {"unrelated", []builder.Option{eks, builder.WithVariables(map[string]string{"cluster_name": "prod"})}},
+		"a cluster of unknown name":         {"unrelated", []builder.Option{eks, builder.WithVariables(nil)}},
+		"a helper of CAPT v0.3 of this one": {"unrelated", []builder.Option{ofTemplate("kubeconfig"), builder.OwnedBy(builder.CAPTControlPlane("demo"))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
+				builder.WorkspaceTemplateApply(row.ref, append(row.options, builder.UpToDate(outputs()), builder.WithFinalizers("x/y"))...),
+				builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef(row.ref), builder.WithFinalizers("held/by-the-test")))
+			before := read(w, row.ref, &infrav1.WorkspaceTemplateApply{})
+			assert.Equal(t, []string{"status"}, w.reconcile(), "it is not held for what is not its own")
+			assert.Equal(t, "False ReferenceConflict", w.story()["DependenciesReady"])
+
+			require.NoError(t, w.Delete(t.Context(), w.get()))
+			w.reconcile()
+			assert.Equal(t, before, read(w, row.ref, &infrav1.WorkspaceTemplateApply{}))
+		})
+	}
 }
 
 func TestAReferencedApplyIsUsedIfItMatches(t *testing.T) {
 	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 		builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks")),
 		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef("by-hand")))
-	w.reconcile()
-	w.reconcile()
-	taken := read(w, "by-hand", &infrav1.WorkspaceTemplateApply{})
-	assert.Len(t, taken.OwnerReferences, 1)
+	assert.Contains(t, w.reconcile(), "apply by-hand")
 	assert.Equal(t, "by-hand", w.get().Status.WorkspaceTemplateApply.Name)
 
 	// Now that it is recorded, another template is a change of the running cluster, which the user may want.
-	changed := w.get()
-	changed.Spec.WorkspaceTemplateRef.Name = "eks-2"
-	require.NoError(t, w.Client.Update(context.Background(), changed))
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-2" })
 	w.reconcile()
 	assert.Equal(t, "eks-2", read(w, "by-hand", &infrav1.WorkspaceTemplateApply{}).Spec.TemplateRef.Name)
-}
-
-// A wrong name: Terraform would destroy what runs there, and make an EKS cluster in the same state.
-func TestAWrongReferenceRewritesNothing(t *testing.T) {
-	controlPlane := builder.CAPTControlPlane("demo")
-	for name, options := range map[string][]builder.Option{
-		"a VPC that was made by hand":      {ofTemplate("vpc")},
-		"another cluster of this template": {ofTemplate("eks"), builder.WithVariables(map[string]string{"cluster_name": "prod"})},
-		"a cluster of unknown name":        {ofTemplate("eks"), builder.WithVariables(nil)},
-		"a helper of CAPT v0.3":            {ofTemplate("kubeconfig"), builder.OwnedBy(controlPlane)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
-				builder.WorkspaceTemplateApply("unrelated", append(options, builder.UpToDate(outputs()))...),
-				builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef("unrelated"), builder.WithFinalizers("held/by-the-test")))
-			before := read(w, "unrelated", &infrav1.WorkspaceTemplateApply{})
-			assert.Equal(t, []string{"status"}, w.reconcile())
-			assert.Equal(t, []string{"held/by-the-test"}, w.get().Finalizers, "it is not held for what is not its own")
-			assert.Equal(t, "False ReferenceConflict", w.story()["DependenciesReady"])
-
-			require.NoError(t, w.Client.Delete(context.Background(), w.get()))
-			w.reconcile()
-			after := read(w, "unrelated", &infrav1.WorkspaceTemplateApply{})
-			assert.Equal(t, before.Spec, after.Spec)
-			assert.Equal(t, before.OwnerReferences, after.OwnerReferences)
-			assert.Nil(t, after.DeletionTimestamp)
-		})
-	}
 }
 
 func TestARunningClusterDoesNotMoveToAnotherRegion(t *testing.T) {
@@ -190,17 +150,15 @@ func TestNothingIsCreatedIfStatusRecordsACluster(t *testing.T) {
 	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
 	assert.Equal(t, "False AdoptionRequired", w.story()["DependenciesReady"])
 
-	chosen := w.get()
-	builder.WithApplyRef("another")(chosen)
-	require.NoError(t, w.Client.Update(context.Background(), chosen))
-	w.reconcile()
-	assert.NotNil(t, read(w, "another", &infrav1.WorkspaceTemplateApply{}), "the user decided")
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.WithApplyRef("another")(c) })
+	assert.Contains(t, w.reconcile(), "apply another", "the user decided")
 }
 
-func TestTheEndpointOfV03IsNormalized(t *testing.T) {
+func TestAKnownEndpointIsNormalizedAndNotOverwritten(t *testing.T) {
 	for stored, want := range map[string]string{
 		"https://" + host:               host,
 		"https://of-before.example.com": "of-before.example.com",
+		"of-before.example.com":         "of-before.example.com",
 		"http://none.example.com":       host,
 	} {
 		objects := prepared()
@@ -212,6 +170,7 @@ func TestTheEndpointOfV03IsNormalized(t *testing.T) {
 		w.reconcile()
 		assert.Equal(t, clusterv1.APIEndpoint{Host: want, Port: 443}, w.get().Spec.ControlPlaneEndpoint)
 		assert.Equal(t, want+":443", w.get().Status.Endpoint)
+		assert.Equal(t, want != host, w.story()["EndpointAvailable"] == "False EndpointChanged")
 		assert.Empty(t, w.reconcile(), "at rest nothing is written")
 	}
 }

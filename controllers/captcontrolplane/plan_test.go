@@ -4,13 +4,11 @@
 package captcontrolplane
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
@@ -26,14 +24,7 @@ func TestRules(t *testing.T) {
 		want  string // Empty when nothing does.
 	}{
 		"nothing":                           {newScene(t), ""},
-		"no Cluster":                        {newScene(t).with(func(f *Facts) { f.Cluster = nil }), "WaitingForOwner"},
-		"an invalid version":                {newScene(t).with(func(f *Facts) { f.VersionError = errors.New("latest is not a version") }), "InvalidVersion"},
-		"the user must decide":              {newScene(t).with(func(f *Facts) { f.Apply.Candidates = []adoption.Candidate{{Name: "x"}} }), "AdoptionRequired"},
-		"two regions":                       {newScene(t, builder.WithRegion("us-east-1")), "RegionConflict"},
 		"one region, said twice":            {newScene(t, builder.WithRegion(builder.Region)), ""},
-		"Cluster API has not seen the VPC":  {newScene(t).with(func(f *Facts) { f.Cluster = builder.Cluster("demo") }), "WaitingForInfrastructure"},
-		"the CAPTCluster is not there":      {newScene(t).with(func(f *Facts) { f.Infrastructure = nil }), "WaitingForInfrastructure"},
-		"the VPC has no id":                 {newScene(t).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), "WaitingForInfrastructure"},
 		"built in another region":           {newScene(t).apply(builder.UpToDate(outputs()), builder.WithVariables(map[string]string{"region": "us-east-1"})), "RegionConflict"},
 		"another provider's infrastructure": {newScene(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure), ""},
 		"another provider's, and no region": {newScene(t).with(foreignInfrastructure), "RegionConflict"},

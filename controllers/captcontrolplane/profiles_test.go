@@ -105,7 +105,7 @@ func TestNoProfileIsCreatedWhilePaused(t *testing.T) {
 		}
 	})
 	w.reconcile()
-	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {
+	w.spec(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "a", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
 		builder.Paused()(c)
 	})
@@ -113,7 +113,7 @@ func TestNoProfileIsCreatedWhilePaused(t *testing.T) {
 	assert.Equal(t, "False Paused", w.story()["Ready"])
 	assert.NotContains(t, w.story(), "FargateProfileCreating")
 
-	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
 	assert.Equal(t, []string{"patch", "apply demo-a-fargate-apply", "status"}, w.reconcile())
 }
 

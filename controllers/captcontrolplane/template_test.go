@@ -4,7 +4,6 @@
 package captcontrolplane
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -33,6 +31,13 @@ var (
 func wanting(options ...builder.Option) []client.Object {
 	options = append([]builder.Option{builder.OwnedBy(builder.Cluster("demo"))}, options...)
 	return []client.Object{builder.Cluster("demo", builder.WithInfrastructureProvisioned()), vpc(), builder.CAPTControlPlane("demo", options...)}
+}
+
+// replace replaces the template.
+func (w *world) replace(options ...builder.Option) {
+	w.Helper()
+	require.NoError(w, w.Delete(w.T.Context(), builder.WorkspaceTemplate("eks")))
+	require.NoError(w, w.Create(w.T.Context(), builder.WorkspaceTemplate("eks", options...)))
 }
 
 func (w *world) message(condition string) string {
@@ -57,8 +62,7 @@ func TestSafety14ARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
 	}
 	assert.Empty(t, w.reconcile())
 
-	require.NoError(t, w.Client.Delete(t.Context(), builder.WorkspaceTemplate("eks")))
-	require.NoError(t, w.Client.Create(t.Context(), builder.WorkspaceTemplate("eks", versioned, closing)))
+	w.replace(versioned, closing)
 	assert.Contains(t, w.reconcile(), "apply "+applyName)
 	assert.NotContains(t, w.story(), "FieldsConsumed")
 }
@@ -72,8 +76,7 @@ func TestSafety14ARunningControlPlaneIsReportedOnly(t *testing.T) {
 	w.reconcile()
 	require.Equal(t, controlplanev1.StateReady, w.get().Status.State)
 
-	require.NoError(t, w.Client.Delete(t.Context(), builder.WorkspaceTemplate("eks")))
-	require.NoError(t, w.Client.Create(t.Context(), builder.WorkspaceTemplate("eks", versioned)))
+	w.replace(versioned)
 	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
 	assert.Equal(t, "True DependenciesReady", w.story()["DependenciesReady"])
@@ -87,18 +90,12 @@ func TestSafety14ARunningControlPlaneIsReportedOnly(t *testing.T) {
 
 	// What cannot be read is not known to be better.
 	reader := w.Client
-	w.Client = interceptor.NewClient(reader.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-		if _, ok := object.(*infrav1.WorkspaceTemplate); ok {
-			return errors.New("no route to host")
-		}
-		return c.Get(ctx, key, object, options...)
-	}})
+	w.Client = builder.FailingGet[*infrav1.WorkspaceTemplate](w.API, errors.New("no route to host"))
 	w.reconcile()
 	assert.Equal(t, "False FieldNotConsumed", w.story()["FieldsConsumed"])
 	w.Client = reader
 
-	require.NoError(t, w.Client.Delete(t.Context(), builder.WorkspaceTemplate("eks")))
-	require.NoError(t, w.Client.Create(t.Context(), builder.WorkspaceTemplate("eks", versioned, closing)))
+	w.replace(versioned, closing)
 	w.reconcile()
 	assert.NotContains(t, w.story(), "FieldsConsumed")
 }
@@ -106,9 +103,7 @@ func TestSafety14ARunningControlPlaneIsReportedOnly(t *testing.T) {
 func TestSafety14ATemplateThatOpensTheAPIServerIsNotSwitchedTo(t *testing.T) {
 	w := newWorld(t, append(wanting(restricted), builder.WorkspaceTemplate("eks", versioned, closing), builder.WorkspaceTemplate("open", versioned))...)
 	w.reconcile()
-	changed := w.get()
-	changed.Spec.WorkspaceTemplateRef.Name = "open"
-	require.NoError(t, w.Client.Update(t.Context(), changed))
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "open" })
 	w.reconcile()
 	assert.Equal(t, "eks", read(w, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.TemplateRef.Name)
 	assert.Equal(t, "False FieldNotConsumed", w.story()["DependenciesReady"])
@@ -141,9 +136,9 @@ func TestSafety13UsersOfATemplateThatLeavesGoOn(t *testing.T) {
 	w := newWorld(t, append(wanting(), builder.WorkspaceTemplate("eks", versioned, builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)))...)
 	w.reconcile()
 	require.NoError(t, w.Client.Delete(t.Context(), builder.WorkspaceTemplate("eks")))
-	changed := w.get()
-	changed.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "a"}
-	require.NoError(t, w.Client.Update(t.Context(), changed))
+	w.spec(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "a"}
+	})
 	assert.Contains(t, w.reconcile(), "apply "+applyName)
 	assert.Equal(t, "True DependenciesReady", w.story()["DependenciesReady"])
 }

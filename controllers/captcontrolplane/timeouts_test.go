@@ -5,6 +5,7 @@ package captcontrolplane
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -167,7 +168,7 @@ func TestARetryRestartsATimeout(t *testing.T) {
 			w := newWorld(t, prepared()...)
 			w.reach(l)
 			for _, value := range []string{"1", "2"} {
-				change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {
+				w.spec(func(c *controlplanev1.CAPTControlPlane) {
 					c.Annotations = map[string]string{naming.RetryAnnotation: value}
 				})
 				w.reconcile()
@@ -185,29 +186,40 @@ func TestARetryRestartsATimeout(t *testing.T) {
 	}
 }
 
-func TestALongerTimeoutEndsFailed(t *testing.T) {
+// The timeout was raised, or a retry asked for, while no manager ran; or Terraform succeeds late.
+func TestWhatEndsATimeout(t *testing.T) {
 	for name, l := range lates() {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, prepared()...)
-			w.reach(l)
-			change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) { l.raise(&c.Spec.Timeouts) })
-			w.reconcile()
-			assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State)
-			assert.Equal(t, 2*time.Hour-l.limit, w.again)
-		})
-	}
-}
-
-func TestALateSuccessEndsFailed(t *testing.T) {
-	for name, l := range lates() {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, prepared()...)
-			w.reach(l)
-			l.end(w)
-			w.reconcile()
-			assert.Equal(t, l.then, w.get().Status.State)
-			assert.Equal(t, "False NotFailed", w.story()["Failed"])
-		})
+		for how, end := range map[string]func(w *world){
+			"raised": func(w *world) {
+				w.spec(func(c *controlplanev1.CAPTControlPlane) { l.raise(&c.Spec.Timeouts); c.Generation++ })
+			},
+			"retry": func(w *world) {
+				w.spec(func(c *controlplanev1.CAPTControlPlane) {
+					c.Annotations = map[string]string{naming.RetryAnnotation: "1"}
+				})
+			},
+			"success": l.end,
+		} {
+			for _, restarted := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, " ", how, " restarted=", restarted), func(t *testing.T) {
+					w := newWorld(t, prepared()...)
+					w.reach(l)
+					if restarted {
+						w.clock.Pass(time.Minute)
+						w.State = &engine.StateCache{Clock: w.clock}
+					}
+					end(w)
+					w.reconcile()
+					assert.Equal(t, "False NotFailed", w.story()["Failed"])
+					if how == "success" {
+						assert.Equal(t, l.then, w.get().Status.State)
+					}
+					if how == "raised" && !restarted {
+						assert.Equal(t, 2*time.Hour-l.limit, w.again)
+					}
+				})
+			}
+		}
 	}
 }
 
@@ -263,28 +275,6 @@ func TestNoFalseTimeoutWhenClocksJump(t *testing.T) {
 	}
 }
 
-// The timeout was raised, or a retry asked for, while no manager ran.
-func TestARestartDoesNotRepeatAnEndedTimeout(t *testing.T) {
-	for name, l := range lates() {
-		for how, leave := range map[string]func(c *controlplanev1.CAPTControlPlane){
-			"raised": func(c *controlplanev1.CAPTControlPlane) { l.raise(&c.Spec.Timeouts); c.Generation++ },
-			"retry": func(c *controlplanev1.CAPTControlPlane) {
-				c.Annotations = map[string]string{naming.RetryAnnotation: "1"}
-			},
-		} {
-			t.Run(name+" "+how, func(t *testing.T) {
-				w := newWorld(t, prepared()...)
-				w.reach(l)
-				w.clock.Pass(time.Minute)
-				change(w, "demo", &controlplanev1.CAPTControlPlane{}, leave)
-				w.State = &engine.StateCache{Clock: w.clock}
-				w.reconcile()
-				assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State)
-			})
-		}
-	}
-}
-
 // A control plane that is made for a WorkspaceTemplateApply which has been Ready for a month begins to wait now.
 func TestTheSecretTimeoutStartsWithTheControlPlane(t *testing.T) {
 	w := newWorld(t, prepared()...)
@@ -312,7 +302,7 @@ func TestAQueuedApplyHasNoTimeout(t *testing.T) {
 func TestNoTimeoutIsReportedWhilePaused(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	w.reach(lates()["the control plane"])
-	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
 	w.reconcile()
 	assert.Equal(t, "False NotFailed", w.story()["Failed"])
 	assert.Equal(t, "True Paused", w.story()["Paused"])
