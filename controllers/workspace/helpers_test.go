@@ -4,13 +4,11 @@
 package workspace
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/render"
@@ -66,14 +64,4 @@ func asLive(t *testing.T, rendered *render.Rendered) *unstructured.Unstructured 
 
 func recording(object *unstructured.Unstructured, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	return builder.WorkspaceTemplateApply("demo-vpc", append([]builder.Option{builder.WithRecordedWorkspace(object)}, options...)...)
-}
-
-// uidOf is the UID in an object that is about to be applied.
-func uidOf(t *testing.T, applied any) types.UID {
-	t.Helper()
-	data, err := json.Marshal(applied)
-	require.NoError(t, err)
-	object := &unstructured.Unstructured{}
-	require.NoError(t, object.UnmarshalJSON(data))
-	return object.GetUID()
 }

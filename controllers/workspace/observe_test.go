@@ -69,34 +69,22 @@ func checkRow(t *testing.T, want observed, got Observation) {
 	assert.NotContains(t, got.Message, "echo")
 }
 
-func TestObserveAllStatesOfProviderV1(t *testing.T) {
+// Before v1 no condition of the provider has a generation.
+func TestObserveAllStates(t *testing.T) {
 	require.Len(t, table, len(builder.Rows()))
 	for _, row := range builder.Rows() {
 		t.Run(string(row), func(t *testing.T) {
 			checkRow(t, table[row], observe(t, builder.Workspace("demo-vpc", row)))
+			checkRow(t, table[row], observe(t, builder.Workspace("demo-vpc", row, builder.OfV0(), specChanged(builder.Created))))
 		})
 	}
 }
 
-// Before v1 no condition has a generation.
-func TestObserveAllStatesOfProviderV0(t *testing.T) {
-	for _, row := range builder.Rows() {
-		t.Run(string(row), func(t *testing.T) {
-			workspace := builder.Workspace("demo-vpc", row, builder.OfV0(), specChanged(builder.Created))
-			checkRow(t, table[row], observe(t, workspace))
-		})
-	}
-}
-
-func TestAnOutdatedWorkspaceIsNotUpToDate(t *testing.T) {
+func TestAnOutdatedWorkspaceIsNotUpToDateAndReportsItsError(t *testing.T) {
 	got := Observe(mustLive(t, builder.Workspace("demo-vpc", builder.AtRest)), ObserveInput{Differs: true})
 	assert.False(t, got.UpToDate)
 	assert.Equal(t, infrav1.ProvisioningReason, got.Reason)
-}
-
-func TestAnOutdatedWorkspaceReportsItsError(t *testing.T) {
-	got := Observe(mustLive(t, builder.Workspace("demo-vpc", builder.UpdateFailed)), ObserveInput{Differs: true})
-	assert.True(t, got.Failed)
+	assert.True(t, Observe(mustLive(t, builder.Workspace("demo-vpc", builder.UpdateFailed)), ObserveInput{Differs: true}).Failed)
 }
 
 // specChanged sets when another client last changed the spec of a Workspace.
@@ -181,31 +169,19 @@ func TestAnUnclaimedWorkspaceIsReportedAfterATimeout(t *testing.T) {
 	assert.Zero(t, late.RequeueAfter, "its first condition is an event")
 }
 
-func TestADeletedAndPausedWorkspaceIsPaused(t *testing.T) {
-	got := observe(t, builder.Workspace("demo-vpc", builder.WorkspacePaused, builder.Deleting()))
-	assert.False(t, got.Failed, "Terraform does not run")
-	assert.Equal(t, infrav1.WorkspacePausedReason, got.Reason)
-	assert.Contains(t, got.Message, "crossplane.io/paused")
-}
-
-// Until destroy returns, Synced is of the last apply.
-func TestDuringDestroyAnEarlierApplyErrorIsIgnored(t *testing.T) {
-	for _, row := range []builder.Row{builder.FirstApplyFailed, builder.UpdateFailed} {
-		got := observe(t, builder.Workspace("demo-vpc", row, builder.Deleting()))
-		assert.False(t, got.Failed, row)
-		assert.Equal(t, infrav1.WorkspaceDeletingReason, got.Reason, row)
-	}
-}
-
-func TestAFailedDestroyIsReported(t *testing.T) {
+// Until destroy returns, Synced is of the last apply. Terraform does not run while the Workspace is paused.
+func TestDuringDestroy(t *testing.T) {
 	for row, reason := range map[builder.Row]string{
+		builder.WorkspacePaused:       infrav1.WorkspacePausedReason,
+		builder.FirstApplyFailed:      infrav1.WorkspaceDeletingReason,
+		builder.UpdateFailed:          infrav1.WorkspaceDeletingReason,
 		builder.PlanFailed:            infrav1.PlanFailedReason,
 		builder.ProviderConfigMissing: infrav1.ProviderConfigFailedReason,
 		builder.Interrupted:           infrav1.CreateInterruptedReason,
 		builder.DestroyFailed:         infrav1.DestroyFailedReason,
 	} {
 		got := observe(t, builder.Workspace("demo-vpc", row, builder.Deleting()))
-		assert.True(t, got.Failed, row)
+		assert.Equal(t, reason != infrav1.WorkspacePausedReason && reason != infrav1.WorkspaceDeletingReason, got.Failed, row)
 		assert.Equal(t, reason, got.Reason, row)
 	}
 }
@@ -226,28 +202,17 @@ func TestObservationMessagesAreShort(t *testing.T) {
 	assert.Contains(t, got.Message, "Terraform apply failed")
 }
 
-func TestOnlyListedOutputsArePublished(t *testing.T) {
-	workspace := builder.Workspace("demo-vpc", builder.AtRest, builder.WithOutputs(map[string]any{
-		"vpc_id": "vpc-1", "kubeconfig": "secret", "other": "x",
-	}))
-	got := Observe(mustLive(t, workspace), ObserveInput{Published: terraform.PublishedOutputs()})
-	assert.Equal(t, map[string]string{"vpc_id": "vpc-1"}, got.Outputs)
-}
-
 func TestOutputsAreTextOrJSON(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.AtRest, builder.WithOutputs(map[string]any{
 		"text": "as it is, \"quotes\" included", "empty": "", "number": int64(3), "fraction": 1.5, "truth": true, "nothing": nil,
 		"list": []any{"a", int64(1)}, "map": map[string]any{"b": "x", "a": "y"},
 	}))
+	assert.Nil(t, Observe(mustLive(t, workspace), ObserveInput{Published: terraform.PublishedOutputs()}).Outputs, "only what is listed")
 	published := []string{"text", "empty", "number", "fraction", "truth", "nothing", "list", "map", "missing"}
 	assert.Equal(t, map[string]string{
 		"text": "as it is, \"quotes\" included", "empty": "", "number": "3", "fraction": "1.5", "truth": "true", "nothing": "",
 		"list": `["a",1]`, "map": `{"a":"y","b":"x"}`,
 	}, Observe(mustLive(t, workspace), ObserveInput{Published: published}).Outputs)
-}
-
-func TestAWorkspaceWithoutOutputsPublishesNone(t *testing.T) {
-	assert.Nil(t, Observe(mustLive(t, builder.Workspace("demo-vpc", builder.FirstApplyDone)), ObserveInput{Published: terraform.PublishedOutputs()}).Outputs)
 }
 
 // Times in objects have whole seconds.
@@ -276,4 +241,50 @@ func TestStarted(t *testing.T) {
 			assert.True(t, row.want.Equal(got), "%s, not %s", got, row.want)
 		})
 	}
+}
+
+// inProgress calls InProgress without a record of the last change.
+func inProgress(t *testing.T, workspace *unstructured.Unstructured) bool {
+	t.Helper()
+	live := mustLive(t, workspace)
+	return InProgress(live, nil, report(live).Class)
+}
+
+func TestInProgressUntilDoneOrTerminalError(t *testing.T) {
+	rows := map[builder.Row]bool{
+		builder.Queued: true, builder.Planning: true, builder.FirstApplyRunning: true, builder.FirstApplyDone: true,
+		builder.AtRest: false, builder.FirstApplyFailed: false, builder.Updating: true, builder.UpdateFailed: true,
+		builder.PlanFailed: false, builder.ProviderConfigMissing: false, builder.WorkspacePaused: false,
+		builder.Destroying: true, builder.DestroyFailed: false, builder.Interrupted: false,
+	}
+	require.Len(t, rows, len(builder.Rows()))
+	for row, want := range rows {
+		assert.Equal(t, want, inProgress(t, builder.Workspace("p1", row)), row)
+		if row != builder.Updating { // Before v1 the status of the Workspace is that of AtRest.
+			assert.Equal(t, want, inProgress(t, builder.Workspace("p1", row, builder.OfV0())), "%s, before v1", row)
+		}
+	}
+}
+
+func TestProviderV0InProgressFromTheRecordedUpdate(t *testing.T) {
+	live := mustLive(t, builder.Workspace("p1", builder.AtRest, builder.OfV0(), builder.WithGeneration(2)))
+	assert.True(t, InProgress(live, live.UpdateRecord(), ""), "no status since the write")
+	assert.False(t, InProgress(live, live.RefreshRecord(nil), ""))
+}
+
+// The last error stays until destroy returns.
+func TestDestroyIsInProgressAfterAnyError(t *testing.T) {
+	for _, row := range []builder.Row{builder.FirstApplyFailed, builder.PlanFailed, builder.ProviderConfigMissing, builder.AtRest} {
+		// A deletion increases the generation.
+		deleted := builder.Workspace("p1", row, builder.Deleting(), builder.WithGeneration(2))
+		assert.True(t, inProgress(t, deleted), row)
+	}
+	failed := builder.Workspace("p1", builder.FirstApplyFailed, builder.OfV0(), builder.Deleting())
+	assert.True(t, inProgress(t, failed), "before v1, an apply error during deletion is an earlier one")
+}
+
+func TestAnErrorOfAnEarlierGenerationDoesNotEndTheOperation(t *testing.T) {
+	assert.True(t, inProgress(t, builder.Workspace("p1", builder.PlanFailed, builder.WithGeneration(2))))
+	assert.False(t, inProgress(t, builder.Workspace("p1", builder.PlanFailed, builder.WithGeneration(2), builder.OfV0())),
+		"before v1 the generation is unknown, and a permanent error must not block the others")
 }

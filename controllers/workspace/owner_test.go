@@ -115,28 +115,22 @@ func with(name string, value any) builder.Option {
 	return builder.With(func(workspace *unstructured.Unstructured) { workspace.Object["spec"].(map[string]any)[name] = value })
 }
 
-func TestAnAdoptedWorkspaceKeepsItsMetadata(t *testing.T) {
+// A user who changes the external name imports or moves state.
+func TestAWorkspaceKeepsItsMetadata(t *testing.T) {
 	rendered := rendering{}.must(t)
-	live := mustLive(t, adopted(t, rendered))
-	assert.False(t, live.Differs(rendered))
-	assert.Empty(t, live.desired(rendered).GetAnnotations())
-	assert.NotEmpty(t, rendered.Object.GetAnnotations(), "the rendered Workspace is not modified")
-}
-
-func TestAClaimedWorkspaceKeepsItsClaim(t *testing.T) {
-	rendered := rendering{}.must(t)
-	live := mustLive(t, asLive(t, rendered))
-	assert.Equal(t, "default/demo-vpc", live.desired(rendered).GetAnnotations()[naming.ClaimAnnotation])
-}
-
-// A user who changes it imports or moves state.
-func TestAChangedExternalNameIsKept(t *testing.T) {
-	rendered := rendering{}.must(t)
-	workspace := asLive(t, rendered)
-	builder.WithAnnotation(render.ExternalNameAnnotation, "another")(workspace)
-	live := mustLive(t, workspace)
-	assert.False(t, live.Differs(rendered))
-	assert.Equal(t, "another", live.desired(rendered).GetAnnotations()[render.ExternalNameAnnotation])
+	before := rendered.Object.DeepCopy()
+	claimed := asLive(t, rendered)
+	moved := claimed.DeepCopy()
+	builder.WithAnnotation(render.ExternalNameAnnotation, "another")(moved)
+	for workspace, want := range map[*unstructured.Unstructured]map[string]string{
+		adopted(t, rendered): nil, claimed: claimed.GetAnnotations(), moved: moved.GetAnnotations(),
+	} {
+		live := mustLive(t, workspace)
+		assert.False(t, live.Differs(rendered))
+		assert.Equal(t, want, live.desired(rendered).GetAnnotations())
+	}
+	assert.Equal(t, "default/demo-vpc", claimed.GetAnnotations()[naming.ClaimAnnotation])
+	assert.Equal(t, before, rendered.Object, "the rendered Workspace is not modified")
 }
 
 func TestARemovedVariableIsADifference(t *testing.T) {

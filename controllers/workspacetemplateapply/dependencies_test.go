@@ -103,7 +103,7 @@ func TestWaitingForASecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", row.wait))
 			if row.secret != nil {
-				assert.NoError(t, w.client.Create(t.Context(), row.secret))
+				assert.NoError(t, w.API.Create(t.Context(), row.secret))
 			}
 			w.mustReconcile("demo-vpc")
 			assert.Equal(t, row.want == "", w.workspace("demo-vpc") != nil)
@@ -164,8 +164,7 @@ func TestAMissingConnectionSecretHasTheFailureOfItsWriter(t *testing.T) {
 			w := newWorld(t, builder.WorkspaceTemplate("vpc"), row.writer, builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")))
 			w.mustReconcile("demo-vpc")
 			assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(w.ready("demo-vpc")))
-			w.mustReconcile("demo-vpc")
-			assert.Empty(t, w.writes)
+			assert.Empty(t, w.mustReconcile("demo-vpc"))
 			if row.writer.GetNamespace() == builder.Namespace {
 				assert.Contains(t, w.reconciler.related(t.Context(), row.writer), request("demo-vpc"))
 			}
@@ -178,7 +177,7 @@ func TestATemplateOutsideTheWatchedNamespaceIsReadFromTheAPIServer(t *testing.T)
 	w.reconciler.Namespace = "team"
 	w.reconciler.Uncached = newWorld(t, builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"team"}}
-	}))).client
+	}))).API
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team"))
 	apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace}
 	f := &Facts{}
@@ -199,13 +198,13 @@ func TestMissingDependenciesHaveATime(t *testing.T) {
 	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Message: "Secret s does not exist", Since: &first}}, w.get("demo-vpc").Status.MissingDependencies))
 
 	w.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Hour))
-	require.NoError(t, w.client.Create(t.Context(), secret("default", "s", map[string]string{"a": "x"})))
+	w.create(secret("default", "s", map[string]string{"a": "x"}))
 	w.mustReconcile("demo-vpc")
 	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Key: "b", Message: "Secret s has no value for key b", Since: &first}},
 		w.get("demo-vpc").Status.MissingDependencies), "the key was missing all the time")
 	assert.Contains(t, w.ready("demo-vpc"), "(since 2026-01-03T03:04:05Z)")
 
-	require.NoError(t, w.client.Update(t.Context(), secret("default", "s", map[string]string{"a": "", "b": "y"})))
+	w.update(secret("default", "s", map[string]string{"a": "", "b": "y"}))
 	w.mustReconcile("demo-vpc")
 	assert.True(t, w.get("demo-vpc").Status.MissingDependencies[0].Since.Equal(ptr.To(metav1.NewTime(now.Add(time.Hour)))), "key a was there before")
 }

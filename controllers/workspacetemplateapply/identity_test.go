@@ -32,11 +32,9 @@ func TestSafety01NoStateIsGuessedFromTheNameOfTheWorkspace(t *testing.T) {
 		t.Run(string(scope), func(t *testing.T) {
 			w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(scope)),
 				builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("state-of-another")))
-			w.mustReconcile("demo-vpc")
-			assert.Equal(t, []string{"patch status"}, w.writes)
+			assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
 			assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace state-of-another of spec.workspaceName does not exist, and nothing records its Terraform state")
-			w.mustReconcile("demo-vpc")
-			assert.Empty(t, w.writes)
+			assert.Empty(t, w.mustReconcile("demo-vpc"))
 		})
 	}
 }
@@ -49,19 +47,18 @@ func TestSafety03RetainedWorkspaceIsNotTakenOver(t *testing.T) {
 	require.NotNil(t, kept)
 	builder.WithCreation(builder.Created.Add(-time.Hour))(kept) // The server of the test gives neither a time nor a UID.
 	builder.WithUID("kept")(kept)
-	require.NoError(t, w.client.Update(context.Background(), kept))
+	w.update(kept)
 	w.provide("demo-vpc", builder.AtRest)
 	w.mustReconcile("demo-vpc")
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
+	w.remove(w.get("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	require.NotNil(t, w.workspace("demo-vpc"))
 	w.mustReconcile("demo-vpc") // It is gone.
 
 	later := builder.WorkspaceTemplateApply("demo-vpc", builder.WithUID("later"))
 	later.ResourceVersion = ""
-	require.NoError(t, w.client.Create(context.Background(), later))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch status"}, w.writes)
+	w.create(later)
+	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
 	assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef)
 	command := "kubectl -n default annotate --overwrite workspacetemplateapply demo-vpc capt.cluster.x-k8s.io/adopt-workspace=" + string(kept.GetUID())
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc (UID "+string(kept.GetUID())+") exists and is not recorded for this object")
@@ -79,9 +76,8 @@ func TestSafety03RetainedWorkspaceIsNotTakenOver(t *testing.T) {
 func TestARetainedWorkspaceIsKeptWhenALaterObjectOfTheNameIsDeleted(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), leftBehind(builder.WithCreation(builder.Created.Add(-time.Hour))),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)))
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	assert.NotContains(t, w.writes, "delete Workspace")
+	w.remove(w.get("demo-vpc"))
+	assert.NotContains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 	assert.Contains(t, w.events()[0], "Warning WorkspaceLeft")
 }
 
@@ -96,9 +92,8 @@ func restoredApply(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 
 func TestSafety04ARestoredCopyThatIsDeletedDestroysNothing(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), leftBehind(), restoredApply())
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
+	w.remove(w.get("demo-vpc"))
+	assert.Equal(t, []string{"patch"}, w.mustReconcile("demo-vpc"))
 	assert.Contains(t, w.events()[0], "Warning WorkspaceLeft Workspace demo-vpc")
 }
 
@@ -138,7 +133,7 @@ func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, append(row.objects, builder.WorkspaceTemplate("vpc"), row.apply)...)
-			w.reconciler.Uncached = interceptor.NewClient(w.client, interceptor.Funcs{
+			w.reconciler.Uncached = interceptor.NewClient(w.API, interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 					if object.GetObjectKind().GroupVersionKind().Kind == "Platform" {
 						return apierrors.NewForbidden(schema.GroupResource{Resource: "platforms"}, key.Name, nil)
@@ -154,7 +149,7 @@ func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 				return
 			}
 			assert.Equal(t, ownersInterval, result.RequeueAfter, "no watch reports that the owner exists")
-			assert.Equal(t, []string{"patch status"}, w.writes)
+			assert.Equal(t, []string{"status"}, w.Writes)
 			assert.Nil(t, apply.Status.WorkspaceRef)
 			assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: "+row.missing)
 		})
@@ -172,10 +167,10 @@ func TestSafety04ARestoredCopyIsNotRecordedWhilePaused(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef)
 
-	require.NoError(t, w.client.Delete(t.Context(), w.get("demo-vpc")))
+	w.remove(w.get("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	cluster.Spec.Paused = nil
-	require.NoError(t, w.client.Update(t.Context(), cluster))
+	w.update(cluster)
 	w.mustReconcile("demo-vpc")
 	require.NotNil(t, w.workspace("demo-vpc"))
 	assert.True(t, w.workspace("demo-vpc").GetDeletionTimestamp().IsZero())
@@ -202,9 +197,8 @@ func TestSafety12AStatePrefixIsForNewStatesOnly(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 
 	w.reconciler.StatePrefix = "two"
-	w.mustReconcile("demo-vpc")
-	assert.Empty(t, w.writes)
-	require.NoError(t, w.client.Delete(context.Background(), w.workspace("demo-vpc")))
+	assert.Empty(t, w.mustReconcile("demo-vpc"))
+	w.remove(w.workspace("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, created, state(w), "status records it")
 }

@@ -56,17 +56,17 @@ func TestCreateDoesNotTakeOverARetainedWorkspace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), row.left)
 			if row.lags {
-				w.reconciler.Workspaces.Client = lagging{w.client}
+				w.reconciler.Workspaces.Client = lagging{w.API}
 			}
 			for range 3 {
 				_, err := w.reconcile("demo-vpc")
 				require.NoError(t, err)
 				assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef, "it is not this object's")
 			}
-			require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
+			w.remove(w.get("demo-vpc"))
 			_, err := w.reconcile("demo-vpc")
 			require.NoError(t, err)
-			assert.NotContains(t, w.writes, "delete Workspace", "what was retained would be destroyed")
+			assert.NotContains(t, w.Writes, "delete Workspace", "what was retained would be destroyed")
 		})
 	}
 }
@@ -98,10 +98,7 @@ func TestAWaitingUpdateHasNotStarted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := atRest(t)
 			wait(w)
-			template := &infrav1.WorkspaceTemplate{}
-			require.NoError(t, w.client.Get(context.Background(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}, template))
-			builder.WithModule("# new")(template)
-			require.NoError(t, w.client.Update(context.Background(), template))
+			w.template(builder.WithModule("# new"))
 			_, err := w.reconcile("demo-vpc")
 			require.NoError(t, err)
 			assert.NotContains(t, w.ready("demo-vpc"), "True")
@@ -113,7 +110,7 @@ func TestAWaitingUpdateHasNotStarted(t *testing.T) {
 // The template is gone, and Terraform fails for a moment on what it applied months ago.
 func TestAnErrorWithoutATemplateStartsNow(t *testing.T) {
 	w := atRest(t)
-	require.NoError(t, w.client.Delete(context.Background(), builder.WorkspaceTemplate("vpc")))
+	w.remove(builder.WorkspaceTemplate("vpc"))
 	w.provide("demo-vpc", builder.PlanFailed)
 	_, err := w.reconcile("demo-vpc")
 	require.NoError(t, err)
@@ -130,7 +127,7 @@ func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 	}
 	w := newWorld(t, objects...)
 	read := 0
-	w.reconciler.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+	w.reconciler.Client = interceptor.NewClient(w.API, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			err := c.List(ctx, list, opts...)
 			read += meta.LenList(list)

@@ -20,38 +20,29 @@ import (
 
 // The owner writes nothing while it is paused; an edit of the template and the garbage collector reach what it controls all the same.
 func TestSafety17ThePauseOfTheControllerPausesTheObject(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
 	for name, owner := range map[string]client.Object{"CAPTCluster": builder.CAPTCluster("demo"), "CAPTControlPlane": builder.CAPTControlPlane("demo")} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, builder.WorkspaceTemplate("vpc"), owner, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner)))
-			w.mustReconcile("demo-vpc")
-			w.provide("demo-vpc", builder.AtRest)
-			w.mustReconcile("demo-vpc")
+			w.rest("demo-vpc")
 			before := w.workspace("demo-vpc").GetResourceVersion()
 
 			builder.Paused()(owner)
-			require.NoError(t, w.client.Update(ctx, owner))
+			w.update(owner)
 			assert.Contains(t, w.reconciler.ofOwner(ctx, owner), request("demo-vpc"), "the pause wakes it")
-			template := &infrav1.WorkspaceTemplate{}
-			require.NoError(t, w.client.Get(ctx, client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}, template))
-			template.Spec.Template.Spec.ForProvider.Module += "# changed\n"
-			require.NoError(t, w.client.Update(ctx, template))
+			w.template(builder.WithModule("# changed"))
 			w.mustReconcile("demo-vpc")
 			assert.Equal(t, before, w.workspace("demo-vpc").GetResourceVersion(), "the edit does not reach Terraform")
 			paused := meta.FindStatusCondition(w.get("demo-vpc").Status.Conditions, clusterv1.PausedCondition)
 			assert.Equal(t, name+" demo, which controls this object, is paused: the object has the cluster.x-k8s.io/paused annotation", paused.Message)
-			w.writes = nil
-			w.mustReconcile("demo-vpc")
-			assert.Empty(t, w.writes, "at rest nothing is written")
+			assert.Empty(t, w.mustReconcile("demo-vpc"), "at rest nothing is written")
 
-			require.NoError(t, w.client.Delete(ctx, w.get("demo-vpc"))) // As the garbage collector does in a foreground deletion.
-			w.mustReconcile("demo-vpc")
-			assert.NotContains(t, w.writes, "delete Workspace")
+			w.remove(w.get("demo-vpc")) // As the garbage collector does in a foreground deletion.
+			assert.NotContains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 
 			owner.SetAnnotations(nil)
-			require.NoError(t, w.client.Update(ctx, owner))
-			w.mustReconcile("demo-vpc")
-			assert.Contains(t, w.writes, "delete Workspace")
+			w.update(owner)
+			assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 		})
 	}
 }
@@ -66,7 +57,7 @@ func TestSafety17OnlyTheControllerPauses(t *testing.T) {
 
 // The cache lists in any order; another order would be another message, and another status write.
 func TestSafety23DependentsAreNamedInOneOrder(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
 	onTop := func(name string) client.Object {
 		return builder.WorkspaceTemplateApply(name, builder.WaitingForWorkspace("demo-vpc", ""), builder.WithRecordedWorkspace(builder.Workspace(name, builder.AtRest)))
 	}

@@ -5,11 +5,19 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -33,7 +41,7 @@ func asLive(t *testing.T, object *unstructured.Unstructured) *workspace.Live {
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper).
 		WithObjects(object, builder.WorkspaceDefinition(terraform.ScopeNamespaced)).WithReturnManagedFields().Build()
 	workspaces := workspace.Client{Client: c, Uncached: c, Watch: func(context.Context, terraform.Scope) error { return nil }}
-	live, err := workspaces.Get(context.Background(), terraform.ScopeNamespaced, object.GetNamespace(), object.GetName())
+	live, err := workspaces.Get(t.Context(), terraform.ScopeNamespaced, object.GetNamespace(), object.GetName())
 	require.NoError(t, err)
 	require.NotNil(t, live)
 	return live
@@ -110,68 +118,98 @@ func (s *scene) with(change func(f *Facts)) *scene {
 	return s
 }
 
-func TestPlan(t *testing.T) {
-	for name, row := range map[string]struct {
-		scene *scene
-		want  Action
-	}{
-		"nothing there yet":                        {newScene(t), Create},
-		"as rendered":                              {newScene(t).withWorkspace(builder.AtRest), Observe},
-		"its managedFields were lost":              {newScene(t).withWorkspace(builder.AtRest, withoutManagedFields()), Restore},
-		"adopted, and its managedFields were lost": {newScene(t).withWorkspace(builder.AtRest, withoutManagedFields(), withoutClaim()), Observe},
-		"different":                                {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()), Update},
-		"different, while it fails":                {newScene(t).withWorkspace(builder.PlanFailed, withOtherSpec()), Update},
-		"paused":                                   {newScene(t).with(func(f *Facts) { f.Paused = "Cluster is paused" }), Observe},
-		"paused and different":                     {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Paused = "Cluster is paused" }), Observe},
-		"no template":                              {newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), Observe},
-		"template that is not rendered":            {newScene(t).with(func(f *Facts) { f.Rendered = nil }), Observe},
-		"something is waited for":                  {newScene(t).with(func(f *Facts) { f.Missing = lacking("Secret x does not exist") }), Observe},
-		"something is waited for before a change": {
-			newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Missing = lacking("Secret x does not exist") }), Observe},
-		"an older one names the same Workspace": {newScene(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" }), Observe},
-		"the kind is not installed":             {newScene(t).with(func(f *Facts) { f.KindMissing = true }), WaitForKind},
-		"of another owner":                      {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
-		"recreated by another client":           {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Observe},
-		"being deleted by another client":       {newScene(t).withWorkspace(builder.Destroying, withOtherSpec()), Observe},
-		"ours, but nothing holds it": {
-			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })).withWorkspace(builder.AtRest), Protect},
-		"ours, held by CAPT v0.3's finalizer": {
-			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) {
-				a.Finalizers = []string{infrav1.LegacyWorkspaceTemplateApplyFinalizer}
-			})).withWorkspace(builder.AtRest), Protect},
-		"one of another owner is not held": {
-			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })).withWorkspace(builder.AtRest).
-				with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
-	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.scene.plan().Action) })
-	}
+const refused = "spec.forProvider.module: Invalid value"
+
+// row is a combination of facts that can happen.
+type row struct {
+	name  string
+	scene *scene
 }
 
-func TestPlanDuringDeletion(t *testing.T) {
+// rows are what can happen with a WorkspaceTemplateApply.
+func rows(t *testing.T) []row {
+	invalid := field.ErrorList{field.Invalid(field.NewPath("spec", "template", "spec", "forProvider", "module"), field.OmitValueType{}, "line 1")}
+	held := func(finalizers ...string) builder.Option {
+		return builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = finalizers })
+	}
+	paused, missing := func(f *Facts) { f.Paused = "by annotation" }, func(f *Facts) { f.Missing = lacking("x") }
+	noTemplate, noKind := func(f *Facts) { f.Template, f.Rendered = nil, nil }, func(f *Facts) { f.KindMissing = true }
+	notRendered := func(f *Facts) { f.Rendered, f.RenderErrors = nil, invalid }
+	queued := func(f *Facts) { f.Queued = "one at a time" }
+	is := func(ownership workspace.Ownership) func(f *Facts) { return func(f *Facts) { f.Ownership = ownership } }
+	all := []row{
+		{"nothing there yet", newScene(t)},
+		{"queued for a day", newScene(t).withWorkspace(builder.Queued).with(func(f *Facts) { f.UnclaimedFor = 24 * time.Hour })},
+		{"its managedFields were lost", newScene(t).withWorkspace(builder.AtRest, withoutManagedFields())},
+		{"adopted, and its managedFields were lost", newScene(t).withWorkspace(builder.AtRest, withoutManagedFields(), withoutClaim())},
+		{"different", newScene(t).withWorkspace(builder.AtRest, withOtherSpec())},
+		{"different, while it fails", newScene(t).withWorkspace(builder.PlanFailed, withOtherSpec())},
+		{"paused, nothing there yet", newScene(t).with(paused)},
+		{"paused", newScene(t).withWorkspace(builder.AtRest).with(paused)},
+		{"paused and different", newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(paused)},
+		{"unpaused", newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.Conditions = []metav1.Condition{{Type: "Paused", Status: metav1.ConditionTrue, Reason: "Paused"}}
+		})).withWorkspace(builder.AtRest)},
+		{"it waits for its turn", newScene(t).with(queued)},
+		{"it waits for its turn to correct what failed", newScene(t).withWorkspace(builder.UpdateFailed, withOtherSpec()).with(queued)},
+		{"no template", newScene(t).with(noTemplate)},
+		{"its template is gone (defect 10)", newScene(t).withWorkspace(builder.AtRest).with(noTemplate)},
+		{"an invalid template", newScene(t).with(notRendered)},
+		{"an invalid template of a Workspace at rest", newScene(t).withWorkspace(builder.AtRest).with(notRendered)},
+		{"refused by the API server", newScene(t).with(func(f *Facts) { f.Rejected = refused })},
+		{"something is waited for", newScene(t).with(missing)},
+		{"something is waited for before a change", newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(missing)},
+		{"what it waited for is gone (defect 10)", newScene(t).withWorkspace(builder.AtRest).with(missing)},
+		{"the kind is not installed", newScene(t).with(noKind)},
+		{"an older one names the same Workspace", newScene(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" })},
+		{"of another owner", newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(is(workspace.Foreign))},
+		{"recreated by another client", newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(is(workspace.Replaced))},
+		{"ours, but nothing holds it", newScene(t, held()).withWorkspace(builder.AtRest)},
+		{"ours, held by CAPT v0.3's finalizer", newScene(t, held(infrav1.LegacyWorkspaceTemplateApplyFinalizer)).withWorkspace(builder.AtRest)},
+		{"of another owner, not held", newScene(t, held()).withWorkspace(builder.AtRest).with(is(workspace.Foreign))},
+	}
+	for _, r := range builder.Rows() {
+		all = append(all, row{"Workspace: " + string(r), newScene(t).withWorkspace(r, builder.WithCreation(now))})
+	}
 	deleting := func(options ...builder.Option) *scene { return newScene(t, append(options, builder.Deleting())...) }
 	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
-	for name, row := range map[string]struct {
-		scene *scene
-		want  Action
-	}{
-		"the Workspace is there":                        {deleting().withWorkspace(builder.AtRest), Destroy},
-		"by the explicit policy":                        {deleting(builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete)).withWorkspace(builder.AtRest), Destroy},
-		"in the middle of the first apply":              {deleting().withWorkspace(builder.FirstApplyRunning), Destroy},
-		"though its template is gone":                   {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), Destroy},
-		"though what it waited for is gone":             {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Missing = lacking("x") }), Destroy},
-		"it is being destroyed":                         {deleting().withWorkspace(builder.Destroying), WaitForDestroy},
-		"destroy fails, and the provider tries again":   {deleting().withWorkspace(builder.DestroyFailed), WaitForDestroy},
-		"the Workspace is gone":                         {deleting(), Release},
-		"the Workspace has another owner":               {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Release},
-		"it was recreated by another client":            {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Release},
-		"retained (defect 1)":                           {deleting(retain).withWorkspace(builder.AtRest), Release},
-		"retained, though the kind is not installed":    {deleting(retain).with(func(f *Facts) { f.KindMissing = true }), Release},
-		"the kind is not installed":                     {deleting().with(func(f *Facts) { f.KindMissing = true }), WaitForKind},
-		"paused: nothing is destroyed":                  {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Paused = "annotation" }), Observe},
-		"paused, and nothing is left: still not let go": {deleting(retain).with(func(f *Facts) { f.Paused = "annotation" }), Observe},
-	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.scene.plan().Action) })
+	for _, r := range builder.Rows() {
+		all = append(all, row{"deleted; Workspace: " + string(r), deleting().withWorkspace(r)})
 	}
+	return append(all,
+		row{"deleted by the explicit policy", deleting(builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete)).withWorkspace(builder.AtRest)},
+		row{"deleted, though its template is gone", deleting().withWorkspace(builder.AtRest).with(noTemplate)},
+		row{"deleted, though what it waited for is gone", deleting().withWorkspace(builder.AtRest).with(missing)},
+		row{"deleted, the Workspace is gone", deleting()},
+		row{"deleted, the Workspace has another owner", deleting().withWorkspace(builder.AtRest).with(is(workspace.Foreign))},
+		row{"deleted, the Workspace was recreated by another client", deleting().withWorkspace(builder.AtRest).with(is(workspace.Replaced))},
+		row{"deleted, retained (defect 1)", deleting(retain).withWorkspace(builder.AtRest)},
+		row{"deleted, retained, though the kind is not installed", deleting(retain).with(noKind)},
+		row{"deleted, the kind is not installed", deleting().with(noKind)},
+		row{"deleted, paused: nothing is destroyed", deleting().withWorkspace(builder.AtRest).with(paused)},
+		row{"deleted, paused, and nothing is left: still not let go", deleting(retain).with(paused)},
+		row{"deleted, nothing is destroyed while the Workspace is paused", deleting().withWorkspace(builder.WorkspacePaused, builder.Deleting())},
+		row{"deleted, interrupted: the provider is stuck", deleting().withWorkspace(builder.Interrupted, builder.Deleting())},
+		row{"deleted, it waits for its turn", deleting().withWorkspace(builder.UpdateFailed).with(queued)},
+	)
 }
 
-const refused = "spec.forProvider.module: Invalid value"
+// TestGoldenTable: rows are facts, columns are the action and the conditions. UPDATE_GOLDEN=1 rewrites it; review the difference.
+func TestGoldenTable(t *testing.T) {
+	var table strings.Builder
+	for _, r := range rows(t) {
+		text := []string{string(r.scene.plan().Action)}
+		story := builder.Story(r.scene.status().Conditions)
+		for _, condition := range slices.Sorted(maps.Keys(story)) {
+			text = append(text, condition+" "+story[condition])
+		}
+		fmt.Fprintf(&table, "%s\n  %s\n", r.name, strings.Join(text, "; "))
+	}
+	path := filepath.Join("testdata", "status.golden")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		require.NoError(t, os.WriteFile(path, []byte(table.String()), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), table.String())
+}

@@ -4,13 +4,10 @@
 package workspacetemplateapply
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -30,16 +27,7 @@ func inNoAccount() builder.Option {
 
 // Another ProviderConfig is another account or backend: Terraform would find an empty state there, and create everything again.
 func TestSafety02ProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
-	edit := func(options ...builder.Option) func(w *world) {
-		return func(w *world) {
-			template := &infrav1.WorkspaceTemplate{}
-			require.NoError(w, w.client.Get(context.Background(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}, template))
-			for _, option := range options {
-				option(template)
-			}
-			require.NoError(w, w.client.Update(context.Background(), template))
-		}
-	}
+	edit := func(options ...builder.Option) func(w *world) { return func(w *world) { w.template(options...) } }
 	for name, row := range map[string]struct {
 		before     builder.Option
 		change     func(w *world)
@@ -54,33 +42,28 @@ func TestSafety02ProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
 			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
 		}, "ClusterProviderConfig/demo", "ClusterProviderConfig/other"},
 		"another template": {inAccount("one", ""), func(w *world) {
-			require.NoError(w, w.client.Create(context.Background(), builder.WorkspaceTemplate("other", inAccount("two", ""))))
+			w.create(builder.WorkspaceTemplate("other", inAccount("two", "")))
 			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" })
 		}, "ClusterProviderConfig/one", "ClusterProviderConfig/two"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, builder.WorkspaceTemplate("vpc", row.before), builder.WorkspaceTemplateApply("demo-vpc"))
-			w.mustReconcile("demo-vpc")
-			w.provide("demo-vpc", builder.AtRest)
-			w.mustReconcile("demo-vpc")
+			w.rest("demo-vpc")
 			before := w.workspace("demo-vpc").Object["spec"]
 
 			row.change(w)
-			w.mustReconcile("demo-vpc")
-			assert.Equal(t, []string{"patch status"}, w.writes)
+			assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
 			assert.Equal(t, before, w.workspace("demo-vpc").Object["spec"])
 			assert.Contains(t, w.ready("demo-vpc"), "False ProviderConfigConflict: Workspace demo-vpc uses ProviderConfig "+row.is+", and providerConfigRef of the template is now "+row.wanted)
 			assert.Contains(t, w.ready("demo-vpc"), "capt.cluster.x-k8s.io/allow-provider-config="+row.wanted)
 
 			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[naming.AllowProviderConfigAnnotation] = "true" })
-			w.mustReconcile("demo-vpc")
-			assert.NotContains(t, w.writes, "apply Workspace", "it must name the ProviderConfig")
+			assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace", "it must name the ProviderConfig")
 
 			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
 				a.Annotations[naming.AllowProviderConfigAnnotation] = row.wanted
 			})
-			w.mustReconcile("demo-vpc")
-			assert.Contains(t, w.writes, "apply Workspace")
+			assert.Contains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
 		})
 	}
 }
@@ -105,8 +88,7 @@ func TestTheDefaultProviderConfigDoesNotConflict(t *testing.T) {
 			w := newWorld(t, builder.WorkspaceTemplate("vpc", row.want), adopted,
 				builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithRecordedWorkspace(adopted)))
 			w.mustReconcile("demo-vpc") // It is held.
-			w.mustReconcile("demo-vpc")
-			assert.Contains(t, w.writes, "apply Workspace")
+			assert.Contains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
 			assert.NotContains(t, w.ready("demo-vpc"), infrav1.ProviderConfigConflictReason)
 		})
 	}
@@ -120,7 +102,6 @@ func TestAnAdoptedWorkspaceKeepsItsProviderConfig(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster), inAccount("default", "")), adopted,
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo"), builder.WithRecordedWorkspace(adopted)))
 	w.mustReconcile("demo-vpc")
-	w.mustReconcile("demo-vpc")
-	assert.NotContains(t, w.writes, "apply Workspace")
+	assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
 	assert.Contains(t, w.ready("demo-vpc"), "uses ProviderConfig legacy, and providerConfigRef of the template is now default:")
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -20,23 +19,21 @@ func TestSafety13NoWorkspaceIsCreatedFromADeletedTemplate(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	assert.Nil(t, w.workspace("demo-vpc"))
 	assert.Contains(t, w.ready("demo-vpc"), "False TemplateDeleting: WorkspaceTemplate default/vpc is being deleted and cannot be used by new objects")
-	w.mustReconcile("demo-vpc")
-	assert.Empty(t, w.writes)
+	assert.Empty(t, w.mustReconcile("demo-vpc"))
 
 	t.Run("its users go on", func(t *testing.T) {
 		w := newWorld(t, builder.WorkspaceTemplate("vpc", held), builder.WorkspaceTemplateApply("demo-vpc"))
 		w.mustReconcile("demo-vpc")
 		w.provide("demo-vpc", builder.AtRest)
-		require.NoError(t, w.client.Delete(t.Context(), builder.WorkspaceTemplate("vpc")))
+		w.remove(builder.WorkspaceTemplate("vpc"))
 		w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
-		w.mustReconcile("demo-vpc")
-		assert.Contains(t, w.writes, "apply Workspace")
+		assert.Contains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
 
-		require.NoError(t, w.client.Delete(t.Context(), w.workspace("demo-vpc")))
+		w.remove(w.workspace("demo-vpc"))
 		gone := w.workspace("demo-vpc")
 		if gone != nil {
 			gone.SetFinalizers(nil)
-			require.NoError(t, w.client.Update(t.Context(), gone))
+			w.update(gone)
 		}
 		w.mustReconcile("demo-vpc")
 		assert.NotNil(t, w.workspace("demo-vpc"), "a deleted Workspace is recreated")
@@ -54,15 +51,14 @@ func TestSafety15DuplicateKeys(t *testing.T) {
 
 	w = newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
-	require.NoError(t, w.client.Delete(t.Context(), builder.WorkspaceTemplate("vpc")))
-	require.NoError(t, w.client.Create(t.Context(), builder.WorkspaceTemplate("vpc", twice)))
+	w.remove(builder.WorkspaceTemplate("vpc"))
+	w.create(builder.WorkspaceTemplate("vpc", twice))
 	w.provide("demo-vpc", builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
 	w.mustReconcile("demo-vpc")
 	assert.Contains(t, w.ready("demo-vpc"), message)
 	assert.Equal(t, map[string]string{"vpc_id": "vpc-1"}, w.get("demo-vpc").Status.Outputs)
-	assert.NotContains(t, w.writes, "apply Workspace")
+	assert.NotContains(t, w.Writes, "apply Workspace")
 
-	require.NoError(t, w.client.Delete(t.Context(), w.get("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	assert.Contains(t, w.writes, "delete Workspace")
+	w.remove(w.get("demo-vpc"))
+	assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 }

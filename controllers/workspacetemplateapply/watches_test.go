@@ -4,7 +4,6 @@
 package workspacetemplateapply
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -68,7 +67,7 @@ func TestADefinitionReconcilesAffectedObjects(t *testing.T) {
 				w, changed := fleet(t), definition(scope, row.change)
 				woken := 0
 				if definitionChanged().Update(event.UpdateEvent{ObjectOld: definition(scope, nil), ObjectNew: changed}) {
-					woken = len(w.reconciler.ofDefinition(context.Background(), changed))
+					woken = len(w.reconciler.ofDefinition(t.Context(), changed))
 				}
 				assert.Equal(t, want, woken, scope)
 			}
