@@ -38,7 +38,9 @@ func legacyControlPlane() *controlplanev1.CAPTControlPlane {
 func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T) {
 	captCluster := ofV03(owned, builder.WithExistingVPC("vpc-1"))
 	apply := builder.WorkspaceTemplateApply("demo-eks", builder.OwnedBy(legacyControlPlane()), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
-		builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef = legacyControlPlane().Spec.WorkspaceTemplateRef }))
+		builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Spec.TemplateRef = legacyControlPlane().Spec.WorkspaceTemplateRef
+		}))
 	w := newWorld(t, builder.Cluster("demo", builder.WithEndpoint("https://eks.example.com", 443)), captCluster, legacyControlPlane(), apply)
 
 	assert.Equal(t, []string{"status"}, w.reconcile())

@@ -191,7 +191,9 @@ func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 		return builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Kind, c.Spec.ControlPlaneRef.Name = kind, name }))
 	}
 	other := cluster("CAPTControlPlane", "of-another-name")
-	controlPlane := func(options ...builder.Option) client.Object { return builder.CAPTControlPlane("of-another-name", options...) }
+	controlPlane := func(options ...builder.Option) client.Object {
+		return builder.CAPTControlPlane("of-another-name", options...)
+	}
 	for name, row := range map[string]struct {
 		objects []client.Object
 		stays   bool

@@ -4,12 +4,16 @@
 package captcontrolplane
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -59,4 +63,88 @@ func TestWaitingForInfrastructureNamesTheCause(t *testing.T) {
 			assert.Contains(t, s.plan().Blocked.Message, row.want)
 		})
 	}
+}
+
+func TestVariablesByDefault(t *testing.T) {
+	s := newScene(t)
+	got := variablesOf(t, s)
+	assert.Equal(t, map[string]string{
+		"cluster_name": "demo", "kubernetes_version": "1.31", "region": "ap-northeast-1", "vpc_id": "vpc-1",
+		"endpoint_public_access": "true", "endpoint_private_access": "false", "endpoint_public_access_cidrs": "[]",
+		"addons": "[]", "tags": "{}",
+	}, got)
+	tags := map[string]controlplanev1.TagValue{"team": "blue"}
+	s.controlPlane.Spec.AdditionalTags = tags
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(variablesOf(t, s))), owners.ControlPlaneVariables(tags), "admission warns of others")
+}
+
+// Whatever the spec says reaches the template; so does the VPC, which is fault 14.
+func TestDefect16VariablesOfEverythingInTheSpec(t *testing.T) {
+	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.Version = "1.32.1"
+		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{
+			Public: controlplanev1.EndpointDisabled, Private: controlplanev1.EndpointEnabled, PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24", "2001:db8::/32"},
+		}
+		c.Spec.Addons = []controlplanev1.Addon{
+			{Name: "coredns"}, {Name: "vpc-cni", Version: "v1.19.0-eksbuild.1", ConfigurationValues: `{"env": {"A": "<b>"}}`},
+		}
+		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"Environment": "dev", "kubernetes.io/cluster/x": "owned"}
+		c.Spec.Variables = map[string]string{
+			"mine": "kept", "cluster_name": "x", "region": "x", "tags": "x", "tags_Environment": "x", "addons": "x", "vpc_id": "x",
+		}
+	}))
+	got := variablesOf(t, s)
+
+	assert.JSONEq(t, `["203.0.113.0/24", "2001:db8::/32"]`, got["endpoint_public_access_cidrs"])
+	assert.JSONEq(t, `[{"name": "coredns"}, {"name": "vpc-cni", "version": "v1.19.0-eksbuild.1",
+		"configurationValues": "{\"env\": {\"A\": \"<b>\"}}"}]`, got["addons"])
+	assert.JSONEq(t, `{"Environment": "dev", "kubernetes.io/cluster/x": "owned"}`, got["tags"])
+	for _, name := range []string{"endpoint_public_access_cidrs", "addons", "tags"} {
+		delete(got, name)
+	}
+	assert.Equal(t, map[string]string{
+		"cluster_name": "demo", "kubernetes_version": "1.32", "region": "ap-northeast-1", "vpc_id": "vpc-1",
+		"endpoint_public_access": "false", "endpoint_private_access": "true",
+		"tags_Environment": "dev", "tags_kubernetes.io/cluster/x": "owned", "mine": "kept",
+	}, got)
+}
+
+func TestTheIDOfTheVPCIsGivenWhenItIsKnown(t *testing.T) {
+	s := newScene(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure)
+	got := variablesOf(t, s)
+	assert.NotContains(t, got, "vpc_id")
+	assert.Equal(t, "us-east-1", got["region"])
+}
+
+func TestTheControlPlaneWaitsForTheWorkspaceOfItsVPC(t *testing.T) {
+	s := newScene(t)
+	assert.Equal(t, []infrav1.WorkspaceDependency{{Name: "net", Namespace: "default"}}, s.vpcWorkspace())
+	assert.Nil(t, s.with(func(f *Facts) { f.Infrastructure.Status.WorkspaceTemplateApply = nil }).vpcWorkspace(), "an existing VPC has none")
+	assert.Nil(t, s.with(foreignInfrastructure).vpcWorkspace())
+}
+
+func TestTheControlPlaneWaitsForTheSecretOfAnExistingVPC(t *testing.T) {
+	s := newScene(t)
+	assert.Nil(t, s.vpcSecret())
+	assert.Nil(t, newScene(t).with(foreignInfrastructure).vpcSecret())
+	s.Infrastructure.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "network"}}
+	assert.Equal(t, []infrav1.SecretDependency{{Name: "network", Namespace: "default", Keys: []string{"vpc_config"}}}, s.vpcSecret())
+	assert.Contains(t, s.plan().Apply.Desired.Object["spec"], "waitForSecrets")
+}
+
+func TestTheApplyOfTheControlPlane(t *testing.T) {
+	s := newScene(t)
+	desired := s.plan().Apply.Desired
+	spec := desired.Object["spec"].(map[string]any)
+	assert.Equal(t, applyName, desired.GetName())
+	assert.Equal(t, map[string]any{"name": "eks", "namespace": "default"}, spec["templateRef"], "said in so many words")
+	assert.Equal(t, map[string]any{"name": "demo-eks-connection", "namespace": "default"}, spec["writeConnectionSecretToRef"])
+	assert.NotContains(t, spec, "deletionPolicy", "the value of the user is kept")
+}
+
+func variablesOf(t *testing.T, s *scene) map[string]string {
+	t.Helper()
+	want, err := s.want(s.controlPlane)
+	require.NoError(t, err)
+	return want.Intent.Variables
 }

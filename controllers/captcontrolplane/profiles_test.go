@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -93,8 +92,7 @@ func TestConditionsOfProfilesAreRemovedWithTheLastProfile(t *testing.T) {
 }
 
 func TestNoProfileIsCreatedWhilePaused(t *testing.T) {
-	network := connection(map[string]string{"vpc_config": `private_subnets = ["subnet-1"]`})
-	network.Name = "demo-vpc-connection"
+	network := builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": `private_subnets = ["subnet-1"]`})
 	w := newWorld(t, append(prepared(), network)...)
 	w.reconcile()
 	changeApply(w, builder.WithWorkspaceName("demo-eks-controlplane"))
@@ -133,7 +131,7 @@ func TestAProfileBelongsToTheExistingEKSCluster(t *testing.T) {
 		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "a", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
 	}))
 	older := builder.WithVariables(map[string]string{"cluster_name": "older"})
-	network := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: "demo-vpc-connection"}, Data: map[string][]byte{"vpc_config": []byte(`vpc_id = "vpc-1"`)}}
+	network := builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": `vpc_id = "vpc-1"`})
 	w := newWorld(t, cluster, vpc(), controlPlane, network,
 		builder.WorkspaceTemplateApply(applyName, builder.OwnedBy(controlPlane), ofTemplate("eks"), older, builder.WithWorkspaceName("eks")))
 	w.reconcile()

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -220,10 +220,48 @@ func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
 func TestSafety22TheConnectionSecretIsWatchedUnderItsOwnName(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand")),
 		builder.WorkspaceTemplateApply("by-hand", builder.WithConnectionSecret("legacy-outputs", builder.Namespace)))
-	secret := func(name string) client.Object {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: name}}
+	assert.Equal(t, demo(), w.ofSecret(t.Context(), builder.SecretWith("legacy-outputs", nil)))
+	assert.Equal(t, demo(), w.ofSecret(t.Context(), builder.SecretWith("demo-eks-connection", nil)), "that of the naming scheme")
+	assert.Empty(t, w.ofSecret(t.Context(), builder.SecretWith("unknown", nil)))
+}
+
+// All of a tenant's objects have the names that those of the other one have.
+func TestDefect18EachTenantReceivesItsOwnKubeconfig(t *testing.T) {
+	w := newWorld(t)
+	for _, tenant := range []string{"tenant-a", "tenant-b"} {
+		in := []builder.Option{builder.WithNamespace(tenant)}
+		owner := builder.Cluster("demo", append(in, builder.WithInfrastructureProvisioned())...)
+		captCluster := vpc(in...)
+		for _, object := range []client.Object{owner, captCluster, builder.CAPTControlPlane("demo", append(in, builder.OwnedBy(owner))...)} {
+			object.SetUID(object.GetUID() + "/" + owner.UID)
+			require.NoError(t, w.Client.Create(context.Background(), object))
+		}
+		request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: tenant, Name: "demo"}}
+		_, err := w.Reconcile(context.Background(), request)
+		require.NoError(t, err)
+
+		apply := &infrav1.WorkspaceTemplateApply{}
+		require.NoError(t, w.Client.Get(context.Background(), client.ObjectKey{Namespace: tenant, Name: applyName}, apply))
+		builder.UpToDate(map[string]string{"cluster_endpoint": "https://" + tenant + ".example.com"})(apply)
+		require.NoError(t, w.Client.Update(context.Background(), apply))
+		secret := connection(map[string]string{"cluster_certificate_authority_data": builder.CA()})
+		secret.Namespace = tenant
+		require.NoError(t, w.Client.Create(context.Background(), secret))
+		_, err = w.Reconcile(context.Background(), request)
+		require.NoError(t, err)
 	}
-	assert.Equal(t, demo(), w.ofSecret(t.Context(), secret("legacy-outputs")))
-	assert.Equal(t, demo(), w.ofSecret(t.Context(), secret("demo-eks-connection")), "that of the naming scheme")
-	assert.Empty(t, w.ofSecret(t.Context(), secret("unknown")))
+	var list corev1.SecretList
+	require.NoError(t, w.Client.List(context.Background(), &list))
+	servers := map[string]string{}
+	for i := range list.Items {
+		if data := list.Items[i].Data["value"]; data != nil {
+			made, err := clientcmd.RESTConfigFromKubeConfig(data)
+			require.NoError(t, err)
+			servers[list.Items[i].Namespace+"/"+list.Items[i].Name] = made.Host
+		}
+	}
+	assert.Equal(t, map[string]string{
+		"tenant-a/demo-kubeconfig": "https://tenant-a.example.com:443", "tenant-a/demo-user-kubeconfig": "https://tenant-a.example.com:443",
+		"tenant-b/demo-kubeconfig": "https://tenant-b.example.com:443", "tenant-b/demo-user-kubeconfig": "https://tenant-b.example.com:443",
+	}, servers)
 }

@@ -61,6 +61,8 @@ func TestSafety21OnlyAConflictOnTheReconciledObjectIsNotRetried(t *testing.T) {
 		"on a ResourceQuota, of this object": stale(quota),
 		"beside what waits":                  errors.Join(Wait("a token", time.Hour), conflict),
 		"beside one on the object":           errors.Join(stale(conflict), conflict),
+		"any other error":                    errors.New("no route to host"),
+		"what does not exist":                apierrors.NewNotFound(secrets, "demo"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.True(t, isTransient(err))
@@ -68,19 +70,6 @@ func TestSafety21OnlyAConflictOnTheReconciledObjectIsNotRetried(t *testing.T) {
 			assert.Equal(t, ctrl.Result{}, got)
 			require.ErrorIs(t, failed, err)
 		})
-	}
-}
-
-func TestAnyOtherErrorIsRetriedWithBackoff(t *testing.T) {
-	for _, cause := range []error{
-		errors.New("no route to host"),
-		apierrors.NewNotFound(secrets, "demo"),
-		apierrors.NewServiceUnavailable("later"),
-		context.DeadlineExceeded,
-	} {
-		got, err := result(context.Background(), cause)
-		assert.Equal(t, ctrl.Result{}, got)
-		require.ErrorIs(t, err, cause)
 	}
 }
 

@@ -4,72 +4,29 @@
 package kubeconfigsecret
 
 import (
-	"context"
 	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/test/builder/tokens"
 )
 
-const (
-	accessKey = "AKIDEXAMPLE"
-	secretKey = "hunter2/+key"
-)
-
-// identity makes tokens with fixed keys, or fails as the manager's identity does.
-type identity struct {
-	kubeconfig.Tokens
-	problem error
-	made    int
-}
-
-func identityAt(now clock.PassiveClock) *identity {
-	keys := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: accessKey, SecretAccessKey: secretKey}, nil
-	})
-	return &identity{Tokens: kubeconfig.NewAWS(now, false, config.WithCredentialsProvider(keys))}
-}
-
-func (i *identity) Token(ctx context.Context, cluster, region string) (string, time.Time, error) {
-	if i.problem != nil {
-		return "", time.Time{}, i.problem
-	}
-	i.made++
-	return i.Tokens.Token(ctx, cluster, region)
-}
-
-// signedFor reports whether a kubeconfig holds a token of the present second for an EKS cluster.
+// signedFor reports whether a kubeconfig holds a token of a second for an EKS cluster.
 func signedFor(t *testing.T, data []byte, cluster string, at time.Time) bool {
 	t.Helper()
 	made, err := clientcmd.RESTConfigFromKubeConfig(data)
 	require.NoError(t, err)
-	token, _, err := identityAt(clocktesting.NewFakePassiveClock(at)).Token(t.Context(), cluster, builder.Region)
-	require.NoError(t, err)
-	return made.BearerToken == token // The same name, region, keys and second make the same token.
-}
-
-// tokenOf makes a kubeconfig as Terraform does, with a token of its own.
-func tokenOf(t *testing.T, at time.Time) string {
-	t.Helper()
-	token, _, err := identityAt(clocktesting.NewFakePassiveClock(at)).Token(t.Context(), "demo", builder.Region)
-	require.NoError(t, err)
-	data, err := kubeconfig.ForToken("from-terraform", "https://"+host, builder.CA(), token)
-	require.NoError(t, err)
-	return string(data)
+	return made.BearerToken == tokens.At(t, cluster, at)
 }
 
 // kind is where a kubeconfig comes from: "output", "token" or "exec"; else it is the reason why there is none.
@@ -104,15 +61,15 @@ func TestEachSourceWithEachOutputAndEachIdentity(t *testing.T) {
 		"none":      "",
 		"lasting":   fromTerraform,
 		"get-token": string(exec),
-		"running":   tokenOf(t, builder.Created.Add(-14*time.Minute)),
-		"ended":     tokenOf(t, builder.Created.Add(-15*time.Minute)),
+		"running":   tokens.Kubeconfig(t, host, builder.Created.Add(-14*time.Minute)),
+		"ended":     tokens.Kubeconfig(t, host, builder.Created.Add(-15*time.Minute)),
 		"unsafe":    strings.Replace(fromTerraform, "token: t", "tokenFile: /hunter2", 1),
 		"garbage":   "hunter2",
 	}
 	now := clocktesting.NewFakePassiveClock(builder.Created)
 	identities := map[string]kubeconfig.Tokens{
-		"off": nil, "on": identityAt(now),
-		"absent": &identity{problem: kubeconfig.ErrNoCredentials}, "failing": &identity{problem: errors.New("AWS answered AccessDenied")},
+		"off": nil, "on": tokens.With(now),
+		"absent": &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "failing": &tokens.Identity{Problem: errors.New("AWS answered AccessDenied")},
 	}
 	const missing, invalid = controlplanev1.KubeconfigMissingReason, controlplanev1.KubeconfigInvalidReason
 	columns := []string{"none", "lasting", "get-token", "running", "ended", "unsafe", "garbage"}
@@ -159,8 +116,8 @@ func TestRemedies(t *testing.T) {
 		want   string
 	}{
 		"no flag":         {"Token", "", nil, "this manager creates no tokens: start it with --eks-tokens, or set the source to Output or Exec"},
-		"no credentials":  {"Token", "", &identity{problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials; see docs/install.md (Tokens for kubeconfigs)"},
-		"a token's end":   {"Output", tokenOf(t, builder.Created.Add(-time.Hour)), nil, "set spec.kubeconfig.source to Token or Exec"},
+		"no credentials":  {"Token", "", &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials; see docs/install.md (Tokens for kubeconfigs)"},
+		"a token's end":   {"Output", tokens.Kubeconfig(t, host, builder.Created.Add(-time.Hour)), nil, "set spec.kubeconfig.source to Token or Exec"},
 		"nothing to take": {"Output", "", nil, `no output "kubeconfig"; add it to the module, or set spec.kubeconfig.source to Exec`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +132,7 @@ func TestRemedies(t *testing.T) {
 func TestAnExpiringOutputIsReconciledThen(t *testing.T) {
 	for _, source := range []controlplanev1.KubeconfigSource{"Output", "Auto"} {
 		s := newScene(t, withSource(source)).withTokens(nil)
-		s.Cluster.Connection.Data["kubeconfig"] = []byte(tokenOf(t, builder.Created.Add(-12*time.Minute)))
+		s.Cluster.Connection.Data["kubeconfig"] = []byte(tokens.Kubeconfig(t, host, builder.Created.Add(-12*time.Minute)))
 		s.publish()
 		assert.Equal(t, 3*time.Minute, s.requeueAfter)
 	}
@@ -191,7 +148,7 @@ func TestNoRequeueWithoutTokens(t *testing.T) {
 
 func TestMissingCredentialsAreRetriedLessOften(t *testing.T) {
 	for problem, again := range map[error]time.Duration{kubeconfig.ErrNoCredentials: 5 * time.Minute, errors.New("AWS is down"): 30 * time.Second} {
-		s := newScene(t, withSource("Token")).withTokens(&identity{problem: problem})
+		s := newScene(t, withSource("Token")).withTokens(&tokens.Identity{Problem: problem})
 		s.publish()
 		assert.Equal(t, again, s.requeueAfter)
 	}
@@ -199,7 +156,7 @@ func TestMissingCredentialsAreRetriedLessOften(t *testing.T) {
 
 // The author of a template decides what it returns, and a token for another cluster would grant access to that one.
 func TestATokenIsForTheClusterThatCAPTAskedFor(t *testing.T) {
-	s := newScene(t, withSource("Token")).withTokens(identityAt(clocktesting.NewFakePassiveClock(builder.Created)))
+	s := newScene(t, withSource("Token")).withTokens(tokens.With(clocktesting.NewFakePassiveClock(builder.Created)))
 	s.Cluster.Published, s.Cluster.EKSName = map[string]string{"cluster_endpoint": host}, "given"
 	s.publish()
 	assert.True(t, signedFor(t, s.Contract.Data, "given", builder.Created), "no output says otherwise")
@@ -223,7 +180,7 @@ func TestATokenIsForTheClusterThatCAPTAskedFor(t *testing.T) {
 	assert.NotContains(t, s.Contract.Note, "hunter2")
 }
 
-func TestNoTokenIsCreatedInVain(t *testing.T) {
+func TestNothingIsCreatedWithoutEndpointAndCertificateAuthority(t *testing.T) {
 	for name, row := range map[string]struct {
 		outputs map[string]string
 		ca      string
@@ -231,28 +188,23 @@ func TestNoTokenIsCreatedInVain(t *testing.T) {
 	}{
 		"no endpoint":  {nil, builder.CA(), controlplanev1.KubeconfigMissingReason},
 		"no authority": {outputs(), "", controlplanev1.KubeconfigMissingReason},
+		"no base64":    {outputs(), "hunter2", controlplanev1.KubeconfigInvalidReason},
 		"no PEM":       {outputs(), base64.StdEncoding.EncodeToString([]byte("hunter2")), controlplanev1.KubeconfigInvalidReason},
 	} {
-		t.Run(name, func(t *testing.T) {
-			tokens := identityAt(clocktesting.NewFakePassiveClock(builder.Created))
-			s := newScene(t, withSource("Token")).withTokens(tokens)
-			s.Cluster.Published = row.outputs
-			s.Cluster.Connection = connection(map[string]string{"cluster_certificate_authority_data": row.ca})
-			s.publish()
-			assert.Equal(t, row.reason, s.Contract.Reason)
-			assert.Zero(t, tokens.made, "no token is made for nothing")
-			assert.NotContains(t, s.Contract.Problem, "hunter2")
-		})
+		for _, source := range []controlplanev1.KubeconfigSource{"Token", "Exec", "Auto"} {
+			t.Run(name+", source "+string(source), func(t *testing.T) {
+				identity := tokens.With(clocktesting.NewFakePassiveClock(builder.Created))
+				s := newScene(t, withSource(source)).withTokens(identity)
+				s.Cluster.Published = row.outputs
+				s.Cluster.Connection = connection(map[string]string{"cluster_certificate_authority_data": row.ca})
+				s.publish()
+				assert.Nil(t, s.Contract.Data)
+				assert.Equal(t, row.reason, s.Contract.Reason)
+				assert.Zero(t, identity.Made, "no token is created for nothing")
+				assert.NotContains(t, s.Contract.Problem, "hunter2")
+			})
+		}
 	}
-}
-
-func TestNoTokenIsCreatedForASecretOfAnotherOwner(t *testing.T) {
-	tokens := identityAt(clocktesting.NewFakePassiveClock(builder.Created))
-	s := newScene(t, withSource("Token")).withTokens(tokens)
-	s.Contract.Live = liveSecret([]byte("theirs"), metav1.NewControllerRef(builder.CAPTControlPlane("other"), controlplanev1.GroupVersion.WithKind("CAPTControlPlane")))
-	s.publish()
-	assert.Equal(t, controlplanev1.KubeconfigConflictReason, s.Contract.Reason)
-	assert.Zero(t, tokens.made)
 }
 
 // What is encoded twice, or not at all, is refused.
@@ -261,7 +213,7 @@ func TestDefect17CAIsDecodedOnce(t *testing.T) {
 	require.NoError(t, err)
 	for _, ca := range []string{base64.StdEncoding.EncodeToString([]byte(builder.CA())), string(authority)} {
 		for _, source := range []controlplanev1.KubeconfigSource{"Token", "Exec", "Auto"} {
-			s := newScene(t, withSource(source)).withTokens(identityAt(clocktesting.NewFakePassiveClock(builder.Created)))
+			s := newScene(t, withSource(source)).withTokens(tokens.With(clocktesting.NewFakePassiveClock(builder.Created)))
 			s.Cluster.Connection = connection(map[string]string{"cluster_certificate_authority_data": ca})
 			s.publish()
 			assert.Nil(t, s.Contract.Data, source)

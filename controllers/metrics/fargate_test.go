@@ -216,17 +216,6 @@ func TestADeletionIsMeasuredOnceFromWhenItWasAskedFor(t *testing.T) {
 	s.counted("deletion", 2, 3+2, "without an observed deletion the start is unknown")
 }
 
-func TestAReaddedProfileIsAnotherOne(t *testing.T) {
-	s := newStory(t)
-	s.see(0, creating("a", 0))
-	s.see(1, ready("a"))
-	s.see(2, deleting("a", 2))
-	s.see(3, creating("b", 3))
-	s.see(5, ready("b"))
-	s.counted("creation", 2, 1+2, "both")
-	s.counted("deletion", 1, 1, "the first")
-}
-
 func TestAControlPlaneThatIsGoneIsForgotten(t *testing.T) {
 	s := newStory(t)
 	s.see(0, creating("a", 0), deleting("b", 0))

@@ -74,14 +74,15 @@ func TestHelpersAreDeletedInTheOrderOfTheirDependencies(t *testing.T) {
 	assert.Empty(t, f.DeletingCondition("Deleting", "").Message)
 }
 
-// The garbage collector deletes all at once: each is reported that waits.
+// The garbage collector deletes all at once: each is reported that waits, with its cause.
 func TestEveryDeletionIsReported(t *testing.T) {
 	f := &Facts{
 		Apply:   builder.WorkspaceTemplateApply("eks", builder.Deleting()),
 		Helpers: []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("kubeconfig", builder.Deleting())},
 	}
-	message := f.DeletingCondition("Deleting", "").Message
-	assert.Contains(t, message, "WorkspaceTemplateApply eks")
-	assert.Contains(t, message, "WorkspaceTemplateApply kubeconfig")
+	f.Apply.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: metav1.ConditionTrue, Reason: infrav1.DestroyFailedReason, Message: "DependencyViolation"}}
+	assert.Equal(t, "waiting for WorkspaceTemplateApply kubeconfig to be deleted; waiting for WorkspaceTemplateApply eks: DependencyViolation", f.DeletingCondition("Deleting", "").Message)
 	assert.Empty(t, f.undeleted())
+	f.OwnedCandidates = []string{"by-hand"}
+	assert.Contains(t, f.DeletingCondition("Deleting", "").Message, "WorkspaceTemplateApply by-hand has an owner reference to this object")
 }
