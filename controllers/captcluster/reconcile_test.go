@@ -274,6 +274,18 @@ func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 	})
 }
 
+// No watch reports that a template of another namespace no longer blocks.
+func TestABlockingTemplateOfAnotherNamespaceIsReadAgain(t *testing.T) {
+	shared := builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Namespace, template.Spec.AllowedNamespaces.Names = "shared", []string{builder.Namespace}
+	})
+	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", shared, builder.Deleting(), builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)),
+		builder.CAPTCluster("demo", owned, builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Ref.Namespace = "shared" })))
+	got, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.get())})
+	require.NoError(t, err)
+	assert.Equal(t, owner.TemplateInterval, got.RequeueAfter)
+}
+
 // The owner reference says that the Cluster exists. Nothing else would wake the CAPTCluster before the resync.
 func TestSafety18AClusterThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))

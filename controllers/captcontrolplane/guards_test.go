@@ -198,9 +198,7 @@ func TestSafety06HelpersAreDeletedBeforeTheEKSCluster(t *testing.T) {
 		return apply == nil || !apply.DeletionTimestamp.IsZero()
 	}
 	gone := func(name string) {
-		apply := read(w, name, &infrav1.WorkspaceTemplateApply{})
-		apply.Finalizers = nil
-		require.NoError(t, w.Client.Update(context.Background(), apply))
+		change(w, name, &infrav1.WorkspaceTemplateApply{}, func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
 	}
 	w.reconcile()
 	assert.True(t, isDeleted("demo-kubeconfig-apply"))
@@ -255,10 +253,8 @@ func TestSafety05NothingOfARetainedControlPlaneIsDeletedBeforeTheConflictIsResol
 	assert.Contains(t, deleting.Message, "Set spec.vpc.template.deletionPolicy of CAPTCluster demo to Retain, or spec.deletionPolicy of WorkspaceTemplateApply "+applyName+" to Delete")
 	assert.Empty(t, w.reconcile(), "at rest nothing is written")
 
-	vpc := read(w, "demo-vpc", &infrav1.WorkspaceTemplateApply{})
 	assert.Len(t, w.requests().Matching(t.Context(), nil), 1, "another policy of the VPC is noticed")
-	vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
-	require.NoError(t, w.Client.Update(context.Background(), vpc))
+	change(w, "demo-vpc", &infrav1.WorkspaceTemplateApply{}, func(vpc *infrav1.WorkspaceTemplateApply) { vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	w.reconcile()
 	assert.True(t, isDeleted("demo-profile"))
 }

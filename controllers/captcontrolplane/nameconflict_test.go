@@ -54,7 +54,7 @@ func TestSafety26OnlyTheReferredWorkspaceTemplateApplyTakesAClusterName(t *testi
 			w, identity := withToken(t, "Token")
 			require.NoError(t, w.Client.Create(t.Context(), other.DeepCopy()))
 			require.NoError(t, w.Client.Create(t.Context(), row.apply))
-			w.pass(10 * time.Minute)
+			w.clock.Pass(10 * time.Minute)
 			w.reconcile()
 			if row.taken {
 				assert.Equal(t, 1, identity.Made)
@@ -84,7 +84,7 @@ func TestOnlyTheOlderOfTwoClustersOfTheSameNameGetsTokens(t *testing.T) {
 			for _, object := range rivalPlane(row.created, row.region) {
 				require.NoError(t, w.Client.Create(context.Background(), object))
 			}
-			w.pass(10 * time.Minute)
+			w.clock.Pass(10 * time.Minute)
 			w.reconcile()
 			if !row.taken {
 				assert.Equal(t, 2, identity.Made)

@@ -63,22 +63,6 @@ func profiles() []fact {
 	}
 }
 
-func TestAFailedProfileDegradesTheControlPlane(t *testing.T) {
-	s := configured(t)
-	of(profile("a", failing), profile("b", builder.UpToDate(nil)))(s)
-	got := s.status()
-	assert.Equal(t, controlplanev1.StateDegraded, got.State)
-	story := builder.Story(got.Conditions)
-	assert.Equal(t, "False FargateProfileFailed", story["Ready"])
-	assert.Equal(t, "True Degraded", story["Degraded"])
-	assert.Equal(t, "True FargateProfileFailed", story["FargateProfileFailed"])
-	for _, condition := range got.Conditions {
-		if condition.Type == controlplanev1.DegradedCondition {
-			assert.Contains(t, condition.Message, "a (WorkspaceTemplateApply demo-a-fargate-apply: VpcLimitExceeded)")
-		}
-	}
-}
-
 func TestConditionsOfProfilesAreRemovedWithTheLastProfile(t *testing.T) {
 	s := configured(t)
 	of(profile("a", builder.UpToDate(nil)))(s)
@@ -89,30 +73,6 @@ func TestConditionsOfProfilesAreRemovedWithTheLastProfile(t *testing.T) {
 		assert.NotContains(t, builder.Story(got.Conditions), conditionType)
 	}
 	assert.Empty(t, got.FargateProfiles)
-}
-
-func TestNoProfileIsCreatedWhilePaused(t *testing.T) {
-	network := builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": `private_subnets = ["subnet-1"]`})
-	w := newWorld(t, append(prepared(), network)...)
-	w.reconcile()
-	changeApply(w, builder.WithWorkspaceName("demo-eks-controlplane"))
-	w.terraformMade()
-	change(w, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) {
-		for key, value := range outputs() {
-			s.Data[key] = []byte(value)
-		}
-	})
-	w.reconcile()
-	w.spec(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "a", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
-		builder.Paused()(c)
-	})
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, "False Paused", w.story()["Ready"])
-	assert.NotContains(t, w.story(), "FargateProfileCreating")
-
-	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
-	assert.Equal(t, []string{"patch", "apply demo-a-fargate-apply", "status"}, w.reconcile())
 }
 
 func TestAProfileHasNoTimeoutOfTheConnectionSecret(t *testing.T) {

@@ -189,9 +189,7 @@ func TestAReadyControlPlaneGetsItsFinalizer(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	w.reconcile()
 	w.terraformMade()
-	controlPlane := w.get()
-	controlPlane.Finalizers = nil
-	require.NoError(t, w.Client.Update(context.Background(), controlPlane))
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Finalizers = nil })
 	w.reconcile()
 	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, w.get().Finalizers)
 }

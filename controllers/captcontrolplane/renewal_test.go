@@ -56,9 +56,6 @@ func withToken(t *testing.T, source controlplanev1.KubeconfigSource) (*world, *t
 	return w, identity
 }
 
-// pass lets time go by.
-func (w *world) pass(d time.Duration) { w.clock.Pass(d) }
-
 // left is for how long the published token still works.
 func (w *world) left() time.Duration {
 	w.Helper()
@@ -80,19 +77,15 @@ func (w *world) kubeconfigReady() string {
 }
 
 // terraform lets the WorkspaceTemplateApply be something else.
-func (w *world) terraform(change builder.Option) {
+func (w *world) terraform(option builder.Option) {
 	w.Helper()
-	apply := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
-	change(apply)
-	require.NoError(w, w.Client.Update(context.Background(), apply))
+	change(w, applyName, &infrav1.WorkspaceTemplateApply{}, func(apply *infrav1.WorkspaceTemplateApply) { option(apply) })
 }
 
 // spec changes the control plane as a user does.
-func (w *world) spec(change func(*controlplanev1.CAPTControlPlane)) {
+func (w *world) spec(do func(*controlplanev1.CAPTControlPlane)) {
 	w.Helper()
-	controlPlane := w.get()
-	change(controlPlane)
-	require.NoError(w, w.Client.Update(context.Background(), controlPlane))
+	change(w, "demo", &controlplanev1.CAPTControlPlane{}, do)
 }
 
 func TestDefect19ATokenIsRenewedIndependentlyOfTerraform(t *testing.T) {
@@ -112,10 +105,10 @@ func TestDefect19ATokenIsRenewedIndependentlyOfTerraform(t *testing.T) {
 				began := w.clock.Now()
 				for w.clock.Now().Before(began.Add(3 * time.Hour)) {
 					require.Positive(t, w.again)
-					w.pass(w.again - time.Second)
+					w.clock.Pass(w.again - time.Second)
 					require.Empty(t, w.reconcile(), "not before it is due")
 
-					w.pass(w.again)
+					w.clock.Pass(w.again)
 					require.Greater(t, w.left(), 5*time.Minute)
 					require.Equal(t, []string{"apply demo-kubeconfig"}, w.reconcile(), "one write, and none of status")
 					require.Greater(t, w.left(), 15*time.Minute-time.Second)
@@ -136,7 +129,7 @@ func TestATokenIsRenewedWhileOtherWritesFail(t *testing.T) {
 	for range 60 {
 		require.ErrorContains(t, w.try(), "refused")
 		require.Greater(t, w.left(), 3*time.Minute)
-		w.pass(lastRetry)
+		w.clock.Pass(lastRetry)
 	}
 }
 
@@ -144,7 +137,7 @@ func TestANewLeaderKeepsTheToken(t *testing.T) {
 	for _, source := range []controlplanev1.KubeconfigSource{"Token", "Auto"} {
 		w, identity := withToken(t, source)
 		again := w.again
-		w.pass(3 * time.Minute)
+		w.clock.Pass(3 * time.Minute)
 		w.Reconciler = &Reconciler{
 			Engine:   engine.Engine{Client: w.Client, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock}},
 			Uncached: w.Client, Tokens: tokens.With(w.clock),
@@ -160,24 +153,24 @@ func TestAFailedRenewalKeepsTheTokenAndIsReported(t *testing.T) {
 	identity.Problem = errors.New("AWS answered AccessDenied")
 	before := w.published()
 
-	w.pass(w.again)
+	w.clock.Pass(w.again)
 	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "True KubeconfigReady the token in the kubeconfig is still valid, but cannot be renewed: AWS answered AccessDenied", w.kubeconfigReady())
 	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
 	for w.left() > w.again {
 		require.Equal(t, 30*time.Second, w.again)
-		w.pass(w.again)
+		w.clock.Pass(w.again)
 		require.Empty(t, w.reconcile(), "it is reported once")
 	}
 	assert.Equal(t, string(before), string(w.published()))
 
-	w.pass(w.again)
+	w.clock.Pass(w.again)
 	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "False KubeconfigMissing no token can be created: AWS answered AccessDenied", w.kubeconfigReady())
 	assert.Equal(t, controlplanev1.StateDegraded, w.get().Status.State)
 
 	identity.Problem = nil
-	w.pass(w.again)
+	w.clock.Pass(w.again)
 	assert.Equal(t, []string{"apply demo-kubeconfig", "status"}, w.reconcile())
 	assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
 }
@@ -186,7 +179,7 @@ func TestATokenThatExpiresDuringAnUpdateIsReported(t *testing.T) {
 	w, identity := withToken(t, "Token")
 	identity.Problem = errors.New("AWS answered AccessDenied")
 	w.terraform(working)
-	w.pass(15 * time.Minute)
+	w.clock.Pass(15 * time.Minute)
 	w.reconcile()
 	assert.Equal(t, "False KubeconfigMissing no token can be created: AWS answered AccessDenied", w.kubeconfigReady())
 }
@@ -195,11 +188,11 @@ func TestNoTokenIsCreatedWhilePaused(t *testing.T) {
 	w, identity := withToken(t, "Token")
 	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
 	w.reconcile()
-	w.pass(w.again)
+	w.clock.Pass(w.again)
 	assert.Empty(t, w.reconcile(), "it is due, and works")
 	assert.Equal(t, w.left(), w.again, "its expiry is reported next")
 
-	w.pass(w.again)
+	w.clock.Pass(w.again)
 	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "False KubeconfigMissing no token is created while the object is paused", w.kubeconfigReady())
 	assert.Zero(t, w.again)
@@ -234,7 +227,7 @@ func TestATokenOfTerraformIsNotRenewed(t *testing.T) {
 	require.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
 
 	w.terraform(working)
-	w.pass(14 * time.Minute)
+	w.clock.Pass(14 * time.Minute)
 	assert.NotContains(t, w.reconcile(), "apply demo-kubeconfig", "while Terraform works")
 
 	w.terraform(builder.UpToDate(outputs()))
@@ -251,9 +244,7 @@ func TestATokenOfTerraformIsNotRenewed(t *testing.T) {
 // output gives the connection Secret another kubeconfig.
 func (w *world) output(kubeconfig string) {
 	w.Helper()
-	secret := read(w, "demo-eks-connection", &corev1.Secret{})
-	secret.Data["kubeconfig"] = []byte(kubeconfig)
-	require.NoError(w, w.Client.Update(context.Background(), secret))
+	change(w, "demo-eks-connection", &corev1.Secret{}, func(secret *corev1.Secret) { secret.Data["kubeconfig"] = []byte(kubeconfig) })
 }
 
 func TestNoTokenIsCreatedDuringTheDeletion(t *testing.T) {
@@ -261,7 +252,7 @@ func TestNoTokenIsCreatedDuringTheDeletion(t *testing.T) {
 	w.terraform(builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer))
 	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
 	for range 5 {
-		w.pass(5 * time.Minute)
+		w.clock.Pass(5 * time.Minute)
 		assert.NotContains(t, w.reconcile(), "apply demo-kubeconfig")
 	}
 	assert.Equal(t, 1, identity.Made)
@@ -296,14 +287,14 @@ func TestNoTokenIsLoggedOrReported(t *testing.T) {
 		require.NoError(t, encodeErr)
 		fmt.Fprintln(output, err, string(status))
 	}
-	w.pass(10 * time.Minute)
+	w.clock.Pass(10 * time.Minute)
 	look() // A renewal.
 	w.Refuse = func(string) error { return errors.New("no") }
-	w.pass(10 * time.Minute)
+	w.clock.Pass(10 * time.Minute)
 	look() // One that cannot be written.
 	w.Refuse, identity.Problem = nil, errors.New("AWS answered AccessDenied")
 	look() // One that fails.
-	w.pass(10 * time.Minute)
+	w.clock.Pass(10 * time.Minute)
 	look() // And has ended.
 	w.terraform(failing)
 	look()

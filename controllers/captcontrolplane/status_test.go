@@ -4,15 +4,20 @@
 package captcontrolplane
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -90,4 +95,135 @@ func TestMessagesOfReady(t *testing.T) {
 	assert.Contains(t, message(newScene(t).apply(builder.UpToDate(nil))), `its module has no output "cluster_endpoint". Add the output to the module`)
 	assert.Contains(t, message(newScene(t).apply(failing)), "WorkspaceTemplateApply "+applyName+": VpcLimitExceeded")
 	assert.Contains(t, message(newScene(t, builder.WithRegion("us-east-1"))), "Remove spec.region of the CAPTControlPlane, or set spec.infrastructureRef of the Cluster to a CAPTCluster in the same region")
+}
+
+func foreignInfrastructure(f *Facts) {
+	f.Cluster.Spec.InfrastructureRef.Kind, f.Infrastructure = "OtherCluster", nil
+}
+
+func TestRules(t *testing.T) {
+	for name, row := range map[string]struct {
+		scene *scene
+		want  string // Empty when nothing does.
+	}{
+		"nothing":                           {newScene(t), ""},
+		"one region, said twice":            {newScene(t, builder.WithRegion(builder.Region)), ""},
+		"built in another region":           {newScene(t).apply(builder.UpToDate(outputs()), builder.WithVariables(map[string]string{"region": "us-east-1"})), "RegionConflict"},
+		"another provider's infrastructure": {newScene(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure), ""},
+		"another provider's, and no region": {newScene(t).with(foreignInfrastructure), "RegionConflict"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			condition := row.scene.plan().Blocked
+			if row.want == "" {
+				assert.Nil(t, condition)
+				return
+			}
+			require.NotNil(t, condition)
+			assert.Equal(t, row.want, condition.Reason)
+			assert.NotEmpty(t, condition.Message)
+		})
+	}
+}
+
+func TestWaitingForInfrastructureNamesTheCause(t *testing.T) {
+	for name, row := range map[string]struct {
+		ready engine.Condition
+		want  string
+	}{
+		"it fails":                             {engine.False(infrav1.ReadyCondition, "ApplyFailed", "Terraform failed"), "waiting for CAPTCluster demo: Terraform failed"},
+		"Cluster API has not yet marked it":    {engine.True(infrav1.ReadyCondition, "Ready", ""), "CAPTCluster demo is Ready; waiting until Cluster API reports"},
+		"it is Ready, with a message (paused)": {engine.True(infrav1.ReadyCondition, "Ready", "paused"), "CAPTCluster demo is Ready; waiting until Cluster API reports"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t).with(func(f *Facts) {
+				f.Cluster.Status.Initialization.InfrastructureProvisioned = nil
+				engine.Set(f.Infrastructure, row.ready)
+			})
+			assert.Contains(t, s.plan().Blocked.Message, row.want)
+		})
+	}
+}
+
+func TestVariablesByDefault(t *testing.T) {
+	s := newScene(t)
+	got := variablesOf(t, s)
+	assert.Equal(t, map[string]string{
+		"cluster_name": "demo", "kubernetes_version": "1.31", "region": "ap-northeast-1", "vpc_id": "vpc-1",
+		"endpoint_public_access": "true", "endpoint_private_access": "false", "endpoint_public_access_cidrs": "[]",
+		"addons": "[]", "tags": "{}",
+	}, got)
+	tags := map[string]controlplanev1.TagValue{"team": "blue"}
+	s.controlPlane.Spec.AdditionalTags = tags
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(variablesOf(t, s))), owners.ControlPlaneVariables(tags), "admission warns of others")
+}
+
+// Whatever the spec says reaches the template; so does the VPC, which is fault 14.
+func TestDefect16VariablesOfEverythingInTheSpec(t *testing.T) {
+	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.Version = "1.32.1"
+		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{
+			Public: controlplanev1.EndpointDisabled, Private: controlplanev1.EndpointEnabled, PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24", "2001:db8::/32"},
+		}
+		c.Spec.Addons = []controlplanev1.Addon{
+			{Name: "coredns"}, {Name: "vpc-cni", Version: "v1.19.0-eksbuild.1", ConfigurationValues: `{"env": {"A": "<b>"}}`},
+		}
+		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"Environment": "dev", "kubernetes.io/cluster/x": "owned"}
+		c.Spec.Variables = map[string]string{
+			"mine": "kept", "cluster_name": "x", "region": "x", "tags": "x", "tags_Environment": "x", "addons": "x", "vpc_id": "x",
+		}
+	}))
+	got := variablesOf(t, s)
+
+	assert.JSONEq(t, `["203.0.113.0/24", "2001:db8::/32"]`, got["endpoint_public_access_cidrs"])
+	assert.JSONEq(t, `[{"name": "coredns"}, {"name": "vpc-cni", "version": "v1.19.0-eksbuild.1",
+		"configurationValues": "{\"env\": {\"A\": \"<b>\"}}"}]`, got["addons"])
+	assert.JSONEq(t, `{"Environment": "dev", "kubernetes.io/cluster/x": "owned"}`, got["tags"])
+	for _, name := range []string{"endpoint_public_access_cidrs", "addons", "tags"} {
+		delete(got, name)
+	}
+	assert.Equal(t, map[string]string{
+		"cluster_name": "demo", "kubernetes_version": "1.32", "region": "ap-northeast-1", "vpc_id": "vpc-1",
+		"endpoint_public_access": "false", "endpoint_private_access": "true",
+		"tags_Environment": "dev", "tags_kubernetes.io/cluster/x": "owned", "mine": "kept",
+	}, got)
+}
+
+func TestTheIDOfTheVPCIsGivenWhenItIsKnown(t *testing.T) {
+	s := newScene(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure)
+	got := variablesOf(t, s)
+	assert.NotContains(t, got, "vpc_id")
+	assert.Equal(t, "us-east-1", got["region"])
+}
+
+func TestTheControlPlaneWaitsForTheWorkspaceOfItsVPC(t *testing.T) {
+	s := newScene(t)
+	assert.Equal(t, []infrav1.WorkspaceDependency{{Name: "net", Namespace: "default"}}, s.vpcWorkspace())
+	assert.Nil(t, s.with(func(f *Facts) { f.Infrastructure.Status.WorkspaceTemplateApply = nil }).vpcWorkspace(), "an existing VPC has none")
+	assert.Nil(t, s.with(foreignInfrastructure).vpcWorkspace())
+}
+
+func TestTheControlPlaneWaitsForTheSecretOfAnExistingVPC(t *testing.T) {
+	s := newScene(t)
+	assert.Nil(t, s.vpcSecret())
+	assert.Nil(t, newScene(t).with(foreignInfrastructure).vpcSecret())
+	s.Infrastructure.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "network"}}
+	assert.Equal(t, []infrav1.SecretDependency{{Name: "network", Namespace: "default", Keys: []string{"vpc_config"}}}, s.vpcSecret())
+	assert.Contains(t, s.plan().Apply.Desired.Object["spec"], "waitForSecrets")
+}
+
+func TestTheApplyOfTheControlPlane(t *testing.T) {
+	s := newScene(t)
+	desired := s.plan().Apply.Desired
+	spec := desired.Object["spec"].(map[string]any)
+	assert.Equal(t, applyName, desired.GetName())
+	assert.Equal(t, map[string]any{"name": "eks", "namespace": "default"}, spec["templateRef"], "said in so many words")
+	assert.Equal(t, map[string]any{"name": "demo-eks-connection", "namespace": "default"}, spec["writeConnectionSecretToRef"])
+	assert.NotContains(t, spec, "deletionPolicy", "the value of the user is kept")
+}
+
+func variablesOf(t *testing.T, s *scene) map[string]string {
+	t.Helper()
+	want, err := s.want(s.controlPlane)
+	require.NoError(t, err)
+	return want.Intent.Variables
 }

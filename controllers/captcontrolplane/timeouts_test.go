@@ -53,10 +53,6 @@ func change[O client.Object](w *world, name string, object O, change func(O)) {
 	require.NoError(w, w.Client.Update(context.Background(), found))
 }
 
-func changeApply(w *world, option builder.Option) {
-	change(w, applyName, &infrav1.WorkspaceTemplateApply{}, func(apply *infrav1.WorkspaceTemplateApply) { option(apply) })
-}
-
 func started(at time.Time) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.StartedTime = ptr.To(metav1.NewTime(at)) })
 }
@@ -79,8 +75,8 @@ func lates() map[string]late {
 		"the control plane": {
 			begin: func(w *world) {
 				w.reconcile()
-				changeApply(w, builder.NotUpToDate(infrav1.ProvisioningReason, "Terraform applies"))
-				changeApply(w, started(w.clock.Now()))
+				w.terraform(builder.NotUpToDate(infrav1.ProvisioningReason, "Terraform applies"))
+				w.terraform(started(w.clock.Now()))
 			},
 			end:   func(w *world) { w.terraformMade() },
 			limit: 30 * time.Minute, reason: "ControlPlaneTimeout", shown: "WorkspaceReady", then: controlplanev1.StateReady,
@@ -89,9 +85,9 @@ func lates() map[string]late {
 		"a Secret that it waits for": {
 			begin: func(w *world) {
 				w.reconcile()
-				changeApply(w, builder.NotUpToDate(infrav1.WaitingForDependenciesReason, "Secret network is missing"))
+				w.terraform(builder.NotUpToDate(infrav1.WaitingForDependenciesReason, "Secret network is missing"))
 				at := metav1.NewTime(w.clock.Now())
-				changeApply(w, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+				w.terraform(builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 					apply.Status.MissingDependencies = []infrav1.MissingDependency{{Kind: "Secret", Name: "network", Message: "is missing", Since: &at}}
 				}))
 			},
@@ -103,8 +99,8 @@ func lates() map[string]late {
 			begin: func(w *world) {
 				w.reconcile()
 				at := metav1.NewTime(w.clock.Now())
-				changeApply(w, builder.UpToDate(outputs()))
-				changeApply(w, builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Conditions[0].LastTransitionTime = at }))
+				w.terraform(builder.UpToDate(outputs()))
+				w.terraform(builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Conditions[0].LastTransitionTime = at }))
 			},
 			end:   func(w *world) { w.terraformMade() },
 			limit: 5 * time.Minute, reason: "SecretTimeout", shown: "KubeconfigReady", then: controlplanev1.StateReady,
@@ -246,7 +242,7 @@ func TestDescriptionsOfTimeoutsGiveTheDefaults(t *testing.T) {
 func TestAChangeOfTheWorkspaceRestartsTheTimeout(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	w.reach(lates()["the control plane"])
-	changeApply(w, started(w.clock.Now()))
+	w.terraform(started(w.clock.Now()))
 	w.reconcile()
 	assert.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)
 	assert.Equal(t, 30*time.Minute, w.again)
@@ -279,8 +275,8 @@ func TestNoFalseTimeoutWhenClocksJump(t *testing.T) {
 func TestTheSecretTimeoutStartsWithTheControlPlane(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	w.reconcile()
-	changeApply(w, builder.UpToDate(outputs()))
-	changeApply(w, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+	w.terraform(builder.UpToDate(outputs()))
+	w.terraform(builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 		apply.Status.Conditions[0].LastTransitionTime = metav1.NewTime(builder.Created.Add(-30 * 24 * time.Hour))
 	}))
 	w.reconcile()
@@ -292,7 +288,7 @@ func TestTheSecretTimeoutStartsWithTheControlPlane(t *testing.T) {
 func TestAQueuedApplyHasNoTimeout(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	w.reconcile()
-	changeApply(w, builder.NotUpToDate(infrav1.WorkspaceUnclaimedReason, "not yet claimed"))
+	w.terraform(builder.NotUpToDate(infrav1.WorkspaceUnclaimedReason, "not yet claimed"))
 	w.clock.Pass(24 * time.Hour)
 	w.reconcile()
 	assert.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)
@@ -306,20 +302,4 @@ func TestNoTimeoutIsReportedWhilePaused(t *testing.T) {
 	w.reconcile()
 	assert.Equal(t, "False NotFailed", w.story()["Failed"])
 	assert.Equal(t, "True Paused", w.story()["Paused"])
-}
-
-// A cluster that answers is degraded, whatever its update does.
-func TestAnUpdateThatTakesTooLongDegrades(t *testing.T) {
-	w := built(t)
-	require.Equal(t, controlplanev1.StateReady, w.get().Status.State)
-	changeApply(w, builder.NotUpToDate(infrav1.ProvisioningReason, "Terraform applies"))
-	changeApply(w, started(w.clock.Now()))
-	w.reconcile()
-	require.Equal(t, controlplanev1.StateConfiguring, w.get().Status.State)
-	w.clock.Pass(w.again)
-	w.reconcile()
-	assert.Equal(t, controlplanev1.StateDegraded, w.get().Status.State)
-	assert.Equal(t, "True Available", w.story()["Available"])
-	assert.Equal(t, "False ControlPlaneTimeout", w.story()["Ready"])
-	assert.NotContains(t, w.story(), "Failed")
 }

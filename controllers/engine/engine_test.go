@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -44,7 +43,7 @@ type stage struct {
 
 func newStage(t *testing.T, objects ...client.Object) *stage {
 	s := &stage{T: t, recorder: events.NewFakeRecorder(16)}
-	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
+	c := builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 				s.writes++

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -37,8 +36,7 @@ type world struct {
 }
 
 func newClient(objects ...client.Object) client.WithWatch {
-	return fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithReturnManagedFields().
-		WithIndex(&infrav1.WorkspaceTemplateApply{}, ControllerIndex, IndexController).Build()
+	return builder.Clients(objects...).WithIndex(&infrav1.WorkspaceTemplateApply{}, ControllerIndex, IndexController).Build()
 }
 
 func connection() *corev1.Secret {

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -126,4 +127,121 @@ func TestAChainWithWordsBetweenItsCertificatesIsPublishedAsItIs(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, chain, string(config.CAData))
 	assert.True(t, x509.NewCertPool().AppendCertsFromPEM(config.CAData))
+}
+
+// with is a kubeconfig whose cluster and user have more fields, as YAML in flow style.
+func with(cluster, user string) string {
+	return fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}],
+clusters: [{name: k, cluster: {server: "https://eks.example.com", %s}}], users: [{name: u, user: {%s}}]}`, cluster, user)
+}
+
+var whole = with("", "token: hunter2")
+
+func TestValidKubeconfigs(t *testing.T) {
+	for name, data := range map[string]string{
+		"a token":                whole,
+		"a client certificate":   with("", "client-certificate-data: aHVudGVyMg==, client-key-data: aHVudGVyMg=="),
+		"a password":             with("", "username: u, password: hunter2"),
+		"a proxy":                with("proxy-url: \"http://proxy.example.com\"", "token: hunter2"),
+		"a user that is nowhere": "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {server: \"https://eks.example.com\"}}]}",
+	} {
+		t.Run(name, func(t *testing.T) { require.NoError(t, kubeconfig.Check([]byte(data))) })
+	}
+}
+
+func TestInvalidKubeconfigs(t *testing.T) {
+	for name, row := range map[string]struct{ data, want string }{
+		"nothing":                     {"", "current-context of the kubeconfig does not exist"},
+		"text":                        {"hunter2", "the value is not a kubeconfig"},
+		"not YAML":                    {"{hunter2: [", "the value is not a kubeconfig"},
+		"base64 of one":               {base64.StdEncoding.EncodeToString([]byte(whole)), "the value is not a kubeconfig"},
+		"kubeconfig of CAPT v0.3":     {"apiVersion: v1\nkind: Config\n", "current-context of the kubeconfig does not exist"},
+		"a context that is not there": {"{apiVersion: v1, kind: Config, current-context: hunter2}", "current-context of the kubeconfig does not exist"},
+		"a cluster that is not there": {"{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: hunter2}}]}", "has no cluster with a server"},
+		"a cluster without a server":  {"{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {}}]}", "has no cluster with a server"},
+		"another kind of object":      {"{apiVersion: v1, kind: Secret, data: {value: hunter2}}", "the value is not a kubeconfig"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := kubeconfig.Check([]byte(row.data))
+			require.ErrorContains(t, err, row.want)
+			assert.NotContains(t, err.Error(), "hunter2")
+		})
+	}
+}
+
+// Cluster API would run the command, or read the file, in its own Pod.
+func TestAKubeconfigThatReachesIntoThePodOfItsUserIsRefused(t *testing.T) {
+	exec := func(text string) string {
+		return "exec: {apiVersion: client.authentication.k8s.io/v1beta1, " + text + "}"
+	}
+	for name, row := range map[string]struct{ cluster, user, want string }{
+		"another command":              {"", exec("command: hunter2"), "exec"},
+		"another authenticator":        {"", exec("command: aws-iam-authenticator, args: [token, -i, hunter2]"), "exec"},
+		"a shell":                      {"", exec("command: sh, args: [-c, hunter2]"), "exec"},
+		"aws in a place of its own":    {"", exec("command: ./aws, args: [eks, get-token, --cluster-name, hunter2]"), "exec"},
+		"aws with another program":     {"", exec("command: aws, args: [eks, get-token, --cluster-name, demo], env: [{name: PATH, value: /hunter2}]"), "exec"},
+		"aws with another role":        {"", exec("command: aws, args: [eks, get-token, --cluster-name, demo, --role-arn, hunter2]"), "exec"},
+		"aws with another endpoint":    {"", exec("command: aws, args: [eks, get-token, --cluster-name, demo, --endpoint-url, hunter2]"), "exec"},
+		"aws that reads a file":        {"", exec("command: aws, args: [eks, get-token, --cluster-name, \"file:///hunter2\"]"), "exec"},
+		"aws with an option for value": {"", exec("command: aws, args: [eks, get-token, --cluster-name, --debug]"), "exec"},
+		"aws with half an option":      {"", exec("command: aws, args: [eks, get-token, --cluster-name]"), "exec"},
+		"aws that does something else": {"", exec("command: aws, args: [eks, delete-cluster, --cluster-name, demo]"), "exec"},
+		"a plugin":                     {"", "auth-provider: {name: hunter2}", "auth-provider"},
+		"a token in a file":            {"", "tokenFile: /hunter2", "tokenFile"},
+		"a token, and one in a file":   {"", "token: hunter2, tokenFile: /hunter2", "tokenFile"},
+		"a certificate in a file":      {"", "client-certificate: /hunter2", "client-certificate"},
+		"a key in a file":              {"", "client-key: /hunter2", "client-key"},
+		"an authority in a file":       {"certificate-authority: /hunter2", "token: hunter2", "certificate-authority"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := kubeconfig.Check([]byte(with(row.cluster, row.user)))
+			require.ErrorIs(t, err, kubeconfig.ErrUnsafe)
+			require.ErrorContains(t, err, "it has "+row.want)
+			assert.NotContains(t, err.Error(), "hunter2")
+		})
+	}
+}
+
+func TestAUserThatTheCurrentContextDoesNotNameIsLookedAtToo(t *testing.T) {
+	data := `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}],
+clusters: [{name: k, cluster: {server: "https://eks.example.com"}}, {name: other, cluster: {server: "https://eks.example.com"%s}}],
+users: [{name: u, user: {token: hunter2}}, {name: other, user: {%s}}]}`
+	require.NoError(t, kubeconfig.Check(fmt.Appendf(nil, data, "", "token: hunter2")))
+	require.ErrorIs(t, kubeconfig.Check(fmt.Appendf(nil, data, "", "tokenFile: /hunter2")), kubeconfig.ErrUnsafe)
+	require.ErrorIs(t, kubeconfig.Check(fmt.Appendf(nil, data, ", certificate-authority: /hunter2", "token: hunter2")), kubeconfig.ErrUnsafe)
+}
+
+// Users have such kubeconfigs in their outputs, and may want them published; Auto finds something better.
+func TestAKubeconfigThatRunsGetTokenIsRecognized(t *testing.T) {
+	made, err := kubeconfig.ForExec("demo", "us-east-1", "https://eks.example.com:443", builder.CA())
+	require.NoError(t, err)
+	for name, data := range map[string]string{
+		"ours":                      string(made),
+		"as the AWS CLI writes it":  with("", "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: aws, args: [--region, us-east-1, eks, get-token, --cluster-name, demo, --output, json]}"),
+		"as Terraform examples are": with("", "exec: {apiVersion: client.authentication.k8s.io/v1, command: aws, args: [eks, get-token, --cluster-name, demo]}"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := kubeconfig.Check([]byte(data))
+			require.ErrorIs(t, err, kubeconfig.ErrGetToken)
+			require.NotErrorIs(t, err, kubeconfig.ErrUnsafe)
+		})
+	}
+}
+
+// Defect 19: such a token was published, and renewed only when Terraform happened to run.
+func TestAKubeconfigWithATokenOfEKSIsRecognized(t *testing.T) {
+	require.ErrorIs(t, kubeconfig.Check([]byte(with("", "token: "+token(t, "demo", "us-east-1")))), kubeconfig.ErrShortLived)
+}
+
+func FuzzReadingAKubeconfigNeverPanics(f *testing.F) {
+	f.Add([]byte(whole))
+	f.Add([]byte(with("", "token: k8s-aws-v1.aHR0cHM6Ly9zdHMuZXhhbXBsZS5jb20vP1gtQW16LURhdGU9MjAyNjAxMDFUMDAwMDAwWg")))
+	f.Add([]byte(with("", "exec: {command: aws, args: [eks, get-token, --region]}")))
+	f.Add([]byte(with("", "exec: null")))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, hasToken := kubeconfig.Expiry(data)
+		if err := kubeconfig.Check(data); err == nil && hasToken {
+			t.Fatal("a token of EKS passed as one that lasts")
+		}
+	})
 }

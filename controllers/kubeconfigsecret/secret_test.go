@@ -4,6 +4,9 @@
 package kubeconfigsecret
 
 import (
+	"encoding/base64"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -145,4 +148,205 @@ func TestTheSecretHasTheFormOfTheContract(t *testing.T) {
 	assert.Equal(t, map[string][]byte{"value": []byte("x")}, secret.Data)
 	assert.Equal(t, s.Cluster.ControlPlane.UID, metav1.GetControllerOf(secret).UID)
 	assert.Equal(t, "default", secret.Namespace, "the namespace of the control plane and the Cluster")
+}
+
+// signedFor reports whether a kubeconfig holds a token of a second for an EKS cluster.
+func signedFor(t *testing.T, data []byte, cluster string, at time.Time) bool {
+	t.Helper()
+	made, err := clientcmd.RESTConfigFromKubeConfig(data)
+	require.NoError(t, err)
+	return made.BearerToken == tokens.At(t, cluster, at)
+}
+
+// kind is where a kubeconfig comes from: "output", "token" or "exec"; else it is the reason why there is none.
+func (k *Kubeconfig) kind(t *testing.T, output string) string {
+	t.Helper()
+	switch {
+	case k.Data == nil:
+		assert.NotEmpty(t, k.Problem)
+		return k.Reason
+	case string(k.Data) == output:
+		return "output"
+	case holdsToken(k.Data):
+		assert.True(t, signedFor(t, k.Data, "demo", builder.Created))
+		return "token"
+	}
+	made, err := clientcmd.RESTConfigFromKubeConfig(k.Data)
+	require.NoError(t, err)
+	require.NotNil(t, made.ExecProvider)
+	return "exec"
+}
+
+// withTokens lets a scene make tokens with an identity, at the time at which the objects were created.
+func (s *scene) withTokens(tokens kubeconfig.Tokens) *scene {
+	s.tokens = tokens
+	return s
+}
+
+func TestEachSourceWithEachOutputAndEachIdentity(t *testing.T) {
+	exec, err := kubeconfig.ForExec("from-terraform", "eu-west-1", "https://"+host, builder.CA())
+	require.NoError(t, err)
+	outputs := map[string]string{
+		"none":      "",
+		"lasting":   fromTerraform,
+		"get-token": string(exec),
+		"running":   tokens.Kubeconfig(t, host, builder.Created.Add(-14*time.Minute)),
+		"ended":     tokens.Kubeconfig(t, host, builder.Created.Add(-15*time.Minute)),
+		"unsafe":    strings.Replace(fromTerraform, "token: t", "tokenFile: /hunter2", 1),
+		"garbage":   "hunter2",
+	}
+	now := clocktesting.NewFakePassiveClock(builder.Created)
+	identities := map[string]kubeconfig.Tokens{
+		"off": nil, "on": tokens.With(now),
+		"absent": &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "failing": &tokens.Identity{Problem: errors.New("AWS answered AccessDenied")},
+	}
+	const missing, invalid = controlplanev1.KubeconfigMissingReason, controlplanev1.KubeconfigInvalidReason
+	columns := []string{"none", "lasting", "get-token", "running", "ended", "unsafe", "garbage"}
+	for row, want := range map[string][]string{
+		// source, identity:         none, lasting, get-token, running, ended, unsafe, garbage
+		"Output off":     {missing, "output", "output", "output", invalid, invalid, invalid},
+		"Output on":      {missing, "output", "output", "output", invalid, invalid, invalid},
+		"Output failing": {missing, "output", "output", "output", invalid, invalid, invalid},
+		"Exec off":       {"exec", "exec", "exec", "exec", "exec", "exec", "exec"},
+		"Exec on":        {"exec", "exec", "exec", "exec", "exec", "exec", "exec"},
+		"Token off":      {missing, missing, missing, missing, missing, missing, missing},
+		"Token on":       {"token", "token", "token", "token", "token", "token", "token"},
+		"Token absent":   {missing, missing, missing, missing, missing, missing, missing},
+		"Token failing":  {missing, missing, missing, missing, missing, missing, missing},
+		"Auto off":       {"exec", "output", "exec", "output", "exec", "exec", "exec"},
+		"Auto on":        {"token", "output", "token", "token", "token", "token", "token"},
+		"Auto absent":    {"exec", "output", "exec", "output", "exec", "exec", "exec"},
+		"Auto failing":   {missing, "output", missing, missing, missing, missing, missing},
+		" off":           {"exec", "output", "exec", "output", "exec", "exec", "exec"},
+	} {
+		source, who, _ := strings.Cut(row, " ")
+		for i, column := range columns {
+			t.Run(row+", output "+column, func(t *testing.T) {
+				s := newScene(t, withSource(controlplanev1.KubeconfigSource(source))).withTokens(identities[who])
+				s.Cluster.Connection = connection(map[string]string{"kubeconfig": outputs[column], "cluster_certificate_authority_data": builder.CA()})
+				s.publish()
+				assert.Equal(t, want[i], s.Contract.kind(t, outputs[column]))
+				assert.NotContains(t, s.Contract.Problem+s.Contract.Note, "hunter2")
+				assert.Equal(t, "exec", s.User.kind(t, outputs[column]), "users have identities of their own")
+			})
+		}
+	}
+}
+
+func withSource(source controlplanev1.KubeconfigSource) builder.Option {
+	return builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Kubeconfig.Source = source })
+}
+
+func TestRemedies(t *testing.T) {
+	for name, row := range map[string]struct {
+		source controlplanev1.KubeconfigSource
+		output string
+		tokens kubeconfig.Tokens
+		want   string
+	}{
+		"no flag":         {"Token", "", nil, "this manager creates no tokens: start it with --eks-tokens, or set the source to Output or Exec"},
+		"no credentials":  {"Token", "", &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials; see docs/install.md (Tokens for kubeconfigs)"},
+		"a token's end":   {"Output", tokens.Kubeconfig(t, host, builder.Created.Add(-time.Hour)), nil, "set spec.kubeconfig.source to Token or Exec"},
+		"nothing to take": {"Output", "", nil, `no output "kubeconfig"; add it to the module, or set spec.kubeconfig.source to Exec`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, withSource(row.source)).withTokens(row.tokens)
+			s.Cluster.Connection.Data["kubeconfig"] = []byte(row.output)
+			s.publish()
+			assert.Contains(t, s.Contract.Problem, row.want)
+		})
+	}
+}
+
+func TestAnExpiringOutputIsReconciledThen(t *testing.T) {
+	for _, source := range []controlplanev1.KubeconfigSource{"Output", "Auto"} {
+		s := newScene(t, withSource(source)).withTokens(nil)
+		s.Cluster.Connection.Data["kubeconfig"] = []byte(tokens.Kubeconfig(t, host, builder.Created.Add(-12*time.Minute)))
+		s.publish()
+		assert.Equal(t, 3*time.Minute, s.requeueAfter)
+	}
+}
+
+func TestNoRequeueWithoutTokens(t *testing.T) {
+	for _, source := range []controlplanev1.KubeconfigSource{"Output", "Exec", "Auto", "Token"} {
+		s := newScene(t, withSource(source)).withTokens(nil)
+		s.publish()
+		assert.Zero(t, s.requeueAfter, source)
+	}
+}
+
+func TestMissingCredentialsAreRetriedLessOften(t *testing.T) {
+	for problem, again := range map[error]time.Duration{kubeconfig.ErrNoCredentials: 5 * time.Minute, errors.New("AWS is down"): 30 * time.Second} {
+		s := newScene(t, withSource("Token")).withTokens(&tokens.Identity{Problem: problem})
+		s.publish()
+		assert.Equal(t, again, s.requeueAfter)
+	}
+}
+
+// The author of a template decides what it returns, and a token for another cluster would grant access to that one.
+func TestATokenIsForTheClusterThatCAPTAskedFor(t *testing.T) {
+	s := newScene(t, withSource("Token")).withTokens(tokens.With(clocktesting.NewFakePassiveClock(builder.Created)))
+	s.Cluster.Published, s.Cluster.EKSName = map[string]string{"cluster_endpoint": host}, "given"
+	s.publish()
+	assert.True(t, signedFor(t, s.Contract.Data, "given", builder.Created), "no output says otherwise")
+
+	s.Cluster.Published["cluster_name"] = "prod"
+	s.publish()
+	assert.Nil(t, s.Contract.Data)
+	assert.Equal(t, controlplanev1.KubeconfigInvalidReason, s.Contract.Reason)
+	assert.Contains(t, s.Contract.Problem, `output "cluster_name" is "prod"`)
+
+	delete(s.Cluster.Published, "cluster_name")
+	s.Cluster.Connection.Data["cluster_name"] = []byte("hunter2")
+	s.publish()
+	assert.Nil(t, s.Contract.Data)
+	assert.NotContains(t, s.Contract.Problem, "hunter2", "it is sensitive")
+
+	s.Cluster.ControlPlane.Spec.Kubeconfig.Source = controlplanev1.KubeconfigAuto
+	s.publish()
+	assert.Equal(t, "exec", s.Contract.kind(t, ""))
+	assert.Contains(t, s.Contract.Note, "a token is created only for EKS cluster")
+	assert.NotContains(t, s.Contract.Note, "hunter2")
+}
+
+func TestNothingIsCreatedWithoutEndpointAndCertificateAuthority(t *testing.T) {
+	for name, row := range map[string]struct {
+		outputs map[string]string
+		ca      string
+		reason  string
+	}{
+		"no endpoint":  {nil, builder.CA(), controlplanev1.KubeconfigMissingReason},
+		"no authority": {outputs(), "", controlplanev1.KubeconfigMissingReason},
+		"no base64":    {outputs(), "hunter2", controlplanev1.KubeconfigInvalidReason},
+		"no PEM":       {outputs(), base64.StdEncoding.EncodeToString([]byte("hunter2")), controlplanev1.KubeconfigInvalidReason},
+	} {
+		for _, source := range []controlplanev1.KubeconfigSource{"Token", "Exec", "Auto"} {
+			t.Run(name+", source "+string(source), func(t *testing.T) {
+				identity := tokens.With(clocktesting.NewFakePassiveClock(builder.Created))
+				s := newScene(t, withSource(source)).withTokens(identity)
+				s.Cluster.Published = row.outputs
+				s.Cluster.Connection = connection(map[string]string{"cluster_certificate_authority_data": row.ca})
+				s.publish()
+				assert.Nil(t, s.Contract.Data)
+				assert.Equal(t, row.reason, s.Contract.Reason)
+				assert.Zero(t, identity.Made, "no token is created for nothing")
+				assert.NotContains(t, s.Contract.Problem, "hunter2")
+			})
+		}
+	}
+}
+
+// What is encoded twice, or not at all, is refused.
+func TestDefect17CAIsDecodedOnce(t *testing.T) {
+	authority, err := base64.StdEncoding.DecodeString(builder.CA())
+	require.NoError(t, err)
+	for _, ca := range []string{base64.StdEncoding.EncodeToString([]byte(builder.CA())), string(authority)} {
+		for _, source := range []controlplanev1.KubeconfigSource{"Token", "Exec", "Auto"} {
+			s := newScene(t, withSource(source)).withTokens(tokens.With(clocktesting.NewFakePassiveClock(builder.Created)))
+			s.Cluster.Connection = connection(map[string]string{"cluster_certificate_authority_data": ca})
+			s.publish()
+			assert.Nil(t, s.Contract.Data, source)
+			assert.Equal(t, controlplanev1.KubeconfigInvalidReason, s.Contract.Reason)
+		}
+	}
 }

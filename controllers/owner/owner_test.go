@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -27,9 +26,7 @@ import (
 
 var ctx = context.Background()
 
-func newClient(objects ...client.Object) client.WithWatch {
-	return fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithReturnManagedFields().Build()
-}
+func newClient(objects ...client.Object) client.WithWatch { return builder.Clients(objects...).Build() }
 
 // demoOwner is the owner of the tests.
 func demoOwner(options ...builder.Option) Owner {

@@ -21,7 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -188,7 +190,7 @@ func TestARecreatedAdoptedWorkspaceKeepsItsState(t *testing.T) {
 }
 
 func TestAForbiddenDependencyBlocksNeitherStatusNorDeletion(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")), secret("default", "s", map[string]string{"a": "x"}))
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")), builder.SecretWith("s", map[string]string{"a": "x"}))
 	w.rest("demo-vpc")
 	w.reconciler.Uncached = builder.FailingGet[*corev1.Secret](w.API, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", nil))
 	_, err := w.reconcile("demo-vpc")
@@ -251,4 +253,39 @@ func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	_, err := w.reconciler.Reconcile(ctx, request)
 	require.NoError(t, err)
 	assert.NotNil(t, w.workspace("demo-vpc"))
+}
+
+// Chains that users build themselves have no owner who could hold the deletion.
+func TestSafety05ARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
+	ctx := t.Context()
+	onTop := builder.WorkspaceTemplateApply("eks", builder.WaitingForWorkspace("demo-vpc", ""), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain))
+	for name, allow := range map[string]func(w *world){
+		"the other one is retained": func(w *world) {
+			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+		},
+		"it is allowed by name": func(w *world) {
+			eks := w.get("eks")
+			builder.WithAnnotation(naming.AllowReleaseFromAnnotation, "demo-vpc")(eks)
+			w.update(eks)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), onTop.DeepCopy())
+			w.rest("demo-vpc")
+			w.rest("eks")
+
+			w.remove(w.get("eks"))
+			w.mustReconcile("eks")
+			require.NotNil(t, w.get("eks"))
+			deleting := w.deleting("eks")
+			assert.Equal(t, infrav1.DeletionPolicyConflictReason, deleting.Reason)
+			assert.Contains(t, w.reconciler.related(ctx, w.get("demo-vpc")), request("eks"), "another policy is noticed")
+
+			allow(w)
+			w.mustReconcile("eks")
+			err := w.API.Get(ctx, request("eks").NamespacedName, &infrav1.WorkspaceTemplateApply{})
+			assert.True(t, engine.Absent(err), "it is released: %v", err)
+			assert.NotContains(t, w.Writes, "delete Workspace")
+		})
+	}
 }
