@@ -34,7 +34,7 @@ type Reconciler struct {
 
 // Reconcile one CAPTCluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return engine.Run(ctx, r.Engine, req, &infrav1.CAPTCluster{}, engine.Phases[*infrav1.CAPTCluster, Facts, Plan]{
+	return engine.Run(ctx, r.Engine, req, &infrav1.CAPTCluster{}, engine.Phases[*infrav1.CAPTCluster, Facts, *Plan]{
 		Observe:         r.observe,
 		Plan:            plan,
 		Act:             engine.InOrder(r.reconcileVPC, r.awaitTemplate),

@@ -22,16 +22,16 @@ type Plan struct {
 }
 
 // plan decides what to do. It is pure.
-func plan(captCluster *infrav1.CAPTCluster, f *Facts) (Plan, error) {
+func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*Plan, error) {
 	template := captCluster.Spec.VPC.Template
 	intent := owner.Intent{
 		Owner: ownerOf(captCluster), Paused: f.Paused != "", BlockDeletion: len(f.ControlPlanes) > 0,
 		Hold: !template.IsDefined() && f.Cluster != nil && !f.Apply.NeedsDecision(),
 	}
-	p, in := Plan{}, &input{captCluster, f}
+	p, in := &Plan{}, &input{captCluster, f}
 	if template.IsDefined() {
 		p.Blocked = engine.FirstBlocking(infrav1.VPCReadyCondition, in, rules())
-		p.AwaitTemplate = engine.FirstBlocking("", in, templateRules()) != nil && f.Template.Unwatched(captCluster.Namespace)
+		p.AwaitTemplate = owner.AwaitsTemplate(&f.Template, captCluster.Namespace, in, templateRules())
 	}
 	if clusterName := f.clusterName(captCluster); template.IsDefined() && p.Blocked == nil && clusterName != "" {
 		intent.Want = &owner.Want{

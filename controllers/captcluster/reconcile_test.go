@@ -4,24 +4,24 @@
 package captcluster
 
 import (
-	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -29,234 +29,271 @@ import (
 type world struct {
 	*testing.T
 	*Reconciler
-	// applies counts the writes of WorkspaceTemplateApplies; refuse is what the next of them fails with.
-	applies int
-	refuse  error
+	*builder.API
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
-	w := &world{T: t}
-	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
-		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
-		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-			if w.refuse != nil {
-				return w.refuse
-			}
-			w.applies++
-			return c.Apply(ctx, obj, opts...)
-		},
-	}).Build()
-	w.Reconciler = &Reconciler{
-		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}, Uncached: c,
-	}
-	return w
+	api := builder.NewAPI(builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
+		WithIndex(&infrav1.CAPTCluster{}, owner.ReferenceIndex, references))
+	return &world{T: t, API: api, Reconciler: &Reconciler{
+		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}, Uncached: api,
+	}}
 }
 
-func (w *world) reconcile() error {
-	_, err := w.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}})
-	return err
+// reconcile returns the writes of one reconcile.
+func (w *world) reconcile() []string {
+	w.Helper()
+	w.Writes = nil
+	got, err := w.Reconcile(w.T.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}})
+	require.NoError(w, err)
+	require.Zero(w, got)
+	return w.Writes
 }
 
 func (w *world) get() *infrav1.CAPTCluster {
 	w.Helper()
-	captCluster := &infrav1.CAPTCluster{}
-	require.NoError(w, w.Client.Get(context.Background(), client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}, captCluster))
+	captCluster, err := engine.Get(w.T.Context(), w.API, client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}, &infrav1.CAPTCluster{})
+	require.NoError(w, err)
 	return captCluster
+}
+
+func (w *world) story() map[string]string { return builder.Story(w.get().Status.Conditions) }
+
+func (w *world) message(condition string) string {
+	w.Helper()
+	found := meta.FindStatusCondition(w.get().Status.Conditions, condition)
+	require.NotNil(w, found)
+	return found.Message
 }
 
 func (w *world) apply(name string) *infrav1.WorkspaceTemplateApply {
 	w.Helper()
-	apply, err := engine.Get(context.Background(), w.Client, client.ObjectKey{Namespace: builder.Namespace, Name: name}, &infrav1.WorkspaceTemplateApply{})
+	apply, err := engine.Get(w.T.Context(), w.API, client.ObjectKey{Namespace: builder.Namespace, Name: name}, &infrav1.WorkspaceTemplateApply{})
 	require.NoError(w, err)
 	return apply
 }
 
-var owned = builder.OwnedBy(builder.Cluster("demo"))
+// update changes an object as its user does.
+func update[O client.Object](w *world, object O, change func(O)) {
+	w.Helper()
+	change(object)
+	require.NoError(w, w.Update(w.T.Context(), object))
+}
 
+func (w *world) remove(object client.Object) {
+	w.Helper()
+	require.NoError(w, w.Delete(w.T.Context(), object))
+}
+
+// replace replaces a template.
+func (w *world) replace(template *infrav1.WorkspaceTemplate) {
+	w.Helper()
+	w.remove(template.DeepCopy())
+	require.NoError(w, w.Create(w.T.Context(), template))
+}
+
+var (
+	owned  = builder.OwnedBy(builder.Cluster("demo"))
+	held   = builder.WithFinalizers(infrav1.CAPTClusterFinalizer)
+	retain = builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain })
+)
+
+// Without the reference, a crash between the two writes could lead to a second VPC. The Cluster is never written.
 func TestTheReferenceIsWrittenBeforeTheApply(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
-	w.refuse = errors.New("killed")
-	require.Error(t, w.reconcile())
+	w.FailOn("apply demo-vpc", errors.New("killed"))
+	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.get())})
+	require.ErrorContains(t, err, "killed")
 	assert.Equal(t, infrav1.WorkspaceTemplateApplyReference{Name: "demo-vpc"}, w.get().Spec.WorkspaceTemplateApplyRef)
 	assert.Equal(t, []string{infrav1.CAPTClusterFinalizer}, w.get().Finalizers)
-	assert.Nil(t, w.apply("demo-vpc"))
 
-	w.refuse = nil
-	require.NoError(t, w.reconcile())
-	require.NotNil(t, w.apply("demo-vpc"))
+	w.Refuse = nil
+	assert.Contains(t, w.reconcile(), "apply demo-vpc")
 	assert.Equal(t, "demo", w.apply("demo-vpc").Labels[clusterv1.ClusterNameLabel])
 	assert.Equal(t, "demo-vpc-connection", w.apply("demo-vpc").Spec.WriteConnectionSecretToRef.Name)
-}
-
-func TestAtRestNothingIsWritten(t *testing.T) {
-	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
-	require.NoError(t, w.reconcile())
-	version, applies := w.get().ResourceVersion, w.applies
-	for range 3 {
-		require.NoError(t, w.reconcile())
-	}
-	assert.Equal(t, version, w.get().ResourceVersion)
-	assert.Equal(t, applies, w.applies)
-}
-
-func TestNoVPCIsCreatedNextToACandidate(t *testing.T) {
-	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned),
-		builder.WorkspaceTemplateApply("made-by-hand", builder.OwnedBy(builder.CAPTCluster("demo"))))
-	require.NoError(t, w.reconcile())
-	assert.Zero(t, w.applies)
-	assert.Zero(t, w.get().Spec.WorkspaceTemplateApplyRef)
-	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
+	w.reconcile()
+	assert.Empty(t, w.reconcile(), "at rest nothing is written")
 }
 
 // Status records it, and nothing matches.
 func TestNoVPCIsCreatedIfStatusRecordsOne(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned, builder.With(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" })))
-	require.NoError(t, w.reconcile())
-	assert.Zero(t, w.applies)
-	assert.Zero(t, w.get().Spec.WorkspaceTemplateApplyRef)
-	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
-	assert.Equal(t, "False AdoptionRequired", builder.Story(w.get().Status.Conditions)["VPCReady"])
+	assert.Equal(t, []string{"status"}, w.reconcile())
+	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
+	assert.Equal(t, "False AdoptionRequired", w.story()["VPCReady"])
 }
 
-// The policy reaches the WorkspaceTemplateApply before its deletion does.
-func TestDefect01RetainOfAVPCReachesItsWorkspaceTemplateApply(t *testing.T) {
-	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
-	require.NoError(t, w.reconcile())
-	captCluster := w.get()
-	captCluster.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain
-	require.NoError(t, w.Client.Update(context.Background(), captCluster))
-	held := w.apply("demo-vpc")
-	builder.WithFinalizers("held/by-the-test")(held)
-	require.NoError(t, w.Client.Update(context.Background(), held))
-
-	require.NoError(t, w.Client.Delete(context.Background(), captCluster))
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, infrav1.DeletionPolicyRetain, w.apply("demo-vpc").Spec.DeletionPolicy)
-	assert.False(t, w.apply("demo-vpc").DeletionTimestamp.IsZero())
-}
-
-func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
-	other := builder.Cluster("demo")
-	other.Spec.ControlPlaneRef.Name = "of-another-name"
-	foreign := builder.Cluster("demo")
-	foreign.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
-	label := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
-	controlPlane := func(options ...builder.Option) client.Object {
-		return builder.CAPTControlPlane("of-another-name", options...)
-	}
+// What does not match is neither written nor deleted: a wrong name, or a name that another client used for another purpose.
+func TestAReferencedApplyIsUsedOnlyIfItMatches(t *testing.T) {
+	another := builder.WithVariables(map[string]string{"cluster_name": "another"})
+	ofEKS := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "eks" })
+	recorded := builder.With(func(c *infrav1.CAPTCluster) {
+		c.Status.WorkspaceTemplateApply = &infrav1.WorkspaceTemplateApplySummary{Name: "by-hand"}
+	})
 	for name, row := range map[string]struct {
-		cluster      client.Object
-		controlPlane client.Object
-		stays        bool
+		ref     string
+		options []builder.Option
+		owner   builder.Option
+		used    bool
 	}{
-		"the Cluster refers to it":                   {other, controlPlane(), true},
-		"its label names the Cluster":                {builder.Cluster("demo"), controlPlane(label), true},
-		"the Cluster is deleted, the label is there": {nil, controlPlane(label), true},
-		"it is another Cluster's":                    {builder.Cluster("demo"), controlPlane(builder.WithLabel(clusterv1.ClusterNameLabel, "x")), false},
-		"it is in another namespace":                 {other, controlPlane(label, builder.WithNamespace("x")), false},
-		"the control plane is another provider's":    {foreign, controlPlane(), false},
-		"there is none":                              {other, nil, false},
+		"a VPC made by hand":                        {"by-hand", nil, owned, true},
+		"that of the default name":                  {"demo-vpc", nil, owned, true},
+		"its own, which lost its owner reference":   {"by-hand", []builder.Option{another, ofEKS}, recorded, true},
+		"an EKS cluster":                            {"by-hand", []builder.Option{ofEKS}, owned, false},
+		"the VPC of another cluster":                {"by-hand", []builder.Option{another}, owned, false},
+		"of the default name, of another's cluster": {"demo-vpc", []builder.Option{another}, owned, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := []client.Object{
-				builder.CAPTCluster("demo", owned, label, builder.WithApplyRef("demo-vpc"), builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting()),
-				builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo"))),
+			there := builder.WorkspaceTemplateApply(row.ref, row.options...)
+			w := newWorld(t, builder.Cluster("demo"), there,
+				builder.CAPTCluster("demo", owned, row.owner, builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.WithApplyRef(row.ref), builder.WithFinalizers("x/y")))
+			if row.used {
+				assert.Equal(t, []string{"patch", "apply " + row.ref}, w.reconcile()[:2])
+				assert.Equal(t, builder.UID("CAPTCluster", "demo"), w.apply(row.ref).OwnerReferences[0].UID)
+				assert.Equal(t, "vpc", w.apply(row.ref).Spec.TemplateRef.Name)
+				return
 			}
-			for _, object := range []client.Object{row.cluster, row.controlPlane} {
-				if object != nil {
-					objects = append(objects, object)
-				}
-			}
-			w := newWorld(t, objects...)
-			require.NoError(t, w.reconcile())
-			assert.Equal(t, row.stays, w.apply("demo-vpc") != nil)
+			assert.Equal(t, []string{"status"}, w.reconcile(), "it is not held for what is not its own")
+			assert.Equal(t, "False ReferenceConflict", w.story()["Ready"])
+			w.remove(w.get())
+			w.reconcile()
+			assert.Equal(t, there.Spec, w.apply(row.ref).Spec)
+			assert.Nil(t, w.apply(row.ref).DeletionTimestamp)
 		})
 	}
-}
-
-func TestACAPTClusterIsReleasedAfterItsVPC(t *testing.T) {
-	w := newWorld(t, builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting()))
-	require.NoError(t, w.reconcile())
-	assert.True(t, engine.Absent(w.Client.Get(context.Background(), client.ObjectKeyFromObject(builder.CAPTCluster("demo")), &infrav1.CAPTCluster{})))
 }
 
 func TestNothingIsWrittenWhilePaused(t *testing.T) {
 	cluster := builder.Cluster("demo")
 	cluster.Spec.Paused = ptr.To(true)
 	w := newWorld(t, cluster, builder.CAPTCluster("demo", owned))
-	require.NoError(t, w.reconcile())
-	assert.Zero(t, w.applies)
-	assert.Empty(t, w.get().Finalizers)
-	assert.Equal(t, "True Paused", builder.Story(w.get().Status.Conditions)["Paused"])
+	assert.Equal(t, []string{"status"}, w.reconcile())
+	assert.Equal(t, "True Paused", w.story()["Paused"])
 }
 
-func TestTheClusterIsNeverWritten(t *testing.T) {
+// The policy reaches the WorkspaceTemplateApply before its deletion does, and the CAPTCluster is released after it.
+func TestDefect01RetainOfAVPCReachesItsWorkspaceTemplateApply(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
-	before := &clusterv1.Cluster{}
-	key := client.ObjectKeyFromObject(builder.Cluster("demo"))
-	require.NoError(t, w.Client.Get(context.Background(), key, before))
-	require.NoError(t, w.reconcile())
-	after := &clusterv1.Cluster{}
-	require.NoError(t, w.Client.Get(context.Background(), key, after))
-	assert.Equal(t, before.ResourceVersion, after.ResourceVersion)
+	w.reconcile()
+	update(w, w.get(), func(c *infrav1.CAPTCluster) { retain(c) })
+	update(w, w.apply("demo-vpc"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = []string{"held/by-the-test"} })
+	w.remove(w.get())
+	assert.Equal(t, []string{"apply demo-vpc", "delete demo-vpc", "status"}, w.reconcile())
+	assert.Equal(t, infrav1.DeletionPolicyRetain, w.apply("demo-vpc").Spec.DeletionPolicy)
+	update(w, w.apply("demo-vpc"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
+	w.reconcile()
+	assert.Nil(t, w.get(), "it is released")
 }
 
-// Defaulting sets the reference when nothing of the name exists; then another client creates one for another purpose.
-func TestAnUnrelatedApplyOfTheDefaultNameIsNotUsed(t *testing.T) {
+func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 	label := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
-	strange := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "another"}))
-	w := newWorld(t, builder.Cluster("demo"), strange,
-		builder.CAPTCluster("demo", owned, label, builder.WithApplyRef("demo-vpc"), builder.WithFinalizers("held/by-the-test")))
-	require.NoError(t, w.reconcile())
-	assert.Zero(t, w.applies)
-	assert.Equal(t, "False ReferenceConflict", builder.Story(w.get().Status.Conditions)["Ready"])
-
-	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, strange.Spec, w.apply("demo-vpc").Spec)
-	assert.Nil(t, w.apply("demo-vpc").DeletionTimestamp)
+	cluster := func(kind, name string) client.Object {
+		return builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Kind, c.Spec.ControlPlaneRef.Name = kind, name }))
+	}
+	other := cluster("CAPTControlPlane", "of-another-name")
+	controlPlane := func(options ...builder.Option) client.Object {
+		return builder.CAPTControlPlane("of-another-name", options...)
+	}
+	for name, row := range map[string]struct {
+		objects []client.Object
+		stays   bool
+	}{
+		"the Cluster refers to it":                   {[]client.Object{other, controlPlane()}, true},
+		"its label names the Cluster":                {[]client.Object{builder.Cluster("demo"), controlPlane(label)}, true},
+		"the Cluster is deleted, the label is there": {[]client.Object{controlPlane(label)}, true},
+		"it is another Cluster's":                    {[]client.Object{builder.Cluster("demo"), controlPlane(builder.WithLabel(clusterv1.ClusterNameLabel, "x"))}, false},
+		"it is in another namespace":                 {[]client.Object{other, controlPlane(label, builder.WithNamespace("x"))}, false},
+		"the control plane is another provider's":    {[]client.Object{cluster("KubeadmControlPlane", "of-another-name"), controlPlane()}, false},
+		"there is none":                              {[]client.Object{other}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, append(row.objects, builder.CAPTCluster("demo", owned, label, builder.WithApplyRef("demo-vpc"), held, builder.Deleting()),
+				builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo"))))...)
+			w.reconcile()
+			assert.Equal(t, row.stays, w.apply("demo-vpc") != nil)
+		})
+	}
 }
 
-func TestAMatchingApplyOfTheDefaultNameIsUsed(t *testing.T) {
-	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplateApply("demo-vpc"),
-		builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc")))
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, 1, w.applies)
-	assert.Equal(t, builder.UID("CAPTCluster", "demo"), w.apply("demo-vpc").OwnerReferences[0].UID)
+// What the CAPTCluster controls goes before the VPC, and is waited for.
+func TestSafety06WhatTheCAPTClusterControlsIsDeletedBeforeTheVPC(t *testing.T) {
+	holding := builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)
+	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting())
+	w := newWorld(t, builder.Cluster("demo"), captCluster,
+		builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster), builder.WithWorkspaceName("demo-vpc"), holding),
+		builder.WorkspaceTemplateApply("demo-dns", builder.OwnedBy(captCluster), builder.WaitingForWorkspace("demo-vpc", ""), holding))
+	assert.Equal(t, []string{"delete demo-dns", "status"}, w.reconcile())
+	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-dns to be deleted", w.message(infrav1.DeletingCondition))
+	update(w, w.apply("demo-dns"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
+	assert.Equal(t, []string{"delete demo-vpc", "status"}, w.reconcile())
 }
 
-func TestALostOwnerReferenceIsRestored(t *testing.T) {
-	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
-	require.NoError(t, w.reconcile())
-	require.NoError(t, w.reconcile())
-	require.Equal(t, "demo-vpc", w.get().Status.WorkspaceTemplateApply.Name)
+// The control plane may wait for another policy of the VPC.
+func TestSafety05ThePolicyOfTheVPCIsWrittenWhileTheControlPlaneIsDeleted(t *testing.T) {
+	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting(), retain)
+	w := newWorld(t, builder.Cluster("demo"), captCluster, builder.CAPTControlPlane("demo"),
+		builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster), builder.WithWorkspaceName("demo-vpc")))
+	w.reconcile()
+	assert.Equal(t, infrav1.DeletionPolicyRetain, w.apply("demo-vpc").Spec.DeletionPolicy)
+	assert.Empty(t, w.reconcile(), "written once")
+}
 
-	stripped := w.apply("demo-vpc")
-	stripped.OwnerReferences, stripped.Spec.TemplateRef.Name = nil, "of-long-ago"
-	require.NoError(t, w.Client.Update(context.Background(), stripped))
-	require.NoError(t, w.reconcile())
-	assert.Len(t, w.apply("demo-vpc").OwnerReferences, 1)
-	assert.Equal(t, "vpc", w.apply("demo-vpc").Spec.TemplateRef.Name)
+// A restored CAPTCluster is garbage-collected when the UID of its Cluster is dead. It never had the WorkspaceTemplateApply.
+func TestSafety04ARestoredOwnerDeletesNothingThatItNeverHad(t *testing.T) {
+	dead := builder.With(func(c *infrav1.CAPTCluster) {
+		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "dead"}}
+	})
+	w := newWorld(t, builder.WorkspaceTemplateApply("demo-vpc", builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)),
+		builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"), held, builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), dead, builder.Deleting()))
+	for _, write := range w.reconcile() {
+		assert.False(t, strings.HasSuffix(write, "demo-vpc"), write)
+	}
+}
+
+func TestSafety14FieldsOfAVPCThatHaveNoEffectAreReported(t *testing.T) {
+	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc"), builder.CAPTCluster("demo", owned))
+	assert.Contains(t, w.reconcile(), "apply demo-vpc")
+	assert.Contains(t, w.message(infrav1.FieldsConsumedCondition), "spec.region: has no effect: WorkspaceTemplate default/vpc does not pass ${region} to its module")
+	w.replace(builder.WorkspaceTemplate("vpc", builder.Consuming("region")))
+	w.reconcile()
+	assert.NotContains(t, w.story(), infrav1.FieldsConsumedCondition)
+}
+
+func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
+	leaving := builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)
+	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", builder.Deleting(), leaving), builder.CAPTCluster("demo", owned))
+	assert.Equal(t, []string{"status"}, w.reconcile())
+	assert.Equal(t, "False TemplateDeleting", w.story()["VPCReady"])
+
+	t.Run("its users go on", func(t *testing.T) {
+		w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", leaving), builder.CAPTCluster("demo", owned))
+		w.reconcile()
+		w.remove(builder.WorkspaceTemplate("vpc"))
+		update(w, w.get(), func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Variables = map[string]string{"cidr": "10.0.0.0/16"} })
+		assert.Contains(t, w.reconcile(), "apply demo-vpc")
+	})
+}
+
+// No watch reports that a template of another namespace no longer blocks.
+func TestABlockingTemplateOfAnotherNamespaceIsReadAgain(t *testing.T) {
+	shared := builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Namespace, template.Spec.AllowedNamespaces.Names = "shared", []string{builder.Namespace}
+	})
+	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", shared, builder.Deleting(), builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)),
+		builder.CAPTCluster("demo", owned, builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Ref.Namespace = "shared" })))
+	got, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.get())})
+	require.NoError(t, err)
+	assert.Equal(t, owner.TemplateInterval, got.RequeueAfter)
 }
 
 // The owner reference says that the Cluster exists. Nothing else would wake the CAPTCluster before the resync.
 func TestSafety18AClusterThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
-	server := w.Client
-	w.Client = interceptor.NewClient(server.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-			if _, isCluster := object.(*clusterv1.Cluster); isCluster {
-				return apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusters").GroupResource(), key.Name)
-			}
-			return c.Get(ctx, key, object, opts...)
-		},
-	})
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, 1, w.applies)
+	absent := apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusters").GroupResource(), "demo")
+	w.Client = builder.FailingGet[*clusterv1.Cluster](w.API, absent)
+	assert.Contains(t, w.reconcile(), "apply demo-vpc")
 
-	require.NoError(t, server.Delete(context.Background(), builder.Cluster("demo")))
-	result, err := w.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}})
-	require.NoError(t, err)
-	assert.Zero(t, result, "a deleted one is not read repeatedly")
-	assert.Equal(t, "False WaitingForOwner", builder.Story(w.get().Status.Conditions)["Ready"])
+	w.remove(builder.Cluster("demo"))
+	w.reconcile() // A deleted one is not read repeatedly.
+	assert.Equal(t, "False WaitingForOwner", w.story()["Ready"])
 }

@@ -24,7 +24,7 @@ import (
 const waitingForOwner = "no Cluster owns this object. Create a Cluster whose spec.infrastructureRef names it; if it exists, check that it is not paused and that Cluster API runs"
 
 // status computes the status from facts and plan.
-func status(captCluster *infrav1.CAPTCluster, f *Facts, p Plan) {
+func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 	s, adoption := &captCluster.Status, f.Apply.AdoptionCondition(infrav1.AdoptionRequiredCondition)
 	if captCluster.DeletionTimestamp.IsZero() &&
 		(engine.IsMigrating(captCluster) || p.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused)) {
@@ -73,7 +73,7 @@ func reportLegacyReadiness(captCluster *infrav1.CAPTCluster, f *Facts) {
 	engine.Set(captCluster, ready)
 }
 
-func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p Plan) engine.Condition {
+func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) engine.Condition {
 	switch {
 	case f.Cluster == nil:
 		return engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason, waitingForOwner)

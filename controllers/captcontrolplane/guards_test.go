@@ -24,148 +24,77 @@ import (
 
 // Each of these would destroy, replace or duplicate an EKS cluster.
 
-func TestACopiedReferenceChangesNothing(t *testing.T) {
-	other := builder.CAPTControlPlane("prod")
-	w := newWorld(t, other, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
-		builder.WorkspaceTemplateApply("prod-apply", builder.OwnedBy(other), builder.WithFinalizers("x/y"), builder.UpToDate(outputs())),
-		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef("prod-apply"),
-			builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)))
-	before := read(w, "prod-apply", &infrav1.WorkspaceTemplateApply{}).Spec
-
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"status"}, w.writes)
-	assert.Contains(t, meta.FindStatusCondition(w.get().Status.Conditions, controlplanev1.ReadyCondition).Message, "belongs to CAPTControlPlane prod")
-
-	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
-	require.NoError(t, w.reconcile())
-	after := read(w, "prod-apply", &infrav1.WorkspaceTemplateApply{})
-	assert.Equal(t, before, after.Spec)
-	assert.Nil(t, after.DeletionTimestamp)
-}
-
-// Defaulting sets the reference when nothing of the name exists; then another client creates one for another purpose.
-func TestAnUnrelatedApplyOfTheDefaultNameIsNotUsed(t *testing.T) {
-	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
-		builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs())), // Of template vpc, not eks.
-		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef(applyName),
-			builder.WithFinalizers("held/by-the-test")))
-	before := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
-
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"status"}, w.writes)
-	assert.Equal(t, []string{"held/by-the-test"}, w.get().Finalizers, "it is not held for what is not its own")
-	assert.Equal(t, "False ReferenceConflict", builder.Story(w.get().Status.Conditions)["DependenciesReady"])
-
-	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
-	require.NoError(t, w.reconcile())
-	after := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
-	assert.Equal(t, before.Spec, after.Spec)
-	assert.Nil(t, after.DeletionTimestamp)
-}
-
 func ofTemplate(name string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
+}
+
+// A copied reference, a wrong name, or a name that another client used for another purpose: Terraform would destroy what runs there, and
+// make an EKS cluster in the same state.
+func TestAWrongReferenceRewritesNothing(t *testing.T) {
+	eks := ofTemplate("eks")
+	for name, row := range map[string]struct {
+		ref     string
+		options []builder.Option
+	}{
+		"that of another control plane":     {"prod-apply", []builder.Option{eks, builder.OwnedBy(builder.CAPTControlPlane("prod"))}},
+		"a VPC of the default name":         {applyName, []builder.Option{ofTemplate("vpc")}},
+		"a VPC that was made by hand":       {"unrelated", []builder.Option{ofTemplate("vpc")}},
+		"another cluster of this template":  {"unrelated", []builder.Option{eks, builder.WithVariables(map[string]string{"cluster_name": "prod"})}},
+		"a cluster of unknown name":         {"unrelated", []builder.Option{eks, builder.WithVariables(nil)}},
+		"a helper of CAPT v0.3 of this one": {"unrelated", []builder.Option{ofTemplate("kubeconfig"), builder.OwnedBy(builder.CAPTControlPlane("demo"))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
+				builder.WorkspaceTemplateApply(row.ref, append(row.options, builder.UpToDate(outputs()), builder.WithFinalizers("x/y"))...),
+				builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef(row.ref), builder.WithFinalizers("held/by-the-test")))
+			before := read(w, row.ref, &infrav1.WorkspaceTemplateApply{})
+			assert.Equal(t, []string{"status"}, w.reconcile(), "it is not held for what is not its own")
+			assert.Equal(t, "False ReferenceConflict", w.story()["DependenciesReady"])
+
+			require.NoError(t, w.Delete(t.Context(), w.get()))
+			w.reconcile()
+			assert.Equal(t, before, read(w, row.ref, &infrav1.WorkspaceTemplateApply{}))
+		})
+	}
 }
 
 func TestAReferencedApplyIsUsedIfItMatches(t *testing.T) {
 	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 		builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks")),
 		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef("by-hand")))
-	require.NoError(t, w.reconcile())
-	require.NoError(t, w.reconcile())
-	taken := read(w, "by-hand", &infrav1.WorkspaceTemplateApply{})
-	assert.Len(t, taken.OwnerReferences, 1)
+	assert.Contains(t, w.reconcile(), "apply by-hand")
 	assert.Equal(t, "by-hand", w.get().Status.WorkspaceTemplateApply.Name)
 
 	// Now that it is recorded, another template is a change of the running cluster, which the user may want.
-	changed := w.get()
-	changed.Spec.WorkspaceTemplateRef.Name = "eks-2"
-	require.NoError(t, w.Client.Update(context.Background(), changed))
-	require.NoError(t, w.reconcile())
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-2" })
+	w.reconcile()
 	assert.Equal(t, "eks-2", read(w, "by-hand", &infrav1.WorkspaceTemplateApply{}).Spec.TemplateRef.Name)
 }
 
-// A wrong name: Terraform would destroy what runs there, and make an EKS cluster in the same state.
-func TestAWrongReferenceRewritesNothing(t *testing.T) {
-	controlPlane := builder.CAPTControlPlane("demo")
-	for name, options := range map[string][]builder.Option{
-		"a VPC that was made by hand":      {ofTemplate("vpc")},
-		"another cluster of this template": {ofTemplate("eks"), builder.WithVariables(map[string]string{"cluster_name": "prod"})},
-		"a cluster of unknown name":        {ofTemplate("eks"), builder.WithVariables(nil)},
-		"a helper of CAPT v0.3":            {ofTemplate("kubeconfig"), builder.OwnedBy(controlPlane)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
-				builder.WorkspaceTemplateApply("unrelated", append(options, builder.UpToDate(outputs()))...),
-				builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef("unrelated"), builder.WithFinalizers("held/by-the-test")))
-			before := read(w, "unrelated", &infrav1.WorkspaceTemplateApply{})
-			require.NoError(t, w.reconcile())
-			assert.Equal(t, []string{"status"}, w.writes)
-			assert.Equal(t, []string{"held/by-the-test"}, w.get().Finalizers, "it is not held for what is not its own")
-			assert.Equal(t, "False ReferenceConflict", builder.Story(w.get().Status.Conditions)["DependenciesReady"])
-
-			require.NoError(t, w.Client.Delete(context.Background(), w.get()))
-			require.NoError(t, w.reconcile())
-			after := read(w, "unrelated", &infrav1.WorkspaceTemplateApply{})
-			assert.Equal(t, before.Spec, after.Spec)
-			assert.Equal(t, before.OwnerReferences, after.OwnerReferences)
-			assert.Nil(t, after.DeletionTimestamp)
-		})
-	}
-}
-
 func TestARunningClusterDoesNotMoveToAnotherRegion(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	require.NoError(t, w.reconcile())
-	w.terraformMade()
-	require.NoError(t, w.reconcile())
+	w := built(t)
 	before := read(w, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.Variables
 
 	require.NoError(t, w.Client.Delete(context.Background(), read(w, "demo", &infrav1.CAPTCluster{})))
 	elsewhere := vpc(builder.WithRegion("us-east-1"))
 	elsewhere.Status.VPC.ID, elsewhere.ResourceVersion = "vpc-2", ""
 	require.NoError(t, w.Client.Create(context.Background(), elsewhere))
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 
 	assert.Equal(t, before, read(w, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.Variables)
-	assert.Contains(t, builder.Story(w.get().Status.Conditions)["DependenciesReady"], "RegionConflict")
-}
-
-func TestTheDeletionWaitsForADecisionAboutACandidate(t *testing.T) {
-	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
-		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)),
-		builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks"), builder.OwnedBy(builder.CAPTControlPlane("demo")), builder.WithFinalizers("x/y")))
-	require.NoError(t, w.reconcile())
-	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
-	require.NoError(t, w.reconcile())
-	assert.Contains(t, meta.FindStatusCondition(w.get().Status.Conditions, controlplanev1.DeletingCondition).Message, "WorkspaceTemplateApply by-hand has an owner reference to this object")
+	assert.Contains(t, w.story()["DependenciesReady"], "RegionConflict")
 }
 
 func TestAnUnwrittenEndpointIsNotReported(t *testing.T) {
 	w := newWorld(t, prepared()...)
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 	w.terraformMade()
-	w.fail = func(write string) error {
-		if write == "patch" {
-			return errors.New("denied by a webhook")
-		}
-		return nil
-	}
-	require.Error(t, w.reconcile())
+	w.FailOn("patch", errors.New("denied by a webhook"))
+	require.Error(t, w.try())
 	got := w.get()
 	assert.False(t, got.Spec.ControlPlaneEndpoint.IsValid())
 	assert.Nil(t, got.Status.Initialization.ControlPlaneInitialized)
 	assert.NotEqual(t, controlplanev1.StateReady, got.Status.State)
-}
-
-func TestADeletionPolicyOfTheUserIsKept(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	require.NoError(t, w.reconcile())
-	apply := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
-	apply.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
-	require.NoError(t, w.Client.Update(context.Background(), apply))
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, infrav1.DeletionPolicyRetain, read(w, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.DeletionPolicy)
 }
 
 // What admission refuses the controller does not write either, for it may have been stored before there was a webhook.
@@ -218,35 +147,32 @@ func TestNothingIsCreatedIfStatusRecordsACluster(t *testing.T) {
 	objects := prepared()
 	builder.WithEndpoint("https://"+host, 443)(objects[2])
 	w := newWorld(t, objects...)
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"status"}, w.writes)
-	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
-	assert.Equal(t, "False AdoptionRequired", builder.Story(w.get().Status.Conditions)["DependenciesReady"])
+	assert.Equal(t, []string{"status"}, w.reconcile())
+	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
+	assert.Equal(t, "False AdoptionRequired", w.story()["DependenciesReady"])
 
-	chosen := w.get()
-	builder.WithApplyRef("another")(chosen)
-	require.NoError(t, w.Client.Update(context.Background(), chosen))
-	require.NoError(t, w.reconcile())
-	assert.NotNil(t, read(w, "another", &infrav1.WorkspaceTemplateApply{}), "the user decided")
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.WithApplyRef("another")(c) })
+	assert.Contains(t, w.reconcile(), "apply another", "the user decided")
 }
 
-func TestTheEndpointOfV03IsNormalized(t *testing.T) {
+func TestAKnownEndpointIsNormalizedAndNotOverwritten(t *testing.T) {
 	for stored, want := range map[string]string{
 		"https://" + host:               host,
 		"https://of-before.example.com": "of-before.example.com",
+		"of-before.example.com":         "of-before.example.com",
 		"http://none.example.com":       host,
 	} {
 		objects := prepared()
 		builder.WithEndpoint(stored, 443)(objects[2])
 		builder.WithApplyRef(applyName)(objects[2])
 		w := newWorld(t, objects...)
-		require.NoError(t, w.reconcile())
+		w.reconcile()
 		w.terraformMade()
-		require.NoError(t, w.reconcile())
+		w.reconcile()
 		assert.Equal(t, clusterv1.APIEndpoint{Host: want, Port: 443}, w.get().Spec.ControlPlaneEndpoint)
 		assert.Equal(t, want+":443", w.get().Status.Endpoint)
-		require.NoError(t, w.reconcile())
-		assert.Empty(t, w.writes, "at rest nothing is written")
+		assert.Equal(t, want != host, w.story()["EndpointAvailable"] == "False EndpointChanged")
+		assert.Empty(t, w.reconcile(), "at rest nothing is written")
 	}
 }
 
@@ -272,38 +198,63 @@ func TestSafety06HelpersAreDeletedBeforeTheEKSCluster(t *testing.T) {
 		return apply == nil || !apply.DeletionTimestamp.IsZero()
 	}
 	gone := func(name string) {
-		apply := read(w, name, &infrav1.WorkspaceTemplateApply{})
-		apply.Finalizers = nil
-		require.NoError(t, w.Client.Update(context.Background(), apply))
+		change(w, name, &infrav1.WorkspaceTemplateApply{}, func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
 	}
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 	assert.True(t, isDeleted("demo-kubeconfig-apply"))
 	assert.True(t, isDeleted("demo-profile"))
 	gone("demo-kubeconfig-apply")
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 	assert.False(t, isDeleted(applyName), "the profile is still there")
 	gone("demo-profile")
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 	assert.True(t, isDeleted(applyName))
 	require.NotNil(t, w.get())
 	gone(applyName)
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 	assert.Nil(t, w.get())
 }
 
 // A contended ResourceQuota answers with a conflict, too, and no watch reports its end.
 func TestSafety21ASecretThatAResourceQuotaDelaysIsWrittenAgainSoon(t *testing.T) {
 	w := newWorld(t, prepared()...)
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 	w.terraformMade()
-	w.fail = func(write string) error {
-		if write == "apply demo-kubeconfig" {
-			return apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "compute", errors.New("the object has been modified"))
-		}
-		return nil
-	}
-	require.ErrorContains(t, w.reconcile(), "resourcequotas", "an error makes the work queue try again")
-	w.fail = nil
-	require.NoError(t, w.reconcile())
+	w.FailOn("apply demo-kubeconfig", apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "compute", errors.New("the object has been modified")))
+	require.ErrorContains(t, w.try(), "resourcequotas", "an error makes the work queue try again")
+	w.Refuse = nil
+	w.reconcile()
 	require.NotEmpty(t, w.published())
+}
+
+// Nothing is deleted while what is to be retained stands on what would be destroyed: neither the EKS cluster nor its profiles.
+func TestSafety05NothingOfARetainedControlPlaneIsDeletedBeforeTheConflictIsResolved(t *testing.T) {
+	controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef(applyName), builder.Deleting(),
+		builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer))
+	recorded := func(name string) builder.Option {
+		return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			builder.WithWorkspaceName(name)(apply)
+			builder.WithRecordedWorkspace(builder.Workspace(name, builder.AtRest))(apply)
+			builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)(apply)
+		})
+	}
+	w := newWorld(t, builder.Cluster("demo"), controlPlane,
+		builder.WorkspaceTemplateApply("demo-vpc", recorded("net"), builder.OwnedBy(builder.CAPTCluster("demo"))),
+		builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), builder.OwnedBy(controlPlane), recorded("eks"), builder.WaitingForWorkspace("net", ""), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)),
+		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), builder.OwnedBy(controlPlane), recorded("profile"), builder.WithLabel(naming.TurnsLabel, naming.FargateTurns)))
+	isDeleted := func(name string) bool {
+		return !read(w, name, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero()
+	}
+	assert.Equal(t, []string{"status"}, w.reconcile())
+	assert.False(t, isDeleted("demo-profile"))
+	assert.False(t, isDeleted(applyName))
+	deleting := meta.FindStatusCondition(w.get().Status.Conditions, controlplanev1.DeletingCondition)
+	assert.Equal(t, infrav1.DeletionPolicyConflictReason, deleting.Reason)
+	assert.Contains(t, deleting.Message, "Set spec.vpc.template.deletionPolicy of CAPTCluster demo to Retain, or spec.deletionPolicy of WorkspaceTemplateApply "+applyName+" to Delete")
+	assert.Empty(t, w.reconcile(), "at rest nothing is written")
+
+	assert.Len(t, w.requests().Matching(t.Context(), nil), 1, "another policy of the VPC is noticed")
+	change(w, "demo-vpc", &infrav1.WorkspaceTemplateApply{}, func(vpc *infrav1.WorkspaceTemplateApply) { vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	w.reconcile()
+	assert.True(t, isDeleted("demo-profile"))
 }

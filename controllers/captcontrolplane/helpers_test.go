@@ -42,11 +42,7 @@ func vpc(options ...builder.Option) *infrav1.CAPTCluster {
 }
 
 func connection(data map[string]string) *corev1.Secret {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-eks-connection"}, Data: map[string][]byte{}}
-	for key, value := range data {
-		secret.Data[key] = []byte(value)
-	}
-	return secret
+	return builder.SecretWith("demo-eks-connection", data)
 }
 
 func outputs() map[string]string {

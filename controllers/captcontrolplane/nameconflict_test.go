@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -47,20 +46,22 @@ func TestSafety26OnlyTheReferredWorkspaceTemplateApplyTakesAClusterName(t *testi
 		"it refers to one created later":       {claim("own", namespace, builder.OwnedBy(other), builder.WithCreation(builder.Created.Add(time.Second))), false},
 		"the name can still be changed":        {claim("own", namespace, builder.OwnedBy(other), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceName = "" })), false},
 		"it refers to one of no control plane": {claim("own", namespace), false},
+		"of a CAPTCluster":                     {claim("own", namespace, builder.OwnedBy(builder.CAPTCluster("old", builder.WithNamespace(namespace)))), false},
+		"its owner no longer exists":           {claim("own", namespace, builder.OwnedBy(builder.CAPTControlPlane("old", append(old, builder.WithUID("before"))...))), false},
 		"it had the name first":                {claim("own", namespace, builder.OwnedBy(other)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, tokens := withToken(t, "Token")
+			w, identity := withToken(t, "Token")
 			require.NoError(t, w.Client.Create(t.Context(), other.DeepCopy()))
 			require.NoError(t, w.Client.Create(t.Context(), row.apply))
-			w.pass(10 * time.Minute)
-			require.NoError(t, w.reconcile())
+			w.clock.Pass(10 * time.Minute)
+			w.reconcile()
 			if row.taken {
-				assert.Equal(t, 1, tokens.made)
+				assert.Equal(t, 1, identity.Made)
 				assert.Equal(t, 5*time.Minute, w.again, "no watch reports that the other one lost its owner")
 				return
 			}
-			assert.Equal(t, 2, tokens.made)
+			assert.Equal(t, 2, identity.Made)
 			assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
 		})
 	}
@@ -79,57 +80,29 @@ func TestOnlyTheOlderOfTwoClustersOfTheSameNameGetsTokens(t *testing.T) {
 		"an older one of no region so far": {builder.Created.Add(-time.Second), "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, tokens := withToken(t, "Token")
+			w, identity := withToken(t, "Token")
 			for _, object := range rivalPlane(row.created, row.region) {
 				require.NoError(t, w.Client.Create(context.Background(), object))
 			}
-			w.pass(10 * time.Minute)
-			require.NoError(t, w.reconcile())
+			w.clock.Pass(10 * time.Minute)
+			w.reconcile()
 			if !row.taken {
-				assert.Equal(t, 2, tokens.made)
+				assert.Equal(t, 2, identity.Made)
 				return
 			}
-			assert.Equal(t, 1, tokens.made)
+			assert.Equal(t, 1, identity.Made)
 			assert.Contains(t, w.kubeconfigReady(), "False KubeconfigConflict no token is created for EKS cluster \"demo\": another CAPTControlPlane of this management cluster")
 			assert.NotContains(t, w.kubeconfigReady(), "project", "details omitted")
 
 			w.spec(func(c *controlplanev1.CAPTControlPlane) { withSource("Auto")(c) })
-			require.NoError(t, w.reconcile())
+			w.reconcile()
 			assert.False(t, holdsToken(w.published()), "Auto does without")
 
 			theirs := rivalPlane(row.created, row.region)[1]
-			assert.Equal(t, []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}},
-				w.afterDeletion(theirs), "its deletion causes a reconcile")
-			require.NoError(t, w.reconcile())
+			require.NoError(t, w.Delete(t.Context(), theirs))
+			assert.Equal(t, demo(), kubeconfigsecret.OfSameCluster(w.Client)(t.Context(), theirs), "its deletion causes a reconcile")
+			w.reconcile()
 			assert.True(t, holdsToken(w.published()))
 		})
 	}
-}
-
-// afterDeletion deletes a WorkspaceTemplateApply and returns the control planes to reconcile.
-func (w *world) afterDeletion(apply client.Object) []ctrl.Request {
-	w.Helper()
-	require.NoError(w, w.Client.Delete(context.Background(), apply))
-	return kubeconfigsecret.OfSameCluster(w.Client)(context.Background(), apply)
-}
-
-// Only the controller of a WorkspaceTemplateApply shows what it is for.
-func TestOtherAppliesDoNotOccupyAName(t *testing.T) {
-	w, tokens := withToken(t, "Token")
-	for _, object := range rivalPlane(builder.Created.Add(-time.Second), builder.Region) {
-		if object.GetName() == "theirs" {
-			object.SetUID("recreated") // The owner that the WorkspaceTemplateApply names no longer exists.
-		}
-		require.NoError(t, w.Client.Create(context.Background(), object))
-	}
-	for _, apply := range []*infrav1.WorkspaceTemplateApply{
-		claim("by-hand", "other"),
-		claim("vpc", "other", builder.OwnedBy(builder.CAPTCluster("demo", builder.WithNamespace("other")))),
-	} {
-		require.NoError(t, w.Client.Create(context.Background(), apply))
-		assert.Empty(t, kubeconfigsecret.IndexEKS(apply))
-	}
-	w.pass(10 * time.Minute)
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, 2, tokens.made)
 }

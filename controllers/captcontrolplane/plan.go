@@ -43,7 +43,7 @@ type Plan struct {
 func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err error) {
 	in := &input{controlPlane, f}
 	p = &Plan{Blocked: engine.FirstBlocking(controlplanev1.DependenciesReadyCondition, in, rules())}
-	p.AwaitTemplate = f.Cluster != nil && engine.FirstBlocking("", in, templateRules()) != nil && f.Template.Unwatched(controlPlane.Namespace)
+	p.AwaitTemplate = f.Cluster != nil && owner.AwaitsTemplate(&f.Template, controlPlane.Namespace, in, templateRules())
 	intent := owner.Intent{Owner: ownerOf(controlPlane), Paused: f.Paused != "", BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
 	if p.Blocked == nil {
 		if intent.Want, err = f.want(controlPlane); err != nil {

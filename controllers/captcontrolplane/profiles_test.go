@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -38,6 +37,11 @@ func resolved(profiles ...fargate.Profile) func(s *scene) {
 	}
 }
 
+// obsolete is a profile that spec no longer has.
+func obsolete(options ...builder.Option) func(s *scene) {
+	return func(s *scene) { s.Fargate.Obsolete = []fargate.Profile{profile("old", options...)} }
+}
+
 func and(first, then func(s *scene)) func(s *scene) {
 	return func(s *scene) { first(s); then(s) }
 }
@@ -46,9 +50,6 @@ func and(first, then func(s *scene)) func(s *scene) {
 func profiles() []fact {
 	ready := profile("a", builder.UpToDate(nil))
 	unmade := fargate.Profile{Name: "a"}
-	leaving := func(options ...builder.Option) func(s *scene) {
-		return func(s *scene) { s.Fargate.Obsolete = []fargate.Profile{profile("old", options...)} }
-	}
 	return []fact{
 		{"profiles ready", of(ready, profile("b", builder.UpToDate(nil)))},
 		{"a profile is about to be made", of(unmade)},
@@ -57,37 +58,8 @@ func profiles() []fact {
 		{"a Secret is missing for a profile", resolved(unmade)},
 		{"a profile failed, another is being made", of(profile("a", failing), profile("b", working))},
 		{"a profile belongs to another owner", resolved(fargate.Profile{Name: "a", Apply: owner.Facts{Conflict: "it belongs to other"}})},
-		{"a profile is being deleted", and(of(ready), leaving(builder.Deleting()))},
-		{"the last profile is about to be deleted", leaving(builder.UpToDate(nil))},
-	}
-}
-
-// A failed profile does not make the cluster unavailable or failed.
-func TestFargateProfilesNeverFailTheControlPlane(t *testing.T) {
-	for _, is := range profiles() {
-		for _, before := range []bool{false, true} {
-			got := row{is.name, []func(s *scene){is.is}}.scene(t, before).status()
-			story := builder.Story(got.Conditions)
-			assert.Equal(t, "True Available", story["Available"], is.name)
-			assert.NotContains(t, story, "Failed", is.name)
-			assert.Equal(t, "True Initialized", story["Initialized"], is.name)
-		}
-	}
-}
-
-func TestAFailedProfileDegradesTheControlPlane(t *testing.T) {
-	s := configured(t)
-	of(profile("a", failing), profile("b", builder.UpToDate(nil)))(s)
-	got := s.status()
-	assert.Equal(t, controlplanev1.StateDegraded, got.State)
-	story := builder.Story(got.Conditions)
-	assert.Equal(t, "False FargateProfileFailed", story["Ready"])
-	assert.Equal(t, "True Degraded", story["Degraded"])
-	assert.Equal(t, "True FargateProfileFailed", story["FargateProfileFailed"])
-	for _, condition := range got.Conditions {
-		if condition.Type == controlplanev1.DegradedCondition {
-			assert.Contains(t, condition.Message, "a (WorkspaceTemplateApply demo-a-fargate-apply: VpcLimitExceeded)")
-		}
+		{"a profile is being deleted", and(of(ready), obsolete(builder.Deleting()))},
+		{"the last profile is about to be deleted", obsolete(builder.UpToDate(nil))},
 	}
 }
 
@@ -103,54 +75,12 @@ func TestConditionsOfProfilesAreRemovedWithTheLastProfile(t *testing.T) {
 	assert.Empty(t, got.FargateProfiles)
 }
 
-func TestNoProfileIsCreatedWhilePaused(t *testing.T) {
-	network := connection(map[string]string{"vpc_config": `private_subnets = ["subnet-1"]`})
-	network.Name = "demo-vpc-connection"
-	w := newWorld(t, append(prepared(), network)...)
-	require.NoError(t, w.reconcile())
-	changeApply(w, builder.WithWorkspaceName("demo-eks-controlplane"))
-	w.terraformMade()
-	change(w, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) {
-		for key, value := range outputs() {
-			s.Data[key] = []byte(value)
-		}
-	})
-	require.NoError(t, w.reconcile())
-	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "a", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
-		builder.Paused()(c)
-	})
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"status"}, w.writes)
-	assert.Equal(t, "False Paused", w.story()["Ready"])
-	assert.NotContains(t, w.story(), "FargateProfileCreating")
-
-	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"patch", "apply demo-a-fargate-apply", "status"}, w.writes)
-}
-
 func TestAProfileHasNoTimeoutOfTheConnectionSecret(t *testing.T) {
 	s := configured(t)
 	of(profile("a", working))(s)
 	s.Running.Secret = longestTimeout
 	assert.Equal(t, controlplanev1.StateConfiguring, s.status().State)
 	assert.Zero(t, s.nextTimeout(s.controlPlane, s.plan()))
-}
-
-// While the control plane is being deleted, its condition reports what it waits for.
-func TestDeletionWaitsForProfilesFirst(t *testing.T) {
-	s := onceReady(t)
-	builder.Deleting()(s.controlPlane)
-	s.Fargate.Obsolete = []fargate.Profile{profile("a", builder.Deleting())}
-	assert.Equal(t, owner.Wait, s.step(), "the EKS cluster stays")
-	got := s.status()
-	assert.Equal(t, "True FargateProfileDeleting", builder.Story(got.Conditions)["Deleting"])
-	assert.Len(t, got.FargateProfiles, 1)
-
-	s.Fargate = fargate.Facts{}
-	assert.Equal(t, owner.Destroy, s.step())
-	assert.Empty(t, s.status().FargateProfiles)
 }
 
 // An adopted one keeps its name, and another EKS cluster may have the name of the Cluster.
@@ -161,21 +91,21 @@ func TestAProfileBelongsToTheExistingEKSCluster(t *testing.T) {
 		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "a", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
 	}))
 	older := builder.WithVariables(map[string]string{"cluster_name": "older"})
-	network := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: "demo-vpc-connection"}, Data: map[string][]byte{"vpc_config": []byte(`vpc_id = "vpc-1"`)}}
+	network := builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": `vpc_id = "vpc-1"`})
 	w := newWorld(t, cluster, vpc(), controlPlane, network,
 		builder.WorkspaceTemplateApply(applyName, builder.OwnedBy(controlPlane), ofTemplate("eks"), older, builder.WithWorkspaceName("eks")))
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 	w.terraformMade()
 	secret := read(w, "demo-eks-connection", &corev1.Secret{})
 	secret.Data["cluster_name"], secret.Data["cluster_endpoint"] = []byte("older"), []byte("https://"+host)
 	require.NoError(t, w.Client.Update(t.Context(), secret))
 
 	for range 2 {
-		require.NoError(t, w.reconcile())
+		w.reconcile()
 		profile := read(w, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{})
 		require.NotNil(t, profile)
 		assert.Equal(t, "older", profile.Spec.Variables["cluster_name"])
-		assert.NotContains(t, builder.Story(w.get().Status.Conditions), "FargateProfileFailed")
+		assert.NotContains(t, w.story(), "FargateProfileFailed")
 	}
 }
 
@@ -193,9 +123,9 @@ func TestProfilesAreNotReadyWhileTheControlPlaneIsBlocked(t *testing.T) {
 		builder.WorkspaceTemplateApply(applyName, builder.OwnedBy(controlPlane), ofTemplate("eks"), builder.WithWorkspaceName("eks"), builder.UpToDate(outputs())),
 		builder.WorkspaceTemplateApply("demo-a-fargate-apply", builder.OwnedBy(controlPlane), ofTemplate("fargate"), builder.UpToDate(nil),
 			builder.WithLabel(naming.TurnsLabel, naming.FargateTurns), builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"})))
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, "False InvalidVersion", builder.Story(w.get().Status.Conditions)["DependenciesReady"])
-	assert.Equal(t, "False WaitingForWorkspace", builder.Story(w.get().Status.Conditions)["FargateProfileReady"])
+	w.reconcile()
+	assert.Equal(t, "False InvalidVersion", w.story()["DependenciesReady"])
+	assert.Equal(t, "False WaitingForWorkspace", w.story()["FargateProfileReady"])
 	require.Len(t, w.get().Status.FargateProfiles, 1)
 	assert.Equal(t, "a", w.get().Status.FargateProfiles[0].Name)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,72 +26,69 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
+	"github.com/capt-provider/capt/controllers/owner"
+	applyindex "github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// world is a reconciler with an API server, and what was written to it.
+// world is a reconciler with an API server.
 type world struct {
 	*testing.T
 	*Reconciler
+	*builder.API
 	clock *builder.Clock
 	// again is after how long the last reconcile wanted another one.
 	again time.Duration
-	// writes in their order; fail is asked before each.
-	writes []string
-	fail   func(write string) error
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
-	w := &world{T: t, clock: builder.NewClock()}
-	write := func(what string) error {
-		w.writes = append(w.writes, what)
-		if w.fail != nil {
-			return w.fail(what)
-		}
-		return nil
-	}
-	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&controlplanev1.CAPTControlPlane{}).
+	clients := builder.Clients(objects...).WithStatusSubresource(&controlplanev1.CAPTControlPlane{}).
+		WithIndex(&controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys).
+		WithIndex(&controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, references).
+		WithIndex(&infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, kubeconfigsecret.EKSIndex, kubeconfigsecret.IndexEKS).
-		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController).
-		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			selector := (&client.ListOptions{}).ApplyOptions(opts).FieldSelector
-			if w.Tokens == nil && selector != nil && strings.Contains(selector.String(), kubeconfigsecret.EKSIndex) {
-				return errors.New("a manager that makes no tokens has no index " + kubeconfigsecret.EKSIndex)
-			}
-			return c.List(ctx, list, opts...)
-		},
-		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-			named, _ := obj.(interface{ GetName() string })
-			if err := write("apply " + named.GetName()); err != nil {
-				return err
-			}
-			return c.Apply(ctx, obj, opts...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			if err := write("patch"); err != nil {
-				return err
-			}
-			return c.Patch(ctx, obj, patch, opts...)
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			if err := write(sub); err != nil {
-				return err
-			}
-			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
-		},
-	}).Build()
-	w.Reconciler = &Reconciler{
-		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock}}, Uncached: c,
-	}
+		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController)
+	require.NoError(t, applyindex.Register(t.Context(), indexer{clients}))
+	w := &world{T: t, clock: builder.NewClock(), API: builder.NewAPI(clients)}
+	w.Reconciler = &Reconciler{Uncached: w.API, Engine: engine.Engine{
+		Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock},
+		Client: interceptor.NewClient(w.API, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				selector := (&client.ListOptions{}).ApplyOptions(opts).FieldSelector
+				if w.Tokens == nil && selector != nil && strings.Contains(selector.String(), kubeconfigsecret.EKSIndex) {
+					return errors.New("a manager that makes no tokens has no index " + kubeconfigsecret.EKSIndex)
+				}
+				return c.List(ctx, list, opts...)
+			},
+		}),
+	}}
 	return w
 }
 
-func (w *world) reconcile() error {
-	w.writes = nil
-	result, err := w.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}})
+// indexer adds indexes to a fake client.
+type indexer struct{ clients *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	i.clients.WithIndex(object, field, extract)
+	return nil
+}
+
+func (w *world) try() error {
+	w.Writes = nil
+	result, err := w.Reconcile(w.T.Context(), demo()[0])
 	w.again = result.RequeueAfter
 	return err
+}
+
+// reconcile returns the writes of one reconcile.
+func (w *world) reconcile() []string {
+	w.Helper()
+	require.NoError(w, w.try())
+	return w.Writes
+}
+
+func demo() []ctrl.Request {
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}}
 }
 
 func read[O client.Object](w *world, name string, object O) O {
@@ -115,6 +112,15 @@ func (w *world) terraformMade() {
 	require.NoError(w, w.Client.Create(context.Background(), connection(map[string]string{"cluster_certificate_authority_data": builder.CA()})))
 }
 
+// built is a world whose control plane is Ready.
+func built(t *testing.T) *world {
+	w := newWorld(t, prepared()...)
+	w.reconcile()
+	w.terraformMade()
+	w.reconcile()
+	return w
+}
+
 func prepared() []client.Object {
 	return []client.Object{
 		builder.Cluster("demo", builder.WithInfrastructureProvisioned()), vpc(),
@@ -124,38 +130,36 @@ func prepared() []client.Object {
 
 func TestTheLifeOfAControlPlane(t *testing.T) {
 	w := newWorld(t, prepared()...)
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"patch", "apply " + applyName, "status"}, w.writes, "the reference is written down first")
+	assert.Equal(t, []string{"patch", "apply " + applyName, "status"}, w.reconcile(), "the reference is written down first")
 	assert.Equal(t, applyName, w.get().Spec.WorkspaceTemplateApplyRef.Name)
 	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, w.get().Finalizers)
 	assert.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)
 
 	w.terraformMade()
-	require.NoError(t, w.reconcile())
-	require.Len(t, w.writes, 4)
-	assert.ElementsMatch(t, []string{"apply demo-kubeconfig", "apply demo-user-kubeconfig"}, w.writes[:2], "the kubeconfigs come before the endpoint")
-	assert.Equal(t, []string{"patch", "status"}, w.writes[2:])
+	w.reconcile()
+	require.Len(t, w.Writes, 4)
+	assert.ElementsMatch(t, []string{"apply demo-kubeconfig", "apply demo-user-kubeconfig"}, w.Writes[:2], "the kubeconfigs come before the endpoint")
+	assert.Equal(t, []string{"patch", "status"}, w.Writes[2:])
 	assert.Equal(t, clusterv1.APIEndpoint{Host: host, Port: 443}, w.get().Spec.ControlPlaneEndpoint)
 	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
 	assert.NotNil(t, read(w, "demo-kubeconfig", &corev1.Secret{}))
 
 	for range 3 {
-		require.NoError(t, w.reconcile())
-		assert.Empty(t, w.writes, "at rest nothing is written")
+		assert.Empty(t, w.reconcile(), "at rest nothing is written")
 	}
 }
 
 func TestACrashAfterTheReferenceCreatesNoSecondApply(t *testing.T) {
 	w := newWorld(t, prepared()...)
-	w.fail = func(write string) error {
+	w.Refuse = func(write string) error {
 		if strings.HasPrefix(write, "apply") {
 			return errors.New("killed")
 		}
 		return nil
 	}
-	require.Error(t, w.reconcile())
-	w.fail = nil
-	require.NoError(t, w.reconcile())
+	require.Error(t, w.try())
+	w.Refuse = nil
+	w.reconcile()
 	var list infrav1.WorkspaceTemplateApplyList
 	require.NoError(t, w.Client.List(context.Background(), &list))
 	assert.Len(t, list.Items, 1)
@@ -164,9 +168,8 @@ func TestACrashAfterTheReferenceCreatesNoSecondApply(t *testing.T) {
 // An empty reference next to a WorkspaceTemplateApply must not make a second EKS cluster.
 func TestDefect05NoSecondClusterIsCreatedNextToACandidate(t *testing.T) {
 	w := newWorld(t, append(prepared(), builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks")))...)
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"status"}, w.writes)
-	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
+	assert.Equal(t, []string{"status"}, w.reconcile())
+	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
 }
 
 func TestAKnownEndpointIsNotOverwritten(t *testing.T) {
@@ -174,52 +177,21 @@ func TestAKnownEndpointIsNotOverwritten(t *testing.T) {
 	builder.WithEndpoint("of-before.example.com", 443)(objects[2])
 	builder.WithApplyRef(applyName)(objects[2])
 	w := newWorld(t, objects...)
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 	w.terraformMade()
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 	assert.Equal(t, "of-before.example.com", w.get().Spec.ControlPlaneEndpoint.Host)
-	assert.Equal(t, "False EndpointChanged", builder.Story(w.get().Status.Conditions)["EndpointAvailable"])
+	assert.Equal(t, "False EndpointChanged", w.story()["EndpointAvailable"])
 }
 
 // One that was adopted, or restored from a backup, is ready before anything is provisioned.
 func TestAReadyControlPlaneGetsItsFinalizer(t *testing.T) {
 	w := newWorld(t, prepared()...)
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 	w.terraformMade()
-	controlPlane := w.get()
-	controlPlane.Finalizers = nil
-	require.NoError(t, w.Client.Update(context.Background(), controlPlane))
-	require.NoError(t, w.reconcile())
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Finalizers = nil })
+	w.reconcile()
 	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, w.get().Finalizers)
-}
-
-func TestAControlPlaneWithoutACluster(t *testing.T) {
-	w := newWorld(t,
-		builder.CAPTControlPlane("demo", builder.WithApplyRef(applyName)),
-		builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs())))
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, controlplanev1.StatePending, w.get().Status.State)
-	assert.Equal(t, "False WaitingForOwner", builder.Story(w.get().Status.Conditions)["Ready"])
-}
-
-func TestDeletion(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	require.NoError(t, w.reconcile())
-	held := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
-	builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)(held)
-	require.NoError(t, w.Client.Update(context.Background(), held))
-	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
-
-	require.NoError(t, w.reconcile())
-	held = read(w, applyName, &infrav1.WorkspaceTemplateApply{})
-	require.False(t, held.DeletionTimestamp.IsZero(), "the WorkspaceTemplateApply goes first")
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, "True WaitingForWorkspaceTemplateApplyDeletion", builder.Story(w.get().Status.Conditions)["Deleting"])
-
-	held.Finalizers = nil
-	require.NoError(t, w.Client.Update(context.Background(), held))
-	require.NoError(t, w.reconcile())
-	assert.Nil(t, w.get())
 }
 
 func TestSecretKeys(t *testing.T) {
@@ -227,4 +199,67 @@ func TestSecretKeys(t *testing.T) {
 	assert.Equal(t,
 		[]string{"default/demo-eks-connection", "default/c-kubeconfig", "default/c-user-kubeconfig"},
 		secretKeys(builder.CAPTControlPlane("demo", builder.WithLabel(clusterv1.ClusterNameLabel, "c"))))
+}
+
+// What is refused because of its contents is corrected by an edit, which no owner reference leads from.
+func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
+	profile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "default", WorkspaceTemplateApplyRef: infrav1.WorkspaceTemplateApplyReference{Name: "profile"}}, {Name: "other"}}
+	})
+	w := newWorld(t, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"), profile), builder.CAPTControlPlane("fresh"),
+		builder.CAPTControlPlane("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand")))
+	for _, name := range []string{"by-hand", "profile"} {
+		assert.Equal(t, demo(), w.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply(name)))
+	}
+	assert.Empty(t, w.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("unknown")))
+}
+
+// An adopted control plane keeps the connection Secret that CAPT v0.3 gave it.
+func TestSafety22TheConnectionSecretIsWatchedUnderItsOwnName(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand")),
+		builder.WorkspaceTemplateApply("by-hand", builder.WithConnectionSecret("legacy-outputs", builder.Namespace)))
+	assert.Equal(t, demo(), w.ofSecret(t.Context(), builder.SecretWith("legacy-outputs", nil)))
+	assert.Equal(t, demo(), w.ofSecret(t.Context(), builder.SecretWith("demo-eks-connection", nil)), "that of the naming scheme")
+	assert.Empty(t, w.ofSecret(t.Context(), builder.SecretWith("unknown", nil)))
+}
+
+// All of a tenant's objects have the names that those of the other one have.
+func TestDefect18EachTenantReceivesItsOwnKubeconfig(t *testing.T) {
+	w := newWorld(t)
+	for _, tenant := range []string{"tenant-a", "tenant-b"} {
+		in := []builder.Option{builder.WithNamespace(tenant)}
+		owner := builder.Cluster("demo", append(in, builder.WithInfrastructureProvisioned())...)
+		captCluster := vpc(in...)
+		for _, object := range []client.Object{owner, captCluster, builder.CAPTControlPlane("demo", append(in, builder.OwnedBy(owner))...)} {
+			object.SetUID(object.GetUID() + "/" + owner.UID)
+			require.NoError(t, w.Client.Create(context.Background(), object))
+		}
+		request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: tenant, Name: "demo"}}
+		_, err := w.Reconcile(context.Background(), request)
+		require.NoError(t, err)
+
+		apply := &infrav1.WorkspaceTemplateApply{}
+		require.NoError(t, w.Client.Get(context.Background(), client.ObjectKey{Namespace: tenant, Name: applyName}, apply))
+		builder.UpToDate(map[string]string{"cluster_endpoint": "https://" + tenant + ".example.com"})(apply)
+		require.NoError(t, w.Client.Update(context.Background(), apply))
+		secret := connection(map[string]string{"cluster_certificate_authority_data": builder.CA()})
+		secret.Namespace = tenant
+		require.NoError(t, w.Client.Create(context.Background(), secret))
+		_, err = w.Reconcile(context.Background(), request)
+		require.NoError(t, err)
+	}
+	var list corev1.SecretList
+	require.NoError(t, w.Client.List(context.Background(), &list))
+	servers := map[string]string{}
+	for i := range list.Items {
+		if data := list.Items[i].Data["value"]; data != nil {
+			made, err := clientcmd.RESTConfigFromKubeConfig(data)
+			require.NoError(t, err)
+			servers[list.Items[i].Namespace+"/"+list.Items[i].Name] = made.Host
+		}
+	}
+	assert.Equal(t, map[string]string{
+		"tenant-a/demo-kubeconfig": "https://tenant-a.example.com:443", "tenant-a/demo-user-kubeconfig": "https://tenant-a.example.com:443",
+		"tenant-b/demo-kubeconfig": "https://tenant-b.example.com:443", "tenant-b/demo-user-kubeconfig": "https://tenant-b.example.com:443",
+	}, servers)
 }

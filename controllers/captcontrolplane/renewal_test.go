@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
-	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,31 +28,8 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/test/builder/tokens"
 )
-
-// identity creates tokens with fixed keys, or fails.
-type identity struct {
-	kubeconfig.Tokens
-	problem error
-	made    int
-}
-
-const secretKey = "hunter2/+key"
-
-func identityAt(now clock.PassiveClock) *identity {
-	keys := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: secretKey}, nil
-	})
-	return &identity{Tokens: kubeconfig.NewAWS(now, false, config.WithCredentialsProvider(keys))}
-}
-
-func (i *identity) Token(ctx context.Context, cluster, region string) (string, time.Time, error) {
-	if i.problem != nil {
-		return "", time.Time{}, i.problem
-	}
-	i.made++
-	return i.Tokens.Token(ctx, cluster, region)
-}
 
 func withSource(source controlplanev1.KubeconfigSource) builder.Option {
 	return builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Kubeconfig.Source = source })
@@ -67,34 +40,21 @@ func holdsToken(data []byte) bool {
 	return holds
 }
 
-// tokenOf is a kubeconfig with a token, as Terraform creates it.
-func tokenOf(t *testing.T, at time.Time) string {
-	t.Helper()
-	token, _, err := identityAt(clocktesting.NewFakePassiveClock(at)).Token(t.Context(), "demo", builder.Region)
-	require.NoError(t, err)
-	data, err := kubeconfig.ForToken("from-terraform", "https://"+host, builder.CA(), token)
-	require.NoError(t, err)
-	return string(data)
-}
-
 // withToken is a world in which a control plane is Ready, with a token in its kubeconfig, and whose manager makes them.
-func withToken(t *testing.T, source controlplanev1.KubeconfigSource) (*world, *identity) {
+func withToken(t *testing.T, source controlplanev1.KubeconfigSource) (*world, *tokens.Identity) {
 	t.Helper()
 	objects := prepared()
 	withSource(source)(objects[2])
 	w := newWorld(t, objects...)
-	tokens := identityAt(w.clock)
-	w.Tokens = tokens
-	require.NoError(t, w.reconcile())
+	identity := tokens.With(w.clock)
+	w.Tokens = identity
+	w.reconcile()
 	w.terraformMade()
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 	require.Equal(t, controlplanev1.StateReady, w.get().Status.State)
-	require.Equal(t, 1, tokens.made)
-	return w, tokens
+	require.Equal(t, 1, identity.Made)
+	return w, identity
 }
-
-// pass lets time go by.
-func (w *world) pass(d time.Duration) { w.clock.Pass(d) }
 
 // left is for how long the published token still works.
 func (w *world) left() time.Duration {
@@ -117,19 +77,15 @@ func (w *world) kubeconfigReady() string {
 }
 
 // terraform lets the WorkspaceTemplateApply be something else.
-func (w *world) terraform(change builder.Option) {
+func (w *world) terraform(option builder.Option) {
 	w.Helper()
-	apply := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
-	change(apply)
-	require.NoError(w, w.Client.Update(context.Background(), apply))
+	change(w, applyName, &infrav1.WorkspaceTemplateApply{}, func(apply *infrav1.WorkspaceTemplateApply) { option(apply) })
 }
 
 // spec changes the control plane as a user does.
-func (w *world) spec(change func(*controlplanev1.CAPTControlPlane)) {
+func (w *world) spec(do func(*controlplanev1.CAPTControlPlane)) {
 	w.Helper()
-	controlPlane := w.get()
-	change(controlPlane)
-	require.NoError(w, w.Client.Update(context.Background(), controlPlane))
+	change(w, "demo", &controlplanev1.CAPTControlPlane{}, do)
 }
 
 func TestDefect19ATokenIsRenewedIndependentlyOfTerraform(t *testing.T) {
@@ -143,26 +99,23 @@ func TestDefect19ATokenIsRenewedIndependentlyOfTerraform(t *testing.T) {
 	} {
 		for _, source := range []controlplanev1.KubeconfigSource{"Token", "Auto"} {
 			t.Run(name+", source "+string(source), func(t *testing.T) {
-				w, tokens := withToken(t, source)
+				w, identity := withToken(t, source)
 				happens(w)
-				require.NoError(t, w.reconcile())
+				w.reconcile()
 				began := w.clock.Now()
 				for w.clock.Now().Before(began.Add(3 * time.Hour)) {
 					require.Positive(t, w.again)
-					w.pass(w.again - time.Second)
-					require.NoError(t, w.reconcile())
-					require.Empty(t, w.writes, "not before it is due")
+					w.clock.Pass(w.again - time.Second)
+					require.Empty(t, w.reconcile(), "not before it is due")
 
-					w.pass(w.again)
+					w.clock.Pass(w.again)
 					require.Greater(t, w.left(), 5*time.Minute)
-					require.NoError(t, w.reconcile())
-					require.Equal(t, []string{"apply demo-kubeconfig"}, w.writes, "one write, and none of status")
+					require.Equal(t, []string{"apply demo-kubeconfig"}, w.reconcile(), "one write, and none of status")
 					require.Greater(t, w.left(), 15*time.Minute-time.Second)
 
-					require.NoError(t, w.reconcile(), "the event of the write")
-					require.Empty(t, w.writes)
+					require.Empty(t, w.reconcile())
 				}
-				assert.InDelta(t, 3*60/8.5, tokens.made, 4, "as many tokens as renewals")
+				assert.InDelta(t, 3*60/8.5, identity.Made, 4, "as many tokens as renewals")
 			})
 		}
 	}
@@ -171,109 +124,92 @@ func TestDefect19ATokenIsRenewedIndependentlyOfTerraform(t *testing.T) {
 // The work queue waits longer after each error; a token must not.
 func TestATokenIsRenewedWhileOtherWritesFail(t *testing.T) {
 	w, _ := withToken(t, "Token")
-	w.fail = func(write string) error {
-		if write == "apply "+applyName {
-			return errors.New("refused")
-		}
-		return nil
-	}
+	w.FailOn("apply "+applyName, errors.New("refused"))
 	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.32.0" })
 	for range 60 {
-		require.ErrorContains(t, w.reconcile(), "refused")
+		require.ErrorContains(t, w.try(), "refused")
 		require.Greater(t, w.left(), 3*time.Minute)
-		w.pass(lastRetry)
+		w.clock.Pass(lastRetry)
 	}
 }
 
 func TestANewLeaderKeepsTheToken(t *testing.T) {
 	for _, source := range []controlplanev1.KubeconfigSource{"Token", "Auto"} {
-		w, tokens := withToken(t, source)
+		w, identity := withToken(t, source)
 		again := w.again
-		w.pass(3 * time.Minute)
+		w.clock.Pass(3 * time.Minute)
 		w.Reconciler = &Reconciler{
 			Engine:   engine.Engine{Client: w.Client, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock}},
-			Uncached: w.Client, Tokens: identityAt(w.clock),
+			Uncached: w.Client, Tokens: tokens.With(w.clock),
 		}
-		require.NoError(t, w.reconcile())
-		assert.Empty(t, w.writes)
+		assert.Empty(t, w.reconcile())
 		assert.Equal(t, again-3*time.Minute, w.again)
-		assert.Equal(t, 1, tokens.made)
+		assert.Equal(t, 1, identity.Made)
 	}
 }
 
 func TestAFailedRenewalKeepsTheTokenAndIsReported(t *testing.T) {
-	w, tokens := withToken(t, "Token")
-	tokens.problem = errors.New("AWS answered AccessDenied")
+	w, identity := withToken(t, "Token")
+	identity.Problem = errors.New("AWS answered AccessDenied")
 	before := w.published()
 
-	w.pass(w.again)
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"status"}, w.writes)
+	w.clock.Pass(w.again)
+	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "True KubeconfigReady the token in the kubeconfig is still valid, but cannot be renewed: AWS answered AccessDenied", w.kubeconfigReady())
 	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
 	for w.left() > w.again {
 		require.Equal(t, 30*time.Second, w.again)
-		w.pass(w.again)
-		require.NoError(t, w.reconcile())
-		require.Empty(t, w.writes, "it is reported once")
+		w.clock.Pass(w.again)
+		require.Empty(t, w.reconcile(), "it is reported once")
 	}
 	assert.Equal(t, string(before), string(w.published()))
 
-	w.pass(w.again)
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"status"}, w.writes)
+	w.clock.Pass(w.again)
+	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "False KubeconfigMissing no token can be created: AWS answered AccessDenied", w.kubeconfigReady())
 	assert.Equal(t, controlplanev1.StateDegraded, w.get().Status.State)
 
-	tokens.problem = nil
-	w.pass(w.again)
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"apply demo-kubeconfig", "status"}, w.writes)
+	identity.Problem = nil
+	w.clock.Pass(w.again)
+	assert.Equal(t, []string{"apply demo-kubeconfig", "status"}, w.reconcile())
 	assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
 }
 
 func TestATokenThatExpiresDuringAnUpdateIsReported(t *testing.T) {
-	w, tokens := withToken(t, "Token")
-	tokens.problem = errors.New("AWS answered AccessDenied")
+	w, identity := withToken(t, "Token")
+	identity.Problem = errors.New("AWS answered AccessDenied")
 	w.terraform(working)
-	w.pass(15 * time.Minute)
-	require.NoError(t, w.reconcile())
+	w.clock.Pass(15 * time.Minute)
+	w.reconcile()
 	assert.Equal(t, "False KubeconfigMissing no token can be created: AWS answered AccessDenied", w.kubeconfigReady())
 }
 
 func TestNoTokenIsCreatedWhilePaused(t *testing.T) {
-	w, tokens := withToken(t, "Token")
+	w, identity := withToken(t, "Token")
 	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
-	require.NoError(t, w.reconcile())
-	w.pass(w.again)
-	require.NoError(t, w.reconcile())
-	assert.Empty(t, w.writes, "it is due, and works")
+	w.reconcile()
+	w.clock.Pass(w.again)
+	assert.Empty(t, w.reconcile(), "it is due, and works")
 	assert.Equal(t, w.left(), w.again, "its expiry is reported next")
 
-	w.pass(w.again)
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"status"}, w.writes)
+	w.clock.Pass(w.again)
+	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "False KubeconfigMissing no token is created while the object is paused", w.kubeconfigReady())
 	assert.Zero(t, w.again)
-	assert.Equal(t, 1, tokens.made)
+	assert.Equal(t, 1, identity.Made)
 
 	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"apply demo-kubeconfig", "status"}, w.writes)
+	assert.Equal(t, []string{"apply demo-kubeconfig", "status"}, w.reconcile())
 	assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
 }
 
 func TestAPausedControlPlaneWithoutTokenGetsNone(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	require.NoError(t, w.reconcile())
-	w.terraformMade()
-	require.NoError(t, w.reconcile())
+	w := built(t)
 	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 
-	w.Tokens = identityAt(w.clock)
-	require.NoError(t, w.reconcile())
-	assert.NotContains(t, w.writes, "apply demo-kubeconfig")
+	w.Tokens = tokens.With(w.clock)
+	assert.NotContains(t, w.reconcile(), "apply demo-kubeconfig")
 	assert.Contains(t, w.kubeconfigReady(), "True KubeconfigReady")
 }
 
@@ -282,76 +218,66 @@ func TestATokenOfTerraformIsNotRenewed(t *testing.T) {
 	objects := prepared()
 	withSource("Output")(objects[2])
 	w := newWorld(t, objects...)
-	tokens := identityAt(w.clock)
-	w.Tokens = tokens
-	require.NoError(t, w.reconcile())
+	identity := tokens.With(w.clock)
+	w.Tokens = identity
+	w.reconcile()
 	w.terraformMade()
-	w.output(tokenOf(t, w.clock.Now()))
-	require.NoError(t, w.reconcile())
+	w.output(tokens.Kubeconfig(t, host, w.clock.Now()))
+	w.reconcile()
 	require.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
 
 	w.terraform(working)
-	w.pass(14 * time.Minute)
-	require.NoError(t, w.reconcile())
-	assert.NotContains(t, w.writes, "apply demo-kubeconfig", "while Terraform works")
+	w.clock.Pass(14 * time.Minute)
+	assert.NotContains(t, w.reconcile(), "apply demo-kubeconfig", "while Terraform works")
 
 	w.terraform(builder.UpToDate(outputs()))
-	w.output(tokenOf(t, w.clock.Now()))
+	w.output(tokens.Kubeconfig(t, host, w.clock.Now()))
 	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
-	require.NoError(t, w.reconcile())
-	assert.NotContains(t, w.writes, "apply demo-kubeconfig", "while paused")
+	assert.NotContains(t, w.reconcile(), "apply demo-kubeconfig", "while paused")
 
 	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
-	require.NoError(t, w.reconcile())
-	assert.Contains(t, w.writes, "apply demo-kubeconfig")
-	assert.Equal(t, tokenOf(t, w.clock.Now()), string(w.published()))
-	assert.Zero(t, tokens.made)
+	assert.Contains(t, w.reconcile(), "apply demo-kubeconfig")
+	assert.Equal(t, tokens.Kubeconfig(t, host, w.clock.Now()), string(w.published()))
+	assert.Zero(t, identity.Made)
 }
 
 // output gives the connection Secret another kubeconfig.
 func (w *world) output(kubeconfig string) {
 	w.Helper()
-	secret := read(w, "demo-eks-connection", &corev1.Secret{})
-	secret.Data["kubeconfig"] = []byte(kubeconfig)
-	require.NoError(w, w.Client.Update(context.Background(), secret))
+	change(w, "demo-eks-connection", &corev1.Secret{}, func(secret *corev1.Secret) { secret.Data["kubeconfig"] = []byte(kubeconfig) })
 }
 
 func TestNoTokenIsCreatedDuringTheDeletion(t *testing.T) {
-	w, tokens := withToken(t, "Token")
+	w, identity := withToken(t, "Token")
 	w.terraform(builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer))
 	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
 	for range 5 {
-		w.pass(5 * time.Minute)
-		require.NoError(t, w.reconcile())
-		assert.NotContains(t, w.writes, "apply demo-kubeconfig")
+		w.clock.Pass(5 * time.Minute)
+		assert.NotContains(t, w.reconcile(), "apply demo-kubeconfig")
 	}
-	assert.Equal(t, 1, tokens.made)
+	assert.Equal(t, 1, identity.Made)
 }
 
 func TestAutoUsesATokenIfTheManagerCreatesThem(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	require.NoError(t, w.reconcile())
-	w.terraformMade()
-	require.NoError(t, w.reconcile())
+	w := built(t)
 	require.False(t, holdsToken(w.published()))
 
-	w.Tokens = identityAt(w.clock)
-	require.NoError(t, w.reconcile())
-	assert.Equal(t, []string{"apply demo-kubeconfig"}, w.writes)
+	w.Tokens = tokens.With(w.clock)
+	assert.Equal(t, []string{"apply demo-kubeconfig"}, w.reconcile())
 	assert.True(t, holdsToken(w.published()))
 
 	w.Tokens = nil
-	require.NoError(t, w.reconcile())
+	w.reconcile()
 	assert.False(t, holdsToken(w.published()), "and does without when it makes none any more")
 }
 
 func TestNoTokenIsLoggedOrReported(t *testing.T) {
-	w, tokens := withToken(t, "Token")
+	w, identity := withToken(t, "Token")
 	output := &strings.Builder{}
 	log := funcr.New(func(prefix, args string) { fmt.Fprintln(output, prefix, args) }, funcr.Options{Verbosity: 10})
 	recorder := events.NewFakeRecorder(100)
 	w.Recorder = recorder
-	secrets := []string{secretKey, base64.StdEncoding.EncodeToString([]byte(secretKey)), "k8s-aws-v1", "X-Amz-", "-----BEGIN", builder.CA()}
+	secrets := []string{tokens.SecretKey, base64.StdEncoding.EncodeToString([]byte(tokens.SecretKey)), "k8s-aws-v1", "X-Amz-", "-----BEGIN", builder.CA()}
 	look := func() {
 		made, err := clientcmd.RESTConfigFromKubeConfig(w.published())
 		require.NoError(t, err)
@@ -361,14 +287,14 @@ func TestNoTokenIsLoggedOrReported(t *testing.T) {
 		require.NoError(t, encodeErr)
 		fmt.Fprintln(output, err, string(status))
 	}
-	w.pass(10 * time.Minute)
+	w.clock.Pass(10 * time.Minute)
 	look() // A renewal.
-	w.fail = func(string) error { return errors.New("no") }
-	w.pass(10 * time.Minute)
+	w.Refuse = func(string) error { return errors.New("no") }
+	w.clock.Pass(10 * time.Minute)
 	look() // One that cannot be written.
-	w.fail, tokens.problem = nil, errors.New("AWS answered AccessDenied")
+	w.Refuse, identity.Problem = nil, errors.New("AWS answered AccessDenied")
 	look() // One that fails.
-	w.pass(10 * time.Minute)
+	w.clock.Pass(10 * time.Minute)
 	look() // And has ended.
 	w.terraform(failing)
 	look()

@@ -40,7 +40,7 @@ type Phases[O Object, F, P any] struct {
 	Observe func(ctx context.Context, obj O) (*F, error)
 	// Plan decides what to do. It is pure, and called once.
 	Plan func(obj O, facts *F) (P, error)
-	// Act carries the plan out, and adds the results of its writes to the facts. It may end with Wait or Terminal.
+	// Act carries the plan out, and adds the results of its writes to the facts. It may end with Wait.
 	Act Phase[O, F, P]
 	// Status computes the status of obj from facts and plan. It is pure.
 	Status func(obj O, facts *F, plan P)

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // waitError ends a reconcile that is repeated after a while.
@@ -28,18 +27,6 @@ func (e *waitError) Error() string {
 
 // Wait ends a reconcile that is repeated after a while, because no watch reports what it waits for.
 func Wait(reason string, after time.Duration) error { return &waitError{reason: reason, after: after} }
-
-// terminalError ends a reconcile whose error a retry cannot solve.
-type terminalError struct {
-	reason string
-	err    error
-}
-
-func (e *terminalError) Error() string { return fmt.Sprintf("%s: %v", e.reason, e.err) }
-func (e *terminalError) Unwrap() error { return e.err }
-
-// Terminal ends a reconcile whose error a retry cannot solve: the next change of the object or of its dependencies causes the next one.
-func Terminal(reason string, err error) error { return &terminalError{reason: reason, err: err} }
 
 // staleError is a write to the reconciled object that the API server refused because the cache was stale. The event of the change
 // causes the next reconcile.
@@ -68,7 +55,7 @@ func isTransient(err error) bool { return len(transient(err)) > 0 }
 // transient lists the causes in an error that a retry may solve.
 func transient(err error) (causes []error) {
 	switch err := err.(type) { //nolint:errorlint // Joined errors are checked one by one.
-	case nil, *waitError, *terminalError, *staleError:
+	case nil, *waitError, *staleError:
 		return nil
 	case interface{ Unwrap() []error }:
 		for _, joined := range err.Unwrap() {
@@ -110,11 +97,10 @@ func (e Engine) outcome(ctx context.Context, key client.ObjectKey, err error) (c
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// result turns the error of a reconcile into one of three outcomes: done, wait, or terminal. Any other error is transient, and retried
-// with exponential backoff by the work queue.
+// result turns the error of a reconcile into an outcome: done, or wait. Any other error is transient, and retried with exponential
+// backoff by the work queue.
 func result(ctx context.Context, err error) (ctrl.Result, error) {
 	var wait *waitError
-	var terminal *terminalError
 	switch {
 	case err == nil:
 		return ctrl.Result{}, nil
@@ -123,8 +109,6 @@ func result(ctx context.Context, err error) (ctrl.Result, error) {
 	case errors.As(err, &wait):
 		ctrl.LoggerFrom(ctx).V(4).Info("Waiting", "reason", wait.reason, "after", wait.after)
 		return ctrl.Result{RequeueAfter: wait.after}, nil
-	case errors.As(err, &terminal):
-		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
 	ctrl.LoggerFrom(ctx).V(4).Info("The object changed after it was read", "error", err.Error())
 	return ctrl.Result{}, nil

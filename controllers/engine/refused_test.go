@@ -58,7 +58,7 @@ func TestARefusedWriteIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, builder.CAPTCluster("demo"))
 			s.show(row.before)
-			s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return row.err }
+			s.ends(row.err)
 			_, err := s.reconcile()
 			require.Equal(t, row.err != nil, err != nil, "a refused write is tried again")
 			ready := conditions.Get(s.get(), "Ready")
@@ -80,9 +80,7 @@ func TestARepeatedRefusalKeepsTheTransitionTime(t *testing.T) {
 		c.Status.Conditions = []metav1.Condition{refused}
 	})))
 	s.show(True("Ready", "Ready", ""))
-	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
-		return forbidden("policy says no")
-	}
+	s.ends(forbidden("policy says no"))
 	_, err := s.reconcile()
 	require.Error(t, err)
 	assert.Equal(t, 1, s.writes, "the message changed")
@@ -93,7 +91,7 @@ func TestARepeatedRefusalKeepsTheTransitionTime(t *testing.T) {
 	require.NoError(t, err, "an equal refusal is retried later")
 	assert.Equal(t, 1, s.writes)
 
-	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return nil }
+	s.ends(nil)
 	s.mustReconcile()
 	assert.NotEqual(t, builder.Created.Unix(), conditions.Get(s.get(), "Ready").LastTransitionTime.Unix(), "the status changed")
 }
@@ -140,9 +138,7 @@ func TestKeepStatusRemovesAnOutdatedRefusal(t *testing.T) {
 func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo", builder.Deleting(), builder.WithFinalizers("example.com/held")))
 	s.show(True("Deleting", "Waiting", "for another"), False("Ready", "Deleting", "for another"))
-	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
-		return forbidden("policy says no")
-	}
+	s.ends(forbidden("policy says no"))
 	_, err := s.reconcile()
 	require.Error(t, err)
 	for conditionType, reason := range map[string]string{"Deleting": infrav1.WriteRefusedReason, "Ready": infrav1.DeletingReason} {
@@ -155,9 +151,7 @@ func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {
 func TestARefusalIsReportedInTheSummaryOfTheKind(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.phases.Summary = infrav1.ValidCondition
-	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
-		return forbidden("policy says no")
-	}
+	s.ends(forbidden("policy says no"))
 	_, err := s.reconcile()
 	require.Error(t, err)
 	condition := conditions.Get(s.get(), infrav1.ValidCondition)

@@ -46,14 +46,6 @@ func TestSafety24ACacheThatLagsBehindOurOwnWriteIsLookedAtAgain(t *testing.T) {
 	assert.Equal(t, 1, s.writes)
 }
 
-func TestAnUpToDateCacheIsReconciled(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
-	s.show(False("Ready", "Provisioning", "Terraform is at work"))
-	s.mustReconcile()
-	s.mustReconcile()
-	assert.Equal(t, 2, s.acted)
-}
-
 func TestCacheIsStale(t *testing.T) {
 	const (
 		nine = "9"
@@ -102,7 +94,7 @@ func TestSafety24ARefusalIsAnErrorOnce(t *testing.T) {
 	s, clock := newStage(t, builder.CAPTCluster("demo")), builder.NewClock()
 	s.engine.State.Clock = clock
 	act := func(err error) (ctrl.Result, error) {
-		s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return err }
+		s.ends(err)
 		return s.reconcile()
 	}
 	forbidden := fmt.Errorf("applying: %w", apierrors.NewForbidden(secrets, "demo", errors.New("quota exceeded")))
@@ -129,4 +121,60 @@ func TestSafety24ARefusalIsAnErrorOnce(t *testing.T) {
 	require.NoError(t, err)
 	_, err = act(other)
 	require.ErrorIs(t, err, other, "it was accepted in between")
+}
+
+var measured = client.ObjectKey{Namespace: "default", Name: "demo"}
+
+func TestElapsedIgnoresClockJumps(t *testing.T) {
+	for name, jump := range map[string]time.Duration{
+		"ahead": 10 * time.Minute, "back": -10 * time.Minute, "a year ahead": 365 * 24 * time.Hour, "a year back": -365 * 24 * time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := builder.NewClock()
+			watch := &StateCache{Clock: clock}
+			began := clock.Now()
+			assert.Zero(t, watch.Elapsed(measured, "vpc", began, 0))
+			clock.Pass(4 * time.Minute)
+			clock.Jump(jump)
+			assert.Equal(t, 4*time.Minute, watch.Elapsed(measured, "vpc", began, 0))
+		})
+	}
+}
+
+func TestElapsedAfterARestart(t *testing.T) {
+	clock := builder.NewClock()
+	began := clock.Now()
+	for name, row := range map[string]struct{ passed, jump, want time.Duration }{
+		"soon":                         {passed: 3 * time.Minute},
+		"with a clock that is ahead":   {passed: 3 * time.Minute, jump: 7 * time.Minute},
+		"with a clock that is behind":  {passed: 3 * time.Minute, jump: -10 * time.Minute},
+		"late":                         {passed: 30 * time.Minute, want: 20 * time.Minute},
+		"late, with a clock behind":    {passed: 30 * time.Minute, jump: -10 * time.Minute, want: 10 * time.Minute},
+		"late, with a clock far ahead": {passed: 30 * time.Minute, jump: 10 * time.Minute, want: 30 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := builder.NewClock()
+			clock.Pass(row.passed)
+			clock.Jump(row.jump)
+			watch := &StateCache{Clock: clock}
+			assert.Equal(t, row.want, watch.Elapsed(measured, "vpc", began, 0), "it restarted")
+			clock.Pass(time.Minute)
+			assert.Equal(t, row.want+time.Minute, watch.Elapsed(measured, "vpc", began, 0))
+		})
+	}
+}
+
+func TestElapsedRestarts(t *testing.T) {
+	clock := builder.NewClock()
+	watch := &StateCache{Clock: clock}
+	began := clock.Now()
+	watch.Elapsed(measured, "vpc", began, 0)
+	clock.Pass(5 * time.Minute)
+	assert.Equal(t, 5*time.Minute, watch.Elapsed(measured, "vpc", began, 0))
+	assert.Zero(t, watch.Elapsed(measured, "secret", began, 0), "another step")
+	assert.Zero(t, watch.Elapsed(client.ObjectKey{Name: "other"}, "vpc", began, 0), "another object")
+	assert.Zero(t, watch.Elapsed(measured, "vpc", clock.Now(), 0), "another beginning")
+	clock.Pass(time.Minute)
+	watch.Forget(measured)
+	assert.Zero(t, watch.Elapsed(measured, "vpc", began, 0), "another object of the same name")
 }

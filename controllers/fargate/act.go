@@ -50,7 +50,7 @@ func (p *Plan) writeProfiles(ctx context.Context, c client.Client) error {
 	for i := range p.Profiles {
 		profile := &p.Profiles[i]
 		changes := p.mayWrite(profile)
-		if !changes && (profile.Apply.Differs() || p.blocked() != nil) {
+		if !changes && (profile.Apply.Differs || p.blocked() != nil) {
 			continue
 		}
 		// Without a difference, this restores lost managedFields.

@@ -117,7 +117,7 @@ func TestADeletedControlPlaneListsItsOwnProfilesOnly(t *testing.T) {
 	for i := range 100 {
 		name := fmt.Sprintf("prod-%d-fargate-apply", i)
 		require.NoError(t, w.Cached.Create(ctx, owned(name, "a", builder.WithUID(types.UID(name)), builder.WithLabel(clusterv1.ClusterNameLabel, "prod"),
-			builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil }), builder.OwnedBy(builder.CAPTControlPlane("prod")))))
+			alone, builder.OwnedBy(builder.CAPTControlPlane("prod")))))
 	}
 	sent := 0
 	w.Uncached = interceptor.NewClient(w.Cached.(client.WithWatch), interceptor.Funcs{
@@ -136,7 +136,6 @@ func TestADeletedControlPlaneListsItsOwnProfilesOnly(t *testing.T) {
 // EKS does not delete a cluster that has profiles, and no other controller deletes those that the control plane does not control.
 // What it neither refers to nor has written is kept.
 func TestADeletedControlPlaneDeletesOrphans(t *testing.T) {
-	alone := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })
 	unlabeled := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil })
 	referring := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}

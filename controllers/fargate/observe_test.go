@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -37,24 +36,15 @@ type world struct {
 }
 
 func newClient(objects ...client.Object) client.WithWatch {
-	return fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithReturnManagedFields().
-		WithIndex(&infrav1.WorkspaceTemplateApply{}, ControllerIndex, IndexController).Build()
-}
-
-func secret(name string, data map[string]string) *corev1.Secret {
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: name}, Data: map[string][]byte{}}
-	for key, value := range data {
-		s.Data[key] = []byte(value)
-	}
-	return s
+	return builder.Clients(objects...).WithIndex(&infrav1.WorkspaceTemplateApply{}, ControllerIndex, IndexController).Build()
 }
 
 func connection() *corev1.Secret {
-	return secret("demo-eks-connection", map[string]string{"cluster_name": "demo", "cluster_endpoint": "https://x", "cluster_certificate_authority_data": "x"})
+	return builder.SecretWith("demo-eks-connection", map[string]string{"cluster_name": "demo", "cluster_endpoint": "https://x", "cluster_certificate_authority_data": "x"})
 }
 
 func vpcSecret() *corev1.Secret {
-	return secret("demo-vpc-connection", map[string]string{"vpc_config": "vpc_id = \"vpc-1\"\nprivate_subnets = [\"subnet-1\"]\n"})
+	return builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": "vpc_id = \"vpc-1\"\nprivate_subnets = [\"subnet-1\"]\n"})
 }
 
 func withProfiles(names ...string) builder.Option {
@@ -110,6 +100,9 @@ func (w *world) act(p *Plan) {
 	w.Helper()
 	require.NoError(w, p.Act(ctx, w.Cached))
 }
+
+// alone is a WorkspaceTemplateApply without an owner.
+var alone = builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })
 
 // make lets Terraform make all profiles.
 func (w *world) make(cluster Cluster) {
@@ -197,9 +190,9 @@ func TestNothingIsCreatedBeforeItsDependencies(t *testing.T) {
 		"cluster_name":            {func(on *Cluster) { delete(on.Connection.Data, "cluster_name") }, vpcSecret(), "Secret demo-eks-connection has no value for key cluster_name"},
 		"cluster_endpoint":        {func(on *Cluster) { on.Connection.Data["cluster_endpoint"] = nil }, vpcSecret(), "no value for key cluster_endpoint"},
 		"certificate authority":   {func(on *Cluster) { delete(on.Connection.Data, "cluster_certificate_authority_data") }, vpcSecret(), "no value for key cluster_certificate_authority_data"},
-		"Secret of the VPC":       {func(*Cluster) {}, secret("other", nil), "Secret demo-vpc-connection does not exist"},
-		"vpc_config":              {func(*Cluster) {}, secret("demo-vpc-connection", map[string]string{"vpc_id": "vpc-1"}), "Secret demo-vpc-connection has no value for key vpc_config"},
-		"an invalid VPC":          {func(*Cluster) {}, secret("demo-vpc-connection", map[string]string{"vpc_config": "private_subnets = []"}), "key vpc_config of Secret demo-vpc-connection does not describe a VPC"},
+		"Secret of the VPC":       {func(*Cluster) {}, builder.SecretWith("other", nil), "Secret demo-vpc-connection does not exist"},
+		"vpc_config":              {func(*Cluster) {}, builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_id": "vpc-1"}), "Secret demo-vpc-connection has no value for key vpc_config"},
+		"an invalid VPC":          {func(*Cluster) {}, builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": "private_subnets = []"}), "key vpc_config of Secret demo-vpc-connection does not describe a VPC"},
 		"a VPC that is described": {func(on *Cluster) { on.VPCSecretName = "" }, vpcSecret(), "Set spec.vpc.connectionSecretRef of the CAPTCluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -267,21 +260,17 @@ func TestANewProfileWaitsForOneThatIsNotInTheCache(t *testing.T) {
 	assert.Len(t, w.applies(), 1)
 }
 
-func TestANewProfileWaitsForADeletion(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old", builder.WithFinalizers("terraform")))
-	w.act(w.plan(cluster()))
-	w.act(w.plan(cluster()))
-	assert.Len(t, w.applies(), 1)
-}
-
 // One that is paused, or waits for its dependents, may wait forever.
-func TestANewProfileDoesNotWaitForABlockedDeletion(t *testing.T) {
-	for _, reason := range []string{infrav1.DeletingReason, infrav1.WaitingForDependentsReason, infrav1.DestroyFailedReason} {
-		leaving := deletingBecause(reason, "")
+func TestANewProfileWaitsForADeletionThatGoesOn(t *testing.T) {
+	for reason, waits := range map[string]bool{
+		"": true, infrav1.WaitingForWorkspaceDeletionReason: true, infrav1.WaitingForTurnReason: true,
+		infrav1.DeletingReason: false, infrav1.WaitingForDependentsReason: false, infrav1.DestroyFailedReason: false,
+	} {
+		leaving := deletingBecause(reason, "").Apply.Status
 		w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old",
-			builder.WithFinalizers("terraform"), builder.Deleting(), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status = leaving.Apply.Status })))
+			builder.WithFinalizers("terraform"), builder.Deleting(), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status = leaving })))
 		w.act(w.plan(cluster()))
-		assert.Len(t, w.applies(), 2, reason)
+		assert.Equal(t, waits, len(w.applies()) == 1, reason)
 	}
 }
 
@@ -322,11 +311,8 @@ func TestAnApplyOfAnotherOwnerIsNotUsed(t *testing.T) {
 		there *infrav1.WorkspaceTemplateApply
 		taken bool
 	}{
-		"of another control plane": {owned(name, "a", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil }), builder.OwnedBy(builder.CAPTControlPlane("other"))), false},
-		"of another profile":       {owned(name, "b", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })), false},
-		"of another cluster": {owned(name, "a", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil }),
-			builder.WithVariables(map[string]string{"cluster_name": "other", "profile_name": "a"})), false},
-		"just what it needs":                 {owned(name, "a", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })), true},
+		"of another profile":                 {owned(name, "b", alone), false},
+		"just what it needs":                 {owned(name, "a", alone), true},
 		"its own, of the template of before": {owned(name, "a", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "older" })), true},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -63,7 +63,8 @@ func (f *Facts) Plan(controlPlane *controlplanev1.CAPTControlPlane, intent Inten
 	return p, nil
 }
 
-// anyPending reports whether a profile is to be created or changed when nothing blocks it.
+// anyPending reports whether a profile is to be created or changed when nothing blocks it. Observe asks for it: only then is the Secret
+// of the VPC read, whose value is not cached.
 func (f *Facts) anyPending(controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
 	p, err := f.Plan(controlPlane, Intent{})
 	return slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }), err
@@ -108,9 +109,9 @@ func ownerOf(controlPlane *controlplanev1.CAPTControlPlane, profile string) owne
 // exist is not pending while Terraform is busy with another one. A profile that is being deleted is recreated later.
 func (p *PlannedProfile) isPending(busy bool) bool {
 	if p.Apply.Apply == nil {
-		return !busy && p.Apply.Differs()
+		return !busy && p.Apply.Differs
 	}
-	return p.Apply.Differs() && p.Apply.Apply.DeletionTimestamp.IsZero()
+	return p.Apply.Differs && p.Apply.Apply.DeletionTimestamp.IsZero()
 }
 
 // want is the WorkspaceTemplateApply of a profile. Its Workspace waits for that of the control plane, so that the profile is destroyed

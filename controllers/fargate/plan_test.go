@@ -4,17 +4,24 @@
 package fargate
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/owner"
-	"github.com/capt-provider/capt/controllers/ssa"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -27,12 +34,7 @@ func made(options ...builder.Option) owner.Facts {
 func shows(reason, message string) owner.Facts { return made(builder.NotUpToDate(reason, message)) }
 
 // differing is a profile that spec wants otherwise than it is.
-func differing(t *testing.T, facts owner.Facts) owner.Plan {
-	t.Helper()
-	desired, err := ssa.Unstructured(builder.WorkspaceTemplateApply(applyName, builder.WithVariables(map[string]string{"selectors": "other"})))
-	require.NoError(t, err)
-	return owner.Plan{Facts: &facts, Desired: desired}
-}
+func differing(facts owner.Facts) owner.Plan { return owner.Plan{Facts: &facts, Differs: true} }
 
 func as(facts owner.Facts) owner.Plan {
 	return owner.Plan{Facts: &facts, Owner: owner.Owner{Creates: "Fargate profile monitoring"}}
@@ -66,10 +68,10 @@ func TestStateOfAProfile(t *testing.T) {
 		"could not be made": {as(shows(infrav1.ApplyFailedReason, "Failed to create Fargate profile: subnet not found")), Plan{Intent: Intent{Ready: true}}, failed, failure,
 			"WorkspaceTemplateApply " + applyName + ": Failed to create Fargate profile: subnet not found"},
 
-		"about to be changed":                     {apply: differing(t, made(builder.UpToDate(nil))), plan: Plan{Intent: Intent{Ready: true}}, stage: creating},
-		"to be changed after the control plane":   {apply: differing(t, made(builder.UpToDate(nil))), stage: waiting},
+		"about to be changed":                     {apply: differing(made(builder.UpToDate(nil))), plan: Plan{Intent: Intent{Ready: true}}, stage: creating},
+		"to be changed after the control plane":   {apply: differing(made(builder.UpToDate(nil))), stage: waiting},
 		"a Secret is missing":                     {as(owner.Facts{}), Plan{Intent: Intent{Ready: true}, Missing: "Secret x does not exist"}, dependencyMissing, dependency, "Secret x does not exist"},
-		"a Secret is missing for a change":        {differing(t, made(builder.UpToDate(nil))), Plan{Intent: Intent{Ready: true}, Missing: "no key"}, dependencyMissing, dependency, "no key"},
+		"a Secret is missing for a change":        {differing(made(builder.UpToDate(nil))), Plan{Intent: Intent{Ready: true}, Missing: "no key"}, dependencyMissing, dependency, "no key"},
 		"a Secret is missing for others only":     {apply: as(made(builder.UpToDate(nil))), plan: Plan{Intent: Intent{Ready: true}, Missing: "no key"}, stage: ready},
 		"a Secret went away before it was made":   {as(shows(infrav1.WaitingForDependenciesReason, "Secret x has no key")), Plan{Intent: Intent{Ready: true}}, dependencyMissing, dependency, "Secret x has no key"},
 		"no template":                             {as(shows(infrav1.TemplateNotFoundReason, "no template")), Plan{Intent: Intent{Ready: true}}, dependencyMissing, dependency, "no template"},
@@ -97,6 +99,216 @@ func TestStateOfAProfile(t *testing.T) {
 			if row.apply.Apply != nil {
 				assert.Equal(t, applyName, got.WorkspaceTemplateApplyName)
 			}
+		})
+	}
+}
+
+var resource = schema.GroupResource{Resource: "workspacetemplateapplies"}
+
+// answering lets the API server answer the first writes of WorkspaceTemplateApplies with an error each.
+func (w *world) answering(errs ...error) {
+	w.Cached = interceptor.NewClient(w.Cached.(client.WithWatch), interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			if len(errs) > 0 {
+				err := errs[0]
+				errs = errs[1:]
+				return err
+			}
+			return c.Apply(ctx, object, options...)
+		},
+	})
+}
+
+// The others are created, and the user who can correct it sees what the API server reported.
+func TestARefusedProfileDoesNotBlockOthers(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
+	w.answering(apierrors.NewForbidden(resource, "demo-a-fargate-apply", nil))
+	f := w.plan(cluster())
+	require.ErrorContains(t, f.Act(ctx, w.Cached), "writing Fargate profile a")
+	require.Len(t, w.applies(), 1)
+	assert.Equal(t, "b", w.applies()[0].Spec.Variables["profile_name"])
+	status := f.Report().Statuses[0]
+	assert.Equal(t, controlplanev1.FargateProfileFailedReason, status.FailureReason)
+	assert.Contains(t, status.FailureMessage, "the API server rejected the WorkspaceTemplateApply")
+}
+
+// Errors of the API server are not errors of the profile: they are retried and not reported.
+func TestAnErrorOfTheAPIServerIsRetried(t *testing.T) {
+	for name, err := range map[string]error{
+		"an API server that is busy": apierrors.NewTooManyRequests("later", 1),
+		"a conflict of versions":     apierrors.NewConflict(resource, "demo-a-fargate-apply", nil),
+		"no answer":                  context.DeadlineExceeded,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
+			w.answering(err)
+			f := w.plan(cluster())
+			require.ErrorIs(t, f.Act(ctx, w.Cached), err)
+			assert.Equal(t, creating, f.stateOf(&f.Profiles[0]).stage)
+			w.act(w.plan(cluster()))
+			assert.Len(t, w.applies(), 1)
+		})
+	}
+}
+
+func planned(name string, apply owner.Facts) PlannedProfile {
+	return PlannedProfile{Name: name, Apply: as(apply)}
+}
+
+func obsolete(name string, apply owner.Facts) Profile { return Profile{Name: name, Apply: apply} }
+
+var (
+	good   = made(builder.UpToDate(nil))
+	busy   = shows(infrav1.ProvisioningReason, "")
+	broken = shows(infrav1.ApplyFailedReason, "limit")
+	lacks  = shows(infrav1.WaitingForDependenciesReason, "no key")
+)
+
+// Each row says what the three conditions are, and whether Terraform is at work with nothing wrong.
+func TestConditionsOfProfiles(t *testing.T) {
+	for name, row := range map[string]struct {
+		plan                       Plan
+		ready, creating, hasFailed string
+		working                    bool
+	}{
+		"all ready": {Plan{Profiles: []PlannedProfile{planned("a", good), planned("b", good)}},
+			"True FargateProfileReady: ", "False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", false},
+		"one in the making": {Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("a", good), planned("b", busy), planned("c", owner.Facts{})}},
+			"False FargateProfileCreating: creating or updating Fargate profiles b; c",
+			"True FargateProfileCreating: creating or updating Fargate profiles b; c", "False FargateProfileNotFailed: ", true},
+		"one failed, one in the making": {Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("a", broken), planned("b", busy)}},
+			"False FargateProfileFailed: failed Fargate profile a (WorkspaceTemplateApply " + applyName + ": limit)",
+			"True FargateProfileCreating: creating or updating Fargate profile b",
+			"True FargateProfileFailed: failed Fargate profile a (WorkspaceTemplateApply " + applyName + ": limit)", false},
+		"one without what it needs": {Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("a", lacks), planned("b", busy)}},
+			"False FargateProfileDependencyNotReady: missing dependency of Fargate profile a (WorkspaceTemplateApply " + applyName + ": no key)",
+			"True FargateProfileCreating: creating or updating Fargate profile b", "False FargateProfileNotFailed: ", false},
+		"before the control plane": {Plan{Profiles: []PlannedProfile{planned("a", owner.Facts{})}},
+			"False WaitingForWorkspace: pending Fargate profile a (waiting for the control plane)",
+			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
+		"one to be made, while paused": {Plan{Intent: Intent{Ready: true, Paused: "annotation"}, Profiles: []PlannedProfile{planned("a", good), planned("b", owner.Facts{})}},
+			"False Paused: pending Fargate profile b (nothing is created or updated while the object is paused: annotation)",
+			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
+		"one that spec no longer has, while paused": {Plan{Intent: Intent{Ready: true, Paused: "annotation"}, Obsolete: []Profile{obsolete("old", good)}},
+			"False Paused: pending Fargate profile old (nothing is deleted while the object is paused: annotation)",
+			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
+		"one in the making, when paused": {Plan{Intent: Intent{Ready: true, Paused: "annotation"}, Profiles: []PlannedProfile{planned("a", busy)}},
+			"False FargateProfileCreating: creating or updating Fargate profile a",
+			"True FargateProfileCreating: creating or updating Fargate profile a", "False FargateProfileNotFailed: ", true},
+		"one on its way out": {Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("a", good)}, Obsolete: []Profile{obsolete("old", good)}},
+			"False FargateProfileDeleting: deleting Fargate profile old",
+			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report := row.plan.Report()
+			var got []string
+			for i, condition := range report.Conditions {
+				assert.Equal(t, Types()[i], condition.Type)
+				got = append(got, fmt.Sprintf("%s %s: %s", condition.Status, condition.Reason, condition.Message))
+			}
+			assert.Equal(t, []string{row.ready, row.creating, row.hasFailed}, got)
+			assert.Equal(t, row.working, report.Working)
+		})
+	}
+}
+
+func TestTheReportIsEmptyWithoutProfiles(t *testing.T) {
+	assert.Equal(t, Report{}, (&Plan{Intent: Intent{Ready: true}}).Report())
+}
+
+func statuses(p Plan) (names []string) {
+	for _, s := range p.Report().Statuses {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func TestObsoleteProfilesAreReportedLast(t *testing.T) {
+	p := Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("z", good), planned("b", busy), planned("m", broken)}, Obsolete: []Profile{obsolete("a", good)}}
+	assert.Equal(t, []string{"z", "b", "m", "a"}, statuses(p))
+}
+
+func TestAProfileThatWasNotBegunHasNoStatus(t *testing.T) {
+	assert.Empty(t, statuses(Plan{Profiles: []PlannedProfile{planned("a", owner.Facts{})}}), "the control plane comes first")
+	assert.Equal(t, []string{"a"}, statuses(Plan{Intent: Intent{Ready: true}, Missing: "Secret", Profiles: []PlannedProfile{planned("a", owner.Facts{})}}))
+}
+
+// The API takes one status a name, and not more than 64.
+func TestStatusesRespectTheLimitsOfTheAPI(t *testing.T) {
+	assert.Equal(t, []string{"a"}, statuses(Plan{Obsolete: []Profile{obsolete("a", good), obsolete("a", busy)}}))
+	var many Plan
+	for i := range maxStatuses + 1 {
+		many.Obsolete = append(many.Obsolete, obsolete(fmt.Sprint(i), good))
+	}
+	assert.Len(t, statuses(many), maxStatuses)
+}
+
+func TestDeleting(t *testing.T) {
+	assert.Nil(t, (&Plan{}).Deleting())
+
+	two := Plan{Obsolete: []Profile{obsolete("a", deletingBecause(infrav1.WaitingForWorkspaceDeletionReason, "Terraform destroys")), obsolete("b", good)}}
+	condition := two.Deleting()
+	assert.Equal(t, controlplanev1.FargateProfileDeletingReason, condition.Reason)
+	assert.Equal(t, "the control plane is deleted after its Fargate profiles; deleting Fargate profiles "+
+		"a (WorkspaceTemplateApply "+applyName+": Terraform destroys); b", condition.Message)
+
+	stuck := Plan{Obsolete: []Profile{obsolete("a", deletingBecause(infrav1.DestroyFailedReason, "AccessDenied"))}}
+	assert.Equal(t, controlplanev1.FargateProfileFailedReason, stuck.Deleting().Reason)
+	assert.Contains(t, stuck.Deleting().Message, "AccessDenied")
+
+	two.Paused = "the annotation"
+	assert.Contains(t, two.Deleting().Message, "nothing is deleted while the object is paused: the annotation")
+}
+
+func plane(deleted bool, spec []string, statuses ...controlplanev1.FargateProfileStatus) *controlplanev1.CAPTControlPlane {
+	controlPlane := builder.CAPTControlPlane("demo")
+	if deleted {
+		builder.Deleting()(controlPlane)
+	}
+	for _, name := range spec {
+		controlPlane.Spec.FargateProfiles = append(controlPlane.Spec.FargateProfiles, controlplanev1.FargateProfile{Name: name})
+	}
+	controlPlane.Status.FargateProfiles = statuses
+	return controlPlane
+}
+
+func TestEvents(t *testing.T) {
+	is := func(isReady bool, reason, message string) controlplanev1.FargateProfileStatus {
+		return controlplanev1.FargateProfileStatus{Name: "a", Ready: infrav1.ConditionStatus(isReady), WorkspaceTemplateApplyName: "wta", FailureReason: reason, FailureMessage: message}
+	}
+	unmade := controlplanev1.FargateProfileStatus{Name: "a", Ready: metav1.ConditionFalse}
+	lacking := controlplanev1.FargateProfileStatus{Name: "a", Ready: metav1.ConditionFalse, FailureReason: controlplanev1.FargateProfileDependencyReason, FailureMessage: "no Secret"}
+	inSpec, none := []string{"a"}, []controlplanev1.FargateProfileStatus(nil)
+	all := func(s ...controlplanev1.FargateProfileStatus) []controlplanev1.FargateProfileStatus { return s }
+	for name, row := range map[string]struct {
+		before, after []controlplanev1.FargateProfileStatus
+		spec          []string
+		deleted       bool
+		want          string
+	}{
+		"being made":                 {none, all(is(false, "", "")), inSpec, false, "Normal FargateProfileCreating: creating Fargate profile a; see WorkspaceTemplateApply wta"},
+		"made after a Secret came":   {all(lacking), all(is(false, "", "")), inSpec, false, "Normal FargateProfileCreating: creating Fargate profile a; see WorkspaceTemplateApply wta"},
+		"ready":                      {all(is(false, "", "")), all(is(true, "", "")), inSpec, false, "Normal FargateProfileReady: Fargate profile a is ready"},
+		"failed":                     {all(is(false, "", "")), all(is(false, "FargateProfileFailed", "limit")), inSpec, false, "Warning FargateProfileFailed: Fargate profile a: limit"},
+		"failed in other words":      {all(is(false, "FargateProfileFailed", "x")), all(is(false, "FargateProfileFailed", "y")), inSpec, false, ""},
+		"ready after all":            {all(is(false, "FargateProfileFailed", "limit")), all(is(true, "", "")), inSpec, false, "Normal FargateProfileReady: Fargate profile a is ready"},
+		"a Secret is missing":        {none, all(lacking), inSpec, false, "Warning FargateProfileDependencyNotReady: Fargate profile a: no Secret"},
+		"about to be made":           {none, all(unmade), inSpec, false, ""},
+		"an edit":                    {all(is(true, "", "")), all(is(false, "", "")), inSpec, false, "Normal FargateProfileCreating: updating Fargate profile a; see WorkspaceTemplateApply wta"},
+		"taken out of spec":          {all(is(true, "", "")), all(is(false, "", "")), nil, false, "Normal FargateProfileDeleting: deleting Fargate profile a"},
+		"taken out after it failed":  {all(is(false, "FargateProfileFailed", "limit")), all(is(false, "", "")), nil, false, "Normal FargateProfileDeleting: deleting Fargate profile a"},
+		"gone with the cluster":      {all(is(true, "", "")), all(is(false, "", "")), inSpec, true, "Normal FargateProfileDeleting: deleting Fargate profile a"},
+		"gone":                       {all(is(false, "", "")), none, nil, false, "Normal FargateProfileDeleted: Fargate profile a was deleted"},
+		"never made, and not wanted": {all(lacking), none, nil, false, ""},
+		"at rest":                    {all(is(true, "", "")), all(is(true, "", "")), inSpec, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			for _, note := range Events(plane(false, row.spec, row.before...), plane(row.deleted, row.spec, row.after...)) {
+				assert.Equal(t, "spec.fargateProfiles{a}", note.Related.(*corev1.ObjectReference).FieldPath)
+				got += note.Type + " " + note.Reason + ": " + note.Message
+			}
+			assert.Equal(t, row.want, got)
 		})
 	}
 }

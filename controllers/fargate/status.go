@@ -55,7 +55,7 @@ func (p *Plan) stateOf(profile *PlannedProfile) state {
 		return state{failed, apply.Condition("", "").Message}
 	case apply.Apply != nil && !apply.Apply.DeletionTimestamp.IsZero():
 		return p.deletionState(apply.Facts)
-	case (apply.Apply == nil || apply.Differs()) && p.blocked() != nil:
+	case (apply.Apply == nil || apply.Differs) && p.blocked() != nil:
 		return *p.blocked()
 	case apply.Working():
 		return state{stage: creating}

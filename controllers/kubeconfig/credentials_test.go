@@ -122,12 +122,7 @@ func TestCredentialsThatNeedNoNetwork(t *testing.T) {
 			t.Setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
 			t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
 		},
-		"credentials file":   func(t *testing.T, dir string) { writeFile(t, dir, "credentials", profile("AKIDTEST")) },
-		"configuration file": func(t *testing.T, dir string) { writeFile(t, dir, "config", profile("AKIDTEST")) },
-		"profile with its name": func(t *testing.T, dir string) {
-			t.Setenv("AWS_PROFILE", "capt")
-			writeFile(t, dir, "config", "[profile capt]\naws_access_key_id = AKIDTEST\naws_secret_access_key = hunter2\n")
-		},
+		"credentials file": func(t *testing.T, dir string) { writeFile(t, dir, "credentials", profile("AKIDTEST")) },
 		"command": func(t *testing.T, dir string) {
 			writeFile(t, dir, "config", "[default]\ncredential_process = echo '{\"Version\": 1, \"AccessKeyId\": \"AKIDTEST\", \"SecretAccessKey\": \"hunter2\"}'\n")
 		},

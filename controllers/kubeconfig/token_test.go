@@ -5,13 +5,10 @@ package kubeconfig_test
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
-	"maps"
+	"errors"
+	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,33 +62,6 @@ func request(t *testing.T, token string) *url.URL {
 	return address
 }
 
-func mac(key []byte, text string) []byte {
-	hash := hmac.New(sha256.New, key)
-	hash.Write([]byte(text))
-	return hash.Sum(nil)
-}
-
-// signature of a presigned request, from the description of Signature Version 4.
-func signature(address *url.URL, cluster, region string) string {
-	query := address.Query()
-	date := query.Get("X-Amz-Date")
-	parameters := []string{}
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if name != "X-Amz-Signature" {
-			parameters = append(parameters, name+"="+strings.ReplaceAll(url.QueryEscape(query.Get(name)), "+", "%20"))
-		}
-	}
-	empty := sha256.Sum256(nil)
-	canonical := strings.Join([]string{
-		"GET", "/", strings.Join(parameters, "&"), "host:" + address.Host, "x-k8s-aws-id:" + cluster, "", "host;x-k8s-aws-id", hex.EncodeToString(empty[:]),
-	}, "\n")
-	digest := sha256.Sum256([]byte(canonical))
-	scope := date[:8] + "/" + region + "/sts/aws4_request"
-	toSign := strings.Join([]string{"AWS4-HMAC-SHA256", date, scope, hex.EncodeToString(digest[:])}, "\n")
-	key := mac(mac(mac(mac([]byte("AWS4"+secretKey), date[:8]), region), "sts"), "aws4_request")
-	return hex.EncodeToString(mac(key, toSign))
-}
-
 func TestATokenIsAPresignedRequestForTheCallersIdentity(t *testing.T) {
 	address := request(t, token(t, "demo", "us-east-1"))
 	assert.Equal(t, "https://sts.us-east-1.amazonaws.com/", (&url.URL{Scheme: address.Scheme, Host: address.Host, Path: address.Path}).String())
@@ -100,36 +70,21 @@ func TestATokenIsAPresignedRequestForTheCallersIdentity(t *testing.T) {
 		"Action": {"GetCallerIdentity"}, "Version": {"2011-06-15"}, "X-Amz-Expires": {"60"}, "X-Amz-Algorithm": {"AWS4-HMAC-SHA256"},
 		"X-Amz-Credential": {accessKey + "/20260304/us-east-1/sts/aws4_request"}, "X-Amz-Date": {"20260304T050607Z"},
 		"X-Amz-Security-Token": {sessionToken}, "X-Amz-SignedHeaders": {"host;x-k8s-aws-id"},
-		"X-Amz-Signature": {signature(address, "demo", "us-east-1")},
-	}, address.Query())
+		"X-Amz-Signature": {"c01c4cebb7139be8549ce045c5d73eb848d2e802d482ad03a1126b042c375c47"},
+	}, address.Query(), "the signature was computed from the description of Signature Version 4")
 	assert.NotContains(t, address.String(), url.QueryEscape(secretKey))
-}
-
-func TestATokenIsForOneCluster(t *testing.T) {
-	demo, other := request(t, token(t, "demo", "us-east-1")).Query(), request(t, token(t, "other", "us-east-1")).Query()
-	assert.NotEqual(t, demo.Get("X-Amz-Signature"), other.Get("X-Amz-Signature"))
+	assert.NotEqual(t, token(t, "demo", "us-east-1"), token(t, "other", "us-east-1"), "it is for one cluster")
 }
 
 func TestEachPartitionHasItsDomain(t *testing.T) {
-	for region, host := range map[string]string{
-		"us-east-1":       "sts.us-east-1.amazonaws.com",
-		"ap-northeast-1":  "sts.ap-northeast-1.amazonaws.com",
-		"cn-north-1":      "sts.cn-north-1.amazonaws.com.cn",
-		"cn-northwest-1":  "sts.cn-northwest-1.amazonaws.com.cn",
-		"us-gov-west-1":   "sts.us-gov-west-1.amazonaws.com",
-		"us-gov-east-1":   "sts.us-gov-east-1.amazonaws.com",
-		"eusc-de-east-1":  "sts.eusc-de-east-1.amazonaws.eu",
-		"us-iso-east-1":   "sts.us-iso-east-1.c2s.ic.gov",
-		"us-isob-east-1":  "sts.us-isob-east-1.sc2s.sgov.gov",
-		"us-isof-south-1": "sts.us-isof-south-1.csp.hci.ic.gov",
-		"eu-isoe-west-1":  "sts.eu-isoe-west-1.cloud.adc-e.uk",
-		"xx-newland-9":    "sts.xx-newland-9.amazonaws.com",
+	for region, domain := range map[string]string{
+		"us-east-1": "amazonaws.com", "ap-northeast-1": "amazonaws.com", "xx-newland-9": "amazonaws.com",
+		"us-gov-west-1": "amazonaws.com", "us-gov-east-1": "amazonaws.com",
+		"cn-north-1": "amazonaws.com.cn", "cn-northwest-1": "amazonaws.com.cn",
+		"eusc-de-east-1": "amazonaws.eu", "us-iso-east-1": "c2s.ic.gov", "us-isob-east-1": "sc2s.sgov.gov",
+		"us-isof-south-1": "csp.hci.ic.gov", "eu-isoe-west-1": "cloud.adc-e.uk",
 	} {
-		t.Run(region, func(t *testing.T) {
-			address := request(t, token(t, "demo", region))
-			assert.Equal(t, host, address.Host)
-			assert.Equal(t, signature(address, "demo", region), address.Query().Get("X-Amz-Signature"))
-		})
+		assert.Equal(t, "sts."+region+"."+domain, request(t, token(t, "demo", region)).Host)
 	}
 }
 
@@ -151,27 +106,6 @@ func TestAnInvalidNameOrRegionIsNotSigned(t *testing.T) {
 			require.Error(t, err)
 			assert.Empty(t, made)
 		})
-	}
-}
-
-func TestTwoTokensDifferOnlyInDateAndSignature(t *testing.T) {
-	first := request(t, token(t, "demo", "us-east-1")).Query()
-	for _, later := range []time.Duration{0, time.Second, 17 * time.Second, 59 * time.Second} {
-		made, _, err := tokensAt(t, signedAt.Add(later), time.Time{}).Token(t.Context(), "demo", "us-east-1")
-		require.NoError(t, err)
-		second := request(t, made).Query()
-		differ := []string{}
-		for _, name := range slices.Sorted(maps.Keys(second)) {
-			if !slices.Equal(first[name], second[name]) {
-				differ = append(differ, name)
-			}
-		}
-		want := []string{"X-Amz-Date", "X-Amz-Signature"}
-		if later == 0 {
-			want = []string{}
-		}
-		assert.Equal(t, want, differ)
-		assert.Len(t, second, len(first))
 	}
 }
 
@@ -220,4 +154,156 @@ func TestAKubeconfigWithoutATokenOfEKSHasNoExpiry(t *testing.T) {
 			assert.Zero(t, expires)
 		})
 	}
+}
+
+func TestWhenATokenIsDue(t *testing.T) {
+	const key = "us-east-1/demo"
+	at := kubeconfig.RenewAt(signedAt.Add(15*time.Minute), key)
+	for name, row := range map[string]struct {
+		now time.Time
+		due bool
+	}{
+		"just signed":     {signedAt, false},
+		"before its time": {at.Add(-time.Millisecond), false},
+		"at its time":     {at, true},
+		"at the latest":   {signedAt.Add(9*time.Minute + 30*time.Second), true},
+		"after its end":   {signedAt.Add(time.Hour), true},
+		"signed by a clock that is a little fast":      {signedAt.Add(-5 * time.Minute), false},
+		"signed by a clock that is too fast for AWS":   {signedAt.Add(-5*time.Minute - time.Second), true},
+		"signed before this clock was set back a year": {signedAt.AddDate(-1, 0, 0), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, row.due, kubeconfig.Due(signedAt.Add(15*time.Minute), key, row.now))
+		})
+	}
+}
+
+func TestTheRenewalsOfAThousandClustersAreSpread(t *testing.T) {
+	expiry, inSecond := signedAt.Add(15*time.Minute), map[int64]int{}
+	for i := range 1000 {
+		key := fmt.Sprintf("us-east-1/cluster-%d", i)
+		at := kubeconfig.RenewAt(expiry, key)
+		require.Equal(t, at, kubeconfig.RenewAt(expiry, key), "the same in every manager")
+		left := expiry.Sub(at)
+		require.GreaterOrEqual(t, left, 5*time.Minute+30*time.Second)
+		require.Less(t, left, 7*time.Minute+30*time.Second)
+		inSecond[at.Unix()]++
+	}
+	for _, count := range inSecond {
+		assert.LessOrEqual(t, count, 30, "of 1000 over 120 seconds")
+	}
+	assert.Greater(t, len(inSecond), 100)
+}
+
+// minter makes tokens at a time that a test moves.
+type minter struct {
+	t       *testing.T
+	now     time.Time
+	end     time.Time
+	problem error
+	made    int
+}
+
+func (m *minter) Available(context.Context) error { return m.problem }
+
+func (m *minter) Token(ctx context.Context, cluster, region string) (string, time.Time, error) {
+	if m.problem != nil {
+		return "", time.Time{}, m.problem
+	}
+	m.made++
+	return tokensAt(m.t, m.now, m.end).Token(ctx, cluster, region)
+}
+
+func source() kubeconfig.Source {
+	return kubeconfig.Source{Cluster: "demo", Region: "us-east-1", Endpoint: "https://eks.example.com:443", CA: builder.CA()}
+}
+
+func TestAKubeconfigIsKeptUntilItsTokenIsDue(t *testing.T) {
+	tokens := &minter{t: t, now: signedAt}
+	first, next, err := source().Kubeconfig(t.Context(), tokens, nil, signedAt)
+	require.NoError(t, err)
+	require.Equal(t, 1, tokens.made)
+	assert.Greater(t, next.Sub(signedAt), 7*time.Minute)
+
+	again, same, err := source().Kubeconfig(t.Context(), tokens, first, next.Add(-time.Second))
+	require.NoError(t, err)
+	assert.Equal(t, string(first), string(again))
+	assert.Equal(t, next, same)
+	assert.Equal(t, 1, tokens.made, "no token for nothing")
+
+	tokens.now = next
+	second, later, err := source().Kubeconfig(t.Context(), tokens, first, next)
+	require.NoError(t, err)
+	assert.NotEqual(t, string(first), string(second))
+	expires, ok := kubeconfig.Expiry(second)
+	require.True(t, ok)
+	assert.WithinDuration(t, next.Add(15*time.Minute), expires, time.Second)
+	assert.True(t, later.After(next))
+}
+
+func TestAKubeconfigFromAnotherSourceIsReplaced(t *testing.T) {
+	tokens := &minter{t: t, now: signedAt}
+	published, _, err := source().Kubeconfig(t.Context(), tokens, nil, signedAt)
+	require.NoError(t, err)
+	for name, change := range map[string]func(*kubeconfig.Source){
+		"another cluster":   func(s *kubeconfig.Source) { s.Cluster = "other" },
+		"another region":    func(s *kubeconfig.Source) { s.Region = "eu-west-1" },
+		"another endpoint":  func(s *kubeconfig.Source) { s.Endpoint = "https://other.example.com:443" },
+		"another authority": func(s *kubeconfig.Source) { s.CA = encode(decoded(t) + decoded(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := source()
+			change(&changed)
+			data, _, err := changed.Kubeconfig(t.Context(), tokens, published, signedAt)
+			require.NoError(t, err)
+			assert.NotEqual(t, string(published), string(data))
+		})
+	}
+	t.Run("of another client", func(t *testing.T) {
+		data, _, err := source().Kubeconfig(t.Context(), tokens, []byte(whole), signedAt)
+		require.NoError(t, err)
+		assert.Equal(t, string(published), string(data))
+	})
+}
+
+func TestAKubeconfigThatCannotBeRenewedServesUntilItExpires(t *testing.T) {
+	tokens := &minter{t: t, now: signedAt}
+	published, due, err := source().Kubeconfig(t.Context(), tokens, nil, signedAt)
+	require.NoError(t, err)
+	tokens.problem = errors.New("no credentials today")
+
+	data, next, err := source().Kubeconfig(t.Context(), tokens, published, due)
+	require.ErrorIs(t, err, tokens.problem)
+	assert.Equal(t, string(published), string(data))
+	assert.Equal(t, due.Add(30*time.Second), next)
+
+	data, _, err = source().Kubeconfig(t.Context(), tokens, published, signedAt.Add(15*time.Minute))
+	require.ErrorIs(t, err, tokens.problem)
+	assert.Nil(t, data)
+}
+
+// The instance metadata of EC2 gives new credentials as late as five minutes before the end of the old ones.
+func TestCredentialsThatEndSoonMakeNoWritesForNothing(t *testing.T) {
+	now := signedAt
+	tokens := &minter{t: t, now: now, end: signedAt.Add(5 * time.Minute)}
+	published, next, err := source().Kubeconfig(t.Context(), tokens, nil, now)
+	require.NoError(t, err)
+	assert.Equal(t, now.Add(30*time.Second), next, "and no busy loop")
+
+	now = next
+	tokens.now = now
+	again, _, err := source().Kubeconfig(t.Context(), tokens, published, now)
+	require.NoError(t, err)
+	assert.Equal(t, string(published), string(again), "the same credentials sign the same token")
+}
+
+func TestAnInvalidCertificateAuthorityIsReportedAndNothingIsStored(t *testing.T) {
+	tokens := &minter{t: t, now: signedAt}
+	published, _, err := source().Kubeconfig(t.Context(), tokens, nil, signedAt)
+	require.NoError(t, err)
+	broken := source()
+	broken.CA = encode("hunter2")
+	data, _, err := broken.Kubeconfig(t.Context(), tokens, published, signedAt)
+	require.ErrorContains(t, err, "certificate authority")
+	assert.Nil(t, data)
 }

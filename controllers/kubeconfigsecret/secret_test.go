@@ -4,6 +4,9 @@
 package kubeconfigsecret
 
 import (
+	"encoding/base64"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,11 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/test/builder/tokens"
 )
 
 const host = "ABCDEF.gr7.ap-northeast-1.eks.amazonaws.com"
@@ -43,11 +48,7 @@ func outputs() map[string]string {
 }
 
 func connection(data map[string]string) *corev1.Secret {
-	secret := &corev1.Secret{Data: map[string][]byte{}}
-	for key, value := range data {
-		secret.Data[key] = []byte(value)
-	}
-	return secret
+	return builder.SecretWith("demo-eks-connection", data)
 }
 
 // publish determines the kubeconfigs without writing them.
@@ -61,75 +62,6 @@ func (s *scene) publish() {
 const fromTerraform = `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}],
 clusters: [{name: k, cluster: {server: "https://from-terraform.example.com"}}], users: [{name: u, user: {token: t}}]}`
 
-// kubeconfigsOf works the kubeconfigs out for a source and the keys of the connection Secret.
-func kubeconfigsOf(t *testing.T, source controlplanev1.KubeconfigSource, data map[string]string) *scene {
-	t.Helper()
-	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Kubeconfig.Source = source }))
-	s.Cluster.Connection = connection(data)
-	s.publish()
-	return s
-}
-
-func server(t *testing.T, data []byte) string {
-	t.Helper()
-	config, err := clientcmd.RESTConfigFromKubeConfig(data)
-	require.NoError(t, err)
-	return config.Host
-}
-
-func TestSources(t *testing.T) {
-	const terraforms, exec = "https://from-terraform.example.com", "https://" + host + ":443"
-	ca := builder.CA()
-	for name, row := range map[string]struct {
-		source controlplanev1.KubeconfigSource
-		data   map[string]string
-		server string // Empty when there is none, for a reason.
-		reason string
-	}{
-		"Auto takes the output":                          {"", map[string]string{"kubeconfig": fromTerraform, "cluster_certificate_authority_data": ca}, terraforms, ""},
-		"Auto makes one when there is no output":         {"Auto", map[string]string{"cluster_certificate_authority_data": ca}, exec, ""},
-		"Auto makes one when the output is empty":        {"Auto", map[string]string{"kubeconfig": "", "cluster_certificate_authority_data": ca}, exec, ""},
-		"Auto makes one when the output does not parse":  {"Auto", map[string]string{"kubeconfig": "apiVersion: v1\nkind: Config\n", "cluster_certificate_authority_data": ca}, exec, ""},
-		"Auto, and there is nothing to make it from":     {"Auto", nil, "", "KubeconfigMissing"},
-		"Output takes the output":                        {"Output", map[string]string{"kubeconfig": fromTerraform, "cluster_certificate_authority_data": ca}, terraforms, ""},
-		"Output, and there is none":                      {"Output", map[string]string{"cluster_certificate_authority_data": ca}, "", "KubeconfigMissing"},
-		"Output, and it does not parse":                  {"Output", map[string]string{"kubeconfig": "hunter2", "cluster_certificate_authority_data": ca}, "", "KubeconfigInvalid"},
-		"Exec makes one whatever the output says":        {"Exec", map[string]string{"kubeconfig": fromTerraform, "cluster_certificate_authority_data": ca}, exec, ""},
-		"Exec, and the certificate authority is missing": {"Exec", map[string]string{"kubeconfig": fromTerraform}, "", "KubeconfigMissing"},
-		"Exec, and the certificate authority is none":    {"Exec", map[string]string{"cluster_certificate_authority_data": "hunter2"}, "", "KubeconfigInvalid"},
-		"Token, without credentials":                     {"Token", map[string]string{"kubeconfig": fromTerraform, "cluster_certificate_authority_data": ca}, "", "KubeconfigMissing"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := kubeconfigsOf(t, row.source, row.data).Contract
-			if row.server == "" {
-				assert.Nil(t, got.Data)
-				assert.Equal(t, row.reason, got.Reason)
-				assert.NotEmpty(t, got.Problem)
-				assert.NotContains(t, got.Problem, "hunter2")
-				return
-			}
-			assert.Empty(t, got.Problem)
-			assert.Equal(t, row.server, server(t, got.Data))
-		})
-	}
-}
-
-func TestTheKubeconfigForUsersRunsTheAWSCLI(t *testing.T) {
-	s := kubeconfigsOf(t, "Output", map[string]string{"kubeconfig": fromTerraform, "cluster_certificate_authority_data": builder.CA()})
-	config, err := clientcmd.RESTConfigFromKubeConfig(s.User.Data)
-	require.NoError(t, err)
-	require.NotNil(t, config.ExecProvider)
-	assert.Contains(t, config.ExecProvider.Args, builder.Region)
-}
-
-func TestAKubeconfigNeedsAnEndpoint(t *testing.T) {
-	s := newScene(t)
-	s.Cluster.Published = nil
-	s.publish()
-	assert.Equal(t, "KubeconfigMissing", s.Contract.Reason)
-	assert.Contains(t, s.Contract.Problem, "endpoint")
-}
-
 func TestTheNameOfTheEKSClusterIsTheOutputElseTheVariable(t *testing.T) {
 	for name, outputs := range map[string]map[string]string{
 		"from-terraform": {"cluster_endpoint": host, "cluster_name": "from-terraform"},
@@ -140,7 +72,7 @@ func TestTheNameOfTheEKSClusterIsTheOutputElseTheVariable(t *testing.T) {
 		s.publish()
 		config, err := clientcmd.RESTConfigFromKubeConfig(s.User.Data)
 		require.NoError(t, err)
-		assert.Contains(t, config.ExecProvider.Args, name)
+		assert.Subset(t, config.ExecProvider.Args, []string{name, builder.Region})
 	}
 }
 
@@ -155,17 +87,22 @@ func liveSecret(data []byte, owner *metav1.OwnerReference) *corev1.Secret {
 
 // Defect 18: one tenant never receives what is another's.
 func TestTheSecretOfAnotherOwnerIsNotOverwritten(t *testing.T) {
-	other := builder.CAPTControlPlane("other")
-	s := newScene(t)
-	theirs := metav1.NewControllerRef(other, controlplanev1.GroupVersion.WithKind("CAPTControlPlane"))
-	s.Contract.Live, s.User.Live = liveSecret([]byte("theirs"), theirs), liveSecret([]byte("theirs"), theirs)
-	s.publish()
-	for _, published := range []Kubeconfig{s.Contract, s.User} {
-		assert.Nil(t, published.Data)
-		assert.False(t, published.Written)
-		assert.Equal(t, controlplanev1.KubeconfigConflictReason, published.Reason)
-		assert.Contains(t, published.Problem, "Secret demo-kubeconfig belongs to CAPTControlPlane other")
+	identity := tokens.With(clocktesting.NewFakePassiveClock(builder.Created))
+	theirs := metav1.NewControllerRef(builder.CAPTControlPlane("other"), controlplanev1.GroupVersion.WithKind("CAPTControlPlane"))
+	equal := newScene(t)
+	equal.publish()
+	for _, data := range [][]byte{[]byte("theirs"), equal.Contract.Data} {
+		s := newScene(t, withSource("Token")).withTokens(identity)
+		s.Contract.Live, s.User.Live = liveSecret(data, theirs), liveSecret(data, theirs)
+		s.publish()
+		for _, published := range []Kubeconfig{s.Contract, s.User} {
+			assert.Nil(t, published.Data)
+			assert.False(t, published.Written)
+			assert.Equal(t, controlplanev1.KubeconfigConflictReason, published.Reason)
+			assert.Contains(t, published.Problem, "Secret demo-kubeconfig belongs to CAPTControlPlane other")
+		}
 	}
+	assert.Zero(t, identity.Made, "no token is created for it")
 }
 
 func TestASecretWithoutOwnerIsUsedOnlyIfItHasTheContractType(t *testing.T) {
@@ -177,15 +114,6 @@ func TestASecretWithoutOwnerIsUsedOnlyIfItHasTheContractType(t *testing.T) {
 		assert.Equal(t, taken, s.Contract.Data != nil, secretType)
 		assert.Equal(t, taken, s.Contract.Reason == "", secretType)
 	}
-}
-
-func TestAnEqualSecretOfAnotherOwnerIsNotWritten(t *testing.T) {
-	s := newScene(t)
-	s.publish()
-	other := metav1.NewControllerRef(builder.CAPTControlPlane("other"), controlplanev1.GroupVersion.WithKind("CAPTControlPlane"))
-	s.Contract.Live = liveSecret(s.Contract.Data, other)
-	s.publish()
-	assert.False(t, s.Contract.Written)
 }
 
 func TestOurOwnSecretIsWrittenOnlyWhenItDiffers(t *testing.T) {
@@ -220,4 +148,205 @@ func TestTheSecretHasTheFormOfTheContract(t *testing.T) {
 	assert.Equal(t, map[string][]byte{"value": []byte("x")}, secret.Data)
 	assert.Equal(t, s.Cluster.ControlPlane.UID, metav1.GetControllerOf(secret).UID)
 	assert.Equal(t, "default", secret.Namespace, "the namespace of the control plane and the Cluster")
+}
+
+// signedFor reports whether a kubeconfig holds a token of a second for an EKS cluster.
+func signedFor(t *testing.T, data []byte, cluster string, at time.Time) bool {
+	t.Helper()
+	made, err := clientcmd.RESTConfigFromKubeConfig(data)
+	require.NoError(t, err)
+	return made.BearerToken == tokens.At(t, cluster, at)
+}
+
+// kind is where a kubeconfig comes from: "output", "token" or "exec"; else it is the reason why there is none.
+func (k *Kubeconfig) kind(t *testing.T, output string) string {
+	t.Helper()
+	switch {
+	case k.Data == nil:
+		assert.NotEmpty(t, k.Problem)
+		return k.Reason
+	case string(k.Data) == output:
+		return "output"
+	case holdsToken(k.Data):
+		assert.True(t, signedFor(t, k.Data, "demo", builder.Created))
+		return "token"
+	}
+	made, err := clientcmd.RESTConfigFromKubeConfig(k.Data)
+	require.NoError(t, err)
+	require.NotNil(t, made.ExecProvider)
+	return "exec"
+}
+
+// withTokens lets a scene make tokens with an identity, at the time at which the objects were created.
+func (s *scene) withTokens(tokens kubeconfig.Tokens) *scene {
+	s.tokens = tokens
+	return s
+}
+
+func TestEachSourceWithEachOutputAndEachIdentity(t *testing.T) {
+	exec, err := kubeconfig.ForExec("from-terraform", "eu-west-1", "https://"+host, builder.CA())
+	require.NoError(t, err)
+	outputs := map[string]string{
+		"none":      "",
+		"lasting":   fromTerraform,
+		"get-token": string(exec),
+		"running":   tokens.Kubeconfig(t, host, builder.Created.Add(-14*time.Minute)),
+		"ended":     tokens.Kubeconfig(t, host, builder.Created.Add(-15*time.Minute)),
+		"unsafe":    strings.Replace(fromTerraform, "token: t", "tokenFile: /hunter2", 1),
+		"garbage":   "hunter2",
+	}
+	now := clocktesting.NewFakePassiveClock(builder.Created)
+	identities := map[string]kubeconfig.Tokens{
+		"off": nil, "on": tokens.With(now),
+		"absent": &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "failing": &tokens.Identity{Problem: errors.New("AWS answered AccessDenied")},
+	}
+	const missing, invalid = controlplanev1.KubeconfigMissingReason, controlplanev1.KubeconfigInvalidReason
+	columns := []string{"none", "lasting", "get-token", "running", "ended", "unsafe", "garbage"}
+	for row, want := range map[string][]string{
+		// source, identity:         none, lasting, get-token, running, ended, unsafe, garbage
+		"Output off":     {missing, "output", "output", "output", invalid, invalid, invalid},
+		"Output on":      {missing, "output", "output", "output", invalid, invalid, invalid},
+		"Output failing": {missing, "output", "output", "output", invalid, invalid, invalid},
+		"Exec off":       {"exec", "exec", "exec", "exec", "exec", "exec", "exec"},
+		"Exec on":        {"exec", "exec", "exec", "exec", "exec", "exec", "exec"},
+		"Token off":      {missing, missing, missing, missing, missing, missing, missing},
+		"Token on":       {"token", "token", "token", "token", "token", "token", "token"},
+		"Token absent":   {missing, missing, missing, missing, missing, missing, missing},
+		"Token failing":  {missing, missing, missing, missing, missing, missing, missing},
+		"Auto off":       {"exec", "output", "exec", "output", "exec", "exec", "exec"},
+		"Auto on":        {"token", "output", "token", "token", "token", "token", "token"},
+		"Auto absent":    {"exec", "output", "exec", "output", "exec", "exec", "exec"},
+		"Auto failing":   {missing, "output", missing, missing, missing, missing, missing},
+		" off":           {"exec", "output", "exec", "output", "exec", "exec", "exec"},
+	} {
+		source, who, _ := strings.Cut(row, " ")
+		for i, column := range columns {
+			t.Run(row+", output "+column, func(t *testing.T) {
+				s := newScene(t, withSource(controlplanev1.KubeconfigSource(source))).withTokens(identities[who])
+				s.Cluster.Connection = connection(map[string]string{"kubeconfig": outputs[column], "cluster_certificate_authority_data": builder.CA()})
+				s.publish()
+				assert.Equal(t, want[i], s.Contract.kind(t, outputs[column]))
+				assert.NotContains(t, s.Contract.Problem+s.Contract.Note, "hunter2")
+				assert.Equal(t, "exec", s.User.kind(t, outputs[column]), "users have identities of their own")
+			})
+		}
+	}
+}
+
+func withSource(source controlplanev1.KubeconfigSource) builder.Option {
+	return builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Kubeconfig.Source = source })
+}
+
+func TestRemedies(t *testing.T) {
+	for name, row := range map[string]struct {
+		source controlplanev1.KubeconfigSource
+		output string
+		tokens kubeconfig.Tokens
+		want   string
+	}{
+		"no flag":         {"Token", "", nil, "this manager creates no tokens: start it with --eks-tokens, or set the source to Output or Exec"},
+		"no credentials":  {"Token", "", &tokens.Identity{Problem: kubeconfig.ErrNoCredentials}, "no token can be created: the manager has no AWS credentials; see docs/install.md (Tokens for kubeconfigs)"},
+		"a token's end":   {"Output", tokens.Kubeconfig(t, host, builder.Created.Add(-time.Hour)), nil, "set spec.kubeconfig.source to Token or Exec"},
+		"nothing to take": {"Output", "", nil, `no output "kubeconfig"; add it to the module, or set spec.kubeconfig.source to Exec`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, withSource(row.source)).withTokens(row.tokens)
+			s.Cluster.Connection.Data["kubeconfig"] = []byte(row.output)
+			s.publish()
+			assert.Contains(t, s.Contract.Problem, row.want)
+		})
+	}
+}
+
+func TestAnExpiringOutputIsReconciledThen(t *testing.T) {
+	for _, source := range []controlplanev1.KubeconfigSource{"Output", "Auto"} {
+		s := newScene(t, withSource(source)).withTokens(nil)
+		s.Cluster.Connection.Data["kubeconfig"] = []byte(tokens.Kubeconfig(t, host, builder.Created.Add(-12*time.Minute)))
+		s.publish()
+		assert.Equal(t, 3*time.Minute, s.requeueAfter)
+	}
+}
+
+func TestNoRequeueWithoutTokens(t *testing.T) {
+	for _, source := range []controlplanev1.KubeconfigSource{"Output", "Exec", "Auto", "Token"} {
+		s := newScene(t, withSource(source)).withTokens(nil)
+		s.publish()
+		assert.Zero(t, s.requeueAfter, source)
+	}
+}
+
+func TestMissingCredentialsAreRetriedLessOften(t *testing.T) {
+	for problem, again := range map[error]time.Duration{kubeconfig.ErrNoCredentials: 5 * time.Minute, errors.New("AWS is down"): 30 * time.Second} {
+		s := newScene(t, withSource("Token")).withTokens(&tokens.Identity{Problem: problem})
+		s.publish()
+		assert.Equal(t, again, s.requeueAfter)
+	}
+}
+
+// The author of a template decides what it returns, and a token for another cluster would grant access to that one.
+func TestATokenIsForTheClusterThatCAPTAskedFor(t *testing.T) {
+	s := newScene(t, withSource("Token")).withTokens(tokens.With(clocktesting.NewFakePassiveClock(builder.Created)))
+	s.Cluster.Published, s.Cluster.EKSName = map[string]string{"cluster_endpoint": host}, "given"
+	s.publish()
+	assert.True(t, signedFor(t, s.Contract.Data, "given", builder.Created), "no output says otherwise")
+
+	s.Cluster.Published["cluster_name"] = "prod"
+	s.publish()
+	assert.Nil(t, s.Contract.Data)
+	assert.Equal(t, controlplanev1.KubeconfigInvalidReason, s.Contract.Reason)
+	assert.Contains(t, s.Contract.Problem, `output "cluster_name" is "prod"`)
+
+	delete(s.Cluster.Published, "cluster_name")
+	s.Cluster.Connection.Data["cluster_name"] = []byte("hunter2")
+	s.publish()
+	assert.Nil(t, s.Contract.Data)
+	assert.NotContains(t, s.Contract.Problem, "hunter2", "it is sensitive")
+
+	s.Cluster.ControlPlane.Spec.Kubeconfig.Source = controlplanev1.KubeconfigAuto
+	s.publish()
+	assert.Equal(t, "exec", s.Contract.kind(t, ""))
+	assert.Contains(t, s.Contract.Note, "a token is created only for EKS cluster")
+	assert.NotContains(t, s.Contract.Note, "hunter2")
+}
+
+func TestNothingIsCreatedWithoutEndpointAndCertificateAuthority(t *testing.T) {
+	for name, row := range map[string]struct {
+		outputs map[string]string
+		ca      string
+		reason  string
+	}{
+		"no endpoint":  {nil, builder.CA(), controlplanev1.KubeconfigMissingReason},
+		"no authority": {outputs(), "", controlplanev1.KubeconfigMissingReason},
+		"no base64":    {outputs(), "hunter2", controlplanev1.KubeconfigInvalidReason},
+		"no PEM":       {outputs(), base64.StdEncoding.EncodeToString([]byte("hunter2")), controlplanev1.KubeconfigInvalidReason},
+	} {
+		for _, source := range []controlplanev1.KubeconfigSource{"Token", "Exec", "Auto"} {
+			t.Run(name+", source "+string(source), func(t *testing.T) {
+				identity := tokens.With(clocktesting.NewFakePassiveClock(builder.Created))
+				s := newScene(t, withSource(source)).withTokens(identity)
+				s.Cluster.Published = row.outputs
+				s.Cluster.Connection = connection(map[string]string{"cluster_certificate_authority_data": row.ca})
+				s.publish()
+				assert.Nil(t, s.Contract.Data)
+				assert.Equal(t, row.reason, s.Contract.Reason)
+				assert.Zero(t, identity.Made, "no token is created for nothing")
+				assert.NotContains(t, s.Contract.Problem, "hunter2")
+			})
+		}
+	}
+}
+
+// What is encoded twice, or not at all, is refused.
+func TestDefect17CAIsDecodedOnce(t *testing.T) {
+	authority, err := base64.StdEncoding.DecodeString(builder.CA())
+	require.NoError(t, err)
+	for _, ca := range []string{base64.StdEncoding.EncodeToString([]byte(builder.CA())), string(authority)} {
+		for _, source := range []controlplanev1.KubeconfigSource{"Token", "Exec", "Auto"} {
+			s := newScene(t, withSource(source)).withTokens(tokens.With(clocktesting.NewFakePassiveClock(builder.Created)))
+			s.Cluster.Connection = connection(map[string]string{"cluster_certificate_authority_data": ca})
+			s.publish()
+			assert.Nil(t, s.Contract.Data, source)
+			assert.Equal(t, controlplanev1.KubeconfigInvalidReason, s.Contract.Reason)
+		}
+	}
 }

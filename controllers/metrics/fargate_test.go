@@ -4,6 +4,7 @@
 package metrics_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -80,15 +81,25 @@ func (s *story) counted(what string, count uint64, minutes float64, why string) 
 	assert.InDelta(s, minutes, gotMinutes, 1e-6, why)
 }
 
-// gauges compares all gauges of the number of profiles with lines.
-func (s *story) gauges(lines ...string) {
+// gauges compares all gauges of the number of profiles.
+func (s *story) gauges(profiles ...profiles) {
 	s.Helper()
 	text := ""
-	if len(lines) > 0 {
-		text = "# HELP capt_fargate_profiles Fargate profiles of a CAPTControlPlane by state (active, ready, failed).\n# TYPE capt_fargate_profiles gauge\n" +
-			strings.Join(lines, "\n") + "\n"
+	if len(profiles) > 0 {
+		text = "# HELP capt_fargate_profiles Fargate profiles of a CAPTControlPlane by state (active, ready, failed).\n# TYPE capt_fargate_profiles gauge\n"
+	}
+	for _, p := range profiles {
+		for i, state := range []string{"active", "failed", "ready"} {
+			text += fmt.Sprintf("capt_fargate_profiles{name=%q,namespace=\"default\",state=%q} %d\n", p.of, state, p.count[i])
+		}
 	}
 	assert.NoError(s, testutil.GatherAndCompare(s.registry, strings.NewReader(text), "capt_fargate_profiles"))
+}
+
+// profiles of a control plane: active, failed and ready.
+type profiles struct {
+	of    string
+	count [3]int
 }
 
 // What becomes of the profile of a WorkspaceTemplateApply.
@@ -112,27 +123,12 @@ func TestProfilesAreCountedByState(t *testing.T) {
 	s := newStory(t)
 	s.gauges()
 	s.see(0, metrics.Profile{}, metrics.Profile{Failed: true})
-	s.gauges(
-		`capt_fargate_profiles{name="demo",namespace="default",state="active"} 0`,
-		`capt_fargate_profiles{name="demo",namespace="default",state="failed"} 1`,
-		`capt_fargate_profiles{name="demo",namespace="default",state="ready"} 0`,
-	)
+	s.gauges(profiles{"demo", [3]int{0, 1, 0}})
 	s.see(1, ready("a"), failing(creating("b", 0)), creating("c", 0), metrics.Profile{})
 	s.fargate.Observe(other, []metrics.Profile{ready("d")}, after(1))
-	s.gauges(
-		`capt_fargate_profiles{name="demo",namespace="default",state="active"} 3`,
-		`capt_fargate_profiles{name="demo",namespace="default",state="failed"} 1`,
-		`capt_fargate_profiles{name="demo",namespace="default",state="ready"} 1`,
-		`capt_fargate_profiles{name="other",namespace="default",state="active"} 1`,
-		`capt_fargate_profiles{name="other",namespace="default",state="failed"} 0`,
-		`capt_fargate_profiles{name="other",namespace="default",state="ready"} 1`,
-	)
+	s.gauges(profiles{"demo", [3]int{3, 1, 1}}, profiles{"other", [3]int{1, 0, 1}})
 	s.see(2)
-	s.gauges(
-		`capt_fargate_profiles{name="other",namespace="default",state="active"} 1`,
-		`capt_fargate_profiles{name="other",namespace="default",state="failed"} 0`,
-		`capt_fargate_profiles{name="other",namespace="default",state="ready"} 1`,
-	)
+	s.gauges(profiles{"other", [3]int{1, 0, 1}})
 	s.fargate.Forget(other)
 	s.gauges()
 }
@@ -214,17 +210,6 @@ func TestADeletionIsMeasuredOnceFromWhenItWasAskedFor(t *testing.T) {
 	s.see(8, ready("c"))
 	s.see(9)
 	s.counted("deletion", 2, 3+2, "without an observed deletion the start is unknown")
-}
-
-func TestAReaddedProfileIsAnotherOne(t *testing.T) {
-	s := newStory(t)
-	s.see(0, creating("a", 0))
-	s.see(1, ready("a"))
-	s.see(2, deleting("a", 2))
-	s.see(3, creating("b", 3))
-	s.see(5, ready("b"))
-	s.counted("creation", 2, 1+2, "both")
-	s.counted("deletion", 1, 1, "the first")
 }
 
 func TestAControlPlaneThatIsGoneIsForgotten(t *testing.T) {

@@ -87,7 +87,7 @@ func (p *Plan) destroy(ctx context.Context, c client.Client) error {
 // Write applies the WorkspaceTemplateApply if it differs, and adds the result to the facts. It also restores lost managedFields.
 func (p *Plan) Write(ctx context.Context, c client.Client) error {
 	lost := p.managedFieldsLost()
-	if !p.Differs() && !lost {
+	if !p.Differs && !lost {
 		return nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Applying WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(p.Desired), "managedFieldsLost", lost)
@@ -103,7 +103,11 @@ func (p *Plan) Write(ctx context.Context, c client.Client) error {
 		return err
 	}
 	p.Apply = &infrav1.WorkspaceTemplateApply{}
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, p.Apply)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, p.Apply); err != nil {
+		return err
+	}
+	p.Differs = differs(p.Apply, p.Desired, p.Owner.FieldManager)
+	return nil
 }
 
 // managedFieldsLost reports whether an apply is needed although nothing differs. The WorkspaceTemplateApply is Ready nevertheless.

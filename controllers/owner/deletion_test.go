@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -74,14 +75,113 @@ func TestHelpersAreDeletedInTheOrderOfTheirDependencies(t *testing.T) {
 	assert.Empty(t, f.DeletingCondition("Deleting", "").Message)
 }
 
-// The garbage collector deletes all at once: each is reported that waits.
+// The garbage collector deletes all at once: each is reported that waits, with its cause.
 func TestEveryDeletionIsReported(t *testing.T) {
 	f := &Facts{
 		Apply:   builder.WorkspaceTemplateApply("eks", builder.Deleting()),
 		Helpers: []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("kubeconfig", builder.Deleting())},
 	}
-	message := f.DeletingCondition("Deleting", "").Message
-	assert.Contains(t, message, "WorkspaceTemplateApply eks")
-	assert.Contains(t, message, "WorkspaceTemplateApply kubeconfig")
+	f.Apply.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: metav1.ConditionTrue, Reason: infrav1.DestroyFailedReason, Message: "DependencyViolation"}}
+	assert.Equal(t, "waiting for WorkspaceTemplateApply kubeconfig to be deleted; waiting for WorkspaceTemplateApply eks: DependencyViolation", f.DeletingCondition("Deleting", "").Message)
 	assert.Empty(t, f.undeleted())
+	f.OwnedCandidates = []string{"by-hand"}
+	assert.Contains(t, f.DeletingCondition("Deleting", "").Message, "WorkspaceTemplateApply by-hand has an owner reference to this object")
+}
+
+func TestAdoptionRequiredNamesTheCandidates(t *testing.T) {
+	condition := (&Facts{Candidates: []adoption.Candidate{
+		{Name: "a", Evidence: []adoption.Evidence{adoption.Named}}, {Name: "b", Evidence: []adoption.Evidence{adoption.Recorded, adoption.Owned}},
+	}}).AdoptionCondition("AdoptionRequired")
+	assert.Equal(t, metav1.ConditionTrue, condition.Status)
+	assert.Contains(t, condition.Message, "a (its name follows the naming scheme), b (status records it, this object owns it) may belong to this object: nothing is created until this is resolved. Run captctl migrate check, which shows")
+	assert.Equal(t, metav1.ConditionFalse, (&Facts{}).AdoptionCondition("AdoptionRequired").Status)
+	for want, facts := range map[string]Facts{
+		"no WorkspaceTemplateApply matches, but status.vpc.id is set":                        {BuiltField: "status.vpc.id", AwaitsAdoption: true},
+		"has not been adopted: it is b's":                                                    {Conflict: "it is b's", AwaitsAdoption: true},
+		"WorkspaceTemplateApply demo-vpc, which CAPT v0.3 recorded and which does not exist": {Missing: "demo-vpc", AwaitsAdoption: true},
+		"CAPTControlPlane demo of the same Cluster":                                          {AdoptedWith: "CAPTControlPlane demo", AwaitsAdoption: true},
+	} {
+		assert.Contains(t, facts.AdoptionMessage(), want)
+	}
+}
+
+// What CAPT v0.3 created is referred to by name, but not modified before its adoption.
+func TestAnUnadoptedOneIsNeitherWrittenNorReleased(t *testing.T) {
+	owner := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
+	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
+	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
+	facts := usable(owner, want, apply)
+	assert.Nil(t, facts.Apply)
+	assert.Equal(t, []adoption.Candidate{{Name: "demo-vpc", Evidence: []adoption.Evidence{adoption.Referred}}}, facts.Candidates)
+	assert.Equal(t, []string{"demo-vpc"}, facts.OwnedCandidates, "the owner stays until it is adopted")
+	assert.Contains(t, facts.AdoptionCondition("AdoptionRequired").Message, "WorkspaceTemplateApply demo-vpc has Workspace demo-vpc, which was created by CAPT v0.3")
+	assert.Contains(t, facts.DeletingCondition("Deleting", "").Message, "captctl migrate")
+
+	apply.Spec.WorkspaceName = "demo-vpc"
+	assert.Equal(t, apply, usable(owner, want, apply).Apply, "it was adopted")
+}
+
+// What awaits adoption keeps its status, and nothing is created for it.
+func TestAwaitsAdoption(t *testing.T) {
+	owner := builder.CAPTCluster("demo")
+	legacy := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+	others := builder.OwnedBy(builder.CAPTCluster("another"))
+	made := func(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+		return builder.WorkspaceTemplateApply("demo-vpc", options...)
+	}
+	none := infrav1.WorkspaceTemplateApplyReference{}
+	for name, row := range map[string]struct {
+		apply     *infrav1.WorkspaceTemplateApply
+		ref       infrav1.WorkspaceTemplateApplyReference
+		legacy    bool
+		recorded  string
+		awaits    bool
+		undecided bool
+	}{
+		"it refers to one of v0.3":                 {made(legacy), refer("demo-vpc"), false, "", true, true},
+		"it refers to an adopted one":              {made(legacy, builder.WithWorkspaceName("demo-vpc")), refer("demo-vpc"), true, "", false, false},
+		"it refers to a new one":                   {made(), refer("demo-vpc"), false, "", false, false},
+		"it refers to another's of v0.3":           {made(legacy, others), refer("demo-vpc"), false, "", false, false},
+		"v0.3 left it, and it refers to another's": {made(others), refer("demo-vpc"), true, "", true, false},
+		"it refers to another's":                   {made(others), refer("demo-vpc"), false, "", false, false},
+		"one of v0.3 may be its own":               {made(legacy), none, false, "", true, true},
+		"v0.3 left it, and one may be its own":     {made(), none, true, "", true, true},
+		"one may be its own":                       {made(), none, false, "", false, true},
+		"one of v0.3 of its cluster, of another template": {
+			made(legacy, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+				apply.Name, apply.Spec.TemplateRef.Name = "production", "vpc-v1"
+			})), none, false, "", true, true,
+		},
+		"one of v0.3 that it owns, of another template": {
+			made(legacy, builder.OwnedBy(owner), builder.WithVariables(nil), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+				apply.Name, apply.Spec.TemplateRef.Name = "production", "vpc-v1"
+			})), none, false, "", true, true,
+		},
+		"v0.3 left it, and nothing may be its own":             {made(builder.WithNamespace("elsewhere")), none, true, "", false, false},
+		"what v0.3 recorded is gone":                           {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), true, "demo-vpc", true, true},
+		"what v0.3 recorded is gone, and it refers to a new":   {made(builder.WithNamespace("elsewhere")), refer("new-vpc"), true, "demo-vpc", false, false},
+		"v0.3 recorded nothing, and it refers to a new one":    {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), true, "", false, false},
+		"what this version recorded is gone and created again": {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), false, "demo-vpc", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := expected
+			want.Legacy, want.Recorded = row.legacy, row.recorded
+			c := newClient(row.apply)
+			f, err := Reader{Cached: c, Uncached: c}.Observe(ctx, owner, row.ref, want)
+			require.NoError(t, err)
+			assert.Equal(t, row.awaits, f.AwaitsAdoption)
+			assert.Equal(t, row.undecided, f.NeedsDecision())
+			status := f.AdoptionCondition("AdoptionRequired").Status
+			assert.Equal(t, row.awaits || row.undecided, status == metav1.ConditionTrue)
+			f, err = Reader{Cached: c, Uncached: c, Confirm: true}.Observe(ctx, owner, row.ref, want)
+			require.NoError(t, err)
+			assert.Equal(t, row.awaits, f.AwaitsAdoption, "the API server returns the same")
+		})
+	}
+	deleted := builder.CAPTCluster("demo", builder.Deleting())
+	want := expected
+	want.Legacy, want.Recorded = true, "demo-vpc"
+	f, err := Reader{Cached: newClient(), Uncached: newClient()}.Observe(ctx, deleted, refer("demo-vpc"), want)
+	require.NoError(t, err)
+	assert.False(t, f.NeedsDecision(), "nothing holds up its deletion")
 }

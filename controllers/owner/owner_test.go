@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -27,9 +26,7 @@ import (
 
 var ctx = context.Background()
 
-func newClient(objects ...client.Object) client.WithWatch {
-	return fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithReturnManagedFields().Build()
-}
+func newClient(objects ...client.Object) client.WithWatch { return builder.Clients(objects...).Build() }
 
 // demoOwner is the owner of the tests.
 func demoOwner(options ...builder.Option) Owner {
@@ -69,9 +66,9 @@ func desired(t *testing.T, f *Facts, owner Owner, want *Want) *infrav1.Workspace
 }
 
 func TestDesired(t *testing.T) {
-	apply := desired(t, &Facts{}, demoOwner(), want())
+	apply := desired(t, &Facts{}, demoOwner(builder.WithLabel(clusterv1.WatchLabel, "shard-1")), want())
 	assert.Equal(t, "demo-vpc", apply.Name)
-	assert.Equal(t, map[string]string{clusterv1.ClusterNameLabel: "demo-cluster"}, apply.Labels)
+	assert.Equal(t, map[string]string{clusterv1.ClusterNameLabel: "demo-cluster", clusterv1.WatchLabel: "shard-1"}, apply.Labels)
 	controller := metav1.GetControllerOf(apply)
 	require.NotNil(t, controller)
 	assert.Equal(t, builder.UID("CAPTCluster", "demo"), controller.UID)
@@ -81,11 +78,6 @@ func TestDesired(t *testing.T) {
 		WriteConnectionSecretToRef: &terraform.SecretReference{Name: "demo-vpc-connection", Namespace: "default"},
 		DeletionPolicy:             infrav1.DeletionPolicyRetain,
 	}, apply.Spec)
-}
-
-func TestDesiredHasTheWatchLabelOfTheOwner(t *testing.T) {
-	apply := desired(t, &Facts{}, demoOwner(builder.WithLabel(clusterv1.WatchLabel, "shard-1")), want())
-	assert.Equal(t, "shard-1", apply.Labels[clusterv1.WatchLabel])
 }
 
 // Another value would create another EKS cluster or VPC in place of the running one.
@@ -198,28 +190,16 @@ func TestObserveConfirmsThatTheReferencedOneIsMissing(t *testing.T) {
 	require.NoError(t, err, "one that exists need not be confirmed")
 }
 
+// api/adoption has the rules.
 func TestAnUnownedOneIsUsedOnlyIfItMatches(t *testing.T) {
-	stranger := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{naming.ClusterVariable: "another"}))
-	owner := builder.CAPTCluster("demo")
-	for name, row := range map[string]struct {
-		change func(*adoption.Expectation)
-		taken  bool
-	}{
-		"not by the name alone": {func(*adoption.Expectation) {}, false},
-		"by the content": {func(want *adoption.Expectation) {
-			want.Variables = map[string]string{naming.ClusterVariable: "another"}
-		}, true},
-		"when it was the owner's before":            {func(want *adoption.Expectation) { want.Recorded = "demo-vpc" }, true},
-		"not by a name that only a user can choose": {func(want *adoption.Expectation) { want.SchemeName = "other-vpc" }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			want := expected
-			row.change(&want)
-			f, err := Reader{Cached: newClient(stranger), Uncached: newClient(stranger)}.Observe(ctx, owner, refer("demo-vpc"), want)
-			require.NoError(t, err)
-			assert.Equal(t, row.taken, f.Apply != nil)
-			assert.Equal(t, row.taken, f.Conflict == "")
-		})
+	stranger := newClient(builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{naming.ClusterVariable: "another"})))
+	for _, recorded := range []string{"", "demo-vpc"} {
+		want := expected
+		want.Recorded = recorded
+		f, err := Reader{Cached: stranger, Uncached: stranger}.Observe(ctx, builder.CAPTCluster("demo"), refer("demo-vpc"), want)
+		require.NoError(t, err)
+		assert.Equal(t, recorded != "", f.Apply != nil)
+		assert.Equal(t, recorded != "", f.Conflict == "")
 	}
 }
 
@@ -261,11 +241,11 @@ func TestAReadErrorIsNotTakenForMissing(t *testing.T) {
 func TestWrite(t *testing.T) {
 	c, f := newClient(), &Facts{}
 	p := planned(t, f, demoOwner(), want())
-	assert.True(t, p.Differs())
+	assert.True(t, p.Differs)
 	require.NoError(t, p.Write(ctx, c))
 	assert.Equal(t, "demo-vpc", f.Apply.Name)
 	assert.NotEmpty(t, f.Apply.ResourceVersion)
-	assert.False(t, p.Differs())
+	assert.False(t, p.Differs)
 
 	silent := interceptor.NewClient(c, interceptor.Funcs{
 		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
@@ -280,14 +260,14 @@ func TestWrite(t *testing.T) {
 	f.Apply.Spec.Variables["environment"] = "production"
 	f.Apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "mine"}}
 	f.Apply.Labels["mine"] = "too"
-	assert.False(t, p.Differs())
+	assert.False(t, planned(t, f, demoOwner(), want()).Differs)
 }
 
 func TestAVariableThatIsNoLongerWantedIsADifference(t *testing.T) {
 	f, before := &Facts{}, want()
 	before.Intent.Variables["removed"] = "x"
 	require.NoError(t, planned(t, f, demoOwner(), before).Write(ctx, newClient()))
-	assert.True(t, planned(t, f, demoOwner(), want()).Differs())
+	assert.True(t, planned(t, f, demoOwner(), want()).Differs)
 }
 
 func TestReady(t *testing.T) {
@@ -337,15 +317,6 @@ func TestConditionOfTheOwner(t *testing.T) {
 			assert.Equal(t, row.working, f.Working())
 		})
 	}
-}
-
-func TestDeletingConditionCarriesTheCause(t *testing.T) {
-	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.Deleting())
-	f := &Facts{Apply: apply}
-	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-vpc to be deleted", f.DeletingCondition("Deleting", "").Message)
-
-	apply.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: metav1.ConditionTrue, Reason: infrav1.DestroyFailedReason, Message: "DependencyViolation"}}
-	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-vpc: DependencyViolation", f.DeletingCondition("Deleting", "").Message)
 }
 
 func TestTheSummary(t *testing.T) {

@@ -96,8 +96,8 @@ type Plan struct {
 	Step  Step
 	// Desired is what the owner applies; nil while something blocks it.
 	Desired *unstructured.Unstructured
-	// setsPolicy is true when the owner sets the deletion policy.
-	setsPolicy bool
+	// Differs is true when the WorkspaceTemplateApply has to be written.
+	Differs bool
 }
 
 // Plan decides what to do. It is pure.
@@ -108,7 +108,7 @@ func (f *Facts) Plan(intent Intent) (Plan, error) {
 		if err != nil {
 			return p, err
 		}
-		p.Desired, p.setsPolicy = desired, want.DeletionPolicy != ""
+		p.Desired, p.Differs = desired, differs(f.Apply, desired, intent.Owner.FieldManager)
 	}
 	switch {
 	case intent.Paused:
@@ -143,11 +143,11 @@ func (p *Plan) deletionStep(intent Intent) Step {
 
 // policyChanged reports whether the owner sets another deletion policy than the WorkspaceTemplateApply has.
 func (p *Plan) policyChanged() bool {
-	if p.Apply == nil || p.Desired == nil || !p.setsPolicy {
+	if p.Apply == nil || p.Desired == nil {
 		return false
 	}
-	policy, _, _ := unstructured.NestedString(p.Desired.Object, "spec", "deletionPolicy")
-	return (policy == string(infrav1.DeletionPolicyRetain)) != (p.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain)
+	policy, sets, _ := unstructured.NestedString(p.Desired.Object, "spec", "deletionPolicy")
+	return sets && (policy == string(infrav1.DeletionPolicyRetain)) != (p.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain)
 }
 
 // desired is the apply configuration of the WorkspaceTemplateApply.
@@ -187,21 +187,18 @@ func mergedLists() []string {
 	return []string{"ownerReferences", "waitForSecrets", "waitForWorkspaces", "keys"}
 }
 
-// Differs reports whether the WorkspaceTemplateApply has to be written.
-func (p *Plan) Differs() bool {
-	if p.Desired == nil {
-		return false
-	}
-	if p.Apply == nil {
+// differs reports whether a WorkspaceTemplateApply, which may not exist, differs from what the manager of its fields wants.
+func differs(apply *infrav1.WorkspaceTemplateApply, desired *unstructured.Unstructured, manager string) bool {
+	if apply == nil {
 		return true
 	}
-	live, err := ssa.Unstructured(p.Apply)
+	live, err := ssa.Unstructured(apply)
 	if err != nil {
 		return true
 	}
-	live.SetGroupVersionKind(p.Desired.GroupVersionKind()) // Typed objects from clients have none, those from caches do.
-	return ssa.Differs(live, p.Desired, p.Owner.FieldManager, mergedLists()...)
+	live.SetGroupVersionKind(desired.GroupVersionKind()) // Typed objects from clients have none, those from caches do.
+	return ssa.Differs(live, desired, manager, mergedLists()...)
 }
 
 // Ready reports whether the WorkspaceTemplateApply is as the owner wants it, and Terraform has applied it.
-func (p *Plan) Ready() bool { return p.UpToDate() && !p.Differs() }
+func (p *Plan) Ready() bool { return p.UpToDate() && !p.Differs }

@@ -214,5 +214,5 @@ func (p *Plan) KeepsStatus(observed int64, known []metav1.Condition, paused stri
 		return false
 	}
 	unobserved := p.Apply.Status.ObservedGeneration != p.Apply.Generation
-	return unobserved || paused != "" && p.Differs() // A paused owner does not write.
+	return unobserved || paused != "" && p.Differs // A paused owner does not write.
 }

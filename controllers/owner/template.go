@@ -53,10 +53,15 @@ func (f *TemplateFacts) InUse(apply *infrav1.WorkspaceTemplateApply, built bool)
 // TemplateInterval is how often to read a template that blocks an object and that no watch covers.
 const TemplateInterval = time.Minute
 
-// Unwatched reports whether no watch reports that an object of a namespace may use the template: it depends on the labels of the
+// unwatched reports whether no watch reports that an object of a namespace may use the template: it depends on the labels of the
 // namespace, or is outside of the namespaces that the manager watches.
-func (f *TemplateFacts) Unwatched(namespace string) bool {
+func (f *TemplateFacts) unwatched(namespace string) bool {
 	return f.Key.Namespace != namespace || f.Unreadable != nil
+}
+
+// AwaitsTemplate reports whether a template blocks the use by an object of a namespace, and no watch reports its end. rules are TemplateRules.
+func AwaitsTemplate[F any](f *TemplateFacts, namespace string, facts F, rules []engine.Rule[F]) bool {
+	return engine.FirstBlocking("", facts, rules) != nil && f.unwatched(namespace)
 }
 
 // TemplateRules block the use of a template by an owner that does not use it yet. get returns the template, nil when it is in use already.

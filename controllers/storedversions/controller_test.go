@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/controllers/crdmigrator"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -31,9 +30,7 @@ func legacy(name string, options ...builder.Option) *infrav1.WorkspaceTemplateAp
 	return builder.WorkspaceTemplateApply(name, append(options, builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))...)
 }
 
-func reader(objects ...client.Object) client.WithWatch {
-	return fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()
-}
+func reader(objects ...client.Object) client.WithWatch { return builder.Clients(objects...).Build() }
 
 // cache returns lists as a cache of controller-runtime does.
 func cache(objects ...client.Object) client.WithWatch {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -71,7 +72,7 @@ func newWorld(t *testing.T, scopes []terraform.Scope, objects ...client.Object) 
 	for _, scope := range scopes {
 		objects = append(objects, builder.WorkspaceDefinition(scope))
 	}
-	w.api = fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper(scopes)).WithObjects(objects...).WithReturnManagedFields().Build()
+	w.api = builder.Clients(objects...).WithRESTMapper(mapper(scopes)).Build()
 	w.Client = &Client{
 		Client: interceptor.NewClient(w.api, funcs), Uncached: w.api,
 		Watch: func(_ context.Context, scope terraform.Scope) error {
@@ -119,26 +120,25 @@ func TestReadingStartsTheWatchOfTheScope(t *testing.T) {
 }
 
 func TestReadingAWorkspaceOfEitherScope(t *testing.T) {
-	namespaced := builder.Workspace("demo-vpc", builder.AtRest)
-	clusterWide := builder.Workspace("demo-vpc", builder.AtRest, builder.InClusterScope(), builder.WithUID("wide"))
-	w := newWorld(t, terraform.Scopes(), namespaced, clusterWide).synced()
-
-	live, err := w.Get(ctx, terraform.ScopeNamespaced, "default", "demo-vpc")
-	require.NoError(t, err)
-	assert.Equal(t, namespaced.GetUID(), live.UID())
-	live, err = w.Get(ctx, terraform.ScopeCluster, "default", "demo-vpc")
-	require.NoError(t, err)
-	assert.Equal(t, clusterWide.GetUID(), live.UID())
+	uids := map[terraform.Scope]types.UID{terraform.ScopeNamespaced: "narrow", terraform.ScopeCluster: "wide"}
+	w := newWorld(t, terraform.Scopes(), builder.Workspace("demo-vpc", builder.AtRest, builder.WithUID("narrow")),
+		builder.Workspace("demo-vpc", builder.AtRest, builder.InClusterScope(), builder.WithUID("wide"))).synced()
+	for scope, uid := range uids {
+		live, err := w.Get(ctx, scope, "default", "demo-vpc")
+		require.NoError(t, err)
+		assert.Equal(t, uid, live.UID())
+	}
 }
 
 func TestAWorkspaceIsCreatedByServerSideApply(t *testing.T) {
 	rendered := rendering{}.must(t)
+	before := rendered.Object.DeepCopy()
 	w := newWorld(t, terraform.Scopes())
 	live, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
 	require.NoError(t, err)
+	assert.Equal(t, before, rendered.Object, "it is not modified")
 	assert.False(t, live.Differs(rendered))
 	assert.Equal(t, Owned, live.Owner(builder.WorkspaceTemplateApply("demo-vpc"), nil))
-
 	require.Len(t, w.applied, 1)
 	assert.Equal(t, naming.WorkspaceTemplateApplyFieldManager, w.applied[0].FieldManager)
 	assert.True(t, *w.applied[0].Force)
@@ -155,11 +155,8 @@ func TestNothingIsCreatedForADeletedObject(t *testing.T) {
 
 func TestANotServedKindIsNotAMissingWorkspace(t *testing.T) {
 	w := newWorld(t, terraform.Scopes())
-	w.Uncached = interceptor.NewClient(w.api, interceptor.Funcs{
-		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-			return apierrors.NewGenericServerResponse(404, "GET", schema.GroupResource{Resource: "workspaces"}, object.GetName(), "404 page not found", 0, true)
-		},
-	})
+	w.Uncached = builder.FailingGet[client.Object](w.api,
+		apierrors.NewGenericServerResponse(404, "GET", schema.GroupResource{Resource: "workspaces"}, "demo-vpc", "404 page not found", 0, true))
 	_, err := w.Recorded(ctx, builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc")), nil)
 	require.ErrorIs(t, err, ErrKindNotServed)
 }
@@ -230,39 +227,24 @@ func TestCreationsOfDifferentNamesAreConcurrent(t *testing.T) {
 	assert.Len(t, w.applied, 2)
 }
 
-func TestCreateDoesNotModifyTheRenderedWorkspace(t *testing.T) {
-	rendered := rendering{}.must(t)
-	before := rendered.Object.DeepCopy()
-	_, err := newWorld(t, terraform.Scopes()).Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
-	require.NoError(t, err)
-	assert.Equal(t, before, rendered.Object)
-}
-
-func TestUpdate(t *testing.T) {
+func TestUpdateHasAUIDPrecondition(t *testing.T) {
 	w := newWorld(t, terraform.Scopes())
 	live, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
 	require.NoError(t, err)
 	changed := rendering{template: []builder.Option{builder.WithModule("# another")}}.must(t)
 	require.True(t, live.Differs(changed))
-
 	live, err = w.Update(ctx, live, changed)
 	require.NoError(t, err)
 	assert.False(t, live.Differs(changed))
-}
 
-func TestUpdateHasAUIDPrecondition(t *testing.T) {
-	w := newWorld(t, terraform.Scopes())
-	var sent []string
 	w.Client.Client = interceptor.NewClient(w.api, interceptor.Funcs{
 		Apply: func(_ context.Context, _ client.WithWatch, obj runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
-			sent = append(sent, string(uidOf(t, obj)))
-			return nil
+			assert.Equal(t, types.UID("Workspace/demo-vpc"), obj.(interface{ GetUID() types.UID }).GetUID())
+			return errors.New("sent")
 		},
 	})
-	rendered := rendering{}.must(t)
-	_, err := w.Update(ctx, mustLive(t, asLive(t, rendered)), rendered)
-	require.NoError(t, err)
-	assert.Equal(t, []string{"Workspace/demo-vpc"}, sent)
+	_, err = w.Update(ctx, mustLive(t, asLive(t, changed)), changed)
+	require.ErrorContains(t, err, "sent")
 }
 
 func TestClassesOfApplyErrors(t *testing.T) {
@@ -297,15 +279,11 @@ func TestClassesOfApplyErrors(t *testing.T) {
 func TestDeleteHasAUIDPrecondition(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.AtRest)
 	w := newWorld(t, terraform.Scopes(), workspace)
-	require.NoError(t, w.Delete(ctx, mustLive(t, workspace)))
-	require.Len(t, w.deleted, 1)
-	require.NotNil(t, w.deleted[0].Preconditions)
-	assert.Equal(t, workspace.GetUID(), *w.deleted[0].Preconditions.UID)
-}
-
-func TestDeletingAMissingWorkspaceSucceeds(t *testing.T) {
-	w := newWorld(t, terraform.Scopes())
-	require.NoError(t, w.Delete(ctx, mustLive(t, builder.Workspace("demo-vpc", builder.AtRest))))
+	for range 2 { // A missing one is deleted.
+		require.NoError(t, w.Delete(ctx, mustLive(t, workspace)))
+		require.NotNil(t, w.deleted[0].Preconditions)
+		assert.Equal(t, workspace.GetUID(), *w.deleted[0].Preconditions.UID)
+	}
 }
 
 func TestRecorded(t *testing.T) {

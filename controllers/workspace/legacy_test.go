@@ -92,58 +92,37 @@ func asStored(spec map[string]any) map[string]any {
 	return spec
 }
 
-func TestLegacyObjectsAreRenderedAsByV03(t *testing.T) {
+// Adoption depends on it.
+func TestALegacyWorkspaceIsRenderedAsByV03AndAdoptedWithoutAWrite(t *testing.T) {
 	templates := legacyObjects(t, "workspacetemplate.yaml")
-	applies := legacyObjects(t, "workspacetemplateapply.yaml")
 	workspaces := legacyObjects(t, "workspaces.yaml")
-
 	seen := 0
-	for name, object := range applies {
+	for name, object := range legacyObjects(t, "workspacetemplateapply.yaml") {
 		apply := legacyApply(t, object)
 		template, ok := templates[apply.Spec.TemplateRef.Name]
 		if !ok {
 			continue // The template never existed, so there is no Workspace.
 		}
-		workspaceName, _, _ := unstructured.NestedString(object, "status", "workspaceName")
-		require.Contains(t, workspaces, workspaceName)
+		workspace := workspaces[apply.Status.WorkspaceName]
+		require.NotNil(t, workspace)
 		seen++
-
 		t.Run(name, func(t *testing.T) {
-			rendered, errs := render.Workspace(render.Input{Apply: apply, Template: legacyTemplate(t, template), Name: workspaceName})
+			input := render.Input{Apply: apply, Template: legacyTemplate(t, template), Name: apply.Status.WorkspaceName}
+			rendered, errs := render.Workspace(input)
 			require.Empty(t, errs)
-			assert.Equal(t, workspaces[workspaceName]["spec"], asStored(rendered.Object.DeepCopy().Object["spec"].(map[string]any)))
-		})
-	}
-	assert.Equal(t, len(workspaces), seen, "every Workspace was compared")
-}
-
-// Adoption depends on it.
-func TestALegacyWorkspaceIsAdoptedWithoutAWrite(t *testing.T) {
-	templates := legacyObjects(t, "workspacetemplate.yaml")
-	applies := legacyObjects(t, "workspacetemplateapply.yaml")
-	workspaces := legacyObjects(t, "workspaces.yaml")
-
-	for _, name := range []string{"demo-cluster-vpc", "demo-cluster-eks-controlplane-apply", "demo-cluster-kubeconfig-apply", "demo-cluster-spot-role-check"} {
-		t.Run(name, func(t *testing.T) {
-			apply := legacyApply(t, applies[name])
-			rendered, errs := render.Workspace(render.Input{
-				Apply: apply, Template: legacyTemplate(t, templates[apply.Spec.TemplateRef.Name]), Name: apply.Status.WorkspaceName,
-			})
-			require.Empty(t, errs)
-			live := mustLive(t, &unstructured.Unstructured{Object: workspaces[apply.Status.WorkspaceName]})
-
+			assert.Equal(t, workspace["spec"], asStored(rendered.Object.DeepCopy().Object["spec"].(map[string]any)))
+			live := mustLive(t, &unstructured.Unstructured{Object: workspace})
 			assert.False(t, live.Differs(rendered))
 			assert.Equal(t, Owned, live.Owner(apply, rendered))
-			assert.True(t, Observe(live, ObserveInput{}).UpToDate)
 
-			apply.Spec.Variables = map[string]string{"cluster_name": "another"}
-			apply.UID, apply.Status = "", infrav1.WorkspaceTemplateApplyStatus{}
+			apply.Spec.Variables, apply.Status = map[string]string{"cluster_name": "another"}, infrav1.WorkspaceTemplateApplyStatus{}
 			apply.ObjectMeta = metav1.ObjectMeta{Namespace: apply.Namespace, Name: apply.Name}
-			other, errs := render.Workspace(render.Input{Apply: apply, Template: legacyTemplate(t, templates[apply.Spec.TemplateRef.Name]), Name: live.object.GetName()})
+			other, errs := render.Workspace(input)
 			require.Empty(t, errs)
 			if live.Differs(other) {
 				assert.Equal(t, Foreign, live.Owner(apply, other))
 			}
 		})
 	}
+	assert.Equal(t, len(workspaces), seen, "every Workspace was compared")
 }

@@ -4,15 +4,21 @@
 package workspace
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -69,34 +75,22 @@ func checkRow(t *testing.T, want observed, got Observation) {
 	assert.NotContains(t, got.Message, "echo")
 }
 
-func TestObserveAllStatesOfProviderV1(t *testing.T) {
+// Before v1 no condition of the provider has a generation.
+func TestObserveAllStates(t *testing.T) {
 	require.Len(t, table, len(builder.Rows()))
 	for _, row := range builder.Rows() {
 		t.Run(string(row), func(t *testing.T) {
 			checkRow(t, table[row], observe(t, builder.Workspace("demo-vpc", row)))
+			checkRow(t, table[row], observe(t, builder.Workspace("demo-vpc", row, builder.OfV0(), specChanged(builder.Created))))
 		})
 	}
 }
 
-// Before v1 no condition has a generation.
-func TestObserveAllStatesOfProviderV0(t *testing.T) {
-	for _, row := range builder.Rows() {
-		t.Run(string(row), func(t *testing.T) {
-			workspace := builder.Workspace("demo-vpc", row, builder.OfV0(), specChanged(builder.Created))
-			checkRow(t, table[row], observe(t, workspace))
-		})
-	}
-}
-
-func TestAnOutdatedWorkspaceIsNotUpToDate(t *testing.T) {
+func TestAnOutdatedWorkspaceIsNotUpToDateAndReportsItsError(t *testing.T) {
 	got := Observe(mustLive(t, builder.Workspace("demo-vpc", builder.AtRest)), ObserveInput{Differs: true})
 	assert.False(t, got.UpToDate)
 	assert.Equal(t, infrav1.ProvisioningReason, got.Reason)
-}
-
-func TestAnOutdatedWorkspaceReportsItsError(t *testing.T) {
-	got := Observe(mustLive(t, builder.Workspace("demo-vpc", builder.UpdateFailed)), ObserveInput{Differs: true})
-	assert.True(t, got.Failed)
+	assert.True(t, Observe(mustLive(t, builder.Workspace("demo-vpc", builder.UpdateFailed)), ObserveInput{Differs: true}).Failed)
 }
 
 // specChanged sets when another client last changed the spec of a Workspace.
@@ -181,31 +175,19 @@ func TestAnUnclaimedWorkspaceIsReportedAfterATimeout(t *testing.T) {
 	assert.Zero(t, late.RequeueAfter, "its first condition is an event")
 }
 
-func TestADeletedAndPausedWorkspaceIsPaused(t *testing.T) {
-	got := observe(t, builder.Workspace("demo-vpc", builder.WorkspacePaused, builder.Deleting()))
-	assert.False(t, got.Failed, "Terraform does not run")
-	assert.Equal(t, infrav1.WorkspacePausedReason, got.Reason)
-	assert.Contains(t, got.Message, "crossplane.io/paused")
-}
-
-// Until destroy returns, Synced is of the last apply.
-func TestDuringDestroyAnEarlierApplyErrorIsIgnored(t *testing.T) {
-	for _, row := range []builder.Row{builder.FirstApplyFailed, builder.UpdateFailed} {
-		got := observe(t, builder.Workspace("demo-vpc", row, builder.Deleting()))
-		assert.False(t, got.Failed, row)
-		assert.Equal(t, infrav1.WorkspaceDeletingReason, got.Reason, row)
-	}
-}
-
-func TestAFailedDestroyIsReported(t *testing.T) {
+// Until destroy returns, Synced is of the last apply. Terraform does not run while the Workspace is paused.
+func TestDuringDestroy(t *testing.T) {
 	for row, reason := range map[builder.Row]string{
+		builder.WorkspacePaused:       infrav1.WorkspacePausedReason,
+		builder.FirstApplyFailed:      infrav1.WorkspaceDeletingReason,
+		builder.UpdateFailed:          infrav1.WorkspaceDeletingReason,
 		builder.PlanFailed:            infrav1.PlanFailedReason,
 		builder.ProviderConfigMissing: infrav1.ProviderConfigFailedReason,
 		builder.Interrupted:           infrav1.CreateInterruptedReason,
 		builder.DestroyFailed:         infrav1.DestroyFailedReason,
 	} {
 		got := observe(t, builder.Workspace("demo-vpc", row, builder.Deleting()))
-		assert.True(t, got.Failed, row)
+		assert.Equal(t, reason != infrav1.WorkspacePausedReason && reason != infrav1.WorkspaceDeletingReason, got.Failed, row)
 		assert.Equal(t, reason, got.Reason, row)
 	}
 }
@@ -226,28 +208,17 @@ func TestObservationMessagesAreShort(t *testing.T) {
 	assert.Contains(t, got.Message, "Terraform apply failed")
 }
 
-func TestOnlyListedOutputsArePublished(t *testing.T) {
-	workspace := builder.Workspace("demo-vpc", builder.AtRest, builder.WithOutputs(map[string]any{
-		"vpc_id": "vpc-1", "kubeconfig": "secret", "other": "x",
-	}))
-	got := Observe(mustLive(t, workspace), ObserveInput{Published: terraform.PublishedOutputs()})
-	assert.Equal(t, map[string]string{"vpc_id": "vpc-1"}, got.Outputs)
-}
-
 func TestOutputsAreTextOrJSON(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.AtRest, builder.WithOutputs(map[string]any{
 		"text": "as it is, \"quotes\" included", "empty": "", "number": int64(3), "fraction": 1.5, "truth": true, "nothing": nil,
 		"list": []any{"a", int64(1)}, "map": map[string]any{"b": "x", "a": "y"},
 	}))
+	assert.Nil(t, Observe(mustLive(t, workspace), ObserveInput{Published: terraform.PublishedOutputs()}).Outputs, "only what is listed")
 	published := []string{"text", "empty", "number", "fraction", "truth", "nothing", "list", "map", "missing"}
 	assert.Equal(t, map[string]string{
 		"text": "as it is, \"quotes\" included", "empty": "", "number": "3", "fraction": "1.5", "truth": "true", "nothing": "",
 		"list": `["a",1]`, "map": `{"a":"y","b":"x"}`,
 	}, Observe(mustLive(t, workspace), ObserveInput{Published: published}).Outputs)
-}
-
-func TestAWorkspaceWithoutOutputsPublishesNone(t *testing.T) {
-	assert.Nil(t, Observe(mustLive(t, builder.Workspace("demo-vpc", builder.FirstApplyDone)), ObserveInput{Published: terraform.PublishedOutputs()}).Outputs)
 }
 
 // Times in objects have whole seconds.
@@ -276,4 +247,132 @@ func TestStarted(t *testing.T) {
 			assert.True(t, row.want.Equal(got), "%s, not %s", got, row.want)
 		})
 	}
+}
+
+// inProgress calls InProgress without a record of the last change.
+func inProgress(t *testing.T, workspace *unstructured.Unstructured) bool {
+	t.Helper()
+	live := mustLive(t, workspace)
+	return InProgress(live, nil, report(live).Class)
+}
+
+func TestInProgressUntilDoneOrTerminalError(t *testing.T) {
+	rows := map[builder.Row]bool{
+		builder.Queued: true, builder.Planning: true, builder.FirstApplyRunning: true, builder.FirstApplyDone: true,
+		builder.AtRest: false, builder.FirstApplyFailed: false, builder.Updating: true, builder.UpdateFailed: true,
+		builder.PlanFailed: false, builder.ProviderConfigMissing: false, builder.WorkspacePaused: false,
+		builder.Destroying: true, builder.DestroyFailed: false, builder.Interrupted: false,
+	}
+	require.Len(t, rows, len(builder.Rows()))
+	for row, want := range rows {
+		assert.Equal(t, want, inProgress(t, builder.Workspace("p1", row)), row)
+		if row != builder.Updating { // Before v1 the status of the Workspace is that of AtRest.
+			assert.Equal(t, want, inProgress(t, builder.Workspace("p1", row, builder.OfV0())), "%s, before v1", row)
+		}
+	}
+}
+
+func TestProviderV0InProgressFromTheRecordedUpdate(t *testing.T) {
+	live := mustLive(t, builder.Workspace("p1", builder.AtRest, builder.OfV0(), builder.WithGeneration(2)))
+	assert.True(t, InProgress(live, live.UpdateRecord(), ""), "no status since the write")
+	assert.False(t, InProgress(live, live.RefreshRecord(nil), ""))
+}
+
+// The last error stays until destroy returns.
+func TestDestroyIsInProgressAfterAnyError(t *testing.T) {
+	for _, row := range []builder.Row{builder.FirstApplyFailed, builder.PlanFailed, builder.ProviderConfigMissing, builder.AtRest} {
+		// A deletion increases the generation.
+		deleted := builder.Workspace("p1", row, builder.Deleting(), builder.WithGeneration(2))
+		assert.True(t, inProgress(t, deleted), row)
+	}
+	failed := builder.Workspace("p1", builder.FirstApplyFailed, builder.OfV0(), builder.Deleting())
+	assert.True(t, inProgress(t, failed), "before v1, an apply error during deletion is an earlier one")
+}
+
+func TestAnErrorOfAnEarlierGenerationDoesNotEndTheOperation(t *testing.T) {
+	assert.True(t, inProgress(t, builder.Workspace("p1", builder.PlanFailed, builder.WithGeneration(2))))
+	assert.False(t, inProgress(t, builder.Workspace("p1", builder.PlanFailed, builder.WithGeneration(2), builder.OfV0())),
+		"before v1 the generation is unknown, and a permanent error must not block the others")
+}
+
+// withSecrets adds each kind of reference to a Secret.
+func withSecrets() builder.Option {
+	return builder.With(func(workspace *unstructured.Unstructured) {
+		ref := func(key string) map[string]any { return map[string]any{"name": "inputs", "key": key} }
+		workspace.Object["spec"] = map[string]any{
+			"forProvider": map[string]any{
+				"varFiles": []any{
+					map[string]any{"source": "SecretKey", "secretKeyRef": ref("tfvars")},
+					map[string]any{"source": "ConfigMapKey", "configMapKeyRef": ref("tfvars")},
+				},
+				"env": []any{map[string]any{"name": "A", "secretKeyRef": ref("env")}, map[string]any{"name": "B", "value": "plain"}},
+			},
+			"writeConnectionSecretToRef": map[string]any{"name": "outputs"},
+		}
+	})
+}
+
+func secretObjects() []client.Object {
+	secret := func(name string, data map[string][]byte) client.Object {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: name}, Data: data}
+	}
+	return []client.Object{
+		secret("inputs", map[string][]byte{"tfvars": []byte("a-file"), "env": []byte("a-variable"), "other": []byte("not taken")}),
+		secret("outputs", map[string][]byte{"kubeconfig": []byte("an-output"), "vpc_id": []byte("vpc-1")}),
+	}
+}
+
+func failing(options ...builder.Option) *unstructured.Unstructured {
+	outputs := builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"})
+	return builder.Workspace("demo-vpc", builder.UpdateFailed, append([]builder.Option{withSecrets(), outputs}, options...)...)
+}
+
+func TestSecretsOfAWorkspace(t *testing.T) {
+	w := newWorld(t, terraform.Scopes(), secretObjects()...)
+	secrets := w.secrets(ctx, mustLive(t, failing()))
+	assert.False(t, secrets.Incomplete)
+	var values []string
+	for _, value := range secrets.Values {
+		values = append(values, string(value))
+	}
+	slices.Sort(values)
+	assert.Equal(t, []string{"a-file", "a-variable", "an-output"}, values, "without public outputs and unused keys")
+}
+
+func TestSecretsAreReadOnlyAfterAnError(t *testing.T) {
+	w := newWorld(t, terraform.Scopes(), secretObjects()...)
+	w.Uncached = builder.FailingGet[client.Object](w.api, errors.New("nothing should be read"))
+	report, complete := w.Explain(ctx, mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, withSecrets())))
+	assert.Empty(t, report)
+	assert.True(t, complete)
+}
+
+// The error is older than the change, and may quote the earlier value.
+func TestAChangedSecretOmitsTheErrorText(t *testing.T) {
+	rotated := secretObjects()
+	rotated[0].SetCreationTimestamp(metav1.NewTime(builder.Created.Add(time.Hour)))
+	for name, objects := range map[string][]client.Object{
+		"deleted":             nil,
+		"rotated":             rotated,
+		"key missing":         {&corev1.Secret{ObjectMeta: secretObjects()[0].(*corev1.Secret).ObjectMeta}},
+		"only of the outputs": {secretObjects()[0]}, // They are not inputs.
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, terraform.Scopes(), objects...)
+			assert.Equal(t, name != "only of the outputs", w.secrets(ctx, mustLive(t, failing())).Incomplete)
+		})
+	}
+}
+
+func TestForbiddenSecretsOmitTheErrorText(t *testing.T) {
+	w := newWorld(t, terraform.Scopes(), secretObjects()...)
+	w.Uncached = builder.FailingGet[client.Object](w.api, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "inputs", nil))
+	live := mustLive(t, failing())
+	report, complete := w.Explain(ctx, live)
+	require.False(t, complete)
+
+	got := Observe(live, ObserveInput{Failure: report})
+	assert.True(t, got.Failed)
+	assert.NotContains(t, got.Message, "ThrottlingException")
+	assert.Contains(t, got.Message, "details omitted: they may contain credentials")
 }

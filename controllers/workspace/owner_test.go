@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -115,28 +117,22 @@ func with(name string, value any) builder.Option {
 	return builder.With(func(workspace *unstructured.Unstructured) { workspace.Object["spec"].(map[string]any)[name] = value })
 }
 
-func TestAnAdoptedWorkspaceKeepsItsMetadata(t *testing.T) {
+// A user who changes the external name imports or moves state.
+func TestAWorkspaceKeepsItsMetadata(t *testing.T) {
 	rendered := rendering{}.must(t)
-	live := mustLive(t, adopted(t, rendered))
-	assert.False(t, live.Differs(rendered))
-	assert.Empty(t, live.desired(rendered).GetAnnotations())
-	assert.NotEmpty(t, rendered.Object.GetAnnotations(), "the rendered Workspace is not modified")
-}
-
-func TestAClaimedWorkspaceKeepsItsClaim(t *testing.T) {
-	rendered := rendering{}.must(t)
-	live := mustLive(t, asLive(t, rendered))
-	assert.Equal(t, "default/demo-vpc", live.desired(rendered).GetAnnotations()[naming.ClaimAnnotation])
-}
-
-// A user who changes it imports or moves state.
-func TestAChangedExternalNameIsKept(t *testing.T) {
-	rendered := rendering{}.must(t)
-	workspace := asLive(t, rendered)
-	builder.WithAnnotation(render.ExternalNameAnnotation, "another")(workspace)
-	live := mustLive(t, workspace)
-	assert.False(t, live.Differs(rendered))
-	assert.Equal(t, "another", live.desired(rendered).GetAnnotations()[render.ExternalNameAnnotation])
+	before := rendered.Object.DeepCopy()
+	claimed := asLive(t, rendered)
+	moved := claimed.DeepCopy()
+	builder.WithAnnotation(render.ExternalNameAnnotation, "another")(moved)
+	for workspace, want := range map[*unstructured.Unstructured]map[string]string{
+		adopted(t, rendered): nil, claimed: claimed.GetAnnotations(), moved: moved.GetAnnotations(),
+	} {
+		live := mustLive(t, workspace)
+		assert.False(t, live.Differs(rendered))
+		assert.Equal(t, want, live.desired(rendered).GetAnnotations())
+	}
+	assert.Equal(t, "default/demo-vpc", claimed.GetAnnotations()[naming.ClaimAnnotation])
+	assert.Equal(t, before, rendered.Object, "the rendered Workspace is not modified")
 }
 
 func TestARemovedVariableIsADifference(t *testing.T) {
@@ -162,4 +158,54 @@ func TestReference(t *testing.T) {
 	plain := mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, builder.InClusterScope()))
 	assert.False(t, plain.Deleting())
 	assert.Empty(t, plain.Reference().Namespace)
+}
+
+// rendering is an apply with a template, to be rendered to the Workspace "demo-vpc".
+type rendering struct {
+	apply    []builder.Option
+	template []builder.Option
+}
+
+func (r rendering) input() render.Input {
+	return render.Input{
+		Apply:    builder.WorkspaceTemplateApply("demo-vpc", r.apply...),
+		Template: builder.WorkspaceTemplate("vpc", r.template...),
+		Name:     "demo-vpc",
+	}
+}
+
+func (r rendering) must(t *testing.T) *render.Rendered {
+	t.Helper()
+	rendered, errs := render.Workspace(r.input())
+	require.Empty(t, errs)
+	return rendered
+}
+
+func params(change func(*terraform.WorkspaceParameters)) []builder.Option {
+	return []builder.Option{builder.WithParameters(change)}
+}
+
+func varmap(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
+
+func mustLive(t *testing.T, object *unstructured.Unstructured) *Live {
+	t.Helper()
+	live, err := newLive(object)
+	require.NoError(t, err)
+	return live
+}
+
+// asLive is what the API server has after it accepted a rendered Workspace.
+func asLive(t *testing.T, rendered *render.Rendered) *unstructured.Unstructured {
+	t.Helper()
+	data, err := rendered.Object.MarshalJSON()
+	require.NoError(t, err)
+	object := &unstructured.Unstructured{}
+	require.NoError(t, object.UnmarshalJSON(data))
+	object.SetUID(builder.UID(terraform.WorkspaceKind, object.GetName()))
+	object.SetGeneration(1)
+	return object
+}
+
+func recording(object *unstructured.Unstructured, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+	return builder.WorkspaceTemplateApply("demo-vpc", append([]builder.Option{builder.WithRecordedWorkspace(object)}, options...)...)
 }

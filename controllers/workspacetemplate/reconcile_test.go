@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -22,52 +21,33 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func TestDecide(t *testing.T) {
-	held := builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)
+func TestActionAndStatus(t *testing.T) {
+	held, deleting := builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer), builder.Deleting()
+	others := builder.WithFinalizers("other")
 	used := []string{"default/demo-vpc"}
 	for name, row := range map[string]struct {
-		options []builder.Option
-		users   []string
-		want    Action
+		options                []builder.Option
+		users                  []string
+		want                   Action
+		valid, inUse, deleting string
 	}{
-		"new":                             {nil, nil, Hold},
-		"new and used at once":            {nil, used, Hold},
-		"held":                            {[]builder.Option{held}, nil, Observe},
-		"held and used":                   {[]builder.Option{held}, used, Observe},
-		"held by CAPT v0.3 only":          {[]builder.Option{builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)}, nil, Hold},
-		"deleted while it is used":        {[]builder.Option{held, builder.Deleting()}, used, Observe},
-		"deleted, and the last user went": {[]builder.Option{held, builder.Deleting()}, nil, Release},
+		"new":                             {nil, nil, Hold, "True Valid", "False NotUsed", "False NotDeleting"},
+		"new and used at once":            {nil, used, Hold, "True Valid", "True Used", "False NotDeleting"},
+		"held":                            {[]builder.Option{held}, nil, Observe, "True Valid", "False NotUsed", "False NotDeleting"},
+		"held, broken and used":           {[]builder.Option{held, builder.WithModule("}")}, used, Observe, "False TemplateInvalid", "True Used", "False NotDeleting"},
+		"deleted while it is used":        {[]builder.Option{held, deleting}, used, Observe, "True Valid", "True Used", "True WaitingForUsers"},
+		"deleted, and the last user went": {[]builder.Option{held, deleting}, nil, Release, "True Valid", "False NotUsed", "True Deleting"},
 		"deleted without our finalizer: none is added (defect 24)": {
-			[]builder.Option{builder.WithFinalizers("other"), builder.Deleting()}, used, Observe},
+			[]builder.Option{others, deleting}, used, Observe, "True Valid", "True Used", "True WaitingForUsers"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, row.want, decide(builder.WorkspaceTemplate("vpc", row.options...), &Facts{Users: row.users}))
-		})
-	}
-}
-
-func TestStatus(t *testing.T) {
-	broken := builder.WithModule("}")
-	for name, row := range map[string]struct {
-		options []builder.Option
-		users   []string
-		want    map[string]string
-	}{
-		"not used": {nil, nil, map[string]string{"Valid": "True Valid", "InUse": "False NotUsed", "Deleting": "False NotDeleting"}},
-		"used":     {nil, []string{"default/a"}, map[string]string{"Valid": "True Valid", "InUse": "True Used", "Deleting": "False NotDeleting"}},
-		"broken":   {[]builder.Option{broken}, nil, map[string]string{"Valid": "False TemplateInvalid", "InUse": "False NotUsed", "Deleting": "False NotDeleting"}},
-		"deleted":  {[]builder.Option{builder.Deleting()}, []string{"default/a"}, map[string]string{"Valid": "True Valid", "InUse": "True Used", "Deleting": "True WaitingForUsers"}},
-		"deleted, and the last user went": {[]builder.Option{builder.Deleting()}, nil, map[string]string{
-			"Valid": "True Valid", "InUse": "False NotUsed", "Deleting": "True Deleting"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
 			template := builder.WorkspaceTemplate("vpc", append(row.options, builder.WithGeneration(4))...)
-			f, err := w.observe(context.Background(), template)
+			f, err := newWorld(t).observe(t.Context(), template)
 			require.NoError(t, err)
 			f.Users = row.users
+			assert.Equal(t, row.want, decide(template, f))
 			status(template, f)
-			assert.Equal(t, row.want, builder.Story(template.Status.Conditions))
+			assert.Equal(t, map[string]string{"Valid": row.valid, "InUse": row.inUse, "Deleting": row.deleting}, builder.Story(template.Status.Conditions))
 			assert.Equal(t, ptr.To(int32(len(row.users))), template.Status.Users)
 			assert.Equal(t, int64(4), template.Status.ObservedGeneration)
 			assert.Regexp(t, "^[0-9a-f]{12}$", template.Status.Revision)
@@ -92,7 +72,7 @@ func TestTheRevisionIsThatOfTheWorkspaceTemplate(t *testing.T) {
 
 func newWorld(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
-	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&infrav1.WorkspaceTemplate{}).
+	c := builder.Clients(objects...).WithStatusSubresource(&infrav1.WorkspaceTemplate{}).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, UserIndex, func(object client.Object) []string {
 			return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 		}).Build()

@@ -16,14 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -37,16 +35,12 @@ import (
 // now is the time of the tests.
 var now = builder.Created.Add(24 * time.Hour)
 
-// world is a reconciler with an API server, and what was written to it.
+// world is a reconciler with an API server.
 type world struct {
 	*testing.T
+	*builder.API
 	reconciler *Reconciler
-	client     client.WithWatch
 	recorder   *events.FakeRecorder
-	// writes in their order: the verb and the kind.
-	writes []string
-	// fail is asked before each write.
-	fail func(write string) error
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -58,17 +52,15 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	for _, scope := range terraform.Scopes() {
 		objects = append(objects, builder.WorkspaceDefinition(scope))
 	}
-	builders := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper).WithObjects(objects...).
-		WithStatusSubresource(&infrav1.WorkspaceTemplateApply{}).WithReturnManagedFields().
-		WithInterceptorFuncs(w.interceptor())
-	require.NoError(t, index.Register(context.Background(), indexer{client: builders}))
-	w.client = builders.Build()
+	clients := builder.Clients(objects...).WithRESTMapper(mapper).WithStatusSubresource(&infrav1.WorkspaceTemplateApply{})
+	require.NoError(t, index.Register(t.Context(), indexer{client: clients}))
+	w.API = builder.NewAPI(clients)
 	w.reconciler = &Reconciler{
-		Engine: engine.Engine{Client: w.client, Recorder: w.recorder, State: &engine.StateCache{}},
-		Workspaces: &workspace.Client{Client: w.client, Uncached: w.client, Watch: func(context.Context, terraform.Scope) error {
+		Engine: engine.Engine{Client: w.API, Recorder: w.recorder, State: &engine.StateCache{}},
+		Workspaces: &workspace.Client{Client: w.API, Uncached: w.API, Watch: func(context.Context, terraform.Scope) error {
 			return nil
 		}},
-		Uncached: w.client, Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
+		Uncached: w.API, Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
 	}
 	return w
 }
@@ -86,86 +78,93 @@ func (i indexer) IndexField(_ context.Context, obj client.Object, field string, 
 	return nil
 }
 
-func (w *world) write(write string) error {
-	if w.fail != nil {
-		if err := w.fail(write); err != nil {
-			return err
-		}
-	}
-	w.writes = append(w.writes, write)
-	return nil
-}
-
-func (w *world) interceptor() interceptor.Funcs {
-	return interceptor.Funcs{
-		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-			if err := w.write("apply Workspace"); err != nil {
-				return err
-			}
-			return c.Apply(ctx, obj, opts...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			if err := w.write("patch WorkspaceTemplateApply"); err != nil {
-				return err
-			}
-			return c.Patch(ctx, obj, patch, opts...)
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-			if err := w.write("delete " + obj.GetObjectKind().GroupVersionKind().Kind); err != nil {
-				return err
-			}
-			return c.Delete(ctx, obj, opts...)
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			if err := w.write("patch " + sub); err != nil {
-				return err
-			}
-			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
-		},
-	}
-}
-
 func (w *world) reconcile(name string) (ctrl.Result, error) {
 	w.Helper()
-	w.writes = nil
+	w.Writes = nil
 	key := client.ObjectKey{Namespace: builder.Namespace, Name: name}
-	return w.reconciler.Reconcile(context.Background(), ctrl.Request{NamespacedName: key})
+	return w.reconciler.Reconcile(w.T.Context(), ctrl.Request{NamespacedName: key})
 }
 
-func (w *world) mustReconcile(name string) {
+// mustReconcile returns the writes of a reconcile.
+func (w *world) mustReconcile(name string) []string {
 	w.Helper()
 	got, err := w.reconcile(name)
 	require.NoError(w, err)
-	if got.RequeueAfter == 2*time.Minute { // A Workspace was made a moment ago, and has no owner yet.
-		return
+	isNew := got.RequeueAfter == 2*time.Minute // A Workspace was made a moment ago, and has no owner yet.
+	if !isNew && (got.RequeueAfter != ownersInterval || !strings.Contains(w.ready(name), "owner ")) {
+		assert.Equal(w, ctrl.Result{}, got)
 	}
-	if got.RequeueAfter == ownersInterval && strings.Contains(w.ready(name), "owner ") {
-		return
+	return w.Writes
+}
+
+// rest creates the Workspace of a WorkspaceTemplateApply, and lets Terraform apply it.
+func (w *world) rest(name string) {
+	w.Helper()
+	w.mustReconcile(name)
+	w.provide(name, builder.AtRest)
+	w.mustReconcile(name)
+}
+
+func (w *world) create(object client.Object) {
+	w.Helper()
+	require.NoError(w, w.Create(w.T.Context(), object))
+}
+
+func (w *world) update(object client.Object) {
+	w.Helper()
+	require.NoError(w, w.Update(w.T.Context(), object))
+}
+
+func (w *world) remove(object client.Object) {
+	w.Helper()
+	require.NoError(w, w.Delete(w.T.Context(), object))
+}
+
+// destroyed does to a Workspace what provider-terraform does in the end.
+func (w *world) destroyed(name string) {
+	w.Helper()
+	workspace := w.workspace(name)
+	workspace.SetFinalizers(nil)
+	w.update(workspace)
+}
+
+// template changes the template as its user does.
+func (w *world) template(options ...builder.Option) {
+	w.Helper()
+	template := &infrav1.WorkspaceTemplate{}
+	require.NoError(w, w.Get(w.T.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}, template))
+	for _, option := range options {
+		option(template)
 	}
-	assert.Equal(w, ctrl.Result{}, got)
+	w.update(template)
+}
+
+func (w *world) deleting(name string) *metav1.Condition {
+	w.Helper()
+	return meta.FindStatusCondition(w.get(name).Status.Conditions, infrav1.DeletingCondition)
 }
 
 func (w *world) get(name string) *infrav1.WorkspaceTemplateApply {
 	w.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	require.NoError(w, w.client.Get(context.Background(), client.ObjectKey{Namespace: builder.Namespace, Name: name}, apply))
+	require.NoError(w, w.API.Get(w.T.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: name}, apply))
 	return apply
 }
 
-// workspace is a namespaced Workspace of the API server, nil when there is none.
 // edit changes a WorkspaceTemplateApply as its user does.
 func (w *world) edit(name string, change func(*infrav1.WorkspaceTemplateApply)) {
 	w.Helper()
 	apply := w.get(name)
 	change(apply)
-	require.NoError(w, w.client.Update(context.Background(), apply))
+	w.update(apply)
 }
 
+// workspace is a namespaced Workspace of the API server, nil when there is none.
 func (w *world) workspace(name string) *unstructured.Unstructured {
 	w.Helper()
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(terraform.ScopeNamespaced.GroupVersionKind())
-	err := w.client.Get(context.Background(), client.ObjectKey{Namespace: builder.Namespace, Name: name}, object)
+	err := w.API.Get(w.T.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: name}, object)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -181,7 +180,7 @@ func (w *world) provide(name string, row builder.Row, options ...builder.Option)
 	object.Object["status"] = shown.Object["status"]
 	object.SetFinalizers(shown.GetFinalizers())
 	object.SetGeneration(shown.GetGeneration())
-	require.NoError(w, w.client.Update(context.Background(), object))
+	w.update(object)
 }
 
 // events returns the events since it was last called.

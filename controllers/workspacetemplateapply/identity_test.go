@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -32,11 +33,9 @@ func TestSafety01NoStateIsGuessedFromTheNameOfTheWorkspace(t *testing.T) {
 		t.Run(string(scope), func(t *testing.T) {
 			w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(scope)),
 				builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("state-of-another")))
-			w.mustReconcile("demo-vpc")
-			assert.Equal(t, []string{"patch status"}, w.writes)
+			assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
 			assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace state-of-another of spec.workspaceName does not exist, and nothing records its Terraform state")
-			w.mustReconcile("demo-vpc")
-			assert.Empty(t, w.writes)
+			assert.Empty(t, w.mustReconcile("demo-vpc"))
 		})
 	}
 }
@@ -49,19 +48,18 @@ func TestSafety03RetainedWorkspaceIsNotTakenOver(t *testing.T) {
 	require.NotNil(t, kept)
 	builder.WithCreation(builder.Created.Add(-time.Hour))(kept) // The server of the test gives neither a time nor a UID.
 	builder.WithUID("kept")(kept)
-	require.NoError(t, w.client.Update(context.Background(), kept))
+	w.update(kept)
 	w.provide("demo-vpc", builder.AtRest)
 	w.mustReconcile("demo-vpc")
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
+	w.remove(w.get("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	require.NotNil(t, w.workspace("demo-vpc"))
 	w.mustReconcile("demo-vpc") // It is gone.
 
 	later := builder.WorkspaceTemplateApply("demo-vpc", builder.WithUID("later"))
 	later.ResourceVersion = ""
-	require.NoError(t, w.client.Create(context.Background(), later))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch status"}, w.writes)
+	w.create(later)
+	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
 	assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef)
 	command := "kubectl -n default annotate --overwrite workspacetemplateapply demo-vpc capt.cluster.x-k8s.io/adopt-workspace=" + string(kept.GetUID())
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc (UID "+string(kept.GetUID())+") exists and is not recorded for this object")
@@ -79,9 +77,8 @@ func TestSafety03RetainedWorkspaceIsNotTakenOver(t *testing.T) {
 func TestARetainedWorkspaceIsKeptWhenALaterObjectOfTheNameIsDeleted(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), leftBehind(builder.WithCreation(builder.Created.Add(-time.Hour))),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)))
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	assert.NotContains(t, w.writes, "delete Workspace")
+	w.remove(w.get("demo-vpc"))
+	assert.NotContains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 	assert.Contains(t, w.events()[0], "Warning WorkspaceLeft")
 }
 
@@ -96,9 +93,8 @@ func restoredApply(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 
 func TestSafety04ARestoredCopyThatIsDeletedDestroysNothing(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), leftBehind(), restoredApply())
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
+	w.remove(w.get("demo-vpc"))
+	assert.Equal(t, []string{"patch"}, w.mustReconcile("demo-vpc"))
 	assert.Contains(t, w.events()[0], "Warning WorkspaceLeft Workspace demo-vpc")
 }
 
@@ -138,7 +134,7 @@ func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, append(row.objects, builder.WorkspaceTemplate("vpc"), row.apply)...)
-			w.reconciler.Uncached = interceptor.NewClient(w.client, interceptor.Funcs{
+			w.reconciler.Uncached = interceptor.NewClient(w.API, interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 					if object.GetObjectKind().GroupVersionKind().Kind == "Platform" {
 						return apierrors.NewForbidden(schema.GroupResource{Resource: "platforms"}, key.Name, nil)
@@ -154,7 +150,7 @@ func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 				return
 			}
 			assert.Equal(t, ownersInterval, result.RequeueAfter, "no watch reports that the owner exists")
-			assert.Equal(t, []string{"patch status"}, w.writes)
+			assert.Equal(t, []string{"status"}, w.Writes)
 			assert.Nil(t, apply.Status.WorkspaceRef)
 			assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: "+row.missing)
 		})
@@ -172,10 +168,10 @@ func TestSafety04ARestoredCopyIsNotRecordedWhilePaused(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef)
 
-	require.NoError(t, w.client.Delete(t.Context(), w.get("demo-vpc")))
+	w.remove(w.get("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	cluster.Spec.Paused = nil
-	require.NoError(t, w.client.Update(t.Context(), cluster))
+	w.update(cluster)
 	w.mustReconcile("demo-vpc")
 	require.NotNil(t, w.workspace("demo-vpc"))
 	assert.True(t, w.workspace("demo-vpc").GetDeletionTimestamp().IsZero())
@@ -202,9 +198,8 @@ func TestSafety12AStatePrefixIsForNewStatesOnly(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 
 	w.reconciler.StatePrefix = "two"
-	w.mustReconcile("demo-vpc")
-	assert.Empty(t, w.writes)
-	require.NoError(t, w.client.Delete(context.Background(), w.workspace("demo-vpc")))
+	assert.Empty(t, w.mustReconcile("demo-vpc"))
+	w.remove(w.workspace("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, created, state(w), "status records it")
 }
@@ -215,4 +210,95 @@ func TestSafety12ARestoredObjectOfAnotherPrefixCreatesNothing(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	assert.Nil(t, w.workspace("demo-vpc"))
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc does not exist, and this object had one with Terraform state ")
+}
+
+func inAccount(name, kind string) builder.Option {
+	return builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+		spec.ProviderConfigRef = &terraform.ProviderConfigReference{Name: name, Kind: kind}
+	})
+}
+
+func inNoAccount() builder.Option {
+	return builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { spec.ProviderConfigRef = nil })
+}
+
+// Another ProviderConfig is another account or backend: Terraform would find an empty state there, and create everything again.
+func TestSafety02ProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
+	edit := func(options ...builder.Option) func(w *world) { return func(w *world) { w.template(options...) } }
+	for name, row := range map[string]struct {
+		before     builder.Option
+		change     func(w *world)
+		is, wanted string
+	}{
+		"the template is edited":             {inAccount("one", ""), edit(inAccount("two", "")), "ClusterProviderConfig/one", "ClusterProviderConfig/two"},
+		"with another change":                {inAccount("one", ""), edit(inAccount("two", ""), builder.WithModule("# new")), "ClusterProviderConfig/one", "ClusterProviderConfig/two"},
+		"another kind":                       {inAccount("one", ""), edit(inAccount("one", "ProviderConfig")), "ClusterProviderConfig/one", "ProviderConfig/one"},
+		"the reference is removed":           {inAccount("one", ""), edit(inNoAccount()), "ClusterProviderConfig/one", "ClusterProviderConfig/default"},
+		"the default is replaced by another": {inNoAccount(), edit(inAccount("two", "")), "ClusterProviderConfig/default", "ClusterProviderConfig/two"},
+		"a variable in its name": {inAccount("${cluster_name}", ""), func(w *world) {
+			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
+		}, "ClusterProviderConfig/demo", "ClusterProviderConfig/other"},
+		"another template": {inAccount("one", ""), func(w *world) {
+			w.create(builder.WorkspaceTemplate("other", inAccount("two", "")))
+			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" })
+		}, "ClusterProviderConfig/one", "ClusterProviderConfig/two"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.WorkspaceTemplate("vpc", row.before), builder.WorkspaceTemplateApply("demo-vpc"))
+			w.rest("demo-vpc")
+			before := w.workspace("demo-vpc").Object["spec"]
+
+			row.change(w)
+			assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
+			assert.Equal(t, before, w.workspace("demo-vpc").Object["spec"])
+			assert.Contains(t, w.ready("demo-vpc"), "False ProviderConfigConflict: Workspace demo-vpc uses ProviderConfig "+row.is+", and providerConfigRef of the template is now "+row.wanted)
+			assert.Contains(t, w.ready("demo-vpc"), "capt.cluster.x-k8s.io/allow-provider-config="+row.wanted)
+
+			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[naming.AllowProviderConfigAnnotation] = "true" })
+			assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace", "it must name the ProviderConfig")
+
+			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+				a.Annotations[naming.AllowProviderConfigAnnotation] = row.wanted
+			})
+			assert.Contains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
+		})
+	}
+}
+
+func TestTheDefaultProviderConfigDoesNotConflict(t *testing.T) {
+	for name, row := range map[string]struct {
+		live map[string]any
+		want builder.Option
+	}{
+		"the definition filled it in":   {map[string]any{"name": "default", "kind": "ClusterProviderConfig"}, inNoAccount()},
+		"the template says the default": {map[string]any{"name": "default", "kind": "ClusterProviderConfig"}, inAccount("default", "")},
+		"nothing filled it in":          {nil, inAccount("default", "ClusterProviderConfig")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			adopted := builder.Workspace("demo-vpc", builder.AtRest, builder.With(func(workspace *unstructured.Unstructured) {
+				spec := workspace.Object["spec"].(map[string]any)
+				delete(spec, "providerConfigRef")
+				if row.live != nil {
+					spec["providerConfigRef"] = row.live
+				}
+			}))
+			w := newWorld(t, builder.WorkspaceTemplate("vpc", row.want), adopted,
+				builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithRecordedWorkspace(adopted)))
+			w.mustReconcile("demo-vpc") // It is held.
+			assert.Contains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
+			assert.NotContains(t, w.ready("demo-vpc"), infrav1.ProviderConfigConflictReason)
+		})
+	}
+}
+
+// The cluster scope has no kind.
+func TestAnAdoptedWorkspaceKeepsItsProviderConfig(t *testing.T) {
+	adopted := builder.Workspace("demo", builder.AtRest, builder.InClusterScope(), builder.With(func(workspace *unstructured.Unstructured) {
+		workspace.Object["spec"].(map[string]any)["providerConfigRef"] = map[string]any{"name": "legacy"}
+	}))
+	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster), inAccount("default", "")), adopted,
+		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo"), builder.WithRecordedWorkspace(adopted)))
+	w.mustReconcile("demo-vpc")
+	assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
+	assert.Contains(t, w.ready("demo-vpc"), "uses ProviderConfig legacy, and providerConfigRef of the template is now default:")
 }

@@ -4,7 +4,6 @@
 package workspacetemplateapply
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,8 +63,7 @@ func TestAWorkspaceOfV03IsNotCreatedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply", row.options...))
 			before := w.get("demo-apply")
-			w.mustReconcile("demo-apply")
-			assert.Equal(t, []string{"patch status"}, w.writes)
+			assert.Equal(t, []string{"status"}, w.mustReconcile("demo-apply"))
 			after := w.get("demo-apply")
 			required := meta.FindStatusCondition(after.Status.Conditions, infrav1.AdoptionRequiredCondition)
 			require.NotNil(t, required)
@@ -77,8 +75,7 @@ func TestAWorkspaceOfV03IsNotCreatedAgain(t *testing.T) {
 			before.Status.Conditions, after.Status.Conditions, after.ResourceVersion = nil, nil, before.ResourceVersion
 			assert.Equal(t, before, after)
 			assert.Equal(t, row.noted, after.Status.WorkspaceName, "it is evidence")
-			w.mustReconcile("demo-apply")
-			assert.Empty(t, w.writes)
+			assert.Empty(t, w.mustReconcile("demo-apply"))
 		})
 	}
 }
@@ -92,31 +89,26 @@ func TestAHelperThatIsLeftAloneDoesNotAwaitAdoption(t *testing.T) {
 		return builder.Story(w.get("demo-spot-role-create").Status.Conditions)["AdoptionRequired"]
 	}
 	assert.Equal(t, "True AdoptionRequired", required())
-	apply := w.get("demo-spot-role-create")
-	apply.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
-	require.NoError(t, w.client.Update(t.Context(), apply))
+	w.edit("demo-spot-role-create", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	assert.Equal(t, "False LeftAlone", required())
-	w.mustReconcile("demo-spot-role-create")
-	assert.Empty(t, w.writes)
+	assert.Empty(t, w.mustReconcile("demo-spot-role-create"))
 
-	apply = w.get("demo-spot-role-create")
+	apply := w.get("demo-spot-role-create")
 	apply.Status.WorkspaceName = "demo-spot-role-create"
-	require.NoError(t, w.client.Status().Update(t.Context(), apply))
+	require.NoError(t, w.API.Status().Update(t.Context(), apply))
 	assert.Equal(t, "True AdoptionRequired", required(), "CAPT v0.3 built it")
 }
 
 // An object from Git has no status of CAPT v0.3 to keep. Its owner, and the user, must see why it waits.
 func TestAnObjectFromGitBesideAWorkspaceOfCAPTv03ReportsWhyItWaits(t *testing.T) {
 	w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply"))
-	w.mustReconcile("demo-apply")
-	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-apply"))
 	after := w.get("demo-apply")
 	assert.Equal(t, after.Generation, after.Status.ObservedGeneration)
 	assert.Equal(t, "True AdoptionRequired", builder.Story(after.Status.Conditions)["AdoptionRequired"])
 	assert.Equal(t, "False AdoptionRequired: Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
 		"nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", w.ready("demo-apply"))
-	w.mustReconcile("demo-apply")
-	assert.Empty(t, w.writes)
+	assert.Empty(t, w.mustReconcile("demo-apply"))
 }
 
 func TestAnAdoptedObjectNoLongerAwaitsAdoption(t *testing.T) {
@@ -125,7 +117,7 @@ func TestAnAdoptedObjectNoLongerAwaitsAdoption(t *testing.T) {
 	apply := w.get("demo-apply")
 	assert.Equal(t, "True AdoptionRequired", builder.Story(apply.Status.Conditions)["AdoptionRequired"])
 	apply.Spec.WorkspaceName = "demo"
-	require.NoError(t, w.client.Update(context.Background(), apply))
+	w.update(apply)
 	w.mustReconcile("demo-apply")
 	assert.Equal(t, "False AdoptionNotRequired", builder.Story(w.get("demo-apply").Status.Conditions)["AdoptionRequired"])
 
@@ -137,24 +129,20 @@ func TestAnAdoptedObjectNoLongerAwaitsAdoption(t *testing.T) {
 func TestDeletionKeepsAWorkspaceOfV03(t *testing.T) {
 	w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply",
 		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), legacyStatus("demo")))
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-apply")))
-	w.mustReconcile("demo-apply")
-	assert.Equal(t, []string{"patch status"}, w.writes)
+	w.remove(w.get("demo-apply"))
+	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-apply"))
 	assert.Contains(t, w.ready("demo-apply"), "set spec.deletionPolicy to Retain to keep the cloud resources")
 
-	apply := w.get("demo-apply")
-	apply.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
-	require.NoError(t, w.client.Update(context.Background(), apply))
+	w.edit("demo-apply", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	w.mustReconcile("demo-apply")
-	assert.Error(t, w.client.Get(context.Background(), client.ObjectKeyFromObject(apply), apply), "it is released")
+	assert.Error(t, w.API.Get(t.Context(), request("demo-apply").NamespacedName, &infrav1.WorkspaceTemplateApply{}), "it is released")
 }
 
 func TestAWorkspaceOfV03DoesNotBlockOtherObjects(t *testing.T) {
 	for name, option := range map[string]builder.Option{"adopted there": builder.WithWorkspaceName("demo"), "not adopted": legacyStatus("demo")} {
 		t.Run(name, func(t *testing.T) {
 			w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply", option, builder.WithNamespace("other")), builder.WorkspaceTemplateApply("demo-apply"))
-			w.mustReconcile("demo-apply")
-			assert.Contains(t, w.writes, "apply Workspace")
+			assert.Contains(t, w.mustReconcile("demo-apply"), "apply Workspace")
 		})
 	}
 }
@@ -179,16 +167,16 @@ func TestAnAdoptedHelperKeepsItsSecretInAnotherNamespace(t *testing.T) {
 		_, err := w.reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 		require.NoError(t, err)
 		apply := &infrav1.WorkspaceTemplateApply{}
-		require.NoError(t, w.client.Get(t.Context(), key, apply))
+		require.NoError(t, w.API.Get(t.Context(), key, apply))
 		return apply
 	}
 	apply := reconcile()
 	assert.Equal(t, "True Rendered", builder.Story(apply.Status.Conditions)[infrav1.RenderedCondition])
-	assert.NotContains(t, w.writes, "apply Workspace")
+	assert.NotContains(t, w.Writes, "apply Workspace")
 
 	// Another Secret of that namespace is none of its own.
 	apply.Spec.WriteConnectionSecretToRef.Name = "another"
-	require.NoError(t, w.client.Update(t.Context(), apply))
+	w.update(apply)
 	assert.Equal(t, "False TemplateInvalid", builder.Story(reconcile().Status.Conditions)[infrav1.RenderedCondition])
-	assert.NotContains(t, w.writes, "apply Workspace")
+	assert.NotContains(t, w.Writes, "apply Workspace")
 }

@@ -4,7 +4,6 @@
 package workspacetemplateapply
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,12 +28,12 @@ import (
 func (w *world) label(scope terraform.Scope, labels ...string) {
 	w.Helper()
 	definition := &apiextensionsv1.CustomResourceDefinition{}
-	require.NoError(w, w.client.Get(context.Background(), client.ObjectKey{Name: workspace.DefinitionOf(scope)}, definition))
+	require.NoError(w, w.API.Get(w.T.Context(), client.ObjectKey{Name: workspace.DefinitionOf(scope)}, definition))
 	definition.Labels = map[string]string{}
 	for _, label := range labels {
 		definition.Labels[label] = ""
 	}
-	require.NoError(w, w.client.Update(context.Background(), definition))
+	w.update(definition)
 }
 
 // atRest is a world with a WorkspaceTemplateApply of a Cluster whose Workspace is at rest.
@@ -43,9 +42,7 @@ func atRest(t *testing.T, labels ...string) *world {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.Cluster("demo"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")))
 	w.label(terraform.ScopeNamespaced, labels...)
-	w.mustReconcile("demo-vpc")
-	w.provide("demo-vpc", builder.AtRest)
-	w.mustReconcile("demo-vpc")
+	w.rest("demo-vpc")
 	require.Contains(t, w.ready("demo-vpc"), "True UpToDate")
 	return w
 }
@@ -54,9 +51,9 @@ func atRest(t *testing.T, labels ...string) *world {
 func (w *world) pause(paused bool) {
 	w.Helper()
 	cluster := &clusterv1.Cluster{}
-	require.NoError(w, w.client.Get(context.Background(), client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}, cluster))
+	require.NoError(w, w.API.Get(w.T.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}, cluster))
 	cluster.Spec.Paused = ptr.To(paused)
-	require.NoError(w, w.client.Update(context.Background(), cluster))
+	w.update(cluster)
 }
 
 // block is until when clusterctl is kept from moving the object; empty when it is not.
@@ -80,32 +77,26 @@ func TestAnObjectWithAWorkspaceBlocksMoveUntilPaused(t *testing.T) {
 	assert.Equal(t, w.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"], w.get("demo-vpc").Annotations[naming.ExternalNameAnnotation])
 
 	w.pause(true)
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "patch status"}, w.writes)
+	assert.Equal(t, []string{"patch", "status"}, w.mustReconcile("demo-vpc"))
 	assert.Empty(t, w.block())
 	assert.Equal(t, "Cluster spec.paused is set to true", w.paused())
-	w.mustReconcile("demo-vpc")
-	assert.Empty(t, w.writes, "it is not put back while the object is paused")
+	assert.Empty(t, w.mustReconcile("demo-vpc"), "it is not put back while the object is paused")
 
 	w.pause(false)
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "patch status"}, w.writes)
+	assert.Equal(t, []string{"patch", "status"}, w.mustReconcile("demo-vpc"))
 	assert.Equal(t, blockUntilPaused, w.block())
-	w.mustReconcile("demo-vpc")
-	assert.Empty(t, w.writes)
+	assert.Empty(t, w.mustReconcile("demo-vpc"))
 }
 
 func TestAnObjectWithoutAWorkspaceDoesNotBlockMove(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
 	assert.NotContains(t, w.get("demo-vpc").Annotations, clusterctlv1.BlockMoveAnnotation)
 }
 
 func TestBlockMoveIsPartOfTheFirstWrite(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "apply Workspace", "patch status"}, w.writes)
+	assert.Equal(t, []string{"patch", "apply Workspace", "status"}, w.mustReconcile("demo-vpc"))
 	assert.Equal(t, blockUntilLabeled, w.block())
 }
 
@@ -113,49 +104,46 @@ func TestBlockMoveIsPartOfTheFirstWrite(t *testing.T) {
 func TestAnExistingObjectIsBlockedWithOneWrite(t *testing.T) {
 	w := atRest(t, moved...)
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
+	assert.Equal(t, []string{"patch"}, w.mustReconcile("demo-vpc"))
 	assert.Equal(t, blockUntilPaused, w.block())
-	w.mustReconcile("demo-vpc")
-	assert.Empty(t, w.writes)
+	assert.Empty(t, w.mustReconcile("demo-vpc"))
 }
 
-func TestMoveWaitsForTerraform(t *testing.T) {
-	w := atRest(t, moved...)
-	w.pause(true)
-	for row, reason := range map[builder.Row]string{
-		builder.FirstApplyRunning: infrav1.ProvisioningReason,
-		builder.UpdateFailed:      infrav1.ApplyFailedReason,
-		builder.PlanFailed:        infrav1.PlanFailedReason,
+// What would be lost, or go on in two places, is not moved.
+func TestMoveWaits(t *testing.T) {
+	row := func(row builder.Row) func(w *world) { return func(w *world) { w.provide("demo-vpc", row) } }
+	for name, moment := range map[string]struct {
+		before, after func(w *world)
+		want          string
+	}{
+		"Terraform is running": {nil, row(builder.FirstApplyRunning), "clusterctl move waits: Workspace demo-vpc is not up to date (" + infrav1.ProvisioningReason + ")"},
+		"an update failed":     {nil, row(builder.UpdateFailed), "Workspace demo-vpc is not up to date (" + infrav1.ApplyFailedReason + ")"},
+		"a plan failed":        {nil, row(builder.PlanFailed), "Workspace demo-vpc is not up to date (" + infrav1.PlanFailedReason + ")"},
+		"a deletion": {func(w *world) {
+			w.remove(w.get("demo-vpc"))
+			require.Contains(w, w.mustReconcile("demo-vpc"), "delete Workspace")
+		}, nil, "Workspace demo-vpc is not up to date (WorkspaceDeleting)"},
+		"a change that is paused": {nil, func(w *world) { w.template(builder.WithModule("# new")) }, "Workspace demo-vpc is not up to date"},
+		"the Workspace is gone: it would be recreated elsewhere, although it may not be wanted any more": {nil, func(w *world) {
+			w.remove(w.workspace("demo-vpc"))
+			w.destroyed("demo-vpc")
+		}, "Workspace demo-vpc does not exist"},
+		"the policy, of which the user may have installed others": {nil, func(w *world) {
+			w.remove(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces"}})
+		}, "clusterctl move waits: ValidatingAdmissionPolicyBinding capt-moved-workspaces, which protects moved Workspaces from provider-terraform, is not installed"},
 	} {
-		w.provide("demo-vpc", row)
-		w.mustReconcile("demo-vpc")
-		assert.Equal(t, blockUntilPaused, w.block(), row)
-		assert.Contains(t, w.paused(), "clusterctl move waits: Workspace demo-vpc is not up to date ("+reason+")", row)
+		t.Run(name, func(t *testing.T) {
+			w := atRest(t, moved...)
+			for _, step := range []func(w *world){moment.before, func(w *world) { w.pause(true) }, moment.after} {
+				if step != nil {
+					step(w)
+				}
+			}
+			w.mustReconcile("demo-vpc")
+			assert.Equal(t, blockUntilPaused, w.block())
+			assert.Contains(t, w.paused(), moment.want)
+		})
 	}
-	w.provide("demo-vpc", builder.AtRest)
-	w.mustReconcile("demo-vpc")
-	assert.Empty(t, w.block())
-}
-
-func TestMoveWaitsForDeletion(t *testing.T) {
-	w := atRest(t, moved...)
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	require.Contains(t, w.writes, "delete Workspace")
-	w.pause(true)
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, blockUntilPaused, w.block())
-	assert.Contains(t, w.paused(), "Workspace demo-vpc is not up to date (WorkspaceDeleting)")
-}
-
-func TestMoveWaitsForAPausedChange(t *testing.T) {
-	w := atRest(t, moved...)
-	w.pause(true)
-	require.NoError(t, w.client.Update(context.Background(), changed(w, builder.WithModule("# new"))))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, blockUntilPaused, w.block())
-	assert.Contains(t, w.paused(), "Workspace demo-vpc is not up to date")
 }
 
 func TestOneClusterctlLabelIsNotEnough(t *testing.T) {
@@ -182,7 +170,7 @@ func TestLabelsAddedAfterThePauseDoNotAllowMove(t *testing.T) {
 
 	w.label(terraform.ScopeNamespaced, moved...)
 	definition := builder.WorkspaceDefinition(terraform.ScopeNamespaced)
-	assert.Contains(t, w.reconciler.ofDefinition(context.Background(), definition), request("demo-vpc"))
+	assert.Contains(t, w.reconciler.ofDefinition(t.Context(), definition), request("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, blockUntilLabeled, w.block())
 	assert.Contains(t, w.paused(), "Workspace demo-vpc could not be moved yet when clusterctl listed the objects")
@@ -212,18 +200,6 @@ func TestAClusterWideWorkspaceMustBeMovedManually(t *testing.T) {
 	assert.Empty(t, w.block(), "who does it by hand decides")
 }
 
-func TestAMissingWorkspaceBlocksMove(t *testing.T) {
-	w := atRest(t, moved...)
-	w.pause(true)
-	gone := w.workspace("demo-vpc")
-	gone.SetFinalizers(nil)
-	require.NoError(t, w.client.Update(context.Background(), gone))
-	require.NoError(t, w.client.Delete(context.Background(), gone))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, blockUntilPaused, w.block(), "it would be recreated elsewhere, although it may not be wanted any more")
-	assert.Contains(t, w.paused(), "Workspace demo-vpc does not exist")
-}
-
 func TestThePauseOfASingleObjectDoesNotAllowMove(t *testing.T) {
 	w := atRest(t, moved...)
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[clusterv1.PausedAnnotation] = "" })
@@ -245,17 +221,13 @@ func TestAnObjectWithoutAClusterIsMovedWhenPaused(t *testing.T) {
 // clusterctl takes all annotations away but its mark, that which paused the object among them.
 func TestDeletionByMoveDestroysNothing(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	w.provide("demo-vpc", builder.AtRest)
-	w.mustReconcile("demo-vpc")
+	w.rest("demo-vpc")
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
 		a.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 	})
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch status"}, w.writes)
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
+	w.remove(w.get("demo-vpc"))
+	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
 	assert.Contains(t, w.get("demo-vpc").Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 	assert.Contains(t, w.paused(), "clusterctl move is moving the object")
 }
@@ -278,15 +250,4 @@ func TestAMovedWorkspaceIsOwnedAlthoughItDiffers(t *testing.T) {
 			assert.Equal(t, "state", w.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"])
 		})
 	}
-}
-
-// The policy is part of CAPT's manifests, and the user may have installed others.
-func TestMoveWaitsForThePolicy(t *testing.T) {
-	w := atRest(t, moved...)
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces", Labels: movePolicyLabels()}}
-	require.NoError(t, w.client.Delete(context.Background(), binding))
-	w.pause(true)
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, blockUntilPaused, w.block())
-	assert.Contains(t, w.paused(), "clusterctl move waits: ValidatingAdmissionPolicyBinding capt-moved-workspaces, which protects moved Workspaces from provider-terraform, is not installed")
 }

@@ -6,14 +6,21 @@ package workspacetemplateapply
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -21,6 +28,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -56,17 +64,17 @@ func TestCreateDoesNotTakeOverARetainedWorkspace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), row.left)
 			if row.lags {
-				w.reconciler.Workspaces.Client = lagging{w.client}
+				w.reconciler.Workspaces.Client = lagging{w.API}
 			}
 			for range 3 {
 				_, err := w.reconcile("demo-vpc")
 				require.NoError(t, err)
 				assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef, "it is not this object's")
 			}
-			require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
+			w.remove(w.get("demo-vpc"))
 			_, err := w.reconcile("demo-vpc")
 			require.NoError(t, err)
-			assert.NotContains(t, w.writes, "delete Workspace", "what was retained would be destroyed")
+			assert.NotContains(t, w.Writes, "delete Workspace", "what was retained would be destroyed")
 		})
 	}
 }
@@ -98,10 +106,7 @@ func TestAWaitingUpdateHasNotStarted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := atRest(t)
 			wait(w)
-			template := &infrav1.WorkspaceTemplate{}
-			require.NoError(t, w.client.Get(context.Background(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}, template))
-			builder.WithModule("# new")(template)
-			require.NoError(t, w.client.Update(context.Background(), template))
+			w.template(builder.WithModule("# new"))
 			_, err := w.reconcile("demo-vpc")
 			require.NoError(t, err)
 			assert.NotContains(t, w.ready("demo-vpc"), "True")
@@ -113,7 +118,7 @@ func TestAWaitingUpdateHasNotStarted(t *testing.T) {
 // The template is gone, and Terraform fails for a moment on what it applied months ago.
 func TestAnErrorWithoutATemplateStartsNow(t *testing.T) {
 	w := atRest(t)
-	require.NoError(t, w.client.Delete(context.Background(), builder.WorkspaceTemplate("vpc")))
+	w.remove(builder.WorkspaceTemplate("vpc"))
 	w.provide("demo-vpc", builder.PlanFailed)
 	_, err := w.reconcile("demo-vpc")
 	require.NoError(t, err)
@@ -130,7 +135,7 @@ func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 	}
 	w := newWorld(t, objects...)
 	read := 0
-	w.reconciler.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+	w.reconciler.Client = interceptor.NewClient(w.API, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			err := c.List(ctx, list, opts...)
 			read += meta.LenList(list)
@@ -148,4 +153,177 @@ func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 	claim, err = w.reconciler.olderClaim(t.Context(), apply, f)
 	require.NoError(t, err)
 	assert.NotEmpty(t, claim, "a cluster-wide Workspace can be claimed from every namespace")
+}
+
+func allowing(allowed infrav1.AllowedNamespaces) builder.Option {
+	return builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.AllowedNamespaces = allowed })
+}
+
+func fromNamespace(namespace string) builder.Option {
+	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Namespace = namespace })
+}
+
+// The namespace of the reference counts, here and everywhere.
+func TestDefect13ATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) {
+	labels := func(key, value string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+	}
+	for name, row := range map[string]struct {
+		allowed infrav1.AllowedNamespaces
+		want    bool
+	}{
+		"nothing is allowed":      {infrav1.AllowedNamespaces{}, false},
+		"it is named":             {infrav1.AllowedNamespaces{Names: []string{"other", "default"}}, true},
+		"its labels match":        {infrav1.AllowedNamespaces{Selector: labels("team", "blue")}, true},
+		"its labels do not match": {infrav1.AllowedNamespaces{Selector: labels("team", "red")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t,
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "blue"}}},
+				builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), allowing(row.allowed)),
+				builder.WorkspaceTemplateApply("demo-vpc", fromNamespace("shared")))
+			w.mustReconcile("demo-vpc")
+			assert.Equal(t, row.want, w.workspace("demo-vpc") != nil)
+			if !row.want {
+				assert.Contains(t, w.ready("demo-vpc"), "False TemplateNotFound")
+			}
+		})
+	}
+}
+
+// Defect 11: provider-terraform creates connection Secrets before it fills them.
+func TestWaitingForASecret(t *testing.T) {
+	elsewhere := builder.SecretWith("s", map[string]string{"a": "x"})
+	elsewhere.Namespace = "other"
+	for name, row := range map[string]struct {
+		secret client.Object
+		wait   builder.Option
+		want   string // Empty when nothing is waited for.
+	}{
+		"it does not exist":          {nil, builder.WaitingForSecret("s", "a"), "Secret s does not exist"},
+		"it is empty":                {builder.SecretWith("s", nil), builder.WaitingForSecret("s"), "Secret s is empty"},
+		"its only value is empty":    {builder.SecretWith("s", map[string]string{"a": ""}), builder.WaitingForSecret("s"), "Secret s is empty"},
+		"any value will do":          {builder.SecretWith("s", map[string]string{"b": "x"}), builder.WaitingForSecret("s"), ""},
+		"a key is missing":           {builder.SecretWith("s", map[string]string{"a": "x"}), builder.WaitingForSecret("s", "a", "b"), "Secret s has no value for key b"},
+		"a key is empty":             {builder.SecretWith("s", map[string]string{"a": "x", "b": ""}), builder.WaitingForSecret("s", "a", "b"), "Secret s has no value for key b"},
+		"two keys are missing":       {builder.SecretWith("s", nil), builder.WaitingForSecret("s", "a", "b"), "Secret s has no value for key a; Secret s has no value for key b"},
+		"every key is there":         {builder.SecretWith("s", map[string]string{"a": "x", "b": "y"}), builder.WaitingForSecret("s", "a", "b"), ""},
+		"it is in another namespace": {elsewhere.DeepCopy(), builder.WaitingForSecret("s"), "Secret s does not exist"},
+		"another namespace is asked for": {elsewhere.DeepCopy(), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "s", Namespace: "other"}}
+		}), "Secret s must be in namespace default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", row.wait))
+			if row.secret != nil {
+				assert.NoError(t, w.API.Create(t.Context(), row.secret))
+			}
+			w.mustReconcile("demo-vpc")
+			assert.Equal(t, row.want == "", w.workspace("demo-vpc") != nil)
+			if row.want != "" {
+				assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(w.ready("demo-vpc")))
+			}
+		})
+	}
+}
+
+func TestWaitingForAWorkspace(t *testing.T) {
+	owner := func(options ...builder.Option) client.Object {
+		return builder.WorkspaceTemplateApply("other", append([]builder.Option{builder.WithWorkspaceName("net")}, options...)...)
+	}
+	notSeen := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.ObservedGeneration = 0 })
+	for name, row := range map[string]struct {
+		objects   []client.Object
+		namespace string
+		want      string
+	}{
+		"it does not exist":                     {nil, "", "Workspace net does not exist"},
+		"its owner is up to date":               {[]client.Object{owner(builder.UpToDate(nil))}, "", ""},
+		"its owner is not ready":                {[]client.Object{owner(builder.NotUpToDate("Provisioning", "at work"))}, "", "Workspace net is not up to date"},
+		"its owner failed":                      {[]client.Object{owner(builder.NotUpToDate("PlanFailed", "no zones"))}, "", "Workspace net is not up to date: WorkspaceTemplateApply other is not ready: no zones"},
+		"its owner failed in another namespace": {[]client.Object{owner(builder.WithNamespace("net-team"), builder.NotUpToDate("PlanFailed", "no zones"))}, "net-team", "Workspace net of namespace net-team does not exist, or is not up to date"},
+		"its owner's status is outdated":        {[]client.Object{owner(builder.UpToDate(nil), notSeen)}, "", "Workspace net is not up to date"},
+		"no owner, up to date":                  {[]client.Object{builder.Workspace("net", builder.AtRest)}, "", ""},
+		"no owner, updating":                    {[]client.Object{builder.Workspace("net", builder.Updating)}, "", "Workspace net is not up to date"},
+		"no owner, cluster-wide":                {[]client.Object{builder.Workspace("net", builder.AtRest, builder.InClusterScope())}, "", ""},
+		"it is named with its namespace":        {[]client.Object{owner(builder.WithNamespace("net-team"), builder.UpToDate(nil))}, "net-team", ""},
+		"it is in another namespace":            {[]client.Object{owner(builder.WithNamespace("net-team"), builder.UpToDate(nil))}, "", "Workspace net does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := append(row.objects, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("net", row.namespace)))
+			w := newWorld(t, objects...)
+			w.mustReconcile("demo-vpc")
+			assert.Equal(t, row.want == "", w.workspace("demo-vpc") != nil)
+			if row.want != "" {
+				assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(w.ready("demo-vpc")))
+			}
+		})
+	}
+}
+
+func TestAMissingConnectionSecretHasTheFailureOfItsWriter(t *testing.T) {
+	writes := builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "s"}
+	})
+	for name, row := range map[string]struct {
+		writer client.Object
+		want   string
+	}{
+		"failed":            {builder.WorkspaceTemplateApply("writer", writes, builder.NotUpToDate("ApplyFailed", "VpcLimitExceeded")), "Secret s does not exist: WorkspaceTemplateApply writer is not ready: VpcLimitExceeded"},
+		"in progress":       {builder.WorkspaceTemplateApply("writer", writes, builder.NotUpToDate("Provisioning", "50%")), "Secret s does not exist"},
+		"another namespace": {builder.WorkspaceTemplateApply("writer", writes, builder.WithNamespace("other"), builder.NotUpToDate("ApplyFailed", "hidden")), "Secret s does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.WorkspaceTemplate("vpc"), row.writer, builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")))
+			w.mustReconcile("demo-vpc")
+			assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(w.ready("demo-vpc")))
+			assert.Empty(t, w.mustReconcile("demo-vpc"))
+			if row.writer.GetNamespace() == builder.Namespace {
+				assert.Contains(t, w.reconciler.related(t.Context(), row.writer), request("demo-vpc"))
+			}
+		})
+	}
+}
+
+func TestATemplateOutsideTheWatchedNamespaceIsReadFromTheAPIServer(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team")))
+	w.reconciler.Namespace = "team"
+	w.reconciler.Uncached = newWorld(t, builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"team"}}
+	}))).API
+	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team"))
+	apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace}
+	f := &Facts{}
+	w.reconciler.observeTemplate(t.Context(), apply, f)
+	require.NoError(t, f.LookupError)
+	assert.NotNil(t, f.Template)
+}
+
+// withoutSince is a message without the times.
+func withoutSince(message string) string {
+	return strings.ReplaceAll(message, " (since "+now.UTC().Format(time.RFC3339)+")", "")
+}
+
+func TestMissingDependenciesHaveATime(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s", "a", "b")))
+	w.mustReconcile("demo-vpc")
+	first := metav1.NewTime(now).Rfc3339Copy()
+	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Message: "Secret s does not exist", Since: &first}}, w.get("demo-vpc").Status.MissingDependencies))
+
+	w.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Hour))
+	w.create(builder.SecretWith("s", map[string]string{"a": "x"}))
+	w.mustReconcile("demo-vpc")
+	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Key: "b", Message: "Secret s has no value for key b", Since: &first}},
+		w.get("demo-vpc").Status.MissingDependencies), "the key was missing all the time")
+	assert.Contains(t, w.ready("demo-vpc"), "(since 2026-01-03T03:04:05Z)")
+
+	w.update(builder.SecretWith("s", map[string]string{"a": "", "b": "y"}))
+	w.mustReconcile("demo-vpc")
+	assert.True(t, w.get("demo-vpc").Status.MissingDependencies[0].Since.Equal(ptr.To(metav1.NewTime(now.Add(time.Hour)))), "key a was there before")
+}
+
+func TestMessagesNameAtMost20Dependencies(t *testing.T) {
+	message := dependencies.Message(lacking(slices.Repeat([]string{"Secret s does not exist"}, 64)...))
+	assert.Equal(t, 20, strings.Count(message, "Secret s"))
+	assert.Contains(t, message, "and 44 more, see status.missingDependencies")
 }

@@ -4,7 +4,6 @@
 package workspacetemplateapply
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -27,8 +25,7 @@ import (
 func TestLifecycle(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "apply Workspace", "patch status"}, w.writes, "the name is written down before the Workspace is made")
+	assert.Equal(t, []string{"patch", "apply Workspace", "status"}, w.mustReconcile("demo-vpc"), "the name is written down before the Workspace is made")
 	assert.Equal(t, "demo-vpc", w.get("demo-vpc").Spec.WorkspaceName)
 	assert.Equal(t, []string{infrav1.WorkspaceTemplateApplyFinalizer}, w.get("demo-vpc").Finalizers)
 	assert.Equal(t, "False Provisioning: waiting for provider-terraform to run terraform init and plan", w.ready("demo-vpc"))
@@ -42,86 +39,52 @@ func TestLifecycle(t *testing.T) {
 	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"))
 	assert.Equal(t, map[string]string{"vpc_id": "vpc-1"}, w.get("demo-vpc").Status.Outputs)
 
-	w.mustReconcile("demo-vpc")
-	assert.Empty(t, w.writes, "at rest nothing is written")
+	assert.Empty(t, w.mustReconcile("demo-vpc"), "at rest nothing is written")
 
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	assert.Contains(t, w.writes, "delete Workspace")
+	w.remove(w.get("demo-vpc"))
+	assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 	assert.Contains(t, w.ready("demo-vpc"), "False Deleting: waiting for Terraform to destroy the resources of Workspace demo-vpc")
 
 	gone := w.workspace("demo-vpc")
 	gone.SetFinalizers(nil)
-	require.NoError(t, w.client.Update(context.Background(), gone))
+	w.update(gone)
 	require.Nil(t, w.workspace("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes, "an object that is gone gets no status")
+	assert.Equal(t, []string{"patch"}, w.mustReconcile("demo-vpc"), "an object that is gone gets no status")
 	w.mustReconcile("demo-vpc")
 }
 
-// Defect 2: the Workspace that was made a moment before the crash is found again, and is not leaked.
-func TestACrashAfterTheCreation(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.fail = func(write string) error {
-		if write == "patch status" {
-			return errors.New("killed")
-		}
-		return nil
+// Defect 2: a Workspace that was created a moment before the crash is found again, and is not leaked.
+func TestACrashAtTheCreation(t *testing.T) {
+	for at, want := range map[string][]string{"status": {"status"}, "apply Workspace": {"apply Workspace", "status"}} {
+		w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+		w.FailOn(at, errors.New("killed"))
+		_, err := w.reconcile("demo-vpc")
+		require.Error(t, err)
+		require.Nil(t, w.get("demo-vpc").Status.WorkspaceRef)
+		w.Refuse = nil
+		assert.Equal(t, want, w.mustReconcile("demo-vpc"), at)
+		assert.Equal(t, "demo-vpc", w.get("demo-vpc").Status.WorkspaceRef.Name)
 	}
-	_, err := w.reconcile("demo-vpc")
-	require.Error(t, err)
-	require.Nil(t, w.get("demo-vpc").Status.WorkspaceRef)
-
-	w.fail = nil
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch status"}, w.writes)
-	assert.Equal(t, "demo-vpc", w.get("demo-vpc").Status.WorkspaceRef.Name)
-}
-
-func TestACrashBeforeTheCreation(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.fail = func(write string) error {
-		if write == "apply Workspace" {
-			return errors.New("killed")
-		}
-		return nil
-	}
-	_, err := w.reconcile("demo-vpc")
-	require.Error(t, err)
-	w.fail = nil
-	w.mustReconcile("demo-vpc")
-	assert.NotNil(t, w.workspace("demo-vpc"))
 }
 
 // Defect 8.
 func TestAChangeOfTheTemplateReachesTheWorkspace(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	w.provide("demo-vpc", builder.AtRest)
-	w.mustReconcile("demo-vpc")
+	w.rest("demo-vpc")
 
-	require.NoError(t, w.client.Update(context.Background(), changed(w, builder.WithModule("# new"))))
+	w.template(builder.WithModule("# new"))
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, "apply Workspace", w.writes[0])
+	assert.Equal(t, "apply Workspace", w.Writes[0])
 	forProvider := w.workspace("demo-vpc").Object["spec"].(map[string]any)["forProvider"].(map[string]any)
 	assert.Equal(t, "# new", forProvider["module"])
 	assert.NotContains(t, forProvider, "vars", "what is no longer in the template is taken away")
-}
-
-// changed is the template of the world with an option.
-func changed(w *world, option builder.Option) *infrav1.WorkspaceTemplate {
-	w.Helper()
-	template := &infrav1.WorkspaceTemplate{}
-	require.NoError(w, w.client.Get(context.Background(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}, template))
-	option(template)
-	return template
 }
 
 // Defect 9.
 func TestADeletedWorkspaceIsRecreated(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
-	require.NoError(t, w.client.Delete(context.Background(), w.workspace("demo-vpc")))
+	w.remove(w.workspace("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.NotNil(t, w.workspace("demo-vpc"))
 }
@@ -129,8 +92,7 @@ func TestADeletedWorkspaceIsRecreated(t *testing.T) {
 func TestAForeignWorkspaceIsNotModified(t *testing.T) {
 	theirs := builder.Workspace("demo-vpc", builder.AtRest)
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), theirs)
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc exists and belongs to another object")
 	assert.Empty(t, w.get("demo-vpc").Finalizers)
 	assert.Equal(t, theirs.GetUID(), w.workspace("demo-vpc").GetUID())
@@ -159,19 +121,18 @@ func TestDeletingTheYoungerOfTwoKeepsTheWorkspace(t *testing.T) {
 	legacy := newScene(t).withWorkspace(builder.AtRest)
 	workspace := builder.Workspace("demo-vpc", builder.AtRest)
 	workspace.Object["spec"] = legacy.Rendered.Object.DeepCopy().Object["spec"]
-	require.NoError(t, w.client.Create(context.Background(), workspace))
+	w.create(workspace)
 
 	w.mustReconcile("older")
 	require.NotNil(t, w.get("older").Status.WorkspaceRef, "the older one adopts it")
 	w.mustReconcile("younger")
 	require.Nil(t, w.get("younger").Status.WorkspaceRef)
 
-	younger := w.get("younger")
-	younger.Finalizers = []string{infrav1.LegacyWorkspaceTemplateApplyFinalizer}
-	require.NoError(t, w.client.Update(context.Background(), younger))
-	require.NoError(t, w.client.Delete(context.Background(), younger))
-	w.mustReconcile("younger")
-	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
+	w.edit("younger", func(a *infrav1.WorkspaceTemplateApply) {
+		a.Finalizers = []string{infrav1.LegacyWorkspaceTemplateApplyFinalizer}
+	})
+	w.remove(w.get("younger"))
+	assert.Equal(t, []string{"patch"}, w.mustReconcile("younger"))
 	assert.NotNil(t, w.workspace("demo-vpc"))
 }
 
@@ -181,14 +142,12 @@ func TestAnAdoptedWorkspaceIsProtectedAndNotWritten(t *testing.T) {
 			builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)))
 	workspace := builder.Workspace("demo-vpc", builder.AtRest)
 	workspace.Object["spec"] = newScene(t).Rendered.Object.DeepCopy().Object["spec"]
-	require.NoError(t, w.client.Create(context.Background(), workspace))
+	w.create(workspace)
 
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "patch status"}, w.writes)
+	assert.Equal(t, []string{"patch", "status"}, w.mustReconcile("demo-vpc"))
 	assert.ElementsMatch(t, []string{infrav1.WorkspaceTemplateApplyFinalizer, infrav1.LegacyWorkspaceTemplateApplyFinalizer}, w.get("demo-vpc").Finalizers)
 	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	assert.Empty(t, w.writes)
+	assert.Empty(t, w.mustReconcile("demo-vpc"))
 }
 
 func TestARetainedWorkspaceIsKeptWithAnEvent(t *testing.T) {
@@ -196,64 +155,52 @@ func TestARetainedWorkspaceIsKeptWithAnEvent(t *testing.T) {
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
 	w.mustReconcile("demo-vpc")
 	w.events()
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
+	w.remove(w.get("demo-vpc"))
+	assert.Equal(t, []string{"patch"}, w.mustReconcile("demo-vpc"))
 	assert.NotNil(t, w.workspace("demo-vpc"))
 	assert.Equal(t, []string{"Normal WorkspaceRetained Workspace demo-vpc and its cloud resources are kept: spec.deletionPolicy is Retain"}, w.events())
 }
 
-func TestARejectedWorkspaceIsReported(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.fail = func(write string) error {
-		if write == "apply Workspace" {
-			return apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil)
+func TestAFailedCreationIsReported(t *testing.T) {
+	workspaces := schema.GroupResource{Resource: "workspaces"}
+	for want, row := range map[string]struct {
+		err   error
+		after time.Duration // Zero when the error is retried.
+	}{
+		"False WorkspaceRejected: the API server rejected the Workspace: ": {apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil), observed.RejectedInterval},
+		"False WorkspaceKindMissing":                                       {&meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "Workspace"}}, servedInterval},
+		"False WorkspaceNotWritten: the Workspace cannot be written: ":     {apierrors.NewForbidden(workspaces, "demo-vpc", errors.New("exceeded quota: pods")), 0},
+	} {
+		w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+		w.FailOn("apply Workspace", row.err)
+		got, err := w.reconcile("demo-vpc")
+		assert.Equal(t, ctrl.Result{RequeueAfter: row.after}, got)
+		assert.Contains(t, w.ready("demo-vpc"), want)
+		assert.Equal(t, row.after == 0, err != nil)
+		if row.after == 0 {
+			require.ErrorContains(t, err, "exceeded quota")
+			assert.Contains(t, w.ready("demo-vpc"), "exceeded quota")
 		}
-		return nil
 	}
-	got, err := w.reconcile("demo-vpc")
-	require.NoError(t, err)
-	assert.Equal(t, observed.RejectedInterval, got.RequeueAfter)
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected: the API server rejected the Workspace: ")
-}
-
-func TestANotServedKindIsPolled(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.fail = func(write string) error {
-		if write == "apply Workspace" {
-			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "Workspace"}}
-		}
-		return nil
-	}
-	got, err := w.reconcile("demo-vpc")
-	require.NoError(t, err)
-	assert.Equal(t, ctrl.Result{RequeueAfter: servedInterval}, got)
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceKindMissing")
 }
 
 func TestAMissingKindIsReportedAndWatched(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	for _, scope := range terraform.Scopes() {
-		require.NoError(t, w.client.Delete(t.Context(), builder.WorkspaceDefinition(scope)))
+		w.remove(builder.WorkspaceDefinition(scope))
 	}
-	w.writes = nil
+	w.Writes = nil
 	got, err := w.reconcile("demo-vpc")
 	require.NoError(t, err)
 	assert.Zero(t, got, "the definition is watched")
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceKindMissing")
-	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.Equal(t, []string{"status"}, w.Writes)
 }
 
 func TestADeletedApplyIsIgnored(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.fail = func(write string) error {
-		if write == "patch WorkspaceTemplateApply" {
-			return apierrors.NewNotFound(schema.GroupResource{}, "demo-vpc")
-		}
-		return nil
-	}
-	w.mustReconcile("demo-vpc")
-	assert.NotContains(t, w.writes, "apply Workspace", "it would have no owner")
+	w.FailOn("patch", apierrors.NewNotFound(schema.GroupResource{}, "demo-vpc"))
+	assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace", "it would have no owner")
 }
 
 func TestAPausedApplyIsNotReconciled(t *testing.T) {
@@ -261,8 +208,7 @@ func TestAPausedApplyIsNotReconciled(t *testing.T) {
 	cluster.Spec.Paused = ptr.To(true)
 	w := newWorld(t, cluster, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithLabel("cluster.x-k8s.io/cluster-name", "demo")))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
 	assert.True(t, meta.IsStatusConditionTrue(w.get("demo-vpc").Status.Conditions, "Paused"))
 	assert.Equal(t, "False WorkspaceNotFound: paused (Cluster spec.paused is set to true): the Workspace does not exist", w.ready("demo-vpc"))
 }
@@ -286,16 +232,15 @@ func TestAClusterWideWorkspaceIsNotAdoptedByAnotherNamespace(t *testing.T) {
 	w.mustReconcile("thief")
 	assert.Equal(t, "False WorkspaceConflict: Workspace legacy belongs to a WorkspaceTemplateApply of another namespace, which is older. "+
 		"Delete this object, or recreate it under another name", w.ready("thief"))
-	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.Equal(t, []string{"status"}, w.Writes)
 }
 
 func TestADeletedRetainedWorkspaceIsNotRecreated(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
 	w.mustReconcile("demo-vpc")
-	require.NoError(t, w.client.Delete(context.Background(), w.workspace("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	assert.NotContains(t, w.writes, "apply Workspace")
+	w.remove(w.workspace("demo-vpc"))
+	assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
 	assert.Contains(t, w.ready("demo-vpc"), "To recreate it, set spec.deletionPolicy to Delete")
 }
 
@@ -304,26 +249,19 @@ func TestADeletedRetainedWorkspaceIsNotRecreated(t *testing.T) {
 func TestADependentCreatedDuringDeletionIsWaitedFor(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("eks"),
 		builder.WorkspaceTemplateApply("profile", builder.WaitingForWorkspace("eks", builder.Namespace)))
-	w.mustReconcile("eks")
-	w.provide("eks", builder.AtRest)
-	w.mustReconcile("eks")
-	w.fail = func(write string) error {
-		if write == "patch status" {
-			return errors.New("the API server is gone")
-		}
-		return nil
-	}
+	w.rest("eks")
+	w.FailOn("status", errors.New("the API server is gone"))
 	_, err := w.reconcile("profile")
 	require.Error(t, err)
 	require.NotNil(t, w.workspace("profile"))
-	w.fail = nil
+	w.Refuse = nil
 
 	for _, name := range []string{"eks", "profile"} {
-		require.NoError(t, w.client.Delete(t.Context(), w.get(name)))
+		w.remove(w.get(name))
 	}
 	w.mustReconcile("eks")
 	assert.Nil(t, w.workspace("eks").GetDeletionTimestamp())
-	deleting := meta.FindStatusCondition(w.get("eks").Status.Conditions, infrav1.DeletingCondition)
+	deleting := w.deleting("eks")
 	assert.Equal(t, infrav1.WaitingForDependentsReason, deleting.Reason)
 
 	w.mustReconcile("profile")
@@ -331,4 +269,54 @@ func TestADependentCreatedDuringDeletionIsWaitedFor(t *testing.T) {
 	require.Nil(t, w.workspace("profile"), "it was destroyed")
 	w.mustReconcile("eks")
 	assert.NotNil(t, w.workspace("eks").GetDeletionTimestamp(), "now nothing stands on it")
+}
+
+func TestSafety13NoWorkspaceIsCreatedFromADeletedTemplate(t *testing.T) {
+	held := builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)
+	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.Deleting(), held), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	assert.Nil(t, w.workspace("demo-vpc"))
+	assert.Contains(t, w.ready("demo-vpc"), "False TemplateDeleting: WorkspaceTemplate default/vpc is being deleted and cannot be used by new objects")
+	assert.Empty(t, w.mustReconcile("demo-vpc"))
+
+	t.Run("its users go on", func(t *testing.T) {
+		w := newWorld(t, builder.WorkspaceTemplate("vpc", held), builder.WorkspaceTemplateApply("demo-vpc"))
+		w.mustReconcile("demo-vpc")
+		w.provide("demo-vpc", builder.AtRest)
+		w.remove(builder.WorkspaceTemplate("vpc"))
+		w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
+		assert.Contains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
+
+		w.remove(w.workspace("demo-vpc"))
+		gone := w.workspace("demo-vpc")
+		if gone != nil {
+			gone.SetFinalizers(nil)
+			w.update(gone)
+		}
+		w.mustReconcile("demo-vpc")
+		assert.NotNil(t, w.workspace("demo-vpc"), "a deleted Workspace is recreated")
+	})
+}
+
+// A template that was stored before the rule: nothing is made from it, and what was made is reported and destroyed.
+func TestSafety15DuplicateKeys(t *testing.T) {
+	twice := builder.WithParameters(func(params *terraform.WorkspaceParameters) { params.Vars = append(params.Vars, params.Vars[0]) })
+	const message = "False TemplateInvalid: WorkspaceTemplate default/vpc: spec.template.spec.forProvider.vars[1].key: Duplicate value"
+	w := newWorld(t, builder.WorkspaceTemplate("vpc", twice), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	assert.Nil(t, w.workspace("demo-vpc"))
+	assert.Contains(t, w.ready("demo-vpc"), message)
+
+	w = newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	w.remove(builder.WorkspaceTemplate("vpc"))
+	w.create(builder.WorkspaceTemplate("vpc", twice))
+	w.provide("demo-vpc", builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
+	w.mustReconcile("demo-vpc")
+	assert.Contains(t, w.ready("demo-vpc"), message)
+	assert.Equal(t, map[string]string{"vpc_id": "vpc-1"}, w.get("demo-vpc").Status.Outputs)
+	assert.NotContains(t, w.Writes, "apply Workspace")
+
+	w.remove(w.get("demo-vpc"))
+	assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 }

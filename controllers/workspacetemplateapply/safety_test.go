@@ -5,8 +5,6 @@ package workspacetemplateapply
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -16,16 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -35,52 +33,37 @@ import (
 func TestNoWorkspaceIsCreatedForADeletedApply(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	gone := false
-	w.fail = func(string) error {
+	w.Refuse = func(string) error {
 		if !gone {
 			gone = true
-			return w.client.Delete(context.Background(), w.get("demo-vpc"))
+			return w.API.Delete(t.Context(), w.get("demo-vpc"))
 		}
 		return nil
 	}
-	w.mustReconcile("demo-vpc")
-	assert.NotContains(t, w.writes, "apply Workspace")
+	assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
 }
 
 func TestATemplateOfTheOtherScopeCreatesNoSecondWorkspace(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("wide", builder.WithScope(terraform.ScopeCluster)),
 		builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	w.provide("demo-vpc", builder.AtRest)
-	w.mustReconcile("demo-vpc")
+	w.rest("demo-vpc")
 	ref := w.get("demo-vpc").Status.WorkspaceRef
 
 	for name, forget := range map[string]bool{"status known": false, "status lost": true} {
-		apply := w.get("demo-vpc")
-		apply.Spec.TemplateRef.Name = "wide"
-		require.NoError(t, w.client.Update(context.Background(), apply))
+		w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "wide" })
 		if forget {
+			apply := w.get("demo-vpc")
 			apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
-			require.NoError(t, w.client.Status().Update(context.Background(), apply))
+			require.NoError(t, w.API.Status().Update(t.Context(), apply))
 		}
-		w.mustReconcile("demo-vpc")
-		assert.NotContains(t, w.writes, "apply Workspace", name)
+		assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace", name)
 		w.mustReconcile("demo-vpc")
 		assert.Equal(t, ref, w.get("demo-vpc").Status.WorkspaceRef, name)
 		assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceScopeConflict: Workspace demo-vpc has scope Namespaced", name)
 	}
 
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	assert.Contains(t, w.writes, "delete Workspace", "the one that is there")
-}
-
-func TestARetainedWorkspaceIsNotTakenOverByName(t *testing.T) {
-	left := builder.Workspace("demo-vpc", builder.AtRest, builder.WithCreation(builder.Created.Add(-time.Hour)),
-		builder.WithAnnotation("capt.cluster.x-k8s.io/workspace-template-apply", "default/demo-vpc"))
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), left, builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch status"}, w.writes)
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict")
+	w.remove(w.get("demo-vpc"))
+	assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace", "the one that is there")
 }
 
 func TestAWorkspaceIsDestroyedAfterItsDependents(t *testing.T) {
@@ -88,15 +71,13 @@ func TestAWorkspaceIsDestroyedAfterItsDependents(t *testing.T) {
 		builder.WithRecordedWorkspace(builder.Workspace("eks", builder.AtRest)))
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), onTop)
 	w.mustReconcile("demo-vpc")
-	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	assert.NotContains(t, w.writes, "delete Workspace")
-	assert.Contains(t, meta.FindStatusCondition(w.get("demo-vpc").Status.Conditions, infrav1.DeletingCondition).Message, "is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply eks")
+	w.remove(w.get("demo-vpc"))
+	assert.NotContains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
+	assert.Contains(t, w.deleting("demo-vpc").Message, "is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply eks")
 
-	assert.Contains(t, w.reconciler.related(context.Background(), onTop), request("demo-vpc"), "its end wakes what waits for it")
-	require.NoError(t, w.client.Delete(context.Background(), w.get("eks")))
-	w.mustReconcile("demo-vpc")
-	assert.Contains(t, w.writes, "delete Workspace")
+	assert.Contains(t, w.reconciler.related(t.Context(), onTop), request("demo-vpc"), "its end wakes what waits for it")
+	w.remove(w.get("eks"))
+	assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 }
 
 func request(name string) ctrl.Request {
@@ -110,14 +91,14 @@ func TestTheClaimPrecedesAnOlderObjectThatNamesTheWorkspaceLater(t *testing.T) {
 	w.mustReconcile("x")
 	w.provide("x", builder.AtRest)
 
-	named := w.get("older")
-	named.Spec.WorkspaceName, named.Spec.TemplateRef.Name = "x", "vpc"
-	require.NoError(t, w.client.Update(context.Background(), named))
+	w.edit("older", func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.WorkspaceName, a.Spec.TemplateRef.Name = "x", "vpc"
+	})
 	w.mustReconcile("older")
 	w.mustReconcile("x")
 	assert.Contains(t, w.ready("older"), "False WorkspaceConflict")
 	assert.Contains(t, w.ready("x"), "True UpToDate")
-	assert.Contains(t, w.reconciler.related(context.Background(), named), request("x"))
+	assert.Contains(t, w.reconciler.related(t.Context(), w.get("older")), request("x"))
 }
 
 // Fleets have the same names in every namespace.
@@ -126,7 +107,7 @@ func TestAnObjectOfTheSameNameInAnotherNamespaceCausesNoReconcile(t *testing.T) 
 	w.mustReconcile("x")
 	require.NotNil(t, w.get("x").Status.WorkspaceRef)
 	stranger := builder.WorkspaceTemplateApply("x", builder.WithNamespace("other"), builder.WithWorkspaceName("x"))
-	assert.Empty(t, w.reconciler.related(context.Background(), stranger))
+	assert.Empty(t, w.reconciler.related(t.Context(), stranger))
 }
 
 func TestAnErrorOfAnEarlierGenerationIsNotReportedAfterAChange(t *testing.T) {
@@ -136,13 +117,11 @@ func TestAnErrorOfAnEarlierGenerationIsNotReportedAfterAChange(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	require.Contains(t, w.ready("demo-vpc"), "False ApplyFailed")
 
-	apply := w.get("demo-vpc")
-	apply.Spec.Variables["cluster_name"] = "corrected"
-	require.NoError(t, w.client.Update(context.Background(), apply))
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["cluster_name"] = "corrected" })
 	w.mustReconcile("demo-vpc")
 	workspace := w.workspace("demo-vpc")
 	workspace.SetGeneration(2) // As the API server does; the fake one does not.
-	require.NoError(t, w.client.Update(context.Background(), workspace))
+	w.update(workspace)
 	w.mustReconcile("demo-vpc")
 	assert.Contains(t, w.ready("demo-vpc"), "False Provisioning")
 }
@@ -150,43 +129,34 @@ func TestAnErrorOfAnEarlierGenerationIsNotReportedAfterAChange(t *testing.T) {
 // A write that is refused costs one event and one status write, not one each time something wakes the object.
 func TestARejectedUpdateIsNotSentAgainBeforeAChange(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	w.provide("demo-vpc", builder.AtRest)
-	w.mustReconcile("demo-vpc")
-	w.fail = func(write string) error {
-		if write == "apply Workspace" {
-			return apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil)
-		}
-		return nil
-	}
+	w.rest("demo-vpc")
+	w.FailOn("apply Workspace", apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil))
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
 	_, err := w.reconcile("demo-vpc")
 	require.NoError(t, err)
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
-	w.writes = nil
+	w.Writes = nil
 	for range 3 {
 		got, err := w.reconcile("demo-vpc")
 		require.NoError(t, err)
 		assert.Equal(t, observed.RejectedInterval, got.RequeueAfter, "what the API server allows may change")
 	}
-	assert.Empty(t, w.writes)
+	assert.Empty(t, w.Writes)
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
 
-	w.fail = nil
+	w.Refuse = nil
 	w.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Second))
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "third"} })
 	_, err = w.reconcile("demo-vpc")
 	require.NoError(t, err)
-	assert.Contains(t, w.writes, "apply Workspace")
+	assert.Contains(t, w.Writes, "apply Workspace")
 }
 
 // The Workspace cannot be rendered, so a spec that changed since is not reported as applied.
 func TestWithoutATemplateAChangedSpecIsNotUpToDate(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	w.provide("demo-vpc", builder.AtRest)
-	w.mustReconcile("demo-vpc")
-	require.NoError(t, w.client.Delete(t.Context(), builder.WorkspaceTemplate("vpc")))
+	w.rest("demo-vpc")
+	w.remove(builder.WorkspaceTemplate("vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"), "the template blocks changes only")
 
@@ -213,48 +183,23 @@ func TestARecreatedAdoptedWorkspaceKeepsItsState(t *testing.T) {
 			w.mustReconcile("demo-vpc")
 			made := &unstructured.Unstructured{}
 			made.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
-			require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: adopted.Spec.WorkspaceName}, made))
+			require.NoError(t, w.API.Get(t.Context(), client.ObjectKey{Name: adopted.Spec.WorkspaceName}, made))
 			assert.Equal(t, "legacy-state", made.GetAnnotations()["crossplane.io/external-name"])
 		})
 	}
 }
 
 func TestAForbiddenDependencyBlocksNeitherStatusNorDeletion(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")), secret("default", "s", map[string]string{"a": "x"}))
-	w.mustReconcile("demo-vpc")
-	w.provide("demo-vpc", builder.AtRest)
-	w.mustReconcile("demo-vpc")
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", nil)
-	w.reconciler.Uncached = interceptor.NewClient(w.client, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-			if _, ok := object.(*corev1.Secret); ok {
-				return forbidden
-			}
-			return c.Get(ctx, key, object, opts...)
-		},
-	})
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")), builder.SecretWith("s", map[string]string{"a": "x"}))
+	w.rest("demo-vpc")
+	w.reconciler.Uncached = builder.FailingGet[*corev1.Secret](w.API, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", nil))
 	_, err := w.reconcile("demo-vpc")
 	require.ErrorContains(t, err, "forbidden", "it is tried again")
 	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"))
 	assert.Equal(t, "Unknown LookupFailed", builder.Story(w.get("demo-vpc").Status.Conditions)["DependenciesReady"])
 
-	require.NoError(t, w.client.Delete(t.Context(), w.get("demo-vpc")))
-	w.mustReconcile("demo-vpc")
-	assert.Contains(t, w.writes, "delete Workspace")
-}
-
-func TestAFailedWriteIsReported(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.fail = func(write string) error {
-		if write == "apply Workspace" {
-			return apierrors.NewForbidden(schema.GroupResource{Resource: "workspaces"}, "demo-vpc", errors.New("exceeded quota: pods"))
-		}
-		return nil
-	}
-	_, err := w.reconcile("demo-vpc")
-	require.ErrorContains(t, err, "exceeded quota")
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceNotWritten: the Workspace cannot be written: ")
-	assert.Contains(t, w.ready("demo-vpc"), "exceeded quota")
+	w.remove(w.get("demo-vpc"))
+	assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 }
 
 func TestAnOrphanedWorkspaceIsReported(t *testing.T) {
@@ -264,9 +209,9 @@ func TestAnOrphanedWorkspaceIsReported(t *testing.T) {
 	theirs.SetAnnotations(nil)
 	require.NoError(t, unstructured.SetNestedField(theirs.Object, "# theirs", "spec", "forProvider", "module"))
 	theirs.SetUID("another")
-	require.NoError(t, w.client.Update(t.Context(), theirs))
+	w.update(theirs)
 	w.events()
-	require.NoError(t, w.client.Delete(t.Context(), w.get("demo-vpc")))
+	w.remove(w.get("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	require.NotNil(t, w.workspace("demo-vpc"))
 	sent := w.events()
@@ -280,7 +225,7 @@ func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(now)
 	w.reconciler.Clock = clock
 	sent, logged := 0, &bytes.Buffer{}
-	w.fail = func(write string) error {
+	w.Refuse = func(write string) error {
 		if write != "apply Workspace" {
 			return nil
 		}
@@ -304,8 +249,43 @@ func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	}
 	assert.Equal(t, 1, strings.Count(logged.String(), "The API server rejected the Workspace"), "equal rejections are logged once")
 
-	w.fail = nil
+	w.Refuse = nil
 	_, err := w.reconciler.Reconcile(ctx, request)
 	require.NoError(t, err)
 	assert.NotNil(t, w.workspace("demo-vpc"))
+}
+
+// Chains that users build themselves have no owner who could hold the deletion.
+func TestSafety05ARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
+	ctx := t.Context()
+	onTop := builder.WorkspaceTemplateApply("eks", builder.WaitingForWorkspace("demo-vpc", ""), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain))
+	for name, allow := range map[string]func(w *world){
+		"the other one is retained": func(w *world) {
+			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+		},
+		"it is allowed by name": func(w *world) {
+			eks := w.get("eks")
+			builder.WithAnnotation(naming.AllowReleaseFromAnnotation, "demo-vpc")(eks)
+			w.update(eks)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), onTop.DeepCopy())
+			w.rest("demo-vpc")
+			w.rest("eks")
+
+			w.remove(w.get("eks"))
+			w.mustReconcile("eks")
+			require.NotNil(t, w.get("eks"))
+			deleting := w.deleting("eks")
+			assert.Equal(t, infrav1.DeletionPolicyConflictReason, deleting.Reason)
+			assert.Contains(t, w.reconciler.related(ctx, w.get("demo-vpc")), request("eks"), "another policy is noticed")
+
+			allow(w)
+			w.mustReconcile("eks")
+			err := w.API.Get(ctx, request("eks").NamespacedName, &infrav1.WorkspaceTemplateApply{})
+			assert.True(t, engine.Absent(err), "it is released: %v", err)
+			assert.NotContains(t, w.Writes, "delete Workspace")
+		})
+	}
 }

@@ -4,7 +4,6 @@
 package workspacetemplateapply
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,7 +56,7 @@ func (w *team) listen() {
 // restart makes a reconciler without cached state.
 func (w *team) restart() {
 	w.reconciler = &Reconciler{
-		Engine: w.reconciler.Engine, Workspaces: w.reconciler.Workspaces, Uncached: w.client, Clock: w.reconciler.Clock, RateLimiter: serialize.NewRateLimiter(),
+		Engine: w.reconciler.Engine, Workspaces: w.reconciler.Workspaces, Uncached: w.API, Clock: w.reconciler.Clock, RateLimiter: serialize.NewRateLimiter(),
 	}
 	w.woken = nil
 	w.listen()
@@ -113,7 +111,7 @@ func teamAtRest(t *testing.T, names ...string) *team {
 func (w *team) remove(names ...string) {
 	w.Helper()
 	for _, name := range names {
-		require.NoError(w, w.client.Delete(context.Background(), w.get(name)))
+		w.world.remove(w.get(name))
 	}
 }
 
@@ -129,14 +127,6 @@ func (w *team) deleted(names ...string) []string {
 	return deleted
 }
 
-// destroy does to the Workspace of a profile what provider-terraform does in the end.
-func (w *team) destroy(name string) {
-	w.Helper()
-	workspace := w.workspace(name)
-	workspace.SetFinalizers(nil)
-	require.NoError(w, w.client.Update(context.Background(), workspace))
-}
-
 func TestCreationsOfAGroupAreSerialized(t *testing.T) {
 	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
 	w.run("p3", "p2", "p1")
@@ -146,8 +136,7 @@ func TestCreationsOfAGroupAreSerialized(t *testing.T) {
 	assert.Nil(t, w.get("p2").Status.StartedTime, "nothing has begun")
 	assert.NotContains(t, w.ready("p1"), "WaitingForTurn")
 
-	w.mustReconcile("p2")
-	assert.Empty(t, w.writes, "to wait costs nothing")
+	assert.Empty(t, w.mustReconcile("p2"), "to wait costs nothing")
 
 	w.provide("p1", builder.FirstApplyRunning)
 	w.run("p1", "p2", "p3")
@@ -168,7 +157,7 @@ func TestCreationsOfAGroupAreSerialized(t *testing.T) {
 func TestTheActiveMemberWaitsForTheRateLimit(t *testing.T) {
 	w := teamAtRest(t, "p1", "p2")
 	w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now)
-	require.NoError(t, w.client.Update(context.Background(), changed(w.world, builder.WithModule("# new"))))
+	w.template(builder.WithModule("# new"))
 	got, err := w.reconcile("p2")
 	require.NoError(t, err)
 	assert.Positive(t, got.RequeueAfter)
@@ -189,13 +178,12 @@ func moduleOf(w *team, name string) any {
 func TestARevertedEditReleasesTheGroup(t *testing.T) {
 	w := teamAtRest(t, "p1", "p2")
 	w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now)
-	before := changed(w.world, builder.With(func(*infrav1.WorkspaceTemplate) {})).DeepCopy()
-	require.NoError(t, w.client.Update(context.Background(), changed(w.world, builder.WithModule("# new"))))
+	before := builder.WorkspaceTemplate("vpc").Spec
+	w.template(builder.WithModule("# new"))
 	w.run("p1", "p2")
 	require.Equal(t, waits, w.ready("p2"))
 
-	back := changed(w.world, builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec = before.Spec }))
-	require.NoError(t, w.client.Update(context.Background(), back))
+	w.template(builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec = before }))
 	w.run("p1")
 	assert.Equal(t, "True UpToDate: ", w.ready("p1"))
 	assert.Equal(t, "True UpToDate: ", w.ready("p2"), "it was woken")
@@ -207,15 +195,15 @@ func TestDeletionsOfAGroupAreSerialized(t *testing.T) {
 	w.run("p1", "p2", "p3")
 	require.Equal(t, []string{"p1"}, w.deleted("p1", "p2", "p3"))
 	assert.Equal(t, "False Deleting"+waits[len("False WaitingForTurn"):], w.ready("p2"))
-	deleting := meta.FindStatusCondition(w.get("p2").Status.Conditions, infrav1.DeletingCondition)
+	deleting := w.deleting("p2")
 	assert.Equal(t, infrav1.WaitingForTurnReason, deleting.Reason)
 
 	w.run("p1", "p2", "p3")
 	require.Equal(t, []string{"p1"}, w.deleted("p1", "p2", "p3"), "it is being destroyed")
-	w.destroy("p1")
+	w.destroyed("p1")
 	w.run("p1")
 	require.Equal(t, []string{"p2"}, w.deleted("p2", "p3"))
-	w.destroy("p2")
+	w.destroyed("p2")
 	w.run("p2")
 	require.Equal(t, []string{"p3"}, w.deleted("p3"))
 }
@@ -298,14 +286,6 @@ func TestInactiveMembersBlockNone(t *testing.T) {
 	}
 }
 
-// Two Clusters, or two label values, do not wait for each other. An object without the label does not wait.
-func TestGroupsAreIndependent(t *testing.T) {
-	w := newTeam(t, profile("p1"), profile("p2", builder.WithLabel(clusterv1.ClusterNameLabel, "other")),
-		profile("p3", builder.WithLabel(naming.TurnsLabel, "others")), builder.WorkspaceTemplateApply("p4"))
-	w.run("p1", "p2", "p3", "p4")
-	assert.Equal(t, []string{"p1", "p2", "p3", "p4"}, w.made("p1", "p2", "p3", "p4"))
-}
-
 // A request that is not answered may have been carried out; one that is refused was not.
 func TestAFailedWriteReleasesTheGroupOnlyWhenRefused(t *testing.T) {
 	resource := schema.GroupResource{Resource: "workspaces"}
@@ -324,16 +304,11 @@ func TestAFailedWriteReleasesTheGroupOnlyWhenRefused(t *testing.T) {
 			w := newTeam(t, profile("p1"), profile("p2"))
 			w.run("p2", "p1")
 			require.Equal(t, []string{"p1"}, w.made("p1", "p2"))
-			require.NoError(t, w.client.Delete(context.Background(), w.workspace("p1")))
-			w.fail = func(write string) error {
-				if write == "apply Workspace" && w.workspace("p1") == nil {
-					return row.err
-				}
-				return nil
-			}
+			w.world.remove(w.workspace("p1"))
+			w.FailOn("apply Workspace", row.err)
 			_, err := w.reconcile("p1")
 			require.Equal(t, row.waits, err == nil)
-			w.fail = nil
+			w.Refuse = nil
 			w.run("p2")
 			assert.Equal(t, row.keeps, w.workspace("p2") == nil)
 			if !row.waits {
@@ -357,13 +332,13 @@ func TestLeavingTheGroupEnqueuesWaitingMembers(t *testing.T) {
 	require.False(t, membershipChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: changed}), "a change of status is none of series")
 
 	var woken []string
-	for _, request := range w.reconciler.ofGroup(context.Background(), before) {
+	for _, request := range w.reconciler.ofGroup(t.Context(), before) {
 		woken = append(woken, request.Name)
 	}
 	assert.Equal(t, []string{"p2", "p3"}, woken)
-	assert.Empty(t, w.reconciler.ofGroup(context.Background(), after))
+	assert.Empty(t, w.reconciler.ofGroup(t.Context(), after))
 
-	require.NoError(t, w.client.Update(context.Background(), after))
+	w.update(after)
 	w.run(woken...)
 	assert.Equal(t, []string{"p1", "p2"}, w.made("p1", "p2", "p3"))
 	w.run("p1")

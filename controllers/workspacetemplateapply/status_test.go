@@ -4,7 +4,13 @@
 package workspacetemplateapply
 
 import (
+	"context"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,10 +18,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -30,101 +42,6 @@ func (s *scene) message(conditionType string) string {
 	condition := meta.FindStatusCondition(s.status().Conditions, conditionType)
 	require.NotNil(s, condition)
 	return condition.Message
-}
-
-// resting is what the conditions say when all is well; a row of the table names the differences.
-func resting(differences map[string]string) map[string]string {
-	story := map[string]string{
-		"Ready": "True UpToDate", "Synced": "True UpToDate", "Rendered": "True Rendered", "DependenciesReady": "True DependenciesReady",
-	}
-	maps.Copy(story, differences)
-	return story
-}
-
-func TestConditions(t *testing.T) {
-	invalid := field.ErrorList{field.Invalid(field.NewPath("spec", "template", "spec", "forProvider", "module"), field.OmitValueType{}, "line 1")}
-	for name, row := range map[string]struct {
-		scene *scene
-		want  map[string]string
-	}{
-		"nothing there yet": {newScene(t), map[string]string{"Ready": "False WorkspaceNotFound", "Synced": "Unknown WorkspaceNotFound"}},
-		"queued":            {newScene(t).withWorkspace(builder.Queued, builder.WithCreation(now)), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
-		"queued for a day": {newScene(t).withWorkspace(builder.Queued).with(func(f *Facts) { f.UnclaimedFor = 24 * time.Hour }), map[string]string{
-			"Ready": "False WorkspaceUnclaimed", "Synced": "Unknown WorkspaceUnclaimed"}},
-		"first apply":                  {newScene(t).withWorkspace(builder.FirstApplyRunning), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
-		"first apply done":             {newScene(t).withWorkspace(builder.FirstApplyDone), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
-		"at rest":                      {newScene(t).withWorkspace(builder.AtRest), nil},
-		"updating, with a stale Ready": {newScene(t).withWorkspace(builder.Updating), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
-		"not written yet, with a stale Ready": {
-			newScene(t).withWorkspace(builder.AtRest, withOtherSpec()), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
-		"apply failed":                      {newScene(t).withWorkspace(builder.FirstApplyFailed), map[string]string{"Ready": "False ApplyFailed", "Synced": "False ApplyFailed"}},
-		"update failed, with a stale Ready": {newScene(t).withWorkspace(builder.UpdateFailed), map[string]string{"Ready": "False ApplyFailed", "Synced": "False ApplyFailed"}},
-		"plan failed":                       {newScene(t).withWorkspace(builder.PlanFailed), map[string]string{"Ready": "False PlanFailed", "Synced": "False PlanFailed"}},
-		"no ProviderConfig": {newScene(t).withWorkspace(builder.ProviderConfigMissing), map[string]string{
-			"Ready": "False ProviderConfigFailed", "Synced": "False ProviderConfigFailed"}},
-		"interrupted":      {newScene(t).withWorkspace(builder.Interrupted), map[string]string{"Ready": "False CreateInterrupted", "Synced": "False CreateInterrupted"}},
-		"Workspace paused": {newScene(t).withWorkspace(builder.WorkspacePaused), map[string]string{"Ready": "False WorkspacePaused", "Synced": "Unknown WorkspacePaused"}},
-		"unpaused": {newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) {
-			a.Status.Conditions = []metav1.Condition{{Type: "Paused", Status: metav1.ConditionTrue, Reason: "Paused"}}
-		})).withWorkspace(builder.AtRest), map[string]string{"Paused": "False NotPaused"}},
-		"paused": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Paused = "by annotation" }), map[string]string{"Paused": "True Paused"}},
-		"it is queued": {newScene(t).with(func(f *Facts) { f.Queued = "one at a time" }), map[string]string{
-			"Ready": "False WaitingForTurn", "Synced": "Unknown WorkspaceNotFound"}},
-		"it is queued to correct what failed": {newScene(t).withWorkspace(builder.UpdateFailed, withOtherSpec()).with(func(f *Facts) { f.Queued = "one at a time" }),
-			map[string]string{"Ready": "False WaitingForTurn", "Synced": "False ApplyFailed"}},
-		"no template": {newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), map[string]string{
-			"Rendered": "False TemplateNotFound", "Ready": "False TemplateNotFound", "Synced": "Unknown WorkspaceNotFound"}},
-		"invalid template": {newScene(t).with(func(f *Facts) { f.Rendered, f.RenderErrors = nil, invalid }), map[string]string{
-			"Rendered": "False TemplateInvalid", "Ready": "False TemplateInvalid", "Synced": "Unknown WorkspaceNotFound"}},
-		"invalid template of a Workspace at rest": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Rendered, f.RenderErrors = nil, invalid }),
-			map[string]string{"Rendered": "False TemplateInvalid", "Ready": "False TemplateInvalid"}},
-		"refused by the API server": {newScene(t).with(func(f *Facts) { f.Rejected = refused }), map[string]string{
-			"Rendered": "False WorkspaceRejected", "Ready": "False WorkspaceRejected", "Synced": "Unknown WorkspaceNotFound"}},
-		"waiting": {newScene(t).with(func(f *Facts) { f.Missing = lacking("x") }), map[string]string{
-			"DependenciesReady": "False WaitingForDependencies", "Ready": "False WaitingForDependencies", "Synced": "Unknown WorkspaceNotFound"}},
-		"waiting to change": {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Missing = lacking("x") }), map[string]string{
-			"DependenciesReady": "False WaitingForDependencies", "Ready": "False WaitingForDependencies", "Synced": "Unknown Provisioning"}},
-		"what it waited for is gone (defect 10)": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Missing = lacking("x") }), map[string]string{
-			"DependenciesReady": "False WaitingForDependencies"}},
-		"its template is gone (defect 10)": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), map[string]string{
-			"Rendered": "False TemplateNotFound"}},
-		"the kind is not installed": {newScene(t).with(func(f *Facts) { f.KindMissing = true }), map[string]string{
-			"Ready": "False WorkspaceKindMissing", "Synced": "Unknown WorkspaceKindMissing"}},
-		"an older one is in the way": {newScene(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" }), map[string]string{
-			"WorkspaceConflict": "True WorkspaceConflict", "Ready": "False WorkspaceConflict", "Synced": "Unknown WorkspaceNotFound"}},
-		"of another owner": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), map[string]string{
-			"WorkspaceConflict": "True WorkspaceConflict", "Ready": "False WorkspaceConflict", "Synced": "Unknown WorkspaceNotFound"}},
-		"recreated by another client": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Replaced }), map[string]string{
-			"WorkspaceConflict": "True WorkspaceReplaced", "Ready": "False WorkspaceReplaced", "Synced": "Unknown WorkspaceNotFound"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, resting(row.want), builder.Story(row.scene.status().Conditions))
-		})
-	}
-}
-
-func TestConditionsWhileTheApplyIsDeleted(t *testing.T) {
-	deleting := func() *scene { return newScene(t, builder.Deleting()) }
-	for name, row := range map[string]struct {
-		scene *scene
-		want  string
-	}{
-		"Terraform is about to destroy":      {deleting().withWorkspace(builder.AtRest), "True WaitingForWorkspaceDeletion"},
-		"Terraform destroys":                 {deleting().withWorkspace(builder.Destroying), "True WaitingForWorkspaceDeletion"},
-		"destroy fails":                      {deleting().withWorkspace(builder.DestroyFailed), "True DestroyFailed"},
-		"nothing is destroyed while paused":  {deleting().withWorkspace(builder.WorkspacePaused, builder.Deleting()), "True WorkspacePaused"},
-		"interrupted: the provider is stuck": {deleting().withWorkspace(builder.Interrupted, builder.Deleting()), "True CreateInterrupted"},
-		"the provider cannot be reached":     {deleting().with(func(f *Facts) { f.KindMissing = true }), "True WorkspaceKindMissing"},
-		"it is queued": {deleting().withWorkspace(builder.UpdateFailed).with(func(f *Facts) { f.Queued = "one at a time" }),
-			"True WaitingForTurn"},
-		"the Workspace is gone": {deleting(), "True Deleting"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			story := builder.Story(row.scene.status().Conditions)
-			assert.Equal(t, row.want, story["Deleting"])
-			assert.Equal(t, "False Deleting", story["Ready"])
-		})
-	}
 }
 
 func TestMessages(t *testing.T) {
@@ -164,6 +81,13 @@ func TestStatusFieldsOfAnUpToDateWorkspace(t *testing.T) {
 	for _, condition := range got.Conditions {
 		assert.Equal(t, int64(3), condition.ObservedGeneration, condition.Type)
 	}
+}
+
+func TestAForeignWorkspaceIsNotRecorded(t *testing.T) {
+	s := newScene(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
+	s.Ownership = workspace.Foreign
+	got := s.status()
+	assert.True(t, got.WorkspaceRef == nil && got.Outputs == nil && got.Applied == "")
 }
 
 func TestATemplateMayPublishMoreOutputs(t *testing.T) {
@@ -228,22 +152,191 @@ func TestUnobservedStatusStays(t *testing.T) {
 	assert.Equal(t, before.Applied, after.Applied)
 }
 
-func TestAForeignWorkspaceIsNotRecorded(t *testing.T) {
-	s := newScene(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
-	s.Ownership = workspace.Foreign
-	got := s.status()
-	assert.Nil(t, got.WorkspaceRef)
-	assert.Empty(t, got.Outputs)
-	assert.Empty(t, got.Applied)
+// asLive gives the facts a Workspace as the workspace package reads it.
+func asLive(t *testing.T, object *unstructured.Unstructured) *workspace.Live {
+	t.Helper()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, scope := range terraform.Scopes() {
+		mapper.Add(scope.GroupVersionKind(), meta.RESTScopeNamespace)
+	}
+	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper).
+		WithObjects(object, builder.WorkspaceDefinition(terraform.ScopeNamespaced)).WithReturnManagedFields().Build()
+	workspaces := workspace.Client{Client: c, Uncached: c, Watch: func(context.Context, terraform.Scope) error { return nil }}
+	live, err := workspaces.Get(t.Context(), terraform.ScopeNamespaced, object.GetNamespace(), object.GetName())
+	require.NoError(t, err)
+	require.NotNil(t, live)
+	return live
 }
 
-func TestTransitionTimesChangeOnlyWithTheStatus(t *testing.T) {
-	s := newScene(t).withWorkspace(builder.FirstApplyRunning)
-	s.status()
-	for i := range s.apply.Status.Conditions {
-		s.apply.Status.Conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
+// scene is a WorkspaceTemplateApply with the facts about it.
+type scene struct {
+	*testing.T
+	apply *infrav1.WorkspaceTemplateApply
+	*Facts
+}
+
+func newScene(t *testing.T, options ...builder.Option) *scene {
+	t.Helper()
+	options = append([]builder.Option{
+		builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer), builder.WithWorkspaceName("demo-vpc"),
+		builder.WithAnnotation(clusterctlv1.BlockMoveAnnotation, blockUntilPaused), builder.WithAnnotation(naming.ExternalNameAnnotation, "demo-vpc"),
+	}, options...)
+	s := &scene{T: t, apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}
+	s.Facts = &Facts{Now: now, Name: "demo-vpc", MoveBlock: blockUntilPaused, Template: builder.WorkspaceTemplate("vpc")}
+	var errs field.ErrorList
+	s.Rendered, errs = render.Workspace(render.Input{Apply: s.apply, Template: s.Template, Name: s.Name})
+	require.Empty(t, errs)
+	return s
+}
+
+// shows makes the Workspace exist, as it was rendered, in a row of the table.
+func (s *scene) withWorkspace(row builder.Row, options ...builder.Option) *scene {
+	s.Helper()
+	object := builder.Workspace(s.Name, row)
+	object.Object["spec"] = s.Rendered.Object.DeepCopy().Object["spec"]
+	for key, value := range s.Rendered.Object.GetAnnotations() {
+		builder.WithAnnotation(key, value)(object)
 	}
-	before := s.apply.Status.DeepCopy()
-	s.withWorkspace(builder.FirstApplyDone)
-	assert.Equal(t, *before, s.status())
+	builder.AppliedBy(naming.WorkspaceTemplateApplyFieldManager)(object)
+	for _, option := range options {
+		option(object)
+	}
+	s.Live, s.Ownership = asLive(s.T, object), workspace.Owned
+	s.Failure, _ = (&workspace.Client{Uncached: fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()}).Explain(s.Context(), s.Live)
+	return s
+}
+
+// unrecorded drops the managedFields of a Workspace.
+func withoutManagedFields() builder.Option {
+	return builder.With(func(object *unstructured.Unstructured) { object.SetManagedFields(nil) })
+}
+
+// unclaimed makes a Workspace one that CAPT did not create.
+func withoutClaim() builder.Option {
+	return builder.With(func(object *unstructured.Unstructured) {
+		annotations := object.GetAnnotations()
+		delete(annotations, naming.ClaimAnnotation)
+		object.SetAnnotations(annotations)
+	})
+}
+
+// otherwise makes the Workspace differ from what is rendered now.
+func withOtherSpec() builder.Option {
+	return builder.With(func(object *unstructured.Unstructured) {
+		object.Object["spec"] = map[string]any{"forProvider": map[string]any{"source": "Inline", "module": "# before"}}
+	})
+}
+
+func (s *scene) plan() Plan {
+	s.Helper()
+	p, err := plan(s.apply, s.Facts)
+	require.NoError(s, err)
+	return p
+}
+
+func (s *scene) with(change func(f *Facts)) *scene {
+	change(s.Facts)
+	return s
+}
+
+const refused = "spec.forProvider.module: Invalid value"
+
+// row is a combination of facts that can happen.
+type row struct {
+	name  string
+	scene *scene
+}
+
+// rows are what can happen with a WorkspaceTemplateApply.
+func rows(t *testing.T) []row {
+	invalid := field.ErrorList{field.Invalid(field.NewPath("spec", "template", "spec", "forProvider", "module"), field.OmitValueType{}, "line 1")}
+	held := func(finalizers ...string) builder.Option {
+		return builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = finalizers })
+	}
+	paused, missing := func(f *Facts) { f.Paused = "by annotation" }, func(f *Facts) { f.Missing = lacking("x") }
+	noTemplate, noKind := func(f *Facts) { f.Template, f.Rendered = nil, nil }, func(f *Facts) { f.KindMissing = true }
+	notRendered := func(f *Facts) { f.Rendered, f.RenderErrors = nil, invalid }
+	queued := func(f *Facts) { f.Queued = "one at a time" }
+	is := func(ownership workspace.Ownership) func(f *Facts) { return func(f *Facts) { f.Ownership = ownership } }
+	all := []row{
+		{"nothing there yet", newScene(t)},
+		{"queued for a day", newScene(t).withWorkspace(builder.Queued).with(func(f *Facts) { f.UnclaimedFor = 24 * time.Hour })},
+		{"its managedFields were lost", newScene(t).withWorkspace(builder.AtRest, withoutManagedFields())},
+		{"adopted, and its managedFields were lost", newScene(t).withWorkspace(builder.AtRest, withoutManagedFields(), withoutClaim())},
+		{"different", newScene(t).withWorkspace(builder.AtRest, withOtherSpec())},
+		{"different, while it fails", newScene(t).withWorkspace(builder.PlanFailed, withOtherSpec())},
+		{"paused, nothing there yet", newScene(t).with(paused)},
+		{"paused", newScene(t).withWorkspace(builder.AtRest).with(paused)},
+		{"paused and different", newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(paused)},
+		{"unpaused", newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.Conditions = []metav1.Condition{{Type: "Paused", Status: metav1.ConditionTrue, Reason: "Paused"}}
+		})).withWorkspace(builder.AtRest)},
+		{"it waits for its turn", newScene(t).with(queued)},
+		{"it waits for its turn to correct what failed", newScene(t).withWorkspace(builder.UpdateFailed, withOtherSpec()).with(queued)},
+		{"no template", newScene(t).with(noTemplate)},
+		{"its template is gone (defect 10)", newScene(t).withWorkspace(builder.AtRest).with(noTemplate)},
+		{"an invalid template", newScene(t).with(notRendered)},
+		{"an invalid template of a Workspace at rest", newScene(t).withWorkspace(builder.AtRest).with(notRendered)},
+		{"refused by the API server", newScene(t).with(func(f *Facts) { f.Rejected = refused })},
+		{"something is waited for", newScene(t).with(missing)},
+		{"something is waited for before a change", newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(missing)},
+		{"what it waited for is gone (defect 10)", newScene(t).withWorkspace(builder.AtRest).with(missing)},
+		{"the kind is not installed", newScene(t).with(noKind)},
+		{"an older one names the same Workspace", newScene(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" })},
+		{"of another owner", newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(is(workspace.Foreign))},
+		{"recreated by another client", newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(is(workspace.Replaced))},
+		{"ours, but nothing holds it", newScene(t, held()).withWorkspace(builder.AtRest)},
+		{"ours, held by CAPT v0.3's finalizer", newScene(t, held(infrav1.LegacyWorkspaceTemplateApplyFinalizer)).withWorkspace(builder.AtRest)},
+		{"of another owner, not held", newScene(t, held()).withWorkspace(builder.AtRest).with(is(workspace.Foreign))},
+	}
+	for _, r := range builder.Rows() {
+		all = append(all, row{"Workspace: " + string(r), newScene(t).withWorkspace(r, builder.WithCreation(now))})
+	}
+	deleting := func(options ...builder.Option) *scene { return newScene(t, append(options, builder.Deleting())...) }
+	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
+	for _, r := range builder.Rows() {
+		all = append(all, row{"deleted; Workspace: " + string(r), deleting().withWorkspace(r)})
+	}
+	return append(all,
+		row{"deleted by the explicit policy", deleting(builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete)).withWorkspace(builder.AtRest)},
+		row{"deleted, though its template is gone", deleting().withWorkspace(builder.AtRest).with(noTemplate)},
+		row{"deleted, though what it waited for is gone", deleting().withWorkspace(builder.AtRest).with(missing)},
+		row{"deleted, the Workspace is gone", deleting()},
+		row{"deleted, the Workspace has another owner", deleting().withWorkspace(builder.AtRest).with(is(workspace.Foreign))},
+		row{"deleted, the Workspace was recreated by another client", deleting().withWorkspace(builder.AtRest).with(is(workspace.Replaced))},
+		row{"deleted, retained (defect 1)", deleting(retain).withWorkspace(builder.AtRest)},
+		row{"deleted, retained, though the kind is not installed", deleting(retain).with(noKind)},
+		row{"deleted, the kind is not installed", deleting().with(noKind)},
+		row{"deleted, paused: nothing is destroyed", deleting().withWorkspace(builder.AtRest).with(paused)},
+		row{"deleted, paused, and nothing is left: still not let go", deleting(retain).with(paused)},
+		row{"deleted, nothing is destroyed while the Workspace is paused", deleting().withWorkspace(builder.WorkspacePaused, builder.Deleting())},
+		row{"deleted, interrupted: the provider is stuck", deleting().withWorkspace(builder.Interrupted, builder.Deleting())},
+		row{"deleted, it waits for its turn", deleting().withWorkspace(builder.UpdateFailed).with(queued)},
+	)
+}
+
+// TestGoldenTable: rows are facts, columns are the action and the conditions. UPDATE_GOLDEN=1 rewrites it; review the difference.
+func TestGoldenTable(t *testing.T) {
+	var table strings.Builder
+	for _, r := range rows(t) {
+		text := []string{string(r.scene.plan().Action)}
+		story := builder.Story(r.scene.status().Conditions)
+		for i := range r.scene.apply.Status.Conditions {
+			r.scene.apply.Status.Conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
+		}
+		once := r.scene.apply.DeepCopy()
+		r.scene.status()
+		assert.Equal(t, once, r.scene.apply, "at rest nothing is written: %s", r.name)
+		for _, condition := range slices.Sorted(maps.Keys(story)) {
+			text = append(text, condition+" "+story[condition])
+		}
+		fmt.Fprintf(&table, "%s\n  %s\n", r.name, strings.Join(text, "; "))
+	}
+	path := filepath.Join("testdata", "status.golden")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		require.NoError(t, os.WriteFile(path, []byte(table.String()), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), table.String())
 }

@@ -6,6 +6,7 @@ package builder
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -224,6 +225,15 @@ func condition(wta *infrav1.WorkspaceTemplateApply, status metav1.ConditionStatu
 		Type: infrav1.ReadyCondition, Status: status, Reason: reason, Message: message,
 		ObservedGeneration: wta.Generation, LastTransitionTime: metav1.NewTime(Created),
 	}}
+}
+
+// SecretWith makes a Secret with values.
+func SecretWith(name string, data map[string]string) *corev1.Secret {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name}, Data: map[string][]byte{}}
+	for key, value := range data {
+		secret.Data[key] = []byte(value)
+	}
+	return secret
 }
 
 // WithConnectionSecret says where the outputs of a WorkspaceTemplateApply go.
