@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -180,7 +178,7 @@ func trialsOf(specimens []specimen, accepted bool) []*trial {
 }
 
 // evaluate sends the spec to the API server.
-func (t *trial) evaluate(test *testing.T, w *world) []metav1.StatusCause {
+func (t *trial) evaluate(test *testing.T, w world) []metav1.StatusCause {
 	test.Helper()
 	object := w.specimen(t.kind, t.name, t.spec)
 	if t.stored == nil {
@@ -191,7 +189,7 @@ func (t *trial) evaluate(test *testing.T, w *world) []metav1.StatusCause {
 }
 
 // check asks the library.
-func (t *trial) check(test *testing.T, w *world, library *schema.Schema) []metav1.StatusCause {
+func (t *trial) check(test *testing.T, w world, library *schema.Schema) []metav1.StatusCause {
 	test.Helper()
 	read := func(spec string) *unstructured.Unstructured {
 		object := w.specimen(t.kind, t.name, spec)
@@ -212,9 +210,9 @@ func (t *trial) check(test *testing.T, w *world, library *schema.Schema) []metav
 }
 
 // specimen is an object of the copy of a kind, as the API server would decode it.
-func (w *world) specimen(kind, name, spec string) *unstructured.Unstructured {
+func (w world) specimen(kind, name, spec string) *unstructured.Unstructured {
 	w.Helper()
-	document := fmt.Sprintf("{apiVersion: %s/v1beta2, kind: %s, metadata: {name: %s, namespace: %s}, spec: %s}", agreementGroup, kind, name, w.namespace, spec)
+	document := fmt.Sprintf("{apiVersion: %s/v1beta2, kind: %s, metadata: {name: %s, namespace: %s}, spec: %s}", agreementGroup, kind, name, w.Namespace, spec)
 	data, err := yaml.YAMLToJSON([]byte(document))
 	require.NoError(w, err)
 	object := &unstructured.Unstructured{}
@@ -265,7 +263,7 @@ func kindOf(definition *apiextensionsv1.CustomResourceDefinition) runtimeschema.
 }
 
 // serveCopies makes the API server serve copies of definitions without any rules. What it returns gives them their rules.
-func (w *world) serveCopies(originals map[string]*apiextensionsv1.CustomResourceDefinition) func() {
+func (w world) serveCopies(originals map[string]*apiextensionsv1.CustomResourceDefinition) func() {
 	w.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(w, apiextensionsv1.AddToScheme(scheme))
@@ -295,15 +293,16 @@ func (w *world) serveCopies(originals map[string]*apiextensionsv1.CustomResource
 }
 
 // awaitEmptySpec waits until the creation of an object with an empty spec has the outcome that is wanted, for each kind.
-func (w *world) awaitEmptySpec(kinds map[string]*apiextensionsv1.CustomResourceDefinition, wanted func(error) bool) {
+func (w world) awaitEmptySpec(kinds map[string]*apiextensionsv1.CustomResourceDefinition, wanted func(error) bool) {
 	w.Helper()
 	for kind := range kinds {
-		var last error
-		err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-			last = w.Create(ctx, w.specimen(kind, "empty", "{}"), client.DryRunAll)
-			return wanted(last), nil
+		w.Insist(func() string {
+			err := w.Create(w.Context(), w.specimen(kind, "empty", "{}"), client.DryRunAll)
+			if wanted(err) {
+				return ""
+			}
+			return fmt.Sprintf("%s: %v", kind, err)
 		})
-		require.NoError(w, err, "%s: %v", kind, last)
 	}
 }
 
