@@ -61,7 +61,8 @@ func key(namespace string) *terraform.KeyReference {
 func renderReference(scope terraform.Scope, set func(*terraform.WorkspaceSpec, string), namespace string) (*Rendered, []string) {
 	rendered, errs := Workspace(rendering{
 		apply: []builder.Option{builder.WithNamespace("team"), builder.WithVariables(map[string]string{
-			"cluster_name": "demo", "mine": "team", "theirs": "shared", "strangers": "other",
+			"cluster_name": "demo", "mine": "team", "theirs": "shared", "strangers": "other", "any": "n", "half": "red",
+			"all": "GitRepository::shared/modules", "colons": "team::shared", "slashes": "team/../shared/modules",
 		})},
 		template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(scope), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 			set(spec, namespace)
@@ -262,14 +263,14 @@ func TestTheKindOfTheProviderConfig(t *testing.T) {
 }
 
 func TestWhatTheTemplateSaysOfItsOwnNamespaceMustBeLiteralAltogether(t *testing.T) {
-	for name, legal := range map[string]bool{"theirs": true, "${theirs}": false} {
-		_, errs := Workspace(rendering{
-			apply: []builder.Option{builder.WithNamespace("team"), builder.WithVariables(map[string]string{"cluster_name": "demo", "theirs": "any"})},
-			template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
-				spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Name: name, Key: "k", Namespace: "shared"}}}
-			})},
-		}.input())
-		assert.Equal(t, legal, len(errs) == 0, "a Secret of the template's namespace named %s: %v", name, errs)
+	for _, row := range []struct {
+		namespace, name, key string
+		legal                bool
+	}{{"shared", "any", "k", true}, {"shared", "${any}", "k", false}, {"shared", "any", "${any}", false}, {"sha${half}", "any", "k", false}} {
+		_, fields := renderReference(terraform.ScopeCluster, func(spec *terraform.WorkspaceSpec, _ string) {
+			spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Namespace: row.namespace, Name: row.name, Key: row.key}}}
+		}, "")
+		assert.Equal(t, row.legal, len(fields) == 0, "%+v: %v", row, fields)
 	}
 }
 
@@ -277,15 +278,13 @@ func TestAFluxSourceIsThatOfTheApplyOrLiterallyThatOfTheTemplate(t *testing.T) {
 	for module, legal := range map[string]bool{
 		"GitRepository::team/modules": true, "GitRepository::${mine}/modules": true, "GitRepository::shared/modules": true,
 		"GitRepository::other/modules": false, "GitRepository::${theirs}/modules": false, "GitRepository::shared/${mine}": false, "modules": false,
+		"${all}": false, "GitRepository::${colons}/modules": false, "GitRepository::${slashes}": false,
 	} {
-		_, errs := Workspace(rendering{
-			apply: []builder.Option{builder.WithNamespace("team"), builder.WithVariables(map[string]string{
-				"cluster_name": "demo", "mine": "team", "theirs": "shared",
-			})},
-			template: []builder.Option{builder.WithNamespace("shared"), builder.WithParameters(func(p *terraform.WorkspaceParameters) {
-				p.Source, p.Module = terraform.SourceFlux, module
-			})},
-		}.input())
-		assert.Equal(t, legal, len(errs) == 0, "%s: %v", module, errs)
+		for _, scope := range terraform.Scopes() {
+			_, fields := renderReference(scope, func(spec *terraform.WorkspaceSpec, _ string) {
+				spec.ForProvider.Source, spec.ForProvider.Module = terraform.SourceFlux, module
+			}, "")
+			assert.Equal(t, legal, len(fields) == 0, "%s: %v", module, fields)
+		}
 	}
 }

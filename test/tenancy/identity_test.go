@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // In a shared backend the external name of a Workspace says where its state is. A tenant who could choose it would plan against
@@ -40,7 +41,7 @@ func TestSafety01StateOfAnotherNamespaceIsNeverUsed(t *testing.T) {
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newWorld(t, terraform.ScopeNamespaced)
 			w.apply(w.b, echo("template", ""), uses("theirs", w.b, "template", says("hello")))
 			state := w.awaitReady(w.b, "theirs").Status.WorkspaceRef.ExternalName
 			require.Equal(t, naming.ExternalName(types.NamespacedName{Namespace: w.b, Name: "theirs"}), state)
