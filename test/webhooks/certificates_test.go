@@ -108,7 +108,7 @@ func (r *replica) serves(t *testing.T, bundle []byte, pair pki.Pair) {
 	require.NoError(t, err)
 	config := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: want.DNSNames[0], MinVersion: tls.VersionTLS12}
 	require.True(t, config.RootCAs.AppendCertsFromPEM(bundle))
-	eventually(t, patience, func() error {
+	eventually(t, func() error {
 		connection, err := tls.Dial("tcp", r.webhook, config)
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/process"
@@ -104,12 +105,12 @@ func (f *fleet) start(args ...string) *replica {
 	f.recorded.Record(state.Process{ID: r.process.ID(), Name: name, Log: log})
 	require.NoError(f, f.recorded.Save(f.dir))
 	f.Cleanup(func() {
-		r.process.Stop(context.Background(), patience)
+		r.process.Stop(context.Background(), fixture.Patience)
 		if f.Failed() {
 			f.Log(process.Tail(log, 40))
 		}
 	})
-	ctx, cancel := context.WithTimeout(f.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.Context(), fixture.Patience)
 	defer cancel()
 	require.NoError(f, process.WaitReady(ctx, http.DefaultClient, "http://"+health+"/readyz", r.process))
 	f.publish(r, false)
@@ -158,7 +159,7 @@ func (f *fleet) port() int {
 // awaitLeader waits until one of the replicas leads.
 func awaitLeader(t *testing.T, replicas ...*replica) {
 	t.Helper()
-	eventually(t, patience, func() error {
+	eventually(t, func() error {
 		if !slices.ContainsFunc(replicas, (*replica).leads) {
 			return errors.New("no replica leads")
 		}
