@@ -18,7 +18,9 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
 	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -97,6 +99,40 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 		_, err := owners.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
 		require.ErrorIs(t, err, errDeaf, "%s about a Fargate profile that refers to none", question)
 	}
+}
+
+func TestNothingIsConcludedWhenTheReadFails(t *testing.T) {
+	world := newWorld(vpc, shared(blue), builder.CAPTCluster("demo"))
+	world.err = errDeaf
+	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("a", ""))
+	ctx := t.Context()
+	for name, look := range map[string]func() error{
+		"CAPTCluster": func() error {
+			_, err := owners.CAPTCluster(ctx, world, builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc")))
+			return err
+		},
+		"CAPTCluster, existing VPC": func() error {
+			_, err := owners.CAPTCluster(ctx, world, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")))
+			return err
+		},
+		"CAPTControlPlane": func() error {
+			_, err := owners.CAPTControlPlane(ctx, world, builder.CAPTControlPlane("demo"))
+			return err
+		},
+		"CAPTClusterTemplate": func() error { _, err := owners.CAPTClusterTemplate(ctx, world, captClusterTemplate()); return err },
+		"CAPTControlPlaneTemplate": func() error {
+			_, err := owners.CAPTControlPlaneTemplate(ctx, world, controlPlaneTemplate())
+			return err
+		},
+		"WorkspaceTemplateApply":       func() error { _, err := applies.WorkspaceTemplateApply(ctx, world, apply); return err },
+		"a new WorkspaceTemplateApply": func() error { _, err := ownership.WorkspaceTemplateApplyCreation(ctx, world, apply); return err },
+	} {
+		require.ErrorIs(t, look(), errDeaf, name)
+	}
+	template, findings, err := validation.TemplateReference(ctx, world, infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}, "team", nil)
+	require.ErrorIs(t, err, errDeaf)
+	assert.Nil(t, template)
+	assert.Empty(t, findings)
 }
 
 // An owner of "demo" refers to a WorkspaceTemplateApply "by-hand" that has no other owner.
