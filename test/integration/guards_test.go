@@ -9,18 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/test/fixture"
-	"github.com/capt-provider/capt/test/sandbox"
 )
 
 func TestDefect05CandidateIsNotDoubled(t *testing.T) {
@@ -77,72 +72,6 @@ func TestForegroundDeletionKeepsTheOrder(t *testing.T) {
 		w.AwaitGone(&corev1.Secret{}, secret)
 	}
 }
-
-// Deleting a WorkspaceTemplateApply destroys a VPC or a cluster. Its owners may, and controllers that clean up after them.
-func TestWhatAnOwnerHasIsNotDeletedByHand(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	manager, err := w.InstalledManagerUser()
-	require.NoError(t, err)
-	w.User(fixture.CAPTCluster(fixture.Demo)) // No Cluster refers to it, so that nothing holds it.
-	owner := &infrav1.CAPTCluster{}
-	require.True(t, w.Exists(owner, fixture.Demo))
-	apply := w.created("owned", *metav1.NewControllerRef(owner, infrav1.GroupVersion.WithKind("CAPTCluster")))
-	require.NoError(t, w.Delete(t.Context(), w.created("no-owner")))
-	require.NoError(t, w.Delete(t.Context(), w.created("another-owner", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "b"})))
-
-	for user, may := range map[string]bool{
-		manager: true,
-		"system:serviceaccount:kube-system:generic-garbage-collector":    true,
-		"system:serviceaccount:kube-system:namespace-controller":         true,
-		"system:kube-controller-manager":                                 true,
-		"system:serviceaccount:" + w.Namespace + ":namespace-controller": false,
-		"system:serviceaccount:kube-system:job-controller":               false,
-		sandbox.ClusterAPIUser:                                           false,
-		sandbox.AdminUser:                                                false,
-	} {
-		config := shared.Config()
-		config.Impersonate = rest.ImpersonationConfig{UserName: user}
-		if user != manager { // The manager is recognized by the permission that it has, not by its name.
-			config.Impersonate.Groups = []string{"system:masters"}
-		}
-		c, err := client.New(config, client.Options{Scheme: controllers.Scheme()})
-		require.NoError(t, err)
-		require.Equal(t, !may, apierrors.IsForbidden(c.Delete(t.Context(), apply.DeepCopy(), client.DryRunAll)), user)
-	}
-	require.True(t, apierrors.IsForbidden(w.DeleteAllOf(t.Context(), &infrav1.WorkspaceTemplateApply{}, w.inNamespace())))
-	older := w.object(legacyDocument("WorkspaceTemplateApply", "owned", `{}`))
-	require.True(t, apierrors.IsForbidden(w.Delete(t.Context(), older)), "the older version does not bypass it")
-	err = w.Delete(t.Context(), apply.DeepCopy())
-	for _, part := range []string{"WorkspaceTemplateApply owned", "CAPTCluster demo", "delete the Cluster", naming.AllowDeleteAnnotation + ` to "true"`} {
-		require.ErrorContains(t, err, part)
-	}
-
-	w.annotate(naming.AllowDeleteAnnotation, "false")
-	require.True(t, apierrors.IsForbidden(w.Delete(t.Context(), apply.DeepCopy())), "only true allows it")
-	w.annotate("clusterctl.cluster.x-k8s.io/delete-for-move", "")
-	require.NoError(t, w.Delete(t.Context(), apply.DeepCopy(), client.DryRunAll), "clusterctl move leaves nothing behind")
-	w.Edit(&infrav1.WorkspaceTemplateApply{}, "owned", `{"metadata":{"annotations":null}}`)
-	w.annotate(naming.AllowDeleteAnnotation, "true")
-	require.NoError(t, w.Delete(t.Context(), apply))
-	w.AwaitGone(apply, "owned")
-}
-
-// created makes a WorkspaceTemplateApply of a template that does not exist.
-func (w world) created(name string, owners ...metav1.OwnerReference) *infrav1.WorkspaceTemplateApply {
-	w.Helper()
-	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name, OwnerReferences: owners}}
-	apply.Spec.TemplateRef.Name = "absent"
-	require.NoError(w, w.Create(w.Context(), apply))
-	return apply
-}
-
-func (w world) annotate(key, value string) {
-	w.Helper()
-	w.Edit(&infrav1.WorkspaceTemplateApply{}, "owned", `{"metadata":{"annotations":{"`+key+`":"`+value+`"}}}`)
-}
-
-func (w world) inNamespace() client.InNamespace { return client.InNamespace(w.Namespace) }
 
 func TestUnknownFieldIsReportedUntilCorrected(t *testing.T) {
 	t.Parallel()

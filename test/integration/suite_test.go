@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -61,7 +62,7 @@ func (w world) workspaces() int {
 	w.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(w.Scope.GroupVersionKind())
-	require.NoError(w, w.List(w.Context(), list, w.inNamespace()))
+	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))
 	return len(list.Items)
 }
 

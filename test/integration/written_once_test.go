@@ -15,9 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/test/fixture"
 )
 
 // paused adds the annotation that keeps the controllers from writing an object.
@@ -91,25 +89,4 @@ func TestFieldsThatAnOlderManifestCannotExpressAreKept(t *testing.T) {
 	names, _, err := unstructured.NestedStringSlice(template.Object, "spec", "allowedNamespaces", "names")
 	require.NoError(t, err)
 	require.Equal(t, []string{"shop"}, names)
-
-	w.User(paused(plane(`fargateProfiles: [{name: a, selectors: [{namespace: one}], workspaceTemplateRef: {name: f}, workspaceTemplateApplyRef: {name: of-a}},
-		{name: B, selectors: [{namespace: two}], workspaceTemplateRef: {name: f}, workspaceTemplateApplyRef: {name: of-b}}]`)))
-	controlPlane := &controlplanev1.CAPTControlPlane{}
-	for _, row := range []struct{ manifest, want string }{
-		{legacyPlane(`additionalFargateProfiles: [{name: B, selectors: [{namespace: x}], workspaceTemplateRef: {name: f}}, {name: a, selectors: [{namespace: one}], workspaceTemplateRef: {name: f}}]`),
-			"B of-b, a of-a"},
-		{plane(`fargateProfiles: [{name: new, selectors: [{namespace: x}], workspaceTemplateRef: {name: f}}, {name: B, selectors: [{namespace: x}], workspaceTemplateRef: {name: f}}]`),
-			"new , B of-b"},
-	} {
-		require.True(t, w.Exists(controlPlane, fixture.Demo))
-		object := w.object(paused(row.manifest))
-		object.SetResourceVersion(controlPlane.ResourceVersion)
-		require.NoError(t, w.Update(t.Context(), object))
-		require.True(t, w.Exists(controlPlane, fixture.Demo))
-		var profiles []string
-		for _, profile := range controlPlane.Spec.FargateProfiles {
-			profiles = append(profiles, profile.Name+" "+profile.WorkspaceTemplateApplyRef.Name)
-		}
-		require.Equal(t, row.want, strings.Join(profiles, ", "))
-	}
 }

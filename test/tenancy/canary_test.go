@@ -50,18 +50,10 @@ spec:
             default = "none"
           }
           resource "random_password" "db" {}
-          output "cluster_name" {
-            value = "demo"
-          }
-          output "vpc_id" {
-            value = "vpc-0demo"
-          }
-          output "cluster_endpoint" {
-            value = "https://127.0.0.1:1"
-          }
-          output "unlisted" {
-            value = "unlisted-${md5("demo")}"
-          }
+          output "cluster_name" { value = "demo" }
+          output "vpc_id" { value = "vpc-0demo" }
+          output "cluster_endpoint" { value = "https://127.0.0.1:1" }
+          output "unlisted" { value = "unlisted-${md5("demo")}" }
           output "password" {
             value     = var.password
             sensitive = true

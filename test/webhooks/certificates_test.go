@@ -4,10 +4,6 @@
 package webhooks_test
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -18,55 +14,27 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	certutil "k8s.io/client-go/util/cert"
-	"k8s.io/client-go/util/keyutil"
-	"sigs.k8s.io/cluster-api/util/certs"
 
 	"github.com/capt-provider/capt/test/sandbox/pki"
 )
 
-// authority signs the certificates of the webhooks. Unlike those of the sandbox, it can be renewed.
-type authority struct {
-	key         crypto.Signer
-	certificate *x509.Certificate
+const authorityName = "capt-ca"
+
+// renew replaces the authority by one with the same key and another certificate, as config/certmanager has it.
+func (f *fleet) renew() {
+	f.Helper()
+	var err error
+	f.authority, err = f.authority.Renewed(authorityName)
+	require.NoError(f, err)
 }
 
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	return (&authority{key: newKey(t)}).renewed(t)
-}
-
-func newKey(t *testing.T) crypto.Signer {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	return key
-}
-
-// renewed is the authority with the same key and another certificate, as config/certmanager has it.
-func (a *authority) renewed(t *testing.T) *authority {
-	t.Helper()
-	certificate, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "capt-ca"}, a.key)
-	require.NoError(t, err)
-	return &authority{a.key, certificate}
-}
-
-func (a *authority) bundle() []byte { return certs.EncodeCertPEM(a.certificate) }
-
-// sign makes a serving certificate with a new key.
-func (a *authority) sign(t *testing.T, names ...string) pki.Pair {
-	t.Helper()
-	config := certs.Config{
-		CommonName: names[0],
-		Usages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		AltNames:   certs.AltNames{DNSNames: names},
-	}
-	key := newKey(t)
-	certificate, err := config.NewSignedCert(key.(*ecdsa.PrivateKey), a.certificate, a.key)
-	require.NoError(t, err)
-	encoded, err := keyutil.MarshalPrivateKeyToPEM(key)
-	require.NoError(t, err)
-	return pki.Pair{Cert: certs.EncodeCertPEM(certificate), Key: encoded}
+// sign makes a serving certificate for the Services with a new key.
+func (f *fleet) sign() pki.Pair {
+	f.Helper()
+	names := f.names()
+	pair, err := f.authority.Server(names[0], names...)
+	require.NoError(f, err)
+	return pair
 }
 
 // volume is a Secret mounted into a Pod.

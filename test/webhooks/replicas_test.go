@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/process"
 	"github.com/capt-provider/capt/test/sandbox/reaper"
 	"github.com/capt-provider/capt/test/sandbox/state"
@@ -40,7 +41,7 @@ type fleet struct {
 	*installation
 	dir       string
 	balancers map[string]*balancer
-	authority *authority
+	authority *pki.Authority
 	recorded  state.State
 }
 
@@ -55,7 +56,9 @@ type replica struct {
 // newFleet starts replicas and makes the API server call them. After the test everything is as it was.
 func newFleet(w *world, size int) (*fleet, []*replica) {
 	w.Helper()
-	f := &fleet{world: w, installation: installed(w.T), dir: w.TempDir(), authority: newAuthority(w.T)}
+	authority, err := pki.NewAuthority(authorityName)
+	require.NoError(w, err)
+	f := &fleet{world: w, installation: installed(w.T), dir: w.TempDir(), authority: authority}
 	// Whatever happens to the test, the replicas end.
 	guard, err := reaper.Start(shared.Binary(binaries.Sandbox), f.dir, false)
 	require.NoError(w, err)
@@ -70,7 +73,7 @@ func newFleet(w *world, size int) (*fleet, []*replica) {
 	for name, balancer := range f.balancers {
 		ports[name] = balancer.port()
 	}
-	restore := w.point(w.Context(), f.calling(f.authority.bundle(), ports))
+	restore := w.point(w.Context(), f.calling(f.authority.Bundle(), ports))
 	require.NoError(w, shared.StopComponent(w.Context(), sandbox.Manager))
 	w.Cleanup(func() {
 		w.point(context.Background(), restore)
@@ -84,7 +87,7 @@ func (f *fleet) start(args ...string) *replica {
 	f.Helper()
 	name := fmt.Sprintf("replica-%d", len(f.recorded.Processes)+1)
 	r := &replica{volume: newVolume(f.T, filepath.Join(f.dir, name, "serving-certs"))}
-	r.volume.write(f.T, f.authority.sign(f.T, f.names()...))
+	r.volume.write(f.T, f.sign())
 	port, health := f.port(), process.Loopback(f.port())
 	r.webhook, r.metrics = process.Loopback(port), process.Loopback(f.port())
 	f.publish(r, true)

@@ -72,7 +72,7 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 			c.Spec.Recovery = &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To[int32](1)}
 			c.Spec.Timeouts = controlplanev1.Timeouts{ControlPlaneSeconds: 600, VPCReadySeconds: 900, SecretSeconds: 60}
 			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "example.com", Port: 443}
-		}))
+		}), profiles("a", "of-a", "B", "of-b"))
 		manifest := forgotten(t, old)
 		manifest.Spec.ControlPlaneEndpoint.Host = "https://example.com" // An export of before the adoption.
 		assert.Equal(t, old.Spec, replaced(t, captControlPlaneDefaults(newWorld(t)), old, manifest, "v1beta1").Spec)

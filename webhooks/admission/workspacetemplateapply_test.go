@@ -111,32 +111,10 @@ func TestNothingIsDefaultedWhenTheReadFails(t *testing.T) {
 	assert.Contains(t, response.Result.Message, "checking demo")
 }
 
-// Defaulting comes first, and what has a Workspace counts as restored from a backup.
-func TestANameThatIsKeptIsRefusedWhenItsTemplateExistsToo(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("small"), builder.Cluster("demo"), builder.CAPTCluster("demo"))
-	for name, row := range map[string]struct {
-		apply *wta
-		named string
-		want  []string
-	}{
-		"of another template":           {builder.WorkspaceTemplateApply("demo-vpc", of("", "small")), "", []string{"metadata.name"}},
-		"of no cluster":                 {builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil)), "", []string{"metadata.name"}},
-		"as the owner would make it":    {builder.WorkspaceTemplateApply("demo-vpc"), "demo-vpc", nil},
-		"restored, of another template": {builder.WorkspaceTemplateApply("demo-vpc", of("", "small"), builder.WithWorkspaceName("net")), "net", nil},
-		"restored, before it had one":   {builder.WorkspaceTemplateApply("demo-vpc", of("", "small"), builder.WithFinalizers("f")), "demo-vpc", nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, workspaceTemplateApplyDefaults(lookup.Live{World: w, Cached: w}), nil, row.apply)
-			assert.Equal(t, row.named, got.Spec.WorkspaceName)
-			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), nil, got)))
-		})
-	}
-}
-
-// The live API server cannot be asked for what an index of the cache finds, and is not asked for many Clusters.
+// Defaulting comes first, and what has a Workspace counts as restored from a backup. The live API server cannot be asked for what an index of the cache finds, and is not asked for many Clusters.
 func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", profiles("web", "", "Batch_1", "", "adopted", "by-hand"))
-	objects := []client.Object{controlPlane, builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}
+	objects := []client.Object{controlPlane, builder.CAPTCluster("demo"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}
 	cached, live := newWorld(t, append(objects, builder.Cluster("demo"))...), lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
 	hashed := naming.FargateWorkspaceTemplateApply("demo", "Batch_1")
 	made := func(name, template, profile string, options ...builder.Option) *wta {
@@ -156,6 +134,8 @@ func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 		"of another template, by reference": {made("by-hand", "small", "adopted"), "", kept},
 		"the control plane's own":           {made("demo-web-fargate-apply", "small", "web", builder.OwnedBy(controlPlane)), "demo-web-fargate", nil},
 		"restored":                          {made("demo-web-fargate-apply", "small", "web", builder.WithWorkspaceName("x")), "x", nil},
+		"restored, before it had one":       {made("demo-web-fargate-apply", "small", "web", builder.WithFinalizers("f")), "demo-web-fargate", nil},
+		"that of a VPC":                     {made("demo-vpc", "small", ""), "", kept},
 		"a name that is not reserved":       {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
