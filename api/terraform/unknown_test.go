@@ -44,12 +44,6 @@ func TestKnownFieldsAreReadAndTheOthersKeptAtBothLevels(t *testing.T) {
 	assert.Len(t, spec.ForProvider.Unknown, 2)
 }
 
-func TestUnknownFieldsSurviveJSON(t *testing.T) {
-	text, err := json.Marshal(decode(t, future))
-	require.NoError(t, err)
-	assert.JSONEq(t, future, string(text))
-}
-
 func TestUnknownFieldsSurviveTheUnstructuredConverterBothWays(t *testing.T) {
 	template := &infrav1.WorkspaceTemplate{}
 	template.Spec.Template.Spec = decode(t, future)
@@ -73,12 +67,6 @@ func TestADeepCopySharesNoUnknownField(t *testing.T) {
 	text, err := json.Marshal(copied)
 	require.NoError(t, err)
 	assert.JSONEq(t, future, string(text))
-}
-
-func TestASpecWithoutUnknownFieldsRemembersNone(t *testing.T) {
-	spec := decode(t, `{"forProvider": {"source": "Remote", "module": "git::https://example.com"}}`)
-	assert.Nil(t, spec.Unknown)
-	assert.Nil(t, spec.ForProvider.Unknown)
 }
 
 func TestAFieldThatIsKnownNowWinsOverItsRawCopy(t *testing.T) {

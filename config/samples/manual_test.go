@@ -45,19 +45,11 @@ func chapter(t *testing.T, name string) string {
 // manual reads the objects in docs/fargate.md, of both versions, in their order.
 func manual(t *testing.T) (samples []sample) {
 	t.Helper()
-	known := scheme(t)
-	require.NoError(t, controlplanev1beta1.AddToScheme(known))
-	require.NoError(t, corev1.AddToScheme(known))
 	for _, match := range block.FindAllStringSubmatch(chapter(t, fargateChapter), -1) {
 		for _, document := range strings.Split("\n"+match[1], "\n---\n") {
 			s := sample{file: fargateChapter, raw: map[string]any{}}
 			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &s.raw), document)
-			version, _ := s.raw["apiVersion"].(string)
-			kind, _ := s.raw["kind"].(string)
-			object, err := known.New(runtimeschema.FromAPIVersionAndKind(version, kind))
-			require.NoError(t, err, document)
-			require.NoError(t, yaml.UnmarshalStrict([]byte(document), object), document)
-			s.object = object.(client.Object)
+			s.object = decode(t, s.raw, document)
 			samples = append(samples, s)
 		}
 	}

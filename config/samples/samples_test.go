@@ -13,12 +13,14 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -39,7 +41,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clusterv1.AddToScheme, infrav1.AddToScheme, controlplanev1.AddToScheme, providerv1.AddToScheme,
+		clusterv1.AddToScheme, infrav1.AddToScheme, controlplanev1.AddToScheme, providerv1.AddToScheme, controlplanev1beta1.AddToScheme, corev1.AddToScheme,
 	} {
 		require.NoError(t, add(s))
 	}
@@ -70,6 +72,7 @@ func load(t *testing.T) map[string][]sample {
 	return flavors
 }
 
+// decode refuses fields that the kind does not have.
 func decode(t *testing.T, raw map[string]any, document string) client.Object {
 	t.Helper()
 	apiVersion, _ := raw["apiVersion"].(string)

@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // echoModule gives a variable back, as an output that is shown. It is indented as deep as a Workspace's spec has it.
@@ -188,14 +189,7 @@ func (w *world) label(namespace, key, value string) {
 }
 
 func cluster(name string) string {
-	return fmt.Sprintf(`
-apiVersion: cluster.x-k8s.io/v1beta2
-kind: Cluster
-metadata: {name: %[1]s}
-spec:
-  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: %[1]s}
-  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: CAPTControlPlane, name: %[1]s}
-`, name)
+	return strings.Replace(fixture.ClusterOf(name, name), "{name: demo}", "{name: "+name+"}", 1)
 }
 
 func captCluster(name, vpc string) string {

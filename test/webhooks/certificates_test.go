@@ -37,33 +37,29 @@ func (f *fleet) sign() pki.Pair {
 	return pair
 }
 
-// volume is a Secret mounted into a Pod.
-type volume struct{ dir string }
-
-func newVolume(t *testing.T, dir string) *volume {
-	t.Helper()
-	require.NoError(t, os.MkdirAll(dir, 0o700))
-	return &volume{dir}
-}
+// volume is the directory of a Secret mounted into a Pod.
+type volume string
 
 // write replaces the content as the kubelet does it: the files are links into a folder which is exchanged in one step,
 // and the old folder is removed.
-func (v *volume) write(t *testing.T, pair pki.Pair) {
+func (v volume) write(t *testing.T, pair pki.Pair) {
 	t.Helper()
-	next, err := os.MkdirTemp(v.dir, "..")
+	dir := string(v)
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	next, err := os.MkdirTemp(dir, "..")
 	require.NoError(t, err)
 	require.NoError(t, pair.Write(next, "tls"))
-	current, link := filepath.Join(v.dir, "..data"), filepath.Join(v.dir, "..data_tmp")
+	current, link := filepath.Join(dir, "..data"), filepath.Join(dir, "..data_tmp")
 	old, err := os.Readlink(current)
 	first := errors.Is(err, os.ErrNotExist)
 	require.NoError(t, os.Symlink(filepath.Base(next), link))
 	require.NoError(t, os.Rename(link, current))
 	if !first {
-		require.NoError(t, os.RemoveAll(filepath.Join(v.dir, old)))
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, old)))
 		return
 	}
 	for _, name := range []string{"tls.crt", "tls.key"} {
-		require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(v.dir, name)))
+		require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
 	}
 }
 

@@ -48,7 +48,7 @@ type fleet struct {
 // replica simulates a Pod.
 type replica struct {
 	process *process.Process
-	volume  *volume
+	volume  volume
 	webhook string
 	metrics string
 }
@@ -86,7 +86,7 @@ func newFleet(w *world, size int) (*fleet, []*replica) {
 func (f *fleet) start(args ...string) *replica {
 	f.Helper()
 	name := fmt.Sprintf("replica-%d", len(f.recorded.Processes)+1)
-	r := &replica{volume: newVolume(f.T, filepath.Join(f.dir, name, "serving-certs"))}
+	r := &replica{volume: volume(filepath.Join(f.dir, name, "serving-certs"))}
 	r.volume.write(f.T, f.sign())
 	port, health := f.port(), process.Loopback(f.port())
 	r.webhook, r.metrics = process.Loopback(port), process.Loopback(f.port())
@@ -100,7 +100,7 @@ func (f *fleet) start(args ...string) *replica {
 			"--kubeconfig=" + shared.KubeconfigOf(sandbox.Manager),
 			"--leader-elect=true", "--leader-elect-namespace=" + sandbox.ManagerNamespace,
 			"--health-addr=" + health, "--diagnostics-address=" + r.metrics, "--insecure-diagnostics=true",
-			"--webhook-port=" + strconv.Itoa(port), "--webhook-cert-dir=" + r.volume.dir,
+			"--webhook-port=" + strconv.Itoa(port), "--webhook-cert-dir=" + string(r.volume),
 			quiet, keepsVersions, "-v=2",
 		}, args...),
 	})
