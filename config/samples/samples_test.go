@@ -133,34 +133,24 @@ func requireContains(t *testing.T, have, want any, path string) {
 	}
 }
 
-func TestSampleTemplatesAreValid(t *testing.T) {
+func TestSampleTemplatesAreValidAndPassExactlyTheVariablesOfTheirModules(t *testing.T) {
 	for _, samples := range load(t) {
 		for _, template := range ofKind[*infrav1.WorkspaceTemplate](samples) {
-			t.Run(template.Name, func(t *testing.T) {
-				require.Empty(t, templates.WorkspaceTemplate(template))
-			})
+			t.Run(template.Name, func(t *testing.T) { requireValid(t, template) })
 		}
 	}
 }
 
-func TestSampleTemplatesPassExactlyTheVariablesOfTheirModules(t *testing.T) {
-	for _, samples := range load(t) {
-		for _, template := range ofKind[*infrav1.WorkspaceTemplate](samples) {
-			t.Run(template.Name, func(t *testing.T) {
-				var passed []string
-				for _, v := range template.Spec.Template.Spec.ForProvider.Vars {
-					passed = append(passed, v.Key)
-				}
-				declared, required := variablesOf(t, template.Spec.Template.Spec.ForProvider.Module)
-				for _, name := range required {
-					require.Contains(t, passed, name, "the module declares this variable without a default")
-				}
-				for _, name := range passed {
-					require.Contains(t, declared, name, "Terraform refuses variables that the module does not declare")
-				}
-			})
-		}
+func requireValid(t *testing.T, template *infrav1.WorkspaceTemplate) {
+	t.Helper()
+	require.Empty(t, templates.WorkspaceTemplate(template))
+	var passed []string
+	for _, v := range template.Spec.Template.Spec.ForProvider.Vars {
+		passed = append(passed, v.Key)
 	}
+	declared, required := variablesOf(t, template.Spec.Template.Spec.ForProvider.Module)
+	require.Subset(t, passed, required, "the module declares variables without a default")
+	require.Subset(t, declared, passed, "Terraform refuses variables that the module does not declare")
 }
 
 func variablesOf(t *testing.T, module string) (declared, required []string) {

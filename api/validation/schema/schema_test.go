@@ -177,24 +177,26 @@ func TestValidationLeavesObjectsAlone(t *testing.T) {
 }
 
 func TestTypedObjectsAreCheckedLikeUnstructuredOnes(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, infrav1.AddToScheme(scheme))
+	require.NoError(t, controlplanev1.AddToScheme(scheme))
 	for _, row := range []struct {
-		kind  runtimeschema.GroupVersionKind
-		typed runtime.Object
-		spec  string
+		kind runtimeschema.GroupVersionKind
+		spec string
 	}{
-		{controlPlane, &controlplanev1.CAPTControlPlane{}, everything},
-		{controlPlane, &controlplanev1.CAPTControlPlane{}, plane(`additionalTags: {"aws:x": a}, endpointAccess: {public: Disabled, private: Disabled}`)},
-		{controlPlane, &controlplanev1.CAPTControlPlane{}, plane(`recovery: {backoff: {initialSeconds: 2000}}, fargateProfiles: [{name: "a b", selectors: [{namespace: a}], workspaceTemplateRef: {name: x}}]`)},
-		{cluster, &infrav1.CAPTCluster{}, `{region: here, vpc: {existingID: vpc-1, template: {ref: {name: x}}}}`},
-		{template, &infrav1.WorkspaceTemplate{}, `{template: {spec: {unknown: 1, forProvider: {source: Inline, module: a, unknown: [1], varmap: {a: [1, 1.5]}}}}}`},
-		{template, &infrav1.WorkspaceTemplate{}, `{workspaceScope: Here, template: {spec: {managementPolicies: [All], forProvider: {source: File, module: a}}}}`},
+		{controlPlane, everything},
+		{controlPlane, plane(`additionalTags: {"aws:x": a}, endpointAccess: {public: Disabled, private: Disabled}, recovery: {backoff: {initialSeconds: 2000}}`)},
+		{cluster, `{region: here, vpc: {existingID: vpc-1, template: {ref: {name: x}}}}`},
+		{template, `{workspaceScope: Here, template: {spec: {unknown: 1, managementPolicies: [All], forProvider: {source: File, module: a, unknown: [1], varmap: {a: [1, 1.5]}}}}}`},
 	} {
 		s, written := of(t, row.kind), object(t, row.kind, row.spec)
-		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, row.typed))
+		typed, err := scheme.New(row.kind)
+		require.NoError(t, err)
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, typed))
 		want := texts(s.Validate(t.Context(), written))
-		require.ElementsMatch(t, want, texts(s.Validate(t.Context(), row.typed)))
-		row.typed.GetObjectKind().SetGroupVersionKind(runtimeschema.GroupVersionKind{})
-		require.ElementsMatch(t, want, texts(s.Validate(t.Context(), row.typed)))
+		require.ElementsMatch(t, want, texts(s.Validate(t.Context(), typed)))
+		typed.GetObjectKind().SetGroupVersionKind(runtimeschema.GroupVersionKind{})
+		require.ElementsMatch(t, want, texts(s.Validate(t.Context(), typed)))
 	}
 }
 
