@@ -82,6 +82,7 @@ func TestEachKindIsHeldToItsRules(t *testing.T) {
 	refers, elsewhere, deleting, finalizer := builder.WithApplyRef(ref), builder.WithRegion("us-east-1"), builder.Deleting(), builder.WithFinalizers("f")
 	broken := builder.WithModule("locals {")
 	args := builder.WithParameters(func(params *terraform.WorkspaceParameters) { params.InitArgs = []string{"-backend=false"} })
+	url := builder.WithEndpoint("https://a.example.com", 443) // CAPT v0.3 wrote it so.
 	named, recorded := builder.WithWorkspaceName, builder.WithRecordedWorkspace(builder.Workspace("b", builder.AtRest))
 	bad := func(more ...builder.Option) *wta {
 		return apply("a", append([]builder.Option{named("b"), builder.WithConnectionSecret("s", "other"), variables("a-b"), builder.WaitingForWorkspace("b", "")}, more...)...)
@@ -110,7 +111,7 @@ func TestEachKindIsHeldToItsRules(t *testing.T) {
 		"CAPTControlPlane, bad before, changed elsewhere":     {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), profiles("a", "")), nil},
 		"CAPTControlPlane, bad before, and another one":       {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("c;d")), []string{"spec.additionalTags[c;d]"}},
 		"CAPTControlPlane, bad before, finalizer removed":     {plane("demo", refers, tag("a;b"), finalizer), plane("demo", refers, tag("a;b")), nil},
-		"CAPTControlPlane, its endpoint repaired":             {plane("demo", refers, builder.WithEndpoint("https://a.example.com", 443)), plane("demo", refers, builder.WithEndpoint("a.example.com", 443)), nil},
+		"CAPTControlPlane, its endpoint repaired":             {plane("demo", refers, url), plane("demo", refers, builder.WithEndpoint("a.example.com", 443)), nil},
 		"CAPTControlPlaneTemplate":                            {nil, planes(), nil},
 		"CAPTControlPlaneTemplate, bad":                       {nil, planes(variables("a-b")), []string{"spec.template.spec.variables[a-b]"}},
 		"CAPTControlPlaneTemplate, changed from bad":          {planes(variables("a-b")), planes(), []string{"spec.template.spec"}},

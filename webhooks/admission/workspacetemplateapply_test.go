@@ -111,7 +111,8 @@ func TestNothingIsDefaultedWhenTheReadFails(t *testing.T) {
 	assert.Contains(t, response.Result.Message, "checking demo")
 }
 
-// Defaulting comes first, and what has a Workspace counts as restored from a backup. The live API server cannot be asked for what an index of the cache finds, and is not asked for many Clusters.
+// Defaulting comes first, and what has a Workspace counts as restored from a backup. The live API server cannot be asked for what an
+// index of the cache finds, and is not asked for many Clusters.
 func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", profiles("web", "", "Batch_1", "", "adopted", "by-hand"))
 	objects := []client.Object{controlPlane, builder.CAPTCluster("demo"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}
