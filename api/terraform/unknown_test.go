@@ -82,8 +82,8 @@ func TestAFieldThatIsKnownNowWinsOverItsRawCopy(t *testing.T) {
 func TestReadingAgainForgetsTheUnknownFieldsOfBefore(t *testing.T) {
 	spec := decode(t, future)
 	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Remote", "module": "m"}}`), &spec))
-	assert.Empty(t, spec.Unknown)
-	assert.Empty(t, spec.ForProvider.Unknown)
+	assert.Nil(t, spec.Unknown)
+	assert.Nil(t, spec.ForProvider.Unknown)
 }
 
 func TestADocumentThatIsNotAnObjectIsAnError(t *testing.T) {
