@@ -156,7 +156,7 @@ func TestOutputsThatAreNotListedOrSensitiveAreNotReported(t *testing.T) {
 
 // The forms in which a value can be quoted are tested in api/redact. These rows prove that the controller knows the values.
 func TestErrorsAreReportedWithoutTheSecretsThatTheyQuote(t *testing.T) {
-	inBothScopes(t, func(t *testing.T, w *world) {
+	inBothScopes(t, func(_ *testing.T, w *world) {
 		in := w.newDatabase()
 		for name, row := range map[string]struct{ reason, summary, secret string }{
 			"apply": {infrav1.ApplyFailedReason, fmt.Sprintf("MasterUserPassword %q is not valid", in.password), in.password},
