@@ -4,7 +4,6 @@
 package naming_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -143,25 +142,8 @@ func TestWorkspacesOfXAndXApplyCollideInANamespaceByTheLegacyRule(t *testing.T) 
 		naming.Workspace(terraform.ScopeNamespaced, key("team", "x-apply")))
 }
 
-func TestWorkspacesOfXAndXApplyDoNotCollideInTheClusterScope(t *testing.T) {
-	assert.NotEqual(t,
-		naming.Workspace(terraform.ScopeCluster, key("team", "x")),
-		naming.Workspace(terraform.ScopeCluster, key("team", "x-apply")))
-}
-
 func TestTerraformWorkspacesOfXAndXApplyDoNotShareState(t *testing.T) {
 	assert.NotEqual(t, naming.ExternalName(key("team", "x")), naming.ExternalName(key("team", "x-apply")))
-}
-
-func TestADashBetweenNamespaceAndNameIsUnambiguous(t *testing.T) {
-	one, other := key("a-b", "c"), key("a", "b-c")
-	assert.NotEqual(t, naming.Workspace(terraform.ScopeCluster, one), naming.Workspace(terraform.ScopeCluster, other))
-	assert.NotEqual(t, naming.ExternalName(one), naming.ExternalName(other))
-	assert.NotEqual(t, naming.Claim(one), naming.Claim(other))
-}
-
-func TestADotAndADashInANameAreNoAmbiguity(t *testing.T) {
-	assert.NotEqual(t, naming.ExternalName(key("team", "a.b")), naming.ExternalName(key("team", "a-b")))
 }
 
 func TestAWorkspaceTemplateApplyCalledApplyGivesANameToo(t *testing.T) {
@@ -190,21 +172,6 @@ func TestTenThousandPairsNeverGetOneName(t *testing.T) {
 			require.NotEqual(t, naming.ControlPlaneWorkspaceTemplateApply(one.Name), naming.ControlPlaneWorkspaceTemplateApply(other.Name))
 		}
 	}
-}
-
-func TestNamesDoNotDependOnAnythingButTheirInput(t *testing.T) {
-	long := key(strings.Repeat("s", 63), strings.Repeat("n", 253))
-	want := fmt.Sprint(naming.Workspace(terraform.ScopeCluster, long), naming.ExternalName(long), naming.VPC(long.Name))
-	for range 100 {
-		require.Equal(t, want, fmt.Sprint(naming.Workspace(terraform.ScopeCluster, long), naming.ExternalName(long), naming.VPC(long.Name)))
-	}
-}
-
-func TestEachWriterHasAFieldManagerOfItsOwn(t *testing.T) {
-	managers := map[string]bool{
-		naming.CAPTClusterFieldManager: true, naming.CAPTControlPlaneFieldManager: true, naming.WorkspaceTemplateApplyFieldManager: true,
-	}
-	assert.Len(t, managers, 3)
 }
 
 // Two management clusters with one backend, and equal names in both.

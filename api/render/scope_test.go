@@ -4,68 +4,30 @@
 package render
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// referenceKinds lists every place of a template that names a Secret or ConfigMap: how to put a namespace there, where it
-// is reported, and where it is rendered to.
-var referenceKinds = map[string]struct {
-	set  func(spec *terraform.WorkspaceSpec, namespace string)
-	path string
-	get  func(spec *terraform.WorkspaceSpec) string
-}{
-	"varFiles, ConfigMap": {
-		func(s *terraform.WorkspaceSpec, ns string) {
-			s.ForProvider.VarFiles = []terraform.VarFile{{Source: "ConfigMapKey", ConfigMapKeyRef: key(ns)}}
-		}, "forProvider.varFiles[0].configMapKeyRef.namespace",
-		func(s *terraform.WorkspaceSpec) string { return s.ForProvider.VarFiles[0].ConfigMapKeyRef.Namespace },
-	},
-	"varFiles, Secret": {
-		func(s *terraform.WorkspaceSpec, ns string) {
-			s.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: key("")}, {Source: "SecretKey", SecretKeyRef: key(ns)}}
-		}, "forProvider.varFiles[1].secretKeyRef.namespace",
-		func(s *terraform.WorkspaceSpec) string { return s.ForProvider.VarFiles[1].SecretKeyRef.Namespace },
-	},
-	"env, ConfigMap": {
-		func(s *terraform.WorkspaceSpec, ns string) {
-			s.ForProvider.Env = []terraform.EnvVar{{Name: "A", ConfigMapKeyRef: key(ns)}}
-		}, "forProvider.env[0].configMapKeyRef.namespace",
-		func(s *terraform.WorkspaceSpec) string { return s.ForProvider.Env[0].ConfigMapKeyRef.Namespace },
-	},
-	"env, Secret": {
-		func(s *terraform.WorkspaceSpec, ns string) {
-			s.ForProvider.Env = []terraform.EnvVar{{Name: "A", SecretKeyRef: key(ns)}}
-		}, "forProvider.env[0].secretKeyRef.namespace",
-		func(s *terraform.WorkspaceSpec) string { return s.ForProvider.Env[0].SecretKeyRef.Namespace },
-	},
-	"writeConnectionSecretToRef": {
-		func(s *terraform.WorkspaceSpec, ns string) {
-			s.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "out", Namespace: ns}
-		}, "writeConnectionSecretToRef.namespace",
-		func(s *terraform.WorkspaceSpec) string { return s.WriteConnectionSecretToRef.Namespace },
-	},
-}
-
 func key(namespace string) *terraform.KeyReference {
 	return &terraform.KeyReference{Name: "n", Key: "k", Namespace: namespace}
 }
 
-// renderReference renders, for the namespace "team", a template of the namespace "shared" whose reference names a namespace.
-func renderReference(scope terraform.Scope, set func(*terraform.WorkspaceSpec, string), namespace string) (*Rendered, []string) {
+// renderReference renders, for the namespace "team", a template of the namespace "shared" with a changed spec.
+func renderReference(scope terraform.Scope, change func(*terraform.WorkspaceSpec)) (*Rendered, []string) {
 	rendered, errs := Workspace(rendering{
 		apply: []builder.Option{builder.WithNamespace("team"), builder.WithVariables(map[string]string{
-			"cluster_name": "demo", "mine": "team", "theirs": "shared", "strangers": "other",
+			"cluster_name": "demo", "mine": "team", "theirs": "shared", "strangers": "other", "any": "n", "half": "red",
+			"all": "GitRepository::shared/modules", "colons": "team::shared", "slashes": "team/../shared/modules",
 		})},
-		template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(scope), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
-			set(spec, namespace)
-		})},
+		template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(scope), builder.WithWorkspaceSpec(change)},
 	}.input())
 	var fields []string
 	for _, err := range errs {
@@ -81,40 +43,40 @@ func typed(t *testing.T, rendered *Rendered) *terraform.WorkspaceSpec {
 	return &workspace.Spec
 }
 
-func TestANamespacedWorkspaceRefersToItsOwnNamespaceOnly(t *testing.T) {
-	for kind, reference := range referenceKinds {
-		for namespace, legal := range map[string]bool{
-			"": true, "team": true, "${mine}": true,
-			"shared": false, "other": false, "${theirs}": false, "${strangers}": false, "${unknown}": false,
-		} {
-			t.Run(kind+" in "+namespace, func(t *testing.T) {
-				rendered, fields := renderReference(terraform.ScopeNamespaced, reference.set, namespace)
-				if !legal {
-					assert.Equal(t, []string{"spec.template.spec." + reference.path}, fields)
-					return
-				}
-				require.Empty(t, fields)
-				assert.Empty(t, reference.get(typed(t, rendered)), "the namespace is implied")
-			})
-		}
-	}
+// referring has every reference that there is.
+func referring(spec *terraform.WorkspaceSpec) []terraform.Reference {
+	spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "ConfigMapKey", ConfigMapKeyRef: key("")}, {Source: "SecretKey", SecretKeyRef: key("")}}
+	spec.ForProvider.Env = []terraform.EnvVar{{Name: "A", ConfigMapKeyRef: key("")}, {Name: "B", SecretKeyRef: key("")}}
+	spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "out"}
+	return spec.References(field.NewPath("spec", "template", "spec"))
 }
 
-func TestAClusterWideWorkspaceRefersToTheNamespaceOfItsApplyOrWhatTheTemplateSaysOfItsOwn(t *testing.T) {
-	for kind, reference := range referenceKinds {
-		for namespace, want := range map[string]string{
-			"": "team", "team": "team", "${mine}": "team", "shared": "shared",
-			"other": "", "${theirs}": "", "${strangers}": "", "${unknown}": "",
-		} {
-			t.Run(kind+" in "+namespace, func(t *testing.T) {
-				rendered, fields := renderReference(terraform.ScopeCluster, reference.set, namespace)
-				if want == "" {
-					assert.Equal(t, []string{"spec.template.spec." + reference.path}, fields)
-					return
-				}
-				require.Empty(t, fields)
-				assert.Equal(t, want, reference.get(typed(t, rendered)))
-			})
+// A namespaced Workspace refers to its own namespace only, which is implied. A cluster-wide one refers to that of its
+// WorkspaceTemplateApply, or to what the template says literally of its own.
+func TestNamespacesOfReferences(t *testing.T) {
+	refused := "refused"
+	for namespace, want := range map[string]map[terraform.Scope]string{
+		"":             {terraform.ScopeNamespaced: "", terraform.ScopeCluster: "team"},
+		"team":         {terraform.ScopeNamespaced: "", terraform.ScopeCluster: "team"},
+		"${mine}":      {terraform.ScopeNamespaced: "", terraform.ScopeCluster: "team"},
+		"shared":       {terraform.ScopeNamespaced: refused, terraform.ScopeCluster: "shared"},
+		"other":        {terraform.ScopeNamespaced: refused, terraform.ScopeCluster: refused},
+		"${theirs}":    {terraform.ScopeNamespaced: refused, terraform.ScopeCluster: refused},
+		"${strangers}": {terraform.ScopeNamespaced: refused, terraform.ScopeCluster: refused},
+		"${unknown}":   {terraform.ScopeNamespaced: refused, terraform.ScopeCluster: refused},
+	} {
+		for scope, want := range want {
+			for i, reference := range referring(&terraform.WorkspaceSpec{}) {
+				t.Run(fmt.Sprintf("%s/%s in %s", scope, reference.Path, namespace), func(t *testing.T) {
+					rendered, fields := renderReference(scope, func(spec *terraform.WorkspaceSpec) { *referring(spec)[i].Namespace = namespace })
+					if want == refused {
+						assert.Equal(t, []string{reference.Path.Child("namespace").String()}, fields)
+						return
+					}
+					require.Empty(t, fields)
+					assert.Equal(t, want, *typed(t, rendered).References(nil)[i].Namespace)
+				})
+			}
 		}
 	}
 }
@@ -262,14 +224,14 @@ func TestTheKindOfTheProviderConfig(t *testing.T) {
 }
 
 func TestWhatTheTemplateSaysOfItsOwnNamespaceMustBeLiteralAltogether(t *testing.T) {
-	for name, legal := range map[string]bool{"theirs": true, "${theirs}": false} {
-		_, errs := Workspace(rendering{
-			apply: []builder.Option{builder.WithNamespace("team"), builder.WithVariables(map[string]string{"cluster_name": "demo", "theirs": "any"})},
-			template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
-				spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Name: name, Key: "k", Namespace: "shared"}}}
-			})},
-		}.input())
-		assert.Equal(t, legal, len(errs) == 0, "a Secret of the template's namespace named %s: %v", name, errs)
+	for _, row := range []struct {
+		namespace, name, key string
+		legal                bool
+	}{{"shared", "any", "k", true}, {"shared", "${any}", "k", false}, {"shared", "any", "${any}", false}, {"sha${half}", "any", "k", false}} {
+		_, fields := renderReference(terraform.ScopeCluster, func(spec *terraform.WorkspaceSpec) {
+			spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Namespace: row.namespace, Name: row.name, Key: row.key}}}
+		})
+		assert.Equal(t, row.legal, len(fields) == 0, "%+v: %v", row, fields)
 	}
 }
 
@@ -277,15 +239,13 @@ func TestAFluxSourceIsThatOfTheApplyOrLiterallyThatOfTheTemplate(t *testing.T) {
 	for module, legal := range map[string]bool{
 		"GitRepository::team/modules": true, "GitRepository::${mine}/modules": true, "GitRepository::shared/modules": true,
 		"GitRepository::other/modules": false, "GitRepository::${theirs}/modules": false, "GitRepository::shared/${mine}": false, "modules": false,
+		"${all}": false, "GitRepository::${colons}/modules": false, "GitRepository::${slashes}": false,
 	} {
-		_, errs := Workspace(rendering{
-			apply: []builder.Option{builder.WithNamespace("team"), builder.WithVariables(map[string]string{
-				"cluster_name": "demo", "mine": "team", "theirs": "shared",
-			})},
-			template: []builder.Option{builder.WithNamespace("shared"), builder.WithParameters(func(p *terraform.WorkspaceParameters) {
-				p.Source, p.Module = terraform.SourceFlux, module
-			})},
-		}.input())
-		assert.Equal(t, legal, len(errs) == 0, "%s: %v", module, errs)
+		for _, scope := range terraform.Scopes() {
+			_, fields := renderReference(scope, func(spec *terraform.WorkspaceSpec) {
+				spec.ForProvider.Source, spec.ForProvider.Module = terraform.SourceFlux, module
+			})
+			assert.Equal(t, legal, len(fields) == 0, "%s: %v", module, fields)
+		}
 	}
 }

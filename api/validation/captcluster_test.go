@@ -4,7 +4,6 @@
 package validation_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -133,15 +132,5 @@ func TestACAPTClusterCreatedAgainKeepsItsWorkspaceTemplateApply(t *testing.T) {
 		got, err := owners.CAPTCluster(t.Context(), world, again)
 		require.NoError(t, err)
 		assert.Len(t, got.Errors, refused, owner.UID)
-	}
-}
-
-func TestNothingIsConcludedAboutACAPTClusterWhenTheReadFails(t *testing.T) {
-	object := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
-	for _, object := range []*infrav1.CAPTCluster{object, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))} {
-		world := newWorld(object)
-		world.err = errors.New("no route to host")
-		_, err := owners.CAPTCluster(t.Context(), world, object)
-		require.ErrorIs(t, err, world.err)
 	}
 }

@@ -58,7 +58,7 @@ func TestAWorkspaceHasOneOwner(t *testing.T) {
 func TestTheSameOfSeveralClaimantsIsNamedEveryTime(t *testing.T) {
 	world := newWorld(vpc)
 	for _, name := range []string{"e", "d", "c", "b"} {
-		world.applies[nameOf(name)] = builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w"))
+		world.add(builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w")))
 	}
 	for range 50 {
 		findings, err := applies.WorkspaceTemplateApply(context.Background(), world, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))

@@ -82,7 +82,7 @@ func TestDependencyCyclesAreRefused(t *testing.T) {
 func TestTheSearchForACycleTerminates(t *testing.T) {
 	world := newWorld(vpc)
 	for i := range 3000 {
-		world.applies[nameOf(fmt.Sprint(i))] = waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000))
+		world.add(waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000)))
 	}
 	findings, err := applies.WorkspaceTemplateApply(context.Background(), world, waiting("a", "0"))
 	require.NoError(t, err)

@@ -5,7 +5,6 @@ package validation_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -50,22 +49,4 @@ func TestReferencesToTemplates(t *testing.T) {
 			assertWarned(t, findings.Warnings, row.warnings...)
 		})
 	}
-}
-
-func TestNothingIsConcludedWhenTheReadFails(t *testing.T) {
-	world := newWorld(shared(blue))
-	world.err = errors.New("no route to host")
-	template, findings, err := validation.TemplateReference(context.Background(), world,
-		infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}, "team", field.NewPath("spec"))
-	require.ErrorIs(t, err, world.err)
-	assert.Nil(t, template)
-	assert.Empty(t, findings)
-}
-
-func TestLabelsOfANamespaceAreLookedUpOnlyWhenTheyMatter(t *testing.T) {
-	world := newWorld(shared(infrav1.AllowedNamespaces{Names: []string{"team"}}))
-	_, _, err := validation.TemplateReference(context.Background(), world,
-		infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}, "team", field.NewPath("spec"))
-	require.NoError(t, err)
-	assert.Zero(t, world.looks["NamespaceLabels"])
 }

@@ -141,7 +141,7 @@ func TestNoNameOfAFargateProfileIsFreeWhenTheReadFails(t *testing.T) {
 	world := newWorld(controlPlane, builder.Cluster("demo"))
 	apply := builder.WorkspaceTemplateApply("demo-fp-fargate-apply")
 	for _, question := range []string{"ReferrersTo", "Cluster", "CAPTControlPlane", "ClusterOf"} {
-		_, err := ownership.WorkspaceTemplateApplyCreation(t.Context(), deafTo{world, question}, apply)
-		require.ErrorIs(t, err, errDeaf, question)
+		_, err := ownership.WorkspaceTemplateApplyCreation(t.Context(), world.failingAt(question), apply)
+		require.ErrorIs(t, err, errUnreachable, question)
 	}
 }

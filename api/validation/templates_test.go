@@ -4,10 +4,8 @@
 package validation_test
 
 import (
-	"errors"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -123,14 +121,4 @@ func TestTemplatesOfAClusterClassAreImmutable(t *testing.T) {
 	errs, err = owners.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate(vpcVariables("a", "b")))
 	require.NoError(t, err)
 	assertRefused(t, errs, want)
-}
-
-func TestNothingIsConcludedAboutTemplatesWhenTheReadFails(t *testing.T) {
-	world := newWorld()
-	world.err = errors.New("no route to host")
-	_, err := owners.CAPTClusterTemplate(t.Context(), world, captClusterTemplate())
-	require.ErrorIs(t, err, world.err)
-	_, err = owners.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate())
-	require.ErrorIs(t, err, world.err)
-	assert.Equal(t, 2, world.looks["WorkspaceTemplate"])
 }

@@ -5,7 +5,6 @@ package validation_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/applies"
-	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -89,19 +87,6 @@ func TestWorkspaceTemplateApplies(t *testing.T) {
 		"a variable that is missing":         {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil)), warnings: []string{"placeholder ${cluster_name}"}},
 		"CAPT gives what it always gives":    {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo")), builder.WithVariables(map[string]string{"region": "x"}))},
 	})
-}
-
-func TestARuleThatCouldNotLookSaysNothing(t *testing.T) {
-	world := newWorld(vpc)
-	world.err = errors.New("no route to host")
-	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("a", ""))
-	for name, rule := range map[string]applyRule{"as it is": applies.WorkspaceTemplateApply, "when it is made": ownership.WorkspaceTemplateApplyCreation} {
-		t.Run(name, func(t *testing.T) {
-			world.captClusters[nameOf("demo")] = builder.CAPTCluster("demo")
-			_, err := rule(context.Background(), world, apply)
-			require.ErrorIs(t, err, world.err)
-		})
-	}
 }
 
 func TestAWorkspaceCannotMoveToAnotherScope(t *testing.T) {

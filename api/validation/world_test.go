@@ -5,6 +5,8 @@ package validation_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
@@ -27,14 +28,11 @@ import (
 
 // fakeWorld is a world of a few objects.
 type fakeWorld struct {
-	templates     map[types.NamespacedName]*infrav1.WorkspaceTemplate
-	applies       map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
-	captClusters  map[types.NamespacedName]*infrav1.CAPTCluster
-	controlPlanes map[types.NamespacedName]*controlplanev1.CAPTControlPlane
-	clusters      map[types.NamespacedName]*clusterv1.Cluster
-	namespaces    map[string]labels.Set
-	// err is what every look ends with, if set.
-	err error
+	// objects are found by their type, namespace and name, and listed in random order.
+	objects map[string]validation.Owner
+	// err is the error of every look, or of those by one method.
+	err     error
+	failing string
 	// looks counts how often something was looked for, by the method's name.
 	looks map[string]int
 }
@@ -43,36 +41,38 @@ var _ validation.World = &fakeWorld{}
 
 // newWorld makes a world of objects that a builder made, and of Namespaces.
 func newWorld(objects ...validation.Owner) *fakeWorld {
-	w := &fakeWorld{
-		templates:     map[types.NamespacedName]*infrav1.WorkspaceTemplate{},
-		applies:       map[types.NamespacedName]*infrav1.WorkspaceTemplateApply{},
-		captClusters:  map[types.NamespacedName]*infrav1.CAPTCluster{},
-		controlPlanes: map[types.NamespacedName]*controlplanev1.CAPTControlPlane{},
-		clusters:      map[types.NamespacedName]*clusterv1.Cluster{},
-		namespaces:    map[string]labels.Set{},
-		looks:         map[string]int{},
-	}
+	w := &fakeWorld{objects: map[string]validation.Owner{}, looks: map[string]int{}}
 	for _, object := range objects {
-		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-		switch object := object.(type) {
-		case *infrav1.WorkspaceTemplate:
-			w.templates[key] = object
-		case *infrav1.WorkspaceTemplateApply:
-			w.applies[key] = object
-		case *infrav1.CAPTCluster:
-			w.captClusters[key] = object
-		case *controlplanev1.CAPTControlPlane:
-			w.controlPlanes[key] = object
-		case *clusterv1.Cluster:
-			w.clusters[key] = object
-		case *corev1.Namespace:
-			w.namespaces[object.Name] = labels.Merge(labels.Set{}, object.Labels)
-		default:
-			panic("newWorld: this kind has no place in a world")
-		}
+		w.add(object)
 	}
 	return w
 }
+
+func (w *fakeWorld) add(object validation.Owner) {
+	w.objects[fmt.Sprintf("%T %s/%s", object, object.GetNamespace(), object.GetName())] = object
+}
+
+func find[T validation.Owner](w *fakeWorld, key types.NamespacedName) T {
+	var none T
+	found, _ := w.objects[fmt.Sprintf("%T %s", none, key)].(T)
+	return found
+}
+
+func all[T validation.Owner](w *fakeWorld) (found []T) {
+	for _, object := range w.objects {
+		if object, ok := object.(T); ok {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+// failingAt is the same world, in which one method fails.
+func (w *fakeWorld) failingAt(method string) *fakeWorld {
+	return &fakeWorld{objects: w.objects, looks: w.looks, err: errUnreachable, failing: method}
+}
+
+var errUnreachable = errors.New("no route to host")
 
 // complete makes a WorkspaceTemplate that uses all variables that CAPT gives to a VPC, a control plane or a Fargate profile.
 func complete(name string, options ...builder.Option) *infrav1.WorkspaceTemplate {
@@ -88,20 +88,22 @@ func namespace(name string, set map[string]string) *corev1.Namespace {
 
 func (w *fakeWorld) look(method string) error {
 	w.looks[method]++
+	if w.failing != "" && w.failing != method {
+		return nil
+	}
 	return w.err
 }
 
 func (w *fakeWorld) WorkspaceTemplate(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
-	return w.templates[key], w.look("WorkspaceTemplate")
+	return find[*infrav1.WorkspaceTemplate](w, key), w.look("WorkspaceTemplate")
 }
 
 func (w *fakeWorld) WorkspaceTemplateApply(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
-	return w.applies[key], w.look("WorkspaceTemplateApply")
+	return find[*infrav1.WorkspaceTemplateApply](w, key), w.look("WorkspaceTemplateApply")
 }
 
-func (w *fakeWorld) ClaimantsOf(_ context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
-	var claimants []infrav1.WorkspaceTemplateApply
-	for _, apply := range w.applies {
+func (w *fakeWorld) ClaimantsOf(_ context.Context, workspaceName string) (claimants []infrav1.WorkspaceTemplateApply, err error) {
+	for _, apply := range all[*infrav1.WorkspaceTemplateApply](w) {
 		if workspaceName != "" && apply.Spec.WorkspaceName == workspaceName {
 			claimants = append(claimants, *apply)
 		}
@@ -110,16 +112,15 @@ func (w *fakeWorld) ClaimantsOf(_ context.Context, workspaceName string) ([]infr
 }
 
 func (w *fakeWorld) CAPTCluster(_ context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
-	return w.captClusters[key], w.look("CAPTCluster")
+	return find[*infrav1.CAPTCluster](w, key), w.look("CAPTCluster")
 }
 
 func (w *fakeWorld) CAPTControlPlane(_ context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
-	return w.controlPlanes[key], w.look("CAPTControlPlane")
+	return find[*controlplanev1.CAPTControlPlane](w, key), w.look("CAPTControlPlane")
 }
 
-func (w *fakeWorld) ControlPlanesOfTemplate(_ context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
-	var users []controlplanev1.CAPTControlPlane
-	for _, controlPlane := range w.controlPlanes {
+func (w *fakeWorld) ControlPlanesOfTemplate(_ context.Context, template types.NamespacedName) (users []controlplanev1.CAPTControlPlane, err error) {
+	for _, controlPlane := range all[*controlplanev1.CAPTControlPlane](w) {
 		if controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace) == template {
 			users = append(users, *controlPlane)
 		}
@@ -127,53 +128,38 @@ func (w *fakeWorld) ControlPlanesOfTemplate(_ context.Context, template types.Na
 	return users, w.look("ControlPlanesOfTemplate")
 }
 
-func (w *fakeWorld) UsersOf(_ context.Context, template types.NamespacedName) (users int, err error) {
-	for _, apply := range w.applies {
-		if apply.TemplateKey() == template {
-			users++
-		}
-	}
-	return users, w.look("UsersOf")
+// What asks for these is tested in webhooks/admission.
+func (w *fakeWorld) UsersOf(context.Context, types.NamespacedName) (int, error) {
+	return 0, w.look("UsersOf")
 }
-
-func (w *fakeWorld) Orphaned(_ context.Context, namespace string) (bool, error) {
-	for key, apply := range w.applies {
-		if key.Namespace == namespace && adoption.Ownerless(apply) {
-			return true, w.look("Orphaned")
-		}
-	}
-	return false, w.look("Orphaned")
-}
-
+func (w *fakeWorld) Orphaned(context.Context, string) (bool, error) { return false, w.look("Orphaned") }
 func (w *fakeWorld) Leftover(context.Context, string) (bool, error) { return false, w.look("Leftover") }
 
-func (w *fakeWorld) ReferrersTo(_ context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
-	var owners []validation.Owner
-	for key, captCluster := range w.captClusters {
-		if ref := captCluster.Spec.WorkspaceTemplateApplyRef; key.Namespace == apply.Namespace && ref.Name == apply.Name {
-			owners = append(owners, captCluster)
+func (w *fakeWorld) ReferrersTo(_ context.Context, apply types.NamespacedName) (owners []validation.Owner, err error) {
+	for _, owner := range all[validation.Owner](w) {
+		var refs []infrav1.WorkspaceTemplateApplyReference
+		switch owner := owner.(type) {
+		case *infrav1.CAPTCluster:
+			refs = append(refs, owner.Spec.WorkspaceTemplateApplyRef)
+		case *controlplanev1.CAPTControlPlane:
+			refs = append(refs, owner.Spec.WorkspaceTemplateApplyRef)
+			for i := range owner.Spec.FargateProfiles {
+				refs = append(refs, owner.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
+			}
 		}
-	}
-	for key, controlPlane := range w.controlPlanes {
-		refs := []infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
-		for i := range controlPlane.Spec.FargateProfiles {
-			refs = append(refs, controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
-		}
-		if key.Namespace == apply.Namespace && slices.ContainsFunc(refs, func(ref infrav1.WorkspaceTemplateApplyReference) bool {
-			return ref.Name == apply.Name
-		}) {
-			owners = append(owners, controlPlane)
+		if owner.GetNamespace() == apply.Namespace && slices.Contains(refs, infrav1.WorkspaceTemplateApplyReference{Name: apply.Name}) {
+			owners = append(owners, owner)
 		}
 	}
 	return owners, w.look("ReferrersTo")
 }
 
 func (w *fakeWorld) Cluster(_ context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
-	return w.clusters[key], w.look("Cluster")
+	return find[*clusterv1.Cluster](w, key), w.look("Cluster")
 }
 
 func (w *fakeWorld) ClusterOf(_ context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
-	for _, cluster := range w.clusters {
+	for _, cluster := range all[*clusterv1.Cluster](w) {
 		ref := cluster.Spec.InfrastructureRef
 		if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
 			ref = cluster.Spec.ControlPlaneRef
@@ -186,7 +172,11 @@ func (w *fakeWorld) ClusterOf(_ context.Context, owner validation.Owner) (*clust
 }
 
 func (w *fakeWorld) NamespaceLabels(_ context.Context, name string) (labels.Set, error) {
-	return w.namespaces[name], w.look("NamespaceLabels")
+	var found labels.Set
+	if namespace := find[*corev1.Namespace](w, types.NamespacedName{Name: name}); namespace != nil {
+		found = labels.Merge(labels.Set{}, namespace.Labels)
+	}
+	return found, w.look("NamespaceLabels")
 }
 
 // finding is an error as a test expects it: the path of the field, its type, and a part of its text.
@@ -207,6 +197,14 @@ func assertRefused(t *testing.T, errs field.ErrorList, want ...finding) {
 			return e.Field == w.path && e.Type == w.kind && strings.Contains(e.Detail, w.text)
 		}), "%+v is not among %v", w, errs.ToAggregate())
 	}
+}
+
+// refusedIf is the error with a text, and none when the text is empty.
+func refusedIf(path, text string) []finding {
+	if text == "" {
+		return nil
+	}
+	return []finding{{path, field.ErrorTypeForbidden, text}}
 }
 
 // assertWarned checks that as many warnings were found, each of which contains one of the texts.

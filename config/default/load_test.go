@@ -79,6 +79,21 @@ func one[T any](t *testing.T, i installation, kind string) *T {
 	return decoded[0]
 }
 
+// named returns the object of a kind with a name.
+func named[T any, P interface {
+	*T
+	GetName() string
+}](t *testing.T, i installation, kind, name string) *T {
+	t.Helper()
+	for _, found := range all[T](t, i, kind) {
+		if P(found).GetName() == name {
+			return found
+		}
+	}
+	require.Failf(t, "not installed", "%s %s", kind, name)
+	return nil
+}
+
 // signed returns the only Certificate that is, or is not, an authority, and the Issuer that signs it.
 func signed(t *testing.T, i installation, authority bool) (*certificate, *issuer) {
 	t.Helper()

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -19,13 +18,7 @@ import (
 // role returns the ClusterRole of a name.
 func role(t *testing.T, i installation, name string) *rbacv1.ClusterRole {
 	t.Helper()
-	for _, role := range all[rbacv1.ClusterRole](t, i, "ClusterRole") {
-		if role.Name == name {
-			return role
-		}
-	}
-	require.Failf(t, "no such role", "%s", name)
-	return nil
+	return named[rbacv1.ClusterRole](t, i, "ClusterRole", name)
 }
 
 func allows(rules []rbacv1.PolicyRule, group, resource, verb string) bool {

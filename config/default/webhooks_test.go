@@ -162,13 +162,7 @@ func TestDefinitionsAreGuardedByName(t *testing.T) {
 // policy is the policy of a name.
 func policy(t *testing.T, i installation, name string) *admissionv1.ValidatingAdmissionPolicy {
 	t.Helper()
-	for _, found := range all[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy") {
-		if found.Name == name {
-			return found
-		}
-	}
-	require.Fail(t, "no such policy", name)
-	return nil
+	return named[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy", name)
 }
 
 func TestTheDeletePolicyNamesWhatExists(t *testing.T) {

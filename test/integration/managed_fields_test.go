@@ -4,7 +4,6 @@
 package integration_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -13,8 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -23,6 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/ssa"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 const (
@@ -32,16 +30,8 @@ const (
 	wipe = `{"metadata":{"managedFields":[{}]}}`
 )
 
-// merge patches an object as a user would.
-func (w *world) merge(object client.Object, name, patch string) {
-	w.Helper()
-	object.SetNamespace(w.namespace)
-	object.SetName(name)
-	require.NoError(w, w.Patch(w.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("user")))
-}
-
 // stays requires that nothing is written to an object.
-func (w *world) stays(object client.Object) {
+func (w world) stays(object client.Object) {
 	w.Helper()
 	version := object.GetResourceVersion()
 	require.Never(w, func() bool {
@@ -57,15 +47,15 @@ func appliedBy(object client.Object, manager string) bool {
 }
 
 // wiped drops the managedFields of an object, and waits until the manager restored its own.
-func (w *world) wiped(object client.Object, name, manager string) {
+func (w world) wiped(object client.Object, name, manager string) {
 	w.Helper()
-	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, object))
+	require.True(w, w.Exists(object, name))
 	require.True(w, appliedBy(object, manager))
 	generation := object.GetGeneration()
-	w.merge(object, name, wipe)
+	w.Edit(object, name, wipe)
 	require.Empty(w, object.GetManagedFields())
-	w.await(patience, object, name, func() string {
-		if !appliedBy(object, manager) || ssa.ManagedFieldsLost(object, manager) {
+	w.Insist(func() string {
+		if !w.Exists(object, name) || !appliedBy(object, manager) || ssa.ManagedFieldsLost(object, manager) {
 			return "managedFields are not restored"
 		}
 		return ""
@@ -77,37 +67,34 @@ func (w *world) wiped(object client.Object, name, manager string) {
 // Lost managedFields cost one repair, and no field stays that CAPT no longer wants.
 func TestSafety27LostManagedFieldsAreRestored(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.apply(everything("demo", "v1.35.0")...)
-	w.awaitReady("demo")
-	const apply = "demo-eks-controlplane-apply"
-	w.merge(&controlplanev1.CAPTControlPlane{}, "demo", `{"spec":{"variables":{"ours":"x"}}}`)
+	w := ready(t)
+	const apply = fixture.ControlPlane
+	w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"variables":{"ours":"x"}}}`)
 	object := &infrav1.WorkspaceTemplateApply{}
-	variable := func(name, value string) func() string {
-		return func() string {
-			if object.Spec.Variables[name] != value {
-				return fmt.Sprintf("variable %s is %q", name, object.Spec.Variables[name])
+	awaitOurs := func(value string) {
+		w.Insist(func() string {
+			if !w.Exists(object, apply) || object.Spec.Variables["ours"] != value {
+				return fmt.Sprintf("variable ours is %q", object.Spec.Variables["ours"])
 			}
 			return ""
-		}
+		})
 	}
-	w.await(patience, object, apply, variable("ours", "x"))
-	w.merge(object, apply, `{"spec":{"variables":{"theirs":"y"}}}`)
-	w.awaitReady("demo")
+	awaitOurs("x")
+	w.Edit(object, apply, `{"spec":{"variables":{"theirs":"y"}}}`)
+	w.awaitReady()
 
-	workspaces := w.workspaces()
-	require.Len(t, workspaces, 2)
-	for i := range workspaces {
-		w.wiped(&workspaces[i], workspaces[i].GetName(), naming.WorkspaceTemplateApplyFieldManager)
+	for _, name := range []string{fixture.VPC, apply} {
+		workspace := w.Workspace(name)
+		w.wiped(workspace, workspace.GetName(), naming.WorkspaceTemplateApplyFieldManager)
 	}
-	w.wiped(&infrav1.WorkspaceTemplateApply{}, "demo-vpc", naming.CAPTClusterFieldManager)
+	w.wiped(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, naming.CAPTClusterFieldManager)
 	w.wiped(&corev1.Secret{}, "demo-kubeconfig", naming.CAPTControlPlaneFieldManager)
 	w.wiped(object, apply, naming.CAPTControlPlaneFieldManager)
 	require.Equal(t, "x", object.Spec.Variables["ours"])
-	w.awaitReady("demo")
+	w.awaitReady()
 
-	w.merge(&controlplanev1.CAPTControlPlane{}, "demo", `{"spec":{"variables":{"ours":null}}}`)
-	w.await(patience, object, apply, variable("ours", ""))
+	w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"variables":{"ours":null}}}`)
+	awaitOurs("")
 	require.Equal(t, "y", object.Spec.Variables["theirs"], "what others set is left alone")
 	require.NotContains(t, object.Spec.Variables, "ours")
 }
@@ -116,22 +103,22 @@ func TestSafety27LostManagedFieldsAreRestored(t *testing.T) {
 func TestSafety27AnAdoptedWorkspaceIsNotWrittenWhenManagedFieldsAreLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(vpcTemplate(), cluster("demo"), captCluster("demo"))
-	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)
-	workspace := w.workspace("demo-vpc")
-	w.merge(workspace, workspace.GetName(), `{"metadata":{"annotations":{"`+naming.ClaimAnnotation+`":null},"managedFields":[{}]}}`)
+	w.User(w.VPCTemplate(fixture.VPCModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo))
+	w.AwaitVPC()
+	workspace := w.Workspace(fixture.VPC)
+	w.Edit(workspace, workspace.GetName(), `{"metadata":{"annotations":{"`+naming.ClaimAnnotation+`":null},"managedFields":[{}]}}`)
 	require.Empty(t, workspace.GetManagedFields())
 	// Ready is True from before. What is reconciled after this edit is reconciled without managedFields.
 	object := &infrav1.WorkspaceTemplateApply{}
-	w.merge(object, "demo-vpc", `{"spec":{"variables":{"theirs":"y"}}}`)
+	w.Edit(object, fixture.VPC, `{"spec":{"variables":{"theirs":"y"}}}`)
 	generation := object.GetGeneration()
-	w.await(patience, object, "demo-vpc", func() string {
-		if object.Status.ObservedGeneration < generation {
+	w.Insist(func() string {
+		if !w.Exists(object, fixture.VPC) || object.Status.ObservedGeneration < generation {
 			return fmt.Sprintf("generation %d is not reconciled, but %d", generation, object.Status.ObservedGeneration)
 		}
 		return ""
 	})
-	w.awaitCondition(patience, object, "demo-vpc", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	w.awaitUpToDate(fixture.VPC)
 	require.Never(t, func() bool {
 		err := w.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace)
 		return err == nil && len(workspace.GetManagedFields()) > 0
@@ -143,9 +130,9 @@ func TestSafety27AnAdoptedWorkspaceIsNotWrittenWhenManagedFieldsAreLost(t *testi
 func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(captCluster("demo"))
+	w.User(fixture.CAPTCluster(fixture.Demo))
 	captCluster := &infrav1.CAPTCluster{}
-	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "demo"}, captCluster))
+	require.True(t, w.Exists(captCluster, fixture.Demo))
 	facts, plan, ref := owner.Facts{}, owner.Plan{}, infrav1.WorkspaceTemplateApplyReference{Name: "merged"}
 	write := func(keys ...string) {
 		var err error
@@ -154,9 +141,9 @@ func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 				Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &ref, FieldManager: "capt-test",
 			},
 			Want: &owner.Want{
-				Expectation: adoption.Expectation{SchemeName: "merged"}, ClusterName: "demo", Template: infrav1.WorkspaceTemplateReference{Name: "none"},
+				Expectation: adoption.Expectation{SchemeName: "merged"}, ClusterName: fixture.Demo, Template: infrav1.WorkspaceTemplateReference{Name: "none"},
 				Intent:         adoption.Intent{Variables: map[string]string{"ours": "x"}},
-				WaitForSecrets: []infrav1.SecretDependency{{Name: "connection", Namespace: w.namespace, Keys: keys}},
+				WaitForSecrets: []infrav1.SecretDependency{{Name: "connection", Namespace: w.Namespace, Keys: keys}},
 				DeletionPolicy: infrav1.DeletionPolicyDelete,
 			},
 		})
@@ -166,15 +153,9 @@ func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 	}
 	write("a", "b")
 
-	theirs := `{"metadata":{"labels":{"theirs":"y"}},"spec":{"variables":{"theirs":"y"},"waitForSecrets":[{"name":"connection","keys":["theirs"]},{"name":"theirs"}]}}`
-	added := &unstructured.Unstructured{}
-	require.NoError(t, json.Unmarshal([]byte(theirs), &added.Object))
-	added.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
-	added.SetNamespace(w.namespace)
-	added.SetName("merged")
-	require.NoError(t, w.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(added), client.FieldOwner("user")))
+	w.User(document("WorkspaceTemplateApply", "merged", `{variables: {theirs: "y"}, waitForSecrets: [{name: connection, keys: [theirs]}, {name: theirs}]}`))
 
-	key := client.ObjectKey{Namespace: w.namespace, Name: "merged"}
+	key := client.ObjectKey{Namespace: w.Namespace, Name: "merged"}
 	require.NoError(t, w.Get(t.Context(), key, facts.Apply))
 	require.Contains(t, facts.Apply.Spec.WaitForSecrets[0].Keys, "theirs")
 	require.False(t, plan.Differs())

@@ -5,6 +5,7 @@ package integration_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -22,99 +22,37 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/config/crd"
+	"github.com/capt-provider/capt/test/specimens"
 )
 
 // agreementGroup is the group of copies of CAPT's kinds. It has no webhooks, so that all errors about their objects are those
 // of the schema; and they can start without rules, to store objects that break them.
 const agreementGroup = "agreement.capt.example"
 
-// specimen is a spec that the API server and the library must agree on: of a new object or, with an old spec, of one
-// that is changed.
-type specimen struct {
-	kind, spec, old string
-}
-
-// goodSpecimens are accepted, and badSpecimens refused. Specs of CAPTCluster and CAPTControlPlane are also tried as those
-// of their templates.
-var goodSpecimens = []specimen{
-	// The schema permits to leave out what is written once; a policy and defaulting see to that (decision 22).
-	{"CAPTCluster", `{region: eu-west-1, vpc: {existingID: vpc-1}}`, `{region: eu-west-1, vpc: {existingID: vpc-1}, workspaceTemplateApplyRef: {name: a}}`},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}}`, `{version: "1.35", workspaceTemplateRef: {name: x}, workspaceTemplateApplyRef: {name: a}, region: eu-west-1}`},
-	{"WorkspaceTemplateApply", `{templateRef: {name: x}}`, `{templateRef: {name: x}, workspaceName: a}`},
-	{"CAPTCluster", `{region: eusc-de-east-1, vpc: {existingID: vpc-1, connectionSecretRef: {name: s}}}`, ``},
-	{"CAPTCluster", `{region: us-gov-west-1, vpc: {template: {ref: {name: x, namespace: b}, name: v, variables: {a: b}, deletionPolicy: null}}, unknown: {a: b}}`, ``},
-	{"CAPTCluster", `{region: eu-west-1, vpc: {existingID: vpc-1}, workspaceTemplateApplyRef: {name: a}}`, `{region: eu-west-1, vpc: {existingID: vpc-1}}`},
-	{"CAPTCluster", `{region: eu-west-1, vpc: {}, workspaceTemplateApplyRef: {name: a}}`, `{region: eu-west-1, vpc: {}}`},
-	{"CAPTCluster", `{region: here, vpc: {existingID: vpc-1, connectionSecretRef: {name: s}}}`, `{region: here, vpc: {existingID: vpc-1}}`},
-	{"CAPTControlPlane", `{version: v1.35.0-eks.1, workspaceTemplateRef: {name: x}, region: null, endpointAccess: {}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, endpointAccess: {publicCIDRs: ["2001:db8::/32"]}, recovery: {actions: [{type: RecreateWorkspace, parameters: {allowDestroy: "true"}}]}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, region: eu-west-2}`, `{version: "1.35", workspaceTemplateRef: {name: x}, region: eu-west-1}`},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}}`, `{version: "1.35", workspaceTemplateRef: {name: x}, region: eu-west-1}`},
-	{"CAPTControlPlane", `{version: latest, workspaceTemplateRef: {name: z}}`, `{version: latest, workspaceTemplateRef: {name: x}}`},
-	{"CAPTControlPlane", `{version: "1.36", workspaceTemplateRef: {name: x}, endpointAccess: {public: Disabled, private: Disabled}}`, `{version: "1.35", workspaceTemplateRef: {name: x}, endpointAccess: {public: Disabled, private: Disabled}}`},
-	{"CAPTControlPlane", `{version: "1.36", workspaceTemplateRef: {name: x}, addons: [{name: a}, {name: a}]}`, `{version: "1.35", workspaceTemplateRef: {name: x}, addons: [{name: a}, {name: a}]}`},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, fargateProfiles: [{name: b, selectors: [{namespace: a}], workspaceTemplateRef: {name: x}}, {name: "a b", selectors: [{namespace: a}], workspaceTemplateRef: {name: z}}]}`, `{version: "1.35", workspaceTemplateRef: {name: x}, fargateProfiles: [{name: "a b", selectors: [{namespace: a}], workspaceTemplateRef: {name: x}}]}`},
-	{"WorkspaceTemplate", `{template: {spec: {unknown: 1, forProvider: {source: Inline, module: "", varmap: {a: [1, b, {c: 1.5}]}, unknown: [null]}}}}`, ``},
-	{"WorkspaceTemplateApply", `{templateRef: {name: x}, workspaceName: w, variables: {a: ""}, waitForSecrets: [{name: a, keys: [b, c]}]}`, `{templateRef: {name: x}}`},
-}
-
-var badSpecimens = []specimen{
-	{"CAPTCluster", `{}`, ``},
-	{"CAPTCluster", `null`, ``},
-	{"CAPTCluster", `[]`, ``},
-	{"CAPTCluster", `{region: null, vpc: null}`, ``},
-	{"CAPTCluster", `{region: Frankfurt, vpc: {existingID: vpc-1}}`, ``},
-	{"CAPTCluster", `{region: "", vpc: {existingID: ""}}`, ``},
-	{"CAPTCluster", `{region: 5, vpc: {existingID: true}}`, ``},
-	{"CAPTCluster", `{region: eu-west-1, vpc: {}}`, ``},
-	{"CAPTCluster", `{region: eu-west-1, vpc: {existingID: vpc-1, template: {ref: {name: x}}}}`, ``},
-	{"CAPTCluster", `{region: eu-west-1, vpc: {existingID: subnet-1}}`, ``},
-	{"CAPTCluster", `{region: eu-west-1, vpc: {template: {ref: {name: ""}, deletionPolicy: Keep}}}`, ``},
-	{"CAPTCluster", `{region: eu-west-1, vpc: {template: {ref: {name: x}}, connectionSecretRef: {name: s}}}`, ``},
-	{"CAPTCluster", `{region: eu-west-2, vpc: {existingID: vpc-2}}`, `{region: eu-west-1, vpc: {existingID: vpc-1}}`},
-	{"CAPTCluster", `{region: there, vpc: {existingID: vpc-1}}`, `{region: here, vpc: {existingID: vpc-1}}`},
-	{"CAPTCluster", `{region: eu-west-1, vpc: {template: {ref: {name: x}}}}`, `{region: eu-west-1, vpc: {existingID: vpc-1}}`},
-	{"CAPTCluster", `{region: eu-west-1, vpc: {template: {ref: {name: x}, name: b}}}`, `{region: eu-west-1, vpc: {template: {ref: {name: x}, name: a}}}`},
-	{"CAPTCluster", `{region: eu-west-1, vpc: {template: {ref: {name: x}, name: b}}}`, `{region: eu-west-1, vpc: {template: {ref: {name: x}}}}`},
-	{"CAPTCluster", `{region: eu-west-1, vpc: {existingID: vpc-1}, workspaceTemplateApplyRef: {name: b}}`, `{region: eu-west-1, vpc: {existingID: vpc-1}, workspaceTemplateApplyRef: {name: a}}`},
-	{"CAPTCluster", `{vpc: {existingID: vpc-1}, workspaceTemplateApplyRef: {name: a}}`, `{vpc: {existingID: vpc-1}}`},
-	{"CAPTControlPlane", `{version: latest, workspaceTemplateRef: {name: x}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {namespace: a}, region: europe, timeouts: {controlPlaneSeconds: 1, secretSeconds: 1e6, vpcReadySeconds: 61.5}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, variables: {a: 1}, endpointProbe: Never, kubeconfig: {source: Vault}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, controlPlaneEndpoint: {}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, endpointAccess: {public: Disabled}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, endpointAccess: {publicCIDRs: [10.0.0.1/99, anywhere]}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, endpointAccess: {public: Disabled, private: Enabled, publicCIDRs: [10.0.0.0/8, 10.0.0.0/8]}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, endpointAccess: {publicCIDRs: []}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, additionalTags: {"aws:x": v, "": v}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, additionalTags: {LONG: v}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, additionalTags: {a: LONG, "aws:x": v}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, additionalTags: {a: LONG, b: c}}`, `{version: "1.35", workspaceTemplateRef: {name: x}, additionalTags: {a: LONG}}`},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, addons: [{name: coredns}, {name: coredns}, {version: "1"}]}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, addons: [{name: a}, {name: a}]}`, `{version: "1.35", workspaceTemplateRef: {name: x}, addons: [{name: a}]}`},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, fargateProfiles: [{name: "a b", selectors: [{namespace: a}], workspaceTemplateRef: {name: x}}, {name: b, selectors: [], workspaceTemplateRef: {name: x}}]}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, fargateProfiles: [{name: eks-a, selectors: [{namespace: a}], workspaceTemplateRef: {name: x}}]}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, fargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: {name: x}, workspaceTemplateApplyRef: {name: two}}]}`, `{version: "1.35", workspaceTemplateRef: {name: x}, fargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: {name: x}, workspaceTemplateApplyRef: {name: one}}]}`},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, fargateProfiles: [{name: a, workspaceTemplateRef: {name: x}, selectors: [{namespace: a}, {namespace: b}, {namespace: c}, {namespace: d}, {namespace: e}, {namespace: f, labels: {a: b, c: d, e: f, g: h, i: j, k: l}}]}]}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, recovery: {maxRetries: -1, backoff: {initialSeconds: 60, maxSeconds: 30}, actions: [{type: Reapply}, {type: RecreateWorkspace}]}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, recovery: {backoff: {initialSeconds: 3600}}}`, ``},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, recovery: {actions: [{type: Requeue}, {type: RecreateWorkspace}]}}`, `{version: "1.35", workspaceTemplateRef: {name: x}, recovery: {actions: [{type: RecreateWorkspace}]}}`},
-	{"CAPTControlPlane", `{version: newest, workspaceTemplateRef: {name: z}, endpointAccess: {public: Disabled, publicCIDRs: [10.0.0.0/8]}}`, `{version: latest, workspaceTemplateRef: {name: x}, endpointAccess: {public: Disabled}}`},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, endpointAccess: {publicCIDRs: [anywhere, 10.0.0.0/8]}}`, `{version: "1.35", workspaceTemplateRef: {name: x}, endpointAccess: {publicCIDRs: [anywhere]}}`},
-	{"CAPTControlPlane", `{version: "1.35", workspaceTemplateRef: {name: x}, workspaceTemplateApplyRef: {name: b}}`, `{version: "1.35", workspaceTemplateRef: {name: x}, workspaceTemplateApplyRef: {name: a}}`},
-	{"WorkspaceTemplate", `{template: {spec: {}}}`, ``},
-	{"WorkspaceTemplate", `{workspaceScope: Everywhere, publishOutputs: [a, a], template: {spec: {managementPolicies: [All], forProvider: {source: File, module: a, vars: [{key: a}], env: [{value: b}]}}}}`, ``},
-	{"WorkspaceTemplate", `{workspaceScope: Cluster, template: {spec: {forProvider: {source: Inline, module: a}}}}`, `{template: {spec: {forProvider: {source: Inline, module: a}}}}`},
-	{"WorkspaceTemplateApply", `{deletionPolicy: Orphan, waitForSecrets: [{name: a, keys: [b, b]}, {name: a}], waitForWorkspaces: [{namespace: a}]}`, ``},
-	{"WorkspaceTemplateApply", `{templateRef: {name: x}, waitForSecrets: [{name: a, keys: [b, b]}, {name: a}]}`, ``},
-	{"WorkspaceTemplateApply", `{templateRef: {name: x}, workspaceName: LONG}`, ``},
-	{"WorkspaceTemplateApply", `{templateRef: {name: x}, workspaceName: b}`, `{templateRef: {name: x}, workspaceName: a}`},
+// trialsOf are the specimens of v1beta2, also as specs of templates. What is refused for the one may be accepted for the other, since a
+// template has no fields that belong to a single cluster.
+func trialsOf(all []specimens.Specimen) (trials []*trial) {
+	for _, s := range all {
+		if s.Version != "" {
+			continue
+		}
+		trials = append(trials, &trial{Specimen: s, accepted: ptr.To(len(s.Refused) == 0)})
+		if s.Kind != "CAPTCluster" && s.Kind != "CAPTControlPlane" {
+			continue
+		}
+		s.Kind, s.Spec = s.Kind+"Template", fmt.Appendf(nil, `{"template": {"spec": %s}}`, s.Spec)
+		if s.Old != nil {
+			s.Old = fmt.Appendf(nil, `{"template": {"spec": %s}}`, s.Old)
+		}
+		trials = append(trials, &trial{Specimen: s})
+	}
+	return trials
 }
 
 func TestLibraryAndAPIServerAgreeAboutEveryRule(t *testing.T) {
@@ -123,12 +61,14 @@ func TestLibraryAndAPIServerAgreeAboutEveryRule(t *testing.T) {
 	schemas, err := schema.New(crd.Definitions)
 	require.NoError(t, err)
 	originals := originalDefinitions(t)
-	trials := append(trialsOf(goodSpecimens, true), trialsOf(badSpecimens, false)...)
+	all, err := specimens.All()
+	require.NoError(t, err)
+	trials := trialsOf(all)
 	tighten := w.serveCopies(originals)
 	for i, trial := range trials {
 		trial.name = fmt.Sprintf("specimen-%d", i)
-		if trial.old != "" {
-			trial.stored = w.specimen(trial.kind, trial.name, trial.old)
+		if trial.Old != nil {
+			trial.stored = w.specimen(trial.Kind, trial.name, trial.Old)
 			require.NoError(t, w.Create(t.Context(), trial.stored))
 		}
 	}
@@ -138,13 +78,13 @@ func TestLibraryAndAPIServerAgreeAboutEveryRule(t *testing.T) {
 	for _, trial := range trials {
 		t.Run(trial.name, func(t *testing.T) {
 			said := trial.evaluate(t, w)
-			library, err := schemas.Of(kindOf(originals[trial.kind]))
+			library, err := schemas.Of(kindOf(originals[trial.Kind]))
 			require.NoError(t, err)
-			require.ElementsMatch(t, said, trial.check(t, w, library), "%s %s, before %s", trial.kind, trial.spec, trial.old)
+			require.ElementsMatch(t, said, trial.check(t, w, library), "%s %s, before %s", trial.Kind, trial.Spec, trial.Old)
 			if trial.accepted != nil {
-				require.Equal(t, *trial.accepted, len(said) == 0, "%s %s, before %s: %v", trial.kind, trial.spec, trial.old, said)
+				require.Equal(t, *trial.accepted, len(said) == 0, "%s %s, before %s: %v", trial.Kind, trial.Spec, trial.Old, said)
 			}
-			unbroken = slices.DeleteFunc(unbroken, func(r rule) bool { return r.kind == trial.kind && slices.ContainsFunc(said, r.refused) })
+			unbroken = slices.DeleteFunc(unbroken, func(r rule) bool { return r.kind == trial.Kind && slices.ContainsFunc(said, r.refused) })
 		})
 	}
 	require.Empty(t, unbroken, "no specimen breaks these rules")
@@ -152,7 +92,7 @@ func TestLibraryAndAPIServerAgreeAboutEveryRule(t *testing.T) {
 
 // trial is a specimen on its way to the API server.
 type trial struct {
-	specimen
+	specimens.Specimen
 	name string
 	// accepted is what the outcome must be; nil if it only matters that both agree.
 	accepted *bool
@@ -160,29 +100,10 @@ type trial struct {
 	stored *unstructured.Unstructured
 }
 
-// trialsOf adds the same specs as those of templates. What is bad for the one may be good for the other, since a template
-// has no fields that belong to a single cluster.
-func trialsOf(specimens []specimen, accepted bool) []*trial {
-	var trials []*trial
-	for _, s := range specimens {
-		s.spec, s.old = strings.ReplaceAll(s.spec, "LONG", strings.Repeat("x", 300)), strings.ReplaceAll(s.old, "LONG", strings.Repeat("x", 300))
-		trials = append(trials, &trial{specimen: s, accepted: &accepted})
-		if s.kind != "CAPTCluster" && s.kind != "CAPTControlPlane" {
-			continue
-		}
-		s.kind, s.spec = s.kind+"Template", "{template: {spec: "+s.spec+"}}"
-		if s.old != "" {
-			s.old = "{template: {spec: " + s.old + "}}"
-		}
-		trials = append(trials, &trial{specimen: s})
-	}
-	return trials
-}
-
 // evaluate sends the spec to the API server.
-func (t *trial) evaluate(test *testing.T, w *world) []metav1.StatusCause {
+func (t *trial) evaluate(test *testing.T, w world) []metav1.StatusCause {
 	test.Helper()
-	object := w.specimen(t.kind, t.name, t.spec)
+	object := w.specimen(t.Kind, t.name, t.Spec)
 	if t.stored == nil {
 		return causes(test, w.Create(test.Context(), object, client.DryRunAll))
 	}
@@ -191,19 +112,19 @@ func (t *trial) evaluate(test *testing.T, w *world) []metav1.StatusCause {
 }
 
 // check asks the library.
-func (t *trial) check(test *testing.T, w *world, library *schema.Schema) []metav1.StatusCause {
+func (t *trial) check(test *testing.T, w world, library *schema.Schema) []metav1.StatusCause {
 	test.Helper()
-	read := func(spec string) *unstructured.Unstructured {
-		object := w.specimen(t.kind, t.name, spec)
+	read := func(spec json.RawMessage) *unstructured.Unstructured {
+		object := w.specimen(t.Kind, t.name, spec)
 		// The group is that of the copies.
 		object.SetGroupVersionKind(runtimeschema.GroupVersionKind{})
 		return object
 	}
 	var errs field.ErrorList
 	if t.stored == nil {
-		errs = library.Validate(test.Context(), read(t.spec))
+		errs = library.Validate(test.Context(), read(t.Spec))
 	} else {
-		errs = library.ValidateUpdate(test.Context(), read(t.spec), read(t.old))
+		errs = library.ValidateUpdate(test.Context(), read(t.Spec), read(t.Old))
 	}
 	if len(errs) == 0 {
 		return nil
@@ -212,9 +133,9 @@ func (t *trial) check(test *testing.T, w *world, library *schema.Schema) []metav
 }
 
 // specimen is an object of the copy of a kind, as the API server would decode it.
-func (w *world) specimen(kind, name, spec string) *unstructured.Unstructured {
+func (w world) specimen(kind, name string, spec json.RawMessage) *unstructured.Unstructured {
 	w.Helper()
-	document := fmt.Sprintf("{apiVersion: %s/v1beta2, kind: %s, metadata: {name: %s, namespace: %s}, spec: %s}", agreementGroup, kind, name, w.namespace, spec)
+	document := fmt.Sprintf("{apiVersion: %s/v1beta2, kind: %s, metadata: {name: %s, namespace: %s}, spec: %s}", agreementGroup, kind, name, w.Namespace, spec)
 	data, err := yaml.YAMLToJSON([]byte(document))
 	require.NoError(w, err)
 	object := &unstructured.Unstructured{}
@@ -265,7 +186,7 @@ func kindOf(definition *apiextensionsv1.CustomResourceDefinition) runtimeschema.
 }
 
 // serveCopies makes the API server serve copies of definitions without any rules. What it returns gives them their rules.
-func (w *world) serveCopies(originals map[string]*apiextensionsv1.CustomResourceDefinition) func() {
+func (w world) serveCopies(originals map[string]*apiextensionsv1.CustomResourceDefinition) func() {
 	w.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(w, apiextensionsv1.AddToScheme(scheme))
@@ -295,15 +216,16 @@ func (w *world) serveCopies(originals map[string]*apiextensionsv1.CustomResource
 }
 
 // awaitEmptySpec waits until the creation of an object with an empty spec has the outcome that is wanted, for each kind.
-func (w *world) awaitEmptySpec(kinds map[string]*apiextensionsv1.CustomResourceDefinition, wanted func(error) bool) {
+func (w world) awaitEmptySpec(kinds map[string]*apiextensionsv1.CustomResourceDefinition, wanted func(error) bool) {
 	w.Helper()
 	for kind := range kinds {
-		var last error
-		err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-			last = w.Create(ctx, w.specimen(kind, "empty", "{}"), client.DryRunAll)
-			return wanted(last), nil
+		w.Insist(func() string {
+			err := w.Create(w.Context(), w.specimen(kind, "empty", json.RawMessage("{}")), client.DryRunAll)
+			if wanted(err) {
+				return ""
+			}
+			return fmt.Sprintf("%s: %v", kind, err)
 		})
-		require.NoError(w, err, "%s: %v", kind, last)
 	}
 }
 

@@ -1,48 +1,108 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package integration_test runs CAPT's manager against a real control plane: etcd, kube-apiserver, Cluster API core and a
-// Workspace controller with OpenTofu. Each test has a namespace of its own.
+// Package integration_test proves what only an API server can show of CAPT: admission and server-side apply.
 package integration_test
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
+	"strings"
 	"testing"
 
-	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // shared is the control plane of all tests of the package.
-var shared *sandbox.Sandbox
+var shared *fixture.Server
 
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
+func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared)) }
+
+// world is one test's namespace.
+type world struct{ *fixture.World }
+
+func newWorld(t *testing.T) world {
+	t.Helper()
+	return world{shared.NewWorld(t, terraform.ScopeNamespaced)}
 }
 
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	var err error
-	shared, err = sandbox.Start(ctx, sandbox.Options{
-		Log: os.Stderr, ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true,
-		ProviderArgs: []string{"--max-reconcile-rate=4"},
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)
-		return 1
+// ready is a world with a Cluster that is Ready.
+func ready(t *testing.T) world {
+	t.Helper()
+	w := newWorld(t)
+	w.User(w.Everything()...)
+	w.awaitReady()
+	return w
+}
+
+func (w world) awaitReady() {
+	w.Helper()
+	w.AwaitVPC()
+	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
+}
+
+func (w world) awaitUpToDate(apply string) *infrav1.WorkspaceTemplateApply {
+	w.Helper()
+	object := &infrav1.WorkspaceTemplateApply{}
+	w.Await(object, apply, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	return object
+}
+
+// workspaces counts the Workspaces of the namespace.
+func (w world) workspaces() int {
+	w.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(w.Scope.GroupVersionKind())
+	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))
+	return len(list.Items)
+}
+
+// object reads a document, into the namespace of the test.
+func (w world) object(document string) *unstructured.Unstructured {
+	w.Helper()
+	object := &unstructured.Unstructured{}
+	require.NoError(w, yaml.Unmarshal([]byte(document), object), document)
+	object.SetNamespace(w.Namespace)
+	return object
+}
+
+// document of any kind of CAPT's, in v1beta2.
+func document(kind, name, spec string) string { return versioned("v1beta2", kind, name, spec) }
+
+// legacyDocument is one in v1beta1.
+func legacyDocument(kind, name, spec string) string { return versioned("v1beta1", kind, name, spec) }
+
+func versioned(version, kind, name, spec string) string {
+	group := "infrastructure"
+	if strings.HasPrefix(kind, "CAPTControlPlane") {
+		group = "controlplane"
 	}
-	defer func() {
-		if err := shared.Stop(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
-		}
-	}()
-	code := m.Run()
-	if code != 0 {
-		fmt.Fprintln(os.Stderr, shared.Logs(sandbox.Manager, 60))
-	}
-	return code
+	return fmt.Sprintf("apiVersion: %s.cluster.x-k8s.io/%s\nkind: %s\nmetadata: {name: %s}\nspec: %s\n", group, version, kind, name, spec)
+}
+
+// network is a CAPTCluster, in v1beta2.
+func network(spec string) string { return document("CAPTCluster", fixture.Demo, spec) }
+
+// plane is a CAPTControlPlane with more in its spec, in v1beta2.
+func plane(more string) string {
+	return document("CAPTControlPlane", fixture.Demo, `{version: "1.35", workspaceTemplateRef: {name: eks}, `+more+`}`)
+}
+
+// legacyPlane is one in v1beta1.
+func legacyPlane(more string) string {
+	return legacyDocument("CAPTControlPlane", fixture.Demo, `{version: "1.35", workspaceTemplateRef: {name: eks}, `+more+`}`)
+}
+
+// applied is a WorkspaceTemplateApply of template "vpc" with more in its spec.
+func applied(name, more string) string {
+	return document("WorkspaceTemplateApply", name, `{templateRef: {name: vpc}, `+more+`}`)
 }

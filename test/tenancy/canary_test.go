@@ -4,8 +4,6 @@
 package tenancy_test
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,12 +17,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
@@ -34,7 +31,7 @@ import (
 const database = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: WorkspaceTemplate
-metadata: {name: %s}
+metadata: {name: database}
 spec:
   workspaceScope: %s
   publishOutputs: [password, generated, nested]
@@ -53,18 +50,10 @@ spec:
             default = "none"
           }
           resource "random_password" "db" {}
-          output "cluster_name" {
-            value = "demo"
-          }
-          output "vpc_id" {
-            value = "vpc-0demo"
-          }
-          output "cluster_endpoint" {
-            value = "https://127.0.0.1:1"
-          }
-          output "unlisted" {
-            value = "unlisted-${md5("demo")}"
-          }
+          output "cluster_name" { value = "demo" }
+          output "vpc_id" { value = "vpc-0demo" }
+          output "cluster_endpoint" { value = "https://127.0.0.1:1" }
+          output "unlisted" { value = "unlisted-${md5("demo")}" }
           output "password" {
             value     = var.password
             sensitive = true
@@ -100,28 +89,14 @@ func (w *world) newDatabase() inputs {
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.a, Name: "inputs"},
 		StringData: map[string]string{"token": in.token, "tfvars": "password = " + string(tfvars) + "\n"},
 	}))
-	for _, scope := range terraform.Scopes() {
-		w.apply(w.a, fmt.Sprintf(database, templateOf(scope), scope))
-	}
+	w.apply(w.a, fmt.Sprintf(database, w.Scope))
 	return in
 }
 
-func templateOf(scope terraform.Scope) string { return "database-" + strings.ToLower(string(scope)) }
-
 // order makes a WorkspaceTemplateApply of the template, with a connection Secret.
-func (w *world) order(scope terraform.Scope, name, word string) {
+func (w *world) order(name, word string) {
 	w.Helper()
-	w.apply(w.a, uses(name, w.a, templateOf(scope), says(word)+"\n  writeConnectionSecretToRef: {name: "+name+"-connection}"))
-}
-
-// play gives the Workspace of a WorkspaceTemplateApply a script.
-func (w *world) play(scope terraform.Scope, name string, script scripted.Script) {
-	w.Helper()
-	key := types.NamespacedName{Namespace: w.a, Name: naming.Workspace(scope, types.NamespacedName{Namespace: w.a, Name: name})}
-	if scope == terraform.ScopeCluster {
-		key.Namespace = ""
-	}
-	require.NoError(w, stage.Play(key, script))
+	w.apply(w.a, uses(name, w.a, "database", says(word)+"\n  writeConnectionSecretToRef: {name: "+name+"-connection}"))
 }
 
 // outcry is an error of Terraform that quotes a secret: in its first line, which is in the condition of the Workspace,
@@ -156,115 +131,59 @@ func (w *world) awaitEvents(reason string) {
 			}
 		}
 		return len(seen) == 2
-	}, patience, 25*time.Millisecond, "no Event reports %s", reason)
+	}, fixture.Patience, 25*time.Millisecond, "no Event reports %s", reason)
 }
 
 func TestOutputsThatAreNotListedOrSensitiveAreNotReported(t *testing.T) {
-	for _, scope := range terraform.Scopes() {
-		t.Run(string(scope), func(t *testing.T) {
-			w := newWorld(t)
-			in := w.newDatabase()
-			w.order(scope, "db", "hello")
-			apply := w.awaitReady(w.a, "db")
-			require.Equal(t, []string{"cluster_endpoint", "cluster_name", "vpc_id"}, slices.Sorted(maps.Keys(apply.Status.Outputs)))
+	inBothScopes(t, func(t *testing.T, w *world) {
+		in := w.newDatabase()
+		w.order("db", "hello")
+		apply := w.awaitReady(w.a, "db")
+		require.Equal(t, []string{"cluster_endpoint", "cluster_name", "vpc_id"}, slices.Sorted(maps.Keys(apply.Status.Outputs)))
 
-			secret := &corev1.Secret{}
-			w.await(secret, w.a, "db-connection", func() string { return "" })
-			data, err := w.workspace(apply).MarshalJSON()
-			require.NoError(t, err)
-			unlisted, generated := string(secret.Data["unlisted"]), string(secret.Data["generated"])
-			require.Contains(t, string(data), unlisted, "the Workspace itself does not show the output that is not listed")
-			require.Equal(t, in.password, string(secret.Data["password"]))
-			require.NotEmpty(t, generated)
-			w.awaitEvents(infrav1.UpToDateReason)
-			w.requireNotReported(in.password, in.token, unlisted, generated, string(secret.Data["nested"]))
-		})
-	}
+		secret := &corev1.Secret{}
+		w.read(secret, w.a, "db-connection")
+		data, err := w.workspace(apply).MarshalJSON()
+		require.NoError(t, err)
+		unlisted, generated := string(secret.Data["unlisted"]), string(secret.Data["generated"])
+		require.Contains(t, string(data), unlisted, "the Workspace itself does not show the output that is not listed")
+		require.Equal(t, in.password, string(secret.Data["password"]))
+		require.NotEmpty(t, generated)
+		w.awaitEvents(infrav1.UpToDateReason)
+		w.requireNotReported(in.password, in.token, unlisted, generated, string(secret.Data["nested"]))
+	})
 }
 
+// The forms in which a value can be quoted are tested in api/redact. These rows prove that the controller knows the values.
 func TestErrorsAreReportedWithoutTheSecretsThatTheyQuote(t *testing.T) {
-	encoded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte("user:" + text)) }
-	for name, row := range map[string]struct {
-		scope  terraform.Scope
-		at     func(*scripted.Script) *scripted.Step
-		reason string
-		// quote says what Terraform quotes, and how.
-		quote func(in inputs) (summary, secret string)
-	}{
-		"a variable of a file, while applying": {terraform.ScopeNamespaced, atApply, infrav1.ApplyFailedReason, func(in inputs) (string, string) {
-			return fmt.Sprintf("MasterUserPassword %s is not valid", in.password), in.password
-		}},
-		"a variable of a file, in the cluster scope": {terraform.ScopeCluster, atApply, infrav1.ApplyFailedReason, func(in inputs) (string, string) {
-			return fmt.Sprintf("MasterUserPassword %q is not valid", in.password), in.password
-		}},
-		"a variable of a file, in an address": {terraform.ScopeNamespaced, atPlan, infrav1.PlanFailedReason, func(in inputs) (string, string) {
-			return "Get \"https://db.example.com/?login=" + url.QueryEscape(in.password) + "\": no such host", in.password
-		}},
-		"the environment, while planning": {terraform.ScopeNamespaced, atPlan, infrav1.PlanFailedReason, func(in inputs) (string, string) {
-			return in.token + " was rejected", in.token
-		}},
-		"the environment, in base64": {terraform.ScopeNamespaced, atPlan, infrav1.PlanFailedReason, func(in inputs) (string, string) {
-			return "header " + encoded(in.token) + " was rejected", in.token
-		}},
-		"the environment, while initializing": {terraform.ScopeCluster, atInit, infrav1.PlanFailedReason, func(in inputs) (string, string) {
-			return "no module at git::https://" + in.token + "@example.com", in.token
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			summary, secret := row.quote(w.newDatabase())
+	inBothScopes(t, func(_ *testing.T, w *world) {
+		in := w.newDatabase()
+		for name, row := range map[string]struct{ reason, summary, secret string }{
+			"apply": {infrav1.ApplyFailedReason, fmt.Sprintf("MasterUserPassword %q is not valid", in.password), in.password},
+			"plan":  {infrav1.PlanFailedReason, "Get \"https://db.example.com/?login=" + url.QueryEscape(in.password) + "\": no such host", in.password},
+			"init":  {infrav1.PlanFailedReason, "no module at git::https://" + in.token + "@example.com", in.token},
+		} {
 			script := scripted.Script{}
-			row.at(&script).Stderr = outcry(summary, secret)
-			w.play(row.scope, "db", script)
-			w.order(row.scope, "db", "hello")
-			w.awaitOutcry("db", row.reason, secret)
-			w.requireNotReported(secret)
-		})
-	}
-}
-
-func atInit(s *scripted.Script) *scripted.Step  { return &s.Init }
-func atPlan(s *scripted.Script) *scripted.Step  { return &s.Plan }
-func atApply(s *scripted.Script) *scripted.Step { return &s.Apply }
-
-func TestTextThatLooksLikeASecretIsNotReported(t *testing.T) {
-	key := make([]byte, 30)
-	_, _ = rand.Read(key) // It never fails.
-	awsKey := base64.StdEncoding.EncodeToString(key)
-	w := newWorld(t)
-	w.newDatabase()
-	count := 0
-	for name, row := range map[string]struct{ quoted, secret string }{
-		"a secret key of AWS":        {"aws_secret_access_key = %s", awsKey},
-		"one in the environment":     {"AWS_SECRET_ACCESS_KEY=%s was refused", awsKey},
-		"a JWT":                      {"token %s has expired", "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJkZW1vIn0." + secretText("signature")},
-		"a password in an argument":  {"mysqldump --password=%s failed", secretText("hunter")},
-		"a password in JSON":         {`{"user": "admin", "password": "%s"} is not valid`, secretText("hunter")},
-		"a password in an address":   {"dial postgres://admin:%s@db.example.com: refused", secretText("hunter")},
-		"a header with a credential": {"Authorization: Bearer %s was rejected", secretText("bearer")},
-	} {
-		count++
-		t.Run(name, func(t *testing.T) {
-			w := &world{T: t, Client: w.Client, a: w.a, b: w.b, canary: w.canary}
-			try := fmt.Sprintf("try-%d", count)
-			w.play(terraform.ScopeNamespaced, try, scripted.Script{Apply: scripted.Step{Stderr: outcry(fmt.Sprintf(row.quoted, row.secret), row.secret)}})
-			w.order(terraform.ScopeNamespaced, try, "hello")
-			w.awaitOutcry(try, infrav1.ApplyFailedReason, row.secret)
+			step := map[string]*scripted.Step{"apply": &script.Apply, "plan": &script.Plan, "init": &script.Init}[name]
+			step.Stderr = outcry(row.summary, row.secret)
+			w.Play(name, script)
+			w.order(name, "hello")
+			w.awaitOutcry(name, row.reason, row.secret)
 			w.requireNotReported(row.secret)
-		})
-	}
+		}
+	})
 }
 
 // Outputs that Terraform made up are known from the connection Secret, also while the Workspace is changed and destroyed.
 func TestErrorsAreReportedWithoutTheSensitiveOutputsThatTheyQuote(t *testing.T) {
 	for _, output := range []string{"generated", "nested"} {
 		t.Run(output, func(t *testing.T) {
-			w := newWorld(t)
+			w := newWorld(t, terraform.ScopeNamespaced)
 			w.newDatabase()
-			w.order(terraform.ScopeNamespaced, "db", "before")
+			w.order("db", "before")
 			apply := w.awaitReady(w.a, "db")
 			connection := &corev1.Secret{}
-			w.await(connection, w.a, "db-connection", func() string { return "" })
+			w.read(connection, w.a, "db-connection")
 			secret := string(connection.Data[output])
 			var nested struct{ Password string }
 			if json.Unmarshal(connection.Data[output], &nested) == nil {
@@ -272,16 +191,16 @@ func TestErrorsAreReportedWithoutTheSensitiveOutputsThatTheyQuote(t *testing.T) 
 			}
 			require.NotEmpty(t, secret)
 
-			w.play(terraform.ScopeNamespaced, "db", scripted.Script{Apply: scripted.Step{Stderr: outcry(secret+" is not valid", secret)}})
-			w.order(terraform.ScopeNamespaced, "db", "after")
+			w.Play("db", scripted.Script{Apply: scripted.Step{Stderr: outcry(secret+" is not valid", secret)}})
+			w.order("db", "after")
 			w.awaitOutcry("db", infrav1.ApplyFailedReason, secret)
 
-			w.play(terraform.ScopeNamespaced, "db", scripted.Script{Destroy: scripted.Step{Stderr: outcry(secret+" is still in use", secret)}})
+			w.Play("db", scripted.Script{Destroy: scripted.Step{Stderr: outcry(secret+" is still in use", secret)}})
 			require.NoError(t, w.Delete(t.Context(), apply))
 			w.awaitCondition(apply, w.a, "db", infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DestroyFailedReason)
 			w.awaitEvents(infrav1.DestroyFailedReason)
 			w.requireNotReported(secret)
-			w.play(terraform.ScopeNamespaced, "db", scripted.Script{})
+			w.Play("db", scripted.Script{})
 			w.awaitGone(apply, w.a, "db")
 		})
 	}
@@ -298,18 +217,18 @@ func TestASecretThatIsReplacedOrDeletedIsStillNotReported(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newWorld(t, terraform.ScopeNamespaced)
 			in := w.newDatabase()
-			w.play(terraform.ScopeNamespaced, "db", scripted.Script{Plan: scripted.Step{Stderr: outcry(in.token+" was rejected", in.token)}})
-			w.order(terraform.ScopeNamespaced, "db", "hello")
+			w.Play("db", scripted.Script{Plan: scripted.Step{Stderr: outcry(in.token+" was rejected", in.token)}})
+			w.order("db", "hello")
 			w.awaitOutcry("db", infrav1.PlanFailedReason, in.token)
 			// From now on, nothing more is heard of Terraform.
-			w.play(terraform.ScopeNamespaced, "db", scripted.Script{Init: scripted.Step{Hang: true}, Plan: scripted.Step{Hang: true}})
+			w.Play("db", scripted.Script{Init: scripted.Step{Hang: true}, Plan: scripted.Step{Hang: true}})
 
 			secret := &corev1.Secret{}
-			w.await(secret, w.a, "inputs", func() string { return "" })
+			w.read(secret, w.a, "inputs")
 			require.NoError(t, change(w, secret))
-			w.apply(w.a, uses("db", w.a, templateOf(terraform.ScopeNamespaced), says("hello")+"\n  writeConnectionSecretToRef: {name: db-connection}\n  deletionPolicy: Retain"))
+			w.apply(w.a, uses("db", w.a, "database", says("hello")+"\n  writeConnectionSecretToRef: {name: db-connection}\n  deletionPolicy: Retain"))
 			apply := &infrav1.WorkspaceTemplateApply{}
 			w.await(apply, w.a, "db", func() string {
 				if apply.Status.ObservedGeneration != apply.Generation || apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain {
@@ -317,32 +236,30 @@ func TestASecretThatIsReplacedOrDeletedIsStillNotReported(t *testing.T) {
 				}
 				return ""
 			})
-			w.play(terraform.ScopeNamespaced, "db", scripted.Script{})
+			w.Play("db", scripted.Script{})
 			w.requireNotReported(in.token)
 		})
 	}
 }
 
 func TestOwnersReportNoMoreThanTheirWorkspaces(t *testing.T) {
-	const vpc, eks = "demo-vpc", "demo-eks-controlplane-apply"
-	w := newWorld(t)
+	w := newWorld(t, terraform.ScopeNamespaced)
 	in := w.newDatabase()
 	broken := scripted.Script{Apply: scripted.Step{Stderr: outcry(in.token+" was rejected", in.token)}}
-	w.play(terraform.ScopeNamespaced, vpc, broken)
-	w.play(terraform.ScopeNamespaced, eks, broken)
-	template := templateOf(terraform.ScopeNamespaced)
-	w.apply(w.a, cluster("demo"), captCluster("demo", "{template: {ref: {name: "+template+"}}}"), controlPlane("demo", template, w.a))
+	w.Play(fixture.VPC, broken)
+	w.Play(fixture.ControlPlane, broken)
+	w.apply(w.a, cluster("demo"), captCluster("demo", "{template: {ref: {name: database}}}"), controlPlane("demo", "database", w.a))
 	w.awaitCondition(&infrav1.CAPTCluster{}, w.a, "demo", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
 
-	w.play(terraform.ScopeNamespaced, vpc, scripted.Script{})
+	w.Play(fixture.VPC, scripted.Script{})
 	owner := &controlplanev1.CAPTControlPlane{}
 	w.awaitCondition(owner, w.a, "demo", controlplanev1.WorkspaceReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
 
 	// What Terraform calls a kubeconfig is none, and is not quoted in the error.
-	w.play(terraform.ScopeNamespaced, eks, scripted.Script{})
+	w.Play(fixture.ControlPlane, scripted.Script{})
 	w.awaitCondition(owner, w.a, "demo", controlplanev1.KubeconfigReadyCondition, metav1.ConditionFalse, controlplanev1.KubeconfigInvalidReason)
 	connection := &corev1.Secret{}
-	w.await(connection, w.a, "demo-eks-connection", func() string { return "" })
+	w.read(connection, w.a, "demo-eks-connection")
 	require.NotEmpty(t, connection.Data["kubeconfig"])
 	w.awaitEvents(controlplanev1.KubeconfigInvalidReason)
 	w.requireNotReported(in.token, in.password, string(connection.Data["kubeconfig"]), string(connection.Data["generated"]), string(connection.Data["unlisted"]))

@@ -23,7 +23,7 @@ import (
 const clusterScope = "workspaceScope: Cluster"
 
 func TestAClusterWideWorkspaceOfAnotherNamespaceIsNotTaken(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, terraform.ScopeCluster)
 	w.apply(w.b, echo("template", clusterScope), uses("theirs", w.b, "template", says("hello")))
 	theirs := w.workspace(w.awaitReady(w.b, "theirs"))
 
@@ -41,7 +41,7 @@ func TestAWorkspaceThatV03CreatedForAnotherNamespaceIsNotTaken(t *testing.T) {
 		"its outputs go to that namespace": {"vars: [{key: word, value: demo}]", "vars: [{key: word, value: demo}]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newWorld(t, terraform.ScopeCluster)
 			w.apply(w.b, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: words}, stringData: {tfvars: 'word = "%s"'}}`, w.canary))
 			theirs := w.olderWorkspace(strings.ReplaceAll(row.theirs, "OTHER", w.b))
 			w.apply(w.a, echoOf("template", clusterScope, row.tenants), uses("thief", w.a, "template", "workspaceName: "+theirs.GetName()))
@@ -96,7 +96,7 @@ func (w *world) requireConflict(name string, theirs *unstructured.Unstructured) 
 
 // Names in the cluster scope can be guessed. A tenant without a template creates no Workspace, and so cannot take a name.
 func TestANameIsNotHeldByAnObjectOfAnotherNamespaceThatMakesNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, terraform.ScopeCluster)
 	theirs := types.NamespacedName{Namespace: w.b, Name: "theirs"}
 	w.apply(w.a, uses("squatter", w.a, "absent", "workspaceName: "+naming.Workspace(terraform.ScopeCluster, theirs)))
 	w.awaitRefused("squatter", infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)

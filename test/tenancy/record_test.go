@@ -11,21 +11,23 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
@@ -46,56 +48,38 @@ type version struct {
 	number, content string
 }
 
-// tellers are the groups whose kinds are watched.
-var tellers = []string{"infrastructure.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "cluster.x-k8s.io"}
+// watched are the kinds in which something is reported.
+var watched = []schema.GroupVersionKind{
+	infrav1.GroupVersion.WithKind("CAPTCluster"), infrav1.GroupVersion.WithKind("WorkspaceTemplate"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
+	controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), clusterv1.GroupVersion.WithKind("Cluster"),
+	corev1.SchemeGroupVersion.WithKind("Event"), eventsv1.SchemeGroupVersion.WithKind("Event"),
+}
 
 // listen begins to keep a record. It ends with the context.
-func listen(ctx context.Context) (*record, error) {
-	clients, err := discovery.NewDiscoveryClientForConfig(shared.Config())
-	if err != nil {
-		return nil, err
-	}
-	objects, err := dynamic.NewForConfig(shared.Config())
-	if err != nil {
-		return nil, err
-	}
-	groups, err := clients.ServerPreferredResources()
-	if err != nil {
-		return nil, err
-	}
+func listen(ctx context.Context, t *testing.T) *record {
+	t.Helper()
 	r := &record{}
-	for _, group := range groups {
-		served, err := schema.ParseGroupVersion(group.GroupVersion)
-		if err != nil {
-			return nil, err
-		}
-		for _, resource := range group.APIResources {
-			teller := resource.Kind == "Event" || slices.Contains(tellers, served.Group)
-			if !teller || !slices.Contains(resource.Verbs, "watch") {
-				continue
-			}
-			source := objects.Resource(served.WithResource(resource.Name))
-			watcher, err := source.Watch(ctx, metav1.ListOptions{})
-			if err != nil {
-				return nil, err
-			}
-			go r.follow(ctx, source, watcher)
-		}
+	for _, kind := range watched {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		watcher, err := shared.API.Watch(ctx, list)
+		require.NoError(t, err)
+		go r.follow(ctx, list, watcher)
 	}
-	return r, nil
+	return r
 }
 
 // follow keeps what a watch reports, and watches again when the API server ends it.
-func (r *record) follow(ctx context.Context, source dynamic.ResourceInterface, watcher watch.Interface) {
+func (r *record) follow(ctx context.Context, list *unstructured.UnstructuredList, watcher watch.Interface) {
 	for ctx.Err() == nil {
 		for event := range watcher.ResultChan() {
 			if object, ok := event.Object.(*unstructured.Unstructured); ok {
 				r.add(object)
 			}
 		}
-		again, err := source.Watch(ctx, metav1.ListOptions{})
+		again, err := shared.API.Watch(ctx, list)
 		if err != nil {
-			<-time.After(time.Second) // The API server may be going; there is nothing to wait for but time.
+			<-time.After(time.Second) // The API server may be stopping; there is nothing to wait for but time.
 			continue
 		}
 		watcher = again
@@ -181,5 +165,5 @@ func (w *world) awaitRecorded() {
 			missing = slices.DeleteFunc(missing, func(number string) bool { return number == entry.number })
 		}
 		return len(missing) == 0
-	}, patience, 25*time.Millisecond)
+	}, fixture.Patience, 25*time.Millisecond)
 }

@@ -1,137 +1,69 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tenancy_test holds CAPT's controllers to the security rules between namespaces, on a real API server. CAPT's
-// webhooks and admission policies are taken away: what they would have refused, the controllers must refuse by themselves.
-// Terraform is a scripted executor, which reads Secrets as provider-terraform does and says whatever a test wants it to.
+// Package tenancy_test proves that CAPT's controllers keep to the security rules between namespaces, on a real API server. CAPT's
+// webhooks and admission policies are removed: what they would have refused, the controllers must refuse by themselves.
+// Terraform is a scripted executor, which reads Secrets as provider-terraform does and reports whatever a test wants it to.
 package tenancy_test
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"slices"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
-	"time"
 
+	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	restclient "k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/controllers"
-	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
 var (
 	// shared is the control plane of all tests of the package.
-	shared *sandbox.Sandbox
-	// stage is where the provider's scripts are.
-	stage *scripted.World
-	// reports is everything that CAPT has reported since the sandbox was started.
+	shared *fixture.Server
+	// reports is everything that CAPT has reported since the first test.
 	reports *record
+	// prepare is what must be done before the first test.
+	prepare sync.Once
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
+	os.Exit(fixture.Main(m, &shared, func(options *sandbox.Options) {
+		options.Installation = ""              // The names of config/default.
+		options.ManagerArgs = []string{"-v=5"} // A verbose log can leak more.
+	}))
 }
 
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	scripts, err := os.MkdirTemp("", "capt-scripts-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "Making a folder for scripts:", err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(scripts) }()
-	stage = scripted.At(scripts)
-	shared, err = sandbox.Start(ctx, sandbox.Options{
-		Log: os.Stderr, ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true,
-		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + scripts, "--max-reconcile-rate=8"},
-		ManagerArgs:  []string{"-v=5"}, // A verbose log can leak more.
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)
-		return 1
-	}
-	defer func() {
-		if err := shared.Stop(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
-		}
-	}()
-	if err := bypassAdmission(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "Removing CAPT's admission:", err)
-		return 1
-	}
-	if reports, err = listen(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "Watching CAPT's objects:", err)
-		return 1
-	}
-	return m.Run()
-}
-
-func newClient() (client.Client, error) {
-	config := shared.Config()
-	config.WarningHandler = restclient.NoWarnings{}
-	return client.New(config, client.Options{Scheme: controllers.Scheme()})
-}
-
-// bypassAdmission removes all that guards admission to CAPT's kinds, but for the schemas and their conversion.
-func bypassAdmission(ctx context.Context) error {
-	c, err := newClient()
-	if err != nil {
-		return err
-	}
-	var (
-		mutating   admissionv1.MutatingWebhookConfigurationList
-		validating admissionv1.ValidatingWebhookConfigurationList
-		policies   admissionv1.ValidatingAdmissionPolicyList
-		bindings   admissionv1.ValidatingAdmissionPolicyBindingList
-		all        []client.Object
-	)
-	for _, list := range []client.ObjectList{&mutating, &validating, &policies, &bindings} {
-		if err := c.List(ctx, list); err != nil {
-			return err
+// bypassAdmission removes all that guards admission to CAPT's kinds, except for the schemas and their conversion.
+func bypassAdmission(t *testing.T) {
+	t.Helper()
+	removed := 0
+	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind(kind + "List"))
+		require.NoError(t, shared.API.List(t.Context(), list))
+		for i := range list.Items {
+			if strings.HasPrefix(list.Items[i].GetName(), "capt-") {
+				require.NoError(t, shared.API.Delete(t.Context(), &list.Items[i]))
+				removed++
+			}
 		}
 	}
-	for i := range mutating.Items {
-		all = append(all, &mutating.Items[i])
-	}
-	for i := range validating.Items {
-		all = append(all, &validating.Items[i])
-	}
-	for i := range policies.Items {
-		all = append(all, &policies.Items[i])
-	}
-	for i := range bindings.Items {
-		all = append(all, &bindings.Items[i])
-	}
-	ours := slices.DeleteFunc(all, func(object client.Object) bool { return !strings.HasPrefix(object.GetName(), "capt-") })
-	if len(ours) < 4 { // Two configurations, and a policy with its binding.
-		return fmt.Errorf("found %d of CAPT's guards: they have other names than this test thinks", len(ours))
-	}
-	for _, object := range ours {
-		if err := c.Delete(ctx, object); err != nil {
-			return err
-		}
-	}
-	return awaitBypassed(ctx, c)
-}
+	require.GreaterOrEqual(t, removed, 4, "two configurations, and a policy with its binding")
 
-// awaitBypassed waits until the API server admits what CAPT's webhooks refuse: it learns of their removal a little later.
-func awaitBypassed(ctx context.Context, c client.Client) error {
-	refused := object(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplateApply
-metadata: {name: refused, namespace: default}
-spec: {templateRef: {name: any}, waitForSecrets: [{name: any, namespace: elsewhere}]}
-`)
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		return c.Create(ctx, refused.DeepCopy(), client.DryRunAll) == nil, nil
+	// The API server learns of the removal a little later.
+	w := shared.NewWorld(t, terraform.ScopeNamespaced)
+	refused := object(uses("refused", w.Namespace, "any", "waitForSecrets: [{name: any, namespace: elsewhere}]"))
+	refused.SetNamespace(w.Namespace)
+	w.Insist(func() string {
+		if err := w.Create(t.Context(), refused.DeepCopy(), client.DryRunAll); err != nil {
+			return fmt.Sprintf("it is still refused: %v", err)
+		}
+		return ""
 	})
 }

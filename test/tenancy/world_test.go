@@ -6,21 +6,17 @@ package tenancy_test
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -28,54 +24,47 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/fixture"
 )
-
-// patience is how long a test waits for anything.
-const patience = 5 * time.Minute
 
 // world is what one test has: the namespace of a tenant, that of another one, and what the other one keeps secret.
 type world struct {
-	*testing.T
-	client.Client
-	// a is the tenant's namespace, b is the one that is none of its business.
+	*fixture.World
+	// a is the tenant's namespace, b is the one that the tenant has no access to.
 	a, b string
 	// canary is a value that b has in a Secret and a ConfigMap called "canary", under the key "value". As a file of
 	// variables, it is under the key "tfvars". In a, objects of the same name and keys hold the word "harmless".
 	canary string
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld makes the namespaces of a test, which runs beside others. The tenant's Workspaces have a scope.
+func newWorld(t *testing.T, scope terraform.Scope) *world {
 	t.Helper()
-	c, err := newClient()
-	require.NoError(t, err)
-	w := &world{T: t, Client: c, canary: secretText("canary")}
-	w.a, w.b = w.namespace("tenant-"), w.namespace("other-")
+	t.Parallel()
+	prepare.Do(func() {
+		bypassAdmission(t)
+		reports = listen(context.WithoutCancel(t.Context()), t)
+	})
+	w := &world{World: shared.NewWorld(t, scope), canary: secretText("canary")}
+	w.a, w.b = w.Namespace, shared.NewWorld(t, scope).Namespace
 	for namespace, value := range map[string]string{w.a: "harmless", w.b: w.canary} {
-		for _, kind := range []string{"Secret", "ConfigMap"} {
-			field := "data"
-			if kind == "Secret" {
-				field = "stringData"
-			}
-			w.apply(namespace, fmt.Sprintf("{apiVersion: v1, kind: %s, metadata: {name: canary}, %s: {value: %s, tfvars: 'stolen = \"%s\"'}}",
-				kind, field, value, value))
+		for kind, field := range map[string]string{"Secret": "stringData", "ConfigMap": "data"} {
+			w.apply(namespace, fmt.Sprintf("{apiVersion: v1, kind: %s, metadata: {name: canary}, %s: {value: %s, tfvars: 'stolen = \"%s\"'}}", kind, field, value, value))
 		}
 	}
 	return w
 }
 
-// secretText is a text that occurs nowhere else.
-func secretText(prefix string) string {
-	random := make([]byte, 12)
-	_, _ = rand.Read(random) // It never fails.
-	return prefix + "-" + hex.EncodeToString(random)
+// inBothScopes runs a test with Workspaces of either scope.
+func inBothScopes(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	for _, scope := range terraform.Scopes() {
+		t.Run(string(scope), func(t *testing.T) { test(t, newWorld(t, scope)) })
+	}
 }
 
-func (w *world) namespace(prefix string) string {
-	w.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
-	require.NoError(w, w.Create(w.Context(), namespace))
-	return namespace.Name
-}
+// secretText is a text that occurs nowhere else.
+func secretText(prefix string) string { return prefix + "-" + rand.Text() }
 
 // object decodes a document of this package.
 func object(document string) *unstructured.Unstructured {
@@ -89,35 +78,32 @@ func object(document string) *unstructured.Unstructured {
 // apply applies documents in a namespace, as a user with write access would.
 func (w *world) apply(namespace string, documents ...string) {
 	w.Helper()
-	for _, document := range documents {
-		applied := object(document)
-		applied.SetNamespace(namespace)
-		require.NoError(w, w.Apply(w.Context(), client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("user"), client.ForceOwnership), document)
-	}
+	there := *w.World
+	there.Namespace = namespace
+	there.User(documents...)
 }
 
 // await waits until an object is as wanted; want says what is still missing.
 func (w *world) await(object client.Object, namespace, name string, want func() string) {
 	w.Helper()
-	lack := "it was not read yet"
-	err := wait.PollUntilContextTimeout(w.Context(), 25*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		if err := w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
-			if ctx.Err() == nil {
-				lack = err.Error()
-			}
-			return false, nil
+	w.Insist(func() string {
+		if err := w.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+			return err.Error()
 		}
-		lack = want()
-		return lack == "", nil
+		return want()
 	})
-	require.NoError(w, err, "%T %s: %s", object, name, lack)
+}
+
+// read waits until an object exists.
+func (w *world) read(object client.Object, namespace, name string) {
+	w.Helper()
+	w.await(object, namespace, name, func() string { return "" })
 }
 
 // awaitCondition waits until the controller has looked at the object as it is now, and a condition has a status and a reason.
 // It returns the message.
-func (w *world) awaitCondition(object engine.Object, namespace, name, conditionType string, status metav1.ConditionStatus, reason string) string {
+func (w *world) awaitCondition(object engine.Object, namespace, name, conditionType string, status metav1.ConditionStatus, reason string) (message string) {
 	w.Helper()
-	message := ""
 	w.await(object, namespace, name, func() string {
 		condition := meta.FindStatusCondition(object.GetConditions(), conditionType)
 		if condition == nil {
@@ -139,7 +125,7 @@ func (w *world) awaitReady(namespace, name string) *infrav1.WorkspaceTemplateApp
 	return apply
 }
 
-// awaitRefused waits until the controller says that it does not make the Workspace, and checks that there is none.
+// awaitRefused waits until the controller reports that it does not create the Workspace, and checks that there is none.
 func (w *world) awaitRefused(name, conditionType, reason string) (message string) {
 	w.Helper()
 	message = w.awaitCondition(&infrav1.WorkspaceTemplateApply{}, w.a, name, conditionType, metav1.ConditionFalse, reason)
@@ -149,10 +135,9 @@ func (w *world) awaitRefused(name, conditionType, reason string) (message string
 
 func (w *world) awaitGone(object client.Object, namespace, name string) {
 	w.Helper()
-	err := wait.PollUntilContextTimeout(w.Context(), 25*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		return engine.Absent(w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)), nil
-	})
-	require.NoError(w, err, "%T %s still exists", object, name)
+	there := *w.World
+	there.Namespace = namespace
+	there.AwaitGone(object, name)
 }
 
 // workspaces lists all Workspaces, of both scopes.
@@ -162,7 +147,6 @@ func (w *world) workspaces() []unstructured.Unstructured {
 	for _, scope := range terraform.Scopes() {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(scope.GroupVersionKind())
-		list.SetKind("WorkspaceList")
 		require.NoError(w, w.List(w.Context(), list))
 		all = append(all, list.Items...)
 	}
@@ -196,7 +180,7 @@ func (w *world) workspace(apply *infrav1.WorkspaceTemplateApply) *unstructured.U
 // times are as in JSON and in messages; start times are not secret.
 var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
-// view is what a tenant sees of an object and of the events about it, without times and without the names it wrote itself.
+// view is what a tenant sees in the status of an object, without times and without the names it wrote itself.
 // These become the same word, so that two views are equal when they have the same content.
 func (w *world) view(of client.Object, names ...string) string {
 	w.Helper()

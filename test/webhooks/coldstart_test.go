@@ -39,8 +39,8 @@ func TestReplicasStartWithoutAConversionWebhook(t *testing.T) {
 	require.NoError(t, w.Delete(t.Context(), plain), "a namespace without objects of CAPT does not depend on it")
 
 	f.start()
-	eventually(t, patience, func() error {
-		return w.Create(t.Context(), k.object(k.current, w.namespace, "new"), client.DryRunAll)
+	eventually(t, func() error {
+		return w.Create(t.Context(), k.object(k.current, w.Namespace, "new"), client.DryRunAll)
 	})
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(old), empty(k.current)))
 	require.NoError(t, w.Delete(t.Context(), old))
@@ -62,9 +62,9 @@ func (w *world) createStored(k kind, version string) *unstructured.Unstructured 
 	w.Helper()
 	var object *unstructured.Unstructured
 	attempt := 0
-	eventually(w.T, patience, func() error {
+	eventually(w.T, func() error {
 		attempt++
-		object = k.object(k.legacy, w.namespace, fmt.Sprintf("old-%d", attempt))
+		object = k.object(k.legacy, w.Namespace, fmt.Sprintf("old-%d", attempt))
 		require.NoError(w, w.Create(w.Context(), object))
 		if stored := w.stored(k, object.GetName()); stored != version {
 			return fmt.Errorf("it is stored in %s", stored)
@@ -79,7 +79,7 @@ func (w *world) stored(k kind, name string) string {
 	w.Helper()
 	recorded, err := state.Load(shared.Dir())
 	require.NoError(w, err)
-	key := "/registry/" + k.current.Group + "/" + w.resource(k) + "/" + w.namespace + "/" + name
+	key := "/registry/" + k.current.Group + "/" + w.resource(k) + "/" + w.Namespace + "/" + name
 	query, err := json.Marshal(map[string]string{"key": base64.StdEncoding.EncodeToString([]byte(key))})
 	require.NoError(w, err)
 	response, err := http.Post(recorded.EtcdEndpoint+"/v3/kv/range", "application/json", bytes.NewReader(query))

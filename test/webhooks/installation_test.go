@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -48,17 +47,10 @@ func installed(t *testing.T) *installation {
 			if conversion := definition.Spec.Conversion; conversion != nil && conversion.Webhook != nil {
 				i.targets[definition.Name] = *conversion.Webhook.ClientConfig
 			}
-		case "MutatingWebhookConfiguration":
-			configuration := &admissionv1.MutatingWebhookConfiguration{}
-			read(configuration)
-			for _, webhook := range configuration.Webhooks {
-				i.targets[webhook.Name] = common(webhook.ClientConfig)
-			}
-		case "ValidatingWebhookConfiguration":
-			configuration := &admissionv1.ValidatingWebhookConfiguration{}
-			read(configuration)
-			for _, webhook := range configuration.Webhooks {
-				i.targets[webhook.Name] = common(webhook.ClientConfig)
+		case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+			for _, webhook := range object.Object["webhooks"].([]any) {
+				name, found := webhookOf(t, webhook)
+				i.targets[name] = found
 			}
 		case "Deployment":
 			deployment := &appsv1.Deployment{}

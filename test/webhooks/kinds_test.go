@@ -4,18 +4,13 @@
 package webhooks_test
 
 import (
-	"encoding/json"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
-
-	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
 // kind is one of CAPT's kinds, with objects that are valid.
@@ -27,58 +22,41 @@ type kind struct {
 	spec, legacySpec string
 	// change is a merge patch, in v1beta2, with a place for a word that makes it another one each time.
 	change string
-	// noStatus is set for the kinds without a status.
-	noStatus bool
 }
 
 const (
-	module    = "variable \"name\" { type = string }\noutput \"vpc_id\" { value = var.name }\n"
-	relabeled = `{"metadata":{"labels":{"word":%q}}}`
+	template = `{template: {spec: {forProvider: {source: Inline, module: "variable \"name\" { type = string }\noutput \"vpc_id\" { value = var.name }\n", vars: [{key: name, value: demo}]}}}}`
+	apply    = "{templateRef: {name: shared}, variables: {name: demo}}"
+	labels   = `{"metadata":{"labels":{"word":%q}}}`
 )
 
 func kinds() []kind {
-	text, _ := json.Marshal(module) // A string can always be marshaled.
-	template := func(more string) string {
-		return fmt.Sprintf("{%stemplate: {spec: {forProvider: {source: Inline, module: %s, vars: [{key: name, value: demo}]}}}}", more, text)
+	all := []kind{
+		{spec: "{region: eu-central-1, vpc: {template: {ref: {name: shared}}}}", legacySpec: "{region: eu-central-1, vpcTemplateRef: {name: shared}}",
+			change: `{"spec":{"vpc":{"template":{"variables":{"word":%q}}}}}`},
+		{spec: "{template: {spec: {region: eu-central-1, vpc: {template: {ref: {name: shared}}}}}}", change: labels},
+		{spec: "{version: v1.35.0, workspaceTemplateRef: {name: shared}}", change: `{"spec":{"additionalTags":{"word":%q}}}`,
+			legacySpec: "{version: v1.35.0, workspaceTemplateRef: {name: shared}, controlPlaneConfig: {region: eu-central-1}}"},
+		{spec: "{template: {spec: {workspaceTemplateRef: {name: shared}}}}", change: labels,
+			legacySpec: "{template: {spec: {version: v1.35.0, workspaceTemplateRef: {name: shared}}}}"},
+		{spec: template, legacySpec: template, change: `{"spec":{"template":{"metadata":{"description":%q}}}}`},
+		{spec: apply, legacySpec: apply, change: `{"spec":{"variables":{"word":%q}}}`},
 	}
-	return []kind{{
-		current:    infrav1.GroupVersion.WithKind("CAPTCluster"),
-		legacy:     infrav1beta1.GroupVersion.WithKind("CAPTCluster"),
-		spec:       "{region: eu-central-1, vpc: {template: {ref: {name: shared}}}}",
-		legacySpec: "{region: eu-central-1, vpcTemplateRef: {name: shared}}",
-		change:     `{"spec":{"vpc":{"template":{"variables":{"word":%q}}}}}`,
-	}, {
-		current:  infrav1.GroupVersion.WithKind("CAPTClusterTemplate"),
-		spec:     "{template: {spec: {region: eu-central-1, vpc: {template: {ref: {name: shared}}}}}}",
-		change:   relabeled,
-		noStatus: true,
-	}, {
-		current:    controlplanev1.GroupVersion.WithKind("CAPTControlPlane"),
-		legacy:     controlplanev1beta1.GroupVersion.WithKind("CAPTControlPlane"),
-		spec:       "{version: v1.35.0, workspaceTemplateRef: {name: shared}}",
-		legacySpec: "{version: v1.35.0, workspaceTemplateRef: {name: shared}, controlPlaneConfig: {region: eu-central-1}}",
-		change:     `{"spec":{"additionalTags":{"word":%q}}}`,
-	}, {
-		current:    controlplanev1.GroupVersion.WithKind("CAPTControlPlaneTemplate"),
-		legacy:     controlplanev1beta1.GroupVersion.WithKind("CAPTControlPlaneTemplate"),
-		spec:       "{template: {spec: {workspaceTemplateRef: {name: shared}}}}",
-		legacySpec: "{template: {spec: {version: v1.35.0, workspaceTemplateRef: {name: shared}}}}",
-		change:     relabeled,
-		noStatus:   true,
-	}, {
-		current:    infrav1.GroupVersion.WithKind("WorkspaceTemplate"),
-		legacy:     infrav1beta1.GroupVersion.WithKind("WorkspaceTemplate"),
-		spec:       template(""),
-		legacySpec: template(""),
-		change:     `{"spec":{"template":{"metadata":{"description":%q}}}}`,
-	}, {
-		current:    infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
-		legacy:     infrav1beta1.GroupVersion.WithKind("WorkspaceTemplateApply"),
-		spec:       "{templateRef: {name: shared}, variables: {name: demo}}",
-		legacySpec: "{templateRef: {name: shared}, variables: {name: demo}}",
-		change:     `{"spec":{"variables":{"word":%q}}}`,
-	}}
+	for i, name := range []string{"CAPTCluster", "CAPTClusterTemplate", "CAPTControlPlane", "CAPTControlPlaneTemplate", "WorkspaceTemplate", "WorkspaceTemplateApply"} {
+		group := "infrastructure.cluster.x-k8s.io"
+		if strings.HasPrefix(name, "CAPTControlPlane") {
+			group = "controlplane.cluster.x-k8s.io"
+		}
+		all[i].current = schema.GroupVersionKind{Group: group, Version: "v1beta2", Kind: name}
+		if all[i].legacySpec != "" {
+			all[i].legacy = schema.GroupVersionKind{Group: group, Version: "v1beta1", Kind: name}
+		}
+	}
+	return all
 }
+
+// hasStatus reports whether the kind has a status, and a controller.
+func (k kind) hasStatus() bool { return k.change != labels }
 
 // versions are those in which the API server serves the kind.
 func (k kind) versions() []schema.GroupVersionKind {
@@ -94,7 +72,7 @@ func (k kind) object(version schema.GroupVersionKind, namespace, name string) *u
 	if version == k.legacy {
 		spec = k.legacySpec
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object := empty(version)
 	if err := yaml.Unmarshal([]byte("spec: "+spec), &object.Object); err != nil {
 		panic(fmt.Sprintf("the spec of %s: %v", version, err)) // It is written above.
 	}

@@ -5,7 +5,6 @@ package webhooks_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
@@ -38,13 +38,13 @@ var released = mergePatch(`{"metadata":{"finalizers":null}}`)
 // same.
 func TestOutage(t *testing.T) {
 	w := newWorld(t)
-	other := w.newNamespace()
-	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "owner"}}
+	other := newWorld(t).Namespace
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "owner"}}
 	require.NoError(t, w.Create(t.Context(), owner))
-	w.make(w.namespace, "kept-")
-	w.make(w.namespace, "free-")
-	w.make(w.namespace, "held-", func(o *unstructured.Unstructured) { o.SetFinalizers([]string{hold}) })
-	w.make(w.namespace, "owned-", func(o *unstructured.Unstructured) {
+	w.make(w.Namespace, "kept-")
+	w.make(w.Namespace, "free-")
+	w.make(w.Namespace, "held-", func(o *unstructured.Unstructured) { o.SetFinalizers([]string{hold}) })
+	w.make(w.Namespace, "owned-", func(o *unstructured.Unstructured) {
 		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}})
 	})
 	w.make(other, "free-")
@@ -75,10 +75,10 @@ func TestOutage(t *testing.T) {
 }
 
 func (w *world) freeObjectsAreDeleted() {
-	w.each(w.namespace, "free-", func(_ kind, object *unstructured.Unstructured) {
+	w.each(w.Namespace, "free-", func(_ kind, object *unstructured.Unstructured) {
 		require.NoError(w, w.Delete(w.Context(), object), object.GetKind())
 		w.release(object)
-		require.False(w, w.exists(object), "%s %s is still there", object.GetKind(), object.GetName())
+		require.True(w, w.gone(object), "%s %s is still there", object.GetKind(), object.GetName())
 	})
 }
 
@@ -92,7 +92,7 @@ func (w *world) release(object *unstructured.Unstructured) {
 }
 
 func (w *world) heldObjectsAreReleased() {
-	w.each(w.namespace, "held-", func(k kind, object *unstructured.Unstructured) {
+	w.each(w.Namespace, "held-", func(k kind, object *unstructured.Unstructured) {
 		require.NoError(w, w.Delete(w.Context(), object), object.GetKind())
 		marked := empty(k.current)
 		require.NoError(w, w.Get(w.Context(), client.ObjectKeyFromObject(object), marked))
@@ -105,7 +105,7 @@ func (w *world) heldObjectsAreReleased() {
 			marked.SetFinalizers(nil)
 			require.NoError(w, w.Update(w.Context(), marked), object.GetKind())
 		}
-		require.False(w, w.exists(object), "%s %s is still there", object.GetKind(), object.GetName())
+		require.True(w, w.gone(object), "%s %s is still there", object.GetKind(), object.GetName())
 	})
 }
 
@@ -113,7 +113,7 @@ func (w *world) garbageIsCollected(owner *corev1.ConfigMap) {
 	require.NoError(w, w.Delete(w.Context(), owner))
 	for _, k := range kinds() {
 		for _, version := range k.versions() {
-			w.awaitGone(k.object(k.current, w.namespace, "owned-"+version.Version))
+			w.awaitGone(k.object(k.current, w.Namespace, "owned-"+version.Version))
 		}
 	}
 }
@@ -121,22 +121,16 @@ func (w *world) garbageIsCollected(owner *corev1.ConfigMap) {
 // awaitGone waits until another client has deleted an object.
 func (w *world) awaitGone(object *unstructured.Unstructured) {
 	w.Helper()
-	eventually(w.T, patience, func() error {
+	eventually(w.T, func() error {
+		if w.gone(object) {
+			return nil
+		}
 		now := empty(object.GroupVersionKind())
-		err := w.Get(w.Context(), client.ObjectKeyFromObject(object), now)
-		if err == nil && now.GetDeletionTimestamp() != nil {
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(object), now); err == nil && now.GetDeletionTimestamp() != nil {
 			w.release(now)
 		}
-		return stillThere(object, err)
+		return fmt.Errorf("%s %s is still there", object.GetKind(), object.GetName())
 	})
-}
-
-// stillThere is what is missing when an object shall be gone.
-func stillThere(object client.Object, err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return errors.Join(err, fmt.Errorf("%T %s is still there", object, object.GetName()))
 }
 
 func (w *world) namespaceIsDeleted(name string) {
@@ -144,23 +138,21 @@ func (w *world) namespaceIsDeleted(name string) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	require.NoError(w, sandbox.AllowDelete(w.Context(), w, namespace))
 	require.NoError(w, w.Delete(w.Context(), namespace))
-	eventually(w.T, patience, func() error {
-		return stillThere(namespace, w.Get(w.Context(), client.ObjectKeyFromObject(namespace), namespace))
-	})
+	w.AwaitGone(namespace, name)
 }
 
 func (w *world) storedVersionIsRead() {
 	for _, k := range kinds() {
 		objects := list(k.current)
-		require.NoError(w, w.List(w.Context(), objects, client.InNamespace(w.namespace)), k.current.Kind)
+		require.NoError(w, w.List(w.Context(), objects, client.InNamespace(w.Namespace)), k.current.Kind)
 		require.Len(w, objects.Items, len(k.versions()), k.current.Kind)
 
-		watcher, err := w.Watch(w.Context(), objects, client.InNamespace(w.namespace))
+		watcher, err := w.API.Watch(w.Context(), objects, client.InNamespace(w.Namespace))
 		require.NoError(w, err, k.current.Kind)
 		select {
 		case event := <-watcher.ResultChan():
 			require.Equal(w, watch.Added, event.Type, "%s: %v", k.current.Kind, event.Object)
-		case <-time.After(patience):
+		case <-time.After(fixture.Patience):
 			require.Fail(w, "the watch reports nothing", k.current.Kind)
 		}
 		watcher.Stop()
@@ -168,8 +160,8 @@ func (w *world) storedVersionIsRead() {
 }
 
 func (w *world) statusIsWritten() {
-	w.each(w.namespace, "kept-", func(k kind, object *unstructured.Unstructured) {
-		if k.noStatus {
+	w.each(w.Namespace, "kept-", func(k kind, object *unstructured.Unstructured) {
+		if !k.hasStatus() {
 			return
 		}
 		status := mergePatch(`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"Test","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
@@ -186,17 +178,17 @@ func (w *world) ownWritesPass() {
 	require.NoError(w, err)
 	capt, err := client.New(config, client.Options{Scheme: w.Scheme(), Mapper: w.RESTMapper()})
 	require.NoError(w, err)
-	w.each(w.namespace, "kept-", func(k kind, object *unstructured.Unstructured) {
-		if !k.noStatus { // The others have no controller.
+	w.each(w.Namespace, "kept-", func(k kind, object *unstructured.Unstructured) {
+		if k.hasStatus() { // The others have no controller.
 			require.NoError(w, capt.Patch(w.Context(), object, k.changed("own")), k.current.Kind)
 		}
 	})
 }
 
 func (w *world) othersAreNotTouched() {
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "settings"}}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "settings"}}
 	require.NoError(w, w.Create(w.Context(), settings))
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "demo"}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "demo"}}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
 		APIGroup: kinds()[0].current.Group, Kind: kinds()[0].current.Kind, Name: "kept-v1beta2",
 	}
@@ -218,14 +210,14 @@ func (w *world) failsInTime(k kind, write func() error) {
 
 func (w *world) createsFail() {
 	for _, k := range kinds() {
-		object := k.object(k.current, w.namespace, "new")
+		object := k.object(k.current, w.Namespace, "new")
 		w.failsInTime(k, func() error { return w.Create(w.Context(), object) })
-		require.False(w, w.exists(object), k.current.Kind)
+		require.True(w, w.gone(object), k.current.Kind)
 	}
 }
 
 func (w *world) changesFail() {
-	w.each(w.namespace, "kept-", func(k kind, object *unstructured.Unstructured) {
+	w.each(w.Namespace, "kept-", func(k kind, object *unstructured.Unstructured) {
 		w.failsInTime(k, func() error { return w.Patch(w.Context(), object.DeepCopy(), k.changed("outage")) })
 		now := empty(k.current)
 		require.NoError(w, w.Get(w.Context(), client.ObjectKeyFromObject(object), now))
@@ -239,7 +231,7 @@ func (w *world) readLegacy(k kind, name ...string) error {
 	w.Helper()
 	clients, err := kubernetes.NewForConfig(shared.Config())
 	require.NoError(w, err)
-	path := append([]string{"apis", k.legacy.Group, k.legacy.Version, "namespaces", w.namespace, w.resource(k)}, name...)
+	path := append([]string{"apis", k.legacy.Group, k.legacy.Version, "namespaces", w.Namespace, w.resource(k)}, name...)
 	return clients.Discovery().RESTClient().Get().AbsPath(path...).MaxRetries(0).Do(w.Context()).Error()
 }
 
@@ -254,12 +246,12 @@ func (w *world) conversionFails() {
 		}
 		err := w.readLegacy(k, "kept-v1beta2")
 		require.True(w, failsToConvert(err, k), "reading a %s: %v", k.legacy.Kind, err)
-		err = w.Create(w.Context(), k.object(k.legacy, w.namespace, "new"))
+		err = w.Create(w.Context(), k.object(k.legacy, w.Namespace, "new"))
 		require.True(w, failsToConvert(err, k), "creating a %s: %v", k.legacy.Kind, err)
 	}
 	// A list comes from the API server's memory until something of the kind has changed.
 	k := kinds()[0]
-	eventually(w.T, patience, func() error {
+	eventually(w.T, func() error {
 		if err := w.readLegacy(k); !failsToConvert(err, k) {
 			return fmt.Errorf("the list is not refused: %w", err)
 		}
@@ -268,9 +260,9 @@ func (w *world) conversionFails() {
 }
 
 func (w *world) everythingWorks() {
-	require.NoError(w, w.Create(w.Context(), kinds()[0].object(kinds()[0].current, w.namespace, "first")))
-	w.make(w.namespace, "again-")
-	w.each(w.namespace, "kept-", func(k kind, object *unstructured.Unstructured) {
+	require.NoError(w, w.Create(w.Context(), kinds()[0].object(kinds()[0].current, w.Namespace, "first")))
+	w.make(w.Namespace, "again-")
+	w.each(w.Namespace, "kept-", func(k kind, object *unstructured.Unstructured) {
 		require.NoError(w, w.Patch(w.Context(), object, k.changed("after")), k.current.Kind)
 		if k.legacy.Empty() {
 			return
@@ -278,5 +270,5 @@ func (w *world) everythingWorks() {
 		require.NoError(w, w.Get(w.Context(), client.ObjectKeyFromObject(object), empty(k.legacy)), k.current.Kind)
 	})
 	// The API server's memory in v1beta1 is filled again, with longer and longer pauses between the attempts.
-	eventually(w.T, patience, func() error { return w.readLegacy(kinds()[0]) })
+	eventually(w.T, func() error { return w.readLegacy(kinds()[0]) })
 }

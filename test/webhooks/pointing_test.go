@@ -6,20 +6,18 @@ package webhooks_test
 import (
 	"context"
 	"strings"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // target is what the API server knows of a webhook: where it is and whom to trust. Conversion and admission have types of
 // their own for it, with the same content.
 type target = apiextensionsv1.WebhookClientConfig
-
-func common(config admissionv1.WebhookClientConfig) target {
-	return target{URL: config.URL, Service: (*apiextensionsv1.ServiceReference)(config.Service), CABundle: config.CABundle}
-}
 
 // aim says what the API server shall know of the webhook of that name.
 type aim func(name string, now target) target
@@ -77,29 +75,30 @@ func (w *world) pointConversion(ctx context.Context, aim aim) (back aim) {
 func (w *world) pointAdmission(ctx context.Context, aim aim) (back aim) {
 	w.Helper()
 	aim, back = aim.recording()
-	change := func(name string, config *admissionv1.WebhookClientConfig) {
-		next := aim(name, common(*config))
-		*config = admissionv1.WebhookClientConfig{URL: next.URL, Service: (*admissionv1.ServiceReference)(next.Service), CABundle: next.CABundle}
-	}
-	mutating := &admissionv1.MutatingWebhookConfigurationList{}
-	require.NoError(w, w.List(ctx, mutating))
-	for i := range mutating.Items {
-		if item := &mutating.Items[i]; strings.HasPrefix(item.Name, "capt-") {
-			for j := range item.Webhooks {
-				change(item.Webhooks[j].Name, &item.Webhooks[j].ClientConfig)
+	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
+		configurations := list(admissionv1.SchemeGroupVersion.WithKind(kind))
+		require.NoError(w, w.List(ctx, configurations))
+		for i := range configurations.Items {
+			if item := &configurations.Items[i]; strings.HasPrefix(item.GetName(), "capt-") {
+				for _, webhook := range item.Object["webhooks"].([]any) {
+					webhook := webhook.(map[string]any)
+					name, next := webhookOf(w.T, webhook)
+					next = aim(name, next)
+					config, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&next)
+					require.NoError(w, err)
+					webhook["clientConfig"] = config
+				}
+				require.NoError(w, w.Update(ctx, item))
 			}
-			require.NoError(w, w.Update(ctx, item))
-		}
-	}
-	validating := &admissionv1.ValidatingWebhookConfigurationList{}
-	require.NoError(w, w.List(ctx, validating))
-	for i := range validating.Items {
-		if item := &validating.Items[i]; strings.HasPrefix(item.Name, "capt-") {
-			for j := range item.Webhooks {
-				change(item.Webhooks[j].Name, &item.Webhooks[j].ClientConfig)
-			}
-			require.NoError(w, w.Update(ctx, item))
 		}
 	}
 	return back
+}
+
+// webhookOf is the name and the target of a webhook of an admission configuration.
+func webhookOf(t *testing.T, webhook any) (name string, found target) {
+	t.Helper()
+	content := webhook.(map[string]any)
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(content["clientConfig"].(map[string]any), &found))
+	return content["name"].(string), found
 }

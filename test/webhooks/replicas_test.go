@@ -18,8 +18,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/process"
 	"github.com/capt-provider/capt/test/sandbox/reaper"
 	"github.com/capt-provider/capt/test/sandbox/state"
@@ -39,14 +41,14 @@ type fleet struct {
 	*installation
 	dir       string
 	balancers map[string]*balancer
-	authority *authority
+	authority *pki.Authority
 	recorded  state.State
 }
 
 // replica simulates a Pod.
 type replica struct {
 	process *process.Process
-	volume  *volume
+	volume  volume
 	webhook string
 	metrics string
 }
@@ -54,7 +56,9 @@ type replica struct {
 // newFleet starts replicas and makes the API server call them. After the test everything is as it was.
 func newFleet(w *world, size int) (*fleet, []*replica) {
 	w.Helper()
-	f := &fleet{world: w, installation: installed(w.T), dir: w.TempDir(), authority: newAuthority(w.T)}
+	authority, err := pki.NewAuthority(authorityName)
+	require.NoError(w, err)
+	f := &fleet{world: w, installation: installed(w.T), dir: w.TempDir(), authority: authority}
 	// Whatever happens to the test, the replicas end.
 	guard, err := reaper.Start(shared.Binary(binaries.Sandbox), f.dir, false)
 	require.NoError(w, err)
@@ -69,7 +73,7 @@ func newFleet(w *world, size int) (*fleet, []*replica) {
 	for name, balancer := range f.balancers {
 		ports[name] = balancer.port()
 	}
-	restore := w.point(w.Context(), f.calling(f.authority.bundle(), ports))
+	restore := w.point(w.Context(), f.calling(f.authority.Bundle(), ports))
 	require.NoError(w, shared.StopComponent(w.Context(), sandbox.Manager))
 	w.Cleanup(func() {
 		w.point(context.Background(), restore)
@@ -82,8 +86,8 @@ func newFleet(w *world, size int) (*fleet, []*replica) {
 func (f *fleet) start(args ...string) *replica {
 	f.Helper()
 	name := fmt.Sprintf("replica-%d", len(f.recorded.Processes)+1)
-	r := &replica{volume: newVolume(f.T, filepath.Join(f.dir, name, "serving-certs"))}
-	r.volume.write(f.T, f.authority.sign(f.T, f.names()...))
+	r := &replica{volume: volume(filepath.Join(f.dir, name, "serving-certs"))}
+	r.volume.write(f.T, f.sign())
 	port, health := f.port(), process.Loopback(f.port())
 	r.webhook, r.metrics = process.Loopback(port), process.Loopback(f.port())
 	f.publish(r, true)
@@ -96,7 +100,7 @@ func (f *fleet) start(args ...string) *replica {
 			"--kubeconfig=" + shared.KubeconfigOf(sandbox.Manager),
 			"--leader-elect=true", "--leader-elect-namespace=" + sandbox.ManagerNamespace,
 			"--health-addr=" + health, "--diagnostics-address=" + r.metrics, "--insecure-diagnostics=true",
-			"--webhook-port=" + strconv.Itoa(port), "--webhook-cert-dir=" + r.volume.dir,
+			"--webhook-port=" + strconv.Itoa(port), "--webhook-cert-dir=" + string(r.volume),
 			quiet, keepsVersions, "-v=2",
 		}, args...),
 	})
@@ -104,12 +108,12 @@ func (f *fleet) start(args ...string) *replica {
 	f.recorded.Record(state.Process{ID: r.process.ID(), Name: name, Log: log})
 	require.NoError(f, f.recorded.Save(f.dir))
 	f.Cleanup(func() {
-		r.process.Stop(context.Background(), patience)
+		r.process.Stop(context.Background(), fixture.Patience)
 		if f.Failed() {
 			f.Log(process.Tail(log, 40))
 		}
 	})
-	ctx, cancel := context.WithTimeout(f.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.Context(), fixture.Patience)
 	defer cancel()
 	require.NoError(f, process.WaitReady(ctx, http.DefaultClient, "http://"+health+"/readyz", r.process))
 	f.publish(r, false)
@@ -158,7 +162,7 @@ func (f *fleet) port() int {
 // awaitLeader waits until one of the replicas leads.
 func awaitLeader(t *testing.T, replicas ...*replica) {
 	t.Helper()
-	eventually(t, patience, func() error {
+	eventually(t, func() error {
 		if !slices.ContainsFunc(replicas, (*replica).leads) {
 			return errors.New("no replica leads")
 		}

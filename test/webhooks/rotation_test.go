@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/test/sandbox/pki"
 )
 
 func TestCertificateRotationUnderTraffic(t *testing.T) {
@@ -17,32 +19,33 @@ func TestCertificateRotationUnderTraffic(t *testing.T) {
 
 	f.story("new certificates are served", func(w *world) {
 		for range 2 {
-			f.rotate(w.T, traffic, f.authority.bundle(), replicas...)
+			f.rotate(w.T, traffic, f.authority.Bundle(), replicas...)
 		}
 	})
 	// As cert-manager does it with config/certmanager, which does not wait until all certificates are gone that the authority
 	// signed before, and the two sides see the change in any order.
 	f.story("the authority is renewed with the same key, and the API server is faster", func(w *world) {
-		f.authority = f.authority.renewed(t)
-		w.point(w.Context(), trusting(f.authority.bundle()))
+		f.renew()
+		w.point(w.Context(), trusting(f.authority.Bundle()))
 		traffic.goOn(w.T)
-		f.rotate(w.T, traffic, f.authority.bundle(), replicas...)
+		f.rotate(w.T, traffic, f.authority.Bundle(), replicas...)
 	})
 	f.story("the authority is renewed with the same key, and the replicas are faster", func(w *world) {
-		old := f.authority.bundle()
-		f.authority = f.authority.renewed(t)
+		old := f.authority.Bundle()
+		f.renew()
 		f.rotate(w.T, traffic, old, replicas...)
-		w.point(w.Context(), trusting(f.authority.bundle()))
+		w.point(w.Context(), trusting(f.authority.Bundle()))
 		traffic.goOn(w.T)
 	})
 	f.story("the authority is replaced, and both are trusted in between", func(w *world) {
-		next := newAuthority(w.T)
-		both := bytes.Join([][]byte{f.authority.bundle(), next.bundle()}, []byte("\n"))
+		next, err := pki.NewAuthority(authorityName)
+		require.NoError(w, err)
+		both := bytes.Join([][]byte{f.authority.Bundle(), next.Bundle()}, []byte("\n"))
 		w.point(w.Context(), trusting(both))
 		traffic.goOn(w.T)
 		f.authority = next
 		f.rotate(w.T, traffic, both, replicas...)
-		w.point(w.Context(), trusting(next.bundle()))
+		w.point(w.Context(), trusting(next.Bundle()))
 		traffic.goOn(w.T)
 	})
 
@@ -59,7 +62,7 @@ func TestCertificateRotationUnderTraffic(t *testing.T) {
 func (f *fleet) rotate(t *testing.T, traffic *traffic, bundle []byte, replicas ...*replica) {
 	t.Helper()
 	for _, r := range replicas {
-		certificate := f.authority.sign(t, f.installation.names()...)
+		certificate := f.sign()
 		r.volume.write(t, certificate)
 		r.serves(t, bundle, certificate)
 		traffic.goOn(t)

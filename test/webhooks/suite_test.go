@@ -6,13 +6,10 @@
 package webhooks_test
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"testing"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
@@ -23,32 +20,12 @@ const quiet = "--watch-filter=none"
 // keepsVersions keeps the manager from rewriting what a test has stored in v1beta1.
 const keepsVersions = "--skip-crd-migration-phases=StorageVersionMigration"
 
-// shared is the control plane of all tests of the package. Tests take its manager away, so they run one after the other.
-var shared *sandbox.Sandbox
+// shared is the control plane of all tests of the package. Tests stop its manager, so they run one after the other.
+var shared *fixture.Server
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	var err error
-	shared, err = sandbox.Start(ctx, sandbox.Options{
-		Log: os.Stderr, ClusterAPI: true, KubeControllerManager: true, Manager: true, ManagerArgs: []string{quiet, keepsVersions},
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)
-		return 1
-	}
-	defer func() {
-		if err := shared.Stop(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
-		}
-	}()
-	code := m.Run()
-	if code != 0 {
-		fmt.Fprintln(os.Stderr, shared.Logs(sandbox.Manager, 60))
-	}
-	return code
+	os.Exit(fixture.Main(m, &shared, func(options *sandbox.Options) {
+		options.Installation = "" // The names of config/default.
+		options.Provider, options.ManagerArgs = false, []string{quiet, keepsVersions}
+	}))
 }

@@ -45,7 +45,7 @@ func newTraffic(f *fleet) *traffic {
 	tr := &traffic{world: f.world, stop: stop}
 	for user := range users {
 		prefix := fmt.Sprintf("user-%d-", user)
-		f.make(f.namespace, prefix)
+		f.make(f.Namespace, prefix)
 		tr.done.Go(func() { tr.work(ctx, prefix) })
 	}
 	for name, balancer := range f.balancers {
@@ -104,17 +104,17 @@ func (tr *traffic) work(ctx context.Context, prefix string) {
 // deeds are what one user does with objects of one kind.
 func (tr *traffic) deeds(k kind, prefix string, round int) []func(context.Context) error {
 	own := empty(k.current)
-	own.SetNamespace(tr.namespace)
+	own.SetNamespace(tr.Namespace)
 	own.SetName(prefix + k.current.Version)
 	deeds := []func(context.Context) error{
 		func(ctx context.Context) error {
-			return tr.Create(ctx, k.object(k.current, tr.namespace, prefix+"new"), client.DryRunAll)
+			return tr.Create(ctx, k.object(k.current, tr.Namespace, prefix+"new"), client.DryRunAll)
 		},
 		func(ctx context.Context) error {
 			return tr.Patch(ctx, own, k.changed(fmt.Sprintf("%d", round)))
 		},
 		func(ctx context.Context) error {
-			return tr.List(ctx, list(k.current), client.InNamespace(tr.namespace))
+			return tr.List(ctx, list(k.current), client.InNamespace(tr.Namespace))
 		},
 	}
 	if k.legacy.Empty() {
@@ -122,16 +122,16 @@ func (tr *traffic) deeds(k kind, prefix string, round int) []func(context.Contex
 	}
 	return append(deeds,
 		func(ctx context.Context) error {
-			return tr.Create(ctx, k.object(k.legacy, tr.namespace, prefix+"new"), client.DryRunAll)
+			return tr.Create(ctx, k.object(k.legacy, tr.Namespace, prefix+"new"), client.DryRunAll)
 		},
 		func(ctx context.Context) error { return tr.Get(ctx, client.ObjectKeyFromObject(own), empty(k.legacy)) },
-		func(ctx context.Context) error { return tr.List(ctx, list(k.legacy), client.InNamespace(tr.namespace)) },
+		func(ctx context.Context) error { return tr.List(ctx, list(k.legacy), client.InNamespace(tr.Namespace)) },
 		func(ctx context.Context) error {
 			legacy := &unstructured.Unstructured{}
 			legacy.SetGroupVersionKind(k.legacy)
-			legacy.SetNamespace(tr.namespace)
+			legacy.SetNamespace(tr.Namespace)
 			legacy.SetName(prefix + k.legacy.Version)
-			return tr.Patch(ctx, legacy, mergePatch(fmt.Sprintf(relabeled, fmt.Sprint(round))))
+			return tr.Patch(ctx, legacy, mergePatch(fmt.Sprintf(labels, fmt.Sprint(round))))
 		},
 	)
 }
@@ -156,7 +156,7 @@ func (tr *traffic) count() int {
 func (tr *traffic) goOn(t *testing.T) {
 	t.Helper()
 	from := tr.count()
-	eventually(t, patience, func() error {
+	eventually(t, func() error {
 		if more := tr.count() - from; more < many {
 			return fmt.Errorf("only %d more requests were answered", more)
 		}

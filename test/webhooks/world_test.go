@@ -4,64 +4,30 @@
 package webhooks_test
 
 import (
-	"context"
-	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/controllers"
-)
-
-const (
-	// patience is how long a test waits for what comes in a moment, on a machine that has other things to do.
-	patience = 5 * time.Minute
-	// poll is how often it looks.
-	poll = 50 * time.Millisecond
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // world is one test's namespace.
-type world struct {
-	*testing.T
-	client.WithWatch
-	namespace string
-}
+type world struct{ *fixture.World }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	config := shared.Config()
-	config.WarningHandler = rest.NoWarnings{} // Every answer in v1beta1 says that it is deprecated.
-	scheme := controllers.Scheme()
-	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	w := &world{T: t, WithWatch: c}
-	w.namespace = w.newNamespace()
-	return w
-}
-
-func (w *world) newNamespace() string {
-	w.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
-	require.NoError(w, w.Create(w.Context(), namespace))
-	return namespace.Name
+	require.NoError(t, apiextensionsv1.AddToScheme(shared.API.Scheme()))
+	return &world{shared.NewWorld(t, terraform.ScopeNamespaced)}
 }
 
 // story runs one part of a test, in the same namespace.
 func (w *world) story(name string, run func(w *world)) {
-	w.Run(name, func(t *testing.T) {
-		run(&world{T: t, WithWatch: w.WithWatch, namespace: w.namespace})
-	})
+	w.Run(name, func(t *testing.T) { run(&world{w.In(t)}) })
 }
 
 // make makes an object of every kind in each of its versions, and calls them by their versions.
@@ -99,26 +65,23 @@ func (w *world) resource(k kind) string {
 	return mapping.Resource.Resource
 }
 
-func (w *world) exists(object client.Object) bool {
+// gone reports whether an object no longer exists.
+func (w *world) gone(object client.Object) bool {
 	w.Helper()
-	version := object.GetObjectKind().GroupVersionKind()
-	err := w.Get(w.Context(), client.ObjectKeyFromObject(object), empty(version))
-	if apierrors.IsNotFound(err) {
-		return false
-	}
-	require.NoError(w, err, "%s %s", version.Kind, object.GetName())
-	return true
+	there := *w.World
+	there.Namespace = object.GetNamespace()
+	return !there.Exists(empty(object.GetObjectKind().GroupVersionKind()), object.GetName())
 }
 
 // eventually waits until nothing is missing any more, and otherwise says what was.
-func eventually(t *testing.T, deadline time.Duration, missing func() error) {
+func eventually(t *testing.T, missing func() error) {
 	t.Helper()
-	last := errors.New("no attempt yet")
-	err := wait.PollUntilContextTimeout(t.Context(), poll, deadline, true, func(context.Context) (bool, error) {
-		last = missing()
-		return last == nil, nil
+	(&fixture.World{T: t}).Insist(func() string {
+		if err := missing(); err != nil {
+			return err.Error()
+		}
+		return ""
 	})
-	require.NoError(t, err, "after %s: %v", deadline, last)
 }
 
 func mergePatch(patch string) client.Patch {

@@ -140,50 +140,6 @@ func TestARegionConflictCanBeCorrected(t *testing.T) {
 	assert.Empty(t, refusedFields(t, validated(t, captControlPlaneRules(w), plane("us-east-1"), tagged)), "what was wrong before may stay")
 }
 
-func TestCAPTControlPlanes(t *testing.T) {
-	const ref = "demo-eks-controlplane-apply"
-	plane := builder.CAPTControlPlane
-	w := newWorld(t, builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"), builder.Cluster("demo"), builder.CAPTCluster("demo"),
-		builder.WorkspaceTemplateApply(ref, builder.OwnedBy(plane("demo")), builder.UpToDate(nil),
-			builder.WithVariables(map[string]string{"cluster_name": "demo", "kubernetes_version": "1.31", "region": builder.Region}), ofTemplate("eks")))
-	version := func(text string) builder.Option {
-		return builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = text })
-	}
-	tag := func(key string) builder.Option {
-		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
-			c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{key: ""}
-		})
-	}
-	refers := builder.WithApplyRef(ref)
-	for name, row := range map[string]struct {
-		old, object *controlplanev1.CAPTControlPlane
-		want        []string
-	}{
-		"good":                                    {nil, plane("demo", refers), nil},
-		"moving to another region":                {plane("demo", refers, builder.WithRegion(builder.Region)), plane("demo", refers, builder.WithRegion("us-east-1")), []string{"spec.region"}},
-		"where it is, in so many words":           {plane("demo", refers), plane("demo", refers, builder.WithRegion(builder.Region)), nil},
-		"where its VPC is":                        {plane("demo", refers, builder.WithRegion(builder.Region)), plane("demo", refers), nil},
-		"no region, built nowhere":                {plane("new", builder.WithRegion("us-east-1")), plane("new"), nil},
-		"another, built nowhere":                  {plane("new", builder.WithRegion("us-east-1")), plane("new", builder.WithRegion("us-east-2")), nil},
-		"in another region than its VPC":          {nil, plane("demo", refers, builder.WithRegion("us-east-1")), []string{"spec.region"}},
-		"two mistakes":                            {nil, plane("demo", refers, tag("a;b"), builder.WithRegion("us-east-1")), []string{"spec.additionalTags[a;b]", "spec.region"}},
-		"the next version":                        {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.32")), nil},
-		"two steps":                               {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
-		"two steps after one that is not applied": {plane("demo", refers, version("1.32")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
-		"another version while nothing runs":      {plane("new", version("1.53")), plane("new", version("1.32")), nil},
-		"bad before, changed elsewhere":           {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), profiles("a", "")), nil},
-		"bad before, and another one":             {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("c;d")), []string{"spec.additionalTags[c;d]"}},
-		"bad before, its finalizer removed":       {plane("demo", refers, tag("a;b"), builder.WithFinalizers("f")), plane("demo", refers, tag("a;b")), nil},
-		"bad, and on its way out":                 {plane("demo", refers), plane("demo", refers, tag("a;b"), builder.Deleting(), builder.WithFinalizers("f")), nil},
-		"its endpoint, written":                   {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), builder.WithEndpoint("a.example.com", 443)), nil},
-		"its endpoint, repaired":                  {plane("demo", refers, builder.WithEndpoint("https://a.example.com", 443)), plane("demo", refers, builder.WithEndpoint("a.example.com", 443)), nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, row.want, refusedFields(t, validated(t, captControlPlaneRules(w), row.old, row.object)))
-		})
-	}
-}
-
 // Otherwise the API server would say that the version is too short, and not that it is missing.
 func TestDefaultingWritesDownNothingButDefaults(t *testing.T) {
 	defaulter := captControlPlaneDefaults(newWorld(t))

@@ -4,17 +4,14 @@
 package admission
 
 import (
-	"encoding/json"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -24,28 +21,6 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
-
-// replaced is what becomes of an object when a client replaces it with a manifest in a version.
-func replaced[T client.Object](t *testing.T, defaulter *defaults[T], old, manifest T, version string) T {
-	t.Helper()
-	defaulter.decoder = admission.NewDecoder(builder.Scheme())
-	r := request(t, old, manifest)
-	r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: version, Kind: r.Kind.Kind}
-	response := defaulter.Handle(t.Context(), r)
-	require.True(t, response.Allowed, "%v", response.Result)
-	data := r.Object.Raw
-	if len(response.Patches) > 0 {
-		operations, err := json.Marshal(response.Patches)
-		require.NoError(t, err)
-		patch, err := jsonpatch.DecodePatch(operations)
-		require.NoError(t, err)
-		data, err = patch.Apply(data)
-		require.NoError(t, err)
-	}
-	out := lookup.NewObject(old)
-	require.NoError(t, json.Unmarshal(data, out))
-	return out
-}
 
 // forgotten is an object after it was in v1beta1, and lost the annotation there: what a manifest in Git can say of it.
 func forgotten[T client.Object](t *testing.T, object T) T {
@@ -97,7 +72,7 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 			c.Spec.Recovery = &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To[int32](1)}
 			c.Spec.Timeouts = controlplanev1.Timeouts{ControlPlaneSeconds: 600, VPCReadySeconds: 900, SecretSeconds: 60}
 			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "example.com", Port: 443}
-		}))
+		}), profiles("a", "of-a", "B", "of-b"))
 		manifest := forgotten(t, old)
 		manifest.Spec.ControlPlaneEndpoint.Host = "https://example.com" // An export of before the adoption.
 		assert.Equal(t, old.Spec, replaced(t, captControlPlaneDefaults(newWorld(t)), old, manifest, "v1beta1").Spec)

@@ -18,42 +18,6 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func TestWorkspaceTemplates(t *testing.T) {
-	const module = "spec.template.spec.forProvider.module"
-	bad := builder.WithModule("locals {")
-	args := builder.WithParameters(func(params *terraform.WorkspaceParameters) { params.InitArgs = []string{"-backend=false"} })
-	template := func(options ...builder.Option) *infrav1.WorkspaceTemplate {
-		return builder.WorkspaceTemplate("vpc", options...)
-	}
-	for name, row := range map[string]struct {
-		old, template *infrav1.WorkspaceTemplate
-		want          []string
-	}{
-		"a good one":                      {nil, template(), nil},
-		"a module that cannot be read":    {nil, template(bad), []string{module}},
-		"a good one made bad":             {template(), template(bad), []string{module}},
-		"a bad one, labeled":              {template(bad), template(bad, builder.WithLabel("a", "b")), nil},
-		"a bad one, allowed to others":    {template(bad), template(bad, allowing("team")), nil},
-		"a bad one with another mistake":  {template(bad), template(bad, args), []string{"spec.template.spec.forProvider.initArgs[0]"}},
-		"a bad one made good":             {template(bad), template(), nil},
-		"a bad one that is being deleted": {template(bad), template(bad, args, builder.Deleting(), builder.WithFinalizers("f")), nil},
-		"a reference that no object could use": {nil, template(builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
-			spec.ForProvider.Env = []terraform.EnvVar{{Name: "A", SecretKeyRef: &terraform.KeyReference{Name: "a", Namespace: "kube-system", Key: "k"}}}
-		})), []string{"spec.template.spec.forProvider.env[0].secretKeyRef.namespace"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateRules(newWorld(t)), row.old, row.template)))
-		})
-	}
-}
-
-func TestATemplateWithDoubtsIsAdmittedWithWarnings(t *testing.T) {
-	response := validated(t, workspaceTemplateRules(newWorld(t)), nil, builder.WorkspaceTemplate("vpc", builder.WithModule("variable \"a\" {}\n")))
-	assert.True(t, response.Allowed)
-	assert.Len(t, response.Warnings, 1)
-	assert.Contains(t, response.Warnings[0], `variable "a" has neither a value nor a default`)
-}
-
 // Their Workspaces would get an empty state in another account. The warning reports how many there are.
 func TestSafety02ATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	in := func(name string) *infrav1.WorkspaceTemplate {

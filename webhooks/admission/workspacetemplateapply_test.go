@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -112,57 +111,11 @@ func TestNothingIsDefaultedWhenTheReadFails(t *testing.T) {
 	assert.Contains(t, response.Result.Message, "checking demo")
 }
 
-func TestNewWorkspaceTemplateApplies(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.CAPTCluster("demo"),
-		builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", "")))
-	for name, row := range map[string]struct {
-		apply *wta
-		want  []string
-	}{
-		"a good one":                     {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("a")), nil},
-		"a Workspace that is taken":      {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("b")), []string{"spec.workspaceName"}},
-		"a cycle":                        {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("a"), builder.WaitingForWorkspace("b", "")), []string{"spec.waitForWorkspaces[0]"}},
-		"a name that is kept":            {builder.WorkspaceTemplateApply("demo-vpc", of("", "small")), []string{"metadata.name"}},
-		"two mistakes are reported once": {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("b"), builder.WithConnectionSecret("s", "other")), []string{"spec.writeConnectionSecretToRef.namespace", "spec.workspaceName"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), nil, row.apply)))
-		})
-	}
-}
-
-func TestWhatIsMissingIsAWarning(t *testing.T) {
-	response := validated(t, workspaceTemplateApplyRules(newWorld(t)), nil, builder.WorkspaceTemplateApply("a"))
-	assert.True(t, response.Allowed)
-	assert.Equal(t, []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet. Nothing is created until it exists"}, response.Warnings)
-}
-
-// Defaulting comes first, and what has a Workspace counts as restored from a backup.
-func TestANameThatIsKeptIsRefusedWhenItsTemplateExistsToo(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("small"), builder.Cluster("demo"), builder.CAPTCluster("demo"))
-	for name, row := range map[string]struct {
-		apply *wta
-		named string
-		want  []string
-	}{
-		"of another template":           {builder.WorkspaceTemplateApply("demo-vpc", of("", "small")), "", []string{"metadata.name"}},
-		"of no cluster":                 {builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil)), "", []string{"metadata.name"}},
-		"as the owner would make it":    {builder.WorkspaceTemplateApply("demo-vpc"), "demo-vpc", nil},
-		"restored, of another template": {builder.WorkspaceTemplateApply("demo-vpc", of("", "small"), builder.WithWorkspaceName("net")), "net", nil},
-		"restored, before it had one":   {builder.WorkspaceTemplateApply("demo-vpc", of("", "small"), builder.WithFinalizers("f")), "demo-vpc", nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, workspaceTemplateApplyDefaults(lookup.Live{World: w, Cached: w}), nil, row.apply)
-			assert.Equal(t, row.named, got.Spec.WorkspaceName)
-			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), nil, got)))
-		})
-	}
-}
-
-// The live API server cannot be asked for what an index of the cache finds, and is not asked for many Clusters.
+// Defaulting comes first, and what has a Workspace counts as restored from a backup. The live API server cannot be asked for what an
+// index of the cache finds, and is not asked for many Clusters.
 func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", profiles("web", "", "Batch_1", "", "adopted", "by-hand"))
-	objects := []client.Object{controlPlane, builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}
+	objects := []client.Object{controlPlane, builder.CAPTCluster("demo"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}
 	cached, live := newWorld(t, append(objects, builder.Cluster("demo"))...), lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
 	hashed := naming.FargateWorkspaceTemplateApply("demo", "Batch_1")
 	made := func(name, template, profile string, options ...builder.Option) *wta {
@@ -182,6 +135,8 @@ func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 		"of another template, by reference": {made("by-hand", "small", "adopted"), "", kept},
 		"the control plane's own":           {made("demo-web-fargate-apply", "small", "web", builder.OwnedBy(controlPlane)), "demo-web-fargate", nil},
 		"restored":                          {made("demo-web-fargate-apply", "small", "web", builder.WithWorkspaceName("x")), "x", nil},
+		"restored, before it had one":       {made("demo-web-fargate-apply", "small", "web", builder.WithFinalizers("f")), "demo-web-fargate", nil},
+		"that of a VPC":                     {made("demo-vpc", "small", ""), "", kept},
 		"a name that is not reserved":       {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,35 +155,6 @@ func TestTheIdentityOfACreatedWorkspaceIsKept(t *testing.T) {
 	renamed := builder.WithVariables(map[string]string{"cluster_name": "prod"})
 	assert.Equal(t, []string{"spec.variables[cluster_name]"}, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), old, builder.WorkspaceTemplateApply("demo-vpc", recorded, renamed))))
 	assert.Empty(t, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), builder.WorkspaceTemplateApply("demo-vpc"), builder.WorkspaceTemplateApply("demo-vpc", renamed))))
-}
-
-// What was stored before a rule existed can be changed elsewhere, and be deleted.
-func TestWorkspaceTemplateAppliesThatBreakARuleCanBeChangedElsewhere(t *testing.T) {
-	named := builder.WithWorkspaceName
-	bad := []builder.Option{named("b"), builder.WithConnectionSecret("s", "other"), builder.WithVariables(map[string]string{"a-b": "1"}), builder.WaitingForWorkspace("b", "")}
-	with := func(more ...builder.Option) *wta {
-		return builder.WorkspaceTemplateApply("a", append(append([]builder.Option{}, bad...), more...)...)
-	}
-	old := with()
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), old, builder.WorkspaceTemplateApply("b", named("b")),
-		builder.WorkspaceTemplate("wide", builder.WithScope(terraform.ScopeCluster)))
-	recorded := builder.WithRecordedWorkspace(builder.Workspace("b", builder.AtRest))
-	for name, row := range map[string]struct {
-		old, update *wta
-		want        []string
-	}{
-		"a label":                        {old, with(builder.WithLabel("a", "b")), nil},
-		"another field":                  {old, with(builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)), nil},
-		"the bad field, to a good one":   {old, with(builder.WithConnectionSecret("s", "")), nil},
-		"another field, to a bad one":    {old, with(builder.WithVariables(map[string]string{"a-b": "1", "c-d": ""})), []string{"spec.variables[c-d]"}},
-		"anything, while it is deleted":  {old, with(builder.Deleting(), builder.WithFinalizers("f"), builder.WithVariables(map[string]string{"c-d": ""})), nil},
-		"the template, to another scope": {with(recorded), with(recorded, of("", "wide")), []string{"spec.templateRef"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.NotEmpty(t, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), nil, row.old)))
-			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), row.old, row.update)))
-		})
-	}
 }
 
 // The controller writes the name down when the template has come. That must go through whatever else is wrong.

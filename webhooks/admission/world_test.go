@@ -65,8 +65,15 @@ func request(t *testing.T, old, object client.Object) admission.Request {
 // defaulted is an object after defaulting.
 func defaulted[T client.Object](t *testing.T, defaulter *defaults[T], old, object T) T {
 	t.Helper()
+	return replaced(t, defaulter, old, object, "v1beta2")
+}
+
+// replaced is what becomes of an object when a client replaces it with a manifest in a version.
+func replaced[T client.Object](t *testing.T, defaulter *defaults[T], old, manifest T, version string) T {
+	t.Helper()
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
-	r := request(t, absent(old), object)
+	r := request(t, absent(old), manifest)
+	r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: version, Kind: r.Kind.Kind}
 	response := defaulter.Handle(t.Context(), r)
 	require.True(t, response.Allowed, "%v", response.Result)
 	data := r.Object.Raw
@@ -78,9 +85,9 @@ func defaulted[T client.Object](t *testing.T, defaulter *defaults[T], old, objec
 		data, err = patch.Apply(data)
 		require.NoError(t, err)
 	}
-	out := lookup.NewObject(object)
+	out := lookup.NewObject(manifest)
 	require.NoError(t, json.Unmarshal(data, out))
-	out.SetCreationTimestamp(object.GetCreationTimestamp()) // JSON knows no time zone.
+	out.SetCreationTimestamp(manifest.GetCreationTimestamp()) // JSON knows no time zone.
 	return out
 }
 

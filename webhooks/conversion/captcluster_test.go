@@ -71,15 +71,6 @@ func TestRetainIsADeletionPolicyAndAnExplicitFalseComesBack(t *testing.T) {
 	}
 }
 
-func TestEmptyStringsAndEmptyListsComeBack(t *testing.T) {
-	captClusters.returns(t, `
-spec: {region: "", existingVpcId: "", vpcTemplateRef: {name: "", namespace: ""}, vpcConfig: {name: ""}, workspaceTemplateApplyName: ""}
-status: {vpcId: "", vpcWorkspaceName: "", ready: false, failureReason: "", failureMessage: "", failureDomains: {}, conditions: [],
-  workspaceTemplateStatus: {}}
-`)
-	captClusters.returns(t, `{status: {failureDomains: {a: {}, b: {controlPlane: false, attributes: {}}}}}`)
-}
-
 func TestFailureDomainsAreAMapInV1Beta1AndAListInV1Beta2(t *testing.T) {
 	hub := captClusters.returns(t, `{status: {failureDomains: {c: {}, a: {controlPlane: true}, b: {attributes: {k: v}}, "": {}}}}`)
 	names := []string{}

@@ -167,20 +167,6 @@ func TestAProfileWithoutSelectorsHasAnEmptyListInBothVersions(t *testing.T) {
 	assert.Contains(t, text(t, spoke), `"selectors":[]`)
 }
 
-func TestEmptyListsOfAControlPlaneComeBack(t *testing.T) {
-	controlPlanes.returns(t, `
-spec:
-  version: "1.31"
-  workspaceTemplateRef: {name: t, namespace: ""}
-  controlPlaneConfig: {region: "", addons: [], endpointAccess: {public: false, publicCIDRs: []}}
-  additionalTags: {}
-  additionalFargateProfiles: []
-status: {conditions: [], fargateProfileStatuses: [], workspaceStatus: {}, workspaceTemplateStatus: {outputs: {}}}
-`)
-	controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, controlPlaneConfig: {region: r,
-  addons: [{name: a, version: "", configurationValues: ""}, {name: a}]}}}`)
-}
-
 func TestATemplateKeepsWhatBelongsToOneClusterOnly(t *testing.T) {
 	hub := controlPlaneTemplates.returns(t, `
 spec:
@@ -197,25 +183,4 @@ spec:
 	assert.Equal(t, map[string]string{"a": "b"}, hub.Spec.Template.ObjectMeta.Labels)
 	controlPlaneTemplates.returns(t, `{spec: {template: {metadata: {}}}}`)
 	controlPlaneTemplates.keeps(t, `{spec: {template: {spec: {workspaceTemplateRef: {name: t}, kubeconfig: {source: Exec}, variables: {a: b}}}}}`)
-}
-
-func TestWhatOnlyV1Beta2CanSayOfAControlPlaneSurvivesV1Beta1(t *testing.T) {
-	controlPlanes.keeps(t, `
-spec:
-  version: v1.31.0
-  region: us-gov-west-1
-  workspaceTemplateRef: {name: t}
-  endpointAccess: {}
-  kubeconfig: {source: Token}
-  endpointProbe: Required
-  recovery: {maxRetries: 2, backoff: {initialSeconds: 1}, actions: [{type: Requeue}]}
-status:
-  state: Degraded
-  version: v1.31.0
-  versions: [{version: v1.31.0}]
-  progress: {currentOperation: Update, percentComplete: 40, history: [{name: Create, startTime: "2026-01-02T03:04:05Z"}]}
-  health: {overall: Unhealthy, checks: [{name: APIServer, status: Unhealthy}]}
-  dependencies: [{kind: Cluster, name: a, direction: Upstream}]
-  endpoint: h:443
-`)
 }

@@ -22,11 +22,9 @@ import (
 
 // An API server sends objects without a spec when it converts managed fields.
 func TestObjectsWithoutASpecAreConvertedBothWays(t *testing.T) {
-	t.Run("CAPTCluster", withoutSpec(captClusters))
-	t.Run("CAPTControlPlane", withoutSpec(controlPlanes))
-	t.Run("CAPTControlPlaneTemplate", withoutSpec(controlPlaneTemplates))
-	t.Run("WorkspaceTemplate", withoutSpec(workspaceTemplates))
-	t.Run("WorkspaceTemplateApply", withoutSpec(workspaceTemplateApplies))
+	for _, k := range fuzzed {
+		t.Run(k.name, k.withoutSpec)
+	}
 }
 
 func withoutSpec[Hub, Spoke client.Object](p pair[Hub, Spoke]) func(*testing.T) {
@@ -56,11 +54,9 @@ func TestAnAnnotationOfAnotherClientDoesNotMakeAnObjectUnreadable(t *testing.T) 
 
 // The rules have to see to this themselves: an API server's caller may go on using what it gave.
 func TestConversionSharesNoMemoryWithItsSource(t *testing.T) {
-	t.Run("CAPTCluster", unshared(captClusters))
-	t.Run("CAPTControlPlane", unshared(controlPlanes))
-	t.Run("CAPTControlPlaneTemplate", unshared(controlPlaneTemplates))
-	t.Run("WorkspaceTemplate", unshared(workspaceTemplates))
-	t.Run("WorkspaceTemplateApply", unshared(workspaceTemplateApplies))
+	for _, k := range fuzzed {
+		t.Run(k.name, k.unshared)
+	}
 }
 
 func unshared[Hub, Spoke client.Object](p pair[Hub, Spoke]) func(*testing.T) {

@@ -65,9 +65,11 @@ func FuzzAnyAnnotationIsReadable(f *testing.F) {
 
 // fuzzedKind is what the targets do with the objects of a kind.
 type fuzzedKind struct {
-	seed, seedOfHub    func(testing.TB) map[string]json.RawMessage
-	fromSpoke, fromHub func(t *testing.T, spec, status []byte)
-	annotated          func(testing.TB) func(t *testing.T, annotation string)
+	name                            string
+	lossless, withoutSpec, unshared func(*testing.T)
+	seed, seedOfHub                 func(testing.TB) map[string]json.RawMessage
+	fromSpoke, fromHub              func(t *testing.T, spec, status []byte)
+	annotated                       func(testing.TB) func(t *testing.T, annotation string)
 }
 
 var fuzzed = []fuzzedKind{
@@ -80,6 +82,7 @@ var fuzzed = []fuzzedKind{
 
 func fuzzedPair[Hub, Spoke client.Object](p pair[Hub, Spoke], file string) fuzzedKind {
 	return fuzzedKind{
+		name: file, lossless: lossless(p.down, p.up), withoutSpec: withoutSpec(p), unshared: unshared(p),
 		seed: func(t testing.TB) map[string]json.RawMessage { return parts(t, manifest[Spoke](t, file)) },
 		seedOfHub: func(t testing.TB) map[string]json.RawMessage {
 			hub := fresh[Hub]()

@@ -26,7 +26,6 @@ import (
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/webhooks/conversion"
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
@@ -34,13 +33,9 @@ import (
 const rounds = 10000
 
 func TestEveryKindConvertsWithoutLossBothWays(t *testing.T) {
-	t.Run("CAPTCluster", lossless(conversion.ConvertCAPTClusterHubToV1Beta1, conversion.ConvertCAPTClusterV1Beta1ToHub))
-	t.Run("CAPTControlPlane", lossless(conversion.ConvertCAPTControlPlaneHubToV1Beta1, conversion.ConvertCAPTControlPlaneV1Beta1ToHub))
-	t.Run("CAPTControlPlaneTemplate",
-		lossless(conversion.ConvertCAPTControlPlaneTemplateHubToV1Beta1, conversion.ConvertCAPTControlPlaneTemplateV1Beta1ToHub))
-	t.Run("WorkspaceTemplate", lossless(conversion.ConvertWorkspaceTemplateHubToV1Beta1, conversion.ConvertWorkspaceTemplateV1Beta1ToHub))
-	t.Run("WorkspaceTemplateApply",
-		lossless(conversion.ConvertWorkspaceTemplateApplyHubToV1Beta1, conversion.ConvertWorkspaceTemplateApplyV1Beta1ToHub))
+	for _, k := range fuzzed {
+		t.Run(k.name, k.lossless)
+	}
 }
 
 // lossless runs Cluster API's own fuzz test, which converts in memory, and one that goes through JSON at every step, as

@@ -12,12 +12,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	structuraldefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
+
+	"github.com/capt-provider/capt/api/validation/schema"
+	"github.com/capt-provider/capt/config/crd"
 )
 
 // root of the repository.
@@ -94,33 +94,14 @@ func withDefaults[T client.Object](t *testing.T, kind, version string, o T) T {
 	t.Helper()
 	content := map[string]any{}
 	require.NoError(t, json.Unmarshal([]byte(text(t, o)), &content))
-	structuraldefaulting.Default(content, schemaOf(t, kind, version))
-	return parse[T](t, text(t, content))
-}
-
-// definitions are our CRDs, seen from this folder.
-const definitions = "../../config/crd/bases/*.yaml"
-
-func schemaOf(t *testing.T, kind, version string) *structuralschema.Structural {
-	t.Helper()
-	files, err := filepath.Glob(definitions)
+	schemas, err := schema.New(crd.Definitions)
 	require.NoError(t, err)
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		require.NoError(t, err)
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		require.NoError(t, yaml.Unmarshal(data, crd))
-		for _, v := range crd.Spec.Versions {
-			if crd.Spec.Names.Kind != kind || v.Name != version {
-				continue
-			}
-			internal := &apiextensions.JSONSchemaProps{}
-			require.NoError(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, internal, nil))
-			schema, err := structuralschema.NewStructural(internal)
-			require.NoError(t, err)
-			return schema
-		}
+	group := "infrastructure.cluster.x-k8s.io"
+	if strings.HasPrefix(kind, "CAPTControlPlane") {
+		group = "controlplane.cluster.x-k8s.io"
 	}
-	require.Failf(t, "no such version", "%s of %s is not in %s: run make generate", version, kind, definitions)
-	return nil
+	definition, err := schemas.Of(runtimeschema.GroupVersionKind{Group: group, Version: version, Kind: kind})
+	require.NoError(t, err)
+	structuraldefaulting.Default(content, definition.Structural())
+	return parse[T](t, text(t, content))
 }

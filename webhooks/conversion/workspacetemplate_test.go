@@ -67,18 +67,6 @@ status: {revision: r, users: 2, observedGeneration: 1}
 	assert.Equal(t, terraform.ScopeNamespaced, hub.Spec.WorkspaceScope)
 }
 
-func TestUnknownFieldsSurviveV1Beta1(t *testing.T) {
-	workspaceTemplates.keeps(t, `
-spec:
-  workspaceScope: Cluster
-  template:
-    spec:
-      providerConfigRef: {name: a, kind: ProviderConfig}
-      future: {a/b~c: [1, null, "<"]}
-      forProvider: {source: Remote, module: m, soon: true}
-`)
-}
-
 func TestAWorkspaceTemplateApplyComesBack(t *testing.T) {
 	hub := workspaceTemplateApplies.returns(t, `
 spec:

@@ -26,11 +26,23 @@ import (
 var (
 	cluster      = infrav1.GroupVersion.WithKind("CAPTCluster")
 	controlPlane = controlplanev1.GroupVersion.WithKind("CAPTControlPlane")
-	apply        = infrav1.GroupVersion.WithKind("WorkspaceTemplateApply")
 	template     = infrav1.GroupVersion.WithKind("WorkspaceTemplate")
 )
 
-func of(t testing.TB, kind runtimeschema.GroupVersionKind) *schema.Schema {
+// everything is a spec that uses nearly every field of a CAPTControlPlane.
+const everything = `{version: v1.35.0, region: eu-central-1, workspaceTemplateRef: {name: eks}, workspaceTemplateApplyRef: {name: a},
+  variables: {a: b, c: d}, additionalTags: {team: a, stage: prod, cost: "17"}, controlPlaneEndpoint: {host: a.example.com, port: 443},
+  endpointAccess: {public: Enabled, private: Enabled, publicCIDRs: [10.0.0.0/8, 192.0.2.0/24]}, kubeconfig: {source: Exec}, endpointProbe: Required,
+  addons: [{name: coredns}, {name: vpc-cni, version: v1.20.0}, {name: kube-proxy}], timeouts: {controlPlaneSeconds: 1800},
+  recovery: {maxRetries: 3, backoff: {initialSeconds: 10, maxSeconds: 20}, actions: [{type: Requeue}, {type: RecreateWorkspace, parameters: {allowDestroy: "true"}}]},
+  fargateProfiles: [{name: a, selectors: [{namespace: a, labels: {a: b}}, {namespace: b}], workspaceTemplateRef: {name: fargate}},
+    {name: b, selectors: [{namespace: c}], workspaceTemplateRef: {name: fargate}}]}`
+
+func plane(fields string) string {
+	return `{version: "1.35", workspaceTemplateRef: {name: x}, ` + fields + `}`
+}
+
+func of(t *testing.T, kind runtimeschema.GroupVersionKind) *schema.Schema {
 	t.Helper()
 	schemas, err := schema.New(crd.Definitions)
 	require.NoError(t, err)
@@ -40,7 +52,7 @@ func of(t testing.TB, kind runtimeschema.GroupVersionKind) *schema.Schema {
 }
 
 // object is an object as an API server decodes it.
-func object(t testing.TB, kind runtimeschema.GroupVersionKind, spec string) *unstructured.Unstructured {
+func object(t *testing.T, kind runtimeschema.GroupVersionKind, spec string) *unstructured.Unstructured {
 	t.Helper()
 	content, err := yaml.YAMLToJSON([]byte("{apiVersion: " + kind.GroupVersion().String() + ", kind: " + kind.Kind + ", metadata: {name: a}, spec: " + spec + "}"))
 	require.NoError(t, err)
@@ -165,24 +177,26 @@ func TestValidationLeavesObjectsAlone(t *testing.T) {
 }
 
 func TestTypedObjectsAreCheckedLikeUnstructuredOnes(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, infrav1.AddToScheme(scheme))
+	require.NoError(t, controlplanev1.AddToScheme(scheme))
 	for _, row := range []struct {
-		kind  runtimeschema.GroupVersionKind
-		typed runtime.Object
-		spec  string
+		kind runtimeschema.GroupVersionKind
+		spec string
 	}{
-		{controlPlane, &controlplanev1.CAPTControlPlane{}, everything},
-		{controlPlane, &controlplanev1.CAPTControlPlane{}, plane(`additionalTags: {"aws:x": a}, endpointAccess: {public: Disabled, private: Disabled}`)},
-		{controlPlane, &controlplanev1.CAPTControlPlane{}, plane(`recovery: {backoff: {initialSeconds: 2000}}, fargateProfiles: [{name: "a b", selectors: [{namespace: a}], workspaceTemplateRef: {name: x}}]`)},
-		{cluster, &infrav1.CAPTCluster{}, `{region: here, vpc: {existingID: vpc-1, template: {ref: {name: x}}}}`},
-		{template, &infrav1.WorkspaceTemplate{}, `{template: {spec: {unknown: 1, forProvider: {source: Inline, module: a, unknown: [1], varmap: {a: [1, 1.5]}}}}}`},
-		{template, &infrav1.WorkspaceTemplate{}, `{workspaceScope: Here, template: {spec: {managementPolicies: [All], forProvider: {source: File, module: a}}}}`},
+		{controlPlane, everything},
+		{controlPlane, plane(`additionalTags: {"aws:x": a}, endpointAccess: {public: Disabled, private: Disabled}, recovery: {backoff: {initialSeconds: 2000}}`)},
+		{cluster, `{region: here, vpc: {existingID: vpc-1, template: {ref: {name: x}}}}`},
+		{template, `{workspaceScope: Here, template: {spec: {unknown: 1, managementPolicies: [All], forProvider: {source: File, module: a, unknown: [1], varmap: {a: [1, 1.5]}}}}}`},
 	} {
 		s, written := of(t, row.kind), object(t, row.kind, row.spec)
-		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, row.typed))
+		typed, err := scheme.New(row.kind)
+		require.NoError(t, err)
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, typed))
 		want := texts(s.Validate(t.Context(), written))
-		require.ElementsMatch(t, want, texts(s.Validate(t.Context(), row.typed)))
-		row.typed.GetObjectKind().SetGroupVersionKind(runtimeschema.GroupVersionKind{})
-		require.ElementsMatch(t, want, texts(s.Validate(t.Context(), row.typed)))
+		require.ElementsMatch(t, want, texts(s.Validate(t.Context(), typed)))
+		typed.GetObjectKind().SetGroupVersionKind(runtimeschema.GroupVersionKind{})
+		require.ElementsMatch(t, want, texts(s.Validate(t.Context(), typed)))
 	}
 }
 

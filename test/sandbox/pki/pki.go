@@ -40,11 +40,16 @@ func NewAuthority(name string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	cert, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: name}, key)
+	return (&Authority{key: key}).Renewed(name)
+}
+
+// Renewed returns an authority with the same key and another certificate.
+func (a *Authority) Renewed(name string) (*Authority, error) {
+	cert, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: name}, a.key)
 	if err != nil {
 		return nil, fmt.Errorf("creating the certificate authority %s: %w", name, err)
 	}
-	return &Authority{cert: cert, key: key}, nil
+	return &Authority{cert: cert, key: a.key}, nil
 }
 
 // LoadOrNewAuthority reads a certificate authority from ca.crt and ca.key in dir, or creates one there.
@@ -85,13 +90,13 @@ func (a *Authority) Client(user string, groups ...string) (Pair, error) {
 	})
 }
 
-// Server creates a serving certificate for loopback.
-func (a *Authority) Server(name string) (Pair, error) {
+// Server creates a serving certificate for loopback, with a name and more of them.
+func (a *Authority) Server(name string, more ...string) (Pair, error) {
 	return a.sign(&certs.Config{
 		CommonName: name,
 		Usages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		AltNames: certs.AltNames{
-			DNSNames: []string{"localhost", name},
+			DNSNames: append([]string{"localhost", name}, more...),
 			IPs:      []net.IP{net.IPv4(127, 0, 0, 1)},
 		},
 	})

@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package integration_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/fixture"
+)
+
+// request is a document that the API server answers. The rules themselves are tested in api/validation and webhooks/admission; these rows prove
+// that each kind's webhook, each index of the manager's cache and each version of the schema is in use.
+type request struct {
+	name string
+	// given exists before. An object of the same name makes the document an update of it.
+	given    []string
+	document string
+	// field is what the refusal names, and text is a part of what it says about it.
+	field, text string
+}
+
+// refuses waits until a document is refused: webhooks see what was there before a moment later than the API server.
+func (w world) refuses(document, field, text string) {
+	w.Helper()
+	w.Insist(func() string {
+		err := w.dryRun(w.Client, document)
+		if slices.ContainsFunc(causesOf(err), func(c metav1.StatusCause) bool { return c.Field == field && strings.Contains(c.Message, text) }) {
+			return ""
+		}
+		return fmt.Sprintf("want %s: %s\ngot %v", field, text, err)
+	})
+}
+
+// dryRun creates an object, or applies it when it exists, without doing it.
+func (w world) dryRun(c client.Client, document string) error {
+	w.Helper()
+	object := w.object(document)
+	err := c.Create(w.Context(), object.DeepCopy(), client.DryRunAll)
+	if apierrors.IsAlreadyExists(err) {
+		return c.Apply(w.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership, client.DryRunAll)
+	}
+	return err
+}
+
+// causesOf are the single errors of a refusal that is one of the object, as the API server itself refuses.
+func causesOf(err error) []metav1.StatusCause {
+	var status *apierrors.StatusError
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.ErrStatus.Details == nil {
+		return nil
+	}
+	return status.ErrStatus.Details.Causes
+}
+
+const vpcRef = `vpc: {template: {ref: {name: vpc}}}`
+
+func TestObjectsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	waits := func(name, workspace, other string) string {
+		return applied(name, `workspaceName: `+workspace+`, waitForWorkspaces: [{name: `+other+`}]`)
+	}
+	inline := func(module string) string {
+		return `{template: {spec: {forProvider: {source: Inline, module: ` + module + `}}}}`
+	}
+	profile := `fargateProfiles: [{name: web, selectors: [{namespace: a}], workspaceTemplateRef: {name: fargate}}]`
+	refers := plane(`workspaceTemplateApplyRef: {name: shared}`)
+	for _, row := range []request{
+		{name: "CAPTCluster: pattern", document: network(`{region: Frankfurt, vpc: {existingID: vpc-1}}`), field: "spec.region", text: "should match"},
+		{name: "CAPTCluster: rule about an update", given: []string{network(`{region: eu-central-1, vpc: {existingID: vpc-1}}`)},
+			document: network(`{region: eu-west-1, vpc: {existingID: vpc-1}}`), field: "spec.region", text: "region is immutable"},
+		{name: "CAPTCluster: webhook", document: network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}, variables: {a-b: c}}}}`),
+			field: "spec.vpc.template.variables[a-b]", text: "letters, digits and underscores"},
+		{name: "CAPTCluster: what another owner refers to", given: []string{refers},
+			document: network(`{region: eu-central-1, ` + vpcRef + `, workspaceTemplateApplyRef: {name: shared}}`),
+			field:    "spec.workspaceTemplateApplyRef.name", text: "CAPTControlPlane demo"},
+		{name: "CAPTCluster: another region than that of the control plane", given: []string{fixture.Cluster(), plane(`region: eu-west-1`)},
+			document: network(`{region: eu-central-1, vpc: {existingID: vpc-1}}`), field: "spec.region", text: "eu-west-1"},
+		{name: "CAPTCluster in v1beta1: rule", document: legacyDocument("CAPTCluster", "demo", `{region: eu-central-1}`),
+			field: "spec", text: "exactly one of existingVpcId and vpcTemplateRef"},
+		{name: "CAPTCluster in v1beta1: rule of v1beta2", document: legacyDocument("CAPTCluster", "demo", `{region: Frankfurt, existingVpcId: vpc-1}`),
+			field: "spec.region", text: "should match"},
+		{name: "CAPTCluster in v1beta1: rule of v1beta2 about an update",
+			given:    []string{network(`{region: eu-central-1, ` + vpcRef + `, workspaceTemplateApplyRef: {name: one}}`)},
+			document: legacyDocument("CAPTCluster", "demo", `{region: eu-central-1, vpcTemplateRef: {name: vpc}, workspaceTemplateApplyName: two}`),
+			field:    "spec.workspaceTemplateApplyRef", text: "another WorkspaceTemplateApply is another VPC"},
+		{name: "CAPTClusterTemplate: rule", field: "spec.template.spec.vpc", text: "exactly one of existingID and template",
+			document: document("CAPTClusterTemplate", "class", `{template: {spec: {region: eu-central-1, vpc: {existingID: vpc-1, template: {ref: {name: vpc}}}}}}`)},
+		{name: "CAPTClusterTemplate: webhook", field: "spec.template.spec.vpc.template.variables[a-b]", text: "letters, digits and underscores",
+			document: document("CAPTClusterTemplate", "class", `{template: {spec: {region: eu-central-1, vpc: {template: {ref: {name: vpc}, variables: {a-b: c}}}}}}`)},
+
+		{name: "CAPTControlPlane: required field, before defaulting", document: document("CAPTControlPlane", "demo", `{workspaceTemplateRef: {name: eks}}`),
+			field: "spec.version", text: "Required value"},
+		{name: "CAPTControlPlane: webhook", document: plane(`additionalTags: {k: "a;b"}`), field: "spec.additionalTags[k]", text: "letters, digits"},
+		{name: "CAPTControlPlane: the WorkspaceTemplateApply of a copy", given: []string{refers},
+			document: document("CAPTControlPlane", "copy", `{version: "1.36", workspaceTemplateRef: {name: eks}, workspaceTemplateApplyRef: {name: shared}}`),
+			field:    "spec.workspaceTemplateApplyRef.name", text: "in use by CAPTControlPlane demo"},
+		{name: "CAPTControlPlane: two minor versions at once", field: "spec.version", text: "one minor version at a time. Upgrade to 1.34 first",
+			given: []string{document("CAPTControlPlane", "demo", `{version: "1.33", region: eu-central-1, workspaceTemplateRef: {name: eks}}`),
+				document("WorkspaceTemplateApply", fixture.ControlPlane, `{templateRef: {name: eks}, variables: {cluster_name: demo, region: eu-central-1, kubernetes_version: "1.33"}}`)},
+			document: plane(`region: eu-central-1`)},
+		{name: "CAPTControlPlane: a kubeconfig Secret of another cluster",
+			given:    []string{fixture.Cluster(), plane(`region: eu-central-1`), strings.ReplaceAll(fixture.Cluster(), "demo", "demo-user")},
+			document: document("CAPTControlPlane", "demo-user", `{version: "1.35", workspaceTemplateRef: {name: eks}}`),
+			field:    "metadata.name", text: "demo-user-kubeconfig"},
+		{name: "CAPTControlPlane: reference of a Fargate profile",
+			given:    []string{document("CAPTControlPlane", "other", `{version: "1.35", workspaceTemplateRef: {name: eks}, workspaceTemplateApplyRef: {name: x}}`)},
+			document: plane(`fargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: {name: fargate}, workspaceTemplateApplyRef: {name: x}}]`),
+			field:    "spec.fargateProfiles[0].workspaceTemplateApplyRef.name", text: "in use by CAPTControlPlane other"},
+		{name: "CAPTControlPlane in v1beta1: rule of v1beta2", document: legacyPlane(`controlPlaneConfig: {region: eu-central-1, endpointAccess: {public: false, private: false}}`),
+			field: "spec.endpointAccess", text: "cannot be reached with both endpoints Disabled"},
+		{name: "CAPTControlPlane in v1beta1: webhook",
+			document: legacyPlane(`additionalFargateProfiles: [{name: a, selectors: [{namespace: Team_1}], workspaceTemplateRef: {name: f}}]`),
+			field:    "spec.fargateProfiles[0].selectors[0].namespace", text: "cannot match any pod"},
+		{name: "CAPTControlPlaneTemplate: webhook",
+			document: document("CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, additionalTags: {k: "a;b"}}}}`),
+			field:    "spec.template.spec.additionalTags[k]", text: "letters, digits"},
+
+		{name: "WorkspaceTemplate: webhook", document: document("WorkspaceTemplate", "vpc", inline(`"locals {\n  a = 1\n"`)),
+			field: "spec.template.spec.forProvider.module", text: "line 1, column 8"},
+		{name: "WorkspaceTemplate in v1beta1: webhook", document: legacyDocument("WorkspaceTemplate", "vpc", inline(`"locals {\n"`)),
+			field: "spec.template.spec.forProvider.module", text: "line 1, column 8"},
+		{name: "WorkspaceTemplateApply: rule about an update", given: []string{applied("a", `workspaceName: one`)}, document: applied("a", `workspaceName: two`),
+			field: "spec.workspaceName", text: "workspaceName is immutable"},
+		{name: "WorkspaceTemplateApply: a Workspace of another", given: []string{applied("b", `workspaceName: one`)}, document: applied("a", `workspaceName: one`),
+			field: "spec.workspaceName", text: "WorkspaceTemplateApply b"},
+		{name: "WorkspaceTemplateApply: a name kept for a VPC", given: []string{network(`{region: eu-central-1, ` + vpcRef + `}`)},
+			document: document("WorkspaceTemplateApply", fixture.VPC, `{templateRef: {name: other}}`), field: "metadata.name", text: "CAPTCluster demo"},
+		{name: "WorkspaceTemplateApply: a name kept for a Fargate profile", given: []string{fixture.Cluster(), plane(profile)},
+			document: document("WorkspaceTemplateApply", "demo-web-fargate-apply", `{templateRef: {name: other}}`), field: "metadata.name", text: "its Fargate profile web"},
+		{name: "WorkspaceTemplateApply: a cycle", given: []string{waits("a", "wa", "wb"), waits("b", "wb", "wc")}, document: waits("c", "wc", "wa"),
+			field: "spec.waitForWorkspaces[0]", text: "c → a → b → c"},
+		{name: "WorkspaceTemplateApply in v1beta1: a cycle", given: []string{waits("a", "a", "b")},
+			document: legacyDocument("WorkspaceTemplateApply", "b", `{templateRef: {name: vpc}, waitForWorkspaces: [{name: a}]}`),
+			field:    "spec.waitForWorkspaces[0]", text: "b → a → b"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.User(append([]string{w.VPCTemplate(fixture.VPCModule)}, row.given...)...)
+			w.refuses(row.document, row.field, row.text)
+		})
+	}
+}
+
+// A template of another namespace is for that one alone, unless it allows others.
+func TestATemplateOfAnotherNamespaceIsRefused(t *testing.T) {
+	t.Parallel()
+	w, platform := newWorld(t), newWorld(t)
+	platform.User(platform.VPCTemplate(fixture.VPCModule))
+	ref := `{name: vpc, namespace: ` + platform.Namespace + `}`
+	for field, document := range map[string]string{
+		"spec.vpc.template.ref":                        network(`{region: eu-central-1, vpc: {template: {ref: ` + ref + `}}}`),
+		"spec.fargateProfiles[0].workspaceTemplateRef": legacyPlane(`additionalFargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: ` + ref + `}]`),
+		"spec.templateRef":                             document("WorkspaceTemplateApply", "a", `{templateRef: `+ref+`}`),
+	} {
+		w.refuses(document, field, "spec.allowedNamespaces")
+	}
+}
+
+func TestWhatCAPTv03WroteIsAdmitted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	selectors := strings.Repeat("{namespace: 'n-*', labels: {a: b, c: d, e: f, g: h, i: j}}, ", 5)
+	for _, document := range []string{
+		legacyDocument("CAPTCluster", "demo", `{region: eu-central-1, vpcTemplateRef: {name: vpc}, retainVpcOnDelete: true, vpcConfig: {name: main}}`),
+		legacyPlane(`controlPlaneConfig: {region: eu-central-1, endpointAccess: {public: true, private: true}}, additionalTags: {a: b}`),
+		legacyPlane(`additionalFargateProfiles: [{name: Batch_1-a, selectors: [` + selectors + `], workspaceTemplateRef: {name: f}}]`),
+		legacyDocument("CAPTControlPlaneTemplate", "class", `{template: {spec: {version: "1.35", workspaceTemplateRef: {name: eks}}}}`),
+		legacyDocument("WorkspaceTemplate", "vpc", `{template: {metadata: {description: d}, spec: {providerConfigRef: {name: aws},
+			writeConnectionSecretToRef: {name: "${cluster_name}-eks", namespace: default}, forProvider: {source: Inline, module: "variable \"a\" { default = 1 }"}}}}`),
+		legacyDocument("WorkspaceTemplateApply", "a-apply", `{templateRef: {name: vpc, namespace: default}, variables: {a: b}, retainWorkspaceOnDelete: true}`),
+	} {
+		require.NoError(t, w.dryRun(w.Client, document), document)
+	}
+}
+
+// warnings records the warnings of the API server.
+type warnings struct {
+	sync.Mutex
+	texts []string
+}
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
+	w.Lock()
+	defer w.Unlock()
+	w.texts = append(w.texts, text)
+}
+
+// take returns the warnings since it was called last.
+func (w *warnings) take() string {
+	w.Lock()
+	defer w.Unlock()
+	texts := strings.Join(w.texts, "\n")
+	w.texts = nil
+	return texts
+}
+
+func TestWhatALaterObjectCanResolveIsAWarning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	heard := &warnings{}
+	config := shared.Config()
+	config.WarningHandler = heard
+	api, err := client.New(config, client.Options{Scheme: controllers.Scheme()})
+	require.NoError(t, err)
+	w.User(closed(w), plane(`endpointAccess: {publicCIDRs: [10.0.0.0/8]}`))
+	for warning, document := range map[string]string{
+		"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist": network(`{region: eu-central-1, ` + vpcRef + `}`),
+		"spec.endpointProbe: has no effect in this version":           plane(`endpointProbe: Required`),
+		"spec.fargateProfiles[0].name: is not a valid label value": legacyPlane(
+			`additionalFargateProfiles: [{name: a_, selectors: [{namespace: a}], workspaceTemplateRef: {name: f}}]`),
+		"spec.template.spec.endpointProbe: has no effect": document(
+			"CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, endpointProbe: Disabled}}}`),
+		"the API servers of 1 CAPTControlPlanes will be": w.ControlPlaneTemplate(fixture.ControlPlaneModule),
+		"spec.templateRef: WorkspaceTemplate vpc":        applied("a", ``),
+		"captctl convert": legacyDocument("CAPTCluster", "demo", `{region: eu-central-1, existingVpcId: vpc-1}`),
+	} {
+		w.Insist(func() string {
+			heard.take()
+			require.NoError(t, w.dryRun(api, document), document)
+			if said := heard.take(); !strings.Contains(said, warning) {
+				return fmt.Sprintf("want %q, got %q", warning, said)
+			}
+			return ""
+		})
+	}
+}
+
+// Each of these would make Terraform replace existing resources.
+func TestChangesThatWouldReplaceAClusterAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.User(append(w.Templates(), applied("by-hand", `variables: {cluster_name: demo, vpc_name: net}`))...)
+	w.awaitUpToDate("by-hand")
+	w.refuses(applied("by-hand", `variables: {cluster_name: other, vpc_name: net}`), "spec.variables[cluster_name]", "cannot be changed or removed")
+	w.refuses(plane(`workspaceTemplateApplyRef: {name: by-hand}`), "spec.workspaceTemplateApplyRef.name", "it refers to another WorkspaceTemplate")
+}

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policies_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+// Deleting a WorkspaceTemplateApply destroys a VPC or a cluster. Its owners may, and controllers that clean up after them.
+func TestWhatAnOwnerHasIsNotDeletedByHand(t *testing.T) {
+	t.Parallel()
+	w := shared.NewWorld(t, terraform.ScopeNamespaced)
+	w.User(fixture.CAPTCluster(fixture.Demo)) // No Cluster refers to it, so that nothing holds it.
+	owner := &infrav1.CAPTCluster{}
+	require.True(t, w.Exists(owner, fixture.Demo))
+	create := func(name string, owners ...metav1.OwnerReference) *infrav1.WorkspaceTemplateApply {
+		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name, OwnerReferences: owners}}
+		apply.Spec.TemplateRef.Name = "absent"
+		require.NoError(t, w.Create(t.Context(), apply))
+		return apply
+	}
+	apply := create("owned", *metav1.NewControllerRef(owner, infrav1.GroupVersion.WithKind("CAPTCluster")))
+	require.NoError(t, w.Delete(t.Context(), create("no-owner")))
+	require.NoError(t, w.Delete(t.Context(), create("another-owner", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "b"})))
+
+	message := refused(t, probe{shared.API, apply}.delete)
+	for _, part := range []string{"WorkspaceTemplateApply owned", "CAPTCluster demo", "delete the Cluster", naming.AllowDeleteAnnotation + ` to "true"`} {
+		require.Contains(t, message, part)
+	}
+	for user, may := range map[string]bool{
+		"system:serviceaccount:kube-system:generic-garbage-collector":    true,
+		"system:serviceaccount:kube-system:namespace-controller":         true,
+		"system:kube-controller-manager":                                 true,
+		"system:serviceaccount:" + w.Namespace + ":namespace-controller": false,
+		"system:serviceaccount:kube-system:job-controller":               false,
+		sandbox.ClusterAPIUser:                                           false,
+	} {
+		require.Equal(t, !may, apierrors.IsForbidden(probe{as(t, user, "system:masters"), apply}.delete(t.Context())), user)
+	}
+	require.True(t, apierrors.IsForbidden(w.DeleteAllOf(t.Context(), &infrav1.WorkspaceTemplateApply{}, client.InNamespace(w.Namespace))))
+	older := &unstructured.Unstructured{}
+	older.SetGroupVersionKind(infrav1beta1.GroupVersion.WithKind("WorkspaceTemplateApply"))
+	older.SetNamespace(w.Namespace)
+	older.SetName("owned")
+	require.True(t, apierrors.IsForbidden(w.Delete(t.Context(), older)), "the older version does not bypass it")
+
+	allow(t, apply, "false")
+	require.True(t, apierrors.IsForbidden(w.Delete(t.Context(), apply.DeepCopy())), "only true allows it")
+	w.Edit(&infrav1.WorkspaceTemplateApply{}, "owned", `{"metadata":{"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}}`)
+	require.NoError(t, w.Delete(t.Context(), apply.DeepCopy(), client.DryRunAll), "clusterctl move leaves nothing behind")
+	w.Edit(apply, "owned", `{"metadata":{"annotations":null}}`)
+	allow(t, apply, "true")
+	require.NoError(t, w.Delete(t.Context(), apply))
+	w.AwaitGone(apply, "owned")
+}
