@@ -26,6 +26,7 @@ func newReapCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		return reaper.Run(streams.In, streams.Out, dir, remove)
 	})
 	cmd.Hidden = true
+	_ = cmd.MarkFlagRequired("dir")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the directory at the end")
 	return cmd
 }

@@ -30,7 +30,8 @@ type quickstartDownOptions struct {
 
 func newQuickstartDownCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &quickstartDownOptions{IOStreams: streams}
-	cmd := cli.NewCommand("quickstart-down", "Destroy all clusters through Terraform, then stop and remove the sandbox", &o.dir, o.Run)
+	cmd := cli.NewCommand("quickstart-down", "Destroy all clusters through Terraform, then stop and remove the sandbox", &o.dir,
+		positive(&o.timeout), o.Run)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait for Terraform")
 	return cmd
 }

@@ -47,10 +47,20 @@ type quickstartOptions struct {
 
 func newQuickstartCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &quickstartOptions{IOStreams: streams}
-	cmd := cli.NewCommand("quickstart", "Start the sandbox and create a cluster in it", &o.dir, o.complete, o.Run)
+	cmd := cli.NewCommand("quickstart", "Start the sandbox and create a cluster in it", &o.dir, positive(&o.timeout), o.complete, o.Run)
 	cmd.Flags().StringVar(&o.samples, "samples", "", "manifests to apply (default: config/samples/sandbox of the repository)")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long to wait for the cluster")
 	return cmd
+}
+
+// positive is a step that checks --timeout.
+func positive(timeout *time.Duration) func(context.Context) error {
+	return func(context.Context) error {
+		if *timeout <= 0 {
+			return errors.New("--timeout must be positive")
+		}
+		return nil
+	}
 }
 
 // complete finds the samples.
