@@ -9,12 +9,13 @@ import (
 	"fmt"
 
 	xpv1 "github.com/crossplane/crossplane-runtime/v2/apis/common/v1"
-	"github.com/crossplane/crossplane-runtime/v2/pkg/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/capt-provider/capt/test/provider/api"
 )
 
 const (
@@ -40,11 +41,11 @@ type credentials struct {
 // reference of the Workspace to its ProviderConfig. The namespace is empty for one of the cluster.
 func reference(w workspace) (xpv1.ProviderConfigReference, string, error) {
 	switch w := w.(type) {
-	case resource.LegacyManaged:
+	case *api.ClusterWorkspace:
 		if ref := w.GetProviderConfigReference(); ref != nil {
 			return xpv1.ProviderConfigReference{Kind: kindProviderConfig, Name: ref.Name}, "", nil
 		}
-	case resource.ModernManaged:
+	case *api.NamespacedWorkspace:
 		switch ref := w.GetProviderConfigReference(); {
 		case ref == nil:
 		case ref.Kind == kindProviderConfig:

@@ -9,7 +9,12 @@ import (
 )
 
 var (
-	_ resource.LegacyManaged = &ClusterWorkspace{}
+	_ interface {
+		resource.Managed
+		resource.ConnectionSecretWriterTo
+		resource.ProviderConfigReferencer
+		resource.Orphanable
+	} = &ClusterWorkspace{}
 	_ resource.ModernManaged = &NamespacedWorkspace{}
 )
 
