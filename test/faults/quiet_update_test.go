@@ -63,7 +63,7 @@ func TestARefusedUpdateIsReportedAndNotSentAgain(t *testing.T) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		w.awaitReady("demo", before)
 		w.user(strings.Replace(w.template(), "source: Inline", "source: Inline\n        modul: misspelled", 1))
-		w.awaitNotReady("demo", infrav1.WorkspaceRejectedReason, "modul", "correct the WorkspaceTemplate")
+		w.awaitNotReady("demo", infrav1.WorkspaceRejectedReason, "modul", "Correct the WorkspaceTemplate")
 		sent := len(w.writes("demo"))
 		require.Never(w, func() bool { return len(w.writes("demo")) > sent }, 2*time.Second, 10*tick, "a refused write was sent again")
 

@@ -88,7 +88,7 @@ func TestASlowFirstApplyIsWaitedForAndOvertakenByNothing(t *testing.T) {
 		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		slow := w.awaitNotReady("demo", infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
-		require.Nil(w, slow.Status.Applied)
+		require.Empty(w, slow.Status.Applied)
 		require.Empty(w, slow.Status.Outputs)
 
 		w.user(workspaceTemplateApply("demo", after))
