@@ -80,7 +80,7 @@ const (
 // tooManyFiles and tooLong exceed the limits today. Lower the numbers, remove entries, and add none.
 var (
 	tooManyFiles = map[string]int{
-		"test/legacy": 15, "test/provider": 17,
+		"test/legacy": 15,
 	}
 	tooLong = map[string]int{
 		"migrate/planner/planner_test.go": 411, "migrate/lock/lock_test.go": 401,
@@ -193,7 +193,9 @@ func TestOnlyFewPackagesKnowCrossplane(t *testing.T) {
 	found := map[string]bool{}
 	for _, p := range packagesOf(t) {
 		external := slices.ContainsFunc(p.Deps, func(dependency string) bool { return strings.HasPrefix(dependency, "github.com/crossplane/") })
-		assert.False(t, external, "%s depends on Crossplane's module: the part of its API that CAPT uses is in api/terraform", p.path())
+		if !below(p.path(), "test/provider") { // It runs crossplane-runtime's reconciler (decision 30).
+			assert.False(t, external, "%s depends on Crossplane's module: the part of its API that CAPT uses is in api/terraform", p.path())
+		}
 		if below(p.path(), "test", "tools", "config") {
 			continue
 		}

@@ -55,7 +55,7 @@ func measure(b *testing.B, s *sandbox.Sandbox) {
 	watching, stop := context.WithTimeout(b.Context(), patience)
 	defer stop()
 	seen := watchReadiness(watching, b, c)
-	applyAll(b, c, templates()...)
+	applyAll(b, c, worlds.Templates()...)
 	for i := range clusters {
 		applyAll(b, c, cluster(fmt.Sprintf("c%d", i))...)
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
@@ -83,7 +84,7 @@ type engineBench struct {
 
 func (e *engineBench) create() {
 	e.Helper()
-	applyAll(e.B, e.c, templates()[0])
+	applyAll(e.B, e.c, worlds.VPCTemplate(fixture.VPCModule))
 	began := time.Now()
 	group, ctx := errgroup.WithContext(e.Context())
 	group.SetLimit(makers)

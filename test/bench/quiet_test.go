@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
@@ -38,7 +39,7 @@ func BenchmarkQuiet(b *testing.B) {
 		require.NoError(b, err)
 		c, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
 		require.NoError(b, err)
-		applyAll(b, c, templates()[0], reachable(s))
+		applyAll(b, c, worlds.VPCTemplate(fixture.VPCModule), reachable(s))
 		for i := range quiet {
 			applyAll(b, c, cluster(fmt.Sprintf("c%d", i))...)
 		}
@@ -51,7 +52,7 @@ func BenchmarkQuiet(b *testing.B) {
 
 // reachable is a template of control planes that are the sandbox itself, so that Cluster API can connect to them.
 func reachable(s *sandbox.Sandbox) string {
-	return template("eks", fmt.Sprintf(`
+	return worlds.Template(fixture.ControlPlaneTemplate, fmt.Sprintf(`
 variable "cluster_name" { type = string }
 resource "terraform_data" "eks" { input = var.cluster_name }
 output "cluster_endpoint" { value = %q }

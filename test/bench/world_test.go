@@ -5,7 +5,6 @@ package bench_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +22,9 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // readiness holds when Workspaces of control planes were seen to be up to date, and when the control planes were seen to be
@@ -139,61 +141,9 @@ func applyAll(b *testing.B, c client.Client, documents ...string) {
 	}
 }
 
-func template(name, module, variable string) string {
-	return fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplate
-metadata: {name: %s}
-spec:
-  template:
-    spec:
-      providerConfigRef: {kind: ClusterProviderConfig, name: sandbox}
-      forProvider:
-        source: Inline
-        module: |%s
-        vars: [{key: %[3]s, value: "${%[3]s}"}]
-`, name, strings.ReplaceAll(module, "\n", "\n          "), variable)
-}
-
-func templates() []string {
-	return []string{
-		template("vpc", `
-variable "vpc_name" { type = string }
-resource "terraform_data" "vpc" { input = var.vpc_name }
-output "vpc_id" { value = "vpc-0${substr(md5(terraform_data.vpc.output), 0, 8)}" }`, "vpc_name"),
-		template("eks", `
-variable "cluster_name" { type = string }
-resource "terraform_data" "eks" { input = var.cluster_name }
-output "cluster_endpoint" { value = "https://127.0.0.1:1" }
-output "kubeconfig" {
-  sensitive = true
-  value = jsonencode({
-    apiVersion = "v1", kind = "Config", current-context = "eks"
-    contexts = [{ name = "eks", context = { cluster = "eks", user = "eks" } }]
-    clusters = [{ name = "eks", cluster = { server = "https://127.0.0.1:1" } }]
-    users = [{ name = "eks", user = { token = terraform_data.eks.output } }]
-  })
-}`, "cluster_name"),
-	}
-}
+// worlds has the documents of any world, with the ProviderConfig of the sandbox.
+var worlds = &fixture.World{Namespace: sandbox.ProviderConfigName, Scope: terraform.ScopeNamespaced}
 
 func cluster(name string) []string {
-	return []string{fmt.Sprintf(`
-apiVersion: cluster.x-k8s.io/v1beta2
-kind: Cluster
-metadata: {name: %[1]s}
-spec:
-  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: %[1]s}
-  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: CAPTControlPlane, name: %[1]s}
-`, name), fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: CAPTCluster
-metadata: {name: %s}
-spec: {region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}
-`, name), fmt.Sprintf(`
-apiVersion: controlplane.cluster.x-k8s.io/v1beta2
-kind: CAPTControlPlane
-metadata: {name: %s}
-spec: {version: v1.35.0, workspaceTemplateRef: {name: eks}}
-`, name)}
+	return []string{fixture.ClusterNamed(name), fixture.CAPTCluster(name), fixture.CAPTControlPlane(name)}
 }

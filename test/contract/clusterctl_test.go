@@ -157,7 +157,7 @@ func isLabeledForClusterctl(provider string) func(*testing.T, schema.GroupVersio
 	return func(t *testing.T, kind schema.GroupVersionKind) {
 		require.Equal(t, provider, definition(t, kind).Labels[clusterv1.ProviderNameLabel])
 		definitions := &apiextensionsv1.CustomResourceDefinitionList{}
-		require.NoError(t, api.List(t.Context(), definitions, client.MatchingLabels{clusterv1.ProviderNameLabel: provider}))
+		require.NoError(t, shared.API.List(t.Context(), definitions, client.MatchingLabels{clusterv1.ProviderNameLabel: provider}))
 		require.NotEmpty(t, definitions.Items)
 		for _, definition := range definitions.Items {
 			require.Equal(t, contract.CalculateCRDName(definition.Spec.Group, definition.Spec.Names.Kind), definition.Name)
@@ -183,7 +183,7 @@ func linked(object metav1.PartialObjectMetadata, all map[types.UID]metav1.Partia
 func everythingLeadsToTheCluster(t *testing.T) {
 	w := demoWorld(t)
 	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
-	require.NoError(t, api.List(t.Context(), definitions, client.HasLabels{clusterv1.ProviderNameLabel}))
+	require.NoError(t, shared.API.List(t.Context(), definitions, client.HasLabels{clusterv1.ProviderNameLabel}))
 	all := map[types.UID]metav1.PartialObjectMetadata{}
 	list := func(kind schema.GroupVersionKind, marks map[string]string, options ...client.ListOption) {
 		t.Helper()
@@ -240,7 +240,5 @@ func statusIsRebuilt(t *testing.T) {
 	require.Len(t, captCluster.Status.FailureDomains, 2)
 	require.True(t, *controlPlane.Status.Initialization.ControlPlaneInitialized)
 	require.Equal(t, "v1.34.0", controlPlane.Status.Version)
-	for _, workspace := range before {
-		require.Equal(t, workspace.GetResourceVersion(), w.workspace(workspace.GetName()).GetResourceVersion(), "nothing was written to it")
-	}
+	require.Equal(t, before, w.workspaces(), "nothing was written to them")
 }

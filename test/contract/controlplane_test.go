@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	noMachines = "EKS runs the control plane. Its instances are not visible: they have no Machines and no Nodes."
-	workspace  = "new-eks-controlplane"
+	noMachines        = "EKS runs the control plane. Its instances are not visible: they have no Machines and no Nodes."
+	controlPlaneApply = "new-eks-controlplane-apply"
 )
 
 // controlPlaneContract is the contract of CAPTControlPlane.
@@ -148,9 +148,9 @@ func versionIsThatOfWhatRuns(t *testing.T) {
 		"spec.version": "string", "status.version": "string", "status.versions": "array", "status.versions.version": "string",
 	})
 	w := newWorld(t)
-	w.play(workspace, applyHangs)
+	w.Play(controlPlaneApply, applyHangs)
 	w.apply(inExistingVPC("new", "v1.34.1")...)
-	w.awaitBegun(workspace, scripted.Apply)
+	w.AwaitOperation(controlPlaneApply, scripted.Apply)
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "")
 	require.Empty(t, controlPlane.Status.Version, "nothing runs yet")
@@ -163,17 +163,17 @@ func versionIsThatOfWhatRuns(t *testing.T) {
 		require.Equal(t, version, controlPlane.Status.Version)
 		require.Equal(t, []clusterv1.StatusVersion{{Version: version}}, controlPlane.Status.Versions)
 	}
-	w.play(workspace, goesWell)
+	w.Play(controlPlaneApply, goesWell)
 	runs("v1.34.1")
 
 	// While Terraform upgrades it, Cluster API must be able to see that it is not done.
-	w.play(workspace, applyHangs)
+	w.Play(controlPlaneApply, applyHangs)
 	w.apply(eks("new", "v1.35.0"))
 	condition := w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "")
 	require.Equal(t, controlPlane.Generation, condition.ObservedGeneration)
 	require.Equal(t, "v1.34.1", controlPlane.Status.Version)
 	require.Equal(t, []clusterv1.StatusVersion{{Version: "v1.34.1"}}, controlPlane.Status.Versions)
-	w.play(workspace, goesWell)
+	w.Play(controlPlaneApply, goesWell)
 	runs("v1.35.0")
 }
 
@@ -195,9 +195,9 @@ func controlPlaneIsInitializedOnce(t *testing.T) {
 		"status.initialization": "object", "status.initialization.controlPlaneInitialized": "boolean",
 	})
 	w := newWorld(t)
-	w.play(workspace, applyHangs)
+	w.Play(controlPlaneApply, applyHangs)
 	w.apply(inExistingVPC("new", "v1.34.0")...)
-	w.awaitBegun(workspace, scripted.Apply)
+	w.AwaitOperation(controlPlaneApply, scripted.Apply)
 	controlPlane, owner := &controlplanev1.CAPTControlPlane{}, &clusterv1.Cluster{}
 	w.awaitCondition(controlPlane, "new", controlplanev1.InitializedCondition, metav1.ConditionFalse, controlplanev1.NotInitializedReason)
 	require.Nil(t, controlPlane.Status.Initialization.ControlPlaneInitialized)
@@ -205,7 +205,7 @@ func controlPlaneIsInitializedOnce(t *testing.T) {
 	w.awaitCondition(owner, "new", clusterv1.ClusterControlPlaneInitializedCondition, metav1.ConditionFalse, "")
 	require.True(t, owner.Spec.ControlPlaneEndpoint.IsZero())
 
-	w.play(workspace, goesWell)
+	w.Play(controlPlaneApply, goesWell)
 	w.awaitTrue(owner, "new", clusterv1.ClusterControlPlaneInitializedCondition)
 	owner = w.awaitCluster("new", "it is not initialized", func(owner *clusterv1.Cluster) bool {
 		return ptr.Deref(owner.Status.Initialization.ControlPlaneInitialized, false)
@@ -214,7 +214,7 @@ func controlPlaneIsInitializedOnce(t *testing.T) {
 	require.Equal(t, true, field(w.in(older(controlPlaneKind), "new"), "status.initialized"), "what the contract v1beta1 reads")
 
 	// What is initialized stays initialized, whatever becomes of it.
-	w.play(workspace, applyFails)
+	w.Play(controlPlaneApply, applyFails)
 	w.apply(eks("new", "v1.35.0"))
 	w.awaitTrue(controlPlane, "new", controlplanev1.DegradedCondition)
 	require.Equal(t, ptr.To(true), controlPlane.Status.Initialization.ControlPlaneInitialized)
@@ -234,15 +234,15 @@ func controlPlaneConditionsAreMirrored(t *testing.T) {
 		requireWellFormed(t, controlPlane.Status.Conditions)
 		w.awaitMirrored(controlPlane, "new", controlplanev1.AvailableCondition, clusterv1.ClusterControlPlaneAvailableCondition)
 	}
-	w.play(workspace, applyHangs)
+	w.Play(controlPlaneApply, applyHangs)
 	w.apply(inExistingVPC("new", "v1.34.0")...)
-	w.awaitBegun(workspace, scripted.Apply)
+	w.AwaitOperation(controlPlaneApply, scripted.Apply)
 	mirrored(metav1.ConditionFalse)
-	w.play(workspace, goesWell)
+	w.Play(controlPlaneApply, goesWell)
 	mirrored(metav1.ConditionTrue)
 
 	// It is available while it is upgraded, and when that fails.
-	w.play(workspace, applyFails)
+	w.Play(controlPlaneApply, applyFails)
 	w.apply(eks("new", "v1.35.0"))
 	w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "ApplyFailed")
 	mirrored(metav1.ConditionTrue)
@@ -251,12 +251,12 @@ func controlPlaneConditionsAreMirrored(t *testing.T) {
 			require.NotEqual(t, scaling, condition.Type, "it is about replicas, of which there are none")
 		}
 	}
-	w.play(workspace, destroyHangs)
-	w.delete(&clusterv1.Cluster{}, "new")
-	w.awaitBegun(workspace, scripted.Destroy)
+	w.Play(controlPlaneApply, destroyHangs)
+	w.Remove(&clusterv1.Cluster{}, "new")
+	w.AwaitOperation(controlPlaneApply, scripted.Destroy)
 	mirrored(metav1.ConditionFalse)
-	w.play(workspace, goesWell)
-	w.awaitGone(&clusterv1.Cluster{}, "new")
+	w.Play(controlPlaneApply, goesWell)
+	w.AwaitGone(&clusterv1.Cluster{}, "new")
 }
 
 func controlPlaneFailuresAreNotTerminal(t *testing.T) {
@@ -267,14 +267,14 @@ func controlPlaneFailuresAreNotTerminal(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
-	w.play(workspace, applyFails)
+	w.Play(controlPlaneApply, applyFails)
 	w.apply(inExistingVPC("new", "v1.34.0")...)
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	condition := w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "ApplyFailed")
 	require.Contains(t, condition.Message, "VpcLimitExceeded", "the user sees what happened")
 	w.awaitMirrored(controlPlane, "new", controlplanev1.AvailableCondition, clusterv1.ClusterControlPlaneAvailableCondition)
 	requireNotFailed(w, "new")
-	w.play(workspace, goesWell)
+	w.Play(controlPlaneApply, goesWell)
 	w.awaitTrue(controlPlane, "new", controlplanev1.ReadyCondition)
 }
 
@@ -318,7 +318,7 @@ func kubeconfigIsMaintained(t *testing.T) {
 			return "it was not restored " + when
 		})
 	}
-	w.delete(secret, "new-kubeconfig")
+	w.Remove(secret, "new-kubeconfig")
 	restored("after it was deleted")
 	for _, loss := range []struct {
 		what  string

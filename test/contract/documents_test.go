@@ -8,34 +8,18 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// vpcModule is the smallest module that a VPC template can have.
-const vpcModule = `
-variable "vpc_name" {
-  type = string
-}
-resource "terraform_data" "vpc" {
-  input = var.vpc_name
-}
-output "vpc_id" {
-  value = "vpc-0${substr(md5(terraform_data.vpc.output), 0, 8)}"
-}
-output "availability_zones" {
-  value = ["eu-central-1a", "eu-central-1b"]
-}
-`
-
-// module is that of control planes.
-var module string
-
 // clusterModule pretends to make a cluster, and says that it is the one of the sandbox: Cluster API connects to it.
-func clusterModule() (string, error) {
+var clusterModule = sync.OnceValue(func() string {
 	kubeconfig, err := os.ReadFile(shared.Kubeconfig())
 	if err != nil {
-		return "", err
+		panic(err)
 	}
 	config := shared.Config()
 	return fmt.Sprintf(`
@@ -61,87 +45,42 @@ output "kubeconfig" {
   sensitive = true
   value     = base64decode("%s")
 }
-`, config.Host, base64.StdEncoding.EncodeToString(config.CAData), base64.StdEncoding.EncodeToString(kubeconfig)), nil
-}
+`, config.Host, base64.StdEncoding.EncodeToString(config.CAData), base64.StdEncoding.EncodeToString(kubeconfig))
+})
 
-// template is a WorkspaceTemplate with a module, its variables, and a configuration of the provider.
-func template(name, module, configKind, config string, variables ...string) string {
-	var vars strings.Builder
-	for _, variable := range variables {
-		fmt.Fprintf(&vars, "\n        - {key: %s, value: '${%s}'}", variable, variable)
-	}
-	return fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplate
-metadata:
-  name: %s
-spec:
-  template:
-    spec:
-      providerConfigRef: {kind: %s, name: %s}
-      forProvider:
-        source: Inline
-        module: |%s
-        vars:%s
-`, name, configKind, config, strings.ReplaceAll(module, "\n", "\n          "), vars.String())
-}
+// templates are those of any world, with the ProviderConfig of the sandbox.
+var templates = &fixture.World{Namespace: sandbox.ProviderConfigName, Scope: terraform.ScopeNamespaced}
 
-func vpcTemplate() string {
-	return template("vpc", vpcModule, "ClusterProviderConfig", sandbox.ProviderConfigName, "vpc_name")
-}
+func vpcTemplate() string { return templates.VPCTemplate(fixture.VPCModule) }
 
 // changedVPCTemplate is one that Terraform must apply again.
-func changedVPCTemplate() string {
-	return template("vpc", vpcModule+"# changed\n", "ClusterProviderConfig", sandbox.ProviderConfigName, "vpc_name")
-}
+func changedVPCTemplate() string { return templates.VPCTemplate(fixture.VPCModule + "# changed\n") }
 
 func controlPlaneTemplate() string {
-	return template("eks", module, "ClusterProviderConfig", sandbox.ProviderConfigName, "cluster_name", "kubernetes_version")
+	return templates.Template(fixture.ControlPlaneTemplate, clusterModule(), "cluster_name", "kubernetes_version")
 }
 
-func cluster(name string) string {
-	return fmt.Sprintf(`
-apiVersion: cluster.x-k8s.io/v1beta2
-kind: Cluster
-metadata:
-  name: %[1]s
-spec:
-  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: %[1]s}
-  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: CAPTControlPlane, name: %[1]s}
-`, name)
-}
+func cluster(name string) string { return fixture.ClusterNamed(name) }
 
 // infrastructureOnly is a Cluster that brings its control plane itself.
 func infrastructureOnly(name string) string {
 	return fmt.Sprintf(`
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
-metadata:
-  name: %[1]s
+metadata: {name: %[1]s}
 spec:
   infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: %[1]s}
 `, name)
 }
 
-func newVPC(name string) string {
-	return fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: CAPTCluster
-metadata:
-  name: %s
-spec:
-  region: eu-central-1
-  vpc: {template: {ref: {name: vpc}}}
-`, name)
-}
+func newVPC(name string) string { return fixture.CAPTCluster(name) }
 
 // existingVPC is a CAPTCluster that needs no Terraform.
 func existingVPC(name string) string {
 	return fmt.Sprintf(`
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: CAPTCluster
-metadata:
-  name: %s
+metadata: {name: %s}
 spec:
   region: eu-central-1
   vpc: {existingID: vpc-0123456789abcdef0}
@@ -149,15 +88,7 @@ spec:
 }
 
 func eks(name, version string) string {
-	return fmt.Sprintf(`
-apiVersion: controlplane.cluster.x-k8s.io/v1beta2
-kind: CAPTControlPlane
-metadata:
-  name: %s
-spec:
-  version: %s
-  workspaceTemplateRef: {name: eks}
-`, name, version)
+	return strings.Replace(fixture.CAPTControlPlane(name), "v1.35.0", version, 1)
 }
 
 // everything is all documents of a Cluster.
@@ -176,7 +107,7 @@ func onlyControlPlane(name, version string) []string {
 
 // annotated adds an annotation to a document.
 func annotated(document, annotation, value string) string {
-	return strings.Replace(document, "metadata:\n", fmt.Sprintf("metadata:\n  annotations: {%s: %q}\n", annotation, value), 1)
+	return strings.Replace(document, "metadata: {", fmt.Sprintf("metadata: {annotations: {%s: %q}, ", annotation, value), 1)
 }
 
 // clusterClass makes clusters of one shape.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -86,9 +87,9 @@ func TestAControlPlaneStandsOnInfrastructureOfAnotherKind(t *testing.T) {
 	require.Empty(t, apply.Spec.WaitForWorkspaces)
 	w.awaitAvailable("mixed")
 
-	w.delete(&clusterv1.Cluster{}, "mixed")
-	w.awaitGone(controlPlane, "mixed")
-	w.awaitGone(&clusterv1.Cluster{}, "mixed")
+	w.Remove(&clusterv1.Cluster{}, "mixed")
+	w.AwaitGone(controlPlane, "mixed")
+	w.AwaitGone(&clusterv1.Cluster{}, "mixed")
 	require.Empty(t, w.workspaces())
 }
 
@@ -97,10 +98,8 @@ func (w *world) awaitDefinition(name string) {
 	w.Helper()
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	w.await(definition, name, func() string {
-		for _, condition := range definition.Status.Conditions {
-			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-				return ""
-			}
+		if apihelpers.IsCRDConditionTrue(definition, apiextensionsv1.Established) {
+			return ""
 		}
 		return "it is not served yet"
 	})

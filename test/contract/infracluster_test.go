@@ -106,9 +106,9 @@ func failureDomainsSurface(t *testing.T) {
 func infrastructureIsInitializedOnce(t *testing.T) {
 	requireFields(t, captClusterKind, map[string]string{"status.initialization": "object", "status.initialization.provisioned": "boolean"})
 	w := newWorld(t)
-	w.play("new-vpc", applyHangs)
+	w.Play("new-vpc", applyHangs)
 	w.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
-	w.awaitBegun("new-vpc", scripted.Apply)
+	w.AwaitOperation("new-vpc", scripted.Apply)
 	captCluster := &infrav1.CAPTCluster{}
 	w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ProvisioningReason)
 	require.Nil(t, captCluster.Status.Initialization.Provisioned, "there is no VPC yet")
@@ -118,7 +118,7 @@ func infrastructureIsInitializedOnce(t *testing.T) {
 	require.False(t, ptr.Deref(owner.Status.Initialization.InfrastructureProvisioned, false))
 	require.Empty(t, owner.Status.FailureDomains)
 
-	w.play("new-vpc", goesWell)
+	w.Play("new-vpc", goesWell)
 	w.awaitCluster("new", "it is not provisioned", func(owner *clusterv1.Cluster) bool {
 		return ptr.Deref(owner.Status.Initialization.InfrastructureProvisioned, false)
 	})
@@ -127,7 +127,7 @@ func infrastructureIsInitializedOnce(t *testing.T) {
 	require.Equal(t, true, field(w.in(older(captClusterKind), "new"), "status.ready"), "what the contract v1beta1 reads")
 
 	// What is initialized stays initialized, whatever becomes of the VPC.
-	w.play("new-vpc", applyFails)
+	w.Play("new-vpc", applyFails)
 	w.apply(changedVPCTemplate())
 	w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
 	require.True(t, *captCluster.Status.Initialization.Provisioned)
@@ -162,17 +162,17 @@ func infrastructureConditionsAreMirrored(t *testing.T) {
 		requireWellFormed(t, captCluster.Status.Conditions)
 		w.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
 	}
-	w.play("new-vpc", applyHangs)
+	w.Play("new-vpc", applyHangs)
 	w.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
-	w.awaitBegun("new-vpc", scripted.Apply)
+	w.AwaitOperation("new-vpc", scripted.Apply)
 	mirrored(metav1.ConditionFalse, infrav1.ProvisioningReason)
-	w.play("new-vpc", destroyHangs)
+	w.Play("new-vpc", destroyHangs)
 	mirrored(metav1.ConditionTrue, infrav1.ReadyReason)
-	w.delete(&clusterv1.Cluster{}, "new")
-	w.awaitBegun("new-vpc", scripted.Destroy)
+	w.Remove(&clusterv1.Cluster{}, "new")
+	w.AwaitOperation("new-vpc", scripted.Destroy)
 	mirrored(metav1.ConditionFalse, infrav1.DeletingReason)
-	w.play("new-vpc", goesWell)
-	w.awaitGone(&clusterv1.Cluster{}, "new")
+	w.Play("new-vpc", goesWell)
+	w.AwaitGone(&clusterv1.Cluster{}, "new")
 }
 
 func infrastructureFailuresAreNotTerminal(t *testing.T) {
@@ -183,7 +183,7 @@ func infrastructureFailuresAreNotTerminal(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
-	w.play("new-vpc", applyFails)
+	w.Play("new-vpc", applyFails)
 	w.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
 	captCluster := &infrav1.CAPTCluster{}
 	condition := w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
@@ -191,7 +191,7 @@ func infrastructureFailuresAreNotTerminal(t *testing.T) {
 	w.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
 	requireNotFailed(w, "new")
 
-	w.play("new-vpc", goesWell)
+	w.Play("new-vpc", goesWell)
 	w.awaitTrue(captCluster, "new", infrav1.ReadyCondition)
 	w.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
 }

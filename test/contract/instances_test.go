@@ -34,10 +34,10 @@ func tenantsHaveTheirOwnCredentials(t *testing.T) {
 		t.Run(tenant, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.apply(fmt.Sprintf(providerConfig, tenant), template("vpc", vpcModule, "ProviderConfig", "tenant", "vpc_name"),
+			w.apply(fmt.Sprintf(providerConfig, tenant), strings.Replace(vpcTemplate(), "{kind: ClusterProviderConfig, name: sandbox}", "{kind: ProviderConfig, name: tenant}", 1),
 				newVPC("mine"), infrastructureOnly("mine"))
 			w.awaitTrue(&infrav1.CAPTCluster{}, "mine", infrav1.ReadyCondition)
-			ref, _, err := unstructured.NestedStringMap(w.workspace("mine-vpc").Object, "spec", "providerConfigRef")
+			ref, _, err := unstructured.NestedStringMap(w.Workspace("mine-vpc").Object, "spec", "providerConfigRef")
 			require.NoError(t, err)
 			require.Equal(t, map[string]string{"kind": "ProviderConfig", "name": "tenant"}, ref)
 		})
@@ -78,7 +78,7 @@ func instancesShareACluster(t *testing.T, object engine.Object, template, apply 
 	w, other := newWorld(t), newWorld(t)
 	give := func(w *world, name, filter string) {
 		for _, document := range documents(name) {
-			w.apply(strings.Replace(document, "metadata:\n", fmt.Sprintf("metadata:\n  labels: {%s: %s}\n", clusterv1.WatchLabel, filter), 1))
+			w.apply(strings.Replace(document, "metadata: {", fmt.Sprintf("metadata: {labels: {%s: %s}, ", clusterv1.WatchLabel, filter), 1))
 		}
 	}
 	w.apply(template)
@@ -92,7 +92,7 @@ func instancesShareACluster(t *testing.T, object engine.Object, template, apply 
 	w.read(object, "seconds")
 	require.Empty(t, object.GetConditions(), "it is not for the first instance")
 
-	startSecond(t, w.namespace)
+	startSecond(t, w.Namespace)
 	w.awaitTrue(object, "seconds", infrav1.ReadyCondition)
 	made := &infrav1.WorkspaceTemplateApply{}
 	w.read(made, "seconds"+apply)

@@ -28,39 +28,39 @@ func TestAClusterGoesThroughItsPhases(t *testing.T) {
 		}
 		require.Equal(t, string(phase), owner.Status.Phase)
 	}
-	w.play("new-vpc", applyHangs)
-	w.play(workspace, applyHangs)
+	w.Play("new-vpc", applyHangs)
+	w.Play(controlPlaneApply, applyHangs)
 	w.apply(everything("new", "v1.34.0")...)
-	w.awaitBegun("new-vpc", scripted.Apply)
+	w.AwaitOperation("new-vpc", scripted.Apply)
 	is(clusterv1.ClusterPhaseProvisioning, map[string]metav1.ConditionStatus{
 		clusterv1.ClusterInfrastructureReadyCondition: metav1.ConditionFalse, clusterv1.ClusterControlPlaneInitializedCondition: metav1.ConditionFalse,
 		clusterv1.ClusterControlPlaneAvailableCondition: metav1.ConditionFalse, clusterv1.ClusterAvailableCondition: metav1.ConditionFalse,
 	})
 	require.Len(t, w.workspaces(), 1, "the control plane waits for the VPC")
 
-	w.play("new-vpc", goesWell)
-	w.awaitBegun(workspace, scripted.Apply)
+	w.Play("new-vpc", goesWell)
+	w.AwaitOperation(controlPlaneApply, scripted.Apply)
 	is(clusterv1.ClusterPhaseProvisioning, map[string]metav1.ConditionStatus{
 		clusterv1.ClusterInfrastructureReadyCondition: metav1.ConditionTrue, clusterv1.ClusterControlPlaneInitializedCondition: metav1.ConditionFalse,
 		clusterv1.ClusterControlPlaneAvailableCondition: metav1.ConditionFalse, clusterv1.ClusterAvailableCondition: metav1.ConditionFalse,
 	})
 
-	w.play(workspace, destroyHangs)
+	w.Play(controlPlaneApply, destroyHangs)
 	w.awaitAvailable("new")
 	is(clusterv1.ClusterPhaseProvisioned, map[string]metav1.ConditionStatus{
 		clusterv1.ClusterInfrastructureReadyCondition: metav1.ConditionTrue, clusterv1.ClusterControlPlaneInitializedCondition: metav1.ConditionTrue,
 		clusterv1.ClusterControlPlaneAvailableCondition: metav1.ConditionTrue, clusterv1.ClusterAvailableCondition: metav1.ConditionTrue,
 	})
 
-	w.delete(owner, "new")
-	w.awaitBegun(workspace, scripted.Destroy)
+	w.Remove(owner, "new")
+	w.AwaitOperation(controlPlaneApply, scripted.Destroy)
 	is(clusterv1.ClusterPhaseDeleting, map[string]metav1.ConditionStatus{
 		clusterv1.ClusterInfrastructureReadyCondition: metav1.ConditionTrue, clusterv1.ClusterControlPlaneAvailableCondition: metav1.ConditionFalse,
 		clusterv1.ClusterAvailableCondition: metav1.ConditionFalse,
 	})
-	require.Nil(t, w.workspace("new-vpc").GetDeletionTimestamp(), "the control plane goes first")
-	w.play(workspace, goesWell)
-	w.awaitGone(owner, "new")
+	require.Nil(t, w.Workspace("new-vpc").GetDeletionTimestamp(), "the control plane goes first")
+	w.Play(controlPlaneApply, goesWell)
+	w.AwaitGone(owner, "new")
 	require.Empty(t, w.workspaces())
 }
 
@@ -95,8 +95,8 @@ func TestObjectsWithoutAClusterAreDeletedAtOnce(t *testing.T) {
 	captCluster, controlPlane := &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}
 	w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForOwnerReason)
 	w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, controlplanev1.WaitingForOwnerReason)
-	w.delete(captCluster, "new")
-	w.delete(controlPlane, "new")
-	w.awaitGone(captCluster, "new")
-	w.awaitGone(controlPlane, "new")
+	w.Remove(captCluster, "new")
+	w.Remove(controlPlane, "new")
+	w.AwaitGone(captCluster, "new")
+	w.AwaitGone(controlPlane, "new")
 }

@@ -45,19 +45,14 @@ func pauses(t *testing.T, apply string, object engine.Object, note func(object e
 		})
 	}
 	t.Run("spec.paused of the Cluster", func(t *testing.T) {
-		w.within(t).holdsStill(apply, object, note, pauseCluster)
+		(&world{w.In(t)}).holdsStill(apply, object, note, pauseCluster)
 	})
 	t.Run("annotation", func(t *testing.T) {
-		w.within(t).holdsStill(apply, object, note, annotate)
+		(&world{w.In(t)}).holdsStill(apply, object, note, annotate)
 	})
 	t.Run("deletion", func(t *testing.T) {
-		w.within(t).isNotDeletedWhilePaused(apply, object, annotate)
+		(&world{w.In(t)}).isNotDeletedWhilePaused(apply, object, annotate)
 	})
-}
-
-// within is the world of a test in one of its subtests.
-func (w *world) within(t *testing.T) *world {
-	return &world{T: t, Client: w.Client, namespace: w.namespace}
 }
 
 // holdsStill pauses an object, changes it, and lets it go on.
@@ -97,7 +92,7 @@ func (w *world) isNotDeletedWhilePaused(name string, object engine.Object, annot
 	w.Helper()
 	annotate(true)
 	w.awaitTrue(object, paused, clusterv1.PausedCondition)
-	w.delete(&clusterv1.Cluster{}, paused)
+	w.Remove(&clusterv1.Cluster{}, paused)
 	w.awaitTrue(object, paused, clusterv1.DeletingCondition)
 	require.NotNil(w, object.GetDeletionTimestamp())
 	apply := &infrav1.WorkspaceTemplateApply{}
@@ -105,8 +100,8 @@ func (w *world) isNotDeletedWhilePaused(name string, object engine.Object, annot
 	require.Nil(w, apply.DeletionTimestamp, "it is paused")
 
 	annotate(false)
-	w.awaitGone(object, paused)
-	w.awaitGone(&clusterv1.Cluster{}, paused)
+	w.AwaitGone(object, paused)
+	w.AwaitGone(&clusterv1.Cluster{}, paused)
 	require.Empty(w, w.workspaces())
 }
 
@@ -169,9 +164,9 @@ func infrastructureOfOthersIsLeftAlone(t *testing.T) {
 	require.Len(t, w.workspaces(), 1, "that of ours")
 
 	// Nor does it block the deletion.
-	w.delete(&clusterv1.Cluster{}, "theirs")
-	w.awaitGone(&infrav1.CAPTCluster{}, "theirs")
-	w.awaitGone(&clusterv1.Cluster{}, "theirs")
+	w.Remove(&clusterv1.Cluster{}, "theirs")
+	w.AwaitGone(&infrav1.CAPTCluster{}, "theirs")
+	w.AwaitGone(&clusterv1.Cluster{}, "theirs")
 }
 
 func controlPlaneOfOthersIsLeftAlone(t *testing.T) {
@@ -194,9 +189,9 @@ func controlPlaneOfOthersIsLeftAlone(t *testing.T) {
 	w.awaitTrue(&controlplanev1.CAPTControlPlane{}, "ours", controlplanev1.ReadyCondition)
 	requireUntouched(w, &controlplanev1.CAPTControlPlane{}, "theirs")
 	require.Len(t, w.workspaces(), 1, "that of ours")
-	w.delete(&clusterv1.Cluster{}, "theirs")
-	w.awaitGone(&controlplanev1.CAPTControlPlane{}, "theirs")
-	w.awaitGone(&clusterv1.Cluster{}, "theirs")
+	w.Remove(&clusterv1.Cluster{}, "theirs")
+	w.AwaitGone(&controlplanev1.CAPTControlPlane{}, "theirs")
+	w.AwaitGone(&clusterv1.Cluster{}, "theirs")
 }
 
 // Who manages a CAPTCluster from outside owes it the fields of the contract and no others. The VPC is in its spec.

@@ -50,7 +50,7 @@ func definition(t *testing.T, kind schema.GroupVersionKind) *apiextensionsv1.Cus
 	t.Helper()
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	name := contract.CalculateCRDName(kind.Group, kind.Kind)
-	require.NoError(t, api.Get(t.Context(), client.ObjectKey{Name: name}, definition), "Cluster API finds no definition of %s", kind.Kind)
+	require.NoError(t, shared.API.Get(t.Context(), client.ObjectKey{Name: name}, definition), "Cluster API finds no definition of %s", kind.Kind)
 	return definition
 }
 
@@ -102,7 +102,7 @@ func requireNoFields(t *testing.T, kind schema.GroupVersionKind, paths ...string
 
 func isNamespaced(t *testing.T, kind schema.GroupVersionKind) {
 	require.Equal(t, apiextensionsv1.NamespaceScoped, definition(t, kind).Spec.Scope)
-	mapping, err := api.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	mapping, err := shared.API.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	require.NoError(t, err)
 	require.EqualValues(t, "namespace", mapping.Scope.Name(), "as the API server serves it")
 }
@@ -164,7 +164,7 @@ func followsTheContract(t *testing.T, kind schema.GroupVersionKind) {
 				Namespace: demo, Group: kind.Group, Version: kind.Version, Resource: plural, Verb: verb,
 			},
 		}}
-		require.NoError(t, api.Create(t.Context(), review))
+		require.NoError(t, shared.API.Create(t.Context(), review))
 		assert.True(t, review.Status.Allowed, "Cluster API may not %s %s", verb, plural)
 	}
 }
@@ -185,7 +185,7 @@ func isDefined(t *testing.T, kind schema.GroupVersionKind) {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion(kind.Group + "/" + version.Name)
 		list.SetKind(kind.Kind + "List")
-		require.NoError(t, api.List(t.Context(), list, client.InNamespace(demo)))
+		require.NoError(t, shared.API.List(t.Context(), list, client.InNamespace(demo)))
 		require.Equal(t, kind.Kind+"List", list.GetKind())
 		require.Equal(t, kind.Group+"/"+version.Name, list.GetAPIVersion())
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -39,9 +38,9 @@ func clusterClassMakesInfrastructure(t *testing.T) {
 	require.Equal(t, "vpc-0123456789abcdef0", captCluster.Spec.VPC.ExistingID)
 	require.Equal(t, ptr.To(true), captCluster.Status.Initialization.Provisioned)
 
-	w.delete(&clusterv1.Cluster{}, "classy")
-	w.awaitGone(&clusterv1.Cluster{}, "classy")
-	w.awaitGone(captCluster, captCluster.Name)
+	w.Remove(&clusterv1.Cluster{}, "classy")
+	w.AwaitGone(&clusterv1.Cluster{}, "classy")
+	w.AwaitGone(captCluster, captCluster.Name)
 	require.Empty(t, w.workspaces())
 }
 
@@ -99,7 +98,5 @@ func clusterClassGoesThroughVersions(t *testing.T) {
 		}
 		return "status.version is " + controlPlane.Status.Version
 	})
-	updates, err := stage.Count(types.NamespacedName{Namespace: w.namespace, Name: name + "-eks-controlplane"}, scripted.Apply)
-	require.NoError(t, err)
-	require.Equal(t, 3, updates, "the first version, and a step to each of the others")
+	require.Len(t, w.Operations(name+"-eks-controlplane-apply", scripted.Apply), 3, "the first version, and a step to each of the others")
 }

@@ -4,87 +4,48 @@
 package contract_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 5 * time.Minute
-
 // world is one test's namespace.
-type world struct {
-	*testing.T
-	client.Client
-	namespace string
-}
+type world struct{ *fixture.World }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
-	require.NoError(t, api.Create(t.Context(), namespace))
-	return &world{T: t, Client: api, namespace: namespace.Name}
+	return &world{shared.NewWorld(t, terraform.ScopeNamespaced)}
 }
 
-// demoWorld is where the Cluster is that tests look at and do not touch, once it is Available.
-func demoWorld(t *testing.T) *world {
-	t.Helper()
-	w := &world{T: t, Client: api, namespace: demo}
-	w.awaitAvailable(demo)
-	return w
-}
-
-// apply applies a YAML document in a namespace, as a user would. Objects of CAPT are for the shared manager, unless the
-// document says otherwise.
-func apply(ctx context.Context, namespace, document string) error {
-	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
-		return err
-	}
-	object.SetNamespace(namespace)
-	labels := object.GetLabels()
-	if _, filtered := labels[clusterv1.WatchLabel]; !filtered && strings.HasPrefix(object.GetKind(), "CAPT") {
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[clusterv1.WatchLabel] = instance
-		object.SetLabels(labels)
-	}
-	config := client.ApplyConfigurationFromUnstructured(object)
-	if err := api.Apply(ctx, config, client.FieldOwner("user"), client.ForceOwnership); err != nil {
-		return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
-	}
-	return nil
-}
-
+// apply applies documents as a user would. Objects of CAPT are for the shared manager, unless the document says otherwise.
 func (w *world) apply(documents ...string) {
 	w.Helper()
 	for _, document := range documents {
-		require.NoError(w, apply(w.Context(), w.namespace, document))
+		object := &unstructured.Unstructured{}
+		require.NoError(w, yaml.UnmarshalStrict([]byte(document), &object.Object), document)
+		object.SetNamespace(w.Namespace)
+		labels := object.GetLabels()
+		if _, filtered := labels[clusterv1.WatchLabel]; !filtered && strings.HasPrefix(object.GetKind(), "CAPT") {
+			_ = unstructured.SetNestedField(object.Object, instance, "metadata", "labels", clusterv1.WatchLabel)
+		}
+		text, err := yaml.Marshal(object)
+		require.NoError(w, err)
+		w.User(string(text))
 	}
-}
-
-// play gives the Workspace of that name its script.
-func (w *world) play(workspace string, script scripted.Script) {
-	w.Helper()
-	require.NoError(w, stage.Play(types.NamespacedName{Namespace: w.namespace, Name: workspace}, script))
 }
 
 // Scripts of Terraform.
@@ -98,7 +59,7 @@ var (
 // read reads an object.
 func (w *world) read(object client.Object, name string) {
 	w.Helper()
-	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, object))
+	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: w.Namespace, Name: name}, object))
 }
 
 // change reads an object and changes it.
@@ -110,50 +71,27 @@ func (w *world) change(object client.Object, name string, change func()) {
 	require.NoError(w, w.Patch(w.Context(), object, patch))
 }
 
-// delete deletes an object.
-func (w *world) delete(object client.Object, name string) {
-	w.Helper()
-	w.read(object, name)
-	require.NoError(w, w.Delete(w.Context(), object))
-}
-
 // await waits until an object is as wanted; want says what is still missing.
 func (w *world) await(object client.Object, name string, want func() string) {
 	w.Helper()
-	lack := "it was not read yet"
-	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		if err := w.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, object); err != nil {
-			if ctx.Err() == nil { // When time is up, what was missing before is more to the point.
-				lack = err.Error()
-			}
-			return false, nil
+	w.Insist(func() string {
+		if !w.Exists(object, name) {
+			return fmt.Sprintf("%T %s is not there", object, name)
 		}
-		lack = want()
-		return lack == "", nil
+		return want()
 	})
-	require.NoError(w, err, "%T %s: %s", object, name, lack)
 }
 
 // awaitCondition waits until a condition has a status, and a reason if one is given.
 func (w *world) awaitCondition(object engine.Object, name, conditionType string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	w.Helper()
-	var condition *metav1.Condition
-	w.await(object, name, func() string {
-		condition = meta.FindStatusCondition(object.GetConditions(), conditionType)
-		if condition == nil {
-			return "condition " + conditionType + " is missing"
-		}
-		if condition.Status != status || reason != "" && condition.Reason != reason {
-			return fmt.Sprintf("condition %s is %s/%s: %s", conditionType, condition.Status, condition.Reason, condition.Message)
-		}
-		return ""
-	})
-	return *condition
+	w.Await(object, name, conditionType, status, reason)
+	return *meta.FindStatusCondition(object.GetConditions(), conditionType)
 }
 
 func (w *world) awaitTrue(object engine.Object, name, conditionType string) {
 	w.Helper()
-	w.awaitCondition(object, name, conditionType, metav1.ConditionTrue, "")
+	w.Await(object, name, conditionType, metav1.ConditionTrue, "")
 }
 
 // awaitAvailable waits until a Cluster is Available. Cluster API connects to it for the first time when the infrastructure is
@@ -190,25 +128,6 @@ func (w *world) awaitMirrored(object engine.Object, name, conditionType, mirror 
 	})
 }
 
-// awaitGone waits until an object no longer exists.
-func (w *world) awaitGone(object client.Object, name string) {
-	w.Helper()
-	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		return engine.Absent(w.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, object)), nil
-	})
-	require.NoError(w, err, "%T %s still exists: %v", object, name, object)
-}
-
-// awaitBegun waits until Terraform has begun an operation on a Workspace.
-func (w *world) awaitBegun(workspace string, operation scripted.Operation) {
-	w.Helper()
-	key := types.NamespacedName{Namespace: w.namespace, Name: workspace}
-	require.Eventually(w, func() bool {
-		n, err := stage.Count(key, operation)
-		return err == nil && n > 0
-	}, patience, 50*time.Millisecond, "Terraform has not begun to %s %s", operation, workspace)
-}
-
 // in reads an object in a version of its API.
 func (w *world) in(version schema.GroupVersionKind, name string) map[string]any {
 	w.Helper()
@@ -231,18 +150,7 @@ func field(object map[string]any, path string) any {
 func (w *world) workspaces() []unstructured.Unstructured {
 	w.Helper()
 	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion("tf.m.upbound.io/v1beta1")
-	list.SetKind("WorkspaceList")
-	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.namespace)))
+	list.SetGroupVersionKind(w.Scope.GroupVersionKind())
+	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))
 	return list.Items
-}
-
-// workspace reads a Workspace that must exist.
-func (w *world) workspace(name string) *unstructured.Unstructured {
-	w.Helper()
-	workspace := &unstructured.Unstructured{}
-	workspace.SetAPIVersion("tf.m.upbound.io/v1beta1")
-	workspace.SetKind("Workspace")
-	w.read(workspace, name)
-	return workspace
 }

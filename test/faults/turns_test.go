@@ -20,7 +20,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/provider/failures"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
@@ -38,15 +37,10 @@ var profiles = []string{"profile-a", "profile-b", "profile-c"}
 // slow lets every operation take its time.
 var slow = scripted.Script{Apply: scripted.Step{Delay: aWhile}, Destroy: scripted.Step{Delay: aWhile}}
 
-// inSeries labels a WorkspaceTemplateApply as one of those of a Cluster that are serialized.
-func inSeries(document, cluster, turns string) string {
-	labels := fmt.Sprintf("metadata:\n  labels: {%s: %s, %s: %s}\n", clusterv1.ClusterNameLabel, cluster, naming.TurnsLabel, turns)
-	return strings.Replace(document, "metadata:\n", labels, 1)
-}
-
-// profile is a WorkspaceTemplateApply of the series of this file.
+// profile is a WorkspaceTemplateApply of the series of this file: those of a Cluster with this label are serialized.
 func profile(name, cidr string) string {
-	return inSeries(workspaceTemplateApply(name, cidr), "demo", naming.FargateTurns)
+	labels := fmt.Sprintf("metadata:\n  labels: {%s: demo, %s: %s}\n", clusterv1.ClusterNameLabel, naming.TurnsLabel, naming.FargateTurns)
+	return strings.Replace(workspaceTemplateApply(name, cidr), "metadata:\n", labels, 1)
 }
 
 // beginProfiles makes all profiles at once.
@@ -257,46 +251,6 @@ func (w *world) awaitTriedWithoutWrites(name string, times int) {
 	})
 }
 
-// Whether the others wait depends on the class of the error. This covers every class.
-func TestTheClassOfAnErrorDecidesWhetherTheOthersWait(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, current, terraform.ScopeNamespaced)
-	w.user(w.template())
-	passing := map[string]bool{"Throttle": true, "Lock": true, "Timeout": true, "Network": true}
-	classes := map[string]failures.Sample{}
-	for _, sample := range failures.Samples() {
-		if sample.Stderr != "" {
-			classes[sample.Class] = sample
-		}
-	}
-	require.Len(w, classes, 9)
-	var names []string
-	for class, sample := range classes {
-		cluster := strings.ToLower(class)
-		first, second := cluster+"-a", cluster+"-b"
-		names = append(names, first, second)
-		w.play(first, scripted.Script{Apply: scripted.Step{Stderr: sample.Stderr}})
-		w.user(inSeries(workspaceTemplateApply(first, before), cluster, naming.FargateTurns))
-		w.awaitNotReady(first, infrav1.ApplyFailedReason)
-		w.user(inSeries(workspaceTemplateApply(second, before), cluster, naming.FargateTurns))
-	}
-	for class := range classes {
-		if second := strings.ToLower(class) + "-b"; passing[class] {
-			w.awaitNotReady(second, infrav1.WaitingForTurnReason)
-			require.Zero(w, w.count(second, scripted.Apply), class)
-		} else {
-			w.awaitReady(second, before)
-		}
-	}
-	for _, name := range names {
-		w.clearScript(name)
-	}
-	for _, name := range names {
-		w.awaitReady(name, before)
-	}
-	w.end(names...)
-}
-
 // What could not even be planned is destroyed all the same, and the error of before does not release the lock.
 func TestDestroyOfAFailedApplyIsSerialized(t *testing.T) {
 	t.Parallel()
@@ -319,29 +273,6 @@ func TestDestroyOfAFailedApplyIsSerialized(t *testing.T) {
 		w.requireTurnsTaken(3, 3, profiles...)
 		w.end(profiles...)
 	})
-}
-
-func TestOnlyObjectsOfOneClusterWithTheSameLabelAreSerialized(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, current, terraform.ScopeNamespaced)
-	w.play("slow", scripted.Script{Apply: scripted.Step{Hang: true}})
-	w.user(w.template(), profile("slow", before))
-	w.awaitOperation("slow", scripted.Apply, 1)
-	w.user(profile("same", before),
-		inSeries(workspaceTemplateApply("other-cluster", before), "other", naming.FargateTurns),
-		inSeries(workspaceTemplateApply("other-series", before), "demo", "something-else"),
-		workspaceTemplateApply("alone", before))
-	for _, name := range []string{"other-cluster", "other-series", "alone"} {
-		w.awaitReady(name, before)
-	}
-	w.awaitNotReady("same", infrav1.WaitingForTurnReason)
-	require.Zero(w, w.count("same", scripted.Apply))
-
-	// Who leaves the series does not keep the others any more.
-	w.editApply("slow", fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, naming.TurnsLabel))
-	w.awaitReady("same", before)
-	require.False(w, w.ready("slow"))
-	w.end("slow", "same", "other-cluster", "other-series", "alone")
 }
 
 // A restarted manager does not know which object is being applied before it has read all of them.

@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
 
+	"github.com/crossplane/crossplane-runtime/v2/pkg/resource"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/capt-provider/capt/test/provider/api/managed"
+	"github.com/capt-provider/capt/test/provider/api"
 	"github.com/capt-provider/capt/test/provider/executor"
 )
 
@@ -27,41 +27,45 @@ const (
 
 // inputs reads everything a Workspace refers to.
 type inputs struct {
-	reader client.Reader
+	client client.Client
+	workspace
 }
 
-// module gathers the files and the environment of a Workspace.
-func (i inputs) module(ctx context.Context, w workspace, s scope, config *managed.ProviderConfigSpec) (executor.Module, error) {
-	spec := w.module()
+// module gathers the files and the environment of the Workspace.
+func (i inputs) module(ctx context.Context, config *providerConfig) (executor.Module, error) {
+	spec := i.Parameters()
+	gvk, err := apiutil.GVKForObject(i.workspace, i.client.Scheme())
+	if err != nil {
+		return executor.Module{}, err
+	}
 	m := executor.Module{
-		UID: w.object().GetUID(), GroupKind: s.gvk().GroupKind(), Key: client.ObjectKeyFromObject(w.object()),
-		Annotations: maps.Clone(w.object().GetAnnotations()),
+		UID: i.GetUID(), GroupKind: gvk.GroupKind(), Key: client.ObjectKeyFromObject(i.workspace),
+		Annotations: i.GetAnnotations(),
 		Entrypoint:  spec.Entrypoint,
 	}
 	switch spec.Source {
-	case managed.ModuleSourceRemote:
+	case api.SourceRemote:
 		m.Remote = spec.Module
-	case managed.ModuleSourceInline:
+	case api.SourceInline:
 		name := fileMain
-		if spec.InlineFormat == managed.FileFormatJSON {
+		if spec.InlineFormat == api.FormatJSON {
 			name = fileMainJSON
 		}
 		m.Files = map[string][]byte{name: []byte(spec.Module)}
-	case managed.ModuleSourceFlux:
+	case api.SourceFlux:
 		return m, errors.New("cannot get Flux Artefact Terraform module: this provider has no Flux sources") //nolint:misspell // As provider-terraform spells it.
 	}
-	var err error
 	if m.EntrypointFiles, err = i.files(ctx, config); err != nil {
 		return m, err
 	}
-	m.Env, err = i.environment(ctx, w.env())
+	m.Env, err = i.environment(ctx)
 	return m, err
 }
 
-func (i inputs) files(ctx context.Context, config *managed.ProviderConfigSpec) (map[string][]byte, error) {
+func (i inputs) files(ctx context.Context, config *providerConfig) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, c := range config.Credentials {
-		data, err := i.credentials(ctx, c)
+		data, err := resource.CommonCredentialExtractor(ctx, c.Source, i.client, c.CommonCredentialSelectors)
 		if err != nil {
 			return nil, fmt.Errorf("cannot get credentials: %w", err)
 		}
@@ -76,102 +80,80 @@ func (i inputs) files(ctx context.Context, config *managed.ProviderConfigSpec) (
 	return files, nil
 }
 
-func (i inputs) credentials(ctx context.Context, c managed.ProviderCredentials) ([]byte, error) {
-	switch {
-	case c.Source == managed.CredentialsNone:
-		return nil, nil
-	case c.Source == managed.CredentialsEnvironment && c.Env != nil:
-		return []byte(os.Getenv(c.Env.Name)), nil
-	case c.Source == managed.CredentialsFilesystem && c.Fs != nil:
-		return os.ReadFile(c.Fs.Path)
-	case c.Source == managed.CredentialsSecret && c.SecretRef != nil:
-		secret := &corev1.Secret{}
-		key := client.ObjectKey{Namespace: c.SecretRef.Namespace, Name: c.SecretRef.Name}
-		if err := i.reader.Get(ctx, key, secret); err != nil {
-			return nil, fmt.Errorf("cannot get credentials secret: %w", err)
-		}
-		return secret.Data[c.SecretRef.Key], nil
-	default:
-		return nil, fmt.Errorf("cannot extract from source %s without a selector", c.Source)
-	}
-}
-
 // environment resolves variables: a value, else a ConfigMap's key, else a Secret's.
-func (i inputs) environment(ctx context.Context, vars []envVar) ([]string, error) {
+func (i inputs) environment(ctx context.Context) ([]string, error) {
+	vars := i.Parameters().Env
 	env := make([]string, 0, len(vars))
 	for _, v := range vars {
-		value := v.value
-		var err error
-		switch {
-		case value != "":
-		case v.configMap != nil:
-			value, err = i.configMapKey(ctx, *v.configMap)
-		case v.secret != nil:
-			value, err = i.secretKey(ctx, *v.secret)
+		value := v.Value
+		if value == "" && (v.ConfigMapKeyRef != nil || v.SecretKeyRef != nil) {
+			data, found, err := i.key(ctx, v.ConfigMapKeyRef, v.SecretKeyRef)
+			if err == nil && !found {
+				err = fmt.Errorf("couldn't find key of variable %s", v.Name)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("cannot resolve variables: %w", err)
+			}
+			value = string(data)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot resolve variables: %w", err)
-		}
-		env = append(env, v.name+"="+value)
+		env = append(env, v.Name+"="+value)
 	}
 	return env, nil
 }
 
-func (i inputs) configMapKey(ctx context.Context, r keyReference) (string, error) {
-	m := &corev1.ConfigMap{}
-	if err := i.reader.Get(ctx, r.NamespacedName, m); err != nil {
-		return "", err
+// key reads the key of a ConfigMap, else of a Secret.
+func (i inputs) key(ctx context.Context, configMap, secret *api.KeyReference) (data []byte, found bool, err error) {
+	if configMap != nil {
+		m := &corev1.ConfigMap{}
+		err = i.client.Get(ctx, i.named(configMap), m)
+		text, found := m.Data[configMap.Key]
+		return []byte(text), found, err
 	}
-	value, ok := m.Data[r.key]
-	if !ok {
-		return "", fmt.Errorf("couldn't find key %v in ConfigMap %v", r.key, r.NamespacedName)
-	}
-	return value, nil
-}
-
-func (i inputs) secretKey(ctx context.Context, r keyReference) (string, error) {
 	s := &corev1.Secret{}
-	if err := i.reader.Get(ctx, r.NamespacedName, s); err != nil {
-		return "", err
-	}
-	value, ok := s.Data[r.key]
-	if !ok {
-		return "", fmt.Errorf("couldn't find key %v in Secret %v", r.key, r.NamespacedName)
-	}
-	return string(value), nil
+	err = i.client.Get(ctx, i.named(secret), s)
+	data, found = s.Data[secret.Key]
+	return data, found, err
 }
 
-// runOptions gathers the variables of a Workspace: vars, then varFiles, then varmap.
-func (i inputs) runOptions(ctx context.Context, w workspace, args []string) (executor.RunOptions, error) {
+// named is what a reference means: a Workspace with a namespace refers to objects of that namespace.
+func (i inputs) named(r *api.KeyReference) client.ObjectKey {
+	if namespace := i.GetNamespace(); namespace != "" {
+		return client.ObjectKey{Namespace: namespace, Name: r.Name}
+	}
+	return client.ObjectKey{Namespace: r.Namespace, Name: r.Name}
+}
+
+// runOptions gathers the variables of the Workspace: vars, then varFiles, then varmap.
+func (i inputs) runOptions(ctx context.Context, args []string) (executor.RunOptions, error) {
 	o := executor.RunOptions{Args: args}
-	for _, v := range w.module().Vars {
+	for _, v := range i.Parameters().Vars {
 		o.Vars = append(o.Vars, executor.Var{Key: v.Key, Value: v.Value})
 	}
-	for _, f := range w.varFiles() {
+	for _, f := range i.Parameters().VarFiles {
 		data, err := i.varFile(ctx, f)
 		if err != nil {
 			return o, fmt.Errorf("cannot determine Terraform options: cannot get tfvars: %w", err)
 		}
-		o.VarFiles = append(o.VarFiles, executor.VarFile{Data: data, JSON: f.json})
+		o.VarFiles = append(o.VarFiles, executor.VarFile{Data: data, JSON: f.Format == api.FormatJSON})
 	}
-	if varMap := w.module().VarMap; varMap != nil && len(varMap.Raw) > 0 {
+	if varMap := i.Parameters().VarMap; varMap != nil && len(varMap.Raw) > 0 {
 		o.VarFiles = append(o.VarFiles, executor.VarFile{Data: varMap.Raw, JSON: true})
 	}
 	return o, nil
 }
 
 // varFile reads one file of variables. A key that is not there is an empty file, as with the real provider.
-func (i inputs) varFile(ctx context.Context, f varFile) ([]byte, error) {
-	switch {
-	case f.source == managed.VarFileSourceConfigMapKey && f.configMap != nil:
-		m := &corev1.ConfigMap{}
-		err := i.reader.Get(ctx, f.configMap.NamespacedName, m)
-		return []byte(m.Data[f.configMap.key]), err
-	case f.source == managed.VarFileSourceSecretKey && f.secret != nil:
-		s := &corev1.Secret{}
-		err := i.reader.Get(ctx, f.secret.NamespacedName, s)
-		return s.Data[f.secret.key], err
-	default:
-		return nil, fmt.Errorf("source %s without its reference", f.source)
+func (i inputs) varFile(ctx context.Context, f api.VarFile) ([]byte, error) {
+	var configMap, secret *api.KeyReference
+	switch f.Source {
+	case api.VarFileConfigMapKey:
+		configMap = f.ConfigMapKeyRef
+	case api.VarFileSecretKey:
+		secret = f.SecretKeyRef
 	}
+	if configMap == nil && secret == nil {
+		return nil, fmt.Errorf("source %s without its reference", f.Source)
+	}
+	data, _, err := i.key(ctx, configMap, secret)
+	return data, err
 }

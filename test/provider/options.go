@@ -4,18 +4,24 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
+	xpv1 "github.com/crossplane/crossplane-runtime/v2/apis/common/v1"
+	"github.com/crossplane/crossplane-runtime/v2/pkg/ratelimiter"
+	"github.com/crossplane/crossplane-runtime/v2/pkg/reconciler/managed"
+	"github.com/crossplane/crossplane-runtime/v2/pkg/resource"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	clusterv1beta1 "github.com/capt-provider/capt/test/provider/api/cluster/v1beta1"
-	namespacedv1beta1 "github.com/capt-provider/capt/test/provider/api/namespaced/v1beta1"
+	"github.com/capt-provider/capt/test/provider/api"
 	"github.com/capt-provider/capt/test/provider/executor"
 )
 
@@ -23,20 +29,6 @@ import (
 const (
 	DefaultPollInterval = 10 * time.Minute
 	DefaultTimeout      = 20 * time.Minute
-
-	minBackoff = time.Second
-	maxBackoff = time.Minute
-)
-
-// Scope is one of the two kinds of Workspace.
-type Scope string
-
-// The scopes.
-const (
-	// ScopeCluster is tf.upbound.io/v1beta1.
-	ScopeCluster Scope = "Cluster"
-	// ScopeNamespaced is tf.m.upbound.io/v1beta1.
-	ScopeNamespaced Scope = "Namespaced"
 )
 
 // Options configure the controllers. The zero value of each field but Executors means the real provider's
@@ -44,9 +36,6 @@ const (
 type Options struct {
 	// Executors carry the Workspaces out. Required.
 	Executors executor.Factory
-
-	// Counters count what is run. Default: unused counters.
-	Counters *Counters
 
 	// PollInterval is how often a Workspace at rest is planned again. Default: 10 min.
 	PollInterval time.Duration
@@ -61,17 +50,11 @@ type Options struct {
 	// happens with such a Workspace meanwhile, its deletion included. The real provider has 30 s. Default: none, so
 	// that a Workspace deleted soon after its creation is gone at once.
 	CreationGracePeriod time.Duration
-
-	// Scopes to serve; the CRDs of each have to be installed. Default: both.
-	Scopes []Scope
 }
 
 func (o *Options) complete() error {
 	if o.Executors == nil {
 		return errors.New("provider: Options.Executors is required")
-	}
-	if o.Counters == nil {
-		o.Counters = NewCounters()
 	}
 	if o.PollInterval == 0 {
 		o.PollInterval = DefaultPollInterval
@@ -82,61 +65,62 @@ func (o *Options) complete() error {
 	if o.MaxConcurrentReconciles == 0 {
 		o.MaxConcurrentReconciles = 1
 	}
-	if len(o.Scopes) == 0 {
-		o.Scopes = []Scope{ScopeCluster, ScopeNamespaced}
-	}
 	return nil
 }
 
-// SetupWithManager adds the API groups to the manager's scheme and one controller a scope to the manager.
+// SetupWithManager adds the Workspaces to the manager's scheme and one controller a scope to the manager. The manager's client must not
+// cache Secrets and ConfigMaps: they are few, and a cache may be stale.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
-	if err := errors.Join(clusterv1beta1.AddToScheme(mgr.GetScheme()), namespacedv1beta1.AddToScheme(mgr.GetScheme())); err != nil {
-		return fmt.Errorf("provider: cannot add the API groups to the scheme: %w", err)
+	if err := api.AddToScheme(mgr.GetScheme()); err != nil {
+		return fmt.Errorf("provider: cannot add Workspaces to the scheme: %w", err)
 	}
-	for _, name := range o.Scopes {
-		s, err := newScope(name)
-		if err != nil {
-			return err
-		}
-		if err := setupScope(mgr, s, o); err != nil {
-			return fmt.Errorf("provider: cannot set up the controller of %s Workspaces: %w", name, err)
-		}
+	if scripts, ok := o.Executors.(interface {
+		Version0(workspace types.NamespacedName) bool
+	}); ok {
+		mgr = version0{mgr, scripts.Version0}
 	}
-	return nil
+	return errors.Join(
+		setupScope(mgr, o, &api.ClusterWorkspace{}, api.ClusterWorkspaceKind),
+		setupScope(mgr, o, &api.NamespacedWorkspace{}, api.NamespacedWorkspaceKind),
+	)
 }
 
-func setupScope(mgr ctrl.Manager, s scope, o Options) error {
-	sameNameIsFine := true
+func setupScope(mgr ctrl.Manager, o Options, kind client.Object, gvk schema.GroupVersionKind) error {
 	return ctrl.NewControllerManagedBy(mgr).
-		Named("workspace-"+s.gvk().Group).
-		For(s.newObject(), builder.WithPredicates(desiredStateChanged())).
+		Named("workspace-"+gvk.Group).
+		For(kind, builder.WithPredicates(resource.DesiredStateChanged())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.MaxConcurrentReconciles,
-			RateLimiter:             newBackoff(),
-			SkipNameValidation:      &sameNameIsFine,
+			RateLimiter:             ratelimiter.NewController(),
 		}).
-		Complete(&reconciler{
-			client: mgr.GetClient(), reader: mgr.GetAPIReader(),
-			scope: s, options: o, backoff: newBackoff(),
-		})
+		Complete(managed.NewReconciler(mgr, resource.ManagedKind(gvk),
+			managed.WithTypedExternalConnector(&connector{client: mgr.GetClient(), options: o}),
+			managed.WithFinalizer(finalizer{resource.NewAPIFinalizer(mgr.GetClient(), managed.FinalizerName)}),
+			managed.WithManagementPolicies(),
+			managed.WithCreationGracePeriod(o.CreationGracePeriod),
+			managed.WithPollInterval(o.PollInterval),
+			managed.WithTimeout(o.Timeout),
+		))
 }
 
-// newBackoff makes waits of 1, 2, 4 and so on up to 60 s. The controller's queue and the reconciler each need one: the
-// queue forgets about failures whenever the reconciler asks for a wait of its own.
-func newBackoff() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff)
-}
+// finalizer keeps what was observed: the answer to the write has the status of before. Otherwise a Workspace that finds its resources
+// made is Ready only after the next poll.
+type finalizer struct{ resource.Finalizer }
 
-func newScope(name Scope) (scope, error) {
-	switch name {
-	case ScopeCluster:
-		return clusterScope{}, nil
-	case ScopeNamespaced:
-		return namespacedScope{}, nil
-	default:
-		return nil, fmt.Errorf("provider: unknown scope %q", name)
+// AddFinalizer implements resource.Finalizer.
+func (f finalizer) AddFinalizer(ctx context.Context, o resource.Object) error {
+	w, ok := o.(workspace)
+	if !ok {
+		return fmt.Errorf("%T is not a Workspace", o)
 	}
+	observed, ready := *w.Observation(), w.GetCondition(xpv1.TypeReady)
+	err := f.Finalizer.AddFinalizer(ctx, o)
+	*w.Observation() = observed
+	if ready.Status == corev1.ConditionTrue {
+		w.SetConditions(ready)
+	}
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -47,20 +48,11 @@ func WaitEstablished(ctx context.Context, c client.Client, definitions []*unstru
 			if err := c.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
 				return false, err
 			}
-			return established(crd), nil
+			return apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established), nil
 		})
 		if err != nil {
 			return fmt.Errorf("waiting for %s to be served: %w", name, err)
 		}
 	}
 	return nil
-}
-
-func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	for _, condition := range crd.Status.Conditions {
-		if condition.Type == apiextensionsv1.Established {
-			return condition.Status == apiextensionsv1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -9,66 +9,44 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-// Condition is the part of a condition that is printed.
-type Condition struct {
-	Type, Status, Reason, Message string
-}
-
-// Conditions returns status.conditions of an object of any kind.
-func Conditions(object *unstructured.Unstructured) []Condition {
-	items, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	var conditions []Condition
-	for _, item := range items {
-		fields, ok := item.(map[string]any)
-		if !ok {
-			continue
-		}
-		text := func(name string) string {
-			value, _ := fields[name].(string)
-			return value
-		}
-		conditions = append(conditions, Condition{text("type"), text("status"), text("reason"), text("message")})
-	}
-	return conditions
+// conditionsOf returns status.conditions of an object of any kind; none if they are not well-formed.
+func conditionsOf(object *unstructured.Unstructured) []metav1.Condition {
+	all, _ := conditions.UnstructuredGetAll(object)
+	return all
 }
 
 // IsTrue reports whether an object has a condition with status True.
 func IsTrue(object *unstructured.Unstructured, kind string) bool {
-	return find(Conditions(object), kind).Status == "True"
-}
-
-// find returns the condition of a type, or an empty one.
-func find(conditions []Condition, kind string) Condition {
-	for _, condition := range conditions {
-		if condition.Type == kind {
-			return condition
-		}
-	}
-	return Condition{}
+	return meta.IsStatusConditionTrue(conditionsOf(object), kind)
 }
 
 // summary is the state of an object in one line, and why it is not ready.
 func summary(object *unstructured.Unstructured) string {
 	state := stateOf(object)
-	conditions := Conditions(object)
-	main, found := mainCondition(conditions)
-	ready := find(conditions, "Ready")
+	all := conditionsOf(object)
+	main, ready := meta.FindStatusCondition(all, "Available"), meta.FindStatusCondition(all, "Ready")
+	if main == nil { // Available is for objects that serve requests.
+		main = ready
+	}
 	switch {
-	case !found:
+	case main == nil:
 		return cmp.Or(state, "Waiting")
 	case main.Status != "True":
-		return strings.TrimSpace(state + "  " + why(main) + unhealthy(conditions, main))
+		return strings.TrimSpace(state + "  " + why(*main) + unhealthy(all, main))
 	case state == "Deleting":
 		return state
-	case ready.Status == "False":
-		return strings.TrimSpace(state + "  Available  " + why(ready) + unhealthy(conditions, ready))
+	case ready != nil && ready.Status == metav1.ConditionFalse:
+		return strings.TrimSpace(state + "  Available  " + why(*ready) + unhealthy(all, ready))
 	case state == "" || state == "Ready":
-		return "Ready" + unhealthy(conditions, main)
+		return "Ready" + unhealthy(all, main)
 	default:
-		return state + "  Ready" + unhealthy(conditions, main)
+		return state + "  Ready" + unhealthy(all, main)
 	}
 }
 
@@ -85,20 +63,10 @@ func stateOf(object *unstructured.Unstructured) string {
 	return ""
 }
 
-// mainCondition is the condition that summarizes the object: Available for objects that serve requests, otherwise Ready.
-func mainCondition(conditions []Condition) (Condition, bool) {
-	for _, kind := range []string{"Available", "Ready"} {
-		if condition := find(conditions, kind); condition.Type != "" {
-			return condition, true
-		}
-	}
-	return Condition{}, false
-}
-
 // unhealthy describes further conditions whose status False is always an error, unless the main condition names them.
-func unhealthy(conditions []Condition, main Condition) string {
+func unhealthy(all []metav1.Condition, main *metav1.Condition) string {
 	var text strings.Builder
-	for _, condition := range conditions {
+	for _, condition := range all {
 		switch condition.Type {
 		case "Synced", "RemoteConnectionProbe":
 			if condition.Status == "False" && condition.Message != main.Message && !strings.Contains(main.Message, condition.Type) {
@@ -112,7 +80,7 @@ func unhealthy(conditions []Condition, main Condition) string {
 // messageWidth limits the length of a line.
 const messageWidth = 110
 
-func why(condition Condition) string {
+func why(condition metav1.Condition) string {
 	message := strings.Join(strings.Fields(condition.Message), " ")
 	if len(message) > messageWidth {
 		message = strings.ToValidUTF8(message[:messageWidth], "") + "…"

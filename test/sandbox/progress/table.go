@@ -114,7 +114,7 @@ func (t *Table) line(name, text string) {
 func Explain(out io.Writer, objects []unstructured.Unstructured) {
 	for i := range objects {
 		fmt.Fprintf(out, "%s/%s\n", objects[i].GetKind(), objects[i].GetName())
-		for _, condition := range Conditions(&objects[i]) {
+		for _, condition := range conditionsOf(&objects[i]) {
 			fmt.Fprintf(out, "  %-28s %-8s %s\n", condition.Type, condition.Status, why(condition))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -24,8 +25,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/capt-provider/capt/test/provider"
-	clusterv1beta1 "github.com/capt-provider/capt/test/provider/api/cluster/v1beta1"
-	namespacedv1beta1 "github.com/capt-provider/capt/test/provider/api/namespaced/v1beta1"
+	"github.com/capt-provider/capt/test/provider/api"
 	"github.com/capt-provider/capt/test/provider/executor"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/provider/executor/tofu"
@@ -107,6 +107,7 @@ func run(ctx context.Context, args []string) error {
 	mgr, err := ctrl.NewManager(config, manager.Options{
 		HealthProbeBindAddress: o.healthAddr,
 		Metrics:                metricsserver.Options{BindAddress: o.metricsAddr},
+		Client:                 client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})
 	if err != nil {
 		return fmt.Errorf("cannot make the manager: %w", err)
@@ -148,7 +149,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 func addChecks(mgr manager.Manager) error {
 	var synced atomic.Bool
 	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		for _, kind := range []client.Object{&clusterv1beta1.Workspace{}, &namespacedv1beta1.Workspace{}} {
+		for _, kind := range []client.Object{&api.ClusterWorkspace{}, &api.NamespacedWorkspace{}} {
 			if _, err := mgr.GetCache().GetInformer(ctx, kind); err != nil {
 				return err
 			}

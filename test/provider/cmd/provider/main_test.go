@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
+	xpv1 "github.com/crossplane/crossplane-runtime/v2/apis/common/v1"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/test/provider/api/cluster/v1beta1"
-	"github.com/capt-provider/capt/test/provider/api/managed"
+	"github.com/capt-provider/capt/test/provider/api"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
@@ -46,8 +46,8 @@ func TestEndDuringTheFirstApply(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, sb.Stop(context.WithoutCancel(t.Context()))) })
 	scheme := runtime.NewScheme()
-	require.NoError(t, v1beta1.AddToScheme(scheme))
-	api, err := client.New(sb.Config(), client.Options{Scheme: scheme})
+	require.NoError(t, api.AddToScheme(scheme))
+	c, err := client.New(sb.Config(), client.Options{Scheme: scheme})
 	require.NoError(t, err)
 
 	for name, end := range map[string]func() error{
@@ -56,21 +56,21 @@ func TestEndDuringTheFirstApply(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := slowWorkspace(t, name)
-			require.NoError(t, api.Create(t.Context(), w))
+			require.NoError(t, c.Create(t.Context(), w))
 			requireFile(t, filepath.Join(w.Spec.ForProvider.Vars[0].Value, "applying"))
 			require.Contains(t, scrape(t, metrics), `capt_test_provider_runs_total{group="tf.upbound.io",name="`+name+`",namespace="",operation="apply"} 1`)
 
 			require.NoError(t, end())
 			require.NoError(t, sb.StartComponent(t.Context(), sandbox.Provider))
 
-			synced := waitForSynced(t, api, w)
-			require.Equal(t, managed.ReasonReconcileError, synced.Reason)
+			synced := waitForSynced(t, c, w)
+			require.Equal(t, xpv1.ReasonReconcileError, synced.Reason)
 			require.Equal(t, "cannot determine creation result - remove the "+pending+" annotation if it is safe to proceed", synced.Message)
 
-			require.NoError(t, api.Delete(t.Context(), w))
+			require.NoError(t, c.Delete(t.Context(), w))
 			require.Eventually(t, func() bool {
-				require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(w), w))
-				return w.Status.Condition(managed.TypeSynced).ObservedGeneration == w.Generation
+				require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(w), w))
+				return w.GetCondition(xpv1.TypeSynced).ObservedGeneration == w.Generation
 			}, patience, 50*time.Millisecond, "the provider has seen the deletion")
 			require.NotEmpty(t, w.Annotations[pending])
 			require.NotEmpty(t, w.Finalizers)
@@ -87,26 +87,21 @@ func TestUnknownArgumentsAreRefused(t *testing.T) {
 	require.NoError(t, run(t.Context(), []string{"--help"}))
 }
 
-func slowWorkspace(t *testing.T, name string) *v1beta1.Workspace {
+func slowWorkspace(t *testing.T, name string) *api.ClusterWorkspace {
 	t.Helper()
-	return &v1beta1.Workspace{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1beta1.WorkspaceSpec{
-			ProviderConfigReference: &managed.Reference{Name: sandbox.ProviderConfigName},
-			ForProvider: v1beta1.WorkspaceParameters{Module: managed.Module{
-				Source: managed.ModuleSourceInline, Module: slow, Vars: []managed.Var{{Key: "dir", Value: t.TempDir()}},
-			}},
-		},
-	}
+	w := &api.ClusterWorkspace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	w.Spec.ProviderConfigReference = &xpv1.Reference{Name: sandbox.ProviderConfigName}
+	w.Spec.ForProvider = api.Parameters{Source: api.SourceInline, Module: slow, Vars: []api.Var{{Key: "dir", Value: t.TempDir()}}}
+	return w
 }
 
-func waitForSynced(t *testing.T, api client.Client, w *v1beta1.Workspace) *managed.Condition {
+func waitForSynced(t *testing.T, c client.Client, w *api.ClusterWorkspace) xpv1.Condition {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(w), w))
-		return w.Status.Condition(managed.TypeSynced) != nil
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(w), w))
+		return w.GetCondition(xpv1.TypeSynced).Reason != ""
 	}, patience, 50*time.Millisecond, "no condition Synced")
-	return w.Status.Condition(managed.TypeSynced)
+	return w.GetCondition(xpv1.TypeSynced)
 }
 
 func requireFile(t *testing.T, path string) {

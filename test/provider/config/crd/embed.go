@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crd holds the CRDs that provider-terraform v1.1 installs, as generated from this project's own types.
+// Package crd holds the CRDs that provider-terraform v1.1 installs, with descriptions of this project.
 package crd
 
 import "embed"

@@ -5,9 +5,12 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+
+	"github.com/spf13/cobra"
 )
 
 // ErrReported ends a command whose failure has already been printed.
@@ -16,18 +19,21 @@ var ErrReported = errors.New("reported")
 // DefaultDir is the directory of the sandbox that make quickstart and make sandbox-up start. Git ignores it.
 const DefaultDir = ".sandbox"
 
-// Options are the options of a command: Complete fills in defaults, Validate checks the result.
-type Options interface {
-	Complete(args []string) error
-	Validate() error
-}
-
-// Prepare does what precedes every Run.
-func Prepare(o Options, args []string) error {
-	if err := o.Complete(args); err != nil {
+// NewCommand returns a command without arguments for the sandbox in a directory. The directory becomes absolute before the steps run,
+// because processes outlive the working directory.
+func NewCommand(verb, short string, dir *string, steps ...func(ctx context.Context) error) *cobra.Command {
+	cmd := &cobra.Command{Use: verb, Short: short, Args: cobra.NoArgs}
+	cmd.Flags().StringVar(dir, "dir", DefaultDir, "directory of the sandbox")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		*dir, err = filepath.Abs(*dir)
+		for _, step := range steps {
+			if err == nil {
+				err = step(cmd.Context())
+			}
+		}
 		return err
 	}
-	return o.Validate()
+	return cmd
 }
 
 // Relative shortens a path below the working directory.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,18 +45,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 func newEKSVerb(streams genericiooptions.IOStreams, start bool, verb, short string) *cobra.Command {
 	o := &eksOptions{IOStreams: streams, start: start}
-	cmd := &cobra.Command{
-		Use:   verb,
-		Short: short,
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Prepare(o, args); err != nil {
-				return err
-			}
-			return o.Run(cmd.Context())
-		},
-	}
-	cmd.Flags().StringVar(&o.server.Dir, "dir", cli.DefaultDir, "directory of the sandbox")
+	cmd := cli.NewCommand(verb, short, &o.server.Dir, o.validate, o.run)
 	cmd.Flags().StringVar(&o.server.Name, "name", "", "name of the cluster")
 	if start {
 		cmd.Flags().StringVar(&o.version, "version", "", "Kubernetes version, for example 1.35")
@@ -65,22 +53,15 @@ func newEKSVerb(streams genericiooptions.IOStreams, start bool, verb, short stri
 	return cmd
 }
 
-// Complete makes the directory absolute: the server outlives the working directory.
-func (o *eksOptions) Complete([]string) (err error) {
-	o.server.Dir, err = filepath.Abs(o.server.Dir)
-	return err
-}
-
-// Validate checks the flags.
-func (o *eksOptions) Validate() error {
+func (o *eksOptions) validate(context.Context) error {
 	if o.start && o.version == "" {
 		return errors.New("--version is required")
 	}
 	return o.server.Validate()
 }
 
-// Run starts or stops the cluster.
-func (o *eksOptions) Run(ctx context.Context) error {
+// run starts or stops the cluster.
+func (o *eksOptions) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	if !o.start {

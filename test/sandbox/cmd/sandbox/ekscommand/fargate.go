@@ -6,8 +6,8 @@ package ekscommand
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,18 +34,7 @@ type fargateOptions struct {
 
 func newFargateVerb(streams genericiooptions.IOStreams, create bool, verb, short string) *cobra.Command {
 	o := &fargateOptions{IOStreams: streams, create: create}
-	cmd := &cobra.Command{
-		Use:   verb,
-		Short: short,
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Prepare(o, args); err != nil {
-				return err
-			}
-			return o.Run(cmd.Context())
-		},
-	}
-	cmd.Flags().StringVar(&o.server.Dir, "dir", cli.DefaultDir, "directory of the sandbox")
+	cmd := cli.NewCommand(verb, short, &o.server.Dir, o.complete, o.run)
 	cmd.Flags().StringVar(&o.server.Name, "name", "", "name of the cluster")
 	cmd.Flags().StringVar(&o.profile.Name, "profile", "", "name of the Fargate profile")
 	cmd.Flags().DurationVar(&o.takes, "takes", profileDuration, "duration of the operation")
@@ -56,30 +45,21 @@ func newFargateVerb(streams genericiooptions.IOStreams, create bool, verb, short
 	return cmd
 }
 
-// Complete makes the directory absolute and parses the JSON flags.
-func (o *fargateOptions) Complete([]string) (err error) {
-	if o.server.Dir, err = filepath.Abs(o.server.Dir); err != nil || !o.create {
-		return err
+// complete parses the JSON flags and checks the names.
+func (o *fargateOptions) complete(context.Context) error {
+	if o.create {
+		if err := json.Unmarshal([]byte(o.selectors), &o.profile.Selectors); err != nil {
+			return fmt.Errorf("--selectors: %w", err)
+		}
+		if err := json.Unmarshal([]byte(o.subnets), &o.profile.Subnets); err != nil {
+			return fmt.Errorf("--subnets: %w", err)
+		}
 	}
-	if err := json.Unmarshal([]byte(o.selectors), &o.profile.Selectors); err != nil {
-		return fmt.Errorf("--selectors: %w", err)
-	}
-	if err := json.Unmarshal([]byte(o.subnets), &o.profile.Subnets); err != nil {
-		return fmt.Errorf("--subnets: %w", err)
-	}
-	return nil
+	return errors.Join(o.server.Validate(), o.profile.Validate())
 }
 
-// Validate checks the names.
-func (o *fargateOptions) Validate() error {
-	if err := o.server.Validate(); err != nil {
-		return err
-	}
-	return o.profile.Validate()
-}
-
-// Run creates or deletes the profile.
-func (o *fargateOptions) Run(ctx context.Context) error {
+// run creates or deletes the profile.
+func (o *fargateOptions) run(ctx context.Context) error {
 	if o.create {
 		return o.server.CreateFargateProfile(ctx, o.profile, o.takes)
 	}

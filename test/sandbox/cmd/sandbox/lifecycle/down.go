@@ -4,10 +4,10 @@
 package lifecycle
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -17,37 +17,11 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/teardown"
 )
 
-// downOptions are the options of down.
-type downOptions struct {
-	genericiooptions.IOStreams
-	dir string
-}
-
 func newDownCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &downOptions{IOStreams: streams}
-	cmd := &cobra.Command{
-		Use:   "down",
-		Short: "Stop the sandbox and remove its directory, without destroying clusters through Terraform",
-		Args:  cobra.NoArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if err := cli.Prepare(o, args); err != nil {
-				return err
-			}
-			return Down(o.dir, o.IOStreams)
-		},
-	}
-	cmd.Flags().StringVar(&o.dir, "dir", cli.DefaultDir, "directory of the sandbox")
-	return cmd
+	var dir string
+	return cli.NewCommand("down", "Stop the sandbox and remove its directory, without destroying clusters through Terraform", &dir,
+		func(context.Context) error { return Down(dir, streams) })
 }
-
-// Complete makes the directory absolute.
-func (o *downOptions) Complete([]string) (err error) {
-	o.dir, err = filepath.Abs(o.dir)
-	return err
-}
-
-// Validate has nothing to check.
-func (o *downOptions) Validate() error { return nil }
 
 // Down stops the processes that the sandbox in a directory has recorded, and removes the directory. A directory without
 // a record is not a sandbox and is not touched.

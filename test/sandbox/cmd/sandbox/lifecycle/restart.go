@@ -7,8 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -17,49 +17,23 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/restart"
 )
 
-// restartOptions are the options of restart.
-type restartOptions struct {
-	genericiooptions.IOStreams
-	dir string
-}
-
 func newRestartCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &restartOptions{IOStreams: streams}
-	cmd := &cobra.Command{
-		Use:   "restart",
-		Short: "Start the components of the sandbox that are not running, with the data they had",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Prepare(o, args); err != nil {
-				return err
-			}
-			return o.Run(cmd.Context())
-		},
-	}
-	cmd.Flags().StringVar(&o.dir, "dir", cli.DefaultDir, "directory of the sandbox")
-	return cmd
+	var dir string
+	return cli.NewCommand("restart", "Start the components of the sandbox that are not running, with the data they had", &dir,
+		func(ctx context.Context) error { return restarted(ctx, dir, streams.Out) })
 }
 
-// Complete makes the directory absolute: the processes outlive the working directory.
-func (o *restartOptions) Complete([]string) (err error) {
-	o.dir, err = filepath.Abs(o.dir)
-	return err
-}
-
-// Validate has nothing to check.
-func (o *restartOptions) Validate() error { return nil }
-
-// Run starts what has ended. What runs is not touched.
-func (o *restartOptions) Run(ctx context.Context) error {
-	err := restart.Ended(ctx, o.dir, o.Out)
+// restarted starts what has ended. What runs is not touched.
+func restarted(ctx context.Context, dir string, out io.Writer) error {
+	err := restart.Ended(ctx, dir, out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("found no sandbox in %s", cli.Relative(o.dir))
+		return fmt.Errorf("found no sandbox in %s", cli.Relative(dir))
 	case errors.Is(err, restart.ErrIncomplete):
-		return fmt.Errorf("the sandbox in %s never finished starting; remove it with: %s", cli.Relative(o.dir), cli.Command("down", o.dir))
+		return fmt.Errorf("the sandbox in %s never finished starting; remove it with: %s", cli.Relative(dir), cli.Command("down", dir))
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(o.Out, "All components of the sandbox in %s are running.\n", cli.Relative(o.dir))
+	fmt.Fprintf(out, "All components of the sandbox in %s are running.\n", cli.Relative(dir))
 	return nil
 }

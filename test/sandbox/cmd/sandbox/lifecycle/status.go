@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,29 +32,8 @@ type statusOptions struct {
 
 func newStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &statusOptions{IOStreams: streams}
-	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show the components of the sandbox, and the last log lines of those that are not running",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Prepare(o, args); err != nil {
-				return err
-			}
-			return o.Run(cmd.Context())
-		},
-	}
-	cmd.Flags().StringVar(&o.dir, "dir", cli.DefaultDir, "directory of the sandbox")
-	return cmd
+	return cli.NewCommand("status", "Show the components of the sandbox, and the last log lines of those that are not running", &o.dir, o.Run)
 }
-
-// Complete makes the directory absolute.
-func (o *statusOptions) Complete([]string) (err error) {
-	o.dir, err = filepath.Abs(o.dir)
-	return err
-}
-
-// Validate has nothing to check.
-func (o *statusOptions) Validate() error { return nil }
 
 // Run prints one line per component. It fails if a component is not running or not ready.
 func (o *statusOptions) Run(ctx context.Context) error {

@@ -6,7 +6,6 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -24,30 +23,10 @@ type upOptions struct {
 
 func newUpCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &upOptions{IOStreams: streams}
-	cmd := &cobra.Command{
-		Use:   "up",
-		Short: "Start the sandbox and leave it running",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Prepare(o, args); err != nil {
-				return err
-			}
-			return o.Run(cmd.Context())
-		},
-	}
-	cmd.Flags().StringVar(&o.dir, "dir", cli.DefaultDir, "directory of the sandbox")
+	cmd := cli.NewCommand("up", "Start the sandbox and leave it running", &o.dir, o.Run)
 	cmd.Flags().BoolVar(&o.audit, "audit-log", false, "log every request to the API server")
 	return cmd
 }
-
-// Complete makes the directory absolute: the processes outlive the working directory.
-func (o *upOptions) Complete([]string) (err error) {
-	o.dir, err = filepath.Abs(o.dir)
-	return err
-}
-
-// Validate has nothing to check.
-func (o *upOptions) Validate() error { return nil }
 
 // Run starts everything, unless it is already running.
 func (o *upOptions) Run(ctx context.Context) error {

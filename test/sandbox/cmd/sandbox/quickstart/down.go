@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,34 +30,10 @@ type quickstartDownOptions struct {
 
 func newQuickstartDownCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &quickstartDownOptions{IOStreams: streams}
-	cmd := &cobra.Command{
-		Use:   "quickstart-down",
-		Short: "Destroy all clusters through Terraform, then stop and remove the sandbox",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Prepare(o, args); err != nil {
-				return err
-			}
-			return o.Run(cmd.Context())
-		},
-	}
-	cmd.Flags().StringVar(&o.dir, "dir", cli.DefaultDir, "directory of the sandbox")
+	cmd := cli.NewCommand("quickstart-down", "Destroy all clusters through Terraform, then stop and remove the sandbox", &o.dir,
+		positive(&o.timeout), o.Run)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait for Terraform")
 	return cmd
-}
-
-// Complete makes the directory absolute.
-func (o *quickstartDownOptions) Complete([]string) (err error) {
-	o.dir, err = filepath.Abs(o.dir)
-	return err
-}
-
-// Validate checks the flags.
-func (o *quickstartDownOptions) Validate() error {
-	if o.timeout <= 0 {
-		return errors.New("--timeout must be positive")
-	}
-	return nil
 }
 
 // Run destroys the clusters and removes the sandbox. If destroying fails, the sandbox is removed anyway: nothing in it

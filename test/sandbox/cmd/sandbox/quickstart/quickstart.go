@@ -47,42 +47,30 @@ type quickstartOptions struct {
 
 func newQuickstartCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &quickstartOptions{IOStreams: streams}
-	cmd := &cobra.Command{
-		Use:   "quickstart",
-		Short: "Start the sandbox and create a cluster in it",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Prepare(o, args); err != nil {
-				return err
-			}
-			return o.Run(cmd.Context())
-		},
-	}
-	cmd.Flags().StringVar(&o.dir, "dir", cli.DefaultDir, "directory of the sandbox")
+	cmd := cli.NewCommand("quickstart", "Start the sandbox and create a cluster in it", &o.dir, positive(&o.timeout), o.complete, o.Run)
 	cmd.Flags().StringVar(&o.samples, "samples", "", "manifests to apply (default: config/samples/sandbox of the repository)")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long to wait for the cluster")
 	return cmd
 }
 
-// Complete makes paths absolute and finds the samples.
-func (o *quickstartOptions) Complete([]string) (err error) {
-	if o.samples == "" {
-		root, err := binaries.Root()
-		if err != nil {
-			return err
+// positive is a step that checks --timeout.
+func positive(timeout *time.Duration) func(context.Context) error {
+	return func(context.Context) error {
+		if *timeout <= 0 {
+			return errors.New("--timeout must be positive")
 		}
-		o.samples = filepath.Join(root, "config", "samples", "sandbox")
+		return nil
 	}
-	o.dir, err = filepath.Abs(o.dir)
-	return err
 }
 
-// Validate checks the flags.
-func (o *quickstartOptions) Validate() error {
-	if o.timeout <= 0 {
-		return errors.New("--timeout must be positive")
+// complete finds the samples.
+func (o *quickstartOptions) complete(context.Context) error {
+	if o.samples != "" {
+		return nil
 	}
-	return nil
+	root, err := binaries.Root()
+	o.samples = filepath.Join(root, "config", "samples", "sandbox")
+	return err
 }
 
 // Run starts the sandbox, or uses the running one, and creates the cluster. If anything fails, a sandbox that was started

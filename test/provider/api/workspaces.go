@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	xpv1 "github.com/crossplane/crossplane-runtime/v2/apis/common/v1"
+	xpv2 "github.com/crossplane/crossplane-runtime/v2/apis/common/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// The kinds of Workspace.
+var (
+	ClusterWorkspaceKind    = schema.GroupVersionKind{Group: "tf.upbound.io", Version: "v1beta1", Kind: "Workspace"}
+	NamespacedWorkspaceKind = schema.GroupVersionKind{Group: "tf.m.upbound.io", Version: "v1beta1", Kind: "Workspace"}
+)
+
+// AddToScheme adds both kinds.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypeWithName(ClusterWorkspaceKind, &ClusterWorkspace{})
+	scheme.AddKnownTypeWithName(ClusterWorkspaceKind.GroupVersion().WithKind("WorkspaceList"), &ClusterWorkspaceList{})
+	metav1.AddToGroupVersion(scheme, ClusterWorkspaceKind.GroupVersion())
+	scheme.AddKnownTypeWithName(NamespacedWorkspaceKind, &NamespacedWorkspace{})
+	scheme.AddKnownTypeWithName(NamespacedWorkspaceKind.GroupVersion().WithKind("WorkspaceList"), &NamespacedWorkspaceList{})
+	metav1.AddToGroupVersion(scheme, NamespacedWorkspaceKind.GroupVersion())
+	return nil
+}
+
+// ClusterWorkspace is a Workspace of tf.upbound.io.
+// +kubebuilder:object:root=true
+type ClusterWorkspace struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ClusterWorkspaceSpec `json:"spec"`
+	Status Status               `json:"status,omitempty"`
+}
+
+// ClusterWorkspaceSpec is the desired state of a ClusterWorkspace.
+type ClusterWorkspaceSpec struct {
+	xpv1.ResourceSpec `json:",inline"`
+
+	ForProvider Parameters `json:"forProvider"`
+}
+
+// ClusterWorkspaceList is a list of ClusterWorkspaces.
+// +kubebuilder:object:root=true
+type ClusterWorkspaceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ClusterWorkspace `json:"items"`
+}
+
+// NamespacedWorkspace is a Workspace of tf.m.upbound.io.
+// +kubebuilder:object:root=true
+type NamespacedWorkspace struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   NamespacedWorkspaceSpec `json:"spec"`
+	Status Status                  `json:"status,omitempty"`
+}
+
+// NamespacedWorkspaceSpec is the desired state of a NamespacedWorkspace.
+type NamespacedWorkspaceSpec struct {
+	xpv2.ManagedResourceSpec `json:",inline"`
+
+	ForProvider Parameters `json:"forProvider"`
+}
+
+// NamespacedWorkspaceList is a list of NamespacedWorkspaces.
+// +kubebuilder:object:root=true
+type NamespacedWorkspaceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []NamespacedWorkspace `json:"items"`
+}
