@@ -34,10 +34,10 @@ type ObjectRef struct {
 	UID       types.UID `json:"uid,omitempty"`
 }
 
-// Ref refers to an object of one of CAPT's kinds.
+// Ref refers to a Cluster, or to an object of one of CAPT's kinds.
 func Ref(kind string, object metav1.Object) ObjectRef {
 	ref := ObjectRef{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID()}
-	for _, known := range Kinds() {
+	for _, known := range ReadOrWritten() {
 		if known.Kind == kind {
 			ref.Group = known.Group
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // Snapshot is a fleet at one moment, in v1beta2. It holds no Secrets.
@@ -78,6 +80,65 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 	return s, nil
 }
 
+// ReadObjects takes a snapshot of some objects and what they refer to, with their namespaces. What does not exist is left out.
+func ReadObjects(ctx context.Context, reader client.Reader, refs []ObjectRef, now time.Time) (*Snapshot, error) {
+	s, seen := &Snapshot{Taken: now}, map[ObjectRef]bool{}
+	reader = retry.Reader(reader)
+	for len(refs) > 0 {
+		for _, ref := range refs {
+			ref.UID = ""
+			if seen[ref] {
+				continue
+			}
+			seen[ref] = true
+			object, err := Get(ctx, reader, ref)
+			if err == nil && object != nil {
+				err = s.add(object)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		refs = slices.DeleteFunc(s.related(), func(ref ObjectRef) bool { return seen[ref] })
+	}
+	return s, nil
+}
+
+// related are the objects that those of a snapshot refer to: networks, WorkspaceTemplateApplies, templates and recorded Workspaces; and
+// the namespaces of all.
+func (s *Snapshot) related() (refs []ObjectRef) {
+	add := func(kind, namespace, name string) {
+		if name != "" {
+			refs = append(refs, ObjectRef{Group: infrav1.GroupVersion.Group, Kind: kind, Namespace: namespace, Name: name})
+		}
+	}
+	for _, objects := range [][]client.Object{Objects(s.Clusters), Objects(s.CAPTClusters), Objects(s.ControlPlanes), Objects(s.Applies), Objects(s.Templates)} {
+		for _, object := range objects {
+			refs = append(refs, ObjectRef{Kind: "Namespace", Name: object.GetNamespace()})
+			switch object := object.(type) {
+			case *clusterv1.Cluster:
+				if ref := object.Spec.InfrastructureRef; ref.Kind == "CAPTCluster" {
+					add(ref.Kind, object.Namespace, ref.Name)
+				}
+			case *infrav1.CAPTCluster:
+				add("WorkspaceTemplateApply", object.Namespace, object.Spec.WorkspaceTemplateApplyRef.Name)
+				template := object.Spec.VPC.Template.Ref.Key(object.Namespace)
+				add("WorkspaceTemplate", template.Namespace, template.Name)
+			case *controlplanev1.CAPTControlPlane:
+				add("WorkspaceTemplateApply", object.Namespace, object.Spec.WorkspaceTemplateApplyRef.Name)
+				template := object.Spec.WorkspaceTemplateRef.Key(object.Namespace)
+				add("WorkspaceTemplate", template.Namespace, template.Name)
+			case *infrav1.WorkspaceTemplateApply:
+				add("WorkspaceTemplate", object.TemplateKey().Namespace, object.TemplateKey().Name)
+				if ref := object.Status.WorkspaceRef; ref != nil {
+					refs = append(refs, ObjectRef{Group: schema.FromAPIVersionAndKind(ref.APIVersion, "").Group, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name})
+				}
+			}
+		}
+	}
+	return refs
+}
+
 // ClusterUID identifies a management cluster: it is the UID of the namespace kube-system.
 func ClusterUID(ctx context.Context, reader client.Reader) (types.UID, error) {
 	var system corev1.Namespace
@@ -116,6 +177,24 @@ func (s *Snapshot) add(object *unstructured.Unstructured) error {
 		return fmt.Errorf("%s is none of the kinds that CAPT v0.3 had", object.GetKind())
 	}
 	return nil
+}
+
+// Get reads an object; nil if it does not exist.
+func Get(ctx context.Context, reader client.Reader, ref ObjectRef) (*unstructured.Unstructured, error) {
+	kind, err := ref.GroupVersionKind()
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	err = reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ref, err)
+	}
+	return object, nil
 }
 
 // Objects are the elements of a list of a snapshot.

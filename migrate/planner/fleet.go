@@ -5,13 +5,13 @@ package planner
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,11 +75,8 @@ type decided struct {
 	workspaces map[types.UID]migrate.WorkspaceDecision
 }
 
-func byUID(d *migrate.Decisions) decided {
-	by := decided{owners: map[types.UID]migrate.OwnerDecision{}, workspaces: map[types.UID]migrate.WorkspaceDecision{}}
-	if d == nil {
-		return by
-	}
+func byUID(decisions *migrate.Decisions) decided {
+	d, by := ptr.Deref(decisions, migrate.Decisions{}), decided{owners: map[types.UID]migrate.OwnerDecision{}, workspaces: map[types.UID]migrate.WorkspaceDecision{}}
 	for _, decision := range d.Owners {
 		by.owners[decision.UID] = decision
 	}
@@ -96,15 +93,10 @@ func newFleet(s *migrate.Snapshot, options Options) *fleet {
 		networks:   byKey(s.CAPTClusters),
 		templates:  byKey(s.Templates),
 		applies:    byKey(s.Applies),
-		workspaces: map[types.NamespacedName]*unstructured.Unstructured{},
+		workspaces: byKey(slices.Concat(s.ClusterWideWorkspaces, s.NamespacedWorkspaces)),
 		claims:     map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply{},
 		outputs:    map[types.UID]map[string]string{},
 		users:      map[types.NamespacedName][]user{},
-	}
-	for _, list := range [][]unstructured.Unstructured{s.ClusterWideWorkspaces, s.NamespacedWorkspaces} {
-		for i := range list {
-			f.workspaces[client.ObjectKeyFromObject(&list[i])] = &list[i]
-		}
 	}
 	for i := range s.Applies {
 		apply := &s.Applies[i]
@@ -150,14 +142,10 @@ func outputsOf(workspace *unstructured.Unstructured) map[string]string {
 	outputs, _, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs")
 	found := map[string]string{}
 	for _, name := range []string{terraform.OutputClusterEndpoint, terraform.OutputVPCID} {
-		switch value := outputs[name].(type) {
-		case nil:
-		case string:
-			found[name] = value
-		default:
-			if data, err := json.Marshal(value); err == nil {
-				found[name] = string(data)
-			}
+		if text, isString := outputs[name].(string); isString {
+			found[name] = text
+		} else if outputs[name] != nil {
+			found[name] = string(encode(outputs[name]))
 		}
 	}
 	if host, port, err := terraform.ParseEndpoint(found[terraform.OutputClusterEndpoint]); err == nil {
@@ -227,21 +215,23 @@ func (f *fleet) settledFor(o *owner, decided types.UID) *infrav1.WorkspaceTempla
 
 // clusterOf is the Cluster of an owner: the one that owns it, or that its label names.
 func (f *fleet) clusterOf(object client.Object) *clusterv1.Cluster {
+	name := object.GetLabels()[clusterv1.ClusterNameLabel]
 	for _, ref := range object.GetOwnerReferences() {
-		if ref.Kind == "Cluster" && strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/") {
-			return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: ref.Name}]
+		if ref.Kind == "Cluster" && schema.FromAPIVersionAndKind(ref.APIVersion, "").Group == clusterv1.GroupVersion.Group {
+			name = ref.Name
 		}
 	}
-	return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetLabels()[clusterv1.ClusterNameLabel]}]
+	return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: name}]
 }
 
 // claimant is what an owner should have; false for a CAPTCluster of an existing VPC.
 func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
-	claimant := adoption.Claimant{Kind: o.Object.Kind, Object: o.typed, Decided: f.decided.owners[o.typed.GetUID()].Take}
+	claimant := adoption.Claimant{
+		Kind: o.Object.Kind, Object: o.typed, Reference: o.referenceInSpec().Name, Decided: f.decided.owners[o.typed.GetUID()].Take,
+	}
 	if o.plane != nil {
 		claimant.Want = adoption.OfControlPlane(o.plane, o.cluster)
 		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.plane.Name)
-		claimant.Reference = o.plane.Spec.WorkspaceTemplateApplyRef.Name
 		if endpoint := owners.Endpoint(o.plane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
 			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: address(endpoint)}
 		}
@@ -249,7 +239,6 @@ func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 	}
 	claimant.Want = adoption.OfCAPTCluster(o.network, o.cluster)
 	claimant.ConnectionSecret = naming.VPCConnectionSecret(o.network.Name)
-	claimant.Reference = o.network.Spec.WorkspaceTemplateApplyRef.Name
 	if id := o.network.Status.VPC.ID; id != "" {
 		claimant.Outputs = map[string]string{terraform.OutputVPCID: id}
 	}

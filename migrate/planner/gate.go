@@ -4,13 +4,12 @@
 package planner
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -107,15 +106,21 @@ func (f *fleet) revert(o *owner, source, stopped string) string {
 func (f *fleet) otherUsers(o *owner) (others int, built []string) {
 	key := o.apply.TemplateKey()
 	if _, known := f.users[key]; !known {
-		f.users[key] = f.usersOf(key)
+		for i := range f.Applies {
+			apply := &f.Applies[i]
+			if live := f.workspaces[f.workspaceKey(apply)]; live != nil && apply.TemplateKey() == key {
+				differences, err := f.rendered(apply, live)
+				f.users[key] = append(f.users[key], user{apply, err == nil && len(differences) == 0})
+			}
+		}
 	}
 	for _, user := range f.users[key] {
-		if user.apply == o.apply.UID {
+		if user.apply.UID == o.apply.UID {
 			continue
 		}
 		others++
 		if user.built {
-			built = append(built, user.name)
+			built = append(built, client.ObjectKeyFromObject(user.apply).String())
 		}
 	}
 	return others, built
@@ -123,22 +128,8 @@ func (f *fleet) otherUsers(o *owner) (others int, built []string) {
 
 // user is a WorkspaceTemplateApply with a Workspace, and whether that is what its template renders today.
 type user struct {
-	apply types.UID
-	name  string
+	apply *infrav1.WorkspaceTemplateApply
 	built bool
-}
-
-func (f *fleet) usersOf(template types.NamespacedName) (users []user) {
-	for i := range f.Applies {
-		apply := &f.Applies[i]
-		live := f.workspaces[f.workspaceKey(apply)]
-		if live == nil || apply.TemplateKey() != template {
-			continue
-		}
-		differences, err := f.rendered(apply, live)
-		users = append(users, user{apply.UID, client.ObjectKeyFromObject(apply).String(), err == nil && len(differences) == 0})
-	}
-	return users
 }
 
 // fieldsOf are the paths of differences.
@@ -152,7 +143,7 @@ func fieldsOf(differences []render.Difference) []string {
 
 // givesUp reports whether the manager would no longer retain what a user retained by hand: the owner decides about the deletion of a VPC.
 func (o *owner) givesUp() bool {
-	return o.Object.Kind == kindCAPTCluster && o.apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && !o.retains()
+	return o.Object.Kind == kindCAPTCluster && o.apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && o.whyRetained() == ""
 }
 
 // look is a WorkspaceTemplateApply to render, and whether it is as its owner writes it.
@@ -197,9 +188,10 @@ func (f *fleet) rendered(apply *infrav1.WorkspaceTemplateApply, live *unstructur
 	if template == nil {
 		return nil, fmt.Errorf("WorkspaceTemplate %s does not exist", apply.TemplateKey())
 	}
-	recorded, err := specOf(live)
-	if err != nil {
-		return nil, err
+	spec, _ := live.Object["spec"].(map[string]any)
+	recorded := &terraform.WorkspaceSpec{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, recorded); err != nil {
+		return nil, fmt.Errorf("reading Workspace %s: %w", live.GetName(), err)
 	}
 	made, errs := render.Workspace(render.Input{
 		Apply: apply, Template: template, Name: live.GetName(), ExternalName: live.GetAnnotations()[render.ExternalNameAnnotation], Recorded: recorded,
@@ -208,19 +200,6 @@ func (f *fleet) rendered(apply *infrav1.WorkspaceTemplateApply, live *unstructur
 		return nil, errs.ToAggregate()
 	}
 	return render.Differences(live, made), nil
-}
-
-// specOf reads the spec of a Workspace.
-func specOf(live *unstructured.Unstructured) (*terraform.WorkspaceSpec, error) {
-	spec := &terraform.WorkspaceSpec{}
-	data, err := json.Marshal(live.Object["spec"])
-	if err == nil {
-		err = json.Unmarshal(data, spec)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Workspace %s: %w", live.GetName(), err)
-	}
-	return spec, nil
 }
 
 // intent is what the owner will write.

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,7 +140,6 @@ func (o *owner) pinSteps() ([]plan.Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding WorkspaceTemplate %s: %w", o.pinned.Name, err)
 	}
-	unstructured.RemoveNestedField(object, "metadata", "creationTimestamp")
 	delete(object, "status")
 	why := fmt.Sprintf("reproduces Workspace %s, for %s alone, as decided; a rollback leaves it, unused", o.live.GetName(), o.Object)
 	return []plan.Step{{Object: migrate.Ref(kindTemplate, o.pinned), Why: why, Create: object}}, nil
@@ -160,8 +158,8 @@ func (o *owner) pinOwner(c *change) {
 	switch {
 	case o.pinned == nil:
 	case o.plane != nil:
-		c.replace("/spec/workspaceTemplateRef", o.plane.Spec.WorkspaceTemplateRef, o.pinnedRef(), whyPinned)
+		c.set("/spec/workspaceTemplateRef", o.plane.Spec.WorkspaceTemplateRef, o.pinnedRef(), whyPinned)
 	default:
-		c.replace("/spec/vpc/template/ref", o.network.Spec.VPC.Template.Ref, o.pinnedRef(), whyPinned)
+		c.set("/spec/vpc/template/ref", o.network.Spec.VPC.Template.Ref, o.pinnedRef(), whyPinned)
 	}
 }

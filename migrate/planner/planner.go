@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,7 +40,8 @@ type Options struct {
 // WorkspaceTemplateApplies and Workspaces; what is not clear is a finding, and its unit has no steps.
 func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 	f := newFleet(s, options)
-	if err := f.unknownDecisions(options.Decisions); err != nil {
+	decisions := ptr.Deref(options.Decisions, migrate.Decisions{})
+	if err := f.unknownDecisions(decisions); err != nil {
 		return nil, err
 	}
 	if err := f.resolve(); err != nil {
@@ -58,7 +61,7 @@ func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 		}
 	}
 	slices.SortFunc(p.Units, func(a, b plan.Unit) int { return strings.Compare(a.Name(), b.Name()) })
-	p.Findings = slices.Concat(conflicts(owners), f.withoutEffect(options.Decisions), tooMany, sharedTemplates(p.Units), f.endpoints(), f.olderTemplates(), f.pending())
+	p.Findings = slices.Concat(conflicts(owners), f.withoutEffect(decisions), tooMany, sharedTemplates(p.Units), f.endpoints(), f.olderTemplates(), f.pending())
 	return p, p.Seal()
 }
 
@@ -84,7 +87,7 @@ func (f *fleet) unit(owners []*owner) (plan.Unit, error) {
 	if cluster := f.clusters[types.NamespacedName{Namespace: unit.Object.Namespace, Name: owners[0].cluster}]; cluster != nil {
 		unit.Object.UID = cluster.UID
 		if hasControlPlane(cluster) && (unit.State == plan.Adoptable || unit.State == plan.Adopted) {
-			unit.Endpoint = endpointStep(unit.Object, cluster.Spec.ControlPlaneEndpoint)
+			unit.Endpoint = endpointStep(cluster)
 		}
 	}
 	for _, o := range owners {
@@ -139,32 +142,24 @@ func stateOf(owners []*owner) plan.UnitState {
 }
 
 // endpointStep repairs an endpoint that CAPT v0.3 wrote as a URL; nil if there is nothing to repair.
-func endpointStep(cluster migrate.ObjectRef, stored clusterv1.APIEndpoint) *plan.Step {
+func endpointStep(cluster *clusterv1.Cluster) *plan.Step {
 	var c change
-	repaired := owners.Endpoint(stored)
-	if repaired.Host == "" {
-		return nil
+	stored := cluster.Spec.ControlPlaneEndpoint
+	if repaired := owners.Endpoint(stored); repaired.Host != "" {
+		c.set("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
+		c.set("/spec/controlPlaneEndpoint/port", stored.Port, repaired.Port, "the port of its API server")
 	}
-	c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
-	if stored.Port == 0 { // The API server does not store it.
-		c.add("/spec/controlPlaneEndpoint/port", repaired.Port, "the port of its API server")
-	} else {
-		c.replace("/spec/controlPlaneEndpoint/port", stored.Port, repaired.Port, "the port of its API server")
+	for _, repair := range step("Cluster", cluster, "", c) {
+		return &repair
 	}
-	if len(c.fields) == 0 {
-		return nil
-	}
-	return &plan.Step{Object: cluster, Why: c.why(), Fields: c.fields}
+	return nil
 }
 
 // whyEndpoint is why an endpoint that CAPT v0.3 wrote is repaired.
 const whyEndpoint = "clients cannot connect to a host with a scheme"
 
 // unknownDecisions refuses decisions about objects that do not exist.
-func (f *fleet) unknownDecisions(decisions *migrate.Decisions) error {
-	if decisions == nil {
-		return nil
-	}
+func (f *fleet) unknownDecisions(decisions migrate.Decisions) error {
 	exists := f.known()
 	for _, d := range decisions.Owners {
 		if !exists[d.UID] {
@@ -243,14 +238,12 @@ func (c *change) write(field plan.Field, why string) {
 
 func (c *change) why() string { return strings.Join(c.whys, "; ") }
 
-// add writes a field that does not exist.
-func (c *change) add(path string, value any, why string) {
-	c.write(plan.Field{Path: path, After: encode(value)}, why)
-}
-
-// replace writes a field that has another value.
-func (c *change) replace(path string, before, after any, why string) {
-	field := plan.Field{Path: path, Before: encode(before), After: encode(after)}
+// set writes a field that has another value, or does not exist.
+func (c *change) set(path string, before, after any, why string) {
+	field := plan.Field{Path: path, After: encode(after)}
+	if !reflect.ValueOf(before).IsZero() {
+		field.Before = encode(before)
+	}
 	if !bytes.Equal(field.Before, field.After) {
 		c.write(field, why)
 	}

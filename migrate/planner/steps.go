@@ -56,49 +56,39 @@ func (o *owner) applySteps() []plan.Step {
 	var c, status change
 	apply := o.apply
 	if o.pinned != nil {
-		c.replace("/spec/templateRef", apply.Spec.TemplateRef, o.pinnedRef(), whyPinned)
+		c.set("/spec/templateRef", apply.Spec.TemplateRef, o.pinnedRef(), whyPinned)
 	}
-	if apply.Spec.WorkspaceName == "" && o.live != nil {
-		c.add("/spec/workspaceName", o.live.GetName(), "its Workspace is found without status")
+	if o.live != nil {
+		c.set("/spec/workspaceName", apply.Spec.WorkspaceName, o.live.GetName(), "its Workspace is found without status")
 	}
-	switch {
-	case !o.retains():
-	case apply.Spec.DeletionPolicy == "":
-		c.add("/spec/deletionPolicy", infrav1.DeletionPolicyRetain, o.whyRetained())
-	default:
-		c.replace("/spec/deletionPolicy", apply.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain, o.whyRetained())
+	if why := o.whyRetained(); why != "" {
+		c.set("/spec/deletionPolicy", apply.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain, why)
 	}
 	if o.Object.Kind != kindApply && metav1.GetControllerOf(apply) == nil {
 		c.own(apply, o.reference(), "it belongs to "+o.Object.String())
 	}
 	if o.live != nil && apply.Status.WorkspaceName == "" {
-		status.add("/status/workspaceName", o.live.GetName(), "CAPT v0.3 lost it")
+		status.set("/status/workspaceName", "", o.live.GetName(), "CAPT v0.3 lost it")
 	}
 	if o.live != nil && apply.Status.WorkspaceRef == nil {
-		status.add("/status/workspaceRef", reference(o.live), "no other Workspace of that name is used")
+		status.set("/status/workspaceRef", "", reference(o.live), "no other Workspace of that name is used")
 	}
 	return append(step(kindApply, apply, "", c), step(kindApply, apply, "status", status)...)
 }
 
-// whyRetained is why what was created must outlive the WorkspaceTemplateApply.
+// whyRetained is why what was created must outlive the WorkspaceTemplateApply; empty if it need not.
 func (o *owner) whyRetained() string {
-	switch {
-	case o.network != nil && o.plane == nil:
+	switch ofNetwork := o.network != nil && o.plane == nil; {
+	case ofNetwork && o.network.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain:
 		return "spec.vpc.template.deletionPolicy of its CAPTCluster is Retain"
+	case ofNetwork, !o.retain:
+		return ""
 	case o.machine:
 		return "what a CaptMachine created outlives it"
 	case adoption.KeepsSpotRole(o.apply):
 		return "all clusters of the account use the Spot role"
 	}
 	return "it is not adopted, and must not block a deletion"
-}
-
-// retains reports whether what was created must outlive the WorkspaceTemplateApply.
-func (o *owner) retains() bool {
-	if o.plane == nil && o.network != nil {
-		return o.network.Spec.VPC.Template.IsDefined() && o.network.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain
-	}
-	return o.retain
 }
 
 // reference to an owner, as its controller would set it.
@@ -129,12 +119,12 @@ func (o *owner) ownerSteps() []plan.Step {
 	var c change
 	o.pinOwner(&c)
 	if !o.referenceInSpec().IsDefined() {
-		c.add("/spec/workspaceTemplateApplyRef", infrav1.WorkspaceTemplateApplyReference{Name: o.apply.Name}, "no second WorkspaceTemplateApply is created")
+		c.set("/spec/workspaceTemplateApplyRef", "", infrav1.WorkspaceTemplateApplyReference{Name: o.apply.Name}, "no second WorkspaceTemplateApply is created")
 	}
 	if o.plane != nil {
 		stored := o.plane.Spec.ControlPlaneEndpoint
 		if repaired := owners.Endpoint(stored); repaired.Host != "" {
-			c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
+			c.set("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 		}
 	}
 	return step(o.Object.Kind, o.typed, "", c)
@@ -211,20 +201,17 @@ func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 
 // sharedTemplates reports the templates to which a plan adds permissions.
 func sharedTemplates(units []plan.Unit) (findings []migrate.Finding) {
-	namespaces := map[migrate.ObjectRef]sets.Set[string]{}
+	namespaces := map[migrate.ObjectRef][]string{}
 	for i := range units {
 		for _, step := range units[i].Steps {
 			if step.Object.Kind == kindTemplate && step.Create == nil {
-				if namespaces[step.Object] == nil {
-					namespaces[step.Object] = sets.New[string]()
-				}
-				namespaces[step.Object].Insert(units[i].Object.Namespace)
+				namespaces[step.Object] = append(namespaces[step.Object], units[i].Object.Namespace)
 			}
 		}
 	}
 	for template, users := range namespaces {
 		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonPermissionGranted, Object: template, Message: fmt.Sprintf(
-			"other namespaces use it, and the plan adds them to spec.allowedNamespaces: %s", listed(sets.List(users)))})
+			"other namespaces use it, and the plan adds them to spec.allowedNamespaces: %s", listed(sets.List(sets.New(users...))))})
 	}
 	slices.SortFunc(findings, func(a, b migrate.Finding) int { return strings.Compare(a.Object.String(), b.Object.String()) })
 	return findings

@@ -131,10 +131,7 @@ func (f *fleet) outdone(chosen *infrav1.WorkspaceTemplateApply, live *unstructur
 }
 
 // withoutEffect reports the decisions about Workspaces that no WorkspaceTemplateApply refers to: perhaps another one was meant.
-func (f *fleet) withoutEffect(decisions *migrate.Decisions) (findings []migrate.Finding) {
-	if decisions == nil {
-		return nil
-	}
+func (f *fleet) withoutEffect(decisions migrate.Decisions) (findings []migrate.Finding) {
 	for _, decision := range decisions.Workspaces {
 		for key, live := range f.workspaces {
 			if live.GetUID() == decision.UID && len(f.claims[key]) == 0 {
@@ -206,30 +203,23 @@ func (f *fleet) ownerBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 
 // claimsOn are the WorkspaceTemplateApplies that refer to a Workspace, with the evidence that only rendering gives.
 func (f *fleet) claimsOn(key types.NamespacedName) []migrate.Candidate {
-	candidates := make([]migrate.Candidate, 0, len(f.claims[key]))
-	for _, claim := range f.claims[key] {
-		candidates = append(candidates, f.claimOn(claim, key))
+	candidates := make([]migrate.Candidate, len(f.claims[key]))
+	for i, apply := range f.claims[key] {
+		candidate := migrate.Candidate{Object: migrate.Ref(kindApply, apply), For: []string{"its name yields the name of the Workspace"}}
+		if apply.Status.WorkspaceName == key.Name {
+			candidate.For = []string{"its status names the Workspace"}
+		}
+		switch differences, err := f.rendered(apply, f.workspaces[key]); {
+		case err != nil:
+			candidate.Against = []string{"the Workspace cannot be rendered from it: " + err.Error()}
+		case len(differences) == 0:
+			candidate.For = append(candidate.For, "the Workspace is exactly what is rendered from it")
+		default:
+			candidate.Against = []string{"the Workspace is not what is rendered from it, in " + strings.Join(fieldsOf(differences), ", ")}
+		}
+		candidates[i] = candidate
 	}
 	return candidates
-}
-
-func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.NamespacedName) migrate.Candidate {
-	candidate := migrate.Candidate{Object: migrate.Ref(kindApply, apply)}
-	if apply.Status.WorkspaceName == key.Name {
-		candidate.For = append(candidate.For, "its status names the Workspace")
-	} else {
-		candidate.For = append(candidate.For, "its name yields the name of the Workspace")
-	}
-	differences, err := f.rendered(apply, f.workspaces[key])
-	switch {
-	case err != nil:
-		candidate.Against = append(candidate.Against, "the Workspace cannot be rendered from it: "+err.Error())
-	case len(differences) == 0:
-		candidate.For = append(candidate.For, "the Workspace is exactly what is rendered from it")
-	default:
-		candidate.Against = append(candidate.Against, "the Workspace is not what is rendered from it, in "+strings.Join(fieldsOf(differences), ", "))
-	}
-	return candidate
 }
 
 // neverBuilt reports whether CAPT v0.3 reconciled a WorkspaceTemplateApply whose Workspace does not exist, and stopped before it created the
