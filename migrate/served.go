@@ -5,13 +5,17 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/pager"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
@@ -33,16 +37,14 @@ func newHubReader(reader client.Reader) hubReader {
 
 // each calls take for each object of a kind.
 func (r hubReader) each(ctx context.Context, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
-	err := Each(ctx, r, kind, namespace, take)
-	if !meta.IsNoMatchError(err) {
-		return err
-	}
 	convert := r.toHub
 	if kind.Group == clusterv1.GroupVersion.Group {
 		convert = clusterToHub
 	}
-	older := kind.GroupKind().WithVersion(LegacyVersion)
-	olderErr := Each(ctx, r, older, namespace, func(object *unstructured.Unstructured) error {
+	return EachServed(ctx, r, kind, namespace, func(object *unstructured.Unstructured) error {
+		if object.GroupVersionKind().Version == kind.Version {
+			return take(object)
+		}
 		object.SetManagedFields(nil) // A snapshot does not have them, and they are more than half of many objects.
 		hub, err := convert(ctx, object)
 		if err != nil {
@@ -50,10 +52,6 @@ func (r hubReader) each(ctx context.Context, kind schema.GroupVersionKind, names
 		}
 		return take(hub)
 	})
-	if meta.IsNoMatchError(olderErr) {
-		return err
-	}
-	return olderErr
 }
 
 // toHub converts an object of CAPT as the API server does with the webhook: what the webhook answers, with labels and annotations, but
@@ -88,4 +86,55 @@ func clusterToHub(_ context.Context, object *unstructured.Unstructured) (*unstru
 	hub := &unstructured.Unstructured{Object: map[string]any{"metadata": object.Object["metadata"], "spec": spec}}
 	hub.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(object.GetKind()))
 	return hub, nil
+}
+
+// pageSize bounds what is held in memory: one page is read while another is looked at.
+const pageSize = 250
+
+// Each calls take for each object of a kind, a page at a time. An empty namespace means all of them.
+func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
+	pages := pager.New(continued(func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
+		found := &unstructured.UnstructuredList{}
+		found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err := reader.List(ctx, found, client.InNamespace(namespace), client.Limit(page.Limit), client.Continue(page.Continue))
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", kind.Kind, err)
+		}
+		return found, nil
+	}))
+	pages.PageSize, pages.PageBufferSize = pageSize, 0
+	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error { return take(object.(*unstructured.Unstructured)) })
+}
+
+// EachServed is Each in the newest version that the API server serves. The error for a kind that is not served at all is meta.NoKindMatchError.
+func EachServed(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
+	err := Each(ctx, reader, kind, namespace, take)
+	if meta.IsNoMatchError(err) {
+		if olderErr := Each(ctx, reader, kind.GroupKind().WithVersion(LegacyVersion), namespace, take); !meta.IsNoMatchError(olderErr) {
+			return olderErr
+		}
+	}
+	return err
+}
+
+// ignoreMissing drops the error for a kind that is not installed, which has no objects.
+func ignoreMissing(err error) error {
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}
+
+// continued goes on with a list that took so long that its state is gone (410), at the state of now: with the token that the error holds.
+// client-go's pager can only read the whole list again, in one page.
+func continued(page pager.ListPageFunc) pager.ListPageFunc {
+	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		found, err := page(ctx, options)
+		var status apierrors.APIStatus
+		if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) || status.Status().Continue == "" {
+			return found, err
+		}
+		options.Continue = status.Status().Continue
+		return page(ctx, options)
+	}
 }

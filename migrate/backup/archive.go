@@ -200,11 +200,7 @@ func (w *writer) document(name string, content any) error {
 
 // objects writes all objects of a kind in the newest version that is served. A kind that is not installed has none.
 func (w *writer) objects(ctx context.Context, kind schema.GroupVersionKind) error {
-	take := func(object *unstructured.Unstructured) error { return w.object(object) }
-	err := migrate.Each(ctx, w.reader, kind, "", take)
-	if meta.IsNoMatchError(err) && kind.Version != migrate.LegacyVersion {
-		err = migrate.Each(ctx, w.reader, kind.GroupKind().WithVersion(migrate.LegacyVersion), "", take)
-	}
+	err := migrate.EachServed(ctx, w.reader, kind, "", w.object)
 	if meta.IsNoMatchError(err) {
 		return nil
 	}

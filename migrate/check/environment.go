@@ -125,26 +125,20 @@ func (l *look) permissions(ctx context.Context) (found Check, err error) {
 		return found, err
 	}
 	found = Check{Status: OK, Message: "all required permissions are granted"}
-	var required []Right
-	for _, right := range l.missing {
-		switch {
-		case right.Role == RoleOwners:
-			found.Objects = append(found.Objects, right.String()+": only API servers that protect owner references require it, as OpenShift does; see role "+RoleOwners)
-			continue
-		case right.Role == RoleReader, right.Role == RoleJournalReader, l.options.Before != Untouched:
-			found.Status = Failed
-		case found.Status == OK:
-			found.Status = Warning
-		}
-		required = append(required, right)
-	}
+	required := slices.DeleteFunc(slices.Clone(l.missing), func(right Right) bool { return right.Role == RoleOwners })
 	if len(required) == 0 {
+		for _, right := range l.missing {
+			found.Objects = append(found.Objects, right.String()+": only API servers that protect owner references require it, as OpenShift does; see role "+RoleOwners)
+		}
 		return found, nil
 	}
 	roles := []string{}
-	found.Objects = nil
+	found.Status = l.blocks()
 	for _, right := range required {
 		found.Objects, roles = append(found.Objects, right.String()), append(roles, right.Role)
+		if right.Role == RoleReader || right.Role == RoleJournalReader {
+			found.Status = Failed
+		}
 	}
 	found.Message = fmt.Sprintf("%d permissions are missing, of %s. Bind these roles of config/rbac/captctl.yaml", len(required), strings.Join(unique(roles), ", "))
 	if found.Status == Warning {
@@ -273,19 +267,16 @@ func (l *look) provider(ctx context.Context) (Check, error) {
 	if served, err := l.serves(kind); err != nil || !served {
 		return Check{Status: Failed, Message: fmt.Sprintf("%s does not exist: Workspaces of CAPT v0.3 cannot be read. Install %s", kind.GroupVersion(), providerName)}, err
 	}
-	deployments, err := l.deployments(ctx, func(deployment *appsv1.Deployment) bool {
+	up, down, err := l.replicas(ctx, func(deployment *appsv1.Deployment) bool {
 		return strings.Contains(client.ObjectKeyFromObject(deployment).String(), providerName)
 	})
-	found := Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be outdated"}
-	for i := range deployments {
-		name := "Deployment " + client.ObjectKeyFromObject(&deployments[i]).String()
-		if deployments[i].Status.AvailableReplicas > 0 {
-			return Check{Status: OK, Objects: []string{name}, Message: providerName + " runs"}, nil
-		}
-		found.Message = providerName + " does not run, so the conditions of Workspaces may be outdated. Start it first"
-		found.Objects = append(found.Objects, name+": no replica is available")
+	switch {
+	case len(up.Objects) > 0:
+		return Check{Status: OK, Objects: up.Objects[:1], Message: providerName + " runs"}, nil
+	case len(down.Objects) > 0:
+		return Check{Status: Warning, Objects: down.Objects, Message: providerName + " does not run, so the conditions of Workspaces may be outdated. Start it first"}, nil
 	}
-	return found, err
+	return Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be outdated"}, err
 }
 
 // workspaces reports Workspaces of WorkspaceTemplateApplies for which Terraform runs, has failed, or did not run yet.

@@ -93,7 +93,7 @@ func newFleet(s *migrate.Snapshot, options Options) *fleet {
 		networks:   byKey(s.CAPTClusters),
 		templates:  byKey(s.Templates),
 		applies:    byKey(s.Applies),
-		workspaces: byKey(slices.Concat(s.ClusterWideWorkspaces, s.NamespacedWorkspaces)),
+		workspaces: byKey(s.Workspaces),
 		claims:     map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply{},
 		outputs:    map[types.UID]map[string]string{},
 		users:      map[types.NamespacedName][]user{},

@@ -166,6 +166,6 @@ func TestRecheckLeavesWhatThePlanLeaves(t *testing.T) {
 	require.Equal(t, plan.Adoptable, unit.State, "%v", story(p))
 	require.Equal(t, migrate.NothingToAdopt, unit.Members[0].State, "its VPC is that of the other")
 	alone := snapshot(t, b)
-	alone.ClusterWideWorkspaces = snapshot(t, a, b).ClusterWideWorkspaces
+	alone.Workspaces = snapshot(t, a, b).Workspaces
 	require.NoError(t, planner.Recheck(alone, nil, unit))
 }

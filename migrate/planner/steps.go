@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
 
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -97,10 +96,7 @@ func (o *owner) reference() metav1.OwnerReference {
 	if o.plane != nil {
 		version = controlplanev1.GroupVersion
 	}
-	return metav1.OwnerReference{
-		APIVersion: version.String(), Kind: o.Object.Kind, Name: o.Object.Name, UID: o.Object.UID,
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
-	}
+	return *metav1.NewControllerRef(o.typed, version.WithKind(o.Object.Kind))
 }
 
 // reference to a Workspace, as the manager records it.
