@@ -26,8 +26,7 @@ type Decisions struct {
 
 // OwnerDecision is about one owner.
 type OwnerDecision struct {
-	// UID of the CAPTCluster, the CAPTControlPlane or, if it has no such owner, the WorkspaceTemplateApply.
-	UID  types.UID `json:"uid"`
+	UID  types.UID `json:"uid"`            // UID of the CAPTCluster, the CAPTControlPlane or, if it has no such owner, the WorkspaceTemplateApply.
 	Take types.UID `json:"take,omitempty"` // Take is the UID of the WorkspaceTemplateApply that is its own.
 	Skip bool      `json:"skip,omitempty"` // Skip leaves it as it is: the manager reports AdoptionRequired, and writes nothing.
 	// Pin keeps a Workspace that differs from what is rendered: the plan creates a WorkspaceTemplate that reproduces it, for this owner alone.

@@ -149,9 +149,8 @@ func (f Finding) Undecided() bool { return f.Severity == Ambiguous || f.Severity
 
 // Candidate is an object that may be the right one.
 type Candidate struct {
-	Object ObjectRef `json:"object"`
-	// Owner is for which object it is a candidate, where the finding is about several.
-	Owner   *ObjectRef `json:"owner,omitempty"`
-	For     []string   `json:"for,omitempty"` // For and Against are the evidence.
+	Object  ObjectRef  `json:"object"`
+	Owner   *ObjectRef `json:"owner,omitempty"` // Owner is for which object it is a candidate, where the finding is about several.
+	For     []string   `json:"for,omitempty"`   // For and Against are the evidence.
 	Against []string   `json:"against,omitempty"`
 }

@@ -24,40 +24,34 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
-// hubReader reads objects of CAPT and Cluster API in v1beta2. They are converted here if the API server serves v1beta1 only.
-type hubReader struct {
-	client.Reader
-	// converters are those of the webhook. Building them takes a moment, so that this is done when the first one is needed.
-	converters func() (*runtime.Scheme, conversion.Registry)
-}
-
-func newHubReader(reader client.Reader) hubReader {
-	return hubReader{reader, sync.OnceValues(captconversion.NewRegistry)}
-}
-
-// each calls take for each object of a kind.
-func (r hubReader) each(ctx context.Context, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
-	convert := r.toHub
-	if kind.Group == clusterv1.GroupVersion.Group {
-		convert = clusterToHub
+// eachHub returns a function that calls another one for each object of a kind of CAPT or Cluster API, in v1beta2. Objects are converted here
+// if the API server serves v1beta1 only.
+func eachHub(reader client.Reader) func(context.Context, schema.GroupVersionKind, string, func(*unstructured.Unstructured) error) error {
+	converters := sync.OnceValues(captconversion.NewRegistry) // Building them takes a moment, so that this is done when the first one is needed.
+	return func(ctx context.Context, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
+		return EachServed(ctx, reader, kind, namespace, func(object *unstructured.Unstructured) (err error) {
+			if object.GroupVersionKind().Version == kind.Version {
+				return take(object)
+			}
+			object.SetManagedFields(nil) // A snapshot does not have them, and they are more than half of many objects.
+			var hub *unstructured.Unstructured
+			if kind.Group == clusterv1.GroupVersion.Group {
+				hub = clusterToHub(object)
+			} else {
+				scheme, registry := converters()
+				hub, err = toHub(ctx, scheme, registry, object)
+			}
+			if err != nil {
+				return fmt.Errorf("converting %s %s/%s to %s: %w", kind.Kind, object.GetNamespace(), object.GetName(), kind.Version, err)
+			}
+			return take(hub)
+		})
 	}
-	return EachServed(ctx, r, kind, namespace, func(object *unstructured.Unstructured) error {
-		if object.GroupVersionKind().Version == kind.Version {
-			return take(object)
-		}
-		object.SetManagedFields(nil) // A snapshot does not have them, and they are more than half of many objects.
-		hub, err := convert(ctx, object)
-		if err != nil {
-			return fmt.Errorf("converting %s %s/%s to %s: %w", kind.Kind, object.GetNamespace(), object.GetName(), kind.Version, err)
-		}
-		return take(hub)
-	})
 }
 
 // toHub converts an object of CAPT as the API server does with the webhook: what the webhook answers, with labels and annotations, but
 // no other metadata. Neither applies defaults of v1beta2 to a stored object.
-func (r hubReader) toHub(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	scheme, registry := r.converters()
+func toHub(ctx context.Context, scheme *runtime.Scheme, registry conversion.Registry, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	converted, err := captconversion.Convert(ctx, scheme, registry, object, Version)
 	if err != nil {
 		return nil, err
@@ -70,7 +64,7 @@ func (r hubReader) toHub(ctx context.Context, object *unstructured.Unstructured)
 }
 
 // clusterToHub keeps what CAPT reads of a Cluster. The conversion of Cluster API's webhook can only be imported together with a test framework.
-func clusterToHub(_ context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func clusterToHub(object *unstructured.Unstructured) *unstructured.Unstructured {
 	spec := map[string]any{}
 	for _, field := range []string{"paused", "controlPlaneEndpoint"} {
 		if value, found, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", field); found {
@@ -82,10 +76,10 @@ func clusterToHub(_ context.Context, object *unstructured.Unstructured) (*unstru
 			spec[field] = map[string]any{"apiGroup": schema.FromAPIVersionAndKind(ref["apiVersion"], "").Group, "kind": ref["kind"], "name": ref["name"]}
 		}
 	}
-	unstructured.RemoveNestedField(object.Object, "metadata", "annotations", carry.Annotation)
 	hub := &unstructured.Unstructured{Object: map[string]any{"metadata": object.Object["metadata"], "spec": spec}}
 	hub.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(object.GetKind()))
-	return hub, nil
+	unstructured.RemoveNestedField(hub.Object, "metadata", "annotations", carry.Annotation)
+	return hub
 }
 
 // pageSize bounds what is held in memory: one page is read while another is looked at.
@@ -117,7 +111,6 @@ func EachServed(ctx context.Context, reader client.Reader, kind schema.GroupVers
 	return err
 }
 
-// ignoreMissing drops the error for a kind that is not installed, which has no objects.
 func ignoreMissing(err error) error {
 	if meta.IsNoMatchError(err) {
 		return nil

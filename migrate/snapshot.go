@@ -47,16 +47,16 @@ type Snapshot struct {
 // Read takes a snapshot. It writes nothing. CAPT's and Cluster API's objects are read in v1beta2 or v1beta1, whichever is served.
 func Read(ctx context.Context, reader client.Reader, namespace string, now time.Time) (*Snapshot, error) {
 	s := &Snapshot{Namespace: namespace, Taken: now}
-	hub := newHubReader(reader)
+	each := eachHub(reader)
 	reads := []func() error{
 		func() (err error) { s.ClusterUID, err = ClusterUID(ctx, reader); return err },
 		func() error { return ignoreMissing(Each(ctx, reader, OlderTemplates(), namespace, s.add)) },
 		func() error { return Each(ctx, reader, corev1.SchemeGroupVersion.WithKind("Namespace"), "", s.add) },
-		func() error { return hub.each(ctx, clusterv1.GroupVersion.WithKind("Cluster"), namespace, s.add) },
+		func() error { return each(ctx, clusterv1.GroupVersion.WithKind("Cluster"), namespace, s.add) },
 	}
 	for _, kind := range Kinds() {
 		if kind.InLegacy() {
-			reads = append(reads, func() error { return hub.each(ctx, kind.GroupVersionKind, "", s.add) })
+			reads = append(reads, func() error { return each(ctx, kind.GroupVersionKind, "", s.add) })
 		}
 	}
 	for _, scope := range terraform.Scopes() {

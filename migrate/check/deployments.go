@@ -44,7 +44,6 @@ func isOwn(deployment *appsv1.Deployment) bool {
 		})
 }
 
-// looksLikeCAPT reports whether one of the words of a name is capt.
 func looksLikeCAPT(name string) bool {
 	return slices.Contains(strings.Split(strings.ToLower(name), "-"), "capt")
 }
@@ -56,7 +55,6 @@ func imageName(image string) string {
 	return name
 }
 
-// deployments lists those for which a function holds.
 func (l *look) deployments(ctx context.Context, is func(*appsv1.Deployment) bool) ([]appsv1.Deployment, error) {
 	var list appsv1.DeploymentList
 	if err := l.client.List(ctx, &list); err != nil {
@@ -155,7 +153,6 @@ func (l *look) recentWrites(ctx context.Context) (recent []string, err error) {
 	return recent, nil
 }
 
-// unique drops what is repeated.
 func unique(list []string) (once []string) {
 	for _, item := range list {
 		if !slices.Contains(once, item) {

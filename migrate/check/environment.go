@@ -52,8 +52,7 @@ const (
 // Right is one permission. Its namespace is empty if it is for all of them, and for objects that have none.
 type Right struct {
 	authorizationv1.ResourceAttributes
-	// Role that has the right.
-	Role string
+	Role string // Role that has the right.
 }
 
 // String is "verb resource.group", with the namespace if the right is for one only.
@@ -83,21 +82,16 @@ func Rights(journalNamespace string, roles ...string) (rights []Right, err error
 			right.Namespace = journalNamespace
 		}
 		for _, rule := range role.Rules {
-			rights = append(rights, rightsOf(rule, right)...)
-		}
-	}
-}
-
-func rightsOf(rule rbacv1.PolicyRule, right Right) (rights []Right) {
-	for _, right.Group = range rule.APIGroups {
-		for _, resource := range rule.Resources {
-			right.Resource, right.Subresource, _ = strings.Cut(resource, "/")
-			for _, right.Verb = range rule.Verbs {
-				rights = append(rights, right)
+			for _, right.Group = range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					right.Resource, right.Subresource, _ = strings.Cut(resource, "/")
+					for _, right.Verb = range rule.Verbs {
+						rights = append(rights, right)
+					}
+				}
 			}
 		}
 	}
-	return rights
 }
 
 // review finds which rights of some roles the user does not have. The API server does not store reviews.

@@ -27,13 +27,11 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
-// path of a field, from the object down.
 type path []string
 
 func (p path) String() string        { return strings.Join(p, ".") }
 func (p path) with(name string) path { return append(slices.Clone(p), name) }
 
-// legacy converts an object of CAPT.
 func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]any, kind runtimeschema.GroupVersionKind) (map[string]any, error) {
 	kind.Kind = spelled(kind.Kind)
 	o := &object{Converter: d.Converter, moves: map[string]path{}}
@@ -243,7 +241,6 @@ func (o *object) probe(at path, value any) path {
 	return nil
 }
 
-// differences are the fields of one value that are not the same in another.
 func differences(at path, one, other any) (found []path) {
 	table, isTable := one.(map[string]any)
 	others, bothTables := other.(map[string]any)

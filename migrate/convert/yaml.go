@@ -167,7 +167,6 @@ func keepComments(source, changed *yaml.Node) {
 	}
 }
 
-// visit calls a function with a node and all nodes in it, but for those of a status.
 func visit(node *yaml.Node, see func(node *yaml.Node, isKey bool)) {
 	for i, inner := range node.Content {
 		if isMapping := node.Kind == yaml.MappingNode; !isMapping || node.Content[i-i%2].Value != "status" {
@@ -280,7 +279,6 @@ func merge(original, base, changed string) string {
 	return endedAs(original, strings.Join(merged[:len(merged)-1], ""))
 }
 
-// endedAs drops the last line break if the original has none.
 func endedAs(original, text string) string {
 	if strings.HasSuffix(original, "\n") {
 		return text
@@ -298,7 +296,6 @@ func squeezed(lines []string) (squeezed []string) {
 	return squeezed
 }
 
-// matches are the lines of one text that are in the other, by their indices.
 func matches(one, other []string) map[int]int {
 	found := map[int]int{}
 	for _, block := range difflib.NewMatcherWithJunk(one, other, false, nil).GetMatchingBlocks() {

@@ -26,7 +26,6 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// Kinds that are named often.
 const (
 	kindCAPTCluster  = "CAPTCluster"
 	kindControlPlane = "CAPTControlPlane"
@@ -69,7 +68,6 @@ type owner struct {
 	steps           []plan.Step
 }
 
-// decided are decisions by the UID that they are about.
 type decided struct {
 	owners     map[types.UID]migrate.OwnerDecision
 	workspaces map[types.UID]migrate.WorkspaceDecision
@@ -137,7 +135,6 @@ func (f *fleet) workspaceKey(apply *infrav1.WorkspaceTemplateApply) types.Namesp
 	return key
 }
 
-// outputsOf are the outputs by which a cluster or VPC is known.
 func outputsOf(workspace *unstructured.Unstructured) map[string]string {
 	outputs, _, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs")
 	found := map[string]string{}
@@ -159,9 +156,6 @@ func address(endpoint clusterv1.APIEndpoint) string {
 	endpoint.Port = cmp.Or(endpoint.Port, httpsPort)
 	return endpoint.String()
 }
-
-// httpsPort is the port of an EKS cluster.
-const httpsPort = 443
 
 // findOwners lists the owners in scope, with the evidence for what is theirs.
 func (f *fleet) findOwners() {
@@ -245,7 +239,6 @@ func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 	return claimant, o.network.Spec.VPC.Template.IsDefined()
 }
 
-// inScope reports whether an object is in the namespace that was asked for.
 func (f *fleet) inScope(object metav1.Object) bool {
 	return f.Namespace == "" || object.GetNamespace() == f.Namespace
 }
@@ -261,7 +254,6 @@ func (f *fleet) sorted() []*owner {
 	return owners
 }
 
-// rank puts what others depend on first.
 func (o *owner) rank() int {
 	return slices.Index([]string{kindCAPTCluster, kindControlPlane, kindApply}, o.Object.Kind)
 }

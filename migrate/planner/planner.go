@@ -65,7 +65,6 @@ func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 	return p, p.Seal()
 }
 
-// groups are the owners of each Cluster, and each WorkspaceTemplateApply that belongs to none.
 func (f *fleet) groups() (groups [][]*owner) {
 	for _, o := range f.sorted() {
 		last := len(groups) - 1
@@ -155,22 +154,18 @@ func endpointStep(cluster *clusterv1.Cluster) *plan.Step {
 	return nil
 }
 
-// whyEndpoint is why an endpoint that CAPT v0.3 wrote is repaired.
-const whyEndpoint = "clients cannot connect to a host with a scheme"
-
-// unknownDecisions refuses decisions about objects that do not exist.
 func (f *fleet) unknownDecisions(decisions migrate.Decisions) error {
-	exists := f.known()
+	known := f.known()
 	for _, d := range decisions.Owners {
-		if !exists[d.UID] {
+		if known[d.UID].Name == "" {
 			return fmt.Errorf("there is no CAPTCluster, CAPTControlPlane or WorkspaceTemplateApply with UID %s (uid in owners of the decisions)", d.UID)
 		}
-		if d.Take != "" && !exists[d.Take] {
+		if d.Take != "" && known[d.Take].Name == "" {
 			return fmt.Errorf("there is no WorkspaceTemplateApply with UID %s (take in owners of the decisions)", d.Take)
 		}
 	}
 	for _, d := range decisions.Workspaces {
-		if !exists[d.UID] { // What is wrong with belongsTo is a finding.
+		if known[d.UID].Name == "" { // What is wrong with belongsTo is a finding.
 			return fmt.Errorf("there is no Workspace with UID %s (uid in workspaces of the decisions)", d.UID)
 		}
 	}
@@ -178,15 +173,18 @@ func (f *fleet) unknownDecisions(decisions migrate.Decisions) error {
 }
 
 // known are the objects that a decision can name.
-func (f *fleet) known() map[types.UID]bool {
-	exists := map[types.UID]bool{}
-	for _, object := range slices.Concat(migrate.Objects(f.CAPTClusters), migrate.Objects(f.ControlPlanes), migrate.Objects(f.Applies)) {
-		exists[object.GetUID()] = true
+func (f *fleet) known() map[types.UID]migrate.ObjectRef {
+	known := map[types.UID]migrate.ObjectRef{}
+	for _, o := range f.owners {
+		known[o.Object.UID] = o.Object
+	}
+	for i := range f.Applies {
+		known[f.Applies[i].UID] = migrate.Ref(kindApply, &f.Applies[i])
 	}
 	for _, workspace := range f.workspaces {
-		exists[workspace.GetUID()] = true
+		known[workspace.GetUID()] = migrate.RefOf(workspace)
 	}
-	return exists
+	return known
 }
 
 // Current returns the decisions of earlier plans without those about objects that no longer exist, or that were adopted otherwise since.
@@ -195,15 +193,15 @@ func Current(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.Decisio
 		return nil
 	}
 	f := newFleet(s, Options{})
-	exists, adopted := f.known(), f.adoptions()
+	known, adopted := f.known(), f.adoptions()
 	current := *decisions
 	current.Owners = slices.DeleteFunc(slices.Clone(decisions.Owners), func(d migrate.OwnerDecision) bool {
 		has, settled := adopted[d.UID]
-		return !exists[d.UID] || d.Take != "" && !exists[d.Take] || settled && (d.Skip || d.Take != "" && d.Take != has)
+		return known[d.UID].Name == "" || d.Take != "" && known[d.Take].Name == "" || settled && (d.Skip || d.Take != "" && d.Take != has)
 	})
 	current.Workspaces = slices.DeleteFunc(slices.Clone(decisions.Workspaces), func(d migrate.WorkspaceDecision) bool {
 		holder, held := adopted[d.UID]
-		return !exists[d.UID] || !exists[d.BelongsTo] || held && holder != d.BelongsTo
+		return known[d.UID].Name == "" || known[d.BelongsTo].Name == "" || held && holder != d.BelongsTo
 	})
 	return &current
 }
@@ -225,7 +223,6 @@ func (f *fleet) adoptions() map[types.UID]types.UID {
 	return found
 }
 
-// change is the fields that a step writes, and why each of them is written.
 type change struct {
 	fields []plan.Field
 	whys   []string
@@ -268,7 +265,6 @@ func encode(value any) json.RawMessage {
 	return data
 }
 
-// step returns the step of a change; none if nothing changes.
 func step(kind string, object client.Object, subresource string, c change) []plan.Step {
 	if len(c.fields) == 0 {
 		return nil

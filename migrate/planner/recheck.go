@@ -47,7 +47,6 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 	return nil
 }
 
-// undecided is the first finding that must be decided about.
 func undecided(findings []migrate.Finding) error {
 	for _, finding := range findings {
 		switch {
@@ -60,7 +59,6 @@ func undecided(findings []migrate.Finding) error {
 	return nil
 }
 
-// write is what a step writes: a field, or an object that it creates.
 type write struct {
 	object            migrate.ObjectRef
 	create            bool
@@ -127,7 +125,6 @@ func Written(s *migrate.Snapshot, steps []plan.Step) (written int) {
 	return written
 }
 
-// content of an object of a snapshot; nil if it does not exist.
 func content(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, error) {
 	objects := map[string][]client.Object{
 		kindCAPTCluster: migrate.Objects(s.CAPTClusters), kindControlPlane: migrate.Objects(s.ControlPlanes),

@@ -20,10 +20,6 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// orSkip ends what can also be decided by leaving something alone. It is never the only way out.
-const orSkip = ", or leave this one as it is with skip: true in --decisions"
-
-// resolve finds out what to write for every owner, and what blocks it.
 func (f *fleet) resolve() error {
 	for _, o := range f.owners {
 		if err := f.resolveOwner(o); err != nil {
@@ -67,7 +63,6 @@ func (f *fleet) blocked(o *owner) bool {
 	return !o.settled && (f.workspaceUnclear(o) || o.live != nil && f.gate(o))
 }
 
-// found notes the WorkspaceTemplateApply of an owner and its Workspace.
 func (f *fleet) found(o *owner) {
 	o.live = f.workspaces[f.workspaceKey(o.apply)]
 	o.WorkspaceTemplateApply = ptr.To(migrate.Ref(kindApply, o.apply))
@@ -96,7 +91,6 @@ func (o *owner) leaveAlone() bool {
 	return true
 }
 
-// finish plans the steps.
 func (f *fleet) finish(o *owner) error {
 	if err := f.adopt(o); err != nil {
 		return err
@@ -113,7 +107,6 @@ func (f *fleet) finish(o *owner) error {
 	return nil
 }
 
-// adopted reports whether a WorkspaceTemplateApply of CAPT v0.3 has been adopted.
 func adopted(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID != ""
 }
@@ -153,9 +146,6 @@ func (f *fleet) unclear(o *owner) bool {
 	return true
 }
 
-// finishDeletion is what to do about an object that is being deleted.
-const finishDeletion = "Let CAPT v0.3 finish the deletion or, if this version is installed, follow the condition AdoptionRequired of the object so that the manager finishes it, and plan again"
-
 // perhapsBuilt reports whether the manager would take some WorkspaceTemplateApplies for the owner's: then it creates nothing.
 func (f *fleet) perhapsBuilt(o *owner) bool {
 	taken := map[types.UID]bool{}
@@ -188,7 +178,6 @@ func (f *fleet) built(o *owner) bool {
 	return o.match.Claimant.Want.Built != "" || o.referenceInSpec().IsDefined()
 }
 
-// candidates of an owner, for a user to decide among.
 func (f *fleet) candidates(o *owner) []migrate.Candidate {
 	candidates := make([]migrate.Candidate, 0, len(o.match.Candidates))
 	for i := range o.match.Candidates {
@@ -247,7 +236,6 @@ func (f *fleet) findStandalone() {
 	}
 }
 
-// standalone is a WorkspaceTemplateApply without an owner, with its role.
 func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]string) *owner {
 	o := &owner{typed: apply, apply: apply, settled: adopted(apply) && !f.gated[apply.UID], Member: plan.Member{Object: migrate.Ref(kindApply, apply), Role: "created by a user"}}
 	for _, ref := range apply.OwnerReferences {

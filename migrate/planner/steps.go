@@ -21,8 +21,18 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// maxAllowedNamespaces is how many names spec.allowedNamespaces of a WorkspaceTemplate may have (its definition says so).
-const maxAllowedNamespaces = 256
+// What messages and steps have in common.
+const (
+	orSkip         = ", or leave this one as it is with skip: true in --decisions" // It is never the only way out.
+	orPin          = ", set pin: true in --decisions to keep it as it is with a WorkspaceTemplate of its own"
+	finishDeletion = "Let CAPT v0.3 finish the deletion or, if this version is installed, follow the condition AdoptionRequired of the object so that the manager finishes it, and plan again"
+	whyPinned      = "this template reproduces the Workspace, as decided"
+	whyEndpoint    = "clients cannot connect to a host with a scheme"
+	namesPath      = "/spec/allowedNamespaces/names" // The list of a template to which a permission is added.
+	httpsPort      = 443                             // That of an EKS cluster.
+	// maxAllowedNamespaces is how many names spec.allowedNamespaces of a WorkspaceTemplate may have (its definition says so).
+	maxAllowedNamespaces = 256
+)
 
 // adopt plans the steps for an owner: first its WorkspaceTemplateApply, for whose adoption the manager waits. An owner that is pinned comes
 // first: it must refer to its template before it has an adopted WorkspaceTemplateApply to write.
@@ -38,7 +48,6 @@ func (f *fleet) adopt(o *owner) error {
 	return err
 }
 
-// evidenceFor the WorkspaceTemplateApply that was found.
 func evidenceFor(o *owner) (found []string) {
 	for i := range o.match.Candidates {
 		if candidate := &o.match.Candidates[i]; candidate.Apply == o.apply {
@@ -90,7 +99,6 @@ func (o *owner) whyRetained() string {
 	return "it is not adopted, and must not block a deletion"
 }
 
-// reference to an owner, as its controller would set it.
 func (o *owner) reference() metav1.OwnerReference {
 	version := infrav1.GroupVersion
 	if o.plane != nil {
@@ -113,7 +121,13 @@ func (o *owner) ownerSteps() []plan.Step {
 		return nil
 	}
 	var c change
-	o.pinOwner(&c)
+	switch {
+	case o.pinned == nil:
+	case o.plane != nil:
+		c.set("/spec/workspaceTemplateRef", o.plane.Spec.WorkspaceTemplateRef, o.pinnedRef(), whyPinned)
+	default:
+		c.set("/spec/vpc/template/ref", o.network.Spec.VPC.Template.Ref, o.pinnedRef(), whyPinned)
+	}
 	if !o.referenceInSpec().IsDefined() {
 		c.set("/spec/workspaceTemplateApplyRef", "", infrav1.WorkspaceTemplateApplyReference{Name: o.apply.Name}, "no second WorkspaceTemplateApply is created")
 	}
@@ -148,9 +162,6 @@ func (f *fleet) permission(steps []plan.Step, o *owner) []plan.Step {
 	return step(kindTemplate, template, "", c)
 }
 
-// namesPath is the list of a template to which a permission is added.
-const namesPath = "/spec/allowedNamespaces/names"
-
 // notPermitted is the template of an owner that is adopted, if its namespace may not use it; otherwise nil.
 func (f *fleet) notPermitted(o *owner) *infrav1.WorkspaceTemplate {
 	template := f.templates[o.apply.TemplateKey()]
@@ -173,10 +184,7 @@ func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 	}
 	for i := range f.Templates {
 		template := &f.Templates[i]
-		names := sets.New[string]()
-		if allowed := template.Spec.AllowedNamespaces; allowed.IsDefined() {
-			names.Insert(allowed.Names...)
-		}
+		names := sets.New(template.Spec.AllowedNamespaces.Names...)
 		finding := migrate.Finding{Severity: migrate.Blocked, Reason: ReasonTooManyNamespaces, Object: migrate.Ref(kindTemplate, template)}
 		for _, o := range users[template] {
 			names.Insert(o.apply.Namespace)
@@ -195,7 +203,6 @@ func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 	return findings
 }
 
-// sharedTemplates reports the templates to which a plan adds permissions.
 func sharedTemplates(units []plan.Unit) (findings []migrate.Finding) {
 	namespaces := map[migrate.ObjectRef][]string{}
 	for i := range units {
@@ -213,7 +220,6 @@ func sharedTemplates(units []plan.Unit) (findings []migrate.Finding) {
 	return findings
 }
 
-// listed shortens a list for a message.
 func listed(names []string) string {
 	const shown = 10
 	if len(names) <= shown {

@@ -145,20 +145,15 @@ func (f *fleet) withoutEffect(decisions migrate.Decisions) (findings []migrate.F
 
 // described is what an object that a decision names is.
 func (f *fleet) described(uid types.UID) string {
-	if i := slices.IndexFunc(f.Applies, func(apply infrav1.WorkspaceTemplateApply) bool { return apply.UID == uid }); i >= 0 {
-		return fmt.Sprintf("it names WorkspaceTemplateApply %s, which refers to Workspace %s", client.ObjectKeyFromObject(&f.Applies[i]), f.workspaceKey(&f.Applies[i]).Name)
+	switch ref := f.known()[uid]; ref.Kind {
+	case "":
+		return fmt.Sprintf("no object has UID %s", uid)
+	case kindApply:
+		key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+		return fmt.Sprintf("it names %s, which refers to Workspace %s", ref, f.workspaceKey(f.applies[key]).Name)
+	default:
+		return fmt.Sprintf("it names %s, which is not a WorkspaceTemplateApply", ref)
 	}
-	refs := make([]migrate.ObjectRef, 0, len(f.owners)+len(f.workspaces))
-	for _, o := range f.owners {
-		refs = append(refs, o.Object)
-	}
-	for _, workspace := range f.workspaces {
-		refs = append(refs, migrate.RefOf(workspace))
-	}
-	if i := slices.IndexFunc(refs, func(ref migrate.ObjectRef) bool { return ref.UID == uid }); i >= 0 {
-		return fmt.Sprintf("it names %s, which is not a WorkspaceTemplateApply", refs[i])
-	}
-	return fmt.Sprintf("no object has UID %s", uid)
 }
 
 // lost reports whether another WorkspaceTemplateApply holds the Workspace of an owner. The owner has nothing then.

@@ -32,10 +32,9 @@ import (
 // Status is where a migration stands: a new plan, the journals and the Lease, together.
 type Status struct {
 	metav1.TypeMeta `json:",inline"`
-	Units           []Unit `json:"units"`           // Units are those of a plan made now, and those of applied plans that no longer exist.
-	Plans           []Plan `json:"plans,omitempty"` // Plans that were applied in this cluster, the oldest first.
-	// Lock is set while a run is in progress, or for a few seconds after it was killed.
-	Lock *lock.Holder `json:"lock,omitempty"`
+	Units           []Unit       `json:"units"`           // Units are those of a plan made now, and those of applied plans that no longer exist.
+	Plans           []Plan       `json:"plans,omitempty"` // Plans that were applied in this cluster, the oldest first.
+	Lock            *lock.Holder `json:"lock,omitempty"`  // Lock is set while a run is in progress, or for a few seconds after it was killed.
 	// Definitions are the CustomResourceDefinitions of CAPT with the versions in which objects are stored.
 	Definitions []Definition      `json:"definitions,omitempty"`
 	Legacy      *check.Check      `json:"legacy,omitempty"`   // Legacy is the check whether CAPT v0.3 runs; absent if it was not made.
@@ -46,14 +45,12 @@ type Status struct {
 type Unit struct {
 	Unit string `json:"unit"`
 	// State is what a run left or is doing, and otherwise what becomes of the unit with the decisions of the plans that were applied.
-	State plan.UnitState `json:"state"`
-	// PlanID and Phase are those of the last plan that wrote the unit; empty if none did.
-	PlanID string      `json:"planID,omitempty"`
-	Phase  apply.Phase `json:"phase,omitempty"`
+	State  plan.UnitState `json:"state"`
+	PlanID string         `json:"planID,omitempty"` // PlanID and Phase are those of the last plan that wrote the unit; empty if none did.
+	Phase  apply.Phase    `json:"phase,omitempty"`
 	// Message is the first reason why the unit is not adopted, or why the last run did not complete it.
-	Message string `json:"message,omitempty"`
-	// PendingChange says what the manager would change in a Workspace of the unit.
-	PendingChange string `json:"pendingChange,omitempty"`
+	Message       string `json:"message,omitempty"`
+	PendingChange string `json:"pendingChange,omitempty"` // PendingChange says what the manager would change in a Workspace of the unit.
 	// Skipped are the objects of the unit that a decision skips. They await adoption.
 	Skipped []migrate.ObjectRef `json:"skipped,omitempty"`
 	Paused  bool                `json:"paused,omitempty"` // Paused is true if the Cluster, or an object of the unit, is paused.
@@ -93,8 +90,7 @@ type Fleet struct {
 	*plan.Plan
 	Snapshot *migrate.Snapshot
 	Selected []string // The names of the only units that were asked for; empty for all.
-	// Standing are the units of the plan, and those of applied plans that no longer exist, sorted by name.
-	Standing []Unit
+	Standing []Unit   // Standing are the units of the plan, and those of applied plans that no longer exist, sorted by name.
 	// Journals are those of the plans that were applied, the latest last. Last is the latest of these plans; nil if there is none.
 	Journals []apply.State
 	Last     *plan.Plan
@@ -186,7 +182,6 @@ func (f *Fleet) stand() {
 	slices.SortFunc(f.Standing, func(a, b Unit) int { return cmp.Compare(a.Unit, b.Unit) })
 }
 
-// standing is where one unit stands.
 func (f *Fleet) standing(planned *plan.Unit, last recorded) Unit {
 	unit := Unit{Unit: planned.Name(), PlanID: last.planID, Phase: last.Phase, Message: last.Message}
 	for _, finding := range f.FindingsOf(planned) {
@@ -272,9 +267,8 @@ func (f *Fleet) Writes(p *plan.Plan, unit *plan.Unit, run Run) int {
 
 // Run is a run of a plan, as far as it decides what is written.
 type Run struct {
-	Revert bool
-	// Named is true if the run names units. Endpoints is true if it repairs those of Clusters.
-	Named, Endpoints bool
+	Revert           bool
+	Named, Endpoints bool // Named is true if the run names units. Endpoints is true if it repairs those of Clusters.
 }
 
 // Unsettled are the Workspaces of a unit that are not up to date, and why.
