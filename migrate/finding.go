@@ -47,9 +47,7 @@ func Ref(kind string, object metav1.Object) ObjectRef {
 
 // RefOf refers to an object that has its kind.
 func RefOf(object *unstructured.Unstructured) ObjectRef {
-	return ObjectRef{
-		Group: object.GroupVersionKind().Group, Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
-	}
+	return ObjectRef{object.GroupVersionKind().Group, object.GetKind(), object.GetNamespace(), object.GetName(), object.GetUID()}
 }
 
 // String is Kind namespace/name.

@@ -24,8 +24,7 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
-// eachHub returns a function that calls another one for each object of a kind of CAPT or Cluster API, in v1beta2. Objects are converted here
-// if the API server serves v1beta1 only.
+// eachHub returns Each for kinds of CAPT and Cluster API in v1beta2. Objects are converted here if the API server serves v1beta1 only.
 func eachHub(reader client.Reader) func(context.Context, schema.GroupVersionKind, string, func(*unstructured.Unstructured) error) error {
 	converters := sync.OnceValues(captconversion.NewRegistry) // Building them takes a moment, so that this is done when the first one is needed.
 	return func(ctx context.Context, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
@@ -49,8 +48,7 @@ func eachHub(reader client.Reader) func(context.Context, schema.GroupVersionKind
 	}
 }
 
-// toHub converts an object of CAPT as the API server does with the webhook: what the webhook answers, with labels and annotations, but
-// no other metadata. Neither applies defaults of v1beta2 to a stored object.
+// toHub converts an object as the API server does with the webhook: labels and annotations can change, and no other metadata.
 func toHub(ctx context.Context, scheme *runtime.Scheme, registry conversion.Registry, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	converted, err := captconversion.Convert(ctx, scheme, registry, object, Version)
 	if err != nil {
@@ -118,8 +116,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// continued goes on with a list that took so long that its state is gone (410), at the state of now: with the token that the error holds.
-// client-go's pager can only read the whole list again, in one page.
+// continued goes on with a list that expired (410), at the state of now. client-go's pager can only read the whole list again, in one page.
 func continued(page pager.ListPageFunc) pager.ListPageFunc {
 	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		found, err := page(ctx, options)

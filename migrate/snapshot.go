@@ -101,8 +101,7 @@ func ReadObjects(ctx context.Context, reader client.Reader, refs []ObjectRef, no
 	return s, nil
 }
 
-// related are the objects that those of a snapshot refer to: networks, WorkspaceTemplateApplies, templates and recorded Workspaces; and
-// the namespaces of all.
+// related are the objects that those of a snapshot refer to, and the namespaces of all.
 func (s *Snapshot) related() (refs []ObjectRef) {
 	add := func(kind, namespace, name string) {
 		if name != "" {

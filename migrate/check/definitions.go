@@ -31,7 +31,6 @@ func (l *look) installed(ctx context.Context) (map[string]*apiextensionsv1.Custo
 	return migrate.Definitions(ctx, l.client, slices.Clone(legacyDefinitionNames)...)
 }
 
-// definitions reports whether this version's are installed and can be used.
 func (l *look) definitions(ctx context.Context) (Check, error) {
 	found := Check{Status: Failed, Message: "the CustomResourceDefinitions are not those of this version. Install this version as described in docs/install.md"}
 	installed, err := l.installed(ctx)

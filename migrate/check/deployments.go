@@ -48,7 +48,6 @@ func looksLikeCAPT(name string) bool {
 	return slices.Contains(strings.Split(strings.ToLower(name), "-"), "capt")
 }
 
-// imageName is the last part of the repository of an image, without registry, tag and digest.
 func imageName(image string) string {
 	repository, _, _ := strings.Cut(image, "@")
 	name, _, _ := strings.Cut(path.Base(repository), ":")
@@ -105,7 +104,6 @@ func (l *look) legacy(ctx context.Context) (Check, error) {
 	return found.orOK("CAPT v0.3 does not run"), err
 }
 
-// stop adds what runs of a Deployment, and the commands that stop it.
 func (l *look) stop(ctx context.Context, deployment *appsv1.Deployment, found *Check) error {
 	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
 	if err != nil {
@@ -170,7 +168,6 @@ type installer struct {
 	keep string
 }
 
-// installerOf returns what installed an object; the zero value if that is not known.
 func installerOf(object metav1.Object) installer {
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
 	for _, flux := range []struct{ kind, group, keep string }{

@@ -142,7 +142,6 @@ func (l *look) permissions(ctx context.Context) (found Check, err error) {
 	return found, err
 }
 
-// bind are the commands that bind the roles with some rights.
 func (l *look) bind(ctx context.Context, rights []Right) (commands []string, err error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := retry.Do(ctx, func(ctx context.Context) error { return l.client.Create(ctx, review) }); err != nil {
@@ -234,7 +233,6 @@ func serverTime(ctx context.Context, config *rest.Config) (now time.Time, err er
 	return now, err
 }
 
-// clusterAPI reports whether Cluster API serves the version that this version of CAPT reads.
 func (l *look) clusterAPI(context.Context) (Check, error) {
 	version := clusterv1.GroupVersion.String()
 	if served, err := l.serves(clusterv1.GroupVersion.WithKind("Cluster")); served || err != nil {
@@ -255,7 +253,6 @@ func (l *look) certManager(context.Context) (Check, error) {
 
 const providerName = "provider-terraform"
 
-// provider reports whether provider-terraform is healthy, so that the state of Workspaces can be relied on.
 func (l *look) provider(ctx context.Context) (Check, error) {
 	kind := terraform.ScopeCluster.GroupVersionKind()
 	if served, err := l.serves(kind); err != nil || !served {
@@ -273,7 +270,6 @@ func (l *look) provider(ctx context.Context) (Check, error) {
 	return Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be outdated"}, err
 }
 
-// workspaces reports Workspaces of WorkspaceTemplateApplies for which Terraform runs, has failed, or did not run yet.
 func (l *look) workspaces(ctx context.Context) (Check, error) {
 	found := Check{Status: Warning}
 	names, err := l.workspaceNames(ctx)
@@ -300,7 +296,6 @@ func (l *look) workspaces(ctx context.Context) (Check, error) {
 	return found.orOK("all %d Workspaces of WorkspaceTemplateApplies are up to date", total), err
 }
 
-// workspaceNames are those that a WorkspaceTemplateApply may refer to.
 func (l *look) workspaceNames(ctx context.Context) (sets.Set[string], error) {
 	names := sets.New[string]()
 	kind := infrav1.GroupVersion.WithKind("WorkspaceTemplateApply").GroupKind().WithVersion(l.version)

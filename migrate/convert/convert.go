@@ -216,7 +216,6 @@ func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]
 	return want, rewrite(node, have, want, nil)
 }
 
-// list converts the items of a List. A list of a kind of CAPT has a version of its own.
 func (d *document) list(ctx context.Context, node *yaml.Node, have map[string]any, items []any) (map[string]any, error) {
 	want, converted := maps.Clone(have), slices.Clone(items)
 	if apiVersion, kind := fmt.Sprint(have["apiVersion"]), fmt.Sprint(have["kind"]); d.isLegacy(apiVersion, strings.TrimSuffix(kind, "List")) {

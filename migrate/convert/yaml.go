@@ -180,8 +180,7 @@ func joined(comments ...string) string {
 	return strings.Join(slices.DeleteFunc(comments, func(comment string) bool { return comment == "" }), "\n")
 }
 
-// render prints a changed document. kyaml drops blank lines, alignment and the like, so that its output is merged with the original:
-// lines that it prints before the change as after it stay as they are in the original.
+// render merges what kyaml prints with the original, since kyaml drops blank lines, alignment and the like.
 func render(original string, file *yaml.Node, want map[string]any) (string, error) {
 	if json.Valid([]byte(original)) {
 		return renderJSON(original, want)
@@ -210,7 +209,6 @@ func render(original string, file *yaml.Node, want map[string]any) (string, erro
 	return "", errors.New("the converted document cannot be written as YAML without losing a value or a comment")
 }
 
-// encode prints with the indentation of the original.
 func encode(original string, file *yaml.Node) (string, error) {
 	var out bytes.Buffer
 	style := yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(original))
@@ -224,8 +222,7 @@ func encode(original string, file *yaml.Node) (string, error) {
 
 var troublesome = regexp.MustCompile(`(?m)\t| +$|[\x{10000}-\x{10ffff}]`)
 
-// hide replaces characters because of which the encoder would put a block of text, such as a whole Terraform module, in double quotes, by
-// characters of the private use area. These and the originals are in hidden, in pairs.
+// hide replaces characters because of which the encoder would quote a block of text, such as a Terraform module. They are in hidden, in pairs.
 func hide(node *yaml.Node, hidden *[]string) {
 	if node.Kind == yaml.ScalarNode && node.Style&yaml.LiteralStyle != 0 {
 		node.Value = troublesome.ReplaceAllStringFunc(node.Value, func(text string) string {

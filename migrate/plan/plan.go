@@ -158,25 +158,17 @@ func (p *Plan) Only(names []string) error {
 }
 
 // Undecided are the findings that keep units from being adopted.
-func (p *Plan) Undecided() (found []migrate.Finding) {
-	for _, finding := range p.Findings {
-		if finding.Undecided() {
-			found = append(found, finding)
-		}
-	}
-	return found
+func (p *Plan) Undecided() []migrate.Finding {
+	return slices.DeleteFunc(slices.Clone(p.Findings), func(finding migrate.Finding) bool { return !finding.Undecided() })
 }
 
 // FindingsOf returns the findings about the objects of a unit.
 func (p *Plan) FindingsOf(unit *Unit) []migrate.Finding { return p.findingsAbout(unit.Objects()) }
 
-func (p *Plan) findingsAbout(objects []migrate.ObjectRef) (found []migrate.Finding) {
-	for _, finding := range p.Findings {
-		if slices.ContainsFunc(finding.Objects(), func(object migrate.ObjectRef) bool { return slices.Contains(objects, object) }) {
-			found = append(found, finding)
-		}
-	}
-	return found
+func (p *Plan) findingsAbout(objects []migrate.ObjectRef) []migrate.Finding {
+	return slices.DeleteFunc(slices.Clone(p.Findings), func(finding migrate.Finding) bool {
+		return !slices.ContainsFunc(finding.Objects(), func(object migrate.ObjectRef) bool { return slices.Contains(objects, object) })
+	})
 }
 
 // Read reads a plan and checks that it was not edited.
@@ -326,7 +318,6 @@ func (f *Field) index(elements []any, like any) int {
 	})
 }
 
-// values decodes before and after as the content of unstructured objects is decoded.
 func (f *Field) values() (before, after any, err error) {
 	if f.Before != nil {
 		err = utiljson.Unmarshal(f.Before, &before)

@@ -77,7 +77,6 @@ func conflicts(findings []migrate.Finding) (merged []migrate.Finding) {
 	return merged
 }
 
-// about are the objects that a finding has in common with others of its conflict.
 func about(finding *migrate.Finding) (uids []types.UID) {
 	switch {
 	case finding.Severity != migrate.Ambiguous:
@@ -168,7 +167,6 @@ func (f *fleet) pending() (findings []migrate.Finding) {
 	return findings
 }
 
-// alone is an adopted WorkspaceTemplateApply without its owner; nil if it is not adopted, or there is nothing to compare.
 func (f *fleet) alone(apply *infrav1.WorkspaceTemplateApply) *owner {
 	live := f.workspaces[f.workspaceKey(apply)]
 	if live == nil || !adopted(apply) || apply.DeletionTimestamp != nil || !f.inScope(apply) {

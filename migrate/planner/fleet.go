@@ -153,7 +153,7 @@ func outputsOf(workspace *unstructured.Unstructured) map[string]string {
 
 // address of an API server, in which the URLs of CAPT v0.3 and the hosts of this version compare.
 func address(endpoint clusterv1.APIEndpoint) string {
-	endpoint.Port = cmp.Or(endpoint.Port, httpsPort)
+	endpoint.Port = cmp.Or(endpoint.Port, 443) // That of an EKS cluster.
 	return endpoint.String()
 }
 
@@ -172,11 +172,9 @@ func (f *fleet) findOwners() {
 	for _, o := range f.owners {
 		cluster := f.clusterOf(o.typed)
 		o.cluster = o.typed.GetLabels()[clusterv1.ClusterNameLabel]
+		o.Paused = annotations.HasPaused(o.typed)
 		if cluster != nil {
-			o.cluster = cluster.Name
-			o.Paused = annotations.IsPaused(cluster, o.typed)
-		} else {
-			o.Paused = annotations.HasPaused(o.typed)
+			o.cluster, o.Paused = cluster.Name, annotations.IsPaused(cluster, o.typed)
 		}
 		if o.plane != nil && cluster != nil && cluster.Spec.InfrastructureRef.Kind == kindCAPTCluster {
 			o.network = f.networks[types.NamespacedName{Namespace: o.typed.GetNamespace(), Name: cluster.Spec.InfrastructureRef.Name}]
@@ -207,7 +205,6 @@ func (f *fleet) settledFor(o *owner, decided types.UID) *infrav1.WorkspaceTempla
 	return apply
 }
 
-// clusterOf is the Cluster of an owner: the one that owns it, or that its label names.
 func (f *fleet) clusterOf(object client.Object) *clusterv1.Cluster {
 	name := object.GetLabels()[clusterv1.ClusterNameLabel]
 	for _, ref := range object.GetOwnerReferences() {

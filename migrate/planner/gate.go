@@ -30,15 +30,13 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// obstacle is why adopting an owner would change its Workspace.
 type obstacle struct {
 	reason, message string
 	differences     []render.Difference
 	pinnable        bool // A template of its own may help.
 }
 
-// gate is the render gate: it reports whether adopting would change the Workspace, and thereby make Terraform run. It looks at the
-// WorkspaceTemplateApply twice: as it is once it is adopted, and as its owner will write it when the manager starts.
+// gate is the render gate. It looks at the WorkspaceTemplateApply as it is once it is adopted, and as its owner will write it.
 func (f *fleet) gate(o *owner) (stop bool) {
 	found := f.obstacle(o)
 	if found != nil && found.pinnable && f.decided.owners[o.typed.GetUID()].Pin {
@@ -82,8 +80,7 @@ func (f *fleet) obstacle(o *owner) *obstacle {
 	return nil
 }
 
-// differs is the message about a Workspace that is not rendered as it is. A pin comes first: other Workspaces may have been built from the edit of
-// a template. While a unit is applied, the other users of its templates are not in the snapshot.
+// differs proposes a pin first: other Workspaces may have been built from the edit. While a unit is applied, they are not in the snapshot.
 func (f *fleet) differs(o *owner, source string, differences []render.Difference) string {
 	live, fields := o.live.GetName(), strings.Join(fieldsOf(differences), ", ")
 	if f.gated != nil {
@@ -107,8 +104,7 @@ func (f *fleet) revert(o *owner, source, stopped string) string {
 		others, listed(built))
 }
 
-// otherUsers counts the WorkspaceTemplateApplies that use the template of an owner besides its own, and lists those whose Workspace is what the
-// template renders today.
+// otherUsers counts the other WorkspaceTemplateApplies of a template, and lists those whose Workspace is what it renders today.
 func (f *fleet) otherUsers(o *owner) (others int, built []string) {
 	key := o.apply.TemplateKey()
 	if _, known := f.users[key]; !known {
@@ -145,7 +141,6 @@ func fieldsOf(differences []render.Difference) []string {
 	return fields
 }
 
-// look is a WorkspaceTemplateApply to render, and whether it is as its owner writes it.
 type look struct {
 	apply *infrav1.WorkspaceTemplateApply
 	owner string
@@ -311,8 +306,7 @@ func refused(o *owner, template, old *infrav1.WorkspaceTemplate) field.ErrorList
 	})...)
 }
 
-// pinnedTemplate is for one owner alone. It is where the old template is, so that references to objects of that namespace stay
-// permitted; its name depends on its content.
+// pinnedTemplate is where the old template is, so that references to objects of that namespace stay permitted.
 func pinnedTemplate(o *owner, looks []look, old *infrav1.WorkspaceTemplate) (*infrav1.WorkspaceTemplate, error) {
 	var applies []*infrav1.WorkspaceTemplateApply
 	for _, look := range looks {
@@ -351,14 +345,14 @@ func pinnedTemplate(o *owner, looks []look, old *infrav1.WorkspaceTemplate) (*in
 }
 
 // pinSteps create the template. One that an earlier plan created, and its rollback left, is found by the executor.
-func (o *owner) pinSteps() ([]plan.Step, error) {
+func (o *owner) pinSteps() []plan.Step {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.pinned)
 	if err != nil {
-		return nil, fmt.Errorf("encoding WorkspaceTemplate %s: %w", o.pinned.Name, err)
+		panic(err) // API types can be encoded.
 	}
 	delete(object, "status")
 	why := fmt.Sprintf("reproduces Workspace %s, for %s alone, as decided; a rollback leaves it, unused", o.live.GetName(), o.Object)
-	return []plan.Step{{Object: migrate.Ref(kindTemplate, o.pinned), Why: why, Create: object}}, nil
+	return []plan.Step{{Object: migrate.Ref(kindTemplate, o.pinned), Why: why, Create: object}}
 }
 
 func (o *owner) pinnedRef() infrav1.WorkspaceTemplateReference {

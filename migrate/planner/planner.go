@@ -44,9 +44,7 @@ func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 	if err := f.unknownDecisions(decisions); err != nil {
 		return nil, err
 	}
-	if err := f.resolve(); err != nil {
-		return nil, err
-	}
+	f.resolve()
 	tooMany := f.tooManyNamespaces()
 	p := &plan.Plan{ClusterUID: s.ClusterUID, Created: metav1.NewTime(options.Now), Namespace: s.Namespace, Decisions: options.Decisions}
 	var owners []migrate.Finding
@@ -110,8 +108,7 @@ func (f *fleet) unit(owners []*owner) (plan.Unit, error) {
 	return unit, nil
 }
 
-// unchanged is the Workspace of an owner, which the adoption of its unit must not change, whether it is adopted now, before or not at all. One
-// that several WorkspaceTemplateApplies refer to may belong to another unit, and one that is being deleted changes.
+// unchanged is the Workspace that the adoption must not change: not one that is being deleted, or that may belong to another unit.
 func (f *fleet) unchanged(o *owner) *unstructured.Unstructured {
 	if o.live != nil || o.apply == nil || o.apply.DeletionTimestamp != nil {
 		return o.live
@@ -140,7 +137,6 @@ func stateOf(owners []*owner) plan.UnitState {
 	return plan.NeverBuilt
 }
 
-// endpointStep repairs an endpoint that CAPT v0.3 wrote as a URL; nil if there is nothing to repair.
 func endpointStep(cluster *clusterv1.Cluster) *plan.Step {
 	var c change
 	stored := cluster.Spec.ControlPlaneEndpoint
@@ -206,7 +202,6 @@ func Current(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.Decisio
 	return &current
 }
 
-// adoptions are the WorkspaceTemplateApplies that are adopted, by their own UID and by those of owner and Workspace.
 func (f *fleet) adoptions() map[types.UID]types.UID {
 	found := map[types.UID]types.UID{}
 	for _, o := range f.owners {
@@ -244,17 +239,6 @@ func (c *change) set(path string, before, after any, why string) {
 	if !bytes.Equal(field.Before, field.After) {
 		c.write(field, why)
 	}
-}
-
-// own adds an owner reference, or replaces the one with the same UID: the API server rejects two of one UID.
-func (c *change) own(object metav1.Object, owner metav1.OwnerReference, why string) {
-	field := plan.Field{Path: "/metadata/ownerReferences", Element: true, Key: "uid", After: encode(owner)}
-	for _, before := range object.GetOwnerReferences() {
-		if before.UID == owner.UID {
-			field.Before = encode(before)
-		}
-	}
-	c.write(field, why)
 }
 
 func encode(value any) json.RawMessage {

@@ -60,10 +60,8 @@ func undecided(findings []migrate.Finding) error {
 }
 
 type write struct {
-	object            migrate.ObjectRef
-	create            bool
-	subresource, path string
-	after             string
+	object                   migrate.ObjectRef
+	subresource, path, after string // All are empty for an object that is created.
 }
 
 func writeOf(step *plan.Step, field *plan.Field) write {
@@ -73,7 +71,7 @@ func writeOf(step *plan.Step, field *plan.Field) write {
 func writesOf(steps []plan.Step) (writes []write) {
 	for i := range steps {
 		if steps[i].Create != nil {
-			writes = append(writes, write{object: steps[i].Object, create: true})
+			writes = append(writes, write{object: steps[i].Object})
 		}
 		for j := range steps[i].Fields {
 			writes = append(writes, writeOf(&steps[i], &steps[i].Fields[j]))
@@ -84,19 +82,18 @@ func writesOf(steps []plan.Step) (writes []write) {
 
 func (w write) differs(now string) error {
 	what := "write " + w.path
-	if w.create {
+	if w.path == "" {
 		what = "create it"
 	}
 	return fmt.Errorf("%s changed since the plan was created: its adoption %s %s. Create a new plan", w.object, now, what)
 }
 
-// stillPlanned fails if a field of a step is not written yet, and would not be planned any more.
 func stillPlanned(s *migrate.Snapshot, now []write, step *plan.Step) error {
 	live, err := content(s, step.Object)
 	if err != nil {
 		return err
 	}
-	if created := (write{object: step.Object, create: true}); step.Create != nil && live == nil && !slices.Contains(now, created) {
+	if created := (write{object: step.Object}); step.Create != nil && live == nil && !slices.Contains(now, created) {
 		return created.differs("would no longer")
 	}
 	for i := range step.Fields {
@@ -138,8 +135,7 @@ func content(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, error)
 	return nil, nil
 }
 
-// decisionsAbout a unit are those that it was planned with, and what it was planned without a decision: an owner that is written in part may
-// no longer match by evidence, and what stays as it is must not match because the objects that it conflicts with are not in the snapshot.
+// decisionsAbout a unit are what it was planned with: what is written in part, or conflicts with objects that are not read, may not match by evidence.
 func decisionsAbout(unit *plan.Unit, decisions *migrate.Decisions) *migrate.Decisions {
 	made, about := byUID(decisions), &migrate.Decisions{}
 	for _, member := range unit.Members {

@@ -28,36 +28,9 @@ const (
 	finishDeletion = "Let CAPT v0.3 finish the deletion or, if this version is installed, follow the condition AdoptionRequired of the object so that the manager finishes it, and plan again"
 	whyPinned      = "this template reproduces the Workspace, as decided"
 	whyEndpoint    = "clients cannot connect to a host with a scheme"
-	namesPath      = "/spec/allowedNamespaces/names" // The list of a template to which a permission is added.
-	httpsPort      = 443                             // That of an EKS cluster.
 	// maxAllowedNamespaces is how many names spec.allowedNamespaces of a WorkspaceTemplate may have (its definition says so).
 	maxAllowedNamespaces = 256
 )
-
-// adopt plans the steps for an owner: first its WorkspaceTemplateApply, for whose adoption the manager waits. An owner that is pinned comes
-// first: it must refer to its template before it has an adopted WorkspaceTemplateApply to write.
-func (f *fleet) adopt(o *owner) error {
-	o.Evidence = evidenceFor(o)
-	ofApply, ofOwner := o.applySteps(), o.ownerSteps()
-	if o.pinned == nil {
-		o.steps = slices.Concat(ofApply, ofOwner)
-		return nil
-	}
-	created, err := o.pinSteps()
-	o.steps = slices.Concat(created, ofOwner, ofApply)
-	return err
-}
-
-func evidenceFor(o *owner) (found []string) {
-	for i := range o.match.Candidates {
-		if candidate := &o.match.Candidates[i]; candidate.Apply == o.apply {
-			for _, evidence := range candidate.For {
-				found = append(found, string(evidence))
-			}
-		}
-	}
-	return found
-}
 
 // applySteps record Workspace and owner in the WorkspaceTemplateApply, and that it retains what CAPT v0.3 was to retain.
 func (o *owner) applySteps() []plan.Step {
@@ -73,7 +46,13 @@ func (o *owner) applySteps() []plan.Step {
 		c.set("/spec/deletionPolicy", apply.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain, why)
 	}
 	if o.Object.Kind != kindApply && metav1.GetControllerOf(apply) == nil {
-		c.own(apply, o.reference(), "it belongs to "+o.Object.String())
+		field := plan.Field{Path: "/metadata/ownerReferences", Element: true, Key: "uid", After: encode(o.reference())}
+		for _, before := range apply.GetOwnerReferences() {
+			if before.UID == o.Object.UID { // The API server rejects two of one UID.
+				field.Before = encode(before)
+			}
+		}
+		c.write(field, "it belongs to "+o.Object.String())
 	}
 	if o.live != nil && apply.Status.WorkspaceName == "" {
 		status.set("/status/workspaceName", "", o.live.GetName(), "CAPT v0.3 lost it")
@@ -158,26 +137,24 @@ func (f *fleet) permission(steps []plan.Step, o *owner) []plan.Step {
 		return nil
 	}
 	var c change
-	c.write(plan.Field{Path: namesPath, Element: true, After: encode(namespace)}, fmt.Sprintf("namespace %s uses the template already", namespace))
+	c.write(plan.Field{Path: "/spec/allowedNamespaces/names", Element: true, After: encode(namespace)}, fmt.Sprintf("namespace %s uses the template already", namespace))
 	return step(kindTemplate, template, "", c)
 }
 
-// notPermitted is the template of an owner that is adopted, if its namespace may not use it; otherwise nil.
 func (f *fleet) notPermitted(o *owner) *infrav1.WorkspaceTemplate {
+	if len(o.steps) == 0 || o.live == nil || o.pinned != nil {
+		return nil
+	}
 	template := f.templates[o.apply.TemplateKey()]
-	if o.live == nil || o.pinned != nil || template == nil || f.permitted(template, o.apply.Namespace) {
+	if template == nil || f.permitted(template, o.apply.Namespace) {
 		return nil
 	}
 	return template
 }
 
-// tooManyNamespaces blocks the owners that need more permissions for a template than it can hold.
 func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 	users := map[*infrav1.WorkspaceTemplate][]*owner{}
 	for _, o := range f.sorted() {
-		if len(o.steps) == 0 {
-			continue
-		}
 		if template := f.notPermitted(o); template != nil {
 			users[template] = append(users[template], o)
 		}

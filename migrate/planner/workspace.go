@@ -20,7 +20,6 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// workspaceUnclear reports whether it is not known whose the Workspace is, or whether there is none.
 func (f *fleet) workspaceUnclear(o *owner) bool {
 	key := f.workspaceKey(o.apply)
 	switch {
@@ -50,8 +49,7 @@ func claimedByAnother(apply *infrav1.WorkspaceTemplateApply, live *unstructured.
 	return claim
 }
 
-// workspaceShared reports whether several WorkspaceTemplateApplies refer to one Workspace, and this one does not get it: CAPT v0.3 gave
-// one name to equal names in two namespaces, and to x and x-apply.
+// workspaceShared reports whether another owner may have the Workspace: CAPT v0.3 gave one name to equal names in two namespaces, and to x and x-apply.
 func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
 	claims, decided := f.claims[key], f.decided.workspaces[o.live.GetUID()].BelongsTo
 	if len(claims) < 2 && decided == "" {
@@ -80,8 +78,7 @@ func claimOf(claims []*infrav1.WorkspaceTemplateApply, uid types.UID) int {
 	return slices.IndexFunc(claims, func(claim *infrav1.WorkspaceTemplateApply) bool { return claim.UID == uid })
 }
 
-// belongsToWrong says why the decision about a Workspace is wrong, and what to write instead; empty without a decision, and if nothing speaks
-// against it. To pin a Workspace for another than its own WorkspaceTemplateApply would have it destroyed with the wrong Cluster.
+// belongsToWrong says why a decision is wrong, and what to write instead. A Workspace that is pinned for another owner is destroyed with the wrong Cluster.
 func (f *fleet) belongsToWrong(live *unstructured.Unstructured, key types.NamespacedName) string {
 	decision, decided := f.decided.workspaces[live.GetUID()]
 	if !decided {
@@ -103,8 +100,7 @@ func (f *fleet) belongsToWrong(live *unstructured.Unstructured, key types.Namesp
 		live.GetUID(), key.Name, found, strings.Join(write, ", or "), remedy)
 }
 
-// outdone says why a Workspace rather belongs to others of the WorkspaceTemplateApplies that refer to it, and returns these: what differs when it
-// is rendered from them is only a part of what differs when it is rendered from the given one. One that is adopted has its Workspace.
+// outdone returns the WorkspaceTemplateApplies for which less differs in the Workspace than for the given one. One that is adopted has its Workspace.
 func (f *fleet) outdone(chosen *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured, key types.NamespacedName) (why string, by []*infrav1.WorkspaceTemplateApply) {
 	differing := func(claim *infrav1.WorkspaceTemplateApply) (sets.Set[string], error) {
 		differences, err := f.rendered(claim, live)
@@ -143,7 +139,6 @@ func (f *fleet) withoutEffect(decisions migrate.Decisions) (findings []migrate.F
 	return findings
 }
 
-// described is what an object that a decision names is.
 func (f *fleet) described(uid types.UID) string {
 	switch ref := f.known()[uid]; ref.Kind {
 	case "":
@@ -167,8 +162,7 @@ func (f *fleet) lost(o *owner, holder *infrav1.WorkspaceTemplateApply, key types
 	return true
 }
 
-// holder is the one of several WorkspaceTemplateApplies whose status records their Workspace and which renders exactly that, where the
-// others only have the name, and nothing was built for their owners; nil when the evidence does not decide.
+// holder is the only one whose status records the Workspace, and which renders exactly that; nil when the evidence does not decide.
 func (f *fleet) holder(key types.NamespacedName) *infrav1.WorkspaceTemplateApply {
 	var holder *infrav1.WorkspaceTemplateApply
 	for _, claim := range f.claims[key] {
@@ -189,14 +183,12 @@ func (f *fleet) holder(key types.NamespacedName) *infrav1.WorkspaceTemplateApply
 	return holder
 }
 
-// ownerBuilt reports whether the owner of a WorkspaceTemplateApply says that it was built.
 func (f *fleet) ownerBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 	return slices.ContainsFunc(f.owners, func(o *owner) bool {
 		return o.apply == apply && o.match.Claimant != nil && o.match.Claimant.Want.Built != ""
 	})
 }
 
-// claimsOn are the WorkspaceTemplateApplies that refer to a Workspace, with the evidence that only rendering gives.
 func (f *fleet) claimsOn(key types.NamespacedName) []migrate.Candidate {
 	candidates := make([]migrate.Candidate, len(f.claims[key]))
 	for i, apply := range f.claims[key] {
@@ -217,8 +209,7 @@ func (f *fleet) claimsOn(key types.NamespacedName) []migrate.Candidate {
 	return candidates
 }
 
-// neverBuilt reports whether CAPT v0.3 reconciled a WorkspaceTemplateApply whose Workspace does not exist, and stopped before it created the
-// Workspace. No record may say otherwise: neither its own or its owner's, nor, for a VPC, a control plane of the same Cluster.
+// neverBuilt reports whether CAPT v0.3 stopped before it created the Workspace. No record of the owner or its Cluster may say otherwise.
 func (f *fleet) neverBuilt(o *owner) bool {
 	status, key := &o.apply.Status, f.workspaceKey(o.apply)
 	recorded := o.apply.Spec.WorkspaceName != "" || status.WorkspaceName != "" || status.WorkspaceRef != nil || status.Applied == metav1.ConditionTrue
@@ -231,7 +222,6 @@ func (f *fleet) neverBuilt(o *owner) bool {
 	})
 }
 
-// hasRecord reports whether an owner has an endpoint or a VPC, or its WorkspaceTemplateApply a Workspace.
 func (f *fleet) hasRecord(o *owner) bool {
 	claimant := o.match.Claimant
 	return claimant != nil && claimant.Want.Built != "" || o.apply != nil && f.workspaces[f.workspaceKey(o.apply)] != nil

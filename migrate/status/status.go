@@ -128,7 +128,6 @@ func Survey(ctx context.Context, o Options) (*Fleet, error) {
 	return f, nil
 }
 
-// readJournals reads who writes now, and the plans that were applied.
 func (f *Fleet) readJournals(ctx context.Context, o Options, now time.Time) (err error) {
 	if f.Journals, err = apply.States(ctx, o.Reader, o.JournalNamespace); err != nil {
 		return err
@@ -149,7 +148,6 @@ func Decided(journals []apply.State, s *migrate.Snapshot) (decisions *migrate.De
 	return planner.Current(s, decisions)
 }
 
-// recorded is what the plan that wrote a unit last recorded about it.
 type recorded struct {
 	apply.UnitState
 	planID string
@@ -157,7 +155,6 @@ type recorded struct {
 	running bool
 }
 
-// stand finds out where the units of the plan stand, and those of journals that no longer exist.
 func (f *Fleet) stand() {
 	last := map[string]recorded{}
 	for _, journal := range f.Journals {
@@ -214,10 +211,8 @@ func stateOf(planned plan.UnitState, last recorded, skipped bool) plan.UnitState
 
 // Of returns where a unit stands.
 func (f *Fleet) Of(name string) Unit {
-	for i := range f.Standing {
-		if f.Standing[i].Unit == name {
-			return f.Standing[i]
-		}
+	if i := slices.IndexFunc(f.Standing, func(unit Unit) bool { return unit.Unit == name }); i >= 0 {
+		return f.Standing[i]
 	}
 	return Unit{Unit: name}
 }
@@ -297,8 +292,7 @@ func (f *Fleet) First() string {
 	return ""
 }
 
-// representative reports whether a unit is a Cluster that works: its control plane was initialized, its Workspaces are up to date, and there is
-// nothing that the user should know about it but what is the same for most Clusters.
+// representative reports whether the control plane of a Cluster works, and nothing but what is the same for most Clusters was found.
 func (f *Fleet) representative(unit *plan.Unit) bool {
 	works := slices.ContainsFunc(unit.Members, func(member plan.Member) bool {
 		for i := range f.Snapshot.ControlPlanes {
@@ -314,7 +308,6 @@ func (f *Fleet) representative(unit *plan.Unit) bool {
 	return unit.Object.Kind == "Cluster" && works && !noteworthy && len(f.Unsettled(unit)) == 0
 }
 
-// pausedObjects are the objects that Cluster API's pause annotation is on, and Clusters with spec.paused.
 func pausedObjects(s *migrate.Snapshot) map[types.UID]bool {
 	paused := map[types.UID]bool{}
 	for i := range s.Clusters {
