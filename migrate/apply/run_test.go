@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -96,20 +97,15 @@ func (w *world) live() *unstructured.Unstructured {
 	require.NoError(w, err)
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(kind)
-	live.SetNamespace(w.plane.Namespace)
-	live.SetName(w.plane.Name)
-	require.NoError(w, w.Get(w.Context(), client.ObjectKeyFromObject(live), live))
+	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: w.plane.Namespace, Name: w.plane.Name}, live))
 	return live
 }
 
 // set changes labels of the control plane as a user does; an empty value removes one.
 func (w *world) set(name, value string) {
 	w.Helper()
-	live := w.live()
-	labels := live.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	live, labels := w.live(), map[string]string{}
+	maps.Copy(labels, live.GetLabels())
 	if labels[name] = value; value == "" {
 		delete(labels, name)
 	}
@@ -312,31 +308,22 @@ func TestTheJournalOfAnotherRunIsNotReplaced(t *testing.T) {
 
 func TestReadsAreTriedAgain(t *testing.T) {
 	failed := map[string]bool{}
-	once := func(what string) error {
+	once := func(what string, then func() error) error {
 		if failed[what] {
-			return nil
+			return then()
 		}
 		failed[what] = true
 		return apierrors.NewTooManyRequests("busy", 1)
 	}
 	w := newWorld(t, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-			if err := once(key.String()); err != nil {
-				return err
-			}
-			return c.Get(ctx, key, object, options...)
+			return once(key.String(), func() error { return c.Get(ctx, key, object, options...) })
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if err := once("list"); err != nil {
-				return err
-			}
-			return c.List(ctx, list, options...)
+			return once("list", func() error { return c.List(ctx, list, options...) })
 		},
 	})
-	p := w.plan("plan", label("one"))
-	o := w.options()
-	_, err := Apply(t.Context(), p, o)
-	require.NoError(t, err)
+	w.apply(w.plan("plan", label("one")))
 	assert.True(t, failed["list"])
 }
 
