@@ -184,8 +184,9 @@ func TestARollbackLeavesThePermissionThatTheUserAdded(t *testing.T) {
 			require.NoError(t, err)
 			found := foundField(&permission, &permission.Fields[0])
 			assert.Equal(t, len(row.before) == 2, slices.Contains(state.Units["team-a/shop"].Found, found))
-			_, err = Rollback(t.Context(), p, w.options())
+			result, err := Rollback(t.Context(), p, w.options())
 			require.NoError(t, err)
+			assert.Equal(t, len(row.before) == 1, strings.Contains(result.Units[0].Message, "still allows namespace team-a"), result.Units[0].Message)
 			assert.Equal(t, row.after, names())
 		})
 	}
