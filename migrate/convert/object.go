@@ -207,7 +207,6 @@ func (o *object) findParent(at path, table map[string]any) path {
 	return parent
 }
 
-// probe changes one value of source, and returns what that changes in want.
 func (o *object) probe(at path, value any) path {
 	changed := runtime.DeepCopyJSON(o.source)
 	switch value := value.(type) {

@@ -47,33 +47,40 @@ func (t *tree) value(at path, want any, original *yaml.Node, have any) (*yaml.No
 	if original != nil && reflect.DeepEqual(have, want) {
 		return original, nil
 	}
-	changed := &yaml.Node{}
+	list, _ := have.([]any)
 	switch want := want.(type) {
 	case map[string]any:
-		changed.Kind, changed.Tag = yaml.MappingNode, yaml.NodeTagMap
+		changed := &yaml.Node{Kind: yaml.MappingNode, Tag: yaml.NodeTagMap}
 		return changed, t.members(changed, at, want, original)
 	case []any:
-		list, _ := have.([]any)
-		if original == nil || len(list) == 0 || len(original.Content) != len(list) || len(list) > len(want) {
-			break
+		if original != nil && len(list) > 0 && len(original.Content) == len(list) && len(list) <= len(want) {
+			return elements(want, original, list)
 		}
-		*changed = *original
-		changed.Content = nil
-		for i, element := range want {
-			var node *yaml.Node
-			var before any
-			if i < len(list) {
-				node, before = original.Content[i], list[i]
-			}
-			fields, _ := before.(map[string]any)
-			node, err := (&tree{source: node, have: fields}).value(nil, element, node, before)
-			if err != nil {
-				return nil, err
-			}
-			changed.Content = append(changed.Content, node)
-		}
-		return changed, nil
 	}
+	return encoded(want, original)
+}
+
+func elements(want []any, original *yaml.Node, have []any) (*yaml.Node, error) {
+	changed := *original
+	changed.Content = nil
+	for i, element := range want {
+		var node *yaml.Node
+		var before any
+		if i < len(have) {
+			node, before = original.Content[i], have[i]
+		}
+		fields, _ := before.(map[string]any)
+		node, err := (&tree{source: node, have: fields}).value(nil, element, node, before)
+		if err != nil {
+			return nil, err
+		}
+		changed.Content = append(changed.Content, node)
+	}
+	return &changed, nil
+}
+
+func encoded(want any, original *yaml.Node) (*yaml.Node, error) {
+	changed := &yaml.Node{}
 	if err := changed.Encode(want); err != nil {
 		return nil, err
 	}
@@ -87,13 +94,11 @@ func (t *tree) value(at path, want any, original *yaml.Node, have any) (*yaml.No
 	return changed, nil
 }
 
-// member of a mapping, with its position in the source; 0 if it is new.
 type member struct {
 	key, value *yaml.Node
 	position   int
 }
 
-// members fills in a mapping: its members are in the order of the source.
 func (t *tree) members(changed *yaml.Node, at path, want map[string]any, original *yaml.Node) error {
 	if original != nil && original.Kind == yaml.MappingNode {
 		*changed = *original

@@ -215,7 +215,6 @@ func (f *fleet) clusterOf(object client.Object) *clusterv1.Cluster {
 	return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: name}]
 }
 
-// claimant is what an owner should have; false for a CAPTCluster of an existing VPC.
 func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 	claimant := adoption.Claimant{
 		Kind: o.Object.Kind, Object: o.typed, Reference: o.referenceInSpec().Name, Decided: f.decided.owners[o.typed.GetUID()].Take,

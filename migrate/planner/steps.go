@@ -32,7 +32,6 @@ const (
 	maxAllowedNamespaces = 256
 )
 
-// applySteps record Workspace and owner in the WorkspaceTemplateApply, and that it retains what CAPT v0.3 was to retain.
 func (o *owner) applySteps() []plan.Step {
 	var c, status change
 	apply := o.apply
@@ -94,7 +93,6 @@ func reference(live *unstructured.Unstructured) *infrav1.WorkspaceReference {
 	}
 }
 
-// ownerSteps make the owner refer to the WorkspaceTemplateApply, and repair what CAPT v0.3 wrote as its endpoint.
 func (o *owner) ownerSteps() []plan.Step {
 	if o.Object.Kind == kindApply {
 		return nil

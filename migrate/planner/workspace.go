@@ -151,7 +151,6 @@ func (f *fleet) described(uid types.UID) string {
 	}
 }
 
-// lost reports whether another WorkspaceTemplateApply holds the Workspace of an owner. The owner has nothing then.
 func (f *fleet) lost(o *owner, holder *infrav1.WorkspaceTemplateApply, key types.NamespacedName) bool {
 	if holder == o.apply {
 		return false
