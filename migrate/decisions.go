@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 )
 
@@ -25,8 +26,7 @@ type Decisions struct {
 
 // OwnerDecision is about one owner.
 type OwnerDecision struct {
-	// UID of the CAPTCluster, the CAPTControlPlane or, if it has no such owner, the WorkspaceTemplateApply.
-	UID  types.UID `json:"uid"`
+	UID  types.UID `json:"uid"`            // UID of the CAPTCluster, the CAPTControlPlane or, if it has no such owner, the WorkspaceTemplateApply.
 	Take types.UID `json:"take,omitempty"` // Take is the UID of the WorkspaceTemplateApply that is its own.
 	Skip bool      `json:"skip,omitempty"` // Skip leaves it as it is: the manager reports AdoptionRequired, and writes nothing.
 	// Pin keeps a Workspace that differs from what is rendered: the plan creates a WorkspaceTemplate that reproduces it, for this owner alone.
@@ -51,27 +51,42 @@ func ParseDecisions(data []byte) (*Decisions, error) {
 	if decisions.APIVersion != APIVersion || decisions.Kind != decisionsKind {
 		return nil, fmt.Errorf("apiVersion is %q and kind is %q, but must be %s and %s", decisions.APIVersion, decisions.Kind, APIVersion, decisionsKind)
 	}
-	decisions.dropOpen()
-	seen := map[types.UID]bool{}
-	if err := decisions.ownersOnce(seen); err != nil {
-		return nil, err
-	}
-	for i, d := range decisions.Workspaces {
-		switch {
-		case d.UID == "":
-			return nil, fmt.Errorf("workspaces[%d].uid is required", i)
-		case seen[d.UID]:
-			return nil, fmt.Errorf("workspaces[%d]: uid %s has two entries", i, d.UID)
-		}
-		seen[d.UID] = true
-	}
-	return decisions, nil
+	// Entries in which no line was uncommented do not count.
+	decisions.Owners = slices.DeleteFunc(decisions.Owners, func(d OwnerDecision) bool { return d.UID != "" && d.Take == "" && !d.Pin && !d.Skip })
+	decisions.Workspaces = slices.DeleteFunc(decisions.Workspaces, func(d WorkspaceDecision) bool { return d.UID != "" && d.BelongsTo == "" })
+	return decisions, decisions.validate()
 }
 
-// dropOpen removes entries of a document in which no line was uncommented.
-func (d *Decisions) dropOpen() {
-	d.Owners = slices.DeleteFunc(d.Owners, func(d OwnerDecision) bool { return d.UID != "" && d.Take == "" && !d.Pin && !d.Skip })
-	d.Workspaces = slices.DeleteFunc(d.Workspaces, func(d WorkspaceDecision) bool { return d.UID != "" && d.BelongsTo == "" })
+func (d *Decisions) validate() error {
+	seen, taken := sets.New[types.UID](), sets.New[types.UID]()
+	once := func(list string, i int, uid types.UID) error {
+		if uid == "" {
+			return fmt.Errorf("%s[%d].uid is required", list, i)
+		}
+		if seen.Has(uid) {
+			return fmt.Errorf("%s[%d]: uid %s has two entries", list, i, uid)
+		}
+		seen.Insert(uid)
+		return nil
+	}
+	for i, d := range d.Owners {
+		err := once("owners", i, d.UID)
+		switch {
+		case err != nil:
+			return err
+		case d.Skip && (d.Take != "" || d.Pin):
+			return fmt.Errorf("owners[%d]: set either skip, or take, pin or both for %s", i, d.UID)
+		case taken.Has(d.Take) && d.Take != "":
+			return fmt.Errorf("owners[%d]: take %s has two entries, and a WorkspaceTemplateApply can belong to one owner only", i, d.Take)
+		}
+		taken.Insert(d.Take)
+	}
+	for i, d := range d.Workspaces {
+		if err := once("workspaces", i, d.UID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Merge returns the decisions with later ones, which replace those about the same objects. Either may be nil.
@@ -87,23 +102,4 @@ func (d *Decisions) Merge(later *Decisions) *Decisions {
 		return slices.ContainsFunc(later.Workspaces, func(d WorkspaceDecision) bool { return d.UID == old.UID })
 	}), later.Workspaces...)
 	return merged
-}
-
-// ownersOnce checks the decisions about owners, and notes whom they are about.
-func (d *Decisions) ownersOnce(seen map[types.UID]bool) error {
-	taken := map[types.UID]bool{}
-	for i, d := range d.Owners {
-		switch {
-		case d.UID == "":
-			return fmt.Errorf("owners[%d].uid is required", i)
-		case seen[d.UID]:
-			return fmt.Errorf("owners[%d]: uid %s has two entries", i, d.UID)
-		case d.Skip && (d.Take != "" || d.Pin):
-			return fmt.Errorf("owners[%d]: set either skip, or take, pin or both for %s", i, d.UID)
-		case taken[d.Take] && d.Take != "":
-			return fmt.Errorf("owners[%d]: take %s has two entries, and a WorkspaceTemplateApply can belong to one owner only", i, d.Take)
-		}
-		seen[d.UID], taken[d.Take] = true, true
-	}
-	return nil
 }

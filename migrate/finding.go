@@ -34,10 +34,10 @@ type ObjectRef struct {
 	UID       types.UID `json:"uid,omitempty"`
 }
 
-// Ref refers to an object of one of CAPT's kinds.
+// Ref refers to a Cluster, or to an object of one of CAPT's kinds.
 func Ref(kind string, object metav1.Object) ObjectRef {
 	ref := ObjectRef{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID()}
-	for _, known := range Kinds() {
+	for _, known := range ReadOrWritten() {
 		if known.Kind == kind {
 			ref.Group = known.Group
 		}
@@ -47,9 +47,7 @@ func Ref(kind string, object metav1.Object) ObjectRef {
 
 // RefOf refers to an object that has its kind.
 func RefOf(object *unstructured.Unstructured) ObjectRef {
-	return ObjectRef{
-		Group: object.GroupVersionKind().Group, Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
-	}
+	return ObjectRef{object.GroupVersionKind().Group, object.GetKind(), object.GetNamespace(), object.GetName(), object.GetUID()}
 }
 
 // String is Kind namespace/name.
@@ -149,9 +147,8 @@ func (f Finding) Undecided() bool { return f.Severity == Ambiguous || f.Severity
 
 // Candidate is an object that may be the right one.
 type Candidate struct {
-	Object ObjectRef `json:"object"`
-	// Owner is for which object it is a candidate, where the finding is about several.
-	Owner   *ObjectRef `json:"owner,omitempty"`
-	For     []string   `json:"for,omitempty"` // For and Against are the evidence.
+	Object  ObjectRef  `json:"object"`
+	Owner   *ObjectRef `json:"owner,omitempty"` // Owner is for which object it is a candidate, where the finding is about several.
+	For     []string   `json:"for,omitempty"`   // For and Against are the evidence.
 	Against []string   `json:"against,omitempty"`
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -94,4 +95,14 @@ func Definitions(ctx context.Context, reader client.Reader, others ...string) (m
 		}
 	}
 	return found, nil
+}
+
+// GroupVersionKind returns the kind of an object in the version that captctl reads and writes.
+func (r ObjectRef) GroupVersionKind() (schema.GroupVersionKind, error) {
+	for _, kind := range append(ReadOrWritten(), corev1.SchemeGroupVersion.WithKind("Namespace")) {
+		if kind.Group == r.Group && kind.Kind == r.Kind {
+			return kind, nil
+		}
+	}
+	return schema.GroupVersionKind{}, fmt.Errorf("%s of group %q is not a kind that a migration reads or writes", r, r.Group)
 }

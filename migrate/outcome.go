@@ -45,3 +45,20 @@ func OutcomeOf(err error) Outcome {
 	}
 	return Failed
 }
+
+// Progress reports how far a long operation is. Implementations are safe for concurrent use.
+type Progress interface {
+	// Phase begins a phase of a number of objects; 0 if the number is not known.
+	Phase(name string, total int)
+	// Add reports that so many more objects of the phase are done.
+	Add(count int)
+}
+
+// Silent reports nothing.
+type Silent struct{}
+
+// Phase implements Progress.
+func (Silent) Phase(string, int) {}
+
+// Add implements Progress.
+func (Silent) Add(int) {}

@@ -5,15 +5,17 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // Cluster API before v1.11 serves nothing else.
+	"k8s.io/client-go/tools/pager"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
@@ -22,46 +24,32 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
-// hubReader reads objects of CAPT and Cluster API in v1beta2. They are converted here if the API server serves v1beta1 only.
-type hubReader struct {
-	client.Reader
-	// converters are those of the webhook. Building them takes a moment, so that this is done when the first one is needed.
-	converters func() (*runtime.Scheme, conversion.Registry)
+// eachHub returns Each for kinds of CAPT and Cluster API in v1beta2. Objects are converted here if the API server serves v1beta1 only.
+func eachHub(reader client.Reader) func(context.Context, schema.GroupVersionKind, string, func(*unstructured.Unstructured) error) error {
+	converters := sync.OnceValues(captconversion.NewRegistry) // Building them takes a moment, so that this is done when the first one is needed.
+	return func(ctx context.Context, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
+		return EachServed(ctx, reader, kind, namespace, func(object *unstructured.Unstructured) (err error) {
+			if object.GroupVersionKind().Version == kind.Version {
+				return take(object)
+			}
+			object.SetManagedFields(nil) // A snapshot does not have them, and they are more than half of many objects.
+			var hub *unstructured.Unstructured
+			if kind.Group == clusterv1.GroupVersion.Group {
+				hub = clusterToHub(object)
+			} else {
+				scheme, registry := converters()
+				hub, err = toHub(ctx, scheme, registry, object)
+			}
+			if err != nil {
+				return fmt.Errorf("converting %s %s/%s to %s: %w", kind.Kind, object.GetNamespace(), object.GetName(), kind.Version, err)
+			}
+			return take(hub)
+		})
+	}
 }
 
-func newHubReader(reader client.Reader) hubReader {
-	return hubReader{reader, sync.OnceValues(captconversion.NewRegistry)}
-}
-
-// each calls take for each object of a kind.
-func (r hubReader) each(ctx context.Context, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
-	err := Each(ctx, r, kind, namespace, take)
-	if !meta.IsNoMatchError(err) {
-		return err
-	}
-	convert := r.toHub
-	if kind.Group == clusterv1.GroupVersion.Group {
-		convert = clusterToHub
-	}
-	older := kind.GroupKind().WithVersion(LegacyVersion)
-	olderErr := Each(ctx, r, older, namespace, func(object *unstructured.Unstructured) error {
-		object.SetManagedFields(nil) // A snapshot does not have them, and they are more than half of many objects.
-		hub, err := convert(ctx, object)
-		if err != nil {
-			return fmt.Errorf("converting %s %s/%s to %s: %w", kind.Kind, object.GetNamespace(), object.GetName(), kind.Version, err)
-		}
-		return take(hub)
-	})
-	if meta.IsNoMatchError(olderErr) {
-		return err
-	}
-	return olderErr
-}
-
-// toHub converts an object of CAPT as the API server does with the webhook: what the webhook answers, with labels and annotations, but
-// no other metadata. Neither applies defaults of v1beta2 to a stored object.
-func (r hubReader) toHub(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	scheme, registry := r.converters()
+// toHub converts an object as the API server does with the webhook: labels and annotations can change, and no other metadata.
+func toHub(ctx context.Context, scheme *runtime.Scheme, registry conversion.Registry, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	converted, err := captconversion.Convert(ctx, scheme, registry, object, Version)
 	if err != nil {
 		return nil, err
@@ -73,26 +61,70 @@ func (r hubReader) toHub(ctx context.Context, object *unstructured.Unstructured)
 	return converted, nil
 }
 
-// clusterToHub converts a Cluster with Cluster API's functions. The rest of its webhook's conversion can only be imported together
-// with a test framework: the references, and status fields that CAPT does not read.
-func clusterToHub(_ context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	older, hub := &clusterv1beta1.Cluster{}, &clusterv1.Cluster{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, older); err != nil {
-		return nil, err
-	}
-	if err := clusterv1beta1.Convert_v1beta1_Cluster_To_v1beta2_Cluster(older, hub, nil); err != nil {
-		return nil, err
-	}
-	for ref, into := range map[*corev1.ObjectReference]*clusterv1.ContractVersionedObjectReference{
-		older.Spec.InfrastructureRef: &hub.Spec.InfrastructureRef, older.Spec.ControlPlaneRef: &hub.Spec.ControlPlaneRef,
-	} {
-		if ref != nil {
-			*into = clusterv1.ContractVersionedObjectReference{APIGroup: ref.GroupVersionKind().Group, Kind: ref.Kind, Name: ref.Name}
+// clusterToHub keeps what CAPT reads of a Cluster. The conversion of Cluster API's webhook can only be imported together with a test framework.
+func clusterToHub(object *unstructured.Unstructured) *unstructured.Unstructured {
+	spec := map[string]any{}
+	for _, field := range []string{"paused", "controlPlaneEndpoint"} {
+		if value, found, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", field); found {
+			spec[field] = value
 		}
 	}
-	clusterv1.Convert_bool_To_Pointer_bool(older.Spec.Paused, false, nil, &hub.Spec.Paused)
+	for _, field := range []string{"infrastructureRef", "controlPlaneRef"} {
+		if ref, found, _ := unstructured.NestedStringMap(object.Object, "spec", field); found {
+			spec[field] = map[string]any{"apiGroup": schema.FromAPIVersionAndKind(ref["apiVersion"], "").Group, "kind": ref["kind"], "name": ref["name"]}
+		}
+	}
+	hub := &unstructured.Unstructured{Object: map[string]any{"metadata": object.Object["metadata"], "spec": spec}}
 	hub.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(object.GetKind()))
-	delete(hub.Annotations, carry.Annotation)
-	converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(hub)
-	return &unstructured.Unstructured{Object: converted}, err
+	unstructured.RemoveNestedField(hub.Object, "metadata", "annotations", carry.Annotation)
+	return hub
+}
+
+// pageSize bounds what is held in memory: one page is read while another is looked at.
+const pageSize = 250
+
+// Each calls take for each object of a kind, a page at a time. An empty namespace means all of them.
+func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
+	pages := pager.New(continued(func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
+		found := &unstructured.UnstructuredList{}
+		found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err := reader.List(ctx, found, client.InNamespace(namespace), client.Limit(page.Limit), client.Continue(page.Continue))
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", kind.Kind, err)
+		}
+		return found, nil
+	}))
+	pages.PageSize, pages.PageBufferSize = pageSize, 0
+	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error { return take(object.(*unstructured.Unstructured)) })
+}
+
+// EachServed is Each in the newest version that the API server serves. The error for a kind that is not served at all is meta.NoKindMatchError.
+func EachServed(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
+	err := Each(ctx, reader, kind, namespace, take)
+	if meta.IsNoMatchError(err) {
+		if olderErr := Each(ctx, reader, kind.GroupKind().WithVersion(LegacyVersion), namespace, take); !meta.IsNoMatchError(olderErr) {
+			return olderErr
+		}
+	}
+	return err
+}
+
+func ignoreMissing(err error) error {
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}
+
+// continued goes on with a list that expired (410), at the state of now. client-go's pager can only read the whole list again, in one page.
+func continued(page pager.ListPageFunc) pager.ListPageFunc {
+	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		found, err := page(ctx, options)
+		var status apierrors.APIStatus
+		if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) || status.Status().Continue == "" {
+			return found, err
+		}
+		options.Continue = status.Status().Continue
+		return page(ctx, options)
+	}
 }

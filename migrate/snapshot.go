@@ -7,23 +7,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/pager"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // Snapshot is a fleet at one moment, in v1beta2. It holds no Secrets.
@@ -39,29 +39,28 @@ type Snapshot struct {
 	Templates     []infrav1.WorkspaceTemplate
 	Applies       []infrav1.WorkspaceTemplateApply
 	// OlderTemplates are of the kind that CAPT v0.3 spelled CaptControlPlaneTemplate. They cannot be converted in place.
-	OlderTemplates        []unstructured.Unstructured
-	ClusterWideWorkspaces []unstructured.Unstructured
-	NamespacedWorkspaces  []unstructured.Unstructured
-	Namespaces            []corev1.Namespace
+	OlderTemplates []unstructured.Unstructured
+	Workspaces     []unstructured.Unstructured // Those of all scopes.
+	Namespaces     []corev1.Namespace
 }
 
 // Read takes a snapshot. It writes nothing. CAPT's and Cluster API's objects are read in v1beta2 or v1beta1, whichever is served.
 func Read(ctx context.Context, reader client.Reader, namespace string, now time.Time) (*Snapshot, error) {
 	s := &Snapshot{Namespace: namespace, Taken: now}
-	hub := newHubReader(reader)
+	each := eachHub(reader)
 	reads := []func() error{
 		func() (err error) { s.ClusterUID, err = ClusterUID(ctx, reader); return err },
-		func() error { return eachInstalled(ctx, reader, OlderTemplates(), namespace, s.add) },
+		func() error { return ignoreMissing(Each(ctx, reader, OlderTemplates(), namespace, s.add)) },
 		func() error { return Each(ctx, reader, corev1.SchemeGroupVersion.WithKind("Namespace"), "", s.add) },
-		func() error { return hub.each(ctx, clusterv1.GroupVersion.WithKind("Cluster"), namespace, s.add) },
+		func() error { return each(ctx, clusterv1.GroupVersion.WithKind("Cluster"), namespace, s.add) },
 	}
 	for _, kind := range Kinds() {
 		if kind.InLegacy() {
-			reads = append(reads, func() error { return hub.each(ctx, kind.GroupVersionKind, "", s.add) })
+			reads = append(reads, func() error { return each(ctx, kind.GroupVersionKind, "", s.add) })
 		}
 	}
 	for _, scope := range terraform.Scopes() {
-		reads = append(reads, func() error { return eachInstalled(ctx, reader, scope.GroupVersionKind(), "", s.add) })
+		reads = append(reads, func() error { return ignoreMissing(Each(ctx, reader, scope.GroupVersionKind(), "", s.add)) })
 	}
 	var missing []error // Every right that is missing is reported at once.
 	for _, read := range reads {
@@ -76,6 +75,64 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 		return nil, errors.Join(missing...)
 	}
 	return s, nil
+}
+
+// ReadObjects takes a snapshot of some objects and what they refer to, with their namespaces. What does not exist is left out.
+func ReadObjects(ctx context.Context, reader client.Reader, refs []ObjectRef, now time.Time) (*Snapshot, error) {
+	s, seen := &Snapshot{Taken: now}, map[ObjectRef]bool{}
+	reader = retry.Reader(reader)
+	for len(refs) > 0 {
+		for _, ref := range refs {
+			ref.UID = ""
+			if seen[ref] {
+				continue
+			}
+			seen[ref] = true
+			object, err := Get(ctx, reader, ref)
+			if err == nil && object != nil {
+				err = s.add(object)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		refs = slices.DeleteFunc(s.related(), func(ref ObjectRef) bool { return seen[ref] })
+	}
+	return s, nil
+}
+
+// related are the objects that those of a snapshot refer to, and the namespaces of all.
+func (s *Snapshot) related() (refs []ObjectRef) {
+	add := func(kind, namespace, name string) {
+		if name != "" {
+			refs = append(refs, ObjectRef{Group: infrav1.GroupVersion.Group, Kind: kind, Namespace: namespace, Name: name})
+		}
+	}
+	for _, objects := range [][]client.Object{Objects(s.Clusters), Objects(s.CAPTClusters), Objects(s.ControlPlanes), Objects(s.Applies), Objects(s.Templates)} {
+		for _, object := range objects {
+			refs = append(refs, ObjectRef{Kind: "Namespace", Name: object.GetNamespace()})
+			switch object := object.(type) {
+			case *clusterv1.Cluster:
+				if ref := object.Spec.InfrastructureRef; ref.Kind == "CAPTCluster" {
+					add(ref.Kind, object.Namespace, ref.Name)
+				}
+			case *infrav1.CAPTCluster:
+				add("WorkspaceTemplateApply", object.Namespace, object.Spec.WorkspaceTemplateApplyRef.Name)
+				template := object.Spec.VPC.Template.Ref.Key(object.Namespace)
+				add("WorkspaceTemplate", template.Namespace, template.Name)
+			case *controlplanev1.CAPTControlPlane:
+				add("WorkspaceTemplateApply", object.Namespace, object.Spec.WorkspaceTemplateApplyRef.Name)
+				template := object.Spec.WorkspaceTemplateRef.Key(object.Namespace)
+				add("WorkspaceTemplate", template.Namespace, template.Name)
+			case *infrav1.WorkspaceTemplateApply:
+				add("WorkspaceTemplate", object.TemplateKey().Namespace, object.TemplateKey().Name)
+				if ref := object.Status.WorkspaceRef; ref != nil {
+					refs = append(refs, ObjectRef{Group: schema.FromAPIVersionAndKind(ref.APIVersion, "").Group, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name})
+				}
+			}
+		}
+	}
+	return refs
 }
 
 // ClusterUID identifies a management cluster: it is the UID of the namespace kube-system.
@@ -105,17 +162,30 @@ func (s *Snapshot) add(object *unstructured.Unstructured) error {
 		return appendTyped(&s.ControlPlanes, object)
 	case OlderTemplateKind:
 		s.OlderTemplates = append(s.OlderTemplates, *object)
-		return nil
-	}
-	switch object.GroupVersionKind() {
-	case terraform.ScopeCluster.GroupVersionKind():
-		s.ClusterWideWorkspaces = append(s.ClusterWideWorkspaces, *object)
-	case terraform.ScopeNamespaced.GroupVersionKind():
-		s.NamespacedWorkspaces = append(s.NamespacedWorkspaces, *object)
+	case terraform.WorkspaceKind:
+		s.Workspaces = append(s.Workspaces, *object)
 	default:
 		return fmt.Errorf("%s is none of the kinds that CAPT v0.3 had", object.GetKind())
 	}
 	return nil
+}
+
+// Get reads an object; nil if it does not exist.
+func Get(ctx context.Context, reader client.Reader, ref ObjectRef) (*unstructured.Unstructured, error) {
+	kind, err := ref.GroupVersionKind()
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	err = reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ref, err)
+	}
+	return object, nil
 }
 
 // Objects are the elements of a list of a snapshot.
@@ -153,45 +223,4 @@ func LegacyWrites(object metav1.Object, since time.Time) (writes []string) {
 func IsOlder(apiVersion string) bool {
 	version, err := schema.ParseGroupVersion(apiVersion)
 	return err == nil && version.Version != Version && (version.Group == infrav1.GroupVersion.Group || version.Group == controlplanev1.GroupVersion.Group)
-}
-
-// pageSize bounds what is held in memory: one page is read while another is looked at.
-const pageSize = 250
-
-// Each calls take for each object of a kind, a page at a time. An empty namespace means all of them.
-func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
-	pages := pager.New(continued(func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
-		found := &unstructured.UnstructuredList{}
-		found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		err := reader.List(ctx, found, client.InNamespace(namespace), client.Limit(page.Limit), client.Continue(page.Continue))
-		if err != nil {
-			return nil, fmt.Errorf("listing %s: %w", kind.Kind, err)
-		}
-		return found, nil
-	}))
-	pages.PageSize, pages.PageBufferSize = pageSize, 0
-	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error { return take(object.(*unstructured.Unstructured)) })
-}
-
-// eachInstalled is Each; a kind that is not installed has no objects.
-func eachInstalled(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
-	err := Each(ctx, reader, kind, namespace, take)
-	if meta.IsNoMatchError(err) {
-		return nil
-	}
-	return err
-}
-
-// continued goes on with a list that took so long that its state is gone (410), at the state of now: with the token that the error holds.
-// client-go's pager can only read the whole list again, in one page.
-func continued(page pager.ListPageFunc) pager.ListPageFunc {
-	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		found, err := page(ctx, options)
-		var status apierrors.APIStatus
-		if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) || status.Status().Continue == "" {
-			return found, err
-		}
-		options.Continue = status.Status().Continue
-		return page(ctx, options)
-	}
 }

@@ -5,6 +5,7 @@ package apply
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,9 +14,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -108,4 +113,38 @@ func TestAPlanOfAnotherManagementClusterIsRejected(t *testing.T) {
 	}
 	_, err := Apply(t.Context(), p, options)
 	require.ErrorContains(t, err, "created for another management cluster")
+}
+
+func TestTheJournalOfALargeFleetIsSmall(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{})
+	p := w.plan("plan", label("one"))
+	w.apply(p)
+	j := &journal{reader: w, namespace: namespace, clock: clock.RealClock{}}
+	state := UnitState{Phase: PhaseApplying, Message: strings.Repeat("m", maxMessage), Found: []string{strings.Repeat("f", 1000)}}
+	j.state.Units = map[string]UnitState{}
+	for i := range 2000 {
+		j.state.Units[strings.Repeat("n", i%60)+string(rune('a'+i))] = state
+	}
+	data, err := j.state.Encode()
+	require.NoError(t, err)
+	assert.Less(t, len(data[stateKey]), partSize)
+}
+
+func TestTheGateFailsOnceTheOlderVersionRunsAgain(t *testing.T) {
+	plane := &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo"}}
+	since := time.Now().Add(-time.Minute)
+	wrote := metav1.NewTime(since.Add(-time.Minute))
+	plane.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "manager", APIVersion: controlplanev1.GroupVersion.Group + "/v1beta1", Subresource: "status", Time: &wrote}}
+	read := func() error {
+		c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(builder.Scheme()).Build(), interceptor.Funcs{
+			Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+				object.SetManagedFields(plane.ManagedFields)
+				return nil
+			},
+		})
+		return guarded{c, since}.Get(t.Context(), client.ObjectKeyFromObject(plane), plane.DeepCopy())
+	}
+	require.NoError(t, read())
+	wrote = metav1.NewTime(since.Add(time.Second))
+	require.ErrorContains(t, read(), "CAPT v0.3 runs again")
 }

@@ -6,7 +6,6 @@ package backup
 
 import (
 	"archive/tar"
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -28,7 +27,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -129,8 +127,7 @@ func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan,
 			err = errors.Join(err, os.Remove(partial))
 		}
 	}()
-	hash := sha256.New()
-	compressed := gzip.NewWriter(io.MultiWriter(archive, hash))
+	compressed := gzip.NewWriter(archive)
 	w := &writer{reader: retry.Reader(reader), archive: tar.NewWriter(compressed), configs: map[string]int{}, about: About{
 		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: kind}, PlanID: p.ID, PlanChecksum: p.Checksum, ClusterUID: p.ClusterUID,
 		Taken: metav1.NewTime(now), Objects: map[string]int{},
@@ -138,13 +135,8 @@ func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan,
 	if err := errors.Join(w.write(ctx, p), w.archive.Close(), compressed.Close(), archive.Sync(), archive.Close()); err != nil {
 		return "", err
 	}
-	switch _, read, err := Verify(partial); {
-	case err != nil:
+	if _, sum, err = Verify(partial); err != nil {
 		return "", fmt.Errorf("reading it back: %w", err)
-	case read != hex.EncodeToString(hash.Sum(nil)):
-		return "", errors.New("reading it back: its SHA-256 differs from that of the written data")
-	default:
-		sum = read
 	}
 	if err := os.Rename(partial, file); err != nil {
 		return "", err
@@ -152,7 +144,6 @@ func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan,
 	return sum, syncFolder(filepath.Dir(file))
 }
 
-// syncFolder waits until the name of a new file is on the disk.
 func syncFolder(name string) error {
 	folder, err := os.Open(name) // #nosec G304 -- The user names the file.
 	if err != nil {
@@ -179,7 +170,7 @@ func (w *writer) write(ctx context.Context, p *plan.Plan) error {
 		return err
 	}
 	for _, kind := range append(migrate.ReadOrWritten(), migrate.OlderTemplates()) {
-		if err := w.objects(ctx, kind); err != nil {
+		if err := migrate.EachServed(ctx, w.reader, kind, "", w.object); err != nil && !meta.IsNoMatchError(err) { // A kind that is not installed has none.
 			return err
 		}
 	}
@@ -196,19 +187,6 @@ func (w *writer) document(name string, content any) error {
 		return fmt.Errorf("encoding %s: %w", name, err)
 	}
 	return w.add(name, append(data, '\n'))
-}
-
-// objects writes all objects of a kind in the newest version that is served. A kind that is not installed has none.
-func (w *writer) objects(ctx context.Context, kind schema.GroupVersionKind) error {
-	take := func(object *unstructured.Unstructured) error { return w.object(object) }
-	err := migrate.Each(ctx, w.reader, kind, "", take)
-	if meta.IsNoMatchError(err) && kind.Version != migrate.LegacyVersion {
-		err = migrate.Each(ctx, w.reader, kind.GroupKind().WithVersion(migrate.LegacyVersion), "", take)
-	}
-	if meta.IsNoMatchError(err) {
-		return nil
-	}
-	return err
 }
 
 // object writes an object as it is, but for what kubectl would reject when it restores it.
@@ -234,31 +212,30 @@ func (w *writer) object(object *unstructured.Unstructured) error {
 
 func (w *writer) add(name string, content []byte) error {
 	header := &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(content)), ModTime: w.about.Taken.Time}
-	if err := w.archive.WriteHeader(header); err != nil {
+	err := w.archive.WriteHeader(header)
+	if err == nil {
+		_, err = w.archive.Write(content)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if _, err := w.archive.Write(content); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	sum := sha256.Sum256(content)
-	_, err := fmt.Fprintf(&w.sums, "%s  %s\n", hex.EncodeToString(sum[:]), name)
+	_, err = fmt.Fprintf(&w.sums, "%s  %s\n", digest(content), name)
 	return err
 }
 
 // Verify compares each entry of an archive with its checksum. It returns the SHA-256 of the archive also if it is damaged.
 func Verify(file string) (about *About, sum string, err error) {
-	archive, err := os.Open(file) // #nosec G304 -- The user names the file.
+	data, err := os.ReadFile(file) // #nosec G304 -- The user names the file.
 	if err != nil {
 		return nil, "", err
 	}
-	defer archive.Close() //nolint:errcheck // It is only read.
-	hash := sha256.New()
-	bytes := bufio.NewReader(io.TeeReader(archive, hash))
-	about, err = entries(bytes)
-	if _, rest := io.Copy(io.Discard, bytes); rest != nil {
-		return nil, "", rest
-	}
-	return about, hex.EncodeToString(hash.Sum(nil)), err
+	about, err = entries(bytes.NewReader(data))
+	return about, digest(data), err
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 func entries(from io.Reader) (*About, error) {
@@ -282,8 +259,7 @@ func entries(from io.Reader) (*About, error) {
 		if header.Name == aboutEntry || header.Name == sumsEntry {
 			documents[header.Name] = content
 		}
-		sum := sha256.Sum256(content)
-		sums[header.Name] = hex.EncodeToString(sum[:])
+		sums[header.Name] = digest(content)
 	}
 	if _, err := io.Copy(io.Discard, compressed); err != nil { // #nosec G110 -- It is read to the end for its checksum, and not kept.
 		return nil, err

@@ -116,54 +116,43 @@ func TestABackupHasEveryObjectAndNoSecret(t *testing.T) {
 func TestAnExistingFileIsNeverReplaced(t *testing.T) {
 	other := &plan.Plan{ClusterUID: "another"}
 	require.NoError(t, other.Seal())
+	laptop := &apply.Backup{Host: "laptop", File: "/home/me/backup.tar.gz", Checksum: "abc"}
 	for name, tc := range map[string]struct {
-		// before puts a file in place, and returns what the journal says.
-		before func(*testing.T, string) *apply.Backup
-		want   string
+		// change changes the file that was written, and previous is what the journal says of it.
+		change   func(t *testing.T, file string)
+		previous func(written *apply.Backup) *apply.Backup
+		want     string
 	}{
-		"of the same plan, without a journal": {func(t *testing.T, file string) *apply.Backup {
-			_, err := writer(t, fleet(), file)(nil)
-			require.NoError(t, err)
-			return nil
-		}, ""},
-		"of the same plan, in the journal": {func(t *testing.T, file string) *apply.Backup {
-			written, err := writer(t, fleet(), file)(nil)
-			require.NoError(t, err)
-			return written
-		}, ""},
-		"another one than in the journal": {func(t *testing.T, file string) *apply.Backup {
-			_, err := writer(t, fleet(), file)(nil)
-			require.NoError(t, err)
-			return &apply.Backup{Host: "laptop", File: "/home/me/backup.tar.gz", Checksum: "abc"}
-		}, "that of the backup, /home/me/backup.tar.gz on host laptop, is abc"},
-		"of another plan": {func(t *testing.T, file string) *apply.Backup {
+		"of the same plan, without a journal": {nil, nil, ""},
+		"of the same plan, in the journal":    {nil, func(written *apply.Backup) *apply.Backup { return written }, ""},
+		"another one than in the journal": {
+			nil, func(*apply.Backup) *apply.Backup { return laptop }, "that of the backup, /home/me/backup.tar.gz on host laptop, is abc",
+		},
+		"of another plan": {func(t *testing.T, file string) {
+			require.NoError(t, os.Remove(file))
 			_, err := backup.Writer(fleet(), file, other, clock.NewFakePassiveClock(time.Unix(0, 0)))(t.Context(), nil)
 			require.NoError(t, err)
-			return nil
-		}, "is the backup of plan " + other.ID},
-		"no backup at all": {func(t *testing.T, file string) *apply.Backup {
-			require.NoError(t, os.WriteFile(file, []byte("notes"), 0o600))
-			return nil
-		}, "exists and is not a backup"},
-		"edited": {func(t *testing.T, file string) *apply.Backup {
-			_, err := writer(t, fleet(), file)(nil)
-			require.NoError(t, err)
-			edit(t, file)
-			return nil
-		}, "it was edited, or is damaged"},
-		"cut off": {func(t *testing.T, file string) *apply.Backup {
-			_, err := writer(t, fleet(), file)(nil)
-			require.NoError(t, err)
-			require.NoError(t, os.Truncate(file, 500))
-			return nil
-		}, "exists and is not a backup"},
+		}, nil, "is the backup of plan " + other.ID},
+		"no backup at all": {
+			func(t *testing.T, file string) { require.NoError(t, os.WriteFile(file, []byte("notes"), 0o600)) }, nil, "exists and is not a backup",
+		},
+		"edited":  {edit, nil, "it was edited, or is damaged"},
+		"cut off": {func(t *testing.T, file string) { require.NoError(t, os.Truncate(file, 500)) }, nil, "exists and is not a backup"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "backup.tar.gz")
-			previous := tc.before(t, file)
+			written, err := writer(t, fleet(), file)(nil)
+			require.NoError(t, err)
+			if tc.change != nil {
+				tc.change(t, file)
+			}
+			var previous *apply.Backup
+			if tc.previous != nil {
+				previous = tc.previous(written)
+			}
 			before, err := os.ReadFile(file)
 			require.NoError(t, err)
-			written, err := writer(t, fleet(), file)(previous)
+			written, err = writer(t, fleet(), file)(previous)
 			if tc.want == "" {
 				require.NoError(t, err)
 				assert.NotEmpty(t, written.Checksum)

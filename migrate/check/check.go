@@ -71,13 +71,11 @@ const (
 
 // Check is one thing that was looked at.
 type Check struct {
-	Name   string `json:"name"`
-	Status Status `json:"status"`
-	// Message says what was found and, unless the check is OK, why that matters and what to do.
-	Message string   `json:"message"`
-	Objects []string `json:"objects,omitempty"` // Objects that it is about; for permissions, those that are missing.
-	// Commands are shell commands that do it, to be run as they are and in this order.
-	Commands []string `json:"commands,omitempty"`
+	Name     string   `json:"name"`
+	Status   Status   `json:"status"`
+	Message  string   `json:"message"`            // Message says what was found and, unless the check is OK, why that matters and what to do.
+	Objects  []string `json:"objects,omitempty"`  // Objects that it is about; for permissions, those that are missing.
+	Commands []string `json:"commands,omitempty"` // Commands are shell commands that do it, to be run as they are and in this order.
 }
 
 // orOK is the check if it has found objects, and else that there is nothing to do.
@@ -142,7 +140,6 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	return report, nil
 }
 
-// look is one look at a management cluster.
 type look struct {
 	options Options
 	client  client.Client
@@ -177,7 +174,6 @@ func newLook(ctx context.Context, options Options) (*look, error) {
 	return l, err
 }
 
-// serves reports whether the API server serves a kind.
 func (l *look) serves(kind schema.GroupVersionKind) (bool, error) {
 	_, err := l.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
@@ -186,7 +182,6 @@ func (l *look) serves(kind schema.GroupVersionKind) (bool, error) {
 	return err == nil, err
 }
 
-// stagedCheck is a check, with the stages that have it.
 type stagedCheck struct {
 	name   string
 	stages []Stage

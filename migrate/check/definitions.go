@@ -27,12 +27,10 @@ var legacyDefinitionNames = []string{
 	"captmachinedeployments.infrastructure.cluster.x-k8s.io", "captmachinetemplates.infrastructure.cluster.x-k8s.io",
 }
 
-// installed are the definitions of CAPT that exist, by their names.
 func (l *look) installed(ctx context.Context) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	return migrate.Definitions(ctx, l.client, slices.Clone(legacyDefinitionNames)...)
 }
 
-// definitions reports whether this version's are installed and can be used.
 func (l *look) definitions(ctx context.Context) (Check, error) {
 	found := Check{Status: Failed, Message: "the CustomResourceDefinitions are not those of this version. Install this version as described in docs/install.md"}
 	installed, err := l.installed(ctx)
@@ -47,7 +45,6 @@ func (l *look) definitions(ctx context.Context) (Check, error) {
 	return found.orOK("all %d definitions store %s and convert %s", len(migrate.Kinds()), migrate.Version, migrate.LegacyVersion), err
 }
 
-// isLegacyTemplate reports whether a definition is that of CaptControlPlaneTemplate.
 func isLegacyTemplate(definition *apiextensionsv1.CustomResourceDefinition) bool {
 	return definition != nil && definition.Spec.Names.Kind == migrate.OlderTemplateKind
 }
@@ -62,7 +59,6 @@ func replaceTemplates() []string {
 	}
 }
 
-// problems are why a definition cannot be used for a migration.
 func problems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefinition) (found []string) {
 	switch {
 	case definition == nil:
@@ -125,7 +121,6 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 	return found, nil
 }
 
-// stored reports the stored versions.
 func (l *look) stored(ctx context.Context) (Check, error) {
 	found := Check{Status: OK, Message: "nothing is stored in v1beta1. Clusters can still be rolled back"}
 	installed, err := l.installed(ctx)
@@ -143,7 +138,6 @@ func (l *look) stored(ctx context.Context) (Check, error) {
 	return found, err
 }
 
-// some lists a few objects of a kind.
 func (l *look) some(ctx context.Context, kind schema.GroupVersionKind, limit int64) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

@@ -44,25 +44,41 @@ func isOwn(deployment *appsv1.Deployment) bool {
 		})
 }
 
-// looksLikeCAPT reports whether one of the words of a name is capt.
 func looksLikeCAPT(name string) bool {
 	return slices.Contains(strings.Split(strings.ToLower(name), "-"), "capt")
 }
 
-// imageName is the last part of the repository of an image, without registry, tag and digest.
 func imageName(image string) string {
 	repository, _, _ := strings.Cut(image, "@")
 	name, _, _ := strings.Cut(path.Base(repository), ":")
 	return name
 }
 
-// deployments lists those for which a function holds.
 func (l *look) deployments(ctx context.Context, is func(*appsv1.Deployment) bool) ([]appsv1.Deployment, error) {
 	var list appsv1.DeploymentList
 	if err := l.client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing Deployments: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(deployment appsv1.Deployment) bool { return !is(&deployment) }), nil
+}
+
+// replicas reports the Deployments for which a function holds: those with an available replica, and those without, with the commands that start them.
+func (l *look) replicas(ctx context.Context, is func(*appsv1.Deployment) bool) (up, down Check, err error) {
+	up.Status, down.Status = OK, Warning
+	deployments, err := l.deployments(ctx, is)
+	for _, deployment := range deployments {
+		name, kubectl := "Deployment "+client.ObjectKeyFromObject(&deployment).String(), "kubectl -n "+deployment.Namespace
+		if deployment.Status.AvailableReplicas > 0 {
+			up.Objects = append(up.Objects, name)
+			continue
+		}
+		down.Objects = append(down.Objects, name+": no replica is available")
+		if ptr.Deref(deployment.Spec.Replicas, 1) == 0 {
+			down.Commands = append(down.Commands, kubectl+" scale deployment/"+deployment.Name+" --replicas=2")
+		}
+		down.Commands = append(down.Commands, kubectl+" rollout status deployment/"+deployment.Name+" --timeout=5m")
+	}
+	return up, down, err
 }
 
 // legacy reports whether CAPT v0.3 runs. It would revert what is adopted, and may create a second cluster where a reference is empty.
@@ -88,7 +104,6 @@ func (l *look) legacy(ctx context.Context) (Check, error) {
 	return found.orOK("CAPT v0.3 does not run"), err
 }
 
-// stop adds what runs of a Deployment, and the commands that stop it.
 func (l *look) stop(ctx context.Context, deployment *appsv1.Deployment, found *Check) error {
 	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
 	if err != nil {
@@ -136,7 +151,6 @@ func (l *look) recentWrites(ctx context.Context) (recent []string, err error) {
 	return recent, nil
 }
 
-// unique drops what is repeated.
 func unique(list []string) (once []string) {
 	for _, item := range list {
 		if !slices.Contains(once, item) {
@@ -154,7 +168,6 @@ type installer struct {
 	keep string
 }
 
-// installerOf returns what installed an object; the zero value if that is not known.
 func installerOf(object metav1.Object) installer {
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
 	for _, flux := range []struct{ kind, group, keep string }{
@@ -223,39 +236,23 @@ func (l *look) installers(ctx context.Context) (Check, error) {
 // manager reports whether the manager of this version runs. It may run outside of this cluster, so that its absence is a warning.
 func (l *look) manager(ctx context.Context) (Check, error) {
 	const consequence = "The manager confirms each adoption: captctl migrate apply waits for that, and fails after --wait"
-	running := Check{Status: OK, Message: "the manager of this version runs"}
-	unavailable := Check{Status: Warning, Message: "the manager is not available. " + consequence}
-	deployments, err := l.deployments(ctx, isOwn)
-	if err != nil {
-		return running, err
-	}
-	for _, deployment := range deployments {
-		name := "Deployment " + client.ObjectKeyFromObject(&deployment).String()
-		if deployment.Status.AvailableReplicas > 0 {
-			running.Objects = append(running.Objects, name)
-			continue
-		}
-		unavailable.Objects = append(unavailable.Objects, name+": no replica is available")
-		kubectl := "kubectl -n " + deployment.Namespace
-		if ptr.Deref(deployment.Spec.Replicas, 1) == 0 {
-			unavailable.Commands = append(unavailable.Commands, kubectl+" scale deployment/"+deployment.Name+" --replicas=2")
-		}
-		unavailable.Commands = append(unavailable.Commands, kubectl+" rollout status deployment/"+deployment.Name+" --timeout=5m")
-	}
+	up, down, err := l.replicas(ctx, isOwn)
+	up.Message, down.Message = "the manager of this version runs", "the manager is not available. "+consequence
 	switch {
-	case len(unavailable.Objects) > 0:
-		return unavailable, nil
-	case len(running.Objects) > 0:
-		return running, nil
+	case len(down.Objects) > 0:
+		return down, nil
+	case len(up.Objects) > 0 || err != nil:
+		return up, err
 	}
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: l.options.JournalNamespace, Name: naming.LeaderElectionLease("", "")}
 	if err := client.IgnoreNotFound(l.client.Get(ctx, key, lease)); err != nil {
-		return running, err
+		return up, err
 	}
 	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
 	if renewed := lease.Spec.RenewTime; renewed != nil && renewed.Add(lasts).After(l.now) {
-		return Check{Status: OK, Objects: []string{"Lease " + key.String()}, Message: running.Message}, nil
+		up.Objects = []string{"Lease " + key.String()}
+		return up, nil
 	}
 	return Check{Status: Warning, Message: "no Deployment and no Lease of the manager was found. " + consequence + ". If it runs elsewhere, check its log; else install it as described in docs/install.md"}, nil
 }

@@ -52,8 +52,7 @@ const (
 // Right is one permission. Its namespace is empty if it is for all of them, and for objects that have none.
 type Right struct {
 	authorizationv1.ResourceAttributes
-	// Role that has the right.
-	Role string
+	Role string // Role that has the right.
 }
 
 // String is "verb resource.group", with the namespace if the right is for one only.
@@ -83,21 +82,16 @@ func Rights(journalNamespace string, roles ...string) (rights []Right, err error
 			right.Namespace = journalNamespace
 		}
 		for _, rule := range role.Rules {
-			rights = append(rights, rightsOf(rule, right)...)
-		}
-	}
-}
-
-func rightsOf(rule rbacv1.PolicyRule, right Right) (rights []Right) {
-	for _, right.Group = range rule.APIGroups {
-		for _, resource := range rule.Resources {
-			right.Resource, right.Subresource, _ = strings.Cut(resource, "/")
-			for _, right.Verb = range rule.Verbs {
-				rights = append(rights, right)
+			for _, right.Group = range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					right.Resource, right.Subresource, _ = strings.Cut(resource, "/")
+					for _, right.Verb = range rule.Verbs {
+						rights = append(rights, right)
+					}
+				}
 			}
 		}
 	}
-	return rights
 }
 
 // review finds which rights of some roles the user does not have. The API server does not store reviews.
@@ -125,26 +119,20 @@ func (l *look) permissions(ctx context.Context) (found Check, err error) {
 		return found, err
 	}
 	found = Check{Status: OK, Message: "all required permissions are granted"}
-	var required []Right
-	for _, right := range l.missing {
-		switch {
-		case right.Role == RoleOwners:
-			found.Objects = append(found.Objects, right.String()+": only API servers that protect owner references require it, as OpenShift does; see role "+RoleOwners)
-			continue
-		case right.Role == RoleReader, right.Role == RoleJournalReader, l.options.Before != Untouched:
-			found.Status = Failed
-		case found.Status == OK:
-			found.Status = Warning
-		}
-		required = append(required, right)
-	}
+	required := slices.DeleteFunc(slices.Clone(l.missing), func(right Right) bool { return right.Role == RoleOwners })
 	if len(required) == 0 {
+		for _, right := range l.missing {
+			found.Objects = append(found.Objects, right.String()+": only API servers that protect owner references require it, as OpenShift does; see role "+RoleOwners)
+		}
 		return found, nil
 	}
 	roles := []string{}
-	found.Objects = nil
+	found.Status = l.blocks()
 	for _, right := range required {
 		found.Objects, roles = append(found.Objects, right.String()), append(roles, right.Role)
+		if right.Role == RoleReader || right.Role == RoleJournalReader {
+			found.Status = Failed
+		}
 	}
 	found.Message = fmt.Sprintf("%d permissions are missing, of %s. Bind these roles of config/rbac/captctl.yaml", len(required), strings.Join(unique(roles), ", "))
 	if found.Status == Warning {
@@ -154,7 +142,6 @@ func (l *look) permissions(ctx context.Context) (found Check, err error) {
 	return found, err
 }
 
-// bind are the commands that bind the roles with some rights.
 func (l *look) bind(ctx context.Context, rights []Right) (commands []string, err error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := retry.Do(ctx, func(ctx context.Context) error { return l.client.Create(ctx, review) }); err != nil {
@@ -246,7 +233,6 @@ func serverTime(ctx context.Context, config *rest.Config) (now time.Time, err er
 	return now, err
 }
 
-// clusterAPI reports whether Cluster API serves the version that this version of CAPT reads.
 func (l *look) clusterAPI(context.Context) (Check, error) {
 	version := clusterv1.GroupVersion.String()
 	if served, err := l.serves(clusterv1.GroupVersion.WithKind("Cluster")); served || err != nil {
@@ -267,28 +253,23 @@ func (l *look) certManager(context.Context) (Check, error) {
 
 const providerName = "provider-terraform"
 
-// provider reports whether provider-terraform is healthy, so that the state of Workspaces can be relied on.
 func (l *look) provider(ctx context.Context) (Check, error) {
 	kind := terraform.ScopeCluster.GroupVersionKind()
 	if served, err := l.serves(kind); err != nil || !served {
 		return Check{Status: Failed, Message: fmt.Sprintf("%s does not exist: Workspaces of CAPT v0.3 cannot be read. Install %s", kind.GroupVersion(), providerName)}, err
 	}
-	deployments, err := l.deployments(ctx, func(deployment *appsv1.Deployment) bool {
+	up, down, err := l.replicas(ctx, func(deployment *appsv1.Deployment) bool {
 		return strings.Contains(client.ObjectKeyFromObject(deployment).String(), providerName)
 	})
-	found := Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be outdated"}
-	for i := range deployments {
-		name := "Deployment " + client.ObjectKeyFromObject(&deployments[i]).String()
-		if deployments[i].Status.AvailableReplicas > 0 {
-			return Check{Status: OK, Objects: []string{name}, Message: providerName + " runs"}, nil
-		}
-		found.Message = providerName + " does not run, so the conditions of Workspaces may be outdated. Start it first"
-		found.Objects = append(found.Objects, name+": no replica is available")
+	switch {
+	case len(up.Objects) > 0:
+		return Check{Status: OK, Objects: up.Objects[:1], Message: providerName + " runs"}, nil
+	case len(down.Objects) > 0:
+		return Check{Status: Warning, Objects: down.Objects, Message: providerName + " does not run, so the conditions of Workspaces may be outdated. Start it first"}, nil
 	}
-	return found, err
+	return Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be outdated"}, err
 }
 
-// workspaces reports Workspaces of WorkspaceTemplateApplies for which Terraform runs, has failed, or did not run yet.
 func (l *look) workspaces(ctx context.Context) (Check, error) {
 	found := Check{Status: Warning}
 	names, err := l.workspaceNames(ctx)
@@ -315,7 +296,6 @@ func (l *look) workspaces(ctx context.Context) (Check, error) {
 	return found.orOK("all %d Workspaces of WorkspaceTemplateApplies are up to date", total), err
 }
 
-// workspaceNames are those that a WorkspaceTemplateApply may refer to.
 func (l *look) workspaceNames(ctx context.Context) (sets.Set[string], error) {
 	names := sets.New[string]()
 	kind := infrav1.GroupVersion.WithKind("WorkspaceTemplateApply").GroupKind().WithVersion(l.version)

@@ -108,7 +108,6 @@ func split(data string) []string {
 	return append(parts, data[end:])
 }
 
-// document is one document of a file.
 type document struct {
 	*Converter
 	result *Result
@@ -124,7 +123,6 @@ func (d *document) warning(line int, format string, args ...any) {
 	d.result.Warnings = append(d.result.Warnings, Message{d.file, d.first + line - 1, fmt.Sprintf(format, args...)})
 }
 
-// convert one document, given as its text.
 func (d *document) convert(ctx context.Context, text string) (string, error) {
 	content := strings.ReplaceAll(strings.TrimPrefix(text, byteOrderMark), "\r\n", "\n")
 	have, file, err := parse(content)
@@ -218,7 +216,6 @@ func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]
 	return want, rewrite(node, have, want, nil)
 }
 
-// list converts the items of a List. A list of a kind of CAPT has a version of its own.
 func (d *document) list(ctx context.Context, node *yaml.Node, have map[string]any, items []any) (map[string]any, error) {
 	want, converted := maps.Clone(have), slices.Clone(items)
 	if apiVersion, kind := fmt.Sprint(have["apiVersion"]), fmt.Sprint(have["kind"]); d.isLegacy(apiVersion, strings.TrimSuffix(kind, "List")) {
@@ -264,12 +261,10 @@ func spelled(kind string) string {
 	return strings.Replace(kind, "CaptControlPlane", "CAPTControlPlane", 1)
 }
 
-// today is an apiVersion in v1beta2.
 func today(apiVersion string) string {
 	return strings.TrimSuffix(apiVersion, migrate.LegacyVersion) + migrate.Version
 }
 
-// reportPatches reports patches of a ClusterClass.
 func (d *document) reportPatches(node *yaml.Node) {
 	for _, patch := range valueAt(node, "spec", "patches").Content {
 		for _, definition := range valueAt(patch, "definitions").Content {

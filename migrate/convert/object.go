@@ -27,13 +27,11 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
-// path of a field, from the object down.
 type path []string
 
 func (p path) String() string        { return strings.Join(p, ".") }
 func (p path) with(name string) path { return append(slices.Clone(p), name) }
 
-// legacy converts an object of CAPT.
 func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]any, kind runtimeschema.GroupVersionKind) (map[string]any, error) {
 	kind.Kind = spelled(kind.Kind)
 	o := &object{Converter: d.Converter, moves: map[string]path{}}
@@ -58,12 +56,12 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 	delete(o.want, "status")
 	o.want["apiVersion"], o.want["kind"], o.want["spec"] = converted["apiVersion"], kind.Kind, converted["spec"]
 	if want.GetAnnotations() != nil {
-		annotations, _, _ := unstructured.NestedStringMap(converted, "metadata", "annotations")
+		annotations := (&unstructured.Unstructured{Object: converted}).GetAnnotations()
 		delete(annotations, carry.Annotation) // The conversion has read it.
-		want.SetAnnotations(annotations)
 		if len(annotations) == 0 {
-			want.SetAnnotations(nil)
+			annotations = nil
 		}
+		want.SetAnnotations(annotations)
 	}
 	back, err := o.convert(o.want, migrate.LegacyVersion)
 	if err != nil {
@@ -78,7 +76,6 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 	return o.want, rewrite(node, have, o.want, o.moves)
 }
 
-// isWhole reports problems of what is not a whole object, or a template of one.
 func (d *document) isWhole(ctx context.Context, node *yaml.Node, name string, o *object) bool {
 	isTemplate := func(node *yaml.Node) bool { // Also in comments, which Helm does not know.
 		return strings.Contains(node.Value+node.HeadComment+node.LineComment+node.FootComment, "{{")
@@ -96,7 +93,6 @@ func (d *document) isWhole(ctx context.Context, node *yaml.Node, name string, o 
 	return true
 }
 
-// isRequired reports whether an object of v1beta1 cannot be without a field.
 func (o *object) isRequired(at path) bool {
 	without := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(o.source)}
 	unstructured.RemoveNestedField(without.Object, at...)
@@ -141,7 +137,6 @@ func (d *document) lost(o *object, line int, at path, have, back any) {
 	}
 }
 
-// isEmpty reports whether a value says the same as none at all.
 func isEmpty(value any) bool {
 	switch value := value.(type) {
 	case []any:
@@ -161,7 +156,6 @@ func abridged(value any) string {
 	return string(data)
 }
 
-// object is an object of v1beta1, and what it becomes.
 type object struct {
 	*Converter
 	older, newer *schema.Schema
@@ -177,8 +171,7 @@ func (o *object) convert(object map[string]any, version string) (map[string]any,
 	return converted.Object, nil
 }
 
-// findMoves finds out where a field of source, and what is in it, is in want. It returns nil for a field that is in several places, or
-// in none. A scalar is found by changing it: what changes in the result comes from it. A mapping is where all its fields are.
+// findMoves finds out where a field of source is in want; nil if in several places, or in none. A scalar is found by changing it.
 func (o *object) findMoves(at path, value any) path {
 	if same, found, _ := unstructured.NestedFieldNoCopy(o.want, at...); found && reflect.DeepEqual(same, value) {
 		return at
@@ -214,7 +207,6 @@ func (o *object) findParent(at path, table map[string]any) path {
 	return parent
 }
 
-// probe changes one value of source, and returns what that changes in want.
 func (o *object) probe(at path, value any) path {
 	changed := runtime.DeepCopyJSON(o.source)
 	switch value := value.(type) {
@@ -243,7 +235,6 @@ func (o *object) probe(at path, value any) path {
 	return nil
 }
 
-// differences are the fields of one value that are not the same in another.
 func differences(at path, one, other any) (found []path) {
 	table, isTable := one.(map[string]any)
 	others, bothTables := other.(map[string]any)

@@ -24,7 +24,6 @@ type tree struct {
 	source *yaml.Node
 	have   map[string]any
 	moves  map[string]path
-	used   map[*yaml.Node]*yaml.Node // The keys of the source that are in the result, and what they are there.
 }
 
 // rewrite makes a node say what is wanted. A field of the result was in the source under the same path, or under that in moves.
@@ -32,85 +31,46 @@ func rewrite(node *yaml.Node, have, want map[string]any, moves map[string]path) 
 	if reflect.DeepEqual(have, want) {
 		return nil
 	}
-	t := &tree{source: node, have: have, moves: moves, used: map[*yaml.Node]*yaml.Node{}}
-	// What is used refers to nodes of the source, so the source stays as it is until the end.
+	t := &tree{source: node, have: have, moves: moves}
+	// The result shares nodes with the source, which stays as it is until the end.
 	changed, err := t.value(nil, want, node, have)
 	if err != nil {
 		return err
 	}
-	pending := ""
-	t.keepComments(node, &pending)
-	if end := len(changed.Content) - 2; pending != "" && end >= 0 {
-		changed.Content[end].FootComment = joined(changed.Content[end].FootComment, pending)
-	}
+	keepComments(node, changed)
 	*node = *changed
 	return nil
 }
 
-// origin is where a field of the result was.
-func (t *tree) origin(at path) (key, node *yaml.Node, have any) {
-	if before, moved := t.moves[at.String()]; moved {
-		at = before
-	}
-	if member := yaml.NewRNode(valueAt(t.source, at[:len(at)-1]...)).Field(at[len(at)-1]); member != nil {
-		key, node = member.Key.YNode(), member.Value.YNode()
-	}
-	have, _, _ = unstructured.NestedFieldNoCopy(t.have, at...)
-	return key, node, have
-}
-
-// value is a node that says what is wanted: the original if it says that already.
+// value is a node that says what is wanted: the original if it says that already. Otherwise it has the comments and the style of the original.
 func (t *tree) value(at path, want any, original *yaml.Node, have any) (*yaml.Node, error) {
 	if original != nil && reflect.DeepEqual(have, want) {
-		t.use(original)
 		return original, nil
 	}
+	list, _ := have.([]any)
 	switch want := want.(type) {
 	case map[string]any:
 		changed := &yaml.Node{Kind: yaml.MappingNode, Tag: yaml.NodeTagMap}
 		return changed, t.members(changed, at, want, original)
 	case []any:
-		list, _ := have.([]any)
 		if original != nil && len(list) > 0 && len(original.Content) == len(list) && len(list) <= len(want) {
-			return t.list(want, original, list)
+			return elements(want, original, list)
 		}
 	}
-	return scalar(want, original)
+	return encoded(want, original)
 }
 
-// scalar encodes a value with the comments and the style of the scalar that was there.
-func scalar(want any, original *yaml.Node) (*yaml.Node, error) {
-	changed := &yaml.Node{}
-	if err := changed.Encode(want); err != nil {
-		return nil, err
-	}
-	if original != nil && original.Kind == yaml.ScalarNode && changed.Kind == yaml.ScalarNode {
-		changed.LineComment, changed.HeadComment, changed.FootComment = original.LineComment, original.HeadComment, original.FootComment
-		if original.Tag == changed.Tag {
-			changed.Style = original.Style
-		}
-	}
-	return changed, nil
-}
-
-// list changes the elements of a list one by one, and adds new ones.
-func (t *tree) list(want []any, original *yaml.Node, have []any) (*yaml.Node, error) {
+func elements(want []any, original *yaml.Node, have []any) (*yaml.Node, error) {
 	changed := *original
 	changed.Content = nil
 	for i, element := range want {
-		node, before := &yaml.Node{}, any(nil)
+		var node *yaml.Node
+		var before any
 		if i < len(have) {
 			node, before = original.Content[i], have[i]
-			t.use(node)
 		}
-		table, isTable := before.(map[string]any)
-		wanted, staysTable := element.(map[string]any)
-		var err error
-		if isTable && staysTable {
-			err = rewrite(node, table, wanted, nil)
-		} else if i >= len(have) || !reflect.DeepEqual(before, element) {
-			err = node.Encode(element)
-		}
+		fields, _ := before.(map[string]any)
+		node, err := (&tree{source: node, have: fields}).value(nil, element, node, before)
 		if err != nil {
 			return nil, err
 		}
@@ -119,40 +79,59 @@ func (t *tree) list(want []any, original *yaml.Node, have []any) (*yaml.Node, er
 	return &changed, nil
 }
 
-// placed is a member of a mapping, with its position in the source; 0 if it is new.
-type placed struct {
+func encoded(want any, original *yaml.Node) (*yaml.Node, error) {
+	changed := &yaml.Node{}
+	if err := changed.Encode(want); err != nil {
+		return nil, err
+	}
+	if original != nil && original.Kind == yaml.ScalarNode && changed.Kind == yaml.ScalarNode {
+		changed.LineComment, changed.HeadComment, changed.FootComment = original.LineComment, original.HeadComment, original.FootComment
+		changed.Line, changed.Column = original.Line, original.Column
+		if original.Tag == changed.Tag {
+			changed.Style = original.Style
+		}
+	}
+	return changed, nil
+}
+
+type member struct {
 	key, value *yaml.Node
 	position   int
 }
 
-// members fills in a mapping: its members are in the order of the source.
 func (t *tree) members(changed *yaml.Node, at path, want map[string]any, original *yaml.Node) error {
 	if original != nil && original.Kind == yaml.MappingNode {
 		*changed = *original
 	}
-	var all []placed
+	var all []member
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		key, node, have := t.origin(at.with(name))
-		value, err := t.value(at.with(name), want[name], node, have)
+		origin := at.with(name)
+		if before, moved := t.moves[origin.String()]; moved {
+			origin = before
+		}
+		key, old := &yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagString}, (*yaml.Node)(nil)
+		if found := yaml.NewRNode(valueAt(t.source, origin[:len(origin)-1]...)).Field(origin[len(origin)-1]); found != nil {
+			*key, old = *found.Key.YNode(), found.Value.YNode()
+		}
+		have, _, _ := unstructured.NestedFieldNoCopy(t.have, origin...)
+		value, err := t.value(at.with(name), want[name], old, have)
 		if err != nil {
 			return err
 		}
-		member := placed{&yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagString}, value, firstPosition(value)}
-		if key != nil {
-			*member.key = *key
-			member.position = position(key)
-			t.used[key] = member.key
+		place := position(key)
+		if old == nil {
+			place = firstPosition(value)
 		}
-		if member.position == 0 && value.Kind != yaml.ScalarNode {
-			member.position = math.MaxInt // New scalars come first, since they are easy to miss after long blocks.
+		if place == 0 && value.Kind != yaml.ScalarNode {
+			place = math.MaxInt // New scalars come first, since they are easy to miss after long blocks.
 		}
-		if member.key.Value != name {
-			member.key.SetString(name)
-			member.key.Style = 0
+		if key.Value != name {
+			key.SetString(name)
+			key.Style = 0
 		}
-		all = append(all, member)
+		all = append(all, member{key, value, place})
 	}
-	slices.SortStableFunc(all, func(a, b placed) int { return a.position - b.position })
+	slices.SortStableFunc(all, func(a, b member) int { return a.position - b.position })
 	changed.Content = nil
 	for _, member := range all {
 		changed.Content = append(changed.Content, member.key, member.value)
@@ -173,33 +152,31 @@ func firstPosition(node *yaml.Node) int {
 	return first
 }
 
-// use marks all keys within a node.
-func (t *tree) use(node *yaml.Node) {
-	for i, inner := range node.Content {
-		if node.Kind == yaml.MappingNode && i%2 == 0 {
-			t.used[inner] = inner
+// keepComments gives the comments of fields that are gone to the next field that is not. Those of the status go with it.
+func keepComments(source, changed *yaml.Node) {
+	type place struct {
+		line, column int
+		kind         yaml.Kind
+	}
+	left, pending := map[place]*yaml.Node{}, ""
+	visit(changed, func(node *yaml.Node, _ bool) { left[place{node.Line, node.Column, node.Kind}] = node })
+	visit(source, func(node *yaml.Node, isKey bool) {
+		if now := left[place{node.Line, node.Column, node.Kind}]; now == nil {
+			pending = joined(pending, node.HeadComment, node.LineComment, node.FootComment)
+		} else if isKey {
+			now.HeadComment, pending = joined(pending, now.HeadComment), ""
 		}
-		t.use(inner)
+	})
+	if end := len(changed.Content) - 2; pending != "" && end >= 0 {
+		changed.Content[end].FootComment = joined(changed.Content[end].FootComment, pending)
 	}
 }
 
-// keepComments gives the comments of fields that are gone to the next field that is not. Those of the status go with it.
-func (t *tree) keepComments(node *yaml.Node, pending *string) {
-	if node.Kind != yaml.MappingNode {
-		for _, inner := range node.Content {
-			t.keepComments(inner, pending)
-		}
-		return
-	}
-	for i := 0; i < len(node.Content); i += 2 {
-		key, value := node.Content[i], node.Content[i+1]
-		if now, found := t.used[key]; found {
-			now.HeadComment, *pending = joined(*pending, now.HeadComment), ""
-			t.keepComments(value, pending)
-		} else if node != t.source || key.Value != "status" {
-			*pending = joined(*pending, key.HeadComment, key.LineComment, value.HeadComment, value.LineComment)
-			t.keepComments(value, pending)
-			*pending = joined(*pending, value.FootComment, key.FootComment)
+func visit(node *yaml.Node, see func(node *yaml.Node, isKey bool)) {
+	for i, inner := range node.Content {
+		if isMapping := node.Kind == yaml.MappingNode; !isMapping || node.Content[i-i%2].Value != "status" {
+			see(inner, isMapping && i%2 == 0)
+			visit(inner, see)
 		}
 	}
 }
@@ -208,8 +185,7 @@ func joined(comments ...string) string {
 	return strings.Join(slices.DeleteFunc(comments, func(comment string) bool { return comment == "" }), "\n")
 }
 
-// render prints a changed document. kyaml drops blank lines, alignment and the like, so that its output is merged with the original:
-// lines that it prints before the change as after it stay as they are in the original.
+// render merges what kyaml prints with the original, since kyaml drops blank lines, alignment and the like.
 func render(original string, file *yaml.Node, want map[string]any) (string, error) {
 	if json.Valid([]byte(original)) {
 		return renderJSON(original, want)
@@ -218,7 +194,10 @@ func render(original string, file *yaml.Node, want map[string]any) (string, erro
 	if err != nil {
 		return "", err
 	}
-	comments := commentsOf(before)
+	var comments []string // That must stay.
+	visit(before, func(node *yaml.Node, _ bool) {
+		comments = append(comments, strings.Split(joined(node.HeadComment, node.LineComment, node.FootComment), "\n")...)
+	})
 	base, baseErr := encode(original, before)
 	changed, changedErr := encode(original, file)
 	if err := errors.Join(baseErr, changedErr); err != nil {
@@ -235,43 +214,32 @@ func render(original string, file *yaml.Node, want map[string]any) (string, erro
 	return "", errors.New("the converted document cannot be written as YAML without losing a value or a comment")
 }
 
-// encode prints with the indentation of the original.
 func encode(original string, file *yaml.Node) (string, error) {
 	var out bytes.Buffer
 	style := yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(original))
 	encoder := yaml.NewEncoderWithOptions(&out, &yaml.EncoderOptions{SeqIndent: style})
 	encoder.SetIndent(indentation(file.Content[0]))
-	h := hidden{}
-	h.hide(file)
+	var hidden []string
+	hide(file, &hidden)
 	err := errors.Join(encoder.Encode(file), encoder.Close())
-	return h.show(out.String()), err
+	return strings.NewReplacer(hidden...).Replace(out.String()), err
 }
-
-// hidden are characters because of which the encoder would put a block of text, such as a whole Terraform module, in double quotes.
-// While it prints, they are replaced by characters of the private use area.
-type hidden map[string]string
 
 var troublesome = regexp.MustCompile(`(?m)\t| +$|[\x{10000}-\x{10ffff}]`)
 
-func (h hidden) hide(node *yaml.Node) {
+// hide replaces characters because of which the encoder would quote a block of text, such as a Terraform module. They are in hidden, in pairs.
+func hide(node *yaml.Node, hidden *[]string) {
 	if node.Kind == yaml.ScalarNode && node.Style&yaml.LiteralStyle != 0 {
 		node.Value = troublesome.ReplaceAllStringFunc(node.Value, func(text string) string {
-			if h[text] == "" {
-				h[text] = string('\ue000' + rune(len(h))) //nolint:gosec // There are few.
+			if !slices.Contains(*hidden, text) {
+				*hidden = append(*hidden, string('\ue000'+rune(len(*hidden))), text) //nolint:gosec // There are few.
 			}
-			return h[text]
+			return (*hidden)[slices.Index(*hidden, text)-1]
 		})
 	}
 	for _, inner := range node.Content {
-		h.hide(inner)
+		hide(inner, hidden)
 	}
-}
-
-func (h hidden) show(text string) string {
-	for original, private := range h {
-		text = strings.ReplaceAll(text, private, original)
-	}
-	return text
 }
 
 func indentation(root *yaml.Node) int {
@@ -282,17 +250,6 @@ func indentation(root *yaml.Node) int {
 		}
 	}
 	return yaml.DefaultIndent
-}
-
-// commentsOf are the lines of all comments that must stay: those of a status go with it.
-func commentsOf(node *yaml.Node) []string {
-	comments := strings.FieldsFunc(node.HeadComment+"\n"+node.LineComment+"\n"+node.FootComment, func(r rune) bool { return r == '\n' })
-	for i, inner := range node.Content {
-		if node.Kind != yaml.MappingNode || node.Content[i-i%2].Value != "status" {
-			comments = append(comments, commentsOf(inner)...)
-		}
-	}
-	return comments
 }
 
 // merge is a three-way merge by lines: where base and changed are equal, original is taken, and changed elsewhere.
@@ -324,7 +281,6 @@ func merge(original, base, changed string) string {
 	return endedAs(original, strings.Join(merged[:len(merged)-1], ""))
 }
 
-// endedAs drops the last line break if the original has none.
 func endedAs(original, text string) string {
 	if strings.HasSuffix(original, "\n") {
 		return text
@@ -342,7 +298,6 @@ func squeezed(lines []string) (squeezed []string) {
 	return squeezed
 }
 
-// matches are the lines of one text that are in the other, by their indices.
 func matches(one, other []string) map[int]int {
 	found := map[int]int{}
 	for _, block := range difflib.NewMatcherWithJunk(one, other, false, nil).GetMatchingBlocks() {

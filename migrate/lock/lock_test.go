@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -91,8 +90,15 @@ func (b *bench) failing(refuse, lose func(verb string) error) {
 func unreachable(string) error { return errors.New("no route to host") }
 
 func (b *bench) acquire(identity string) (*lock.Lock, context.Context, error) {
-	return lock.Acquire(b.Context(), lock.Options{Client: b.client, Reader: b.client, Namespace: namespace, Identity: identity, Duration: duration})
+	return lock.Acquire(b.Context(), b.options(identity))
 }
+
+func (b *bench) options(identity string) lock.Options {
+	return lock.Options{Client: b.client, Reader: b.client, Namespace: namespace, Identity: identity, Duration: duration}
+}
+
+// pass lets time pass in the bubble.
+func (b *bench) pass(some time.Duration) { <-time.After(some) }
 
 func (b *bench) lease() *coordinationv1.Lease {
 	b.Helper()
@@ -151,7 +157,7 @@ func TestARunThatLivesKeepsItsLock(t *testing.T) {
 		_, _, err = b.acquire("second")
 		assert.Equal(b, migrate.Failed, migrate.OutcomeOf(err))
 		require.ErrorContains(b, err, "another run is in progress: first (host/process), since 2000-01-01T")
-		time.Sleep(3 * duration)
+		b.pass(3 * duration)
 		require.NoError(b, ctx.Err())
 		require.NoError(b, first.Check())
 		first.Release(b.Context())
@@ -166,10 +172,9 @@ func TestTheLockOfADeadRunIsTakenOverWhenItsLeaseRanOut(t *testing.T) {
 				b.dead(skew)
 				began := time.Now()
 				var waited []string
-				heir, _, err := lock.Acquire(b.Context(), lock.Options{
-					Client: b.client, Reader: b.client, Namespace: namespace, Identity: "heir", Duration: duration,
-					Waiting: func(holder lock.Holder) { waited = append(waited, holder.Identity) },
-				})
+				options := b.options("heir")
+				options.Waiting = func(holder lock.Holder) { waited = append(waited, holder.Identity) }
+				heir, _, err := lock.Acquire(b.Context(), options)
 				require.NoError(b, err)
 				assert.Equal(b, []string{"dead"}, waited, "it is reported, once")
 				assert.GreaterOrEqual(b, time.Since(began), duration)
@@ -192,7 +197,7 @@ func TestOfTwoRunsOneGetsTheLock(t *testing.T) {
 						held, _, err := b.acquire(identity)
 						results <- err
 						if err == nil {
-							time.Sleep(3 * duration)
+							b.pass(3 * duration)
 							held.Release(context.Background())
 						}
 					}()
@@ -200,7 +205,7 @@ func TestOfTwoRunsOneGetsTheLock(t *testing.T) {
 				errs := errors.Join(<-results, <-results)
 				assert.Equal(b, migrate.Failed, migrate.OutcomeOf(errs), "%v", errs)
 				assert.Len(b, errs.(interface{ Unwrap() []error }).Unwrap(), 1)
-				time.Sleep(3 * duration) // The one that has it releases it.
+				b.pass(3 * duration) // The one that has it releases it.
 				synctest.Wait()
 			})
 		})
@@ -211,7 +216,8 @@ func TestOneManagementClusterHasOneLock(t *testing.T) {
 	inTime(t, func(b *bench) {
 		first, _, err := b.acquire("first")
 		require.NoError(b, err)
-		elsewhere := lock.Options{Client: b.client, Reader: b.client, Namespace: "elsewhere", Identity: "second", Duration: duration}
+		elsewhere := b.options("second")
+		elsewhere.Namespace = "elsewhere"
 		for _, running := range []bool{true, false} { // The journal stays where it is when the run has ended.
 			_, _, err = lock.Acquire(b.Context(), elsewhere)
 			require.ErrorContains(b, err, "Use --journal-namespace capt-system", running)
@@ -275,7 +281,7 @@ func TestALockIsKeptAlthoughAnswersAreLost(t *testing.T) {
 			return nil
 		})
 		for range 100 {
-			time.Sleep(100 * time.Millisecond)
+			b.pass(100 * time.Millisecond)
 			require.NoError(b, ctx.Err(), "%v", context.Cause(ctx))
 			require.NoError(b, held.Check())
 		}
@@ -311,10 +317,11 @@ func TestARunThatWasSuspendedWritesNothing(t *testing.T) {
 			<-resume // Its requests come nowhere.
 			return errors.New("no route to host")
 		}, nil)
-		fenced := lock.Fence(b.client, held.Check, false)
-		time.Sleep(duration)
+		fenced := lock.Fence(b.base, held.Check, false)
+		require.NoError(b, fenced.Create(b.Context(), object("v1", "ConfigMap", lock.JournalPrefix+"in-time")))
+		b.pass(duration)
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{}`))
-		require.ErrorContains(b, fenced.Create(b.Context(), configMap(lock.JournalPrefix+"late")), "the lock is lost")
+		require.ErrorContains(b, fenced.Create(b.Context(), object("v1", "ConfigMap", lock.JournalPrefix+"late")), "the lock is lost")
 		require.ErrorContains(b, fenced.Patch(b.Context(), controlPlane(), "", patch), "the lock is lost")
 		require.ErrorContains(b, fenced.Patch(b.Context(), controlPlane(), "status", patch), "the lock is lost")
 		require.Error(b, ctx.Err(), "the first write that is refused ends the work")
@@ -323,25 +330,15 @@ func TestARunThatWasSuspendedWritesNothing(t *testing.T) {
 	})
 }
 
-func TestAFenceLetsWritesPassInTime(t *testing.T) {
-	inTime(t, func(b *bench) {
-		held, _, err := b.acquire("first")
-		require.NoError(b, err)
-		fenced := lock.Fence(b.client, held.Check, false)
-		require.NoError(b, fenced.Create(b.Context(), configMap(lock.JournalPrefix+"in-time")))
-		held.Release(b.Context())
-	})
-}
-
 // A run that is interrupted writes its journal before it releases the lock.
 func TestTheLockIsKeptUntilARunThatIsInterruptedHasEnded(t *testing.T) {
 	inTime(t, func(b *bench) {
 		ctx, interrupt := context.WithCancel(b.Context())
-		held, working, err := lock.Acquire(ctx, lock.Options{Client: b.client, Reader: b.client, Namespace: namespace, Identity: "first", Duration: duration})
+		held, working, err := lock.Acquire(ctx, b.options("first"))
 		require.NoError(b, err)
 		interrupt()
 		require.Error(b, working.Err())
-		time.Sleep(3 * duration)
+		b.pass(3 * duration)
 		require.NoError(b, held.Check())
 		held.Release(b.Context())
 		assert.Empty(b, b.lease().Spec.HolderIdentity)
@@ -353,10 +350,10 @@ func TestARunThatIsInterruptedWhileItWaitsTakesNothing(t *testing.T) {
 		b.dead(0)
 		ctx, interrupt := context.WithTimeout(b.Context(), time.Second)
 		defer interrupt()
-		_, _, err := lock.Acquire(ctx, lock.Options{Client: b.client, Reader: b.client, Namespace: namespace, Identity: "first", Duration: duration})
+		_, _, err := lock.Acquire(ctx, b.options("first"))
 		require.ErrorIs(b, err, context.DeadlineExceeded)
 		synctest.Wait()
-		time.Sleep(3 * duration)
+		b.pass(3 * duration)
 		assert.Equal(b, "dead", *b.lease().Spec.HolderIdentity)
 	})
 }
@@ -390,12 +387,5 @@ func TestTheReasonForAFailedLockIsReported(t *testing.T) {
 				assert.Equal(b, row.outcome, migrate.OutcomeOf(err))
 			})
 		})
-	}
-}
-
-func configMap(name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 	}
 }

@@ -12,10 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/capt-provider/capt/migrate"
 )
@@ -29,17 +33,15 @@ const (
 // Plan is the migration of a fleet. Its units do not depend on each other.
 type Plan struct {
 	metav1.TypeMeta `json:",inline"`
-	ID              string `json:"id"` // ID is the first 12 hexadecimal digits of Checksum.
-	// Checksum is the SHA-256, in hexadecimal, of the compact JSON of the plan without id and checksum.
-	Checksum string `json:"checksum"`
+	ID              string `json:"id"`       // ID is the first 12 hexadecimal digits of Checksum.
+	Checksum        string `json:"checksum"` // Checksum is the SHA-256, in hexadecimal, of the compact JSON of the plan without id and checksum.
 	// ClusterUID is the UID of the namespace kube-system, which identifies a management cluster.
 	ClusterUID types.UID          `json:"clusterUID"`
 	Created    metav1.Time        `json:"created"`
 	Namespace  string             `json:"namespace,omitempty"` // Namespace is the only one that was planned; empty for all.
 	Decisions  *migrate.Decisions `json:"decisions,omitempty"` // Decisions are those that the plan was made with.
 	Units      []Unit             `json:"units,omitempty"`     // Units are sorted by namespace and name.
-	// Findings are what the user should know, and what is not planned.
-	Findings []migrate.Finding `json:"findings,omitempty"`
+	Findings   []migrate.Finding  `json:"findings,omitempty"`  // Findings are what the user should know, and what is not planned.
 }
 
 // Unit is a Cluster with everything that belongs to it, or a WorkspaceTemplateApply without an owner. It is applied as a whole.
@@ -156,25 +158,17 @@ func (p *Plan) Only(names []string) error {
 }
 
 // Undecided are the findings that keep units from being adopted.
-func (p *Plan) Undecided() (found []migrate.Finding) {
-	for _, finding := range p.Findings {
-		if finding.Undecided() {
-			found = append(found, finding)
-		}
-	}
-	return found
+func (p *Plan) Undecided() []migrate.Finding {
+	return slices.DeleteFunc(slices.Clone(p.Findings), func(finding migrate.Finding) bool { return !finding.Undecided() })
 }
 
 // FindingsOf returns the findings about the objects of a unit.
 func (p *Plan) FindingsOf(unit *Unit) []migrate.Finding { return p.findingsAbout(unit.Objects()) }
 
-func (p *Plan) findingsAbout(objects []migrate.ObjectRef) (found []migrate.Finding) {
-	for _, finding := range p.Findings {
-		if slices.ContainsFunc(finding.Objects(), func(object migrate.ObjectRef) bool { return slices.Contains(objects, object) }) {
-			found = append(found, finding)
-		}
-	}
-	return found
+func (p *Plan) findingsAbout(objects []migrate.ObjectRef) []migrate.Finding {
+	return slices.DeleteFunc(slices.Clone(p.Findings), func(finding migrate.Finding) bool {
+		return !slices.ContainsFunc(finding.Objects(), func(object migrate.ObjectRef) bool { return slices.Contains(objects, object) })
+	})
 }
 
 // Read reads a plan and checks that it was not edited.
@@ -233,4 +227,138 @@ func (p *Plan) sum() (string, error) {
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// Field is one field of an object before and after a step. A list to which the step adds one element is described by that element.
+type Field struct {
+	Path string `json:"path"` // Path is a JSON pointer (RFC 6901) through objects, for example /spec/workspaceName.
+	// Element says that before and after are an element of the list at the path. Key identifies it; empty for a list of strings.
+	Element bool            `json:"element,omitempty"`
+	Key     string          `json:"key,omitempty"`
+	Before  json.RawMessage `json:"before,omitempty"` // Before is empty if the field or element did not exist.
+	After   json.RawMessage `json:"after"`
+}
+
+// FieldState is where a live object is between before and after.
+type FieldState string
+
+// States of fields.
+const (
+	Pending FieldState = "Pending" // The field has the value of before the step.
+	Applied FieldState = "Applied" // The field has what the step writes. Fields that were added to it do not count.
+	Changed FieldState = "Changed" // The field has another value.
+)
+
+// State compares a live object with the field.
+func (f *Field) State(object map[string]any) (FieldState, error) {
+	before, after, err := f.values()
+	if err != nil {
+		return "", err
+	}
+	live, found, _ := unstructured.NestedFieldNoCopy(object, f.path()...)
+	if f.Element {
+		elements, _ := live.([]any)
+		i := f.index(elements, after)
+		if found = i >= 0; found {
+			live = elements[i]
+		}
+	}
+	switch {
+	case found && covers(after, live):
+		return Applied, nil
+	case found == (f.Before != nil) && (!found || reflect.DeepEqual(before, live)):
+		return Pending, nil
+	}
+	return Changed, nil
+}
+
+// Set gives the field of an object the value of after.
+func (f *Field) Set(object map[string]any) error { return f.put(object, true) }
+
+// Revert gives the field of an object the value of before. A parent that becomes empty by that is removed.
+func (f *Field) Revert(object map[string]any) error { return f.put(object, false) }
+
+func (f *Field) put(object map[string]any, forward bool) error {
+	before, after, err := f.values()
+	if err != nil {
+		return err
+	}
+	path, value, exists := f.path(), before, f.Before != nil
+	if forward {
+		value, exists = after, true
+	}
+	if f.Element {
+		elements, _, _ := unstructured.NestedSlice(object, path...)
+		i := f.index(elements, after)
+		switch {
+		case exists && i >= 0:
+			elements[i] = value
+		case exists:
+			elements = append(elements, value)
+		case i >= 0:
+			elements = slices.Delete(elements, i, i+1)
+		}
+		value, exists = elements, len(elements) > 0
+	}
+	if !exists {
+		remove(object, path)
+		return nil
+	}
+	return unstructured.SetNestedField(object, value, path...)
+}
+
+func (f *Field) index(elements []any, like any) int {
+	return slices.IndexFunc(elements, func(element any) bool {
+		one, isObject := element.(map[string]any)
+		other, isToo := like.(map[string]any)
+		if f.Key == "" {
+			return reflect.DeepEqual(element, like)
+		}
+		return isObject && isToo && reflect.DeepEqual(one[f.Key], other[f.Key])
+	})
+}
+
+func (f *Field) values() (before, after any, err error) {
+	if f.Before != nil {
+		err = utiljson.Unmarshal(f.Before, &before)
+	}
+	if err := errors.Join(err, utiljson.Unmarshal(f.After, &after)); err != nil {
+		return nil, nil, fmt.Errorf("field %s: reading before and after: %w", f.Path, err)
+	}
+	return before, after, nil
+}
+
+func (f *Field) path() []string {
+	parts := strings.Split(f.Path, "/")[1:]
+	for i := range parts {
+		parts[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(parts[i])
+	}
+	return parts
+}
+
+// remove removes a field, and the parents that become empty by that, but for spec.
+func remove(object map[string]any, path []string) {
+	unstructured.RemoveNestedField(object, path...)
+	for parents := path[:len(path)-1]; len(parents) > 0 && !slices.Equal(parents, []string{"spec"}); parents = parents[:len(parents)-1] {
+		parent, found, err := unstructured.NestedMap(object, parents...)
+		if !found || err != nil || len(parent) > 0 {
+			return
+		}
+		unstructured.RemoveNestedField(object, parents...)
+	}
+}
+
+// covers reports whether everything that is wanted exists; there may be more.
+func covers(want, live any) bool {
+	fields, isObject := want.(map[string]any)
+	if !isObject {
+		return reflect.DeepEqual(want, live)
+	}
+	object, isObject := live.(map[string]any)
+	for name, value := range fields {
+		if !isObject || !covers(value, object[name]) {
+			return false
+		}
+	}
+	return isObject
 }

@@ -6,55 +6,77 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/graph"
+	"gonum.org/v1/gonum/graph/simple"
+	"gonum.org/v1/gonum/graph/topo"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
+// Reasons of findings. docs/migration.md describes each of them. The list is stable: programs may rely on it.
+const (
+	ReasonSkipped                        = "Skipped"
+	ReasonBeingDeleted                   = "BeingDeleted"
+	ReasonMultipleCandidates             = "MultipleCandidates"
+	ReasonReferenceDiffers               = "ReferenceDiffers"
+	ReasonWorkspaceTemplateApplyNotFound = "WorkspaceTemplateApplyNotFound"
+	ReasonNeverBuilt                     = "NeverBuilt"
+	ReasonWorkspaceShared                = "WorkspaceShared"
+	ReasonWorkspaceNotFound              = "WorkspaceNotFound"
+	ReasonWorkspaceClaimed               = "WorkspaceClaimed"
+	ReasonWorkspaceTemplateNotFound      = "WorkspaceTemplateNotFound"
+	ReasonTooManyNamespaces              = "TooManyNamespaces"
+	ReasonRenderFailed                   = "RenderFailed"
+	ReasonWorkspaceDiffers               = "WorkspaceDiffers"
+	ReasonPinFailed                      = "PinFailed"
+	ReasonFargateProfileConflict         = "FargateProfileConflict"
+	ReasonDeletionPolicyDiffers          = "DeletionPolicyDiffers"
+	ReasonMachineNotAdopted              = "MachineNotAdopted"
+	ReasonPendingChange                  = "PendingChange"
+	ReasonPaused                         = "Paused"
+	ReasonPermissionGranted              = "PermissionGranted"
+	ReasonInvalidClusterEndpoint         = "InvalidClusterEndpoint"
+	ReasonTemplateKindRenamed            = "TemplateKindRenamed"
+)
+
 // conflicts merges findings about one conflict: owners that may have the same WorkspaceTemplateApply, or the same Workspace.
-func conflicts(findings []migrate.Finding) []migrate.Finding {
-	group := make([]int, len(findings)) // For each finding the first one of its conflict.
-	root := func(i int) int {
-		for group[i] != i {
-			i = group[i]
-		}
-		return i
-	}
-	first := map[types.UID]int{}
+func conflicts(findings []migrate.Finding) (merged []migrate.Finding) {
+	shared, first := simple.NewUndirectedGraph(), map[types.UID]int64{}
 	for i := range findings {
-		group[i] = i
+		this := int64(i)
+		shared.AddNode(simple.Node(this))
 		for _, uid := range about(&findings[i]) {
-			other, seen := first[uid]
-			if !seen {
-				first[uid] = i
-				continue
+			if other, seen := first[uid]; !seen {
+				first[uid] = this
+			} else if other != this {
+				shared.SetEdge(simple.Edge{F: simple.Node(other), T: simple.Node(this)})
 			}
-			a, b := root(i), root(other)
-			group[max(a, b)] = min(a, b)
 		}
 	}
-	at := map[int]int{}
-	var merged []migrate.Finding
-	for i := range findings {
-		into, known := at[root(i)]
-		if !known {
-			at[root(i)] = len(merged)
-			merged = append(merged, findings[i])
-			continue
+	groups := topo.ConnectedComponents(shared)
+	byID := func(a, b graph.Node) int { return cmp.Compare(a.ID(), b.ID()) }
+	for _, group := range groups {
+		slices.SortFunc(group, byID)
+	}
+	slices.SortFunc(groups, func(a, b []graph.Node) int { return byID(a[0], b[0]) })
+	for _, group := range groups {
+		into := findings[group[0].ID()]
+		for _, node := range group[1:] {
+			merge(&into, &findings[node.ID()])
 		}
-		merge(&merged[into], &findings[i])
+		merged = append(merged, into)
 	}
 	return merged
 }
 
-// about are the objects that a finding has in common with others of its conflict.
 func about(finding *migrate.Finding) (uids []types.UID) {
 	switch {
 	case finding.Severity != migrate.Ambiguous:
@@ -100,9 +122,8 @@ func (f *fleet) endpoints() (findings []migrate.Finding) {
 		if !f.inScope(cluster) || !strings.Contains(cluster.Spec.ControlPlaneEndpoint.Host, "://") || !hasControlPlane(cluster) {
 			continue
 		}
-		ref := migrate.ObjectRef{Group: clusterv1.GroupVersion.Group, Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
 		findings = append(findings, migrate.Finding{
-			Severity: migrate.Warning, Reason: ReasonInvalidClusterEndpoint, Object: ref,
+			Severity: migrate.Warning, Reason: ReasonInvalidClusterEndpoint, Object: migrate.Ref("Cluster", cluster),
 			Message: "spec.controlPlaneEndpoint.host is a URL, so clients cannot connect. Apply the plan with --fix-cluster-endpoints, or remove https:// from it",
 		})
 	}
@@ -146,7 +167,6 @@ func (f *fleet) pending() (findings []migrate.Finding) {
 	return findings
 }
 
-// alone is an adopted WorkspaceTemplateApply without its owner; nil if it is not adopted, or there is nothing to compare.
 func (f *fleet) alone(apply *infrav1.WorkspaceTemplateApply) *owner {
 	live := f.workspaces[f.workspaceKey(apply)]
 	if live == nil || !adopted(apply) || apply.DeletionTimestamp != nil || !f.inScope(apply) {
@@ -165,7 +185,12 @@ func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding) {
 			continue
 		}
 		if len(differences) > 0 {
-			findings = append(findings, f.pendingChange(o, f.source(look, differences), differences))
+			source := f.source(look, differences)
+			findings = append(findings, migrate.Finding{
+				Severity: migrate.Warning, Reason: ReasonPendingChange, Object: o.Object, Workspace: o.Workspace, Differences: differences,
+				Message: fmt.Sprintf("the manager would now change Workspace %s in %s, and Terraform would run: %s was edited. If that is intended, start the manager. %s",
+					o.live.GetName(), strings.Join(fieldsOf(differences), ", "), source, f.revert(o, source, "the manager")),
+			})
 			break
 		}
 	}
@@ -177,12 +202,4 @@ func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding) {
 		})
 	}
 	return findings
-}
-
-func (f *fleet) pendingChange(o *owner, source string, differences []render.Difference) migrate.Finding {
-	return migrate.Finding{
-		Severity: migrate.Warning, Reason: ReasonPendingChange, Object: o.Object, Workspace: o.Workspace, Differences: differences,
-		Message: fmt.Sprintf("the manager would now change Workspace %s in %s, and Terraform would run: %s was edited. If that is intended, start the manager. %s",
-			o.live.GetName(), strings.Join(fieldsOf(differences), ", "), source, f.revert(o, source, "the manager")),
-	}
 }

@@ -5,13 +5,13 @@ package planner
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,7 +26,6 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// Kinds that are named often.
 const (
 	kindCAPTCluster  = "CAPTCluster"
 	kindControlPlane = "CAPTControlPlane"
@@ -69,17 +68,13 @@ type owner struct {
 	steps           []plan.Step
 }
 
-// decided are decisions by the UID that they are about.
 type decided struct {
 	owners     map[types.UID]migrate.OwnerDecision
 	workspaces map[types.UID]migrate.WorkspaceDecision
 }
 
-func byUID(d *migrate.Decisions) decided {
-	by := decided{owners: map[types.UID]migrate.OwnerDecision{}, workspaces: map[types.UID]migrate.WorkspaceDecision{}}
-	if d == nil {
-		return by
-	}
+func byUID(decisions *migrate.Decisions) decided {
+	d, by := ptr.Deref(decisions, migrate.Decisions{}), decided{owners: map[types.UID]migrate.OwnerDecision{}, workspaces: map[types.UID]migrate.WorkspaceDecision{}}
 	for _, decision := range d.Owners {
 		by.owners[decision.UID] = decision
 	}
@@ -96,15 +91,10 @@ func newFleet(s *migrate.Snapshot, options Options) *fleet {
 		networks:   byKey(s.CAPTClusters),
 		templates:  byKey(s.Templates),
 		applies:    byKey(s.Applies),
-		workspaces: map[types.NamespacedName]*unstructured.Unstructured{},
+		workspaces: byKey(s.Workspaces),
 		claims:     map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply{},
 		outputs:    map[types.UID]map[string]string{},
 		users:      map[types.NamespacedName][]user{},
-	}
-	for _, list := range [][]unstructured.Unstructured{s.ClusterWideWorkspaces, s.NamespacedWorkspaces} {
-		for i := range list {
-			f.workspaces[client.ObjectKeyFromObject(&list[i])] = &list[i]
-		}
 	}
 	for i := range s.Applies {
 		apply := &s.Applies[i]
@@ -145,19 +135,14 @@ func (f *fleet) workspaceKey(apply *infrav1.WorkspaceTemplateApply) types.Namesp
 	return key
 }
 
-// outputsOf are the outputs by which a cluster or VPC is known.
 func outputsOf(workspace *unstructured.Unstructured) map[string]string {
 	outputs, _, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs")
 	found := map[string]string{}
 	for _, name := range []string{terraform.OutputClusterEndpoint, terraform.OutputVPCID} {
-		switch value := outputs[name].(type) {
-		case nil:
-		case string:
-			found[name] = value
-		default:
-			if data, err := json.Marshal(value); err == nil {
-				found[name] = string(data)
-			}
+		if text, isString := outputs[name].(string); isString {
+			found[name] = text
+		} else if outputs[name] != nil {
+			found[name] = string(encode(outputs[name]))
 		}
 	}
 	if host, port, err := terraform.ParseEndpoint(found[terraform.OutputClusterEndpoint]); err == nil {
@@ -168,12 +153,9 @@ func outputsOf(workspace *unstructured.Unstructured) map[string]string {
 
 // address of an API server, in which the URLs of CAPT v0.3 and the hosts of this version compare.
 func address(endpoint clusterv1.APIEndpoint) string {
-	endpoint.Port = cmp.Or(endpoint.Port, httpsPort)
+	endpoint.Port = cmp.Or(endpoint.Port, 443) // That of an EKS cluster.
 	return endpoint.String()
 }
-
-// httpsPort is the port of an EKS cluster.
-const httpsPort = 443
 
 // findOwners lists the owners in scope, with the evidence for what is theirs.
 func (f *fleet) findOwners() {
@@ -190,11 +172,9 @@ func (f *fleet) findOwners() {
 	for _, o := range f.owners {
 		cluster := f.clusterOf(o.typed)
 		o.cluster = o.typed.GetLabels()[clusterv1.ClusterNameLabel]
+		o.Paused = annotations.HasPaused(o.typed)
 		if cluster != nil {
-			o.cluster = cluster.Name
-			o.Paused = annotations.IsPaused(cluster, o.typed)
-		} else {
-			o.Paused = annotations.HasPaused(o.typed)
+			o.cluster, o.Paused = cluster.Name, annotations.IsPaused(cluster, o.typed)
 		}
 		if o.plane != nil && cluster != nil && cluster.Spec.InfrastructureRef.Kind == kindCAPTCluster {
 			o.network = f.networks[types.NamespacedName{Namespace: o.typed.GetNamespace(), Name: cluster.Spec.InfrastructureRef.Name}]
@@ -225,23 +205,23 @@ func (f *fleet) settledFor(o *owner, decided types.UID) *infrav1.WorkspaceTempla
 	return apply
 }
 
-// clusterOf is the Cluster of an owner: the one that owns it, or that its label names.
 func (f *fleet) clusterOf(object client.Object) *clusterv1.Cluster {
+	name := object.GetLabels()[clusterv1.ClusterNameLabel]
 	for _, ref := range object.GetOwnerReferences() {
-		if ref.Kind == "Cluster" && strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/") {
-			return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: ref.Name}]
+		if ref.Kind == "Cluster" && schema.FromAPIVersionAndKind(ref.APIVersion, "").Group == clusterv1.GroupVersion.Group {
+			name = ref.Name
 		}
 	}
-	return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetLabels()[clusterv1.ClusterNameLabel]}]
+	return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: name}]
 }
 
-// claimant is what an owner should have; false for a CAPTCluster of an existing VPC.
 func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
-	claimant := adoption.Claimant{Kind: o.Object.Kind, Object: o.typed, Decided: f.decided.owners[o.typed.GetUID()].Take}
+	claimant := adoption.Claimant{
+		Kind: o.Object.Kind, Object: o.typed, Reference: o.referenceInSpec().Name, Decided: f.decided.owners[o.typed.GetUID()].Take,
+	}
 	if o.plane != nil {
 		claimant.Want = adoption.OfControlPlane(o.plane, o.cluster)
 		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.plane.Name)
-		claimant.Reference = o.plane.Spec.WorkspaceTemplateApplyRef.Name
 		if endpoint := owners.Endpoint(o.plane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
 			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: address(endpoint)}
 		}
@@ -249,14 +229,12 @@ func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 	}
 	claimant.Want = adoption.OfCAPTCluster(o.network, o.cluster)
 	claimant.ConnectionSecret = naming.VPCConnectionSecret(o.network.Name)
-	claimant.Reference = o.network.Spec.WorkspaceTemplateApplyRef.Name
 	if id := o.network.Status.VPC.ID; id != "" {
 		claimant.Outputs = map[string]string{terraform.OutputVPCID: id}
 	}
 	return claimant, o.network.Spec.VPC.Template.IsDefined()
 }
 
-// inScope reports whether an object is in the namespace that was asked for.
 func (f *fleet) inScope(object metav1.Object) bool {
 	return f.Namespace == "" || object.GetNamespace() == f.Namespace
 }
@@ -272,7 +250,6 @@ func (f *fleet) sorted() []*owner {
 	return owners
 }
 
-// rank puts what others depend on first.
 func (o *owner) rank() int {
 	return slices.Index([]string{kindCAPTCluster, kindControlPlane, kindApply}, o.Object.Kind)
 }

@@ -4,33 +4,39 @@
 package planner
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/api/validation/versions"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// obstacle is why adopting an owner would change its Workspace.
 type obstacle struct {
 	reason, message string
 	differences     []render.Difference
 	pinnable        bool // A template of its own may help.
 }
 
-// gate is the render gate: it reports whether adopting would change the Workspace, and thereby make Terraform run. It looks at the
-// WorkspaceTemplateApply twice: as it is once it is adopted, and as its owner will write it when the manager starts.
+// gate is the render gate. It looks at the WorkspaceTemplateApply as it is once it is adopted, and as its owner will write it.
 func (f *fleet) gate(o *owner) (stop bool) {
 	found := f.obstacle(o)
 	if found != nil && found.pinnable && f.decided.owners[o.typed.GetUID()].Pin {
@@ -48,16 +54,13 @@ func (f *fleet) gate(o *owner) (stop bool) {
 	return true
 }
 
-// orPin ends what a template of its own may solve.
-const orPin = ", set pin: true in --decisions to keep it as it is with a WorkspaceTemplate of its own"
-
 func (f *fleet) obstacle(o *owner) *obstacle {
 	live := o.live.GetName()
 	if f.templates[o.apply.TemplateKey()] == nil {
 		return &obstacle{reason: ReasonWorkspaceTemplateNotFound, pinnable: true, message: fmt.Sprintf(
 			"WorkspaceTemplate %s does not exist, so what the manager would write into Workspace %s is not known. Restore it%s%s", o.apply.TemplateKey(), live, orPin, orSkip)}
 	}
-	if o.givesUp() {
+	if o.Object.Kind == kindCAPTCluster && o.apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && o.whyRetained() == "" {
 		return &obstacle{reason: ReasonDeletionPolicyDiffers, message: fmt.Sprintf(
 			"spec.deletionPolicy of WorkspaceTemplateApply %s is Retain, but spec.vpc.template.deletionPolicy of its CAPTCluster is not. The manager would write the latter, and the VPC would be destroyed with the CAPTCluster. Set both to the same value, Retain to keep the VPC%s", o.apply.Name, orSkip)}
 	}
@@ -77,8 +80,7 @@ func (f *fleet) obstacle(o *owner) *obstacle {
 	return nil
 }
 
-// differs is the message about a Workspace that is not rendered as it is. A pin comes first: other Workspaces may have been built from the edit of
-// a template. While a unit is applied, the other users of its templates are not in the snapshot.
+// differs proposes a pin first: other Workspaces may have been built from the edit. While a unit is applied, they are not in the snapshot.
 func (f *fleet) differs(o *owner, source string, differences []render.Difference) string {
 	live, fields := o.live.GetName(), strings.Join(fieldsOf(differences), ", ")
 	if f.gated != nil {
@@ -102,46 +104,35 @@ func (f *fleet) revert(o *owner, source, stopped string) string {
 		others, listed(built))
 }
 
-// otherUsers counts the WorkspaceTemplateApplies that use the template of an owner besides its own, and lists those whose Workspace is what the
-// template renders today.
+// otherUsers counts the other WorkspaceTemplateApplies of a template, and lists those whose Workspace is what it renders today.
 func (f *fleet) otherUsers(o *owner) (others int, built []string) {
 	key := o.apply.TemplateKey()
 	if _, known := f.users[key]; !known {
-		f.users[key] = f.usersOf(key)
+		for i := range f.Applies {
+			apply := &f.Applies[i]
+			if live := f.workspaces[f.workspaceKey(apply)]; live != nil && apply.TemplateKey() == key {
+				differences, err := f.rendered(apply, live)
+				f.users[key] = append(f.users[key], user{apply, err == nil && len(differences) == 0})
+			}
+		}
 	}
 	for _, user := range f.users[key] {
-		if user.apply == o.apply.UID {
+		if user.apply.UID == o.apply.UID {
 			continue
 		}
 		others++
 		if user.built {
-			built = append(built, user.name)
+			built = append(built, client.ObjectKeyFromObject(user.apply).String())
 		}
 	}
 	return others, built
 }
 
-// user is a WorkspaceTemplateApply with a Workspace, and whether that is what its template renders today.
 type user struct {
-	apply types.UID
-	name  string
+	apply *infrav1.WorkspaceTemplateApply
 	built bool
 }
 
-func (f *fleet) usersOf(template types.NamespacedName) (users []user) {
-	for i := range f.Applies {
-		apply := &f.Applies[i]
-		live := f.workspaces[f.workspaceKey(apply)]
-		if live == nil || apply.TemplateKey() != template {
-			continue
-		}
-		differences, err := f.rendered(apply, live)
-		users = append(users, user{apply.UID, client.ObjectKeyFromObject(apply).String(), err == nil && len(differences) == 0})
-	}
-	return users
-}
-
-// fieldsOf are the paths of differences.
 func fieldsOf(differences []render.Difference) []string {
 	fields := make([]string, len(differences))
 	for i := range differences {
@@ -150,12 +141,6 @@ func fieldsOf(differences []render.Difference) []string {
 	return fields
 }
 
-// givesUp reports whether the manager would no longer retain what a user retained by hand: the owner decides about the deletion of a VPC.
-func (o *owner) givesUp() bool {
-	return o.Object.Kind == kindCAPTCluster && o.apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && !o.retains()
-}
-
-// look is a WorkspaceTemplateApply to render, and whether it is as its owner writes it.
 type look struct {
 	apply *infrav1.WorkspaceTemplateApply
 	owner string
@@ -191,15 +176,15 @@ func (f *fleet) looks(o *owner) ([]look, error) {
 	return append(looks, look{written, o.Object.String()}), nil
 }
 
-// rendered is in which fields a Workspace is not what today's renderer makes of a WorkspaceTemplateApply.
 func (f *fleet) rendered(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured) ([]render.Difference, error) {
 	template := f.templates[apply.TemplateKey()]
 	if template == nil {
 		return nil, fmt.Errorf("WorkspaceTemplate %s does not exist", apply.TemplateKey())
 	}
-	recorded, err := specOf(live)
-	if err != nil {
-		return nil, err
+	spec, _ := live.Object["spec"].(map[string]any)
+	recorded := &terraform.WorkspaceSpec{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, recorded); err != nil {
+		return nil, fmt.Errorf("reading Workspace %s: %w", live.GetName(), err)
 	}
 	made, errs := render.Workspace(render.Input{
 		Apply: apply, Template: template, Name: live.GetName(), ExternalName: live.GetAnnotations()[render.ExternalNameAnnotation], Recorded: recorded,
@@ -210,20 +195,6 @@ func (f *fleet) rendered(apply *infrav1.WorkspaceTemplateApply, live *unstructur
 	return render.Differences(live, made), nil
 }
 
-// specOf reads the spec of a Workspace.
-func specOf(live *unstructured.Unstructured) (*terraform.WorkspaceSpec, error) {
-	spec := &terraform.WorkspaceSpec{}
-	data, err := json.Marshal(live.Object["spec"])
-	if err == nil {
-		err = json.Unmarshal(data, spec)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Workspace %s: %w", live.GetName(), err)
-	}
-	return spec, nil
-}
-
-// intent is what the owner will write.
 func (f *fleet) intent(o *owner) (adoption.Intent, error) {
 	if o.plane == nil {
 		return adoption.VPCIntent(o.network, o.cluster), nil
@@ -255,7 +226,6 @@ func (f *fleet) vpcID(network *infrav1.CAPTCluster) string {
 	return ""
 }
 
-// permitted reports whether a template may be used from a namespace.
 func (f *fleet) permitted(template *infrav1.WorkspaceTemplate, namespace string) bool {
 	permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) {
 		for i := range f.Namespaces {
@@ -266,4 +236,125 @@ func (f *fleet) permitted(template *infrav1.WorkspaceTemplate, namespace string)
 		return nil, nil
 	})
 	return err == nil && permitted
+}
+
+// pin finds a WorkspaceTemplate that reproduces the live Workspace of an owner, and proves that with the render gate.
+func (f *fleet) pin(o *owner) *obstacle {
+	old := f.templates[o.apply.TemplateKey()]
+	looks, err := f.looks(o)
+	if err != nil {
+		return pinFailed(o, err)
+	}
+	template, err := pinnedTemplate(o, looks, old)
+	if err != nil {
+		return pinFailed(o, err)
+	}
+	key := client.ObjectKeyFromObject(template)
+	if f.edited(template) {
+		return &obstacle{reason: ReasonPinFailed, message: fmt.Sprintf(
+			"WorkspaceTemplate %s, which an earlier plan created to reproduce Workspace %s, was edited. Delete it, or keep the edit under another name, and plan again%s", key, o.live.GetName(), orSkip)}
+	}
+	f.templates[key] = template
+	for _, look := range looks {
+		look.apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: key.Name, Namespace: key.Namespace}
+		differences, err := f.rendered(look.apply, o.live)
+		if len(differences) > 0 {
+			err = errors.New(strings.Join(fieldsOf(differences), ", ") + " is not taken from the template")
+		}
+		if err != nil {
+			found := pinFailed(o, err)
+			found.differences = differences
+			return found
+		}
+	}
+	o.pinned = template
+	return nil
+}
+
+func (f *fleet) edited(created *infrav1.WorkspaceTemplate) bool {
+	there := f.templates[client.ObjectKeyFromObject(created)]
+	if there == nil {
+		return false
+	}
+	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(there)
+	if err != nil {
+		return true
+	}
+	spec := plan.Field{Path: "/spec", After: encode(created.Spec)}
+	state, err := spec.State(live)
+	return err != nil || state != plan.Applied
+}
+
+func pinFailed(o *owner, why error) *obstacle {
+	return &obstacle{reason: ReasonPinFailed, message: fmt.Sprintf(
+		"a WorkspaceTemplate cannot reproduce Workspace %s: %v. Change that field of owner or WorkspaceTemplateApply while no manager runs, and plan again%s", o.live.GetName(), why, orSkip)}
+}
+
+func refused(o *owner, template, old *infrav1.WorkspaceTemplate) field.ErrorList {
+	errs := templates.WorkspaceTemplate(template).Errors
+	if o.plane == nil {
+		return errs
+	}
+	fields := consumption.ControlPlaneFields(o.plane)
+	var before field.ErrorList
+	if old != nil {
+		before, _ = consumption.Unconsumed(old, fields)
+	}
+	after, _ := consumption.Unconsumed(template, fields)
+	return append(errs, slices.DeleteFunc(after, func(e *field.Error) bool {
+		return slices.ContainsFunc(before, func(b *field.Error) bool { return b.Field == e.Field })
+	})...)
+}
+
+// pinnedTemplate is where the old template is, so that references to objects of that namespace stay permitted.
+func pinnedTemplate(o *owner, looks []look, old *infrav1.WorkspaceTemplate) (*infrav1.WorkspaceTemplate, error) {
+	var applies []*infrav1.WorkspaceTemplateApply
+	for _, look := range looks {
+		applies = append(applies, look.apply)
+	}
+	live, _ := o.live.Object["spec"].(map[string]any)
+	spec, errs := render.Pin(live, o.live.GetName(), old, applies...)
+	if len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	template := &infrav1.WorkspaceTemplate{
+		TypeMeta: metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: kindTemplate},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.apply.Namespace, Labels: map[string]string{naming.PinnedLabel: "true"},
+			Annotations: map[string]string{naming.PinnedForAnnotation: o.Object.String()},
+		},
+	}
+	template.Spec.WorkspaceScope = terraform.ScopeNamespaced
+	if o.live.GetNamespace() == "" {
+		template.Spec.WorkspaceScope = terraform.ScopeCluster
+	}
+	if old != nil {
+		template.Namespace, template.Spec.PublishOutputs = old.Namespace, old.Spec.PublishOutputs
+		template.Spec.Template.Metadata = old.Spec.Template.Metadata
+	}
+	if template.Namespace != o.apply.Namespace {
+		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{o.apply.Namespace}}
+	}
+	template.Spec.Template.Metadata.Description = fmt.Sprintf("Reproduces Workspace %s, as it was when %s was adopted", o.live.GetName(), o.Object)
+	template.Spec.Template.Spec = *spec
+	template.Name = naming.PinnedTemplate(o.apply.Name, string(encode(template.Spec)))
+	if errs := refused(o, template, old); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	return template, nil
+}
+
+// pinSteps create the template. One that an earlier plan created, and its rollback left, is found by the executor.
+func (o *owner) pinSteps() []plan.Step {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.pinned)
+	if err != nil {
+		panic(err) // API types can be encoded.
+	}
+	delete(object, "status")
+	why := fmt.Sprintf("reproduces Workspace %s, for %s alone, as decided; a rollback leaves it, unused", o.live.GetName(), o.Object)
+	return []plan.Step{{Object: migrate.Ref(kindTemplate, o.pinned), Why: why, Create: object}}
+}
+
+func (o *owner) pinnedRef() infrav1.WorkspaceTemplateReference {
+	return infrav1.WorkspaceTemplateReference{Name: o.pinned.Name, Namespace: o.pinned.Namespace}
 }

@@ -32,6 +32,14 @@ func withKubeconfigHelper(t *testing.T, s *scene) (*infrav1.WorkspaceTemplateApp
 	return apply, template, live
 }
 
+// helped is a scene with a helper.
+type helped struct {
+	*scene
+	apply    *infrav1.WorkspaceTemplateApply
+	template *infrav1.WorkspaceTemplate
+	live     *unstructured.Unstructured
+}
+
 func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 	const (
 		unit     = "WorkspaceTemplateApply demo-kubeconfig-apply: "
@@ -40,7 +48,7 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 		alone    = unit + "/spec/deletionPolicy"
 	)
 	for name, tc := range map[string]struct {
-		change func(*scene, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate, *unstructured.Unstructured)
+		change func(h *helped)
 		want   []string
 		never  string
 		leaves bool // Another client may change its Workspace.
@@ -49,40 +57,28 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 			nil, []string{"WorkspaceTemplate eks-kubeconfig-template: /spec/allowedNamespaces/names", unit + "/spec/workspaceName", recorded}, "Warning RenderFailed" + finding, false,
 		},
 		"another Secret than its Workspace's": {
-			func(_ *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
-				apply.Spec.WriteConnectionSecretToRef.Name = "another"
-			}, []string{alone, "Warning RenderFailed" + finding}, recorded, false,
+			func(h *helped) { h.apply.Spec.WriteConnectionSecretToRef.Name = "another" }, []string{alone, "Warning RenderFailed" + finding}, recorded, false,
 		},
 		"template gone": {
-			func(s *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
-				s.gone[template] = true
-			}, []string{alone, "Warning WorkspaceTemplateNotFound" + finding}, recorded, false,
+			func(h *helped) { h.gone[h.template] = true }, []string{alone, "Warning WorkspaceTemplateNotFound" + finding}, recorded, false,
 		},
 		"template changed": {
-			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
-				template.Spec.Template.Spec.ForProvider.Module += "# changed"
-			}, []string{alone, "Warning WorkspaceDiffers" + finding}, recorded, false,
+			func(h *helped) { h.template.Spec.Template.Spec.ForProvider.Module += "# changed" }, []string{alone, "Warning WorkspaceDiffers" + finding}, recorded, false,
 		},
 		"being deleted": {
-			func(_ *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
-				builder.Deleting()(apply)
-			}, []string{"Warning BeingDeleted" + finding}, alone, true,
+			func(h *helped) { builder.Deleting()(h.apply) }, []string{"Warning BeingDeleted" + finding}, alone, true,
 		},
 		"Workspace being deleted": {
-			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, live *unstructured.Unstructured) {
-				builder.Deleting()(live)
-			}, []string{alone, "Warning BeingDeleted" + finding}, recorded, true,
+			func(h *helped) { builder.Deleting()(h.live) }, []string{alone, "Warning BeingDeleted" + finding}, recorded, true,
 		},
 		"Workspace claimed": {
-			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, live *unstructured.Unstructured) {
-				live.SetAnnotations(map[string]string{naming.ClaimAnnotation: "team-b/another"})
-			}, []string{alone, "Warning WorkspaceClaimed" + finding}, recorded, true,
+			func(h *helped) { h.live.SetAnnotations(map[string]string{naming.ClaimAnnotation: "team-b/another"}) }, []string{alone, "Warning WorkspaceClaimed" + finding}, recorded, true,
 		},
 		"Workspace shared": {
-			func(s *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
-				other := apply.DeepCopy()
+			func(h *helped) {
+				other := h.apply.DeepCopy()
 				other.Namespace, other.UID, other.OwnerReferences = "team-b", "another", nil
-				s.add(other)
+				h.add(other)
 			}, []string{alone, "Warning WorkspaceShared" + finding}, recorded, true,
 		},
 	} {
@@ -90,7 +86,7 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 			s := newScene("demo", "team-a").withWorkspaces(t)
 			apply, template, live := withKubeconfigHelper(t, s)
 			if tc.change != nil {
-				tc.change(s, apply, template, live)
+				tc.change(&helped{s, apply, template, live})
 			}
 			got := planFor(t, nil, s)
 			for _, finding := range got.Findings {

@@ -43,44 +43,31 @@ func adopt(applies ...*infrav1.WorkspaceTemplateApply) {
 // Starting the manager would run Terraform for what was edited while it was off. Adoption compared only what was there before.
 func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 	for name, tc := range map[string]struct {
-		edit   func(s *scene, helper *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate)
+		edit   func(h *helped)
 		want   []string
 		fields []string
 	}{
-		"nothing": {func(*scene, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) {}, nil, nil},
+		"nothing": {func(*helped) {}, nil, nil},
 		"version of a control plane": {
-			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
-				s.plane.Spec.Version = "v1.32.0"
-			},
-			[]string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars[kubernetes_version]"},
+			func(h *helped) { h.plane.Spec.Version = "v1.32.0" }, []string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars[kubernetes_version]"},
 		},
 		"template of a VPC": {
-			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
-				s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
-			}, []string{"Warning PendingChange CAPTCluster demo"}, []string{"spec.forProvider.module"},
+			func(h *helped) { h.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited" }, []string{"Warning PendingChange CAPTCluster demo"}, []string{"spec.forProvider.module"},
 		},
 		"template of what has no owner": {
-			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) {
-				template.Spec.Template.Spec.ForProvider.Entrypoint = "modules/x"
-			}, []string{"Warning PendingChange WorkspaceTemplateApply demo-kubeconfig-apply"}, []string{"spec.forProvider.entrypoint"},
+			func(h *helped) { h.template.Spec.Template.Spec.ForProvider.Entrypoint = "modules/x" }, []string{"Warning PendingChange WorkspaceTemplateApply demo-kubeconfig-apply"}, []string{"spec.forProvider.entrypoint"},
 		},
 		"a WorkspaceTemplateApply": {
-			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
-				s.eks.Spec.Variables["region"] = "eu-west-1"
-			},
-			[]string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars[region]"},
+			func(h *helped) { h.eks.Spec.Variables["region"] = "eu-west-1" }, []string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars[region]"},
 		},
 		"a WorkspaceTemplateApply whose owner cannot write it": {
-			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
-				s.plane.Spec.Version = "latest"
-				s.eks.Spec.Variables["region"] = "eu-west-1"
-			},
-			[]string{"Warning PendingChange CAPTControlPlane demo", "Warning RenderFailed CAPTControlPlane demo"}, []string{"spec.forProvider.vars[region]"},
+			func(h *helped) {
+				h.plane.Spec.Version = "latest"
+				h.eks.Spec.Variables["region"] = "eu-west-1"
+			}, []string{"Warning PendingChange CAPTControlPlane demo", "Warning RenderFailed CAPTControlPlane demo"}, []string{"spec.forProvider.vars[region]"},
 		},
 		"a version that cannot be written": {
-			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
-				s.plane.Spec.Version = "latest"
-			}, []string{"Warning RenderFailed CAPTControlPlane demo"}, nil,
+			func(h *helped) { h.plane.Spec.Version = "latest" }, []string{"Warning RenderFailed CAPTControlPlane demo"}, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +75,7 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 			helper, template, _ := withKubeconfigHelper(t, s)
 			s.plane.Spec.ControlPlaneEndpoint.Host = s.endpoint()
 			adopt(s.vpc, s.eks, helper)
-			tc.edit(s, helper, template)
+			tc.edit(&helped{s, helper, template, nil})
 
 			got := planFor(t, nil, s)
 			var fields []string

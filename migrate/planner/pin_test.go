@@ -204,10 +204,12 @@ func TestWhatATemplateCannotSayIsNamed(t *testing.T) {
 
 func TestADecisionIsOneOfThem(t *testing.T) {
 	const head = "apiVersion: " + migrate.APIVersion + "\nkind: Decisions\nowners:\n"
-	for owner, fails := range map[string]bool{
-		"{uid: a, pin: true}": false, "{uid: a, pin: true, take: x}": false, "{uid: a, skip: true, pin: true}": true, "{uid: a}": false,
+	for owners, want := range map[string]string{
+		"{uid: a, pin: true}": "", "{uid: a, pin: true, take: x}": "", "{uid: a}": "", "{uid: a, skip: true, pin: true}": "set either skip, or take, pin or both",
+		"{uid: a, take: x}\n- {uid: b, take: x}": "take x has two entries", "{uid: a, pin: true}\n- {uid: a, skip: true}": "uid a has two entries", "{pin: true}": "owners[0].uid is required",
 	} {
-		_, err := migrate.ParseDecisions([]byte(head + "- " + owner + "\n"))
-		assert.Equal(t, fails, err != nil, "%s: %v", owner, err)
+		_, err := migrate.ParseDecisions([]byte(head + "- " + owners + "\n"))
+		assert.Equal(t, want == "", err == nil, "%s: %v", owners, err)
+		assert.True(t, err == nil || strings.Contains(err.Error(), want), "%s: %v", owners, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,12 +40,11 @@ type Options struct {
 // WorkspaceTemplateApplies and Workspaces; what is not clear is a finding, and its unit has no steps.
 func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 	f := newFleet(s, options)
-	if err := f.unknownDecisions(options.Decisions); err != nil {
+	decisions := ptr.Deref(options.Decisions, migrate.Decisions{})
+	if err := f.unknownDecisions(decisions); err != nil {
 		return nil, err
 	}
-	if err := f.resolve(); err != nil {
-		return nil, err
-	}
+	f.resolve()
 	tooMany := f.tooManyNamespaces()
 	p := &plan.Plan{ClusterUID: s.ClusterUID, Created: metav1.NewTime(options.Now), Namespace: s.Namespace, Decisions: options.Decisions}
 	var owners []migrate.Finding
@@ -58,11 +59,10 @@ func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 		}
 	}
 	slices.SortFunc(p.Units, func(a, b plan.Unit) int { return strings.Compare(a.Name(), b.Name()) })
-	p.Findings = slices.Concat(conflicts(owners), f.withoutEffect(options.Decisions), tooMany, sharedTemplates(p.Units), f.endpoints(), f.olderTemplates(), f.pending())
+	p.Findings = slices.Concat(conflicts(owners), f.withoutEffect(decisions), tooMany, sharedTemplates(p.Units), f.endpoints(), f.olderTemplates(), f.pending())
 	return p, p.Seal()
 }
 
-// groups are the owners of each Cluster, and each WorkspaceTemplateApply that belongs to none.
 func (f *fleet) groups() (groups [][]*owner) {
 	for _, o := range f.sorted() {
 		last := len(groups) - 1
@@ -84,7 +84,7 @@ func (f *fleet) unit(owners []*owner) (plan.Unit, error) {
 	if cluster := f.clusters[types.NamespacedName{Namespace: unit.Object.Namespace, Name: owners[0].cluster}]; cluster != nil {
 		unit.Object.UID = cluster.UID
 		if hasControlPlane(cluster) && (unit.State == plan.Adoptable || unit.State == plan.Adopted) {
-			unit.Endpoint = endpointStep(unit.Object, cluster.Spec.ControlPlaneEndpoint)
+			unit.Endpoint = endpointStep(cluster)
 		}
 	}
 	for _, o := range owners {
@@ -108,8 +108,7 @@ func (f *fleet) unit(owners []*owner) (plan.Unit, error) {
 	return unit, nil
 }
 
-// unchanged is the Workspace of an owner, which the adoption of its unit must not change, whether it is adopted now, before or not at all. One
-// that several WorkspaceTemplateApplies refer to may belong to another unit, and one that is being deleted changes.
+// unchanged is the Workspace that the adoption must not change: not one that is being deleted, or that may belong to another unit.
 func (f *fleet) unchanged(o *owner) *unstructured.Unstructured {
 	if o.live != nil || o.apply == nil || o.apply.DeletionTimestamp != nil {
 		return o.live
@@ -138,44 +137,31 @@ func stateOf(owners []*owner) plan.UnitState {
 	return plan.NeverBuilt
 }
 
-// endpointStep repairs an endpoint that CAPT v0.3 wrote as a URL; nil if there is nothing to repair.
-func endpointStep(cluster migrate.ObjectRef, stored clusterv1.APIEndpoint) *plan.Step {
+func endpointStep(cluster *clusterv1.Cluster) *plan.Step {
 	var c change
-	repaired := owners.Endpoint(stored)
-	if repaired.Host == "" {
-		return nil
+	stored := cluster.Spec.ControlPlaneEndpoint
+	if repaired := owners.Endpoint(stored); repaired.Host != "" {
+		c.set("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
+		c.set("/spec/controlPlaneEndpoint/port", stored.Port, repaired.Port, "the port of its API server")
 	}
-	c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
-	if stored.Port == 0 { // The API server does not store it.
-		c.add("/spec/controlPlaneEndpoint/port", repaired.Port, "the port of its API server")
-	} else {
-		c.replace("/spec/controlPlaneEndpoint/port", stored.Port, repaired.Port, "the port of its API server")
+	for _, repair := range step("Cluster", cluster, "", c) {
+		return &repair
 	}
-	if len(c.fields) == 0 {
-		return nil
-	}
-	return &plan.Step{Object: cluster, Why: c.why(), Fields: c.fields}
+	return nil
 }
 
-// whyEndpoint is why an endpoint that CAPT v0.3 wrote is repaired.
-const whyEndpoint = "clients cannot connect to a host with a scheme"
-
-// unknownDecisions refuses decisions about objects that do not exist.
-func (f *fleet) unknownDecisions(decisions *migrate.Decisions) error {
-	if decisions == nil {
-		return nil
-	}
-	exists := f.known()
+func (f *fleet) unknownDecisions(decisions migrate.Decisions) error {
+	known := f.known()
 	for _, d := range decisions.Owners {
-		if !exists[d.UID] {
+		if known[d.UID].Name == "" {
 			return fmt.Errorf("there is no CAPTCluster, CAPTControlPlane or WorkspaceTemplateApply with UID %s (uid in owners of the decisions)", d.UID)
 		}
-		if d.Take != "" && !exists[d.Take] {
+		if d.Take != "" && known[d.Take].Name == "" {
 			return fmt.Errorf("there is no WorkspaceTemplateApply with UID %s (take in owners of the decisions)", d.Take)
 		}
 	}
 	for _, d := range decisions.Workspaces {
-		if !exists[d.UID] { // What is wrong with belongsTo is a finding.
+		if known[d.UID].Name == "" { // What is wrong with belongsTo is a finding.
 			return fmt.Errorf("there is no Workspace with UID %s (uid in workspaces of the decisions)", d.UID)
 		}
 	}
@@ -183,15 +169,18 @@ func (f *fleet) unknownDecisions(decisions *migrate.Decisions) error {
 }
 
 // known are the objects that a decision can name.
-func (f *fleet) known() map[types.UID]bool {
-	exists := map[types.UID]bool{}
-	for _, object := range slices.Concat(migrate.Objects(f.CAPTClusters), migrate.Objects(f.ControlPlanes), migrate.Objects(f.Applies)) {
-		exists[object.GetUID()] = true
+func (f *fleet) known() map[types.UID]migrate.ObjectRef {
+	known := map[types.UID]migrate.ObjectRef{}
+	for _, o := range f.owners {
+		known[o.Object.UID] = o.Object
+	}
+	for i := range f.Applies {
+		known[f.Applies[i].UID] = migrate.Ref(kindApply, &f.Applies[i])
 	}
 	for _, workspace := range f.workspaces {
-		exists[workspace.GetUID()] = true
+		known[workspace.GetUID()] = migrate.RefOf(workspace)
 	}
-	return exists
+	return known
 }
 
 // Current returns the decisions of earlier plans without those about objects that no longer exist, or that were adopted otherwise since.
@@ -200,20 +189,19 @@ func Current(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.Decisio
 		return nil
 	}
 	f := newFleet(s, Options{})
-	exists, adopted := f.known(), f.adoptions()
+	known, adopted := f.known(), f.adoptions()
 	current := *decisions
 	current.Owners = slices.DeleteFunc(slices.Clone(decisions.Owners), func(d migrate.OwnerDecision) bool {
 		has, settled := adopted[d.UID]
-		return !exists[d.UID] || d.Take != "" && !exists[d.Take] || settled && (d.Skip || d.Take != "" && d.Take != has)
+		return known[d.UID].Name == "" || d.Take != "" && known[d.Take].Name == "" || settled && (d.Skip || d.Take != "" && d.Take != has)
 	})
 	current.Workspaces = slices.DeleteFunc(slices.Clone(decisions.Workspaces), func(d migrate.WorkspaceDecision) bool {
 		holder, held := adopted[d.UID]
-		return !exists[d.UID] || !exists[d.BelongsTo] || held && holder != d.BelongsTo
+		return known[d.UID].Name == "" || known[d.BelongsTo].Name == "" || held && holder != d.BelongsTo
 	})
 	return &current
 }
 
-// adoptions are the WorkspaceTemplateApplies that are adopted, by their own UID and by those of owner and Workspace.
 func (f *fleet) adoptions() map[types.UID]types.UID {
 	found := map[types.UID]types.UID{}
 	for _, o := range f.owners {
@@ -230,7 +218,6 @@ func (f *fleet) adoptions() map[types.UID]types.UID {
 	return found
 }
 
-// change is the fields that a step writes, and why each of them is written.
 type change struct {
 	fields []plan.Field
 	whys   []string
@@ -243,28 +230,15 @@ func (c *change) write(field plan.Field, why string) {
 
 func (c *change) why() string { return strings.Join(c.whys, "; ") }
 
-// add writes a field that does not exist.
-func (c *change) add(path string, value any, why string) {
-	c.write(plan.Field{Path: path, After: encode(value)}, why)
-}
-
-// replace writes a field that has another value.
-func (c *change) replace(path string, before, after any, why string) {
-	field := plan.Field{Path: path, Before: encode(before), After: encode(after)}
+// set writes a field that has another value, or does not exist.
+func (c *change) set(path string, before, after any, why string) {
+	field := plan.Field{Path: path, After: encode(after)}
+	if !reflect.ValueOf(before).IsZero() {
+		field.Before = encode(before)
+	}
 	if !bytes.Equal(field.Before, field.After) {
 		c.write(field, why)
 	}
-}
-
-// own adds an owner reference, or replaces the one with the same UID: the API server rejects two of one UID.
-func (c *change) own(object metav1.Object, owner metav1.OwnerReference, why string) {
-	field := plan.Field{Path: "/metadata/ownerReferences", Element: true, Key: "uid", After: encode(owner)}
-	for _, before := range object.GetOwnerReferences() {
-		if before.UID == owner.UID {
-			field.Before = encode(before)
-		}
-	}
-	c.write(field, why)
 }
 
 func encode(value any) json.RawMessage {
@@ -275,7 +249,6 @@ func encode(value any) json.RawMessage {
 	return data
 }
 
-// step returns the step of a change; none if nothing changes.
 func step(kind string, object client.Object, subresource string, c change) []plan.Step {
 	if len(c.fields) == 0 {
 		return nil

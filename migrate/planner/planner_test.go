@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
@@ -126,18 +125,6 @@ func TestTopologies(t *testing.T) {
 		"a VPC without a connection Secret": {
 			func(s *scene) { s.vpcTemplate.Spec.Template.Spec.WriteConnectionSecretToRef = nil }, nil,
 			[]string{vpc, vpcStatus, eks, eksStatus, eksEndpoint}},
-		"paused": {
-			func(s *scene) { s.cluster.Spec.Paused = ptr.To(true) }, nil,
-			[]string{vpc, vpcStatus, eks, eksStatus, eksEndpoint, "Warning Paused CAPTCluster demo", "Warning Paused CAPTControlPlane demo"}},
-		"being deleted": {
-			func(s *scene) { builder.Deleting()(s.plane) }, nil,
-			[]string{"Ambiguous BeingDeleted CAPTControlPlane demo"}},
-		"a version that never reached Terraform": {
-			nil, func(s *scene) { s.plane.Spec.Version = "v1.32.0" },
-			[]string{"Blocked WorkspaceDiffers CAPTControlPlane demo"}},
-		"a template that was edited since": {
-			nil, func(s *scene) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# more\n" },
-			[]string{"Blocked WorkspaceDiffers CAPTControlPlane demo"}},
 		"two WorkspaceTemplateApplies, one referred to and one made by the older controller": {
 			func(s *scene) {
 				second := s.eks.DeepCopy()
@@ -151,9 +138,6 @@ func TestTopologies(t *testing.T) {
 				s.eks.OwnerReferences[0].Name, s.eks.OwnerReferences[0].UID = "other", "other"
 			}, nil,
 			[]string{"Ambiguous MultipleCandidates CAPTControlPlane demo"}},
-		"the WorkspaceTemplateApply is gone": {
-			func(s *scene) { s.gone[s.eks] = true }, nil,
-			[]string{"Blocked WorkspaceTemplateApplyNotFound CAPTControlPlane demo"}},
 		"nothing but a Workspace of the name is left": {
 			func(s *scene) {
 				s.gone[s.eks] = true
@@ -168,9 +152,6 @@ func TestTopologies(t *testing.T) {
 				s.plane.Spec.ControlPlaneEndpoint.Host = ""
 			}, func(s *scene) { s.gone[s.more[1]] = true },
 			[]string{vpc, vpcStatus, "Warning NeverBuilt CAPTControlPlane demo"}},
-		"the Workspace is gone": {
-			nil, func(s *scene) { s.gone[s.more[1]] = true },
-			[]string{"Blocked WorkspaceNotFound CAPTControlPlane demo"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene("demo", "default")

@@ -47,7 +47,6 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 	return nil
 }
 
-// undecided is the first finding that must be decided about.
 func undecided(findings []migrate.Finding) error {
 	for _, finding := range findings {
 		switch {
@@ -60,12 +59,9 @@ func undecided(findings []migrate.Finding) error {
 	return nil
 }
 
-// write is what a step writes: a field, or an object that it creates.
 type write struct {
-	object            migrate.ObjectRef
-	create            bool
-	subresource, path string
-	after             string
+	object                   migrate.ObjectRef
+	subresource, path, after string // All are empty for an object that is created.
 }
 
 func writeOf(step *plan.Step, field *plan.Field) write {
@@ -75,7 +71,7 @@ func writeOf(step *plan.Step, field *plan.Field) write {
 func writesOf(steps []plan.Step) (writes []write) {
 	for i := range steps {
 		if steps[i].Create != nil {
-			writes = append(writes, write{object: steps[i].Object, create: true})
+			writes = append(writes, write{object: steps[i].Object})
 		}
 		for j := range steps[i].Fields {
 			writes = append(writes, writeOf(&steps[i], &steps[i].Fields[j]))
@@ -86,19 +82,18 @@ func writesOf(steps []plan.Step) (writes []write) {
 
 func (w write) differs(now string) error {
 	what := "write " + w.path
-	if w.create {
+	if w.path == "" {
 		what = "create it"
 	}
 	return fmt.Errorf("%s changed since the plan was created: its adoption %s %s. Create a new plan", w.object, now, what)
 }
 
-// stillPlanned fails if a field of a step is not written yet, and would not be planned any more.
 func stillPlanned(s *migrate.Snapshot, now []write, step *plan.Step) error {
 	live, err := content(s, step.Object)
 	if err != nil {
 		return err
 	}
-	if created := (write{object: step.Object, create: true}); step.Create != nil && live == nil && !slices.Contains(now, created) {
+	if created := (write{object: step.Object}); step.Create != nil && live == nil && !slices.Contains(now, created) {
 		return created.differs("would no longer")
 	}
 	for i := range step.Fields {
@@ -127,7 +122,6 @@ func Written(s *migrate.Snapshot, steps []plan.Step) (written int) {
 	return written
 }
 
-// content of an object of a snapshot; nil if it does not exist.
 func content(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, error) {
 	objects := map[string][]client.Object{
 		kindCAPTCluster: migrate.Objects(s.CAPTClusters), kindControlPlane: migrate.Objects(s.ControlPlanes),
@@ -141,8 +135,7 @@ func content(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, error)
 	return nil, nil
 }
 
-// decisionsAbout a unit are those that it was planned with, and what it was planned without a decision: an owner that is written in part may
-// no longer match by evidence, and what stays as it is must not match because the objects that it conflicts with are not in the snapshot.
+// decisionsAbout a unit are what it was planned with: what is written in part, or conflicts with objects that are not read, may not match by evidence.
 func decisionsAbout(unit *plan.Unit, decisions *migrate.Decisions) *migrate.Decisions {
 	made, about := byUID(decisions), &migrate.Decisions{}
 	for _, member := range unit.Members {

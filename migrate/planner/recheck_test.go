@@ -101,34 +101,26 @@ func TestRecheckFindsWhatChanged(t *testing.T) {
 // The manager writes a Workspace as soon as the objects of an interrupted unit are resumed: what is adopted already passes the gate, too.
 func TestRecheckFindsAnEditAfterEveryStep(t *testing.T) {
 	for name, row := range map[string]struct {
-		edit func(s *scene, helper *infrav1.WorkspaceTemplate)
+		edit func(h *helped)
 		want string
 	}{
-		"the template of the VPC": {func(s *scene, _ *infrav1.WorkspaceTemplate) {
-			s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
-		}, "WorkspaceDiffers"},
-		"the template of the EKS cluster": {func(s *scene, _ *infrav1.WorkspaceTemplate) {
-			s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
-		}, "WorkspaceDiffers"},
-		"the version":        {func(s *scene, _ *infrav1.WorkspaceTemplate) { s.plane.Spec.Version = "v1.32.0" }, "WorkspaceDiffers"},
-		"an invalid version": {func(s *scene, _ *infrav1.WorkspaceTemplate) { s.plane.Spec.Version = "latest" }, "RenderFailed"},
-		"the VPC is no longer retained": {func(s *scene, _ *infrav1.WorkspaceTemplate) {
-			s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyDelete
-		}, "deletionPolicy"},
+		"the template of the VPC":         {func(h *helped) { h.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited" }, "WorkspaceDiffers"},
+		"the template of the EKS cluster": {func(h *helped) { h.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited" }, "WorkspaceDiffers"},
+		"the version":                     {func(h *helped) { h.plane.Spec.Version = "v1.32.0" }, "WorkspaceDiffers"},
+		"an invalid version":              {func(h *helped) { h.plane.Spec.Version = "latest" }, "RenderFailed"},
+		"the VPC is no longer retained":   {func(h *helped) { h.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyDelete }, "deletionPolicy"},
 		"the template of a helper": {
-			func(_ *scene, helper *infrav1.WorkspaceTemplate) {
-				helper.Spec.Template.Spec.ForProvider.Entrypoint = "modules/x"
-			}, "WorkspaceDiffers",
+			func(h *helped) { h.template.Spec.Template.Spec.ForProvider.Entrypoint = "modules/x" }, "WorkspaceDiffers",
 		},
-		"the WorkspaceTemplateApply": {func(s *scene, _ *infrav1.WorkspaceTemplate) { s.vpc.Spec.Variables["vpc_name"] = "another" }, "WorkspaceDiffers"},
+		"the WorkspaceTemplateApply": {func(h *helped) { h.vpc.Spec.Variables["vpc_name"] = "another" }, "WorkspaceDiffers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene("demo", "team-a")
 			s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain
-			_, helper, _ := withKubeconfigHelper(t, s.withWorkspaces(t))
+			_, template, _ := withKubeconfigHelper(t, s.withWorkspaces(t))
 			unit := unitOf(t, planFor(t, nil, s), "team-a/demo")
 			require.NotEmpty(t, unit.Steps)
-			row.edit(s, helper)
+			row.edit(&helped{scene: s, template: template})
 			for done := range len(unit.Steps) + 1 {
 				edited := written(t, snapshot(t, s), unit.Steps[:done]...)
 				require.ErrorContains(t, planner.Recheck(edited, nil, unit), row.want, "after %d steps", done)
@@ -166,6 +158,6 @@ func TestRecheckLeavesWhatThePlanLeaves(t *testing.T) {
 	require.Equal(t, plan.Adoptable, unit.State, "%v", story(p))
 	require.Equal(t, migrate.NothingToAdopt, unit.Members[0].State, "its VPC is that of the other")
 	alone := snapshot(t, b)
-	alone.ClusterWideWorkspaces = snapshot(t, a, b).ClusterWideWorkspaces
+	alone.Workspaces = snapshot(t, a, b).Workspaces
 	require.NoError(t, planner.Recheck(alone, nil, unit))
 }

@@ -20,45 +20,31 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// orSkip ends what can also be decided by leaving something alone. It is never the only way out.
-const orSkip = ", or leave this one as it is with skip: true in --decisions"
-
-// resolve finds out what to write for every owner, and what blocks it.
-func (f *fleet) resolve() error {
+func (f *fleet) resolve() {
 	for _, o := range f.owners {
-		if err := f.resolveOwner(o); err != nil {
-			return err
-		}
+		f.resolveOwner(o)
 	}
+	last := len(f.owners)
 	f.findStandalone()
-	for _, o := range f.owners {
-		if o.Object.Kind == kindApply {
-			if err := f.resolveOwner(o); err != nil {
-				return err
-			}
-		}
+	for _, o := range f.owners[last:] {
+		f.resolveOwner(o)
 	}
-	return nil
 }
 
-func (f *fleet) resolveOwner(o *owner) error {
-	if decision := f.decided.owners[o.typed.GetUID()]; decision.Skip {
+func (f *fleet) resolveOwner(o *owner) {
+	switch decision := f.decided.owners[o.typed.GetUID()]; {
+	case decision.Skip:
 		o.State = migrate.OwnerSkipped
 		o.find(migrate.Skipped, ReasonSkipped, strings.TrimSuffix("it stays as it is, as decided: "+decision.Reason, ": "))
-		return nil
-	}
-	if o.settled && (o.Object.Kind == kindApply || byThisVersion(o.apply) || o.typed.GetDeletionTimestamp() != nil) {
+	case o.settled && (o.Object.Kind == kindApply || byThisVersion(o.apply) || o.typed.GetDeletionTimestamp() != nil):
 		f.found(o)
 		o.State = migrate.Adopted
-		return nil
+	case f.blocked(o) && (f.gated[o.Object.UID] || !o.leaveAlone()):
+	default:
+		o.finish()
 	}
-	if f.blocked(o) && (f.gated[o.Object.UID] || !o.leaveAlone()) {
-		return nil
-	}
-	return f.finish(o)
 }
 
-// blocked reports whether an owner cannot be adopted. There is a finding then, or nothing to adopt.
 func (f *fleet) blocked(o *owner) bool {
 	if stop := f.unclear(o); stop {
 		return true
@@ -67,7 +53,6 @@ func (f *fleet) blocked(o *owner) bool {
 	return !o.settled && (f.workspaceUnclear(o) || o.live != nil && f.gate(o))
 }
 
-// found notes the WorkspaceTemplateApply of an owner and its Workspace.
 func (f *fleet) found(o *owner) {
 	o.live = f.workspaces[f.workspaceKey(o.apply)]
 	o.WorkspaceTemplateApply = ptr.To(migrate.Ref(kindApply, o.apply))
@@ -76,8 +61,7 @@ func (f *fleet) found(o *owner) {
 	}
 }
 
-// leaveAlone turns what blocks a helper of CAPT v0.3 into a warning, and reports whether it is a helper that is written: what it created is
-// retained. It stays unadopted, so that its Workspace is not written even when its template is restored later.
+// leaveAlone makes a warning of what blocks a helper of CAPT v0.3. It stays unadopted, so that its Workspace is not written even later.
 func (o *owner) leaveAlone() bool {
 	if !o.helper || len(o.findings) == 0 {
 		return false
@@ -96,10 +80,20 @@ func (o *owner) leaveAlone() bool {
 	return true
 }
 
-// finish plans the steps.
-func (f *fleet) finish(o *owner) error {
-	if err := f.adopt(o); err != nil {
-		return err
+// finish plans the steps: first that of the WorkspaceTemplateApply, for whose adoption the manager waits. An owner that is pinned comes first: it
+// must refer to its template before it has an adopted WorkspaceTemplateApply to write.
+func (o *owner) finish() {
+	for i := range o.match.Candidates {
+		if candidate := &o.match.Candidates[i]; candidate.Apply == o.apply {
+			for _, evidence := range candidate.For {
+				o.Evidence = append(o.Evidence, string(evidence))
+			}
+		}
+	}
+	ofApply, ofOwner := o.applySteps(), o.ownerSteps()
+	o.steps = slices.Concat(ofApply, ofOwner)
+	if o.pinned != nil {
+		o.steps = slices.Concat(o.pinSteps(), ofOwner, ofApply)
 	}
 	if o.State == "" {
 		o.State = migrate.Adopted
@@ -110,10 +104,8 @@ func (f *fleet) finish(o *owner) error {
 	if o.Paused && len(o.steps) > 0 {
 		o.find(migrate.Warning, ReasonPaused, "it or its Cluster is paused: it is adopted, and the manager does not reconcile it until it is resumed. Resume it at any time")
 	}
-	return nil
 }
 
-// adopted reports whether a WorkspaceTemplateApply of CAPT v0.3 has been adopted.
 func adopted(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID != ""
 }
@@ -123,7 +115,6 @@ func byThisVersion(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName == "" && adoption.Unadopted(apply) == "" && slices.Contains(apply.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 }
 
-// unclear reports whether it is not known which WorkspaceTemplateApply is the owner's.
 func (f *fleet) unclear(o *owner) bool {
 	switch {
 	case !o.typed.GetDeletionTimestamp().IsZero():
@@ -153,9 +144,6 @@ func (f *fleet) unclear(o *owner) bool {
 	return true
 }
 
-// finishDeletion is what to do about an object that is being deleted.
-const finishDeletion = "Let CAPT v0.3 finish the deletion or, if this version is installed, follow the condition AdoptionRequired of the object so that the manager finishes it, and plan again"
-
 // perhapsBuilt reports whether the manager would take some WorkspaceTemplateApplies for the owner's: then it creates nothing.
 func (f *fleet) perhapsBuilt(o *owner) bool {
 	taken := map[types.UID]bool{}
@@ -176,7 +164,6 @@ func (f *fleet) perhapsBuilt(o *owner) bool {
 	return len(o.match.Candidates) > 0
 }
 
-// built reports whether there is evidence that the owner has something in the cloud.
 func (f *fleet) built(o *owner) bool {
 	name := naming.VPCWorkspaceTemplateApply(o.typed.GetName())
 	if o.plane != nil {
@@ -188,7 +175,6 @@ func (f *fleet) built(o *owner) bool {
 	return o.match.Claimant.Want.Built != "" || o.referenceInSpec().IsDefined()
 }
 
-// candidates of an owner, for a user to decide among.
 func (f *fleet) candidates(o *owner) []migrate.Candidate {
 	candidates := make([]migrate.Candidate, 0, len(o.match.Candidates))
 	for i := range o.match.Candidates {
@@ -247,7 +233,6 @@ func (f *fleet) findStandalone() {
 	}
 }
 
-// standalone is a WorkspaceTemplateApply without an owner, with its role.
 func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]string) *owner {
 	o := &owner{typed: apply, apply: apply, settled: adopted(apply) && !f.gated[apply.UID], Member: plan.Member{Object: migrate.Ref(kindApply, apply), Role: "created by a user"}}
 	for _, ref := range apply.OwnerReferences {
@@ -271,7 +256,6 @@ func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[t
 	return o
 }
 
-// machineLeft reports whether a WorkspaceTemplateApply belongs to a CaptMachine, and no decision adopts it.
 func (f *fleet) machineLeft(o *owner) bool {
 	if !o.machine || f.decided.owners[o.typed.GetUID()].Take == o.typed.GetUID() {
 		return false
@@ -282,8 +266,7 @@ func (f *fleet) machineLeft(o *owner) bool {
 	return true
 }
 
-// ofProfile reports whether a WorkspaceTemplateApply belongs to a Fargate profile that a control plane lists. CAPT v0.3 had none: users
-// created such WorkspaceTemplateApplies by hand, and may have added the profile to the spec once this version served it.
+// ofProfile reports whether a WorkspaceTemplateApply belongs to a Fargate profile that was added to a spec since. CAPT v0.3 had no profiles.
 func (f *fleet) ofProfile(o *owner) bool {
 	if o.Object.Kind != kindApply || o.apply.Spec.Variables[naming.ProfileVariable] == "" {
 		return false

@@ -159,7 +159,7 @@ func take(t *testing.T, snapshot *migrate.Snapshot, object client.Object) {
 			snapshot.OlderTemplates = append(snapshot.OlderTemplates, *object)
 			return
 		}
-		snapshot.ClusterWideWorkspaces = append(snapshot.ClusterWideWorkspaces, *object)
+		snapshot.Workspaces = append(snapshot.Workspaces, *object)
 		return
 	case *clusterv1.Cluster:
 		snapshot.Clusters = append(snapshot.Clusters, *object)

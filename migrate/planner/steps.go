@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
 
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -22,69 +21,54 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// maxAllowedNamespaces is how many names spec.allowedNamespaces of a WorkspaceTemplate may have (its definition says so).
-const maxAllowedNamespaces = 256
+// What messages and steps have in common.
+const (
+	orSkip         = ", or leave this one as it is with skip: true in --decisions" // It is never the only way out.
+	orPin          = ", set pin: true in --decisions to keep it as it is with a WorkspaceTemplate of its own"
+	finishDeletion = "Let CAPT v0.3 finish the deletion or, if this version is installed, follow the condition AdoptionRequired of the object so that the manager finishes it, and plan again"
+	whyPinned      = "this template reproduces the Workspace, as decided"
+	whyEndpoint    = "clients cannot connect to a host with a scheme"
+	// maxAllowedNamespaces is how many names spec.allowedNamespaces of a WorkspaceTemplate may have (its definition says so).
+	maxAllowedNamespaces = 256
+)
 
-// adopt plans the steps for an owner: first its WorkspaceTemplateApply, for whose adoption the manager waits. An owner that is pinned comes
-// first: it must refer to its template before it has an adopted WorkspaceTemplateApply to write.
-func (f *fleet) adopt(o *owner) error {
-	o.Evidence = evidenceFor(o)
-	ofApply, ofOwner := o.applySteps(), o.ownerSteps()
-	if o.pinned == nil {
-		o.steps = slices.Concat(ofApply, ofOwner)
-		return nil
-	}
-	created, err := o.pinSteps()
-	o.steps = slices.Concat(created, ofOwner, ofApply)
-	return err
-}
-
-// evidenceFor the WorkspaceTemplateApply that was found.
-func evidenceFor(o *owner) (found []string) {
-	for i := range o.match.Candidates {
-		if candidate := &o.match.Candidates[i]; candidate.Apply == o.apply {
-			for _, evidence := range candidate.For {
-				found = append(found, string(evidence))
-			}
-		}
-	}
-	return found
-}
-
-// applySteps record Workspace and owner in the WorkspaceTemplateApply, and that it retains what CAPT v0.3 was to retain.
 func (o *owner) applySteps() []plan.Step {
 	var c, status change
 	apply := o.apply
 	if o.pinned != nil {
-		c.replace("/spec/templateRef", apply.Spec.TemplateRef, o.pinnedRef(), whyPinned)
+		c.set("/spec/templateRef", apply.Spec.TemplateRef, o.pinnedRef(), whyPinned)
 	}
-	if apply.Spec.WorkspaceName == "" && o.live != nil {
-		c.add("/spec/workspaceName", o.live.GetName(), "its Workspace is found without status")
+	if o.live != nil {
+		c.set("/spec/workspaceName", apply.Spec.WorkspaceName, o.live.GetName(), "its Workspace is found without status")
 	}
-	switch {
-	case !o.retains():
-	case apply.Spec.DeletionPolicy == "":
-		c.add("/spec/deletionPolicy", infrav1.DeletionPolicyRetain, o.whyRetained())
-	default:
-		c.replace("/spec/deletionPolicy", apply.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain, o.whyRetained())
+	if why := o.whyRetained(); why != "" {
+		c.set("/spec/deletionPolicy", apply.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain, why)
 	}
 	if o.Object.Kind != kindApply && metav1.GetControllerOf(apply) == nil {
-		c.own(apply, o.reference(), "it belongs to "+o.Object.String())
+		field := plan.Field{Path: "/metadata/ownerReferences", Element: true, Key: "uid", After: encode(o.reference())}
+		for _, before := range apply.GetOwnerReferences() {
+			if before.UID == o.Object.UID { // The API server rejects two of one UID.
+				field.Before = encode(before)
+			}
+		}
+		c.write(field, "it belongs to "+o.Object.String())
 	}
 	if o.live != nil && apply.Status.WorkspaceName == "" {
-		status.add("/status/workspaceName", o.live.GetName(), "CAPT v0.3 lost it")
+		status.set("/status/workspaceName", "", o.live.GetName(), "CAPT v0.3 lost it")
 	}
 	if o.live != nil && apply.Status.WorkspaceRef == nil {
-		status.add("/status/workspaceRef", reference(o.live), "no other Workspace of that name is used")
+		status.set("/status/workspaceRef", "", reference(o.live), "no other Workspace of that name is used")
 	}
 	return append(step(kindApply, apply, "", c), step(kindApply, apply, "status", status)...)
 }
 
-// whyRetained is why what was created must outlive the WorkspaceTemplateApply.
+// whyRetained is why what was created must outlive the WorkspaceTemplateApply; empty if it need not.
 func (o *owner) whyRetained() string {
-	switch {
-	case o.network != nil && o.plane == nil:
+	switch ofNetwork := o.network != nil && o.plane == nil; {
+	case ofNetwork && o.network.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain:
 		return "spec.vpc.template.deletionPolicy of its CAPTCluster is Retain"
+	case ofNetwork, !o.retain:
+		return ""
 	case o.machine:
 		return "what a CaptMachine created outlives it"
 	case adoption.KeepsSpotRole(o.apply):
@@ -93,24 +77,12 @@ func (o *owner) whyRetained() string {
 	return "it is not adopted, and must not block a deletion"
 }
 
-// retains reports whether what was created must outlive the WorkspaceTemplateApply.
-func (o *owner) retains() bool {
-	if o.plane == nil && o.network != nil {
-		return o.network.Spec.VPC.Template.IsDefined() && o.network.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain
-	}
-	return o.retain
-}
-
-// reference to an owner, as its controller would set it.
 func (o *owner) reference() metav1.OwnerReference {
 	version := infrav1.GroupVersion
 	if o.plane != nil {
 		version = controlplanev1.GroupVersion
 	}
-	return metav1.OwnerReference{
-		APIVersion: version.String(), Kind: o.Object.Kind, Name: o.Object.Name, UID: o.Object.UID,
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
-	}
+	return *metav1.NewControllerRef(o.typed, version.WithKind(o.Object.Kind))
 }
 
 // reference to a Workspace, as the manager records it.
@@ -121,20 +93,25 @@ func reference(live *unstructured.Unstructured) *infrav1.WorkspaceReference {
 	}
 }
 
-// ownerSteps make the owner refer to the WorkspaceTemplateApply, and repair what CAPT v0.3 wrote as its endpoint.
 func (o *owner) ownerSteps() []plan.Step {
 	if o.Object.Kind == kindApply {
 		return nil
 	}
 	var c change
-	o.pinOwner(&c)
+	switch {
+	case o.pinned == nil:
+	case o.plane != nil:
+		c.set("/spec/workspaceTemplateRef", o.plane.Spec.WorkspaceTemplateRef, o.pinnedRef(), whyPinned)
+	default:
+		c.set("/spec/vpc/template/ref", o.network.Spec.VPC.Template.Ref, o.pinnedRef(), whyPinned)
+	}
 	if !o.referenceInSpec().IsDefined() {
-		c.add("/spec/workspaceTemplateApplyRef", infrav1.WorkspaceTemplateApplyReference{Name: o.apply.Name}, "no second WorkspaceTemplateApply is created")
+		c.set("/spec/workspaceTemplateApplyRef", "", infrav1.WorkspaceTemplateApplyReference{Name: o.apply.Name}, "no second WorkspaceTemplateApply is created")
 	}
 	if o.plane != nil {
 		stored := o.plane.Spec.ControlPlaneEndpoint
 		if repaired := owners.Endpoint(stored); repaired.Host != "" {
-			c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
+			c.set("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 		}
 	}
 	return step(o.Object.Kind, o.typed, "", c)
@@ -158,39 +135,31 @@ func (f *fleet) permission(steps []plan.Step, o *owner) []plan.Step {
 		return nil
 	}
 	var c change
-	c.write(plan.Field{Path: namesPath, Element: true, After: encode(namespace)}, fmt.Sprintf("namespace %s uses the template already", namespace))
+	c.write(plan.Field{Path: "/spec/allowedNamespaces/names", Element: true, After: encode(namespace)}, fmt.Sprintf("namespace %s uses the template already", namespace))
 	return step(kindTemplate, template, "", c)
 }
 
-// namesPath is the list of a template to which a permission is added.
-const namesPath = "/spec/allowedNamespaces/names"
-
-// notPermitted is the template of an owner that is adopted, if its namespace may not use it; otherwise nil.
 func (f *fleet) notPermitted(o *owner) *infrav1.WorkspaceTemplate {
+	if len(o.steps) == 0 || o.live == nil || o.pinned != nil {
+		return nil
+	}
 	template := f.templates[o.apply.TemplateKey()]
-	if o.live == nil || o.pinned != nil || template == nil || f.permitted(template, o.apply.Namespace) {
+	if template == nil || f.permitted(template, o.apply.Namespace) {
 		return nil
 	}
 	return template
 }
 
-// tooManyNamespaces blocks the owners that need more permissions for a template than it can hold.
 func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 	users := map[*infrav1.WorkspaceTemplate][]*owner{}
 	for _, o := range f.sorted() {
-		if len(o.steps) == 0 {
-			continue
-		}
 		if template := f.notPermitted(o); template != nil {
 			users[template] = append(users[template], o)
 		}
 	}
 	for i := range f.Templates {
 		template := &f.Templates[i]
-		names := sets.New[string]()
-		if allowed := template.Spec.AllowedNamespaces; allowed.IsDefined() {
-			names.Insert(allowed.Names...)
-		}
+		names := sets.New(template.Spec.AllowedNamespaces.Names...)
 		finding := migrate.Finding{Severity: migrate.Blocked, Reason: ReasonTooManyNamespaces, Object: migrate.Ref(kindTemplate, template)}
 		for _, o := range users[template] {
 			names.Insert(o.apply.Namespace)
@@ -209,28 +178,23 @@ func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 	return findings
 }
 
-// sharedTemplates reports the templates to which a plan adds permissions.
 func sharedTemplates(units []plan.Unit) (findings []migrate.Finding) {
-	namespaces := map[migrate.ObjectRef]sets.Set[string]{}
+	namespaces := map[migrate.ObjectRef][]string{}
 	for i := range units {
 		for _, step := range units[i].Steps {
 			if step.Object.Kind == kindTemplate && step.Create == nil {
-				if namespaces[step.Object] == nil {
-					namespaces[step.Object] = sets.New[string]()
-				}
-				namespaces[step.Object].Insert(units[i].Object.Namespace)
+				namespaces[step.Object] = append(namespaces[step.Object], units[i].Object.Namespace)
 			}
 		}
 	}
 	for template, users := range namespaces {
 		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonPermissionGranted, Object: template, Message: fmt.Sprintf(
-			"other namespaces use it, and the plan adds them to spec.allowedNamespaces: %s", listed(sets.List(users)))})
+			"other namespaces use it, and the plan adds them to spec.allowedNamespaces: %s", listed(sets.List(sets.New(users...))))})
 	}
 	slices.SortFunc(findings, func(a, b migrate.Finding) int { return strings.Compare(a.Object.String(), b.Object.String()) })
 	return findings
 }
 
-// listed shortens a list for a message.
 func listed(names []string) string {
 	const shown = 10
 	if len(names) <= shown {

@@ -20,7 +20,6 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// workspaceUnclear reports whether it is not known whose the Workspace is, or whether there is none.
 func (f *fleet) workspaceUnclear(o *owner) bool {
 	key := f.workspaceKey(o.apply)
 	switch {
@@ -50,8 +49,7 @@ func claimedByAnother(apply *infrav1.WorkspaceTemplateApply, live *unstructured.
 	return claim
 }
 
-// workspaceShared reports whether several WorkspaceTemplateApplies refer to one Workspace, and this one does not get it: CAPT v0.3 gave
-// one name to equal names in two namespaces, and to x and x-apply.
+// workspaceShared reports whether another owner may have the Workspace: CAPT v0.3 gave one name to equal names in two namespaces, and to x and x-apply.
 func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
 	claims, decided := f.claims[key], f.decided.workspaces[o.live.GetUID()].BelongsTo
 	if len(claims) < 2 && decided == "" {
@@ -80,8 +78,7 @@ func claimOf(claims []*infrav1.WorkspaceTemplateApply, uid types.UID) int {
 	return slices.IndexFunc(claims, func(claim *infrav1.WorkspaceTemplateApply) bool { return claim.UID == uid })
 }
 
-// belongsToWrong says why the decision about a Workspace is wrong, and what to write instead; empty without a decision, and if nothing speaks
-// against it. To pin a Workspace for another than its own WorkspaceTemplateApply would have it destroyed with the wrong Cluster.
+// belongsToWrong says why a decision is wrong, and what to write instead. A Workspace that is pinned for another owner is destroyed with the wrong Cluster.
 func (f *fleet) belongsToWrong(live *unstructured.Unstructured, key types.NamespacedName) string {
 	decision, decided := f.decided.workspaces[live.GetUID()]
 	if !decided {
@@ -103,8 +100,7 @@ func (f *fleet) belongsToWrong(live *unstructured.Unstructured, key types.Namesp
 		live.GetUID(), key.Name, found, strings.Join(write, ", or "), remedy)
 }
 
-// outdone says why a Workspace rather belongs to others of the WorkspaceTemplateApplies that refer to it, and returns these: what differs when it
-// is rendered from them is only a part of what differs when it is rendered from the given one. One that is adopted has its Workspace.
+// outdone returns the WorkspaceTemplateApplies for which less differs in the Workspace than for the given one. One that is adopted has its Workspace.
 func (f *fleet) outdone(chosen *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured, key types.NamespacedName) (why string, by []*infrav1.WorkspaceTemplateApply) {
 	differing := func(claim *infrav1.WorkspaceTemplateApply) (sets.Set[string], error) {
 		differences, err := f.rendered(claim, live)
@@ -131,10 +127,7 @@ func (f *fleet) outdone(chosen *infrav1.WorkspaceTemplateApply, live *unstructur
 }
 
 // withoutEffect reports the decisions about Workspaces that no WorkspaceTemplateApply refers to: perhaps another one was meant.
-func (f *fleet) withoutEffect(decisions *migrate.Decisions) (findings []migrate.Finding) {
-	if decisions == nil {
-		return nil
-	}
+func (f *fleet) withoutEffect(decisions migrate.Decisions) (findings []migrate.Finding) {
 	for _, decision := range decisions.Workspaces {
 		for key, live := range f.workspaces {
 			if live.GetUID() == decision.UID && len(f.claims[key]) == 0 {
@@ -146,25 +139,18 @@ func (f *fleet) withoutEffect(decisions *migrate.Decisions) (findings []migrate.
 	return findings
 }
 
-// described is what an object that a decision names is.
 func (f *fleet) described(uid types.UID) string {
-	if i := slices.IndexFunc(f.Applies, func(apply infrav1.WorkspaceTemplateApply) bool { return apply.UID == uid }); i >= 0 {
-		return fmt.Sprintf("it names WorkspaceTemplateApply %s, which refers to Workspace %s", client.ObjectKeyFromObject(&f.Applies[i]), f.workspaceKey(&f.Applies[i]).Name)
+	switch ref := f.known()[uid]; ref.Kind {
+	case "":
+		return fmt.Sprintf("no object has UID %s", uid)
+	case kindApply:
+		key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+		return fmt.Sprintf("it names %s, which refers to Workspace %s", ref, f.workspaceKey(f.applies[key]).Name)
+	default:
+		return fmt.Sprintf("it names %s, which is not a WorkspaceTemplateApply", ref)
 	}
-	refs := make([]migrate.ObjectRef, 0, len(f.owners)+len(f.workspaces))
-	for _, o := range f.owners {
-		refs = append(refs, o.Object)
-	}
-	for _, workspace := range f.workspaces {
-		refs = append(refs, migrate.RefOf(workspace))
-	}
-	if i := slices.IndexFunc(refs, func(ref migrate.ObjectRef) bool { return ref.UID == uid }); i >= 0 {
-		return fmt.Sprintf("it names %s, which is not a WorkspaceTemplateApply", refs[i])
-	}
-	return fmt.Sprintf("no object has UID %s", uid)
 }
 
-// lost reports whether another WorkspaceTemplateApply holds the Workspace of an owner. The owner has nothing then.
 func (f *fleet) lost(o *owner, holder *infrav1.WorkspaceTemplateApply, key types.NamespacedName) bool {
 	if holder == o.apply {
 		return false
@@ -175,8 +161,7 @@ func (f *fleet) lost(o *owner, holder *infrav1.WorkspaceTemplateApply, key types
 	return true
 }
 
-// holder is the one of several WorkspaceTemplateApplies whose status records their Workspace and which renders exactly that, where the
-// others only have the name, and nothing was built for their owners; nil when the evidence does not decide.
+// holder is the only one whose status records the Workspace, and which renders exactly that; nil when the evidence does not decide.
 func (f *fleet) holder(key types.NamespacedName) *infrav1.WorkspaceTemplateApply {
 	var holder *infrav1.WorkspaceTemplateApply
 	for _, claim := range f.claims[key] {
@@ -197,43 +182,33 @@ func (f *fleet) holder(key types.NamespacedName) *infrav1.WorkspaceTemplateApply
 	return holder
 }
 
-// ownerBuilt reports whether the owner of a WorkspaceTemplateApply says that it was built.
 func (f *fleet) ownerBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 	return slices.ContainsFunc(f.owners, func(o *owner) bool {
 		return o.apply == apply && o.match.Claimant != nil && o.match.Claimant.Want.Built != ""
 	})
 }
 
-// claimsOn are the WorkspaceTemplateApplies that refer to a Workspace, with the evidence that only rendering gives.
 func (f *fleet) claimsOn(key types.NamespacedName) []migrate.Candidate {
-	candidates := make([]migrate.Candidate, 0, len(f.claims[key]))
-	for _, claim := range f.claims[key] {
-		candidates = append(candidates, f.claimOn(claim, key))
+	candidates := make([]migrate.Candidate, len(f.claims[key]))
+	for i, apply := range f.claims[key] {
+		candidate := migrate.Candidate{Object: migrate.Ref(kindApply, apply), For: []string{"its name yields the name of the Workspace"}}
+		if apply.Status.WorkspaceName == key.Name {
+			candidate.For = []string{"its status names the Workspace"}
+		}
+		switch differences, err := f.rendered(apply, f.workspaces[key]); {
+		case err != nil:
+			candidate.Against = []string{"the Workspace cannot be rendered from it: " + err.Error()}
+		case len(differences) == 0:
+			candidate.For = append(candidate.For, "the Workspace is exactly what is rendered from it")
+		default:
+			candidate.Against = []string{"the Workspace is not what is rendered from it, in " + strings.Join(fieldsOf(differences), ", ")}
+		}
+		candidates[i] = candidate
 	}
 	return candidates
 }
 
-func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.NamespacedName) migrate.Candidate {
-	candidate := migrate.Candidate{Object: migrate.Ref(kindApply, apply)}
-	if apply.Status.WorkspaceName == key.Name {
-		candidate.For = append(candidate.For, "its status names the Workspace")
-	} else {
-		candidate.For = append(candidate.For, "its name yields the name of the Workspace")
-	}
-	differences, err := f.rendered(apply, f.workspaces[key])
-	switch {
-	case err != nil:
-		candidate.Against = append(candidate.Against, "the Workspace cannot be rendered from it: "+err.Error())
-	case len(differences) == 0:
-		candidate.For = append(candidate.For, "the Workspace is exactly what is rendered from it")
-	default:
-		candidate.Against = append(candidate.Against, "the Workspace is not what is rendered from it, in "+strings.Join(fieldsOf(differences), ", "))
-	}
-	return candidate
-}
-
-// neverBuilt reports whether CAPT v0.3 reconciled a WorkspaceTemplateApply whose Workspace does not exist, and stopped before it created the
-// Workspace. No record may say otherwise: neither its own or its owner's, nor, for a VPC, a control plane of the same Cluster.
+// neverBuilt reports whether CAPT v0.3 stopped before it created the Workspace. No record of the owner or its Cluster may say otherwise.
 func (f *fleet) neverBuilt(o *owner) bool {
 	status, key := &o.apply.Status, f.workspaceKey(o.apply)
 	recorded := o.apply.Spec.WorkspaceName != "" || status.WorkspaceName != "" || status.WorkspaceRef != nil || status.Applied == metav1.ConditionTrue
@@ -246,7 +221,6 @@ func (f *fleet) neverBuilt(o *owner) bool {
 	})
 }
 
-// hasRecord reports whether an owner has an endpoint or a VPC, or its WorkspaceTemplateApply a Workspace.
 func (f *fleet) hasRecord(o *owner) bool {
 	claimant := o.match.Claimant
 	return claimant != nil && claimant.Want.Built != "" || o.apply != nil && f.workspaces[f.workspaceKey(o.apply)] != nil

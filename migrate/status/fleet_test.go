@@ -34,7 +34,7 @@ func clusters(names ...string) *Fleet {
 			"kind":     "Workspace",
 			"metadata": map[string]any{"name": name, "uid": "workspace-" + name}, "status": map[string]any{"conditions": []any{condition("Synced"), condition("Ready")}},
 		}}
-		f.Snapshot.ClusterWideWorkspaces = append(f.Snapshot.ClusterWideWorkspaces, workspace)
+		f.Snapshot.Workspaces = append(f.Snapshot.Workspaces, workspace)
 		object, live := migrate.Ref("CAPTControlPlane", &plane), migrate.RefOf(&workspace)
 		f.Units = append(f.Units, plan.Unit{
 			Object: migrate.ObjectRef{Kind: "Cluster", Namespace: "a", Name: name}, State: plan.Adoptable,
@@ -86,7 +86,7 @@ func TestTheStateOfAUnitIsFromPlanAndJournals(t *testing.T) {
 func TestTheFirstClusterToAdoptIsOneThatWorks(t *testing.T) {
 	f := clusters("a-broken", "b-failed", "c-paused", "d-half", "e-good", "f-good")
 	f.Snapshot.ControlPlanes[0].Status.Initialization.ControlPlaneInitialized = nil
-	condition := f.Snapshot.ClusterWideWorkspaces[1].Object["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)
+	condition := f.Snapshot.Workspaces[1].Object["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)
 	condition["status"], condition["reason"] = "False", "ReconcileError"
 	f.Findings = []migrate.Finding{
 		{Severity: migrate.Warning, Reason: planner.ReasonPaused, Object: f.Units[2].Members[0].Object},

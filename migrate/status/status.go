@@ -5,8 +5,20 @@
 package status
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
@@ -14,15 +26,15 @@ import (
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/planner"
 )
 
 // Status is where a migration stands: a new plan, the journals and the Lease, together.
 type Status struct {
 	metav1.TypeMeta `json:",inline"`
-	Units           []Unit `json:"units"`           // Units are those of a plan made now, and those of applied plans that no longer exist.
-	Plans           []Plan `json:"plans,omitempty"` // Plans that were applied in this cluster, the oldest first.
-	// Lock is set while a run is in progress, or for a few seconds after it was killed.
-	Lock *lock.Holder `json:"lock,omitempty"`
+	Units           []Unit       `json:"units"`           // Units are those of a plan made now, and those of applied plans that no longer exist.
+	Plans           []Plan       `json:"plans,omitempty"` // Plans that were applied in this cluster, the oldest first.
+	Lock            *lock.Holder `json:"lock,omitempty"`  // Lock is set while a run is in progress, or for a few seconds after it was killed.
 	// Definitions are the CustomResourceDefinitions of CAPT with the versions in which objects are stored.
 	Definitions []Definition      `json:"definitions,omitempty"`
 	Legacy      *check.Check      `json:"legacy,omitempty"`   // Legacy is the check whether CAPT v0.3 runs; absent if it was not made.
@@ -33,14 +45,12 @@ type Status struct {
 type Unit struct {
 	Unit string `json:"unit"`
 	// State is what a run left or is doing, and otherwise what becomes of the unit with the decisions of the plans that were applied.
-	State plan.UnitState `json:"state"`
-	// PlanID and Phase are those of the last plan that wrote the unit; empty if none did.
-	PlanID string      `json:"planID,omitempty"`
-	Phase  apply.Phase `json:"phase,omitempty"`
+	State  plan.UnitState `json:"state"`
+	PlanID string         `json:"planID,omitempty"` // PlanID and Phase are those of the last plan that wrote the unit; empty if none did.
+	Phase  apply.Phase    `json:"phase,omitempty"`
 	// Message is the first reason why the unit is not adopted, or why the last run did not complete it.
-	Message string `json:"message,omitempty"`
-	// PendingChange says what the manager would change in a Workspace of the unit.
-	PendingChange string `json:"pendingChange,omitempty"`
+	Message       string `json:"message,omitempty"`
+	PendingChange string `json:"pendingChange,omitempty"` // PendingChange says what the manager would change in a Workspace of the unit.
 	// Skipped are the objects of the unit that a decision skips. They await adoption.
 	Skipped []migrate.ObjectRef `json:"skipped,omitempty"`
 	Paused  bool                `json:"paused,omitempty"` // Paused is true if the Cluster, or an object of the unit, is paused.
@@ -73,4 +83,264 @@ type Options struct {
 	NoJournal        bool // It is not an error if the journals may not be read.
 	Clock            clock.PassiveClock
 	Progress         migrate.Progress
+}
+
+// Fleet is a plan made now, and where its units stand: check, plan, apply and status report the same.
+type Fleet struct {
+	*plan.Plan
+	Snapshot *migrate.Snapshot
+	Selected []string // The names of the only units that were asked for; empty for all.
+	Standing []Unit   // Standing are the units of the plan, and those of applied plans that no longer exist, sorted by name.
+	// Journals are those of the plans that were applied, the latest last. Last is the latest of these plans; nil if there is none.
+	Journals []apply.State
+	Last     *plan.Plan
+	Lock     *lock.Holder
+}
+
+// Survey plans the fleet as it is now, and finds out where its units stand.
+func Survey(ctx context.Context, o Options) (*Fleet, error) {
+	now, progress := o.Clock.Now(), cmp.Or[migrate.Progress](o.Progress, migrate.Silent{})
+	progress.Phase("Reading objects", 0)
+	snapshot, err := migrate.Read(ctx, o.Reader, o.Namespace, now)
+	if err != nil {
+		return nil, err
+	}
+	if o.Namespace != "" && !slices.ContainsFunc(snapshot.Namespaces, func(n corev1.Namespace) bool { return n.Name == o.Namespace }) {
+		return nil, fmt.Errorf("namespace %s does not exist", o.Namespace)
+	}
+	f := &Fleet{Snapshot: snapshot}
+	if err := f.readJournals(ctx, o, now); err != nil && (!o.NoJournal || !apierrors.IsForbidden(err)) {
+		return nil, err
+	}
+	decisions := o.Decisions
+	if o.Decided {
+		decisions = Decided(f.Journals, snapshot)
+	}
+	progress.Phase("Planning", 0)
+	if f.Plan, err = planner.New(snapshot, planner.Options{Decisions: decisions, Now: now}); err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(f.Only(o.Units), f.Seal()); err != nil {
+		return nil, err
+	}
+	f.Selected = o.Units
+	f.stand()
+	return f, nil
+}
+
+func (f *Fleet) readJournals(ctx context.Context, o Options, now time.Time) (err error) {
+	if f.Journals, err = apply.States(ctx, o.Reader, o.JournalNamespace); err != nil {
+		return err
+	}
+	if f.Lock, err = lock.Held(ctx, o.Reader, o.JournalNamespace, now); err != nil || len(f.Journals) == 0 {
+		return err
+	}
+	f.Last, err = apply.LoadPlan(ctx, o.Reader, o.JournalNamespace, f.Journals[len(f.Journals)-1].PlanID)
+	return client.IgnoreNotFound(err)
+}
+
+// Decided returns what the user decided for all plans that were applied, as far as it still fits the objects. Of two decisions about an object the
+// one for the later plan counts.
+func Decided(journals []apply.State, s *migrate.Snapshot) (decisions *migrate.Decisions) {
+	for i := range journals {
+		decisions = decisions.Merge(journals[i].Decisions)
+	}
+	return planner.Current(s, decisions)
+}
+
+type recorded struct {
+	apply.UnitState
+	planID string
+	// running is true while the run that wrote it last holds the Lease.
+	running bool
+}
+
+func (f *Fleet) stand() {
+	last := map[string]recorded{}
+	for _, journal := range f.Journals {
+		for name, unit := range journal.Units {
+			if known := last[name]; !unit.Begun.Before(&known.Begun) {
+				last[name] = recorded{unit, journal.PlanID, f.Lock != nil && f.Lock.Identity == journal.Run}
+			}
+		}
+	}
+	paused := pausedObjects(f.Snapshot)
+	for i := range f.Units {
+		unit := f.standing(&f.Units[i], last[f.Units[i].Name()])
+		unit.Paused = slices.ContainsFunc(f.Units[i].Objects(), func(object migrate.ObjectRef) bool { return paused[object.UID] })
+		f.Standing = append(f.Standing, unit)
+		delete(last, unit.Unit)
+	}
+	for name, unit := range last {
+		if parts := strings.Split(name, "/"); len(f.Selected) == 0 && (f.Namespace == "" || parts[len(parts)-2] == f.Namespace) {
+			f.Standing = append(f.Standing, Unit{Unit: name, PlanID: unit.planID, Phase: unit.Phase, Message: "the object no longer exists"})
+		}
+	}
+	slices.SortFunc(f.Standing, func(a, b Unit) int { return cmp.Compare(a.Unit, b.Unit) })
+}
+
+func (f *Fleet) standing(planned *plan.Unit, last recorded) Unit {
+	unit := Unit{Unit: planned.Name(), PlanID: last.planID, Phase: last.Phase, Message: last.Message}
+	for _, finding := range f.FindingsOf(planned) {
+		switch {
+		case finding.Reason == planner.ReasonPendingChange:
+			unit.PendingChange = cmp.Or(unit.PendingChange, finding.Message)
+		case finding.Severity == migrate.Skipped:
+			unit.Skipped = append(unit.Skipped, finding.Object)
+		case finding.Undecided():
+			unit.Message = cmp.Or(unit.Message, finding.Reason)
+		}
+	}
+	unit.State = stateOf(planned.State, last, len(unit.Skipped) > 0)
+	return unit
+}
+
+// stateOf a unit: what a run has left in the middle, or is doing, comes before what would be planned now.
+func stateOf(planned plan.UnitState, last recorded, skipped bool) plan.UnitState {
+	unfinished := last.Phase == apply.PhaseApplying || last.Phase == apply.PhaseRollingBack
+	switch {
+	case unfinished && last.running:
+		return plan.InProgress
+	case unfinished:
+		return plan.Interrupted
+	case planned == plan.Adopted && skipped:
+		return plan.PartlyAdopted
+	}
+	return planned
+}
+
+// Of returns where a unit stands.
+func (f *Fleet) Of(name string) Unit {
+	if i := slices.IndexFunc(f.Standing, func(unit Unit) bool { return unit.Unit == name }); i >= 0 {
+		return f.Standing[i]
+	}
+	return Unit{Unit: name}
+}
+
+// Rest are the units of the plan that was applied last that it would still adopt, if it was applied to others.
+func (f *Fleet) Rest() (names []string) {
+	if f.Last == nil {
+		return nil
+	}
+	for i := range f.Last.Units {
+		unit := f.Of(f.Last.Units[i].Name())
+		if f.Last.Units[i].State == plan.Adoptable && unit.State == plan.Adoptable && unit.PlanID != f.Last.ID {
+			names = append(names, unit.Unit)
+		}
+	}
+	return names
+}
+
+// Writes counts what a run of a plan still has to write, or to revert, for a unit.
+func (f *Fleet) Writes(p *plan.Plan, unit *plan.Unit, run Run) int {
+	var last apply.UnitState
+	if i := slices.IndexFunc(f.Journals, func(journal apply.State) bool { return journal.PlanID == p.ID }); i >= 0 {
+		last = f.Journals[i].Units[unit.Name()]
+	}
+	reverted, endpoint := last.Phase == apply.PhaseRolledBack, run.Endpoints
+	steps := slices.Clone(unit.Steps)
+	if run.Revert {
+		reverted, endpoint = reverted || last.Phase == "", endpoint || last.Endpoint
+	} else {
+		reverted = !run.Named && (reverted || last.Phase == apply.PhaseRollingBack)
+		if last.Phase == apply.PhaseApplied { // What is no longer as it was applied is reported, and not written again.
+			steps = nil
+		}
+	}
+	if reverted {
+		return 0
+	}
+	if endpoint && unit.Endpoint != nil {
+		steps = append(steps, *unit.Endpoint)
+	}
+	written := planner.Written(f.Snapshot, steps)
+	if run.Revert {
+		return written
+	}
+	return len(steps) - written
+}
+
+// Run is a run of a plan, as far as it decides what is written.
+type Run struct {
+	Revert           bool
+	Named, Endpoints bool // Named is true if the run names units. Endpoints is true if it repairs those of Clusters.
+}
+
+// Unsettled are the Workspaces of a unit that are not up to date, and why.
+func (f *Fleet) Unsettled(unit *plan.Unit) (workspaces []string) {
+	for _, member := range unit.Members {
+		for i := range f.Snapshot.Workspaces {
+			live := &f.Snapshot.Workspaces[i]
+			if member.Workspace == nil || live.GetUID() != member.Workspace.UID {
+				continue
+			}
+			if why := migrate.Unsettled(live); why != "" {
+				workspaces = append(workspaces, fmt.Sprintf("%s: %s", member.Workspace, why))
+			}
+		}
+	}
+	return workspaces
+}
+
+// First is the Cluster to adopt first: one whose adoption shows that the others can be adopted. It is empty if there is none.
+func (f *Fleet) First() string {
+	for i := range f.Units {
+		if unit := &f.Units[i]; f.Of(unit.Name()).State == plan.Adoptable && f.representative(unit) {
+			return unit.Name()
+		}
+	}
+	return ""
+}
+
+// representative reports whether the control plane of a Cluster works, and nothing but what is the same for most Clusters was found.
+func (f *Fleet) representative(unit *plan.Unit) bool {
+	works := slices.ContainsFunc(unit.Members, func(member plan.Member) bool {
+		for i := range f.Snapshot.ControlPlanes {
+			if plane := &f.Snapshot.ControlPlanes[i]; plane.UID == member.Object.UID {
+				return ptr.Deref(plane.Status.Initialization.ControlPlaneInitialized, false)
+			}
+		}
+		return false
+	})
+	noteworthy := slices.ContainsFunc(f.FindingsOf(unit), func(finding migrate.Finding) bool {
+		return finding.Reason != planner.ReasonInvalidClusterEndpoint && finding.Reason != planner.ReasonPermissionGranted
+	})
+	return unit.Object.Kind == "Cluster" && works && !noteworthy && len(f.Unsettled(unit)) == 0
+}
+
+func pausedObjects(s *migrate.Snapshot) map[types.UID]bool {
+	paused := map[types.UID]bool{}
+	for i := range s.Clusters {
+		paused[s.Clusters[i].UID] = ptr.Deref(s.Clusters[i].Spec.Paused, false)
+	}
+	for _, object := range slices.Concat(migrate.Objects(s.CAPTClusters), migrate.Objects(s.ControlPlanes), migrate.Objects(s.Applies)) {
+		paused[object.GetUID()] = annotations.HasPaused(object)
+	}
+	return paused
+}
+
+// Read returns the status of the migration.
+func Read(ctx context.Context, o Options) (*Status, error) {
+	o.Decided = true
+	fleet, err := Survey(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Status"}, Units: fleet.Standing, Lock: fleet.Lock, Findings: fleet.Findings,
+	}
+	for i := range fleet.Journals {
+		state, units := &fleet.Journals[i], map[apply.Phase]int{}
+		for _, unit := range state.Units {
+			units[unit.Phase]++
+		}
+		s.Plans = append(s.Plans, Plan{state.PlanID, state.Started, state.Updated, state.Run, state.Backup, units})
+	}
+	installed, err := migrate.Definitions(ctx, o.Reader)
+	for _, kind := range migrate.Kinds() {
+		if definition := installed[kind.Definition()]; definition != nil {
+			s.Definitions = append(s.Definitions, Definition{Name: definition.Name, StoredVersions: definition.Status.StoredVersions})
+		}
+	}
+	return s, err
 }

@@ -149,7 +149,7 @@ func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.NoError(t, plan.Write(t.Context(), w.Client))
-		require.False(t, plan.Differs())
+		require.False(t, plan.Differs)
 	}
 	write("a", "b")
 
@@ -158,7 +158,7 @@ func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 	key := client.ObjectKey{Namespace: w.Namespace, Name: "merged"}
 	require.NoError(t, w.Get(t.Context(), key, facts.Apply))
 	require.Contains(t, facts.Apply.Spec.WaitForSecrets[0].Keys, "theirs")
-	require.False(t, plan.Differs())
+	require.False(t, plan.Differs)
 	require.False(t, ssa.ManagedFieldsLost(facts.Apply, "capt-test"))
 
 	write("a")

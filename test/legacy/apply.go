@@ -5,7 +5,6 @@ package legacy
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -153,7 +152,7 @@ func (a *author) adopted(owner, apply *unstructured.Unstructured, c *Cluster) {
 func outputsOf(workspace *unstructured.Unstructured) map[string]string {
 	values, _, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs")
 	outputs := map[string]string{}
-	for name := range maps.Keys(values) {
+	for name := range values {
 		outputs[name] = fmt.Sprint(values[name])
 	}
 	return outputs

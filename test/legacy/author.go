@@ -7,15 +7,23 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // Field managers of a legacy fleet.
@@ -84,12 +92,7 @@ func (a *author) declare(manifest *unstructured.Unstructured, grow func(*unstruc
 func (a *author) annotateApplied(manifest *unstructured.Unstructured) {
 	content, err := json.Marshal(manifest.Object)
 	a.fail("encoding", manifest, err)
-	annotations := manifest.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[lastApplied] = string(content) + "\n"
-	manifest.SetAnnotations(annotations)
+	annotations.AddAnnotations(manifest, map[string]string{lastApplied: string(content) + "\n"})
 }
 
 func (a *author) apply(object *unstructured.Unstructured) *unstructured.Unstructured {
@@ -199,4 +202,77 @@ func set(object *unstructured.Unstructured, value any, fields ...string) {
 	if err := unstructured.SetNestedField(object.Object, value, fields...); err != nil {
 		panic(fmt.Sprintf("legacy: %s: %v", object.GetKind(), err)) // A mistake in this package.
 	}
+}
+
+// secret makes one that belongs to another object. Whatever else is in it, it has the canary.
+func (a *author) secret(namespace, name string, kind corev1.SecretType, data map[string]string, owner *unstructured.Unstructured, apiVersion string) {
+	secret := &corev1.Secret{ObjectMeta: meta(namespace, name), Type: kind, StringData: map[string]string{"canary": Canary}}
+	maps.Copy(secret.StringData, data)
+	if kind == clusterv1.ClusterSecretType {
+		secret.Labels = map[string]string{clusterv1.ClusterNameLabel: owner.GetName()}
+	}
+	secret.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, schema.FromAPIVersionAndKind(apiVersion, owner.GetKind()))}
+	a.makeSecret(secret, FieldManager)
+}
+
+// state makes the Secret in which Terraform keeps its state of a Workspace.
+func (a *author) state(workspace string) {
+	name := "tfstate-" + workspace + "-" + sandbox.ProviderConfigName
+	secret := &corev1.Secret{ObjectMeta: meta(sandbox.ProviderNamespace, name), StringData: map[string]string{"tfstate": Canary}}
+	secret.Labels = map[string]string{
+		"app.kubernetes.io/managed-by": "terraform", "tfstate": "true",
+		"tfstateSecretSuffix": sandbox.ProviderConfigName, "tfstateWorkspace": workspace,
+	}
+	a.makeSecret(secret, ProviderFieldManager)
+}
+
+func (a *author) makeSecret(secret *corev1.Secret, manager string) {
+	if a.err != nil || a.quick {
+		return
+	}
+	if err := a.client.Create(a.ctx, secret, client.FieldOwner(manager)); err != nil {
+		a.err = fmt.Errorf("creating Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+}
+
+// delete begins the deletion of an object, which its finalizers hold back.
+func (a *author) delete(object *unstructured.Unstructured) {
+	if a.err != nil {
+		return
+	}
+	a.fail("deleting", object, a.client.Delete(a.ctx, object))
+	a.fail("reading", object, a.client.Get(a.ctx, client.ObjectKeyFromObject(object), object))
+}
+
+// patience is how long a provider may take for a Workspace, and tick how often it is polled.
+const (
+	patience = 5 * time.Minute
+	tick     = 100 * time.Millisecond
+)
+
+// await returns when a provider has run a Workspace, or failed to.
+func (a *author) await(workspace *unstructured.Unstructured, of outcome) {
+	if a.err != nil {
+		return
+	}
+	a.fail("waiting for", workspace, wait.PollUntilContextTimeout(a.ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
+		if err := a.client.Get(ctx, client.ObjectKeyFromObject(workspace), workspace); err != nil {
+			return false, err
+		}
+		if of != succeeded {
+			return conditionStatus(workspace, "Synced") == "False", nil
+		}
+		return conditionStatus(workspace, "Ready") == "True" && conditionStatus(workspace, "Synced") == "True", nil
+	}))
+}
+
+func conditionStatus(object *unstructured.Unstructured, conditionType string) string {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, c := range conditions {
+		if fields, ok := c.(map[string]any); ok && fields["type"] == conditionType {
+			status, _ := fields["status"].(string)
+			return status
+		}
+	}
+	return ""
 }

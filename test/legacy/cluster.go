@@ -4,6 +4,7 @@
 package legacy
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -28,85 +29,42 @@ const Version = "1.31"
 
 // Cluster is one cluster of CAPT v0.3. What is left empty is as that CAPT did it.
 type Cluster struct {
-	Namespace, Name string
-	// Network and ControlPlane are the names of the CAPTCluster and the CAPTControlPlane; Name unless they say otherwise.
-	Network, ControlPlane string
-	// Version of Kubernetes, such as 1.31.
-	Version string
-	// Tags are additionalTags of the control plane.
-	Tags map[string]string
-	// Templates is the namespace of the templates; Namespace unless it says otherwise.
-	Templates string
-	// Recipe is what the templates say.
-	Recipe *Recipe
-	// VPCApply and Apply are the names of the WorkspaceTemplateApplies.
-	VPCApply, Apply string
+	Namespace, Name       string
+	Network, ControlPlane string            // Network and ControlPlane are the names of the CAPTCluster and the CAPTControlPlane; Name unless they say otherwise.
+	Version               string            // Version of Kubernetes, such as 1.31.
+	Tags                  map[string]string // Tags are additionalTags of the control plane.
+	Templates             string            // Templates is the namespace of the templates; Namespace unless it says otherwise.
+	Recipe                *Recipe           // Recipe is what the templates say.
+	VPCApply, Apply       string            // VPCApply and Apply are the names of the WorkspaceTemplateApplies.
 
-	// Unreferenced leaves spec.workspaceTemplateApplyName of the control plane empty.
-	Unreferenced bool
-	// HandMade are the WorkspaceTemplateApplies that users created: they have no owner.
-	HandMade bool
-	// WithoutApply makes no WorkspaceTemplateApply for the control plane: the one it refers to is another's.
-	WithoutApply bool
+	Unreferenced bool // Unreferenced leaves spec.workspaceTemplateApplyName of the control plane empty.
+	HandMade     bool // HandMade are the WorkspaceTemplateApplies that users created: they have no owner.
+	WithoutApply bool // WithoutApply makes no WorkspaceTemplateApply for the control plane: the one it refers to is another's.
 	// WithoutWorkspaces makes no Workspaces: those that status names are another's. WithoutEKS is that for the control plane only.
 	WithoutWorkspaces, WithoutEKS bool
-	// Helpers are the other WorkspaceTemplateApplies of a control plane.
-	Helpers bool
-	// Addons are WorkspaceTemplateApplies that users wrote beside the cluster.
-	Addons []Addon
-	// ExistingVPC is the id of a VPC that CAPT did not make.
-	ExistingVPC string
-	// RetainVPC keeps the VPC when the CAPTCluster is deleted.
-	RetainVPC bool
-	// StatusWiped leaves out the status of CAPT's objects, as a restored backup does.
-	StatusWiped bool
-	// ApplyFailed says that Terraform failed for the control plane.
-	ApplyFailed bool
-	// NeverReady says that Terraform could not even initialize the module of the control plane.
-	NeverReady bool
-	// EndpointFailed says that CAPT v0.3 lost a conflict when it wrote the endpoint, and left the control plane in phase Failed.
-	EndpointFailed bool
-	// Paused sets spec.paused of the Cluster.
-	Paused bool
-	// Deleting deletes the Cluster and what belongs to it, and no controller continues with it.
-	Deleting bool
-	// Keeper is who applied what is in Git; Kubectl unless it says otherwise.
-	Keeper Keeper
+	Helpers                       bool    // Helpers are the other WorkspaceTemplateApplies of a control plane.
+	Addons                        []Addon // Addons are WorkspaceTemplateApplies that users wrote beside the cluster.
+	ExistingVPC                   string  // ExistingVPC is the id of a VPC that CAPT did not make.
+	RetainVPC                     bool    // RetainVPC keeps the VPC when the CAPTCluster is deleted.
+	StatusWiped                   bool    // StatusWiped leaves out the status of CAPT's objects, as a restored backup does.
+	ApplyFailed                   bool    // ApplyFailed says that Terraform failed for the control plane.
+	NeverReady                    bool    // NeverReady says that Terraform could not even initialize the module of the control plane.
+	EndpointFailed                bool    // CAPT v0.3 lost a conflict when it wrote the endpoint, and left the control plane in phase Failed.
+	Paused                        bool    // Paused sets spec.paused of the Cluster.
+	Deleting                      bool    // Deleting deletes the Cluster and what belongs to it, and no controller continues with it.
+	Keeper                        Keeper  // Keeper is who applied what is in Git; Kubectl unless it says otherwise.
 	// Disputed says that the evidence alone does not decide whose the WorkspaceTemplateApply of the control plane is, and
 	// DisputedVPC that of the network.
 	Disputed, DisputedVPC bool
-	// Twin is namespace/name of the cluster that this one takes for its own: same endpoint, and same VPC without Workspaces.
-	Twin string
-	// Live leaves Workspaces to a provider that runs, and waits for it.
-	Live bool
+	Twin                  string // Twin is namespace/name of the cluster that this one takes for its own: same endpoint, and same VPC without Workspaces.
+	Live                  bool   // Live leaves Workspaces to a provider that runs, and waits for it.
 }
 
 func (c *Cluster) complete() {
-	for _, field := range []struct {
-		value *string
-		other string
-	}{
-		{&c.Network, c.Name},
-		{&c.ControlPlane, c.Name},
-		{&c.Templates, c.Namespace},
-		{&c.Version, Version},
-	} {
-		if *field.value == "" {
-			*field.value = field.other
-		}
-	}
-	if c.VPCApply == "" {
-		c.VPCApply = c.Network + "-vpc"
-	}
-	if c.Apply == "" {
-		c.Apply = c.ControlPlane + "-eks-controlplane-apply"
-	}
-	if c.Recipe == nil {
-		c.Recipe = &plain
-	}
-	if c.Keeper == "" {
-		c.Keeper = Kubectl
-	}
+	c.Network, c.ControlPlane = cmp.Or(c.Network, c.Name), cmp.Or(c.ControlPlane, c.Name)
+	c.Templates, c.Version = cmp.Or(c.Templates, c.Namespace), cmp.Or(c.Version, Version)
+	c.VPCApply, c.Apply = cmp.Or(c.VPCApply, c.Network+"-vpc"), cmp.Or(c.Apply, c.ControlPlane+"-eks-controlplane-apply")
+	c.Recipe, c.Keeper = cmp.Or(c.Recipe, &plain), cmp.Or(c.Keeper, Kubectl)
 }
 
 // What has an id of AWS.

@@ -45,6 +45,20 @@ type Objects struct {
 	Adoptions []Adoption
 }
 
+// Exported are the WorkspaceTemplateApplies as users export what CAPT v0.3 created.
+func (o *Objects) Exported() (exported []*unstructured.Unstructured) {
+	for i := range o.Items {
+		if item := &o.Items[i]; item.GetKind() == applyKind.Kind {
+			object := &unstructured.Unstructured{Object: map[string]any{"spec": item.DeepCopy().Object["spec"]}}
+			object.SetGroupVersionKind(item.GroupVersionKind())
+			object.SetNamespace(item.GetNamespace())
+			object.SetName(item.GetName())
+			exported = append(exported, object)
+		}
+	}
+	return exported
+}
+
 // Adoption is an owner, its WorkspaceTemplateApply and the cluster-wide Workspace of that. An owner without one has none.
 type Adoption struct {
 	// Kind of the owner: CAPTCluster or CAPTControlPlane.

@@ -25,7 +25,6 @@ import (
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/sandbox/audit"
 )
 
 func TestEveryFixtureSurvivesTheUpgrade(t *testing.T) {
@@ -171,14 +170,4 @@ func TestKeepersLeaveTheirMarks(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The manager of a migration has nothing to write, not even a Lease.
-func TestWebhooksAloneWriteNothing(t *testing.T) {
-	requests, err := shared.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"watch"}})
-	require.NoError(t, err)
-	require.NotEmpty(t, requests, "it looks")
-	written, err := shared.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes})
-	require.NoError(t, err)
-	require.Empty(t, written)
 }

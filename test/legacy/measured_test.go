@@ -46,6 +46,7 @@ func requireNoDecision(t *testing.T, w *legacy.World) {
 	assert.Equal(t, map[migrate.OwnerState]int{migrate.Adoptable: 25, migrate.NothingToAdopt: 1}, counts)
 	for _, finding := range p.Findings {
 		assert.Equal(t, migrate.Warning, finding.Severity, "%s %s: %s", finding.Reason, finding.Object, finding.Message)
+		assert.Contains(t, []string{planner.ReasonPermissionGranted, planner.ReasonInvalidClusterEndpoint}, finding.Reason, finding.Message)
 	}
 }
 

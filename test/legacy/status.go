@@ -3,10 +3,6 @@
 
 package legacy
 
-import (
-	"maps"
-)
-
 // then is when everything happened.
 const then = "2025-03-01T10:00:00Z"
 
@@ -41,13 +37,13 @@ const (
 
 func workspaceConditions(of outcome) []any {
 	switch of {
-	case succeeded:
 	case initFailed:
 		return []any{condition("Synced", "False", "ReconcileError", initFailure)}
 	case applyFailed:
 		return []any{condition("Ready", "False", "Creating", ""), condition("Synced", "False", "ReconcileError", failure)}
+	default:
+		return []any{condition("Ready", "True", "Available", ""), condition("Synced", "True", "ReconcileSuccess", "")}
 	}
-	return []any{condition("Ready", "True", "Available", ""), condition("Synced", "True", "ReconcileSuccess", "")}
 }
 
 func workspaceStatus(outputs map[string]string, of outcome) map[string]any {
@@ -58,23 +54,15 @@ func workspaceStatus(outputs map[string]string, of outcome) map[string]any {
 	return status
 }
 
+// atProvider has the outputs that are not sensitive.
 func atProvider(outputs map[string]string) map[string]any {
-	at := map[string]any{"checksum": "d5b59506d7edcc50529b14198dc1c2b4"}
-	if plain := plainOutputs(outputs); len(plain) > 0 {
-		at["outputs"] = plain
-	}
-	return at
-}
-
-// plainOutputs are those that are not sensitive.
-func plainOutputs(outputs map[string]string) map[string]any {
-	values := map[string]any{}
-	for name, value := range maps.All(outputs) {
+	at, plain := map[string]any{"checksum": "d5b59506d7edcc50529b14198dc1c2b4"}, map[string]any{}
+	for name, value := range outputs {
 		if name != "kubeconfig" {
-			values[name] = value
+			plain[name], at["outputs"] = value, plain
 		}
 	}
-	return values
+	return at
 }
 
 func applyStatus(workspace string, of outcome) map[string]any {

@@ -1,19 +1,30 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package legacy makes clusters as CAPT v0.3 left them: objects in v1beta1 under its definitions, on a real API server, with
+// status, owner references and managed fields, and the cluster-wide Workspaces that it rendered. What can be wrong with such
+// a fleet has a name each (see Named). A World is an API server that has them, and that can be upgraded to today's CAPT.
+//
+// No controller works on the objects: CAPT v0.3 does not run, and unless a test runs one, no provider. What these would have written is
+// written for them.
 package legacy
 
 import (
 	"context"
+	_ "embed" // definitions.yaml
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -21,9 +32,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
 // WebhooksOnly is an argument with which the manager converts and admits objects, and reconciles none: like a replica that does not lead, it
@@ -193,4 +206,88 @@ func (w *World) Requests(user string, verbs ...string) ([]auditv1.Event, error) 
 // Writes of a user since the upgrade.
 func (w *World) Writes(user string) ([]auditv1.Event, error) {
 	return w.Requests(user, audit.Writes...)
+}
+
+// grant gives sandbox.Captctl the roles that users bind, and nothing more; and sandbox.Reader what captctl reads.
+func (w *World) grant(ctx context.Context, root string) error {
+	objects, err := access(root)
+	if err != nil {
+		return err
+	}
+	return manifests.Apply(ctx, w.Admin, objects...)
+}
+
+func access(root string) ([]*unstructured.Unstructured, error) {
+	objects, err := manifests.Load(filepath.Join(root, "config", "rbac", "captctl.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	for _, role := range objects {
+		objects = append(objects, clusterRoleBinding(role.GetName(), sandbox.CaptctlUser))
+	}
+	var rules []any
+	rights, err := check.Rights("", check.RoleReader, check.RoleJournalReader)
+	if err != nil {
+		return nil, err
+	}
+	for _, right := range rights {
+		rules = append(rules, map[string]any{"apiGroups": []any{right.Group}, "resources": []any{right.Resource}, "verbs": []any{right.Verb}})
+	}
+	reader := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1",
+		"kind":       "ClusterRole",
+		"metadata":   map[string]any{"name": sandbox.ReaderUser},
+		"rules":      rules,
+	}}
+	return append(objects, reader, clusterRoleBinding(sandbox.ReaderUser, sandbox.ReaderUser)), nil
+}
+
+func clusterRoleBinding(role, user string) *unstructured.Unstructured {
+	const group = "rbac.authorization.k8s.io"
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": group + "/v1",
+		"kind":       "ClusterRoleBinding",
+		"metadata":   map[string]any{"name": "test-" + role},
+		"roleRef":    map[string]any{"apiGroup": group, "kind": "ClusterRole", "name": role},
+		"subjects":   []any{map[string]any{"apiGroup": group, "kind": "User", "name": user}},
+	}}
+}
+
+//go:embed definitions.yaml
+var definitions []byte
+
+// Definitions are those of CAPT v0.3.
+func Definitions() ([]*unstructured.Unstructured, error) {
+	objects, err := manifests.Decode(definitions)
+	if err != nil {
+		return nil, fmt.Errorf("definitions of CAPT v0.3: %w", err)
+	}
+	return objects, nil
+}
+
+// Deployments that CAPT v0.3 installs: one for each of the two providers that it is for clusterctl.
+func Deployments(replicas int32) []*appsv1.Deployment {
+	var deployments []*appsv1.Deployment
+	for _, provider := range []string{"control-plane", "infrastructure"} {
+		name := "appthrust-capt-controller-manager-" + provider
+		pod := map[string]string{
+			"cluster.x-k8s.io/provider": provider + "-capt", "cluster.x-k8s.io/v1beta1": "v1beta1", "control-plane": "controller-manager",
+		}
+		labels := maps.Clone(pod)
+		labels["app.kubernetes.io/managed-by"], labels["app.kubernetes.io/name"] = "kustomize", "capt"
+		deployments = append(deployments, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: sandbox.ManagerNamespace, Name: name, Labels: labels},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: pod},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: pod},
+					Spec: corev1.PodSpec{
+						ServiceAccountName: name,
+						Containers:         []corev1.Container{{Name: "manager", Image: "ghcr.io/appthrust/capt:v0.3.0"}},
+					},
+				},
+			},
+		})
+	}
+	return deployments
 }

@@ -4,6 +4,8 @@
 package command
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -14,8 +16,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 )
 
 // columns that help may have: it is read in terminals.
@@ -182,4 +186,53 @@ func TestVersionIsPrintedAsTextAndAsDocument(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, out, `"kind": "Version"`)
 	assert.Contains(t, out, `"planVersion": "migrate.capt.cluster.x-k8s.io/v1"`)
+}
+
+func TestFlagsThatCannotWorkAreRejectedBeforeConnecting(t *testing.T) {
+	file := saved(t, twoUnits(t, false))
+	for complaint, arguments := range map[string][]string{
+		"--concurrency must be at least 1":             {"apply", file, "--yes", "--concurrency", "0"},
+		"--concurrency 500 is too high for --qps 20":   {"apply", file, "--yes", "--concurrency", "500"},
+		"--max-failures must be at least 0":            {"apply", file, "--yes", "--max-failures", "-1"},
+		"--wait must be more than 0":                   {"rollback", "x", "--yes", "--wait", "0s"},
+		"--lease-duration must be at least 1s":         {"apply", file, "--yes", "--lease-duration", "1ms"},
+		"--qps must be more than 0":                    {"check", "--qps", "0"},
+		"--burst must be at least 1":                   {"plan", "--burst", "0"},
+		"--dry-run=client is not supported":            {"apply", file, "--dry-run=client"},
+		`--dry-run must be none or server, not "some"`: {"rollback", "x", "--yes", "--dry-run=some"},
+		`--cluster "demo": must be NAMESPACE/NAME`:     {"apply", file, "--yes", "--cluster", "demo"},
+		"--watch and --detailed-exitcode exclude":      {"status", "-w", "--detailed-exitcode"},
+		`there is no output format "xml"`:              {"status", "-o", "xml"},
+		"no such file or directory":                    {"plan", "--decisions", "missing.yaml"},
+		`and "missing.json" is not a plan ID`:          {"show", "missing.json"},
+		"apiVersion \"\" and kind \"\" are not those":  {"show", saved(t, &plan.Plan{})},
+	} {
+		w := undecided()
+		_, _, err := w.run(t, append([]string{"migrate"}, arguments...)...)
+		require.ErrorContains(t, err, complaint)
+		assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err))
+		assert.Nil(t, w.config, "no cluster was connected to")
+	}
+}
+
+func TestRequestsHaveTheUserAgentOfCaptctl(t *testing.T) {
+	w := undecided()
+	_, _, err := w.run(t, "migrate", "plan", "--server", "http://127.0.0.1:2")
+	require.Error(t, err)
+	assert.Regexp(t, `^captctl/\S+ \(`, w.config.UserAgent)
+	assert.Equal(t, "http://127.0.0.1:2", w.config.Host)
+}
+
+func TestAClusterThatDoesNotAnswerCompletesNothing(t *testing.T) {
+	w := undecided()
+	w.funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return errors.New("no")
+	}
+	out, _, err := w.run(t, cobra.ShellCompRequestCmd, "migrate", "status", "")
+	require.NoError(t, err)
+	assert.Equal(t, ":0\n", out)
+	w = undecided()
+	out, _, err = w.run(t, cobra.ShellCompRequestCmd, "migrate", "check", "-n", "")
+	require.NoError(t, err)
+	assert.Equal(t, "capt-system\ndefault\nkube-system\n:4\n", out)
 }

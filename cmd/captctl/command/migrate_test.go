@@ -6,7 +6,6 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,11 +130,9 @@ func TestPlanIsSavedAndShownAlsoIfSomethingIsUndecided(t *testing.T) {
 	out, _, err := w.run(t, "migrate", "plan", "--out", file, "--detailed-exitcode")
 	assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err))
 	assert.Contains(t, out, "(MultipleCandidates)")
-	written, err := os.ReadFile(file)
-	require.NoError(t, err)
 	printed, _, err := w.run(t, "migrate", "show", file, "-o", "json")
 	require.NoError(t, err)
-	assert.Equal(t, string(written), printed, "a plan is the same in a file and in a pipe")
+	assert.Equal(t, content(t, file), printed, "a plan is the same in a file and in a pipe")
 
 	decisions := filepath.Join(t.TempDir(), "decisions.yaml")
 	require.NoError(t, os.WriteFile(decisions, []byte("apiVersion: migrate.capt.cluster.x-k8s.io/v1\nkind: Decisions\nowners: [{uid: plane-1, skip: true}]\n"), 0o600))
@@ -162,17 +159,10 @@ func TestShowPrintsFieldsBeforeAndAfter(t *testing.T) {
 	assert.Contains(t, out, "team-a/demo\n  CAPTControlPlane team-a/demo: spec refers to it\n    + spec.workspaceTemplateApplyRef:\n    +   name: demo\n")
 	assert.Nil(t, w.config, "no cluster was connected to")
 
-	w.answer = readFile(t, file)
+	w.answer = content(t, file)
 	piped, _, err := w.run(t, "migrate", "show", "-", "--diff")
 	require.NoError(t, err)
 	assert.Equal(t, out, piped)
-}
-
-func readFile(t *testing.T, name string) string {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	require.NoError(t, err)
-	return string(data)
 }
 
 func TestApplyAsksOnATerminal(t *testing.T) {
@@ -383,53 +373,4 @@ func TestAStatusThatDidNotChangeIsNotReadAgain(t *testing.T) {
 		interrupt()
 		synctest.Wait()
 	})
-}
-
-func TestFlagsThatCannotWorkAreRejectedBeforeConnecting(t *testing.T) {
-	file := saved(t, twoUnits(t, false))
-	for complaint, arguments := range map[string][]string{
-		"--concurrency must be at least 1":             {"apply", file, "--yes", "--concurrency", "0"},
-		"--concurrency 500 is too high for --qps 20":   {"apply", file, "--yes", "--concurrency", "500"},
-		"--max-failures must be at least 0":            {"apply", file, "--yes", "--max-failures", "-1"},
-		"--wait must be more than 0":                   {"rollback", "x", "--yes", "--wait", "0s"},
-		"--lease-duration must be at least 1s":         {"apply", file, "--yes", "--lease-duration", "1ms"},
-		"--qps must be more than 0":                    {"check", "--qps", "0"},
-		"--burst must be at least 1":                   {"plan", "--burst", "0"},
-		"--dry-run=client is not supported":            {"apply", file, "--dry-run=client"},
-		`--dry-run must be none or server, not "some"`: {"rollback", "x", "--yes", "--dry-run=some"},
-		`--cluster "demo": must be NAMESPACE/NAME`:     {"apply", file, "--yes", "--cluster", "demo"},
-		"--watch and --detailed-exitcode exclude":      {"status", "-w", "--detailed-exitcode"},
-		`there is no output format "xml"`:              {"status", "-o", "xml"},
-		"no such file or directory":                    {"plan", "--decisions", "missing.yaml"},
-		`and "missing.json" is not a plan ID`:          {"show", "missing.json"},
-		"apiVersion \"\" and kind \"\" are not those":  {"show", saved(t, &plan.Plan{})},
-	} {
-		w := undecided()
-		_, _, err := w.run(t, append([]string{"migrate"}, arguments...)...)
-		require.ErrorContains(t, err, complaint)
-		assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err))
-		assert.Nil(t, w.config, "no cluster was connected to")
-	}
-}
-
-func TestRequestsHaveTheUserAgentOfCaptctl(t *testing.T) {
-	w := undecided()
-	_, _, err := w.run(t, "migrate", "plan", "--server", "http://127.0.0.1:2")
-	require.Error(t, err)
-	assert.Regexp(t, `^captctl/\S+ \(`, w.config.UserAgent)
-	assert.Equal(t, "http://127.0.0.1:2", w.config.Host)
-}
-
-func TestAClusterThatDoesNotAnswerCompletesNothing(t *testing.T) {
-	w := undecided()
-	w.funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-		return errors.New("no")
-	}
-	out, _, err := w.run(t, cobra.ShellCompRequestCmd, "migrate", "status", "")
-	require.NoError(t, err)
-	assert.Equal(t, ":0\n", out)
-	w = undecided()
-	out, _, err = w.run(t, cobra.ShellCompRequestCmd, "migrate", "check", "-n", "")
-	require.NoError(t, err)
-	assert.Equal(t, "capt-system\ndefault\nkube-system\n:4\n", out)
 }

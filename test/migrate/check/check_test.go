@@ -270,15 +270,17 @@ func TestTheManagerIsFoundByItsDeployment(t *testing.T) {
 	assert.Equal(t, check.OK, look(t, check.CheckLegacy).Status)
 }
 
+// leaseOf is a Lease that is held for an hour.
+func leaseOf(name string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: sandbox.ManagerNamespace, Name: name}, Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To("elsewhere"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NowMicro()),
+	}}
+}
+
 func TestTheManagerIsFoundByItsLease(t *testing.T) {
 	install(t)
-	holder, seconds, renewed := "elsewhere", int32(15), metav1.NowMicro()
-	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: sandbox.ManagerNamespace, Name: "capt-manager-leader-election"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &renewed},
-	}
+	lease := leaseOf("capt-manager-leader-election")
 	require.NoError(t, client.IgnoreNotFound(w.Admin.Delete(t.Context(), lease.DeepCopy())))
-	seconds = 3600
 	create(t, lease)
 	assert.Equal(t, check.OK, look(t, check.CheckManager).Status)
 	patch(t, lease, `{"spec":{"leaseDurationSeconds":1,"renewTime":"2026-01-01T00:00:00.000000Z"}}`)
@@ -287,15 +289,11 @@ func TestTheManagerIsFoundByItsLease(t *testing.T) {
 
 func TestAnotherRunHoldsTheLease(t *testing.T) {
 	install(t)
-	holder, seconds, renewed := "another", int32(600), metav1.NowMicro()
-	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: sandbox.ManagerNamespace, Name: lock.Name},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &renewed},
-	}
+	lease := leaseOf(lock.Name)
 	create(t, lease)
 	c := look(t, check.CheckLock)
 	assert.Equal(t, check.Failed, c.Status)
-	assert.Contains(t, c.Message, holder)
+	assert.Contains(t, c.Message, "elsewhere")
 	patch(t, lease, `{"spec":{"renewTime":"2026-01-01T00:00:00.000000Z"}}`)
 	assert.Equal(t, check.OK, look(t, check.CheckLock).Status, "it was not renewed")
 }

@@ -61,27 +61,13 @@ func newWorld(t *testing.T, fixtures ...string) *world {
 		objects, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
 		require.NoError(t, err)
 		w.git = append(w.git, objects.Manifests...)
-		w.export(objects)
+		w.git = append(w.git, slices.DeleteFunc(objects.Exported(), func(exported *unstructured.Unstructured) bool {
+			return slices.ContainsFunc(w.git, func(o *unstructured.Unstructured) bool { return host.Name(o) == host.Name(exported) })
+		})...)
 	}
 	require.NoError(t, w.Upgrade(t.Context()))
 	w.settled(t)
 	return w
-}
-
-// export adds the WorkspaceTemplateApplies that v0.3 created, as a user may have exported them.
-func (w *world) export(objects *legacy.Objects) {
-	w.Helper()
-	for i := range objects.Items {
-		item := &objects.Items[i]
-		if item.GetKind() != "WorkspaceTemplateApply" || slices.ContainsFunc(w.git, func(o *unstructured.Unstructured) bool { return host.Name(o) == host.Name(item) }) {
-			continue
-		}
-		exported := &unstructured.Unstructured{Object: map[string]any{"spec": item.DeepCopy().Object["spec"]}}
-		exported.SetGroupVersionKind(item.GroupVersionKind())
-		exported.SetNamespace(item.GetNamespace())
-		exported.SetName(item.GetName())
-		w.git = append(w.git, exported)
-	}
 }
 
 // ways in which manifests get into a cluster.

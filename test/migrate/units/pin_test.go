@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,15 +78,7 @@ func (d *drifted) create(names legacy.Names, cluster legacy.Cluster) {
 	objects, err := d.Create(d.Context(), fixture, names)
 	require.NoError(d, err)
 	d.git = append(d.git, objects.Manifests...)
-	for i := range objects.Items { // Users export what v0.3 created, too.
-		if item := &objects.Items[i]; item.GetKind() == "WorkspaceTemplateApply" {
-			exported := &unstructured.Unstructured{Object: map[string]any{"spec": item.DeepCopy().Object["spec"]}}
-			exported.SetGroupVersionKind(item.GroupVersionKind())
-			exported.SetNamespace(item.GetNamespace())
-			exported.SetName(item.GetName())
-			d.git = append(d.git, exported)
-		}
-	}
+	d.git = append(d.git, objects.Exported()...)
 }
 
 // edit applies another module to a template, in v1beta1.
@@ -273,7 +264,6 @@ func TestClustersThatDriftedFromTheirTemplateArePinned(t *testing.T) {
 		run  func(*testing.T)
 	}{
 		{"check and plan name the way out, which is followed", d.areBlocked},
-		{"owners come before their WorkspaceTemplateApplies", d.ownersComeFirst},
 		{"the plan is applied", d.areApplied},
 		{"old manifests do not unpin", d.areAppliedFromGit},
 		{"one is rolled back", d.oneIsRolledBack},
@@ -297,26 +287,6 @@ func (d *drifted) areBlocked(t *testing.T) {
 		require.Equal(t, []string{d.theirs, d.mine}, adoptable(d.planned(t)))
 	}
 	d.requireUntouched(t)
-}
-
-// The manager writes what an adopted WorkspaceTemplateApply says as soon as its owner refers to it.
-func (d *drifted) ownersComeFirst(t *testing.T) {
-	pinned := 0
-	for _, unit := range d.planned(t).Units {
-		at := map[types.UID]int{}
-		for i, step := range unit.Steps {
-			if slices.ContainsFunc(step.Fields, func(field plan.Field) bool { return strings.Contains(strings.ToLower(field.Path), "template") }) {
-				at[step.Object.UID] = i + 1
-			}
-		}
-		for _, member := range unit.Members {
-			if owner, used := at[member.Object.UID], at[member.WorkspaceTemplateApply.UID]; owner > 0 && used > 0 {
-				assert.Less(t, owner, used, member.Object)
-				pinned++
-			}
-		}
-	}
-	assert.Equal(t, 3, pinned)
 }
 
 // planned is the plan in the file plan.json.

@@ -21,99 +21,6 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// One fleet lives through all of it, step by step.
-func TestClustersAreAdoptedOneByOneAndRolledBack(t *testing.T) {
-	w := newWorld(t, "reference-set", "reference-empty-arbitrary-name", "hand-made-without-owner-reference", "helpers-present", "templates-in-default")
-	require.NoError(t, w.StartControllers(t.Context()))
-	before, p := w.fleet(), w.plan()
-	all := adoptable(p)
-	require.Greater(t, len(all), 3)
-	options := w.optionsFor(p)
-	first := options
-	first.Units = all[:1]
-
-	t.Run("a dry run keeps nothing", func(t *testing.T) {
-		o := options
-		o.DryRun = true
-		result := w.applied(p, o)
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: len(all)}, outcomes(result))
-		w.requireEqual(before, "")
-		assert.NoFileExists(t, filepath.Join(w.directory, backup.DefaultFile(p.ID)))
-	})
-	t.Run("one Cluster first", func(t *testing.T) {
-		result := w.applied(p, first)
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 1}, outcomes(result))
-		state, err := apply.Recorded(t.Context(), w.captctl, journalNamespace, p.ID)
-		require.NoError(t, err)
-		assert.Len(t, state.Units, 1)
-		assert.Equal(t, apply.PhaseApplied, state.Units[all[0]].Phase)
-		about, sum, err := backup.Verify(state.Backup.File)
-		require.NoError(t, err)
-		assert.Equal(t, state.Backup.Checksum, sum)
-		assert.Equal(t, p.Checksum, about.PlanChecksum)
-		assert.Positive(t, about.Objects["Workspace.tf.upbound.io"])
-	})
-	t.Run("then the rest", func(t *testing.T) {
-		result := w.applied(p, options)
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.Unchanged: 1, apply.Applied: len(all) - 1}, outcomes(result))
-		w.requireEqual(before, "Workspace ")
-		assert.Empty(t, adoptable(w.plan()))
-		w.requireAdopted(p)
-	})
-	t.Run("again writes nothing", func(t *testing.T) {
-		requests := w.objectWrites()
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.Unchanged: len(all)}, outcomes(w.applied(p, options)))
-		assert.Equal(t, requests, w.objectWrites())
-	})
-	t.Run("the plan is in the cluster, and status shows it", func(t *testing.T) {
-		loaded, err := apply.LoadPlan(t.Context(), w.captctl, journalNamespace, p.ID)
-		require.NoError(t, err)
-		assert.Equal(t, p.Checksum, loaded.Checksum)
-		s := w.status()
-		require.Len(t, s.Plans, 1)
-		assert.Equal(t, map[apply.Phase]int{apply.PhaseApplied: len(all)}, s.Plans[0].Units)
-		assert.Len(t, s.Definitions, len(migrate.Kinds()))
-		for _, unit := range s.Units {
-			assert.Empty(t, unit.PendingChange, unit.Unit)
-			assert.False(t, unit.Paused, unit.Unit)
-		}
-	})
-	t.Run("one is rolled back and adopted again", func(t *testing.T) {
-		result, err := apply.Rollback(t.Context(), p, first)
-		require.NoError(t, err)
-		require.Empty(t, result.Units[0].Message)
-		assert.Equal(t, all[:1], adoptable(w.plan()))
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 1}, outcomes(w.applied(p, first)))
-	})
-	t.Run("all of it is rolled back after the manager has run", func(t *testing.T) {
-		result, err := apply.Rollback(t.Context(), p, options)
-		require.NoError(t, err)
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.RolledBack: len(all)}, outcomes(result))
-		for _, unit := range result.Units {
-			assert.Empty(t, unit.Message, unit.Unit)
-		}
-		w.requireEqual(before, "Workspace ")
-		w.requireReverted(p)
-		assert.Equal(t, all, adoptable(w.plan()))
-	})
-	t.Run("what was rolled back is not adopted again unless it is named", func(t *testing.T) {
-		requests := w.objectWrites()
-		result := w.applied(p, options)
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.LeftOut: len(all)}, outcomes(result))
-		assert.Contains(t, result.Units[0].Message, "name it with --cluster")
-		assert.Equal(t, requests, w.objectWrites())
-	})
-	t.Run("captctl writes no Workspace and deletes nothing", func(t *testing.T) {
-		events, err := w.Writes(sandbox.CaptctlUser)
-		require.NoError(t, err)
-		require.NotEmpty(t, events)
-		for _, event := range events {
-			assert.NotContains(t, []string{"workspaces", "secrets", "providerconfigs", "clusters"}, event.ObjectRef.Resource)
-			assert.NotContains(t, []string{"delete", "deletecollection"}, event.Verb)
-		}
-	})
-}
-
 // What changed after the plan was made stops the unit that it belongs to, before the first write of it. What the plan does not adopt is left out.
 func TestWhatIsNotAsPlannedIsNotWritten(t *testing.T) {
 	w := newWorld(t, "reference-set", "reference-empty-arbitrary-name", "hand-made-without-owner-reference", "two-claimants")
@@ -138,6 +45,15 @@ func TestWhatIsNotAsPlannedIsNotWritten(t *testing.T) {
 		w.requireEqual(before, "CAPT")
 	}
 
+	t.Run("a dry run keeps nothing", func(t *testing.T) {
+		o := options
+		o.DryRun = true
+		result, err := apply.Apply(t.Context(), p, o)
+		assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "%v", err)
+		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 3, apply.LeftOut: left}, outcomes(result))
+		w.requireEqual(before, "")
+		assert.NoFileExists(t, filepath.Join(w.directory, backup.DefaultFile(p.ID)))
+	})
 	t.Run("to name a unit that is not adopted is an error", func(t *testing.T) {
 		undecided := options
 		undecided.Units = append(adoptable(p)[:1:1], nameOf(p, plan.NeedsDecision))

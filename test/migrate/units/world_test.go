@@ -44,20 +44,9 @@ type world struct {
 
 func newWorld(t *testing.T, fixtures ...string) *world {
 	t.Helper()
-	named := map[string]legacy.Fixture{}
-	for _, name := range fixtures {
-		fixture, found := legacy.Named()[name]
-		require.True(t, found, name)
-		named[name] = fixture
-	}
-	return worldOf(t, named)
-}
-
-func worldOf(t *testing.T, fixtures map[string]legacy.Fixture) *world {
-	t.Helper()
 	return upgraded(t, sandbox.Options{}, func(w *world) {
-		for name, fixture := range fixtures {
-			_, err := w.Create(t.Context(), fixture, legacy.NamesOf(name))
+		for _, name := range fixtures {
+			_, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
 			require.NoError(t, err)
 		}
 	})
