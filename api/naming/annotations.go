@@ -76,13 +76,13 @@ const (
 // caused.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
 
-// TurnsLabel serializes the WorkspaceTemplateApplies of one Cluster with the same label value: Terraform creates, changes or destroys one
+// SerializeLabel serializes the WorkspaceTemplateApplies of one Cluster with the same label value: Terraform creates, changes or destroys one
 // of them at a time.
-const TurnsLabel = "capt.cluster.x-k8s.io/takes-turns"
+const SerializeLabel = "capt.cluster.x-k8s.io/serialize"
 
-// FargateTurns is the value of TurnsLabel for Fargate profiles. EKS creates or deletes one profile of a cluster at a time, and rejects
+// FargateProfilesGroup is the value of SerializeLabel for Fargate profiles. EKS creates or deletes one profile of a cluster at a time, and rejects
 // other requests meanwhile ("Fargate profile quotas and limits" in the user guide of Amazon EKS).
-const FargateTurns = "fargate-profiles"
+const FargateProfilesGroup = "fargate-profiles"
 
 // Claim is the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }

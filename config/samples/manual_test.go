@@ -167,7 +167,7 @@ func TestTheManualKnowsEveryConditionAndReasonOfFargateProfiles(t *testing.T) {
 		controlplanev1.FargateProfileReadyCondition, controlplanev1.FargateProfileCreatingCondition, controlplanev1.FargateProfileFailedCondition,
 		controlplanev1.FargateProfileReadyReason, controlplanev1.FargateProfileCreatingReason, controlplanev1.FargateProfileNotCreatingReason,
 		controlplanev1.FargateProfileDeletingReason, controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileNotFailedReason,
-		controlplanev1.FargateProfileDependencyReason, infrav1.WaitingForTurnReason, controlplanev1.FargateProfileFinalizer,
+		controlplanev1.FargateProfileDependencyReason, infrav1.QueuedReason, controlplanev1.FargateProfileFinalizer,
 	} {
 		require.Contains(t, chapter(t, fargateChapter), "`"+word+"`")
 	}

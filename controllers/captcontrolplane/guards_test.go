@@ -192,7 +192,7 @@ func TestSafety06HelpersAreDeletedBeforeTheEKSCluster(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), controlPlane,
 		builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), ofControlPlane, holding),
 		builder.WorkspaceTemplateApply("demo-kubeconfig-apply", ofTemplate("kubeconfig"), ofControlPlane, holding),
-		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), ofControlPlane, holding, builder.WithLabel(naming.TurnsLabel, naming.FargateTurns)))
+		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), ofControlPlane, holding, builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup)))
 	isDeleted := func(name string) bool {
 		apply := read(w, name, &infrav1.WorkspaceTemplateApply{})
 		return apply == nil || !apply.DeletionTimestamp.IsZero()
@@ -241,7 +241,7 @@ func TestSafety05NothingOfARetainedControlPlaneIsDeletedBeforeTheConflictIsResol
 	w := newWorld(t, builder.Cluster("demo"), controlPlane,
 		builder.WorkspaceTemplateApply("demo-vpc", recorded("net"), builder.OwnedBy(builder.CAPTCluster("demo"))),
 		builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), builder.OwnedBy(controlPlane), recorded("eks"), builder.WaitingForWorkspace("net", ""), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)),
-		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), builder.OwnedBy(controlPlane), recorded("profile"), builder.WithLabel(naming.TurnsLabel, naming.FargateTurns)))
+		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), builder.OwnedBy(controlPlane), recorded("profile"), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup)))
 	isDeleted := func(name string) bool {
 		return !read(w, name, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero()
 	}

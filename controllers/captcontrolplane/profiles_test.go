@@ -54,7 +54,7 @@ func profiles() []fact {
 		{"profiles ready", of(ready, profile("b", builder.UpToDate(nil)))},
 		{"a profile is about to be made", of(unmade)},
 		{"a profile is being made", of(ready, profile("b", working))},
-		{"a queued profile", of(profile("a", builder.NotUpToDate(infrav1.WaitingForTurnReason, "turn")))},
+		{"a queued profile", of(profile("a", builder.NotUpToDate(infrav1.QueuedReason, "turn")))},
 		{"a Secret is missing for a profile", resolved(unmade)},
 		{"a profile failed, another is being made", of(profile("a", failing), profile("b", working))},
 		{"a profile belongs to another owner", resolved(fargate.Profile{Name: "a", Apply: owner.Facts{Conflict: "it belongs to other"}})},
@@ -122,7 +122,7 @@ func TestProfilesAreNotReadyWhileTheControlPlaneIsBlocked(t *testing.T) {
 	w := newWorld(t, cluster, vpc(), controlPlane,
 		builder.WorkspaceTemplateApply(applyName, builder.OwnedBy(controlPlane), ofTemplate("eks"), builder.WithWorkspaceName("eks"), builder.UpToDate(outputs())),
 		builder.WorkspaceTemplateApply("demo-a-fargate-apply", builder.OwnedBy(controlPlane), ofTemplate("fargate"), builder.UpToDate(nil),
-			builder.WithLabel(naming.TurnsLabel, naming.FargateTurns), builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"})))
+			builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup), builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"})))
 	w.reconcile()
 	assert.Equal(t, "False InvalidVersion", w.story()["DependenciesReady"])
 	assert.Equal(t, "False WaitingForWorkspace", w.story()["FargateProfileReady"])

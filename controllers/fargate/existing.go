@@ -30,7 +30,7 @@ const ControllerIndex = "fargateProfileOf"
 // IndexController is the function of ControllerIndex.
 func IndexController(object client.Object) []string {
 	controller := metav1.GetControllerOf(object)
-	if controller == nil || object.GetLabels()[naming.TurnsLabel] != naming.FargateTurns {
+	if controller == nil || object.GetLabels()[naming.SerializeLabel] != naming.FargateProfilesGroup {
 		return nil
 	}
 	return []string{string(controller.UID)}
@@ -81,7 +81,7 @@ func (r Reader) controlled(ctx context.Context, controlPlane *controlplanev1.CAP
 }
 
 func labelsOf(controlPlane *controlplanev1.CAPTControlPlane) client.MatchingLabels {
-	labels := client.MatchingLabels{naming.TurnsLabel: naming.FargateTurns}
+	labels := client.MatchingLabels{naming.SerializeLabel: naming.FargateProfilesGroup}
 	if cluster := controlPlane.Labels[clusterv1.ClusterNameLabel]; cluster != "" {
 		labels[clusterv1.ClusterNameLabel] = cluster
 	}
@@ -116,7 +116,7 @@ func (r Reader) ObserveOrphans(ctx context.Context, controlPlane *controlplanev1
 		if err != nil {
 			return fmt.Errorf("reading Fargate profile %s: %w", spec.Name, err)
 		}
-		if found := apply.Apply; found != nil && (spec.WorkspaceTemplateApplyRef.IsDefined() || found.Labels[naming.TurnsLabel] == naming.FargateTurns || metav1.IsControlledBy(found, controlPlane)) {
+		if found := apply.Apply; found != nil && (spec.WorkspaceTemplateApplyRef.IsDefined() || found.Labels[naming.SerializeLabel] == naming.FargateProfilesGroup || metav1.IsControlledBy(found, controlPlane)) {
 			f.Obsolete = append(f.Obsolete, Profile{Name: spec.Name, Apply: apply})
 		}
 	}

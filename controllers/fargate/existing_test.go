@@ -29,7 +29,7 @@ func TestAnObsoleteProfileIsDeleted(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("keep"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
 		owned("demo-keep-fargate-apply", "keep"), owned("demo-old-fargate-apply", "old"),
 		owned("by-hand", ""), builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.OwnedBy(builder.CAPTControlPlane("demo"))),
-		builder.WorkspaceTemplateApply("of-others", builder.WithLabel(naming.TurnsLabel, naming.FargateTurns), builder.WithVariables(map[string]string{"profile_name": "old"})),
+		builder.WorkspaceTemplateApply("of-others", builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup), builder.WithVariables(map[string]string{"profile_name": "old"})),
 		vpcSecret())
 	f := w.plan(cluster())
 	require.Len(t, f.Obsolete, 1)

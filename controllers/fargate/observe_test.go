@@ -125,7 +125,7 @@ func (w *world) applies() (applies []infrav1.WorkspaceTemplateApply) {
 
 func owned(name, profile string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	return builder.WorkspaceTemplateApply(name, append([]builder.Option{
-		builder.OwnedBy(builder.CAPTControlPlane("demo")), builder.WithLabel(naming.TurnsLabel, naming.FargateTurns),
+		builder.OwnedBy(builder.CAPTControlPlane("demo")), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup),
 		builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": profile}),
 		builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "fargate" }),
 	}, options...)...)
@@ -141,7 +141,7 @@ func TestTheWorkspaceTemplateApplyOfAProfile(t *testing.T) {
 	require.Len(t, w.applies(), 1)
 	apply := w.applies()[0]
 	assert.Equal(t, naming.FargateWorkspaceTemplateApply("demo", "dns"), apply.Name)
-	assert.Equal(t, map[string]string{clusterv1.ClusterNameLabel: "demo", naming.TurnsLabel: naming.FargateTurns}, apply.Labels)
+	assert.Equal(t, map[string]string{clusterv1.ClusterNameLabel: "demo", naming.SerializeLabel: naming.FargateProfilesGroup}, apply.Labels)
 	assert.True(t, metav1.IsControlledBy(&apply, w.controlPlane))
 	assert.Equal(t, infrav1.WorkspaceTemplateApplySpec{
 		TemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate", Namespace: builder.Namespace},
@@ -263,7 +263,7 @@ func TestANewProfileWaitsForOneThatIsNotInTheCache(t *testing.T) {
 // One that is paused, or waits for its dependents, may wait forever.
 func TestANewProfileWaitsForADeletionThatGoesOn(t *testing.T) {
 	for reason, waits := range map[string]bool{
-		"": true, infrav1.WaitingForWorkspaceDeletionReason: true, infrav1.WaitingForTurnReason: true,
+		"": true, infrav1.WaitingForWorkspaceDeletionReason: true, infrav1.QueuedReason: true,
 		infrav1.DeletingReason: false, infrav1.WaitingForDependentsReason: false, infrav1.DestroyFailedReason: false,
 	} {
 		leaving := deletingBecause(reason, "").Apply.Status

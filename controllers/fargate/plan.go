@@ -125,7 +125,7 @@ func (c *Cluster) want(controlPlane *controlplanev1.CAPTControlPlane, spec *cont
 	want.SchemeName = ref.Name
 	return &owner.Want{
 		Expectation: want, ClusterName: c.Name, Template: spec.WorkspaceTemplateRef,
-		Labels:            map[string]string{naming.TurnsLabel: naming.FargateTurns},
+		Labels:            map[string]string{naming.SerializeLabel: naming.FargateProfilesGroup},
 		Intent:            adoption.Intent{Variables: variables, ConnectionSecret: naming.FargateConnectionSecret(c.Name, spec.Name)},
 		WaitForWorkspaces: []infrav1.WorkspaceDependency{{Name: c.Workspace, Namespace: controlPlane.Namespace}},
 		WaitForSecrets: []infrav1.SecretDependency{

@@ -62,7 +62,7 @@ func TestStateOfAProfile(t *testing.T) {
 		"the control plane is not there":        {apply: as(owner.Facts{}), stage: waiting},
 		"about to be made":                      {apply: as(owner.Facts{}), plan: Plan{Intent: Intent{Ready: true}}, stage: creating},
 		"Terraform running":                     {apply: as(shows(infrav1.ProvisioningReason, "")), plan: Plan{Intent: Intent{Ready: true}}, stage: creating},
-		"another one comes first":               {apply: as(shows(infrav1.WaitingForTurnReason, "")), plan: Plan{Intent: Intent{Ready: true}}, stage: creating},
+		"another one comes first":               {apply: as(shows(infrav1.QueuedReason, "")), plan: Plan{Intent: Intent{Ready: true}}, stage: creating},
 		"ready":                                 {apply: as(made(builder.UpToDate(nil))), plan: Plan{Intent: Intent{Ready: true}}, stage: ready},
 		"ready, while the control plane is not": {apply: as(made(builder.UpToDate(nil))), stage: ready},
 		"could not be made": {as(shows(infrav1.ApplyFailedReason, "Failed to create Fargate profile: subnet not found")), Plan{Intent: Intent{Ready: true}}, failed, failure,
@@ -84,7 +84,7 @@ func TestStateOfAProfile(t *testing.T) {
 		"the user must decide":                    {as(owner.Facts{Candidates: []adoption.Candidate{{Name: "by-hand", Evidence: []adoption.Evidence{adoption.Referred}}}, Unadopted: "older"}), Plan{Intent: Intent{Ready: true}}, failed, failure, "by-hand"},
 		"being deleted by another client":         {apply: as(made(builder.Deleting())), plan: Plan{Intent: Intent{Ready: true}}, stage: deleting},
 		"being deleted, which fails":              {as(deletingBecause(infrav1.DestroyFailedReason, "AccessDenied")), Plan{Intent: Intent{Ready: true}}, failed, failure, "AccessDenied"},
-		"being deleted, another one comes first":  {apply: as(deletingBecause(infrav1.WaitingForTurnReason, "turn")), plan: Plan{Intent: Intent{Ready: true}}, stage: deleting},
+		"being deleted, another one comes first":  {apply: as(deletingBecause(infrav1.QueuedReason, "turn")), plan: Plan{Intent: Intent{Ready: true}}, stage: deleting},
 		"not looked at: the Cluster is not known": {apply: as(shows(infrav1.ProvisioningReason, "")), stage: creating},
 	} {
 		t.Run(name, func(t *testing.T) {

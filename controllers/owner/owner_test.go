@@ -297,7 +297,7 @@ func TestConditionOfTheOwner(t *testing.T) {
 		"no status yet": {builder.WorkspaceTemplateApply("demo-vpc"), "False Provisioning", "waiting for Terraform to create the VPC; see WorkspaceTemplateApply demo-vpc", true},
 		"Terraform is at work": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.ProvisioningReason, "each of its steps")),
 			"False Provisioning", "waiting for Terraform to create the VPC; see WorkspaceTemplateApply demo-vpc", true},
-		"it is queued": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.WaitingForTurnReason, "one at a time")),
+		"it is queued": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.QueuedReason, "one at a time")),
 			"False Provisioning", "WorkspaceTemplateApply demo-vpc: one at a time", true},
 		"updating": {builder.WorkspaceTemplateApply("demo-vpc", builder.UpToDate(nil), builder.NotUpToDate(infrav1.ProvisioningReason, "")),
 			"False Provisioning", "waiting for Terraform to update the VPC; see WorkspaceTemplateApply demo-vpc", true},

@@ -59,7 +59,7 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 	}
 	ready := conditions.Get(p.Apply, infrav1.ReadyCondition)
 	switch {
-	case ready != nil && ready.Reason == infrav1.WaitingForTurnReason:
+	case ready != nil && ready.Reason == infrav1.QueuedReason:
 		return no(infrav1.ProvisioningReason, "WorkspaceTemplateApply %s: %s", p.Apply.Name, ready.Message)
 	case ready == nil || p.Working() || ready.Status == metav1.ConditionTrue:
 		return no(infrav1.ProvisioningReason, "waiting for Terraform to %s %s; see WorkspaceTemplateApply %s", p.verb(), p.Owner.Creates, p.Apply.Name)
@@ -94,7 +94,7 @@ func (f *Facts) Working() bool {
 		return false
 	}
 	switch conditions.GetReason(f.Apply, infrav1.ReadyCondition) {
-	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.WaitingForTurnReason, infrav1.UpToDateReason:
+	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.QueuedReason, infrav1.UpToDateReason:
 		return true
 	}
 	return false

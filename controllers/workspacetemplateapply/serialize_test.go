@@ -22,13 +22,13 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-const waits = "False WaitingForTurn: queued: Terraform changes one WorkspaceTemplateApply of Cluster demo with label capt.cluster.x-k8s.io/takes-turns=fargate-profiles " +
+const waits = "False Queued: queued: Terraform changes one WorkspaceTemplateApply of Cluster demo with label capt.cluster.x-k8s.io/serialize=fargate-profiles " +
 	"at a time. To list them: kubectl get workspacetemplateapply -n default " +
-	"-l cluster.x-k8s.io/cluster-name=demo,capt.cluster.x-k8s.io/takes-turns=fargate-profiles"
+	"-l cluster.x-k8s.io/cluster-name=demo,capt.cluster.x-k8s.io/serialize=fargate-profiles"
 
 // ofProfiles puts a WorkspaceTemplateApply into the series of the Fargate profiles of Cluster demo.
 func ofProfiles(options ...builder.Option) []builder.Option {
-	return append(options, builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.WithLabel(naming.TurnsLabel, naming.FargateTurns))
+	return append(options, builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup))
 }
 
 // profile is one that is serialized with the others, a second younger than the one before.
@@ -134,7 +134,7 @@ func TestCreationsOfAGroupAreSerialized(t *testing.T) {
 	assert.Equal(t, waits, w.ready("p2"))
 	assert.Empty(t, w.get("p2").Finalizers, "who only waits can go at any time")
 	assert.Nil(t, w.get("p2").Status.StartedTime, "nothing has begun")
-	assert.NotContains(t, w.ready("p1"), "WaitingForTurn")
+	assert.NotContains(t, w.ready("p1"), "Queued")
 
 	assert.Empty(t, w.mustReconcile("p2"), "to wait costs nothing")
 
@@ -194,9 +194,9 @@ func TestDeletionsOfAGroupAreSerialized(t *testing.T) {
 	w.remove("p1", "p2", "p3")
 	w.run("p1", "p2", "p3")
 	require.Equal(t, []string{"p1"}, w.deleted("p1", "p2", "p3"))
-	assert.Equal(t, "False Deleting"+waits[len("False WaitingForTurn"):], w.ready("p2"))
+	assert.Equal(t, "False Deleting"+waits[len("False Queued"):], w.ready("p2"))
 	deleting := w.deleting("p2")
-	assert.Equal(t, infrav1.WaitingForTurnReason, deleting.Reason)
+	assert.Equal(t, infrav1.QueuedReason, deleting.Reason)
 
 	w.run("p1", "p2", "p3")
 	require.Equal(t, []string{"p1"}, w.deleted("p1", "p2", "p3"), "it is being destroyed")
@@ -268,7 +268,7 @@ func TestInactiveMembersBlockNone(t *testing.T) {
 		"of another manager":              profile("p1", builder.WithLabel(clusterv1.WatchLabel, "other")),
 		"externally managed":              profile("p1", builder.WithAnnotation(clusterv1.ManagedByAnnotation, "")),
 		"of another Cluster":              profile("p1", builder.WithLabel(clusterv1.ClusterNameLabel, "other")),
-		"of another series":               profile("p1", builder.WithLabel(naming.TurnsLabel, "others")),
+		"of another group":                profile("p1", builder.WithLabel(naming.SerializeLabel, "others")),
 		"of another namespace":            profile("p1", builder.WithNamespace("other")),
 		"without a Cluster":               profile("p1", builder.With(func(a *infrav1.WorkspaceTemplateApply) { delete(a.Labels, clusterv1.ClusterNameLabel) })),
 		"deleted, with another finalizer": profile("p1", builder.Deleting(), builder.WithFinalizers("example.com/other")),
@@ -324,7 +324,7 @@ func TestLeavingTheGroupEnqueuesWaitingMembers(t *testing.T) {
 	w.run("p1", "p2", "p3")
 	before := w.get("p1")
 	after := before.DeepCopy()
-	delete(after.Labels, naming.TurnsLabel)
+	delete(after.Labels, naming.SerializeLabel)
 	require.True(t, membershipChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
 	require.True(t, membershipChanged().Delete(event.DeleteEvent{Object: before}))
 	changed := before.DeepCopy()

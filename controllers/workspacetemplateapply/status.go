@@ -218,7 +218,7 @@ func summary(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observ
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
 	}
 	if f.Queued != "" {
-		return engine.False(infrav1.ReadyCondition, infrav1.WaitingForTurnReason, f.Queued)
+		return engine.False(infrav1.ReadyCondition, infrav1.QueuedReason, f.Queued)
 	}
 	if c := synced(f, o); c.Status != metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
@@ -256,7 +256,7 @@ func destroying(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForDependentsReason, fmt.Sprintf(
 			"Workspace %s is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply %s", f.Name, strings.Join(f.Dependents, ", ")))
 	case f.Queued != "":
-		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForTurnReason, f.Queued)
+		return engine.True(infrav1.DeletingCondition, infrav1.QueuedReason, f.Queued)
 	case o.Failed, o.Reason == infrav1.WorkspacePausedReason:
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
 	case f.Live != nil:

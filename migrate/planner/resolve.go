@@ -226,7 +226,7 @@ func (f *fleet) findStandalone() {
 	}
 	for i := range f.Applies {
 		apply := &f.Applies[i]
-		ours := byThisVersion(apply) || apply.Labels[naming.TurnsLabel] != "" // The label is on those of Fargate profiles.
+		ours := byThisVersion(apply) || apply.Labels[naming.SerializeLabel] != "" // The label is on those of Fargate profiles.
 		if !claimed[apply.UID] && !ours {
 			f.owners = append(f.owners, f.standalone(apply, clusters))
 		}

@@ -131,7 +131,7 @@ func TestThatOfAFargateProfileIsNotLeftBehind(t *testing.T) {
 	assert.NotContains(t, story(planFor(t, nil, s)), "Blocked FargateProfileConflict WorkspaceTemplateApply by-hand")
 
 	s.plane.Spec.FargateProfiles = nil
-	apply.Labels = map[string]string{naming.TurnsLabel: naming.FargateTurns}
+	apply.Labels = map[string]string{naming.SerializeLabel: naming.FargateProfilesGroup}
 	for _, line := range story(planFor(t, nil, s)) {
 		assert.NotContains(t, line, "by-hand", "this version of CAPT created it")
 	}

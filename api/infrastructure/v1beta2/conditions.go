@@ -69,8 +69,8 @@ const (
 	DependenciesReadyReason = "DependenciesReady"
 	// WaitingForDependenciesReason: a Secret, a key of it, or a Workspace is missing.
 	WaitingForDependenciesReason = "WaitingForDependencies"
-	// WaitingForTurnReason: Terraform works on one WorkspaceTemplateApply of the group at a time, and another one comes first.
-	WaitingForTurnReason = "WaitingForTurn"
+	// QueuedReason: Terraform works on one WorkspaceTemplateApply of the group at a time, and another one comes first.
+	QueuedReason = "Queued"
 	// WorkspaceNotFoundReason: the Workspace does not exist yet.
 	WorkspaceNotFoundReason = "WorkspaceNotFound"
 	// WorkspaceUnclaimedReason: provider-terraform has not started to reconcile the Workspace some time after its creation.

@@ -24,20 +24,20 @@ type Group struct{ Namespace, Cluster, Label string }
 // GroupOf is the group of an object. Most have none.
 func GroupOf(object client.Object) (group Group, ok bool) {
 	labels := object.GetLabels()
-	group = Group{object.GetNamespace(), labels[clusterv1.ClusterNameLabel], labels[naming.TurnsLabel]}
+	group = Group{object.GetNamespace(), labels[clusterv1.ClusterNameLabel], labels[naming.SerializeLabel]}
 	return group, group.Cluster != "" && group.Label != ""
 }
 
 // Labels of the members of the group.
 func (g Group) Labels() client.MatchingLabels {
-	return client.MatchingLabels{clusterv1.ClusterNameLabel: g.Cluster, naming.TurnsLabel: g.Label}
+	return client.MatchingLabels{clusterv1.ClusterNameLabel: g.Cluster, naming.SerializeLabel: g.Label}
 }
 
 // QueuedMessage is the message of members that wait. It does not name the active one: each change would be a status write of all others.
 func (g Group) QueuedMessage() string {
 	return fmt.Sprintf("queued: Terraform changes one WorkspaceTemplateApply of Cluster %s with label %s=%s at a time. "+
 		"To list them: kubectl get workspacetemplateapply -n %s -l %s=%s,%s=%s",
-		g.Cluster, naming.TurnsLabel, g.Label, g.Namespace, clusterv1.ClusterNameLabel, g.Cluster, naming.TurnsLabel, g.Label)
+		g.Cluster, naming.SerializeLabel, g.Label, g.Namespace, clusterv1.ClusterNameLabel, g.Cluster, naming.SerializeLabel, g.Label)
 }
 
 // Serializer records which member of each group is active, from the last reconcile of each. A member that this process has not reconciled

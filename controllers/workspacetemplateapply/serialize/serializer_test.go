@@ -21,7 +21,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-var profiles = Group{Namespace: builder.Namespace, Cluster: "demo", Label: naming.FargateTurns}
+var profiles = Group{Namespace: builder.Namespace, Cluster: "demo", Label: naming.FargateProfilesGroup}
 
 // fixture is a Serializer with objects of one group, and what was enqueued.
 type fixture struct {

@@ -39,7 +39,7 @@ var slow = scripted.Script{Apply: scripted.Step{Delay: aWhile}, Destroy: scripte
 
 // profile is a WorkspaceTemplateApply of the series of this file: those of a Cluster with this label are serialized.
 func profile(name, cidr string) string {
-	labels := fmt.Sprintf("metadata:\n  labels: {%s: demo, %s: %s}\n", clusterv1.ClusterNameLabel, naming.TurnsLabel, naming.FargateTurns)
+	labels := fmt.Sprintf("metadata:\n  labels: {%s: demo, %s: %s}\n", clusterv1.ClusterNameLabel, naming.SerializeLabel, naming.FargateProfilesGroup)
 	return strings.Replace(workspaceTemplateApply(name, cidr), "metadata:\n", labels, 1)
 }
 
@@ -82,7 +82,7 @@ func (w *world) requireTurnsTaken(applies, destroys int, names ...string) {
 func (w *world) hasWaited(name, conditionType string) bool {
 	return slices.ContainsFunc(w.history.applyVersions(w.applyKey(name)), func(version *infrav1.WorkspaceTemplateApply) bool {
 		condition := meta.FindStatusCondition(version.Status.Conditions, conditionType)
-		return condition != nil && condition.Reason == infrav1.WaitingForTurnReason
+		return condition != nil && condition.Reason == infrav1.QueuedReason
 	})
 }
 
@@ -217,12 +217,12 @@ func TestARetriedApplyKeepsTheLock(t *testing.T) {
 	locked := w.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "Another run holds the lock of the Terraform state")
 	require.Equal(w, "Lock", locked.Status.LastFailureClass)
 	for _, name := range profiles[1:] {
-		w.awaitNotReady(name, infrav1.WaitingForTurnReason, "queued: Terraform changes one WorkspaceTemplateApply of Cluster demo")
+		w.awaitNotReady(name, infrav1.QueuedReason, "queued: Terraform changes one WorkspaceTemplateApply of Cluster demo")
 	}
 	w.awaitTriedWithoutWrites("profile-a", 2)
 	for _, name := range profiles[1:] {
 		require.Nil(w, w.workspace(name))
-		w.awaitNotReady(name, infrav1.WaitingForTurnReason)
+		w.awaitNotReady(name, infrav1.QueuedReason)
 		require.Nil(w, w.get(name).Status.StartedTime)
 	}
 
@@ -285,7 +285,7 @@ func TestTheSerializerStartsNoSecondApplyAfterARestart(t *testing.T) {
 		w.awaitOperation("profile-a", scripted.Apply, 1)
 		for _, name := range profiles[1:] {
 			w.play(name, slow)
-			w.awaitNotReady(name, infrav1.WaitingForTurnReason)
+			w.awaitNotReady(name, infrav1.QueuedReason)
 		}
 		worlds = append(worlds, w)
 	}
@@ -299,7 +299,7 @@ func TestTheSerializerStartsNoSecondApplyAfterARestart(t *testing.T) {
 			w.user(workspaceTemplateApply("probe", before))
 			w.awaitReady("probe", before) // So the manager is at work.
 			w.user(profile("profile-b", after))
-			w.awaitNotReady("profile-b", infrav1.WaitingForTurnReason)
+			w.awaitNotReady("profile-b", infrav1.QueuedReason)
 			for _, name := range profiles[1:] {
 				require.Nil(w, w.workspace(name), "it was made beside one that Terraform is at work on")
 			}
