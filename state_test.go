@@ -25,7 +25,7 @@ var immutable = regexp.MustCompile(`^\(?\*?(errors|fmt|regexp|strings|slices|map
 
 // stateExceptions are variables of packages that hold state, with the reason. Add none.
 var stateExceptions = map[string]string{
-	"api/validation/modules.validModules":          "cache of modules that were parsed without errors",
+	"api/validation/modules.validModules":  "cache of modules that were parsed without errors",
 	"controllers/metrics.AwaitingAdoption": "today: registered in init",
 	"controllers/metrics.FargateProfiles":  "today: registered in init",
 }
