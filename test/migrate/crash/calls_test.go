@@ -107,19 +107,24 @@ type fate struct {
 
 func (f fate) String() string { return string(f.Moment) + " " + f.call.String() }
 
-// fates are what happens to runs, one list per run. With CAPT_CRASH=all, that is everything at each call: a run is killed before the call, and
-// the one that resumes it after the call, or it does not get the answer. Otherwise it is, of each kind of call, something at the first one and at
-// the last one.
+// together is how many runs of one plan are disturbed at most, one after the other. A plan that was interrupted often takes another way than one
+// that was interrupted once, so chains are short.
+const together = 6
+
+// fates are what happens to the runs of each plan. With CAPT_CRASH=all, that is everything at each call: a run is killed before the call, the one
+// that resumes it after the call, and if it writes, the next one does not get the answer. Otherwise it is, of each kind of call, something at the
+// first one and at the last one.
 func fates(calls []call) (chosen [][]fate) {
 	if everything {
+		var all []fate
 		for _, c := range calls {
-			if !c.writes {
-				chosen = append(chosen, []fate{{c, proxy.Before}, {c, proxy.After}})
-				continue
+			all = append(all, fate{c, proxy.Before})
+			if c.writes {
+				all = append(all, fate{c, proxy.Lost})
 			}
-			chosen = append(chosen, []fate{{c, proxy.Before}, {c, proxy.Lost}}, []fate{{c, proxy.After}})
+			all = append(all, fate{c, proxy.After})
 		}
-		return chosen
+		return slices.Collect(slices.Chunk(all, together))
 	}
 	var kinds []string
 	of := map[string][]call{}

@@ -113,20 +113,25 @@ func (s *story) meets(d *direction, f fate, resumes bool) bool {
 	return met
 }
 
-// disturb lets runs of a command meet their fates, one after the other, resumes it, and compares the end with that of the undisturbed run. It
-// returns the fates that were not met, for another run, unless it was the first one and the call depends on time. Without fates, nothing happens
-// to the run.
+// disturb lets runs of a command meet their fates, one after the other, resumes the last one, and compares the end with that of the undisturbed
+// run. A run that does not meet its fate ends the command. The fates that are left then are returned, for another plan, but the first one of a plan
+// if its call depends on time. Without fates, nothing happens to the run.
 func (s *story) disturb(d *direction, fates []fate, elsewhere bool) (left [][]fate) {
 	s.Helper()
 	for i, f := range fates {
-		switch {
-		case s.meets(d, f, i > 0):
+		if s.meets(d, f, i > 0) {
 			s.resumed++
-		case f.timed() && i == 0:
-			s.skipped++
-		default:
-			left = append(left, []fate{f})
+			continue
 		}
+		rest := fates[i:]
+		if i == 0 && f.timed() {
+			s.skipped++
+			rest = fates[1:]
+		}
+		if len(rest) > 0 {
+			left = append(left, rest)
+		}
+		break
 	}
 	s.resume(d, elsewhere)
 	requireEnd(s.T, d.end, s.plan, d.phase, fmt.Sprint(d.command, fates))

@@ -44,7 +44,7 @@ var everything = os.Getenv("CAPT_CRASH") == "all"
 const (
 	// patience is how long one command, or the manager after it, may take.
 	patience = 5 * time.Minute
-	tick     = 20 * time.Millisecond
+	tick     = 200 * time.Millisecond
 )
 
 // shared is the fleet under this version's manager. The tests follow one another.
