@@ -67,6 +67,8 @@ func (c *conditionSet) inProgress(f *Facts) bool {
 			(c.workspace.Status == metav1.ConditionTrue || f.Apply.Working())
 	case &c.workspace:
 		return f.Apply.Working()
+	case &c.kubeconfig:
+		return f.Paused != "" && f.Kubeconfig.Problem == "" // It is written after the pause.
 	case &c.fargate:
 		return c.profiles.Working
 	}

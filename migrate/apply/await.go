@@ -32,13 +32,11 @@ var errUnreported = errors.New("the manager has not confirmed it")
 // await waits until the manager has reported every object and Workspace of a unit; what the user paused is returned. adopted is false after a rollback.
 func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused []string, err error) {
 	var last string
-	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
-		var pending string
+	// Reads have no deadline: one that is cut off would hide what is waited for.
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(context.Context) (bool, error) {
 		var err error
-		if pending, paused, err = r.look(ctx, unit, adopted); pending != "" { // At the deadline, a read may fail before anything is known.
-			last = pending
-		}
-		return pending == "", err
+		last, paused, err = r.look(ctx, unit, adopted)
+		return last == "", err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		if last != "" {

@@ -85,7 +85,7 @@ func (w *world) rollsBackWithoutManager(t *testing.T) {
 	h, before := w.host.In(t), host.Fleet(t, w.Admin)
 	p := h.Plan()
 	partly := h.Start("apply", "plan.json", "--yes", "--wait=1s", "--max-failures=100").Ends(migrate.Partly)
-	assert.Contains(t, partly.String(), "the manager has not reported")
+	assert.Contains(t, partly.String(), "the manager has not confirmed")
 	require.NotEqual(t, before, host.Fleet(t, w.Admin))
 	h.Another("").Run(migrate.Done, "rollback", p.ID, "--yes")
 	requireSame(t, before, host.Fleet(t, w.Admin))
