@@ -68,7 +68,7 @@ func (c *conditionSet) inProgress(f *Facts) bool {
 	case &c.workspace:
 		return f.Apply.Working()
 	case &c.kubeconfig:
-		return f.Paused != "" && f.Kubeconfig.Problem == "" // It is written after the pause.
+		return f.Kubeconfig.Problem == "" // It is about to be written, after a pause if there is one.
 	case &c.fargate:
 		return c.profiles.Working
 	}
