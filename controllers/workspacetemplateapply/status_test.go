@@ -271,8 +271,8 @@ func rows(t *testing.T) []row {
 		{"unpaused", newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Conditions = []metav1.Condition{{Type: "Paused", Status: metav1.ConditionTrue, Reason: "Paused"}}
 		})).withWorkspace(builder.AtRest)},
-		{"it waits for its turn", newScene(t).with(queued)},
-		{"it waits for its turn to correct what failed", newScene(t).withWorkspace(builder.UpdateFailed, withOtherSpec()).with(queued)},
+		{"it is queued", newScene(t).with(queued)},
+		{"it is queued to correct what failed", newScene(t).withWorkspace(builder.UpdateFailed, withOtherSpec()).with(queued)},
 		{"no template", newScene(t).with(noTemplate)},
 		{"its template is gone (defect 10)", newScene(t).withWorkspace(builder.AtRest).with(noTemplate)},
 		{"an invalid template", newScene(t).with(notRendered)},
@@ -311,7 +311,7 @@ func rows(t *testing.T) []row {
 		row{"deleted, paused, and nothing is left: still not let go", deleting(retain).with(paused)},
 		row{"deleted, nothing is destroyed while the Workspace is paused", deleting().withWorkspace(builder.WorkspacePaused, builder.Deleting())},
 		row{"deleted, interrupted: the provider is stuck", deleting().withWorkspace(builder.Interrupted, builder.Deleting())},
-		row{"deleted, it waits for its turn", deleting().withWorkspace(builder.UpdateFailed).with(queued)},
+		row{"deleted, it is queued", deleting().withWorkspace(builder.UpdateFailed).with(queued)},
 	)
 }
 
