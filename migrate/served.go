@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/pager"
+	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // Cluster API before v1.11 serves nothing else.
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
@@ -35,7 +37,7 @@ func eachHub(reader client.Reader) func(context.Context, schema.GroupVersionKind
 			object.SetManagedFields(nil) // A snapshot does not have them, and they are more than half of many objects.
 			var hub *unstructured.Unstructured
 			if kind.Group == clusterv1.GroupVersion.Group {
-				hub = clusterToHub(object)
+				hub, err = clusterToHub(object)
 			} else {
 				scheme, registry := converters()
 				hub, err = toHub(ctx, scheme, registry, object)
@@ -61,23 +63,28 @@ func toHub(ctx context.Context, scheme *runtime.Scheme, registry conversion.Regi
 	return converted, nil
 }
 
-// clusterToHub keeps what CAPT reads of a Cluster. The conversion of Cluster API's webhook can only be imported together with a test framework.
-func clusterToHub(object *unstructured.Unstructured) *unstructured.Unstructured {
-	spec := map[string]any{}
-	for _, field := range []string{"paused", "controlPlaneEndpoint"} {
-		if value, found, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", field); found {
-			spec[field] = value
+// clusterToHub converts a Cluster with Cluster API's functions. The rest of its webhook's conversion can only be imported together
+// with a test framework: the references, and status fields that nothing reads here.
+func clusterToHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	older, hub := &clusterv1beta1.Cluster{}, &clusterv1.Cluster{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, older); err != nil {
+		return nil, err
+	}
+	if err := clusterv1beta1.Convert_v1beta1_Cluster_To_v1beta2_Cluster(older, hub, nil); err != nil {
+		return nil, err
+	}
+	for ref, into := range map[*corev1.ObjectReference]*clusterv1.ContractVersionedObjectReference{
+		older.Spec.InfrastructureRef: &hub.Spec.InfrastructureRef, older.Spec.ControlPlaneRef: &hub.Spec.ControlPlaneRef,
+	} {
+		if ref != nil {
+			*into = clusterv1.ContractVersionedObjectReference{APIGroup: ref.GroupVersionKind().Group, Kind: ref.Kind, Name: ref.Name}
 		}
 	}
-	for _, field := range []string{"infrastructureRef", "controlPlaneRef"} {
-		if ref, found, _ := unstructured.NestedStringMap(object.Object, "spec", field); found {
-			spec[field] = map[string]any{"apiGroup": schema.FromAPIVersionAndKind(ref["apiVersion"], "").Group, "kind": ref["kind"], "name": ref["name"]}
-		}
-	}
-	hub := &unstructured.Unstructured{Object: map[string]any{"metadata": object.Object["metadata"], "spec": spec}}
+	clusterv1.Convert_bool_To_Pointer_bool(older.Spec.Paused, false, nil, &hub.Spec.Paused)
 	hub.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(object.GetKind()))
-	unstructured.RemoveNestedField(hub.Object, "metadata", "annotations", carry.Annotation)
-	return hub
+	delete(hub.Annotations, carry.Annotation)
+	converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(hub)
+	return &unstructured.Unstructured{Object: converted}, err
 }
 
 // pageSize bounds what is held in memory: one page is read while another is looked at.

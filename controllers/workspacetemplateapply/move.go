@@ -32,7 +32,7 @@ import (
 // before it pauses them, so only the state before the pause counts.
 const (
 	blockUntilPaused  = "until-paused"
-	blockUntilLabeled = "until-labelled" //nolint:misspell // Objects have this value.
+	blockUntilLabeled = "until-labeled"
 	blockUntilManual  = "by-hand"
 )
 

@@ -23,7 +23,7 @@ import (
 
 const (
 	definition   = "workspaces.tf.m.upbound.io"
-	untilLabeled = "until-labelled" //nolint:misspell // Objects have this value.
+	untilLabeled = "until-labeled"
 )
 
 // labeled lets clusterctl move Workspaces.

@@ -6,7 +6,7 @@
 //
 // Two clusters of CAPT v0.3 are adopted and rolled back again and again, each time with a new plan, on one API server and under one manager that
 // reconciles all the time. A proxy between captctl and the API server identifies every call by its method, its URI, and how often it was made
-// before. There are about 320 calls of apply, 52 of them writes, and about 245 calls of rollback, 53 of them writes; the log of the test has the
+// before. There are about 340 calls of apply, 53 of them writes, and about 270 calls of rollback, 54 of them writes; the log of the test has the
 // numbers.
 //
 // The environment variable CAPT_CRASH=all disturbs every call. Without it, each kind of call is.
