@@ -119,6 +119,6 @@ func TestTheRoleAllowsTheLeasesOfEveryShard(t *testing.T) {
 	} {
 		o := newOptions()
 		require.NoError(t, o.command().ParseFlags(row.args))
-		assert.Equal(t, row.want, o.controllerRuntime(metricsserver.Options{}, nil).LeaderElectionID, row.args)
+		assert.Equal(t, row.want, o.controllerRuntime(t.Context(), metricsserver.Options{}, nil).LeaderElectionID, row.args)
 	}
 }

@@ -6,44 +6,35 @@ package main
 import (
 	"context"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// linger is how long webhooks are served after the manager receives the signal to stop. The API server reuses connections, and does not retry
-// a request on a connection that is closed at the same moment. So during this time, responses close their connections, and only connections
-// that were idle for this time are closed at the end. It is short, because another replica can become leader only afterwards.
-const linger = 500 * time.Millisecond
-
 // longest is the maximum time that the API server waits for a response: 30 seconds for a conversion, less for all other requests.
 const longest = 30 * time.Second
 
-// drainingServer is a webhook server that does not lose requests on shutdown.
-type drainingServer struct {
-	webhook.Server
-	linger   time.Duration
-	draining atomic.Bool
+// delayed returns a context that is canceled when the time has passed after the cancellation of the given one. Until then, Services learn that
+// this replica ends, and the API server closes its connections (see drainingServer).
+func delayed(ctx context.Context, delay time.Duration) context.Context {
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(delay, stop) })
+	return running
 }
 
-// Start serves until the context is canceled, and for the duration linger after that.
-func (s *drainingServer) Start(ctx context.Context) error {
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	cancel := context.AfterFunc(ctx, func() {
-		s.draining.Store(true)
-		time.Sleep(s.linger)
-		stop()
-	})
-	defer cancel()
-	return s.Server.Start(serving)
+// drainingServer is a webhook server that does not lose requests on shutdown. The API server reuses connections, and does not retry a request
+// on a connection that is closed at the same moment. So responses close their connections from the signal on. What is closed at the end of the
+// delay are connections that were idle for the whole delay.
+type drainingServer struct {
+	webhook.Server
+	// signal is canceled by the signal to stop, before the server is.
+	signal context.Context
 }
 
 // Register serves a path.
 func (s *drainingServer) Register(path string, handler http.Handler) {
 	s.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.draining.Load() {
+		if s.signal.Err() != nil {
 			w.Header().Set("Connection", "close")
 		}
 		// The context of the server cancels the context of the request. Requests that were accepted must still be completed.

@@ -53,6 +53,7 @@ type options struct {
 	eksTokensIMDS  bool
 	statePrefix    string
 	skipPhases     []string
+	shutdownDelay  time.Duration
 	managerOptions flags.ManagerOptions
 	logOptions     *logs.Options
 }
@@ -86,6 +87,8 @@ func (o *options) command() *cobra.Command {
 	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Hour, "Resync period: how often each object is reconciled without a change.")
 	fs.Float32Var(&o.qps, "kube-api-qps", 100, "Requests per second to the API server, per kind of object.")
 	fs.IntVar(&o.burst, "kube-api-burst", 200, "Requests to the API server in a burst, per kind of object.")
+	fs.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 5*time.Second, "How long the manager continues after the signal to stop. "+
+		"Meanwhile Services remove it, and its webhooks ask the API server to close connections.")
 	fs.StringVar(&o.profiler, "profiler-address", "", "Address of pprof, for example localhost:6060 (default: off).")
 	fs.IntVar(&o.webhookPort, "webhook-port", 9443, "Port of the webhooks.")
 	fs.StringVar(&o.webhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs/", "Directory with the certificate of the webhooks: tls.crt and tls.key.")
@@ -133,13 +136,13 @@ func (o *options) tokens() kubeconfig.Tokens {
 	return kubeconfig.NewAWS(clock.RealClock{}, o.eksTokensIMDS)
 }
 
-func (o *options) webhookServer(tlsOptions []func(*tls.Config)) webhook.Server {
+func (o *options) webhookServer(signal context.Context, tlsOptions []func(*tls.Config)) webhook.Server {
 	server := webhook.NewServer(webhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir, TLSOpts: tlsOptions})
-	return &drainingServer{Server: server, linger: linger}
+	return &drainingServer{Server: server, signal: signal}
 }
 
 // controllerRuntime converts the options to those of controller-runtime.
-func (o *options) controllerRuntime(metrics metricsserver.Options, tlsOptions []func(*tls.Config)) ctrl.Options {
+func (o *options) controllerRuntime(signal context.Context, metrics metricsserver.Options, tlsOptions []func(*tls.Config)) ctrl.Options {
 	cacheOptions := controllers.CacheOptions()
 	cacheOptions.SyncPeriod = &o.syncPeriod
 	if o.namespace != "" {
@@ -150,7 +153,7 @@ func (o *options) controllerRuntime(metrics metricsserver.Options, tlsOptions []
 		Cache:                  cacheOptions,
 		Client:                 controllers.ClientOptions(),
 		Metrics:                metrics,
-		WebhookServer:          o.webhookServer(tlsOptions),
+		WebhookServer:          o.webhookServer(signal, tlsOptions),
 		HealthProbeBindAddress: o.healthAddress,
 		PprofBindAddress:       o.profiler,
 		// Every replica serves webhooks, not only the leader.
@@ -177,7 +180,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(config, o.controllerRuntime(*metrics, tlsOptions))
+	mgr, err := ctrl.NewManager(config, o.controllerRuntime(ctx, *metrics, tlsOptions))
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
@@ -198,7 +201,7 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	ctrl.Log.Info("Starting the manager", "lease", naming.LeaderElectionLease(o.namespace, o.watchFilter))
-	return mgr.Start(ctx)
+	return mgr.Start(delayed(ctx, o.shutdownDelay))
 }
 
 func (o *options) setupControllers(ctx context.Context, mgr ctrl.Manager) error {

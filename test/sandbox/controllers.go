@@ -80,7 +80,7 @@ func (s *Sandbox) clusterAPI() *component {
 }
 
 func (s *Sandbox) manager(args ...string) *component {
-	extra := append([]string{"-v=2"}, s.options.ManagerArgs...)
+	extra := append([]string{"-v=2", "--shutdown-delay-duration=0s"}, s.options.ManagerArgs...)
 	c := s.controller(Manager, binaries.Manager, append(extra, args...)...)
 	c.env = s.options.ManagerEnv
 	c.moved = s.installCAPT

@@ -23,8 +23,8 @@ type installation struct {
 	services map[string]*corev1.Service
 	// targets is what the API server is configured to call for each webhook: by its name, or by that of the definition.
 	targets map[string]target
-	// preStop is how long a Pod goes on before its process is asked to end, and grace is how long it has altogether.
-	preStop, grace time.Duration
+	// grace is how long the process of a Pod has after the signal to stop.
+	grace time.Duration
 }
 
 func installed(t *testing.T) *installation {
@@ -55,19 +55,13 @@ func installed(t *testing.T) *installation {
 		case "Deployment":
 			deployment := &appsv1.Deployment{}
 			read(deployment)
-			i.readPod(t, deployment.Spec.Template.Spec)
+			pod := deployment.Spec.Template.Spec
+			require.NotNil(t, pod.TerminationGracePeriodSeconds)
+			require.Nil(t, pod.Containers[0].Lifecycle, "terminate simulates no hooks")
+			i.grace = time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second
 		}
 	}
 	return i
-}
-
-func (i *installation) readPod(t *testing.T, pod corev1.PodSpec) {
-	t.Helper()
-	require.NotNil(t, pod.TerminationGracePeriodSeconds)
-	i.grace = time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second
-	if lifecycle := pod.Containers[0].Lifecycle; lifecycle != nil && lifecycle.PreStop != nil && lifecycle.PreStop.Sleep != nil {
-		i.preStop = time.Duration(lifecycle.PreStop.Sleep.Seconds) * time.Second
-	}
 }
 
 // names are those that the API server expects in the certificates of the Services.

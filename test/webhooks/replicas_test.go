@@ -108,9 +108,9 @@ func (f *fleet) start(args ...string) *replica {
 	f.recorded.Record(state.Process{ID: r.process.ID(), Name: name, Log: log})
 	require.NoError(f, f.recorded.Save(f.dir))
 	f.Cleanup(func() {
-		r.process.Stop(context.Background(), fixture.Patience)
+		r.process.Kill()
 		if f.Failed() {
-			f.Log(process.Tail(log, 40))
+			f.Log(process.Tail(log, 10))
 		}
 	})
 	ctx, cancel := context.WithTimeout(f.Context(), fixture.Patience)
@@ -138,15 +138,13 @@ func (f *fleet) withdraw(r *replica, unready bool) {
 	}
 }
 
-// terminate is what happens to a Pod that is deleted: the Services receive the change a moment later, the kubelet does
-// what preStop says and then asks the process to end. Services that take Pods which are not ready remove them only when
-// they are gone.
+// terminate is what happens to a Pod that is deleted: the kubelet sends the signal to stop, and the Services receive the change a moment
+// later. Services that take Pods which are not ready remove them only when they are gone.
 func (f *fleet) terminate(r *replica) {
 	f.Helper()
 	notice := time.AfterFunc(propagation, func() { f.withdraw(r, false) })
 	defer notice.Stop()
-	time.Sleep(f.preStop)
-	r.process.Stop(f.Context(), f.grace-f.preStop)
+	r.process.Stop(f.Context(), f.grace)
 	require.ErrorContains(f, r.process.Err(), "exit status 0", "it ended by itself")
 	time.Sleep(propagation)
 	f.withdraw(r, true)
