@@ -105,8 +105,9 @@ test-unit: ## Run the tests that start no servers.
 	@echo "== unit tests"
 	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | $(RESULTS)
 
-# SLOW packages have their own target to keep "make test" short.
+# SLOW packages have their own target to keep "make test" short. SAMPLED packages run a part of their combinations in "make test" (fixture.Sample).
 SLOW := captctl|migrate/(crash|reapply)
+SAMPLED := deletion|faults|fargate|defects
 
 # Coverage of product code by all tests of a run together, per package. Programs that tests start are counted too, unless they are killed.
 PRODUCT := api webhooks controllers migrate cmd
@@ -146,8 +147,8 @@ test-long: ## Run every fuzz target for FUZZ_TIME (default 30s).
 	done
 
 .PHONY: test-slow
-test-slow: sandbox-binaries ## Run the tests that are too slow for "make test".
-	@$(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW))(/|$$)') | $(RESULTS)
+test-slow: sandbox-binaries ## Run the tests and the combinations that are too slow for "make test".
+	@CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
 
 .PHONY: chaos
 chaos: sandbox-binaries ## Kill captctl at every single API call of a migration (make test-slow: at each kind of call).

@@ -27,6 +27,8 @@ const (
 	finalizer       = "finalizer.managedresource.crossplane.io"
 )
 
+const unreported = "Terraform has run on resources that exist. provider-terraform reports the result at its next poll: after 10 minutes, or what its flag --poll says"
+
 const initializing = "waiting for provider-terraform to run terraform init and plan"
 
 // claimTimeout is how long a new Workspace may have neither conditions nor the finalizer of the provider before this is reported.
@@ -224,11 +226,19 @@ func (o *Observation) progress(live *Live, in ObserveInput, ready, synced *metav
 		if synced != nil && synced.ObservedGeneration == 0 {
 			o.Message += ". Before v1, it does not report a change that needs no apply. If this persists, set the annotation crossplane.io/paused=true on the Workspace, and remove it when its condition Synced is False"
 		}
+	case live.unreported():
+		o.Message = unreported
 	case live.Started(time.Time{}).IsZero():
 		o.Message = initializing
 	default:
 		o.Message = "waiting for Terraform to apply the module for the first time"
 	}
+}
+
+// unreported reports whether the provider has found existing resources and not reported them yet. It loses the result of its first look when it
+// adds its finalizer, and looks again after its poll interval.
+func (l *Live) unreported() bool {
+	return l.condition(conditionReady) == nil && isTrue(l.condition(conditionSynced))
 }
 
 // at formats a time, if there is one.

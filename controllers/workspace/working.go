@@ -26,7 +26,8 @@ func InProgress(live *Live, last *infrav1.WorkspaceUpdate, class failure.Class) 
 	case live.failed() && current(live, synced) && (!live.Deleting() || !isApplyError(synced)):
 		return class.IsTransient() && !isPlanError(synced)
 	}
-	return live.Deleting() || !isTrue(ready) || !isTrue(synced) || !live.reported(last)
+	done := isTrue(ready) && isTrue(synced) || live.unreported()
+	return live.Deleting() || !done || !live.reported(last)
 }
 
 // isPlanError reports whether a condition is an error before terraform apply or destroy.

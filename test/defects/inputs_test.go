@@ -21,7 +21,7 @@ import (
 // The template's namespace was that of the owner in one place, and that of the reference in another.
 func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *fixture.World) {
+	inEitherScope(t, func(w *fixture.World) {
 		shelf := shared.NewWorld(w.T, w.Scope)
 		shelf.User(shelf.Templates()...)
 		for _, name := range []string{fixture.VPCTemplate, fixture.ControlPlaneTemplate} {
@@ -47,7 +47,7 @@ func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
 // plane.
 func TestDefect14RegionAndExistingVPCReachTheControlPlane(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *fixture.World) {
+	inEitherScope(t, func(w *fixture.World) {
 		w.User(echo(w, "region", "vpc_id"), fixture.Cluster(), strings.NewReplacer(
 			"eu-central-1", "us-west-2", "vpc: {template: {ref: {name: vpc}}}", "vpc: {existingID: vpc-0a1b2c3d}",
 		).Replace(fixture.CAPTCluster(fixture.Demo)), fixture.CAPTControlPlane(fixture.Demo))
@@ -63,7 +63,7 @@ func TestDefect14RegionAndExistingVPCReachTheControlPlane(t *testing.T) {
 // The ranges and addons of the spec were accepted without effect, and the regions of AWS GovCloud were refused.
 func TestDefect16RangesAddonsAndGovernmentRegionsReachTerraform(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *fixture.World) {
+	inEitherScope(t, func(w *fixture.World) {
 		w.User(w.VPCTemplate(fixture.VPCModule), echo(w, "region", "endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs", "addons"),
 			fixture.Cluster(), strings.ReplaceAll(fixture.CAPTCluster(fixture.Demo), "eu-central-1", "us-gov-west-1"),
 			fixture.CAPTControlPlane(fixture.Demo,

@@ -24,7 +24,7 @@ import (
 func TestDefect04VPCOutlivesAControlPlaneOfAnotherName(t *testing.T) {
 	t.Parallel()
 	const vpc, controlPlane = "net-vpc", "plane-eks-controlplane-apply"
-	inBothScopes(t, func(w *fixture.World) {
+	inEitherScope(t, func(w *fixture.World) {
 		w.User(append(w.Templates(), fixture.ClusterOf("net", "plane"), fixture.CAPTCluster("net"), fixture.CAPTControlPlane("plane"))...)
 		w.Await(&controlplanev1.CAPTControlPlane{}, "plane", controlplanev1.ReadyCondition, metav1.ConditionTrue, "")
 

@@ -39,7 +39,7 @@ func TestDefect01RetainedVPCSurvivesGarbageCollection(t *testing.T) {
 		}, false},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			inBothScopes(t, func(w *fixture.World) {
+			inEitherScope(t, func(w *fixture.World) {
 				w.User(append(w.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo, "deletionPolicy: Retain"))...)
 				if way.whole {
 					w.User(fixture.CAPTControlPlane(fixture.Demo))

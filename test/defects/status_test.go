@@ -61,7 +61,7 @@ func (h *history) all() []*controlplanev1.CAPTControlPlane {
 // Ready was written, and then Failed, in one reconcile; and a control plane that had been initialized was so no more.
 func TestDefect20StatusIsNeverTwoThingsAtOnce(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *fixture.World) {
+	inEitherScope(t, func(w *fixture.World) {
 		h := follow(w)
 		w.User(w.Everything()...)
 		w.AwaitState(controlplanev1.StateReady, "")
@@ -95,7 +95,7 @@ func TestDefect20StatusIsNeverTwoThingsAtOnce(t *testing.T) {
 // An error that heals by itself was a terminal failure, and stayed one.
 func TestDefect22FailureIsClearedWhenItIsHealed(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *fixture.World) {
+	inEitherScope(t, func(w *fixture.World) {
 		w.Play(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 		w.User(w.Everything()...)
 		failed := w.AwaitState(controlplanev1.StateProvisioning, infrav1.ApplyFailedReason)
@@ -142,7 +142,7 @@ func TestDefect22WaitingIsNotAnError(t *testing.T) {
 // A pause was ignored.
 func TestDefect23PauseIsHonoured(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *fixture.World) {
+	inEitherScope(t, func(w *fixture.World) {
 		w.User(w.Everything()...)
 		w.AwaitState(controlplanev1.StateReady, "")
 		w.User(fixture.Cluster("paused: true"))

@@ -38,7 +38,7 @@ func eventLines(w *fixture.World, kind string) []string {
 // every ten seconds (defect 23).
 func TestDefect23EventsReportTransitionsInOrder(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *fixture.World) {
+	inEitherScope(t, func(w *fixture.World) {
 		w.Play(fixture.VPC, hangs)
 		w.User(w.Everything()...)
 		w.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)

@@ -17,8 +17,8 @@ var shared *fixture.Server
 
 func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared)) }
 
-// inBothScopes runs a test with Workspaces of either scope.
-func inBothScopes(t *testing.T, test func(w *fixture.World)) {
+// inEitherScope runs a test with Workspaces of one scope, or of both (see fixture.Sample).
+func inEitherScope(t *testing.T, test func(w *fixture.World)) {
 	t.Helper()
-	shared.InBothScopes(t, test)
+	shared.InEitherScope(t, test)
 }

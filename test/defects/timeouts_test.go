@@ -35,7 +35,7 @@ func TestDefect16TimeoutsAreHonoured(t *testing.T) {
 	t.Parallel()
 	t.Run("the VPC, left by a retry and when Terraform comes through", func(t *testing.T) {
 		t.Parallel()
-		inBothScopes(t, func(w *fixture.World) {
+		inEitherScope(t, func(w *fixture.World) {
 			w.Play(fixture.VPC, hangs)
 			w.User(w.Templates()...)
 			w.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {vpcReadySeconds: 10}"))
@@ -49,7 +49,7 @@ func TestDefect16TimeoutsAreHonoured(t *testing.T) {
 	})
 	t.Run("the control plane, left by a change of spec", func(t *testing.T) {
 		t.Parallel()
-		inBothScopes(t, func(w *fixture.World) {
+		inEitherScope(t, func(w *fixture.World) {
 			w.Play(fixture.ControlPlane, hangs)
 			w.User(w.Templates()...)
 			w.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {controlPlaneSeconds: 10}"))
@@ -64,7 +64,7 @@ func TestDefect16TimeoutsAreHonoured(t *testing.T) {
 	})
 	t.Run("a Secret that is waited for, left when it comes", func(t *testing.T) {
 		t.Parallel()
-		inBothScopes(t, func(w *fixture.World) {
+		inEitherScope(t, func(w *fixture.World) {
 			w.User(w.Templates()...)
 			w.User(fixture.Cluster(), `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
@@ -83,7 +83,7 @@ spec:
 	})
 	t.Run("what the connection Secret lacks, left when the template is corrected", func(t *testing.T) {
 		t.Parallel()
-		inBothScopes(t, func(w *fixture.World) {
+		inEitherScope(t, func(w *fixture.World) {
 			w.User(w.VPCTemplate(fixture.VPCModule), w.ControlPlaneTemplate(strings.ReplaceAll(fixture.ControlPlaneModule, "cluster_endpoint", "another_name")))
 			w.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {secretSeconds: 10}"))
 			failed(w, controlplanev1.EndpointAvailableCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")

@@ -31,7 +31,7 @@ const aWhile = 2 * time.Second
 // cluster is.
 func TestTheLifeOfProfiles(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		for _, profile := range []string{"z", "a"} {
 			w.Play(apply(profile), takes(aWhile))
 		}
@@ -82,7 +82,7 @@ func TestTheLifeOfProfiles(t *testing.T) {
 // Three profiles deleted with their cluster are destroyed one at a time, and all before the EKS cluster.
 func TestProfilesGoBeforeTheirCluster(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		names := []string{"a", "b", "c"}
 		w.start(names...)
 		w.AwaitState(controlplanev1.StateReady, "")
@@ -103,7 +103,7 @@ func TestProfilesGoBeforeTheirCluster(t *testing.T) {
 // A foreground deletion has the garbage collector delete all that the control plane owns, at once.
 func TestProfilesGoFirstInAForegroundDeletionToo(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		w.start("a", "b")
 		w.AwaitState(controlplanev1.StateReady, "")
 		for _, name := range []string{"a", "b"} {

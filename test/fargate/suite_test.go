@@ -17,8 +17,8 @@ var shared *fixture.Server
 
 func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared)) }
 
-// inBothScopes runs a test with Workspaces of either scope.
-func inBothScopes(t *testing.T, test func(w *world)) {
+// inEitherScope runs a test with Workspaces of one scope, or of both (see fixture.Sample).
+func inEitherScope(t *testing.T, test func(w *world)) {
 	t.Helper()
-	shared.InBothScopes(t, func(w *fixture.World) { test(&world{w}) })
+	shared.InEitherScope(t, func(w *fixture.World) { test(&world{w}) })
 }

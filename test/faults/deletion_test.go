@@ -21,7 +21,7 @@ import (
 const dependencyViolation = "\nError: deleting EC2 VPC (vpc-0123456789abcdef0): DependencyViolation: The vpc has dependencies and cannot be deleted.\n"
 
 func TestADestroyThatHangsIsWaitedFor(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		w.awaitReady("demo", before)
 		w.play("demo", scripted.Script{Destroy: scripted.Step{Hang: true}})
@@ -45,7 +45,7 @@ func TestADestroyThatHangsIsWaitedFor(t *testing.T) {
 }
 
 func TestAFailedDestroyIsReportedAndRetried(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		w.awaitReady("demo", before)
 		w.play("demo", scripted.Script{Destroy: scripted.Step{Stderr: dependencyViolation}})
@@ -64,7 +64,7 @@ func TestAFailedDestroyIsReportedAndRetried(t *testing.T) {
 
 // The error of an apply stays on the Workspace until destroy returns. It says nothing about the deletion.
 func TestAFailedApplyIsNotReportedDuringADeletion(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.play("demo", scripted.Script{
 			Apply:   scripted.Step{Stderr: throttled, Partial: true},
 			Destroy: scripted.Step{Hang: true},
@@ -86,7 +86,7 @@ func TestAFailedApplyIsNotReportedDuringADeletion(t *testing.T) {
 // A retained Workspace is not modified, and the condition reports it.
 func TestARetainedWorkspaceIsNotTouched(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
 		first := w.awaitReady("demo", before)
 		was := w.workspace("demo")
@@ -127,7 +127,7 @@ func TestARetainedWorkspaceIsNotTouched(t *testing.T) {
 // The finalizer of CAPT v0.3 stays beside that of this version: after a rollback it shows that the object has a Workspace.
 func TestTheLegacyFinalizerStays(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		adopted := workspaceTemplateApply("demo", before, "workspaceName: "+w.workspaceKey("demo").Name)
 		w.user(w.template(), adopted)
 		w.awaitReady("demo", before)

@@ -61,7 +61,7 @@ func (w *world) missing(name string, messages ...string) map[string]metav1.Time 
 
 func TestEachMissingDependencyIsNamedWithSinceWhen(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		workspace := w.workspaceKey("base").Name
 		waits := []string{
 			"waitForSecrets: [{name: account, keys: [id, key]}, {name: other}]",
@@ -115,7 +115,7 @@ func (w *world) awaitLaterSecond(than time.Time) {
 // What was needed to make a Workspace is needed again to change it, and not in between.
 func TestALostDependencyHoldsUpChangesAlone(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		waits := "waitForSecrets: [{name: account}]"
 		w.secret("account", map[string]string{"id": "1"})
 		w.user(w.template(), workspaceTemplateApply("demo", before, waits))
@@ -137,7 +137,7 @@ func TestALostDependencyHoldsUpChangesAlone(t *testing.T) {
 
 // The provider makes the connection Secret before it applies, and fills it afterwards.
 func TestAConnectionSecretIsWaitedForUntilItIsFilled(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.play("base", scripted.Script{Apply: scripted.Step{Hang: true}})
 		w.user(w.template(), workspaceTemplateApply("base", before, "writeConnectionSecretToRef: {name: base}"),
 			workspaceTemplateApply("key", before, "waitForSecrets: [{name: base, keys: [cidr]}]"),

@@ -53,7 +53,7 @@ func (w *world) samples() map[string]failures.Sample {
 }
 
 func TestAFailedApplyIsReportedByItsClassAndRetried(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.user(w.template())
 		samples, classes := w.samples(), map[string]bool{}
 		for name, sample := range samples {
@@ -82,7 +82,7 @@ func TestAFailedApplyIsReportedByItsClassAndRetried(t *testing.T) {
 
 // After an update that failed, the Workspace still says Ready.
 func TestAFailedUpdateIsReportedAndRetried(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
 		w.play("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
@@ -106,7 +106,7 @@ func TestAFailedUpdateIsReportedAndRetried(t *testing.T) {
 
 // The provider tries again and again. That it still fails is nothing new.
 func TestAFailureThatRepeatsIsReportedOnce(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.play("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		w.awaitNotReady("demo", infrav1.ApplyFailedReason)
@@ -131,7 +131,7 @@ func TestAFailureThatRepeatsIsReportedOnce(t *testing.T) {
 
 // A failed update is replaced by another one. The error of the first one no longer matters then.
 func TestAFailedUpdateIsCorrectedByAnother(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		w.awaitReady("demo", before)
 		w.play("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
@@ -151,7 +151,7 @@ func TestAFailedUpdateIsCorrectedByAnother(t *testing.T) {
 }
 
 func TestAFailedInitOrPlanIsReportedAndRetried(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.play("init", scripted.Script{Init: scripted.Step{Stderr: "\nError: Failed to install provider\n"}})
 		w.play("plan", scripted.Script{Plan: scripted.Step{Stderr: unsupported}})
 		w.user(w.template(), workspaceTemplateApply("init", before), workspaceTemplateApply("plan", before))
@@ -178,7 +178,7 @@ func TestAFailedInitOrPlanIsReportedAndRetried(t *testing.T) {
 }
 
 func TestAMissingProviderConfigIsReportedUntilItExists(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.user(w.templateWith(templateName, w.namespace, module), workspaceTemplateApply("demo", before))
 		w.awaitNotReady("demo", infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig", "not found")
 		require.Zero(w, w.count("demo", scripted.Init))
@@ -196,7 +196,7 @@ func TestAMissingProviderConfigIsReportedUntilItExists(t *testing.T) {
 
 // Terraform quotes its input. Input from a Secret is not reported.
 func TestAnErrorThatQuotesASecretIsReportedWithoutIt(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		require.NoError(w, w.Create(w.Context(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "account"}, StringData: map[string]string{"value": canary},
 		}))

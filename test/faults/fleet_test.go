@@ -59,7 +59,7 @@ func (w *world) requireTurns(began time.Time, names []string) {
 // An edit of a template changes the Workspaces of all its users, each once, ten per second.
 func TestATemplateEditReachesAllUsersWithinTheRateLimit(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		names := w.many(30)
 		began := time.Now()
 		w.user(w.withSecret())
@@ -77,7 +77,7 @@ func TestATemplateEditReachesAllUsersWithinTheRateLimit(t *testing.T) {
 // Who sees the first users fail takes the edit back. The next edit is made in turns again.
 func TestARevertedTemplateEditLeavesNoQueue(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		names := w.many(30)
 		w.user(w.withSecret())
 		w.awaitFirst(hasSecret)
@@ -151,7 +151,7 @@ func (w *world) awaitQuiet(silence time.Duration) {
 
 func TestAtRestNothingIsWritten(t *testing.T) {
 	const objects, rest = 20, 20 * time.Second
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		names := w.many(objects)
 		w.awaitQuiet(2 * time.Second) // Events are written a moment after what they report.
 		since := time.Now()

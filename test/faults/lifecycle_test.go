@@ -20,7 +20,7 @@ import (
 
 func TestAWorkspaceThatWasDeletedByHandIsRecreatedOnce(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
 		w.play("demo", scripted.Script{Destroy: scripted.Step{Hang: true}})
@@ -47,7 +47,7 @@ func TestAWorkspaceThatWasDeletedByHandIsRecreatedOnce(t *testing.T) {
 // Who wants to keep what exists does not want another one in its place.
 func TestARetainedWorkspaceThatWasDeletedByHandIsNotRecreated(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
 		w.awaitReady("demo", before)
 		w.removeAllowed(w.newWorkspace("demo"))
@@ -105,7 +105,7 @@ func TestAWorkspaceRecreatedByAnotherClientIsReportedAndNotModified(t *testing.T
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			inBothScopes(t, func(w *world) {
+			inEitherScope(t, func(w *world) {
 				w.user(w.template(), workspaceTemplateApply("demo", before))
 				first := w.awaitReady("demo", before)
 				var annotations map[string]string
@@ -136,7 +136,7 @@ func TestAWorkspaceRecreatedByAnotherClientIsReportedAndNotModified(t *testing.T
 // A Workspace that comes back from a backup has its claim, and its state. Its owner goes on with it, and says so.
 func TestAWorkspaceThatCameBackFromABackupIsTakenOver(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
 		other := w.replace("demo", w.workspace("demo").GetAnnotations())
@@ -164,7 +164,7 @@ func TestAWorkspaceThatCameBackFromABackupIsTakenOver(t *testing.T) {
 
 // A hanging apply does not delay another WorkspaceTemplateApply.
 func TestAFailureDoesNotAffectOthers(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.play("bad", scripted.Script{Apply: scripted.Step{Hang: true}})
 		w.user(w.template(), workspaceTemplateApply("bad", before))
 		w.awaitOperation("bad", scripted.Apply, 1)

@@ -26,7 +26,7 @@ var pauses = map[string]struct{ pause, resume string }{
 }
 
 func TestAPausedWorkspaceIsReportedUntilItIsResumed(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.user(w.template())
 		for name := range pauses {
 			w.user(workspaceTemplateApply(name, before))
@@ -62,7 +62,7 @@ func varIs(cidr string) func(workspace *unstructured.Unstructured) string {
 }
 
 func TestTheDeletionOfAPausedWorkspaceWaitsUntilItIsResumed(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.user(w.template())
 		for name := range pauses {
 			w.user(workspaceTemplateApply(name, before))
@@ -93,7 +93,7 @@ const (
 // A paused WorkspaceTemplateApply leaves its Workspace alone, whatever is asked of it.
 func TestAPausedWorkspaceTemplateApplyWritesNothing(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("edited", before), workspaceTemplateApply("deleted", before))
 		for _, name := range []string{"edited", "deleted"} {
 			w.awaitReady(name, before)

@@ -31,7 +31,7 @@ output "cidr" {
 
 // Before v1 such an update moves neither a condition nor an output.
 func TestAnUpdateThatChangesNoOutputIsReportedWhenItIsApplied(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.user(w.templateWith(templateName, sandbox.ProviderConfigName, silent), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
 		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
@@ -59,7 +59,7 @@ func TestAnUpdateThatChangesNoOutputIsReportedWhenItIsApplied(t *testing.T) {
 
 // A field that the CRD does not have is found by the API server only. It is asked once.
 func TestARefusedUpdateIsReportedAndNotSentAgain(t *testing.T) {
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		w.awaitReady("demo", before)
 		w.user(strings.Replace(w.template(), "source: Inline", "source: Inline\n        modul: misspelled", 1))

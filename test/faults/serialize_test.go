@@ -100,7 +100,7 @@ func (w *world) awaitRevision(name, cidr, was string) string {
 
 // The whole life of a series: made, changed by an edit of the template and by edits of each, and deleted, each time all at once.
 func TestSerializedAppliesRunOneAtATime(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		for _, name := range profiles {
 			w.play(name, slow)
 		}
@@ -187,7 +187,7 @@ func TestDeletingANamespaceDestroysOneAtATime(t *testing.T) {
 
 // A profile that cannot be made as it is does not hold the others up, although Terraform tries again and again.
 func TestAnErrorThatNeedsTheUserDoesNotBlockTheOthers(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.play("profile-a", scripted.Script{Apply: scripted.Step{Delay: aWhile, Stderr: quotaReached}})
 		w.beginProfiles()
 		broken := w.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "limit exceeded")
@@ -254,7 +254,7 @@ func (w *world) awaitTriedWithoutWrites(name string, times int) {
 // What could not even be planned is destroyed all the same, and the error of before does not release the lock.
 func TestDestroyOfAFailedApplyIsSerialized(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *world) {
+	inEitherScope(t, func(w *world) {
 		w.beginProfiles()
 		for _, name := range profiles {
 			w.awaitReady(name, before)

@@ -26,7 +26,7 @@ const (
 
 // A Workspace stays Ready while an update is being applied. CAPT says that it is not up to date until it is.
 func TestAnUpdateIsWrittenOnceAndReportedWhenItIsApplied(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
 		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
@@ -84,7 +84,7 @@ func (w *world) requireWorkspaceCondition(name, conditionType string, status met
 
 // The first apply may take long, and what it applies may change in the meantime.
 func TestASlowFirstApplyIsWaitedForAndOvertakenByNothing(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		slow := w.awaitNotReady("demo", infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
@@ -112,7 +112,7 @@ func TestASlowFirstApplyIsWaitedForAndOvertakenByNothing(t *testing.T) {
 
 // Drift is the provider's business. It shows only when it cannot be repaired.
 func TestDriftIsReportedWhenItCannotBeRepaired(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
 
@@ -137,7 +137,7 @@ func TestDriftIsReportedWhenItCannotBeRepaired(t *testing.T) {
 
 // A change for which Terraform has nothing to do moves no condition before v1. The message says how to find out.
 func TestAnUpdateWithoutEffectIsReportedAsApplied(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withAnyProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
 

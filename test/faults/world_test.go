@@ -26,6 +26,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
@@ -60,25 +61,42 @@ func newWorld(t *testing.T, c *control, scope terraform.Scope) *world {
 	return &world{T: t, Client: cl, control: c, namespace: namespace.Name, scope: scope, written: map[types.UID]uint64{}, played: map[string]bool{}}
 }
 
-// withEachProvider runs a test with everything that a Workspace may be carried out by: a provider from v1 on, in either scope,
-// and one before v1, which has only the cluster scope.
-func withEachProvider(t *testing.T, test func(w *world)) {
-	t.Helper()
-	t.Parallel()
-	inBothScopes(t, test)
-	t.Run("ClusterV0", func(t *testing.T) {
-		t.Parallel()
-		test(newWorld(t, older, terraform.ScopeCluster))
-	})
+// kind is what carries out a Workspace: a provider from v1 on, in either scope, or one before v1, which has only the cluster scope.
+type kind struct {
+	name  string
+	older bool
+	scope terraform.Scope
 }
 
-// inBothScopes runs a test in either scope.
-func inBothScopes(t *testing.T, test func(w *world)) {
+var kinds = []kind{
+	{"Namespaced", false, terraform.ScopeNamespaced},
+	{"Cluster", false, terraform.ScopeCluster},
+	{"ClusterV0", true, terraform.ScopeCluster},
+}
+
+// withAnyProvider runs a test with one kind of provider, or with all (see fixture.Sample).
+func withAnyProvider(t *testing.T, test func(w *world)) {
 	t.Helper()
-	for _, scope := range terraform.Scopes() {
-		t.Run(string(scope), func(t *testing.T) {
+	t.Parallel()
+	with(t, kinds, test)
+}
+
+// inEitherScope runs a test with a provider from v1 on.
+func inEitherScope(t *testing.T, test func(w *world)) {
+	t.Helper()
+	with(t, kinds[:2], test)
+}
+
+func with(t *testing.T, kinds []kind, test func(w *world)) {
+	t.Helper()
+	for _, k := range fixture.Sample(len(t.Name()), 1, kinds) {
+		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			test(newWorld(t, current, scope))
+			c := current
+			if k.older {
+				c = older
+			}
+			test(newWorld(t, c, k.scope))
 		})
 	}
 }

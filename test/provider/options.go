@@ -4,16 +4,13 @@
 package provider
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	xpv1 "github.com/crossplane/crossplane-runtime/v2/apis/common/v1"
 	"github.com/crossplane/crossplane-runtime/v2/pkg/ratelimiter"
 	"github.com/crossplane/crossplane-runtime/v2/pkg/reconciler/managed"
 	"github.com/crossplane/crossplane-runtime/v2/pkg/resource"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -98,29 +95,9 @@ func setupScope(mgr ctrl.Manager, o Options, kind client.Object, gvk schema.Grou
 		}).
 		Complete(managed.NewReconciler(mgr, resource.ManagedKind(gvk),
 			managed.WithTypedExternalConnector(&connector{client: mgr.GetClient(), options: o}),
-			managed.WithFinalizer(finalizer{resource.NewAPIFinalizer(mgr.GetClient(), managed.FinalizerName)}),
 			managed.WithManagementPolicies(),
 			managed.WithCreationGracePeriod(o.CreationGracePeriod),
 			managed.WithPollInterval(o.PollInterval),
 			managed.WithTimeout(o.Timeout),
 		))
-}
-
-// finalizer keeps what was observed: the answer to the write has the status of before. Otherwise a Workspace that finds its resources
-// made is Ready only after the next poll.
-type finalizer struct{ resource.Finalizer }
-
-// AddFinalizer implements resource.Finalizer.
-func (f finalizer) AddFinalizer(ctx context.Context, o resource.Object) error {
-	w, ok := o.(workspace)
-	if !ok {
-		return fmt.Errorf("%T is not a Workspace", o)
-	}
-	observed, ready := *w.Observation(), w.GetCondition(xpv1.TypeReady)
-	err := f.Finalizer.AddFinalizer(ctx, o)
-	*w.Observation() = observed
-	if ready.Status == corev1.ConditionTrue {
-		w.SetConditions(ready)
-	}
-	return err
 }
