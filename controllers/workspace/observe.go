@@ -27,9 +27,10 @@ const (
 	finalizer       = "finalizer.managedresource.crossplane.io"
 )
 
-const unreported = "Terraform has run on resources that exist. provider-terraform reports the result at its next poll: after 10 minutes, or what its flag --poll says"
-
-const initializing = "waiting for provider-terraform to run terraform init and plan"
+const (
+	initializing = "waiting for provider-terraform to run terraform init and plan"
+	unreported   = "Terraform has found existing resources. provider-terraform reports their state at its next poll, 10 minutes later by default (flag --poll)"
+)
 
 // claimTimeout is how long a new Workspace may have neither conditions nor the finalizer of the provider before this is reported.
 const claimTimeout = 2 * time.Minute

@@ -62,6 +62,7 @@ var table = map[builder.Row]observed{
 	builder.Destroying:      {applied: true, reason: infrav1.WorkspaceDeletingReason, message: "the Workspace is being deleted"},
 	builder.DestroyFailed:   {failed: true, reason: infrav1.DestroyFailedReason, message: "DependencyViolation"},
 	builder.Interrupted:     {failed: true, reason: infrav1.CreateInterruptedReason, message: "crossplane.io/external-create-pending"},
+	builder.ResourcesExist:  {reason: infrav1.ProvisioningReason, message: "at its next poll, 10 minutes later by default"},
 }
 
 func checkRow(t *testing.T, want observed, got Observation) {
@@ -262,6 +263,7 @@ func TestInProgressUntilDoneOrTerminalError(t *testing.T) {
 		builder.AtRest: false, builder.FirstApplyFailed: false, builder.Updating: true, builder.UpdateFailed: true,
 		builder.PlanFailed: false, builder.ProviderConfigMissing: false, builder.WorkspacePaused: false,
 		builder.Destroying: true, builder.DestroyFailed: false, builder.Interrupted: false,
+		builder.ResourcesExist: false,
 	}
 	require.Len(t, rows, len(builder.Rows()))
 	for row, want := range rows {

@@ -32,6 +32,7 @@ const (
 	Destroying            Row = "destroying"
 	DestroyFailed         Row = "destroy failed"
 	Interrupted           Row = "provider killed during first apply"
+	ResourcesExist        Row = "first look at resources that exist"
 )
 
 // Secret is what no status, event or log may ever show: it stands in the blob at the end of the errors below.
@@ -48,8 +49,8 @@ const (
 )
 
 type show struct {
-	named, begun, made, deleting bool
-	ready, synced                *metav1.Condition
+	named, found, begun, made, deleting bool
+	ready, synced                       *metav1.Condition
 }
 
 func is(conditionType string, status metav1.ConditionStatus, reason, message string) *metav1.Condition {
@@ -85,6 +86,7 @@ func rows() map[Row]show {
 		DestroyFailed: {named: true, begun: true, made: true, deleting: true,
 			ready: is("Ready", metav1.ConditionFalse, "Deleting", ""), synced: failed(
 				"delete failed: cannot destroy Terraform configuration: Terraform encountered an error. Summary: DependencyViolation." + blob)},
+		ResourcesExist: {named: true, found: true, synced: success},
 		Interrupted: {named: true, begun: true, synced: failed(
 			"cannot determine creation result - remove the crossplane.io/external-create-pending annotation if it is safe to proceed")},
 	}
@@ -94,7 +96,7 @@ func rows() map[Row]show {
 func Rows() []Row {
 	return []Row{
 		Queued, Planning, FirstApplyRunning, FirstApplyDone, AtRest, FirstApplyFailed, Updating, UpdateFailed, PlanFailed,
-		ProviderConfigMissing, WorkspacePaused, Destroying, DestroyFailed, Interrupted,
+		ProviderConfigMissing, WorkspacePaused, Destroying, DestroyFailed, Interrupted, ResourcesExist,
 	}
 }
 
@@ -114,8 +116,10 @@ func Workspace(name string, row Row, options ...Option) *unstructured.Unstructur
 	if shown.named {
 		WithAnnotation(externalName, name)(object)
 	}
-	if shown.begun {
+	if shown.found || shown.begun {
 		WithFinalizers(crossplaneFinalizer)(object)
+	}
+	if shown.begun {
 		WithAnnotation(createPending, Created.Format(time.RFC3339))(object)
 	}
 	if shown.made {

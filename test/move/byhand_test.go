@@ -99,7 +99,10 @@ func TestAnObserveOnlyWorkspaceReportsWhetherTheStateExists(t *testing.T) {
 		"blind-look": {"Synced", "external resource does not exist"},
 	} {
 		look := w.workspace(target, name)
-		w.await(target, look, name, func() string { return lacks(look, row.condition, row.want) })
+		w.await(target, look, name, func() string {
+			w.follow(lookAgain)
+			return lacks(look, row.condition, row.want)
+		})
 	}
 	w.follow(lookNoMore)
 	require.Empty(t, w.names(target, workspaceKind))

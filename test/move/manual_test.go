@@ -30,6 +30,8 @@ type step string
 const (
 	labelDefinition step = "label crd"
 	lookBefore      step = "-look\n"
+	lookAgain       step = "-l look=before-move look="
+	reportAtOnce    step = "--all look="
 	lookNoMore      step = "delete workspaces.tf.m.upbound.io"
 	stopProvider    step = "scale deployment crossplane"
 	moveNamespace   step = "clusterctl move"
@@ -76,7 +78,7 @@ func TestNoStepOfTheManualIsUnknown(t *testing.T) {
 	t.Parallel()
 	known := map[string]step{}
 	for _, s := range []step{
-		labelDefinition, lookBefore, lookNoMore, stopProvider, moveNamespace, pauseByHand, unpauseByHand,
+		labelDefinition, lookBefore, lookAgain, reportAtOnce, lookNoMore, stopProvider, moveNamespace, pauseByHand, unpauseByHand,
 		lookAfterwards, askWhy, takePauseAway, unmarkMoved, copyWide, releaseMove, removeWide,
 	} {
 		known[commands(t, s)] = s

@@ -102,7 +102,8 @@ func start(ctx context.Context, scripts string) error {
 func startSide(ctx context.Context, scripts string) (*side, error) {
 	started, err := sandbox.Start(ctx, sandbox.Options{
 		Log: os.Stderr, ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditLog: true,
-		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + scripts, "--max-reconcile-rate=10"},
+		// A moved Workspace is reported at the second look, which is the first poll.
+		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + scripts, "--max-reconcile-rate=10", "--poll=5s"},
 	})
 	if err != nil {
 		return nil, err

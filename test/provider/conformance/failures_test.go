@@ -117,6 +117,10 @@ func stateIsAdopted(s *subject) {
 	spec := heir.Object["spec"].(map[string]any)            //nolint:forcetypeassert // made by subject
 	spec["forProvider"].(map[string]any)["vars"] = s.vars() //nolint:forcetypeassert // made by subject
 	heir.create()
+	found := heir.until("that it has found the resources", func(v shown) bool { return v.synced == success })
+	require.Equal(s, shown{marks: []string{externalName, finalizer}, synced: success, current: true, secret: found.secret}, found,
+		"the provider loses what it has observed when it adds its finalizer")
+	heir.patch(`{"metadata":{"annotations":{"look":"again"}}}`)
 	adopted := heir.untilRest("1")
 	require.Equal(s, []string{externalName, finalizer}, adopted.marks, "there was no create")
 	require.Equal(s, before.outputs, adopted.outputs)
