@@ -14,11 +14,11 @@ type CAPTControlPlaneStatus struct {
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
-	// initialized is true once it could be used for the first time.
+	// initialized is true once the API server could be used, and stays true.
 	// +optional
 	Initialized *bool `json:"initialized,omitempty"`
 
-	// secretsReady is true when the Secrets of the cluster are there.
+	// secretsReady is true when the Secrets of the cluster exist.
 	// +optional
 	// +kubebuilder:default=false
 	SecretsReady *bool `json:"secretsReady,omitempty"`
@@ -28,11 +28,11 @@ type CAPTControlPlaneStatus struct {
 	// +kubebuilder:validation:Enum=Creating;Ready;Failed
 	Phase *string `json:"phase,omitempty"`
 
-	// failureReason says in one word why the user must do something.
+	// failureReason is the reason of a failure that the user must correct, in CamelCase.
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 
-	// failureMessage says it in full.
+	// failureMessage describes the failure.
 	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
@@ -71,7 +71,7 @@ type WorkspaceTemplateStatus struct {
 	// +optional
 	LastFailedRevision *string `json:"lastFailedRevision,omitempty"`
 
-	// lastFailureMessage is what Terraform said then.
+	// lastFailureMessage is the error of Terraform for that revision.
 	// +optional
 	LastFailureMessage *string `json:"lastFailureMessage,omitempty"`
 
@@ -82,7 +82,7 @@ type WorkspaceTemplateStatus struct {
 
 // WorkspaceStatus is the state of a control plane's Workspace.
 type WorkspaceStatus struct {
-	// ready is true when the Workspace is.
+	// ready is true when the Workspace is ready.
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
@@ -102,7 +102,7 @@ type FargateProfileStatus struct {
 	// +required
 	Name string `json:"name"`
 
-	// ready is true when the profile is.
+	// ready is true when the profile is ready.
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
@@ -110,11 +110,11 @@ type FargateProfileStatus struct {
 	// +optional
 	WorkspaceTemplateApplyName *string `json:"workspaceTemplateApplyName,omitempty"`
 
-	// failureReason says in one word why the profile failed.
+	// failureReason is the reason of the failure, in CamelCase.
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 
-	// failureMessage says it in full.
+	// failureMessage describes the failure.
 	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 }

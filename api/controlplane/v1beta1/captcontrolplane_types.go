@@ -23,7 +23,7 @@ type CAPTControlPlaneSpec struct {
 	// +optional
 	ControlPlaneConfig *ControlPlaneConfig `json:"controlPlaneConfig,omitempty"`
 
-	// additionalTags are put on the AWS resources.
+	// additionalTags are tags of the AWS resources.
 	// +optional
 	AdditionalTags map[string]string `json:"additionalTags,omitzero"`
 
@@ -42,7 +42,7 @@ type CAPTControlPlaneSpec struct {
 
 // APIEndpoint is the address of an API server.
 type APIEndpoint struct {
-	// host of the API server; CAPT v0.3 wrote it with https:// in front.
+	// host of the API server; CAPT v0.3 wrote a URL, with https://.
 	// +required
 	Host string `json:"host"`
 
@@ -57,7 +57,7 @@ type ControlPlaneConfig struct {
 	// +required
 	Region string `json:"region"`
 
-	// endpointAccess says from where the API server can be reached.
+	// endpointAccess specifies from where the API server is reachable.
 	// +optional
 	EndpointAccess *EndpointAccess `json:"endpointAccess,omitempty"`
 
@@ -65,12 +65,12 @@ type ControlPlaneConfig struct {
 	// +optional
 	Addons []Addon `json:"addons,omitzero"`
 
-	// timeouts after which something that has not happened counts as failed.
+	// timeouts of the operations.
 	// +optional
 	Timeouts *TimeoutConfig `json:"timeouts,omitempty"`
 }
 
-// EndpointAccess says from where the API server can be reached.
+// EndpointAccess specifies from where the API server is reachable.
 type EndpointAccess struct {
 	// public endpoint; absent means false.
 	// +optional
@@ -80,7 +80,7 @@ type EndpointAccess struct {
 	// +optional
 	Private *bool `json:"private,omitempty"`
 
-	// publicCIDRs are the networks from which the public endpoint can be reached.
+	// publicCIDRs are the networks from which the public endpoint is reachable.
 	// +optional
 	PublicCIDRs []string `json:"publicCIDRs,omitzero"`
 }
@@ -100,15 +100,15 @@ type Addon struct {
 	ConfigurationValues *string `json:"configurationValues,omitempty"`
 }
 
-// TimeoutConfig holds timeouts, in minutes.
+// TimeoutConfig has timeouts, in minutes.
 type TimeoutConfig struct {
-	// controlPlaneTimeout is the time for the control plane, in minutes.
+	// controlPlaneTimeout is the timeout for the creation of the control plane, in minutes.
 	// +optional
 	// +kubebuilder:default=30
 	// +kubebuilder:validation:Minimum=1
 	ControlPlaneTimeout *int `json:"controlPlaneTimeout,omitempty"`
 
-	// vpcReadyTimeout is the time for the VPC, in minutes.
+	// vpcReadyTimeout is the timeout for the VPC, in minutes.
 	// +optional
 	// +kubebuilder:default=15
 	// +kubebuilder:validation:Minimum=1
@@ -121,7 +121,7 @@ type AdditionalFargateProfile struct {
 	// +required
 	Name string `json:"name"`
 
-	// selectors say which pods run on the profile.
+	// selectors select the Pods that run on the profile.
 	// +required
 	Selectors []FargateSelector `json:"selectors"`
 
@@ -130,18 +130,18 @@ type AdditionalFargateProfile struct {
 	WorkspaceTemplateRef infrav1beta1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
 }
 
-// FargateSelector selects pods by namespace and labels.
+// FargateSelector selects Pods by namespace and labels.
 type FargateSelector struct {
-	// namespace of the pods.
+	// namespace of the Pods.
 	// +required
 	Namespace string `json:"namespace"`
 
-	// labels of the pods.
+	// labels of the Pods.
 	// +optional
 	Labels map[string]string `json:"labels,omitzero"`
 }
 
-// CAPTControlPlane is an EKS control plane made with Terraform: the ControlPlane of Cluster API.
+// CAPTControlPlane is an EKS control plane that Terraform creates: the ControlPlane of Cluster API.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:deprecatedversion:warning="controlplane.cluster.x-k8s.io/v1beta1 CAPTControlPlane is deprecated; use controlplane.cluster.x-k8s.io/v1beta2, to which captctl convert converts manifests"

@@ -14,7 +14,7 @@ type CAPTControlPlaneTemplateSpec struct {
 	Template CAPTControlPlaneTemplateResource `json:"template"`
 }
 
-// CAPTControlPlaneTemplateResource is what a CAPTControlPlane is made from.
+// CAPTControlPlaneTemplateResource is the template of a CAPTControlPlane.
 type CAPTControlPlaneTemplateResource struct {
 	// metadata of the CAPTControlPlane.
 	// +optional
@@ -49,7 +49,7 @@ type TemplateMetadata struct {
 	Finalizers []string `json:"finalizers,omitzero"`
 }
 
-// CAPTControlPlaneTemplate is what a ClusterClass makes CAPTControlPlanes from. CAPT v0.3 called the kind
+// CAPTControlPlaneTemplate is the template from which a ClusterClass creates CAPTControlPlanes. CAPT v0.3 called the kind
 // CaptControlPlaneTemplate, from which Cluster API cannot derive the kind of the control plane.
 //
 // +kubebuilder:object:root=true

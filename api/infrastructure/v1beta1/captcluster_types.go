@@ -18,11 +18,11 @@ type CAPTClusterSpec struct {
 	// +required
 	Region string `json:"region"`
 
-	// vpcTemplateRef names the WorkspaceTemplate that makes the VPC. Give this or existingVpcId.
+	// vpcTemplateRef names the WorkspaceTemplate that creates the VPC. Set either this field or existingVpcId.
 	// +optional
 	VPCTemplateRef *WorkspaceTemplateReference `json:"vpcTemplateRef,omitempty"`
 
-	// existingVpcId is the id of a VPC that CAPT uses and does not manage.
+	// existingVpcId is the ID of an existing VPC, which CAPT does not manage.
 	// +optional
 	ExistingVPCID *string `json:"existingVpcId,omitempty"`
 
@@ -52,7 +52,7 @@ type CAPTClusterStatus struct {
 	// +optional
 	VPCWorkspaceName *string `json:"vpcWorkspaceName,omitempty"`
 
-	// vpcId is the id of the VPC in use.
+	// vpcId is the ID of the VPC.
 	// +optional
 	VPCID *string `json:"vpcId,omitempty"`
 
@@ -60,11 +60,11 @@ type CAPTClusterStatus struct {
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
-	// failureReason says in one word why the user must do something.
+	// failureReason is the reason of a failure that the user must correct, in CamelCase.
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 
-	// failureMessage says it in full.
+	// failureMessage describes the failure.
 	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
@@ -83,7 +83,7 @@ type CAPTClusterStatus struct {
 
 // FailureDomainSpec is an availability zone.
 type FailureDomainSpec struct {
-	// controlPlane says whether machines of control planes may be there.
+	// controlPlane is true if control plane machines can run in the zone.
 	// +optional
 	ControlPlane *bool `json:"controlPlane,omitempty"`
 
@@ -106,11 +106,11 @@ type CAPTClusterWorkspaceTemplateStatus struct {
 	// +optional
 	LastFailedRevision *string `json:"lastFailedRevision,omitempty"`
 
-	// lastFailureMessage is what Terraform said then.
+	// lastFailureMessage is the error of Terraform for that revision.
 	// +optional
 	LastFailureMessage *string `json:"lastFailureMessage,omitempty"`
 
-	// lastAppliedTime is when the template was last applied.
+	// lastAppliedTime is the time of the last apply.
 	// +optional
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
 

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// EndpointAnnotation shows the endpoint of a CAPTCluster to those who read it in this version, whose status has no field
+// EndpointAnnotation has the endpoint of a CAPTCluster in this version, whose status has no field
 // for it: the printed column reads it. Conversion writes and removes it; it is never stored.
 const EndpointAnnotation = "capt.cluster.x-k8s.io/endpoint"
 

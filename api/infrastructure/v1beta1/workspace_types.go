@@ -10,13 +10,13 @@ import (
 
 // WorkspaceSpec is the spec of a Workspace of tf.upbound.io, as provider-terraform v0.18 had it.
 type WorkspaceSpec struct {
-	// deletionPolicy says what becomes of the cloud resources when the Workspace is deleted.
+	// deletionPolicy determines whether the cloud resources are destroyed with the Workspace.
 	// +optional
 	// +kubebuilder:default=Delete
 	// +kubebuilder:validation:Enum=Orphan;Delete
 	DeletionPolicy *string `json:"deletionPolicy,omitempty"`
 
-	// managementPolicies are the actions Crossplane may take.
+	// managementPolicies are the actions that Crossplane may take.
 	// +optional
 	// +kubebuilder:default={"*"}
 	// +kubebuilder:validation:items:Enum=Observe;Create;Update;Delete;LateInitialize;"*"
@@ -35,7 +35,7 @@ type WorkspaceSpec struct {
 	// +optional
 	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
 
-	// forProvider is what Terraform is given.
+	// forProvider has the parameters of Terraform.
 	// +required
 	ForProvider WorkspaceParameters `json:"forProvider"`
 }
@@ -46,20 +46,20 @@ type ProviderConfigReference struct {
 	// +required
 	Name string `json:"name"`
 
-	// policy of resolving the reference.
+	// policy for resolving the reference.
 	// +optional
 	Policy *ReferencePolicy `json:"policy,omitempty"`
 }
 
-// ReferencePolicy says when and whether a reference must be resolved.
+// ReferencePolicy determines when and whether a reference must be resolved.
 type ReferencePolicy struct {
-	// resolution says whether the reference must resolve.
+	// resolution determines whether the reference must be resolvable.
 	// +optional
 	// +kubebuilder:default=Required
 	// +kubebuilder:validation:Enum=Required;Optional
 	Resolution *string `json:"resolution,omitempty"`
 
-	// resolve says when it is resolved.
+	// resolve determines when the reference is resolved.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent
 	Resolve *string `json:"resolve,omitempty"`
@@ -71,7 +71,7 @@ type PublishConnectionDetailsTo struct {
 	// +required
 	Name string `json:"name"`
 
-	// configRef names the store's configuration.
+	// configRef names the configuration of the store.
 	// +optional
 	// +kubebuilder:default={"name": "default"}
 	ConfigRef *ProviderConfigReference `json:"configRef,omitempty"`
@@ -96,14 +96,14 @@ type ConnectionSecretMetadata struct {
 	Type *corev1.SecretType `json:"type,omitempty"`
 }
 
-// WorkspaceParameters is what Terraform is given.
+// WorkspaceParameters are the parameters of Terraform.
 type WorkspaceParameters struct {
-	// source says where the module comes from.
+	// source is the location of the module: Remote, Inline or Flux.
 	// +required
 	// +kubebuilder:validation:Enum=Remote;Inline;Flux
 	Source string `json:"source"`
 
-	// module is the address of the root module, or its text when source is Inline.
+	// module is the address of the root module, or its text if source is Inline.
 	// +required
 	Module string `json:"module"`
 

@@ -47,7 +47,7 @@ type WorkspaceTemplateMetadata struct {
 
 // WorkspaceTemplateStatus is the observed state of a template.
 type WorkspaceTemplateStatus struct {
-	// workspaceName is the name of a Workspace that was made from the template.
+	// workspaceName is the name of a Workspace that was created from the template.
 	// +optional
 	WorkspaceName *string `json:"workspaceName,omitempty"`
 
@@ -56,7 +56,7 @@ type WorkspaceTemplateStatus struct {
 	Conditions []Condition `json:"conditions,omitzero"`
 }
 
-// WorkspaceTemplate is a Terraform module, and how to run it.
+// WorkspaceTemplate specifies a Terraform module and how to run it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:deprecatedversion:warning="infrastructure.cluster.x-k8s.io/v1beta1 WorkspaceTemplate is deprecated; use infrastructure.cluster.x-k8s.io/v1beta2, to which captctl convert converts manifests"

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WorkspaceTemplateApplySpec says which template is applied, and with which variables.
+// WorkspaceTemplateApplySpec specifies the template to apply and its variables.
 type WorkspaceTemplateApplySpec struct {
 	// templateRef names the WorkspaceTemplate.
 	// +required
@@ -17,7 +17,7 @@ type WorkspaceTemplateApplySpec struct {
 	// +optional
 	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
 
-	// variables take the place of placeholders in the template (docs/templates.md).
+	// variables replace placeholders in the template (docs/templates.md).
 	// +optional
 	Variables map[string]string `json:"variables,omitzero"`
 
@@ -51,15 +51,15 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	WorkspaceName *string `json:"workspaceName,omitempty"`
 
-	// applied is true once the template was applied.
+	// applied is true once Terraform has applied the template.
 	// +optional
 	Applied *bool `json:"applied,omitempty"`
 
-	// lastAppliedTime is when it was last applied.
+	// lastAppliedTime is the time of the last apply.
 	// +optional
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
 
-	// conditions are those of the Workspace.
+	// conditions are the conditions of the Workspace.
 	// +optional
 	Conditions []Condition `json:"conditions,omitzero"`
 }

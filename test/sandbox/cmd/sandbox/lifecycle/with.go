@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -42,7 +43,9 @@ func with(ctx context.Context, streams genericiooptions.IOStreams, names, comman
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), servers.Environment+"="+dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = streams.In, streams.Out, streams.ErrOut
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // It must stop what it has started.
+	// The command and its children, such as the binaries that go test runs, must stop what they have started.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	failed := cmd.Run()
 	if exit := (&exec.ExitError{}); errors.As(failed, &exit) {
 		failed = cli.ErrReported
