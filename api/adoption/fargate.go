@@ -59,6 +59,8 @@ func (want Expectation) source() string {
 // anotherName is the advice for using a WorkspaceTemplateApply of another name. A reference can be set, but not changed.
 func (want Expectation) anotherName() string {
 	switch {
+	case want.profile == "" && want.Legacy:
+		return checkFirst
 	case want.profile == "":
 		return "Recreate this object without the reference"
 	case want.byScheme:
@@ -67,6 +69,9 @@ func (want Expectation) anotherName() string {
 	return "Remove the profile from spec, and add it again without the reference"
 }
 
+// checkFirst is the advice for an object of CAPT v0.3. Its cloud resources exist, so it must not be recreated.
+const checkFirst = "Do not delete this object: run captctl migrate check, which shows what it found and how to decide"
+
 // Refusal is the message that a WorkspaceTemplateApply is not taken over because of a Mismatch, with what to do next.
 func (want Expectation) Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {
 	made, correct, same := "would create", "correct the reference (if it is set already, recreate this object)", "template and "+naming.ClusterVariable
@@ -74,6 +79,9 @@ func (want Expectation) Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch 
 		made = "would create for Fargate profile " + want.profile
 		correct = "correct the reference (if it is set already, remove the profile from spec, and add it again)"
 		same = fmt.Sprintf("template, %s and %s", naming.ClusterVariable, naming.ProfileVariable)
+	}
+	if want.profile == "" && want.Legacy {
+		return fmt.Sprintf("WorkspaceTemplateApply %s does not match what this object %s: it %s. %s", apply.Name, made, mismatch, checkFirst)
 	}
 	if want.byScheme {
 		correct = "set workspaceTemplateApplyRef of the profile to it"
