@@ -91,55 +91,6 @@ var hostile = map[string]string{
 	"empty":              "",
 }
 
-func TestAnyValueArrivesInVarsAndVarmapByteForByteAndAddsNothing(t *testing.T) {
-	for name, value := range hostile {
-		t.Run(name, func(t *testing.T) {
-			rendered := rendering{
-				apply: variables("value", value, "cluster_name", "demo"),
-				template: params(func(p *terraform.WorkspaceParameters) {
-					p.Vars = []terraform.Var{{Key: "a", Value: "${value}"}}
-					p.VarMap = varmap(`{"a": "${value}", "b": ["<${value}>"]}`)
-				}),
-			}.must(t)
-			assert.Equal(t, map[string]any{
-				"providerConfigRef": map[string]any{"name": "aws", "kind": "ClusterProviderConfig"},
-				"forProvider": map[string]any{
-					"source": "Inline", "module": "variable \"cluster_name\" {}\n",
-					"vars":   []any{map[string]any{"key": "a", "value": value}},
-					"varmap": map[string]any{"a": value, "b": []any{"<" + value + ">"}},
-				},
-			}, rendered.Object.Object["spec"])
-		})
-	}
-}
-
-func TestOnlyHarmlessValuesMayBecomePartOfTheModule(t *testing.T) {
-	const module = `output "a" { value = "${value}" }`
-	for value, legal := range map[string]bool{
-		"":                             true,
-		"demo-cluster":                 true,
-		"10.0.0.0/16, 10.1.0.0/16":     true,
-		"arn:aws:iam::123:role/x+y=@_": true,
-		`x"`:                           false,
-		"x\ny":                         false,
-		"x\n":                          false,
-		`x\`:                           false,
-		"${path.module}":               false,
-		"%{if true}":                   false,
-		"x}":                           false,
-		"a#b":                          false,
-		"größe":                        false,
-		"*":                            false,
-		"'":                            false,
-		"(":                            false,
-	} {
-		t.Run(value, func(t *testing.T) {
-			_, errs := Workspace(rendering{apply: variables("value", value), template: []builder.Option{builder.WithModule(module)}}.input())
-			assert.Equal(t, legal, len(errs) == 0, "%v", errs)
-		})
-	}
-}
-
 func TestARefusedValueIsReportedByTheNameOfItsVariableOnly(t *testing.T) {
 	input := rendering{
 		apply:    variables("password", `hunter2"`, "fine", "x"),
