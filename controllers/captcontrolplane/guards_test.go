@@ -20,7 +20,6 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -100,49 +99,27 @@ func TestAnUnwrittenEndpointIsNotReported(t *testing.T) {
 	assert.NotEqual(t, controlplanev1.StateReady, got.Status.State)
 }
 
-// What admission refuses the controller does not write either, for it may have been stored before there was a webhook.
-func TestVersionStepsAgreeWithAdmission(t *testing.T) {
-	given := func(version string) builder.Option {
-		return builder.WithVariables(map[string]string{"kubernetes_version": version})
-	}
-	applied := builder.UpToDate(nil)
-	ref := builder.WithApplyRef(applyName)
-	for name, row := range map[string]struct {
-		apply   []builder.Option
-		allowed []string
-		refused []string
-	}{
-		"applied":         {[]builder.Option{given("1.31"), applied}, []string{"1.31", "1.32"}, []string{"1.30", "1.33"}},
-		"pending":         {[]builder.Option{given("1.32"), applied, working}, []string{"1.32"}, []string{"1.30", "1.31", "1.33"}},
-		"failed":          {[]builder.Option{given("1.32"), applied, failing}, []string{"1.31", "1.32"}, []string{"1.30", "1.33"}},
-		"nothing given":   {[]builder.Option{applied}, []string{"1.20", "1.53"}, nil},
-		"nothing applied": {[]builder.Option{given("1.53"), failing}, []string{"1.35", "1.53"}, nil},
+// Which steps EKS takes is tested with api/validation/versions. What was stored before there was a webhook is not written either; AWS
+// upgrades what it no longer supports, and only a later change of the version is refused.
+func TestAVersionThatEKSRefusesIsNotWritten(t *testing.T) {
+	for name, row := range map[string]struct{ spec, runs, refused string }{
+		"the next version":        {"v1.32", "1.31", ""},
+		"two versions at once":    {"v1.33", "1.31", "spec.version: the cluster runs 1.31 and EKS upgrades one minor version at a time. Upgrade to 1.32 first"},
+		"AWS has upgraded itself": {"v1.31", "1.32", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for i, version := range append(row.allowed, row.refused...) {
-				s := newScene(t, ref, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version, c.Status.Version = version, "v1.31.0" })).apply(row.apply...)
-				if name == "nothing applied" {
-					s.controlPlane.Status.Version = ""
-				}
-				got := s.plan().Blocked
-				said := versions.KubernetesVersionStep(versions.VersionsOf(s.controlPlane, s.Apply.Apply), version)
-				if i < len(row.allowed) {
-					assert.Nil(t, got, version)
-					require.NoError(t, said, version)
-					continue
-				}
-				require.NotNil(t, got, version)
-				assert.Equal(t, controlplanev1.InvalidVersionReason, got.Reason)
-				require.ErrorContains(t, said, got.Message[len("spec.version: "):], "both say the same")
+			s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = row.spec })).apply(
+				builder.WithVariables(map[string]string{"kubernetes_version": "1.31"}), builder.UpToDate(map[string]string{"cluster_version": row.runs}))
+			got := s.plan().Blocked
+			if row.refused == "" {
+				assert.Nil(t, got)
+				return
 			}
+			require.NotNil(t, got)
+			assert.Equal(t, controlplanev1.InvalidVersionReason, got.Reason)
+			assert.Equal(t, row.refused, got.Message)
 		})
 	}
-}
-
-// AWS upgrades what it no longer supports. Only a later change of the version is refused.
-func TestAnAppliedVersionIsNotAnUpgrade(t *testing.T) {
-	s := newScene(t).apply(builder.WithVariables(map[string]string{"kubernetes_version": "1.31"}), builder.UpToDate(map[string]string{"cluster_version": "1.32"}))
-	assert.Nil(t, s.plan().Blocked)
 }
 
 // Status records it, and nothing matches: a new one would be a second EKS cluster.

@@ -149,39 +149,11 @@ func TestTheLifeOfAControlPlane(t *testing.T) {
 	}
 }
 
-func TestACrashAfterTheReferenceCreatesNoSecondApply(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	w.Refuse = func(write string) error {
-		if strings.HasPrefix(write, "apply") {
-			return errors.New("killed")
-		}
-		return nil
-	}
-	require.Error(t, w.try())
-	w.Refuse = nil
-	w.reconcile()
-	var list infrav1.WorkspaceTemplateApplyList
-	require.NoError(t, w.Client.List(context.Background(), &list))
-	assert.Len(t, list.Items, 1)
-}
-
 // An empty reference next to a WorkspaceTemplateApply must not make a second EKS cluster.
 func TestDefect05NoSecondClusterIsCreatedNextToACandidate(t *testing.T) {
 	w := newWorld(t, append(prepared(), builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks")))...)
 	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
-}
-
-func TestAKnownEndpointIsNotOverwritten(t *testing.T) {
-	objects := prepared()
-	builder.WithEndpoint("of-before.example.com", 443)(objects[2])
-	builder.WithApplyRef(applyName)(objects[2])
-	w := newWorld(t, objects...)
-	w.reconcile()
-	w.terraformMade()
-	w.reconcile()
-	assert.Equal(t, "of-before.example.com", w.get().Spec.ControlPlaneEndpoint.Host)
-	assert.Equal(t, "False EndpointChanged", w.story()["EndpointAvailable"])
 }
 
 // One that was adopted, or restored from a backup, is ready before anything is provisioned.
