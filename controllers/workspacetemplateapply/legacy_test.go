@@ -22,7 +22,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -54,7 +53,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		objects = append(objects, builder.WorkspaceDefinition(scope))
 	}
 	clients := builder.Clients(objects...).WithRESTMapper(mapper).WithStatusSubresource(&infrav1.WorkspaceTemplateApply{})
-	require.NoError(t, index.Register(t.Context(), indexer{client: clients}))
+	require.NoError(t, index.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	w.API = builder.NewAPI(clients)
 	w.reconciler = &Reconciler{
 		Engine: engine.Engine{Client: w.API, Recorder: w.recorder, State: &engine.StateCache{}},
@@ -64,19 +63,6 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Uncached: w.API, Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
 	}
 	return w
-}
-
-// indexer gives the indexes of the controller to the client.
-type indexer struct {
-	ctrl.Manager
-	client *fake.ClientBuilder
-}
-
-func (i indexer) GetFieldIndexer() client.FieldIndexer { return i }
-
-func (i indexer) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
-	i.client.WithIndex(obj, field, extract)
-	return nil
 }
 
 func (w *world) reconcile(name string) (ctrl.Result, error) {
