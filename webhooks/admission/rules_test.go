@@ -4,7 +4,6 @@
 package admission
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 
@@ -28,20 +27,11 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-// indexes makes the indexes of the manager's cache in a fake client.
-type indexes struct{ *fake.ClientBuilder }
-
-// IndexField implements client.FieldIndexer.
-func (i indexes) IndexField(_ context.Context, object client.Object, field string, keys client.IndexerFunc) error {
-	i.WithIndex(object, field, keys)
-	return nil
-}
-
 // newWorld is a world of objects as the webhooks see it.
 func newWorld(t *testing.T, objects ...client.Object) lookup.Reader {
 	t.Helper()
 	fakes := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...)
-	require.NoError(t, lookup.IndexFields(t.Context(), indexes{fakes}))
+	require.NoError(t, lookup.IndexFields(t.Context(), builder.Indexes{ClientBuilder: fakes}))
 	return lookup.Reader{Reader: fakes.Build()}
 }
 
@@ -242,43 +232,46 @@ func TestEachKindIsHeldToItsRules(t *testing.T) {
 		return apply("a", append([]builder.Option{named("b"), builder.WithConnectionSecret("s", "other"), variables("a-b"), builder.WaitingForWorkspace("b", "")}, more...)...)
 	}
 	w := newWorld(t, template("vpc"), template("eks"), template("fargate"), template("wide", builder.WithScope(terraform.ScopeCluster)),
-		builder.Cluster("demo"), cluster("demo"), cluster("other", builder.WithApplyRef("by-hand")), plane("demo", refers), apply("b", named("b"), builder.WaitingForWorkspace("a", "")),
+		builder.Cluster("demo"), cluster("demo"), cluster("other", builder.WithApplyRef("by-hand")), plane("demo", refers), apply("b", named("b"), builder.WaitingForWorkspace("a", "")), apply("x-apply", named("x")),
 		apply(ref, builder.OwnedBy(plane("demo")), builder.UpToDate(nil), ofTemplate("eks"),
 			builder.WithVariables(map[string]string{"cluster_name": "demo", "kubernetes_version": "1.31", "region": builder.Region})))
 	for name, row := range map[string]write{
-		"CAPTCluster":                                         {nil, cluster("demo", builder.WithApplyRef("demo-vpc")), nil},
-		"CAPTCluster with what another has":                   {nil, cluster("demo", builder.WithApplyRef("by-hand")), []string{"spec.workspaceTemplateApplyRef.name"}},
-		"CAPTCluster, bad before, labeled":                    {cluster("demo", variables("a-b")), cluster("demo", variables("a-b"), builder.WithLabel("a", "b")), nil},
-		"CAPTCluster, bad before, changed elsewhere":          {cluster("demo", variables("a-b")), cluster("demo", variables("a-b", "size")), nil},
-		"CAPTCluster, bad before, and now good":               {cluster("demo", variables("a-b")), cluster("demo"), nil},
-		"CAPTCluster, one more mistake of the same kind":      {cluster("demo", variables("a-b")), cluster("demo", variables("a-b", "c-d")), []string{"spec.vpc.template.variables[c-d]"}},
-		"CAPTCluster, bad, and being deleted":                 {cluster("demo"), cluster("demo", variables("a-b"), deleting, finalizer), nil},
-		"CAPTClusterTemplate":                                 {nil, class(nil), nil},
-		"CAPTClusterTemplate, bad":                            {nil, class(nil, variables("a-b")), []string{"spec.template.spec.vpc.template.variables[a-b]"}},
-		"CAPTClusterTemplate, changed":                        {class(nil), class(nil, elsewhere), []string{"spec.template.spec"}},
-		"CAPTClusterTemplate, bad before, and labeled":        {class(nil, variables("a-b")), class(map[string]string{"a": "b"}, variables("a-b")), nil},
-		"CAPTControlPlane":                                    {nil, plane("demo", refers), nil},
-		"CAPTControlPlane, two mistakes":                      {nil, plane("demo", refers, tag("a;b"), elsewhere), []string{"spec.additionalTags[a;b]", "spec.region"}},
-		"CAPTControlPlane, the next version":                  {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.32")), nil},
-		"CAPTControlPlane, two versions, from the first":      {plane("demo", refers, version("1.32")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
-		"CAPTControlPlane, another region, built nowhere":     {plane("new", elsewhere), plane("new", builder.WithRegion("us-east-2")), nil},
-		"CAPTControlPlane, bad before, changed elsewhere":     {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), profiles("a", "")), nil},
-		"CAPTControlPlane, bad before, and another one":       {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("c;d")), []string{"spec.additionalTags[c;d]"}},
-		"CAPTControlPlane, bad before, finalizer removed":     {plane("demo", refers, tag("a;b"), finalizer), plane("demo", refers, tag("a;b")), nil},
-		"CAPTControlPlane, its endpoint repaired":             {plane("demo", refers, url), plane("demo", refers, builder.WithEndpoint("a.example.com", 443)), nil},
-		"CAPTControlPlaneTemplate":                            {nil, planes(), nil},
-		"CAPTControlPlaneTemplate, bad":                       {nil, planes(variables("a-b")), []string{"spec.template.spec.variables[a-b]"}},
-		"CAPTControlPlaneTemplate, changed from bad":          {planes(variables("a-b")), planes(), []string{"spec.template.spec"}},
-		"WorkspaceTemplate":                                   {nil, template("vpc"), nil},
-		"WorkspaceTemplate, bad":                              {template("vpc"), template("vpc", broken), []string{module}},
-		"WorkspaceTemplate, bad before, allowed to others":    {template("vpc", broken), template("vpc", broken, allowing("team")), nil},
-		"WorkspaceTemplate, bad before, another mistake":      {template("vpc", broken), template("vpc", broken, args), []string{"spec.template.spec.forProvider.initArgs[0]"}},
-		"WorkspaceTemplateApply":                              {nil, apply("a", named("a")), nil},
-		"WorkspaceTemplateApply, a name that is kept":         {nil, apply("demo-vpc", of("", "small")), []string{"metadata.name"}},
-		"WorkspaceTemplateApply, bad":                         {nil, bad(), []string{"spec.writeConnectionSecretToRef.namespace", "spec.variables[a-b]", "spec.workspaceName", "spec.waitForWorkspaces[0]"}},
-		"WorkspaceTemplateApply, bad before, another field":   {bad(), bad(builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)), nil},
-		"WorkspaceTemplateApply, bad before, another mistake": {bad(), bad(variables("a-b", "c-d")), []string{"spec.variables[c-d]"}},
-		"WorkspaceTemplateApply, to another scope":            {bad(recorded), bad(recorded, of("", "wide")), []string{"spec.templateRef"}},
+		"CAPTCluster":                                          {nil, cluster("demo", builder.WithApplyRef("demo-vpc")), nil},
+		"CAPTCluster with what another has":                    {nil, cluster("demo", builder.WithApplyRef("by-hand")), []string{"spec.workspaceTemplateApplyRef.name"}},
+		"CAPTCluster, bad before, labeled":                     {cluster("demo", variables("a-b")), cluster("demo", variables("a-b"), builder.WithLabel("a", "b")), nil},
+		"CAPTCluster, bad before, changed elsewhere":           {cluster("demo", variables("a-b")), cluster("demo", variables("a-b", "size")), nil},
+		"CAPTCluster, bad before, and now good":                {cluster("demo", variables("a-b")), cluster("demo"), nil},
+		"CAPTCluster, one more mistake of the same kind":       {cluster("demo", variables("a-b")), cluster("demo", variables("a-b", "c-d")), []string{"spec.vpc.template.variables[c-d]"}},
+		"CAPTCluster, bad, and being deleted":                  {cluster("demo"), cluster("demo", variables("a-b"), deleting, finalizer), nil},
+		"CAPTClusterTemplate":                                  {nil, class(nil), nil},
+		"CAPTClusterTemplate, bad":                             {nil, class(nil, variables("a-b")), []string{"spec.template.spec.vpc.template.variables[a-b]"}},
+		"CAPTClusterTemplate, changed":                         {class(nil), class(nil, elsewhere), []string{"spec.template.spec"}},
+		"CAPTClusterTemplate, bad before, and labeled":         {class(nil, variables("a-b")), class(map[string]string{"a": "b"}, variables("a-b")), nil},
+		"CAPTControlPlane":                                     {nil, plane("demo", refers), nil},
+		"CAPTControlPlane, two mistakes":                       {nil, plane("demo", refers, tag("a;b"), elsewhere), []string{"spec.additionalTags[a;b]", "spec.region"}},
+		"CAPTControlPlane, the next version":                   {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.32")), nil},
+		"CAPTControlPlane, two versions, from the first":       {plane("demo", refers, version("1.32")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
+		"CAPTControlPlane, another region, built nowhere":      {plane("new", elsewhere), plane("new", builder.WithRegion("us-east-2")), nil},
+		"CAPTControlPlane, bad before, changed elsewhere":      {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), profiles("a", "")), nil},
+		"CAPTControlPlane, bad before, and another one":        {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("c;d")), []string{"spec.additionalTags[c;d]"}},
+		"CAPTControlPlane, bad before, finalizer removed":      {plane("demo", refers, tag("a;b"), finalizer), plane("demo", refers, tag("a;b")), nil},
+		"CAPTControlPlane, its endpoint repaired":              {plane("demo", refers, url), plane("demo", refers, builder.WithEndpoint("a.example.com", 443)), nil},
+		"CAPTControlPlaneTemplate":                             {nil, planes(), nil},
+		"CAPTControlPlaneTemplate, bad":                        {nil, planes(variables("a-b")), []string{"spec.template.spec.variables[a-b]"}},
+		"CAPTControlPlaneTemplate, changed from bad":           {planes(variables("a-b")), planes(), []string{"spec.template.spec"}},
+		"WorkspaceTemplate":                                    {nil, template("vpc"), nil},
+		"WorkspaceTemplate, bad":                               {template("vpc"), template("vpc", broken), []string{module}},
+		"WorkspaceTemplate, bad before, allowed to others":     {template("vpc", broken), template("vpc", broken, allowing("team")), nil},
+		"WorkspaceTemplate, bad before, another mistake":       {template("vpc", broken), template("vpc", broken, args), []string{"spec.template.spec.forProvider.initArgs[0]"}},
+		"WorkspaceTemplateApply":                               {nil, apply("a", named("a")), nil},
+		"WorkspaceTemplateApply, a name that is kept":          {nil, apply("demo-vpc", of("", "small")), []string{"metadata.name"}},
+		"WorkspaceTemplateApply, bad":                          {nil, bad(), []string{"spec.writeConnectionSecretToRef.namespace", "spec.variables[a-b]", "spec.workspaceName", "spec.waitForWorkspaces[0]"}},
+		"WorkspaceTemplateApply, bad before, another field":    {bad(), bad(builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)), nil},
+		"WorkspaceTemplateApply, bad before, another mistake":  {bad(), bad(variables("a-b", "c-d")), []string{"spec.variables[c-d]"}},
+		"WorkspaceTemplateApply, to another scope":             {bad(recorded), bad(recorded, of("", "wide")), []string{"spec.templateRef"}},
+		"WorkspaceTemplateApply, another cluster":              {apply("a", named("a"), recorded), apply("a", named("a"), recorded, variables("cluster_name")), []string{"spec.variables[cluster_name]"}},
+		"WorkspaceTemplateApply, another, nothing built":       {apply("a", named("a")), apply("a", named("a"), variables("cluster_name")), nil},
+		"WorkspaceTemplateApply, named when its template came": {apply("x"), apply("x", named("x")), nil}, // Whatever else is wrong: x-apply has the name.
 	} {
 		t.Run(name, func(t *testing.T) { assert.ElementsMatch(t, row.want, refusedFields(t, row.validated(t, w))) })
 	}

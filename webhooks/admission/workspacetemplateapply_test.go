@@ -223,23 +223,6 @@ func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 	}
 }
 
-// One edit of a running cluster's name would replace it.
-func TestTheIdentityOfACreatedWorkspaceIsKept(t *testing.T) {
-	recorded := builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest))
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"))
-	old := builder.WorkspaceTemplateApply("demo-vpc", recorded)
-	renamed := builder.WithVariables(map[string]string{"cluster_name": "prod"})
-	assert.Equal(t, []string{"spec.variables[cluster_name]"}, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), old, builder.WorkspaceTemplateApply("demo-vpc", recorded, renamed))))
-	assert.Empty(t, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), builder.WorkspaceTemplateApply("demo-vpc"), builder.WorkspaceTemplateApply("demo-vpc", renamed))))
-}
-
-// The controller writes the name down when the template has come. That must go through whatever else is wrong.
-func TestTheControllerCanNameTheWorkspaceOfAnObjectCreatedBeforeItsTemplate(t *testing.T) {
-	old := builder.WorkspaceTemplateApply("x")
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), old, builder.WorkspaceTemplateApply("x-apply", builder.WithWorkspaceName("x")), builder.CAPTCluster("demo"))
-	assert.Empty(t, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), old, builder.WorkspaceTemplateApply("x", builder.WithWorkspaceName("x")))))
-}
-
 // CAPT v0.3 used templates of other namespaces without asking. A pin replaces the reference, and a rollback restores it.
 func TestARollbackRestoresAReferenceThatIsNotPermitted(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("eks", builder.WithNamespace("shared")), builder.WorkspaceTemplate("demo-pinned-0", builder.WithNamespace("shared"), allowing(builder.Namespace)))
