@@ -302,37 +302,6 @@ func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 	}
 }
 
-// Both were applied before the Cluster, so that admission could not compare them. Nothing is built.
-func TestTheWaysOutOfTwoRegions(t *testing.T) {
-	check := func(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane, network *infrav1.CAPTCluster, want ...finding) {
-		t.Helper()
-		objects := []validation.Owner{builder.Cluster("demo"), complete("vpc"), complete("eks"), controlPlane}
-		if network != nil {
-			objects = append(objects, network)
-			ofNetwork, err := owners.CAPTCluster(t.Context(), newWorld(objects...), network)
-			require.NoError(t, err)
-			assertRefused(t, ofNetwork.Errors, want...)
-		}
-		ofControlPlane, err := owners.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane)
-		require.NoError(t, err)
-		assertRefused(t, ofControlPlane.Errors, want...)
-	}
-	plane := func(region string) *controlplanev1.CAPTControlPlane {
-		return builder.CAPTControlPlane("demo", builder.WithRegion(region), builder.WithApplyRef("demo-eks-controlplane-apply"))
-	}
-	network := func(region string) *infrav1.CAPTCluster {
-		return builder.CAPTCluster("demo", builder.WithRegion(region))
-	}
-	const wayOut = "Remove spec.region of the CAPTControlPlane, or set spec.infrastructureRef of the Cluster to a CAPTCluster in the same region"
-
-	check(t, plane("us-east-1"), network("eu-west-1"), finding{"spec.region", field.ErrorTypeInvalid, wayOut})
-	check(t, plane(""), network("eu-west-1"))
-	check(t, plane("eu-west-1"), network("eu-west-1"))
-	check(t, plane("us-east-1"), network("us-east-1"))
-	check(t, plane("eu-central-1"), nil)
-	check(t, plane("eu-central-1"), network("eu-central-1"))
-}
-
 func TestAConflictOffersOnlyWhatIsPossible(t *testing.T) {
 	controlPlane, network := builder.CAPTControlPlane("demo", builder.WithRegion("us-east-1")), builder.CAPTCluster("demo")
 	for handed, text := range map[string]string{
