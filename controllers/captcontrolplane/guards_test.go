@@ -124,9 +124,7 @@ func TestAVersionThatEKSRefusesIsNotWritten(t *testing.T) {
 
 // Status records it, and nothing matches: a new one would be a second EKS cluster.
 func TestNothingIsCreatedIfStatusRecordsACluster(t *testing.T) {
-	objects := prepared()
-	builder.WithEndpoint("https://"+host, 443)(objects[2])
-	w := newWorld(t, objects...)
+	w := newWorld(t, prepared(builder.WithEndpoint("https://"+host, 443))...)
 	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
 	assert.Equal(t, "False AdoptionRequired", w.story()["DependenciesReady"])
@@ -142,10 +140,7 @@ func TestAKnownEndpointIsNormalizedAndNotOverwritten(t *testing.T) {
 		"of-before.example.com":         "of-before.example.com",
 		"http://none.example.com":       host,
 	} {
-		objects := prepared()
-		builder.WithEndpoint(stored, 443)(objects[2])
-		builder.WithApplyRef(applyName)(objects[2])
-		w := newWorld(t, objects...)
+		w := newWorld(t, prepared(builder.WithEndpoint(stored, 443), builder.WithApplyRef(applyName))...)
 		w.reconcile()
 		w.terraformMade()
 		w.reconcile()

@@ -116,11 +116,10 @@ func built(t *testing.T) *world {
 	return w
 }
 
-func prepared() []client.Object {
-	return []client.Object{
-		builder.Cluster("demo", builder.WithInfrastructureProvisioned()), vpc(),
-		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo"))),
-	}
+// prepared is a control plane about to be made.
+func prepared(options ...builder.Option) []client.Object {
+	options = append([]builder.Option{builder.OwnedBy(builder.Cluster("demo"))}, options...)
+	return []client.Object{builder.Cluster("demo", builder.WithInfrastructureProvisioned()), vpc(), builder.CAPTControlPlane("demo", options...)}
 }
 
 func TestTheLifeOfAControlPlane(t *testing.T) {
@@ -250,30 +249,10 @@ func adopted(t *testing.T) *scene {
 	return s
 }
 
-// What CAPT v0.3 reported is what is so until the adoption: Ready, the failure for good of one that could not be connected to, and
-// one that was never created.
+// What CAPT v0.3 reported is what is so until the adoption. Captcluster has the other cases of owner.KeepsStatus.
 func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
-	legacy := func(change func(s *controlplanev1.CAPTControlPlaneStatus), conditions ...metav1.Condition) func(t *testing.T) *scene {
-		return func(t *testing.T) *scene {
-			t.Helper()
-			s := adopted(t)
-			for i := range conditions {
-				conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
-			}
-			s.controlPlane.Status.Conditions = conditions
-			change(&s.controlPlane.Status)
-			return s
-		}
-	}
-	lost := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "EndpointUpdateFailed", Message: "the object has been modified"}
 	for name, scene := range map[string]func(t *testing.T) *scene{
-		"ready": adopted,
-		"failed": legacy(func(s *controlplanev1.CAPTControlPlaneStatus) {
-			s.Phase, s.Initialization.ControlPlaneInitialized = controlplanev1.PhaseFailed, ptr.To(false)
-		}, lost, metav1.Condition{Type: "Failed", Status: metav1.ConditionTrue, Reason: lost.Reason, Message: lost.Message}),
-		"never created": legacy(func(s *controlplanev1.CAPTControlPlaneStatus) {
-			s.Phase, s.Initialization.ControlPlaneInitialized = controlplanev1.PhaseCreating, ptr.To(false)
-		}, metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Creating", Message: "Control plane is being created"}),
+		"ready":       adopted,
 		"rolled back": onceReady,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,11 +276,9 @@ func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 
 // v0.3 used the finalizer for Fargate profiles as well.
 func TestBeforeAdoptionNoFinalizerIsRemoved(t *testing.T) {
-	objects := prepared()
-	builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)(objects[2])
-	builder.WithApplyRef(applyName)(objects[2])
+	objects := prepared(builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.WithApplyRef(applyName))
 	apply := builder.WorkspaceTemplateApply(applyName, asV03LeftIt(), builder.OwnedBy(objects[2]), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
-		builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "eks" }))
+		ofTemplate("eks"))
 	w := newWorld(t, append(objects, apply)...)
 	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
@@ -348,24 +325,19 @@ func TestProblemsAfterAnAdoptionAreReported(t *testing.T) {
 }
 
 func TestAStatusOfThisVersionIsNotKept(t *testing.T) {
+	deleted := adopted(t)
+	builder.Deleting()(deleted.controlPlane)
 	for name, s := range map[string]*scene{
 		"a new control plane":             newScene(t).apply(asV03LeftIt()),
 		"one that this version had Ready": onceReady(t).apply(asV03LeftIt()),
 		"one that lost its status":        configured(t).apply(asV03LeftIt()),
-		"one that is being deleted":       adoptedAndDeleted(t),
+		"one that is being deleted":       deleted,
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.NotEqual(t, "True Ready", builder.Story(s.status().Conditions)["Ready"])
 			assert.Equal(t, s.controlPlane.Generation, s.controlPlane.Status.ObservedGeneration)
 		})
 	}
-}
-
-func adoptedAndDeleted(t *testing.T) *scene {
-	t.Helper()
-	s := adopted(t)
-	builder.Deleting()(s.controlPlane)
-	return s
 }
 
 func TestAnAdoptedControlPlaneReportsThatItIsPaused(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -143,12 +142,6 @@ var (
 	leaving   = []builder.Option{builder.Deleting(), builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)}
 )
 
-// wanting is a control plane about to be made.
-func wanting(options ...builder.Option) []client.Object {
-	options = append([]builder.Option{builder.OwnedBy(builder.Cluster("demo"))}, options...)
-	return []client.Object{builder.Cluster("demo", builder.WithInfrastructureProvisioned()), vpc(), builder.CAPTControlPlane("demo", options...)}
-}
-
 // replace replaces the template.
 func (w *world) replace(options ...builder.Option) {
 	w.Helper()
@@ -164,7 +157,7 @@ func (w *world) message(condition string) string {
 }
 
 func TestSafety14ARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
-	w := newWorld(t, wanting(restricted)...)
+	w := newWorld(t, prepared(restricted)...)
 	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "False TemplateNotFound", w.story()["DependenciesReady"], "nothing is known of the template")
 
@@ -185,7 +178,7 @@ func TestSafety14ARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
 
 // A template may lose the placeholder, and a control plane of CAPT v0.3 never had one: it is reported, and nothing is held up.
 func TestSafety14ARunningControlPlaneIsReportedOnly(t *testing.T) {
-	w := newWorld(t, append(wanting(restricted), builder.WorkspaceTemplate("eks", versioned, closing))...)
+	w := newWorld(t, append(prepared(restricted), builder.WorkspaceTemplate("eks", versioned, closing))...)
 	w.reconcile()
 	w.terraformMade()
 	w.reconcile()
@@ -217,7 +210,7 @@ func TestSafety14ARunningControlPlaneIsReportedOnly(t *testing.T) {
 }
 
 func TestSafety14ATemplateThatOpensTheAPIServerIsNotSwitchedTo(t *testing.T) {
-	w := newWorld(t, append(wanting(restricted), builder.WorkspaceTemplate("eks", versioned, closing), builder.WorkspaceTemplate("open", versioned))...)
+	w := newWorld(t, append(prepared(restricted), builder.WorkspaceTemplate("eks", versioned, closing), builder.WorkspaceTemplate("open", versioned))...)
 	w.reconcile()
 	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "open" })
 	w.reconcile()
@@ -235,21 +228,21 @@ func TestSafety14OtherFieldsAreReportedOnly(t *testing.T) {
 		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "batch", Selectors: []controlplanev1.FargateSelector{{Namespace: "batch"}},
 			WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
 	})
-	w := newWorld(t, append(wanting(tagged), builder.WorkspaceTemplate("eks", versioned), builder.WorkspaceTemplate("fargate", builder.Consuming("profile_name")))...)
+	w := newWorld(t, append(prepared(tagged), builder.WorkspaceTemplate("eks", versioned), builder.WorkspaceTemplate("fargate", builder.Consuming("profile_name")))...)
 	assert.Contains(t, w.reconcile(), "apply "+applyName)
 	assert.Contains(t, w.message("FieldsConsumed"), "spec.additionalTags: has no effect")
 	assert.Contains(t, w.message("FieldsConsumed"), "; spec.fargateProfiles[0].selectors: has no effect")
 }
 
 func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
-	w := newWorld(t, append(wanting(), builder.WorkspaceTemplate("eks", append(leaving, versioned)...))...)
+	w := newWorld(t, append(prepared(), builder.WorkspaceTemplate("eks", append(leaving, versioned)...))...)
 	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "False TemplateDeleting", w.story()["DependenciesReady"])
 	assert.Contains(t, w.message("Ready"), "WorkspaceTemplate default/eks is being deleted and cannot be used by new objects")
 }
 
 func TestSafety13UsersOfATemplateThatLeavesGoOn(t *testing.T) {
-	w := newWorld(t, append(wanting(), builder.WorkspaceTemplate("eks", versioned, builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)))...)
+	w := newWorld(t, append(prepared(), builder.WorkspaceTemplate("eks", versioned, builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)))...)
 	w.reconcile()
 	require.NoError(t, w.Client.Delete(t.Context(), builder.WorkspaceTemplate("eks")))
 	w.spec(func(c *controlplanev1.CAPTControlPlane) {
