@@ -162,10 +162,7 @@ func TestTemplatesOfCAPTClusters(t *testing.T) {
 			refused: []finding{{"spec.template.spec.vpc.template.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			got, err := owners.CAPTClusterTemplate(t.Context(), newWorld(row.world...), captClusterTemplate(row.object...))
-			require.NoError(t, err)
-			assertRefused(t, got.Errors, row.refused...)
-			assertWarned(t, got.Warnings, row.warnings...)
+			expect(t, row.refused, row.warnings...)(owners.CAPTClusterTemplate(t.Context(), newWorld(row.world...), captClusterTemplate(row.object...)))
 		})
 	}
 }
@@ -199,10 +196,7 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 			}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			got, err := owners.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate(row.object...))
-			require.NoError(t, err)
-			assertRefused(t, got.Errors, row.refused...)
-			assertWarned(t, got.Warnings, row.warnings...)
+			expect(t, row.refused, row.warnings...)(owners.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate(row.object...)))
 		})
 	}
 }
@@ -214,12 +208,8 @@ func TestLabelsThatCopiesCouldNotHave(t *testing.T) {
 	world := newWorld(complete("eks"))
 	want := []finding{{"spec.template.metadata.labels", field.ErrorTypeInvalid, "name part"}, {"spec.template.metadata.annotations", field.ErrorTypeInvalid, ""}}
 
-	got, err := owners.CAPTClusterTemplate(t.Context(), world, networks)
-	require.NoError(t, err)
-	assertRefused(t, got.Errors, want...)
-	got, err = owners.CAPTControlPlaneTemplate(t.Context(), world, planes)
-	require.NoError(t, err)
-	assertRefused(t, got.Errors, want...)
+	expect(t, want)(owners.CAPTClusterTemplate(t.Context(), world, networks))
+	expect(t, want)(owners.CAPTControlPlaneTemplate(t.Context(), world, planes))
 }
 
 func TestTemplatesOfAClusterClassAreImmutable(t *testing.T) {

@@ -104,10 +104,7 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", row.object)
-			got, err := owners.CAPTControlPlane(t.Context(), newWorld(passing(row.template...), object), object)
-			require.NoError(t, err)
-			assertRefused(t, got.Errors, row.refused...)
-			assertWarned(t, got.Warnings, row.warnings...)
+			expect(t, row.refused, row.warnings...)(owners.CAPTControlPlane(t.Context(), newWorld(passing(row.template...), object), object))
 		})
 	}
 }
@@ -126,10 +123,7 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 			pinned := passing(builder.WithLabel(naming.PinnedLabel, "true"))
 			pinned.Name = "eks-pinned"
 			world := newWorld(passing(), second, pinned, apply, old)
-			found, err := owners.CAPTControlPlane(t.Context(), world, old)
-			require.NoError(t, err)
-			assertRefused(t, found.Errors)
-			assertWarned(t, found.Warnings, cidrs+": "+open)
+			expect(t, nil, cidrs+": "+open)(owners.CAPTControlPlane(t.Context(), world, old))
 
 			for change, row := range map[string]struct {
 				option  builder.Option
@@ -165,31 +159,13 @@ func TestSafety14OtherOwners(t *testing.T) {
 	vpc := builder.WorkspaceTemplate("vpc")
 	named := builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Name = "main" })
 	ofVPC := []string{"spec.region: has no effect", "spec.vpc.template.name: has no effect"}
-	t.Run("CAPTCluster", func(t *testing.T) {
-		got, err := owners.CAPTCluster(t.Context(), newWorld(vpc), builder.CAPTCluster("demo", named))
-		require.NoError(t, err)
-		assertRefused(t, got.Errors)
-		assertWarned(t, got.Warnings, ofVPC...)
-	})
-	t.Run("CAPTClusterTemplate", func(t *testing.T) {
-		got, err := owners.CAPTClusterTemplate(t.Context(), newWorld(vpc), captClusterTemplate(named))
-		require.NoError(t, err)
-		assertRefused(t, got.Errors)
-		assertWarned(t, got.Warnings, "spec.template."+ofVPC[0], "spec.template."+ofVPC[1])
-	})
-	t.Run("CAPTControlPlaneTemplate", func(t *testing.T) {
-		got, err := owners.CAPTControlPlaneTemplate(t.Context(), newWorld(passing()), controlPlaneTemplate(restricted("203.0.113.0/24")))
-		require.NoError(t, err)
-		assertRefused(t, got.Errors)
-		assertWarned(t, got.Warnings, "spec.template."+cidrs+": "+open)
-	})
-	t.Run("Fargate profiles", func(t *testing.T) {
-		object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
-		got, err := owners.CAPTControlPlane(t.Context(), newWorld(passing(), builder.WorkspaceTemplate("fargate"), object), object)
-		require.NoError(t, err)
-		assertRefused(t, got.Errors)
-		assertWarned(t, got.Warnings, "spec.fargateProfiles[0].name: has no effect", "spec.fargateProfiles[0].selectors: has no effect")
-	})
+	expect(t, nil, ofVPC...)(owners.CAPTCluster(t.Context(), newWorld(vpc), builder.CAPTCluster("demo", named)))
+	expect(t, nil, "spec.template."+ofVPC[0], "spec.template."+ofVPC[1])(owners.CAPTClusterTemplate(t.Context(), newWorld(vpc), captClusterTemplate(named)))
+	expect(t, nil, "spec.template."+cidrs+": "+open)(
+		owners.CAPTControlPlaneTemplate(t.Context(), newWorld(passing()), controlPlaneTemplate(restricted("203.0.113.0/24"))))
+	object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
+	expect(t, nil, "spec.fargateProfiles[0].name: has no effect", "spec.fargateProfiles[0].selectors: has no effect")(
+		owners.CAPTControlPlane(t.Context(), newWorld(passing(), builder.WorkspaceTemplate("fargate"), object), object))
 }
 
 func TestSafety14TemplatesThatDropAPlaceholder(t *testing.T) {
@@ -210,18 +186,11 @@ func TestSafety13TemplatesThatAreBeingDeleted(t *testing.T) {
 	const text = "is being deleted and cannot be used by new objects"
 	eks := complete("eks", builder.Deleting())
 	object := builder.CAPTControlPlane("demo")
-	got, err := owners.CAPTControlPlane(t.Context(), newWorld(eks, object), object)
-	require.NoError(t, err)
-	assertRefused(t, got.Errors, finding{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, text})
-
-	apply := builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks"))
-	got, err = applies.WorkspaceTemplateApply(t.Context(), newWorld(eks, apply), apply)
-	require.NoError(t, err)
-	assertRefused(t, got.Errors, finding{"spec.templateRef", field.ErrorTypeForbidden, text})
-
-	got, err = owners.CAPTCluster(t.Context(), newWorld(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo"))
-	require.NoError(t, err)
-	assertRefused(t, got.Errors, finding{"spec.vpc.template.ref", field.ErrorTypeForbidden, text})
+	expect(t, []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, text}})(owners.CAPTControlPlane(t.Context(), newWorld(eks, object), object))
+	expect(t, []finding{{"spec.templateRef", field.ErrorTypeForbidden, text}})(
+		applies.WorkspaceTemplateApply(t.Context(), newWorld(builder.WorkspaceTemplate("vpc", builder.Deleting())), builder.WorkspaceTemplateApply("by-hand")))
+	expect(t, []finding{{"spec.vpc.template.ref", field.ErrorTypeForbidden, text}})(
+		owners.CAPTCluster(t.Context(), newWorld(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo")))
 }
 
 func TestSafety15KeysThatAreGivenTwice(t *testing.T) {

@@ -5,6 +5,7 @@ package validation_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -25,64 +26,54 @@ import (
 // An object is never admitted, or found good, because of a question that got no answer.
 func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 	network := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
-	controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks-controlplane-apply"), fargate(selecting("a")))
-	controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "demo-fp-fargate-apply"}
-	world := newWorld(network, controlPlane, builder.Cluster("demo"))
-
-	_, err := owners.CAPTCluster(t.Context(), world, network)
-	require.NoError(t, err)
-	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo", "ClusterOf", "CAPTControlPlane"} {
-		_, err := owners.CAPTCluster(t.Context(), world.failingAt(question), network)
-		require.ErrorIs(t, err, errUnreachable, question)
-	}
-	_, err = owners.CAPTControlPlane(t.Context(), world, controlPlane)
-	require.NoError(t, err)
-	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo", "ClusterOf", "Cluster", "CAPTCluster"} {
-		_, err := owners.CAPTControlPlane(t.Context(), world.failingAt(question), controlPlane)
-		require.ErrorIs(t, err, errUnreachable, question)
-	}
-	only := controlPlane.DeepCopy()
-	only.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
-	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo"} {
-		_, err := owners.CAPTControlPlane(t.Context(), world.failingAt(question), only)
-		require.ErrorIs(t, err, errUnreachable, "%s about a Fargate profile", question)
-	}
-	only.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
-	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo", "ClusterOf"} {
-		_, err := owners.CAPTControlPlane(t.Context(), world.failingAt(question), only)
-		require.ErrorIs(t, err, errUnreachable, "%s about a Fargate profile that refers to none", question)
-	}
-}
-
-func TestNothingIsConcludedWhenTheReadFails(t *testing.T) {
-	world := newWorld(vpc, shared(blue), builder.CAPTCluster("demo"))
-	world.err = errUnreachable
+	both := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks-controlplane-apply"), fargate(selecting("a")))
+	both.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "demo-fp-fargate-apply"}
+	profile := both.DeepCopy()
+	profile.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
+	neither := profile.DeepCopy()
+	neither.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("a", ""))
-	ctx := t.Context()
-	for name, look := range map[string]func() error{
-		"CAPTCluster": func() error {
-			_, err := owners.CAPTCluster(ctx, world, builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc")))
+	ofProfile := builder.WorkspaceTemplateApply("demo-fp-fargate-apply")
+	world, ctx := newWorld(network, both, builder.Cluster("demo"), shared(blue)), t.Context()
+	for name, row := range map[string]struct {
+		look      func(w *fakeWorld) error
+		questions string // Of any when empty.
+	}{
+		"CAPTCluster": {func(w *fakeWorld) error { _, err := owners.CAPTCluster(ctx, w, network); return err },
+			"WorkspaceTemplateApply ReferrersTo ClusterOf CAPTControlPlane"},
+		"CAPTCluster, existing VPC": {func(w *fakeWorld) error {
+			_, err := owners.CAPTCluster(ctx, w, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")))
+			return err
+		}, ""},
+		"CAPTControlPlane": {func(w *fakeWorld) error { _, err := owners.CAPTControlPlane(ctx, w, both); return err },
+			"WorkspaceTemplateApply ReferrersTo ClusterOf Cluster CAPTCluster"},
+		"its profile":        {func(w *fakeWorld) error { _, err := owners.CAPTControlPlane(ctx, w, profile); return err }, "WorkspaceTemplateApply ReferrersTo"},
+		"without references": {func(w *fakeWorld) error { _, err := owners.CAPTControlPlane(ctx, w, neither); return err }, "WorkspaceTemplateApply ReferrersTo ClusterOf"},
+		"CAPTClusterTemplate": {func(w *fakeWorld) error {
+			_, err := owners.CAPTClusterTemplate(ctx, w, captClusterTemplate())
+			return err
+		}, ""},
+		"CAPTControlPlaneTemplate": {func(w *fakeWorld) error {
+			_, err := owners.CAPTControlPlaneTemplate(ctx, w, controlPlaneTemplate())
+			return err
+		}, ""},
+		"WorkspaceTemplateApply": {func(w *fakeWorld) error { _, err := applies.WorkspaceTemplateApply(ctx, w, apply); return err }, ""},
+		"a new WorkspaceTemplateApply": {func(w *fakeWorld) error {
+			_, err := ownership.WorkspaceTemplateApplyCreation(ctx, w, apply)
+			return err
+		}, ""},
+		"a new one, of a profile": {func(w *fakeWorld) error {
+			_, err := ownership.WorkspaceTemplateApplyCreation(ctx, w, ofProfile)
 			return err
 		},
-		"CAPTCluster, existing VPC": func() error {
-			_, err := owners.CAPTCluster(ctx, world, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")))
-			return err
-		},
-		"CAPTControlPlane": func() error {
-			_, err := owners.CAPTControlPlane(ctx, world, builder.CAPTControlPlane("demo"))
-			return err
-		},
-		"CAPTClusterTemplate": func() error { _, err := owners.CAPTClusterTemplate(ctx, world, captClusterTemplate()); return err },
-		"CAPTControlPlaneTemplate": func() error {
-			_, err := owners.CAPTControlPlaneTemplate(ctx, world, controlPlaneTemplate())
-			return err
-		},
-		"WorkspaceTemplateApply":       func() error { _, err := applies.WorkspaceTemplateApply(ctx, world, apply); return err },
-		"a new WorkspaceTemplateApply": func() error { _, err := ownership.WorkspaceTemplateApplyCreation(ctx, world, apply); return err },
+			"ReferrersTo Cluster CAPTControlPlane ClusterOf"},
 	} {
-		require.ErrorIs(t, look(), errUnreachable, name)
+		require.NoError(t, row.look(world), name)
+		for _, question := range strings.Split(row.questions, " ") {
+			require.ErrorIs(t, row.look(world.failingAt(question)), errUnreachable, "%s %s", name, question)
+		}
 	}
-	template, findings, err := validation.TemplateReference(ctx, world, infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}, "team", nil)
+	template, findings, err := validation.TemplateReference(ctx, world.failingAt(""), infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}, "team", nil)
 	require.ErrorIs(t, err, errUnreachable)
 	assert.Nil(t, template)
 	assert.Empty(t, findings)
@@ -333,15 +324,4 @@ func TestNamesAreKeptForFargateProfiles(t *testing.T) {
 		"a VPC that an owner refers to":    {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))}, apply: made("by-hand", "small", "demo", "")},
 		"a VPC, of a profile":              {world: []validation.Owner{builder.CAPTCluster("demo")}, apply: made("demo-vpc", "vpc", "demo", "fp"), errors: []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one belongs to a Fargate profile"}}},
 	})
-}
-
-// What the lookup failed up may be what the name is kept for.
-func TestNoNameOfAFargateProfileIsFreeWhenTheReadFails(t *testing.T) {
-	controlPlane := builder.CAPTControlPlane("demo", fargate(selecting("a")))
-	world := newWorld(controlPlane, builder.Cluster("demo"))
-	apply := builder.WorkspaceTemplateApply("demo-fp-fargate-apply")
-	for _, question := range []string{"ReferrersTo", "Cluster", "CAPTControlPlane", "ClusterOf"} {
-		_, err := ownership.WorkspaceTemplateApplyCreation(t.Context(), world.failingAt(question), apply)
-		require.ErrorIs(t, err, errUnreachable, question)
-	}
 }

@@ -36,10 +36,7 @@ func testApplies(t *testing.T, rule applyRule, rows map[string]applyRow) {
 	t.Helper()
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			findings, err := rule(context.Background(), newWorld(row.world...), row.apply)
-			require.NoError(t, err)
-			assertRefused(t, findings.Errors, row.errors...)
-			assertWarned(t, findings.Warnings, row.warnings...)
+			expect(t, row.errors, row.warnings...)(rule(context.Background(), newWorld(row.world...), row.apply))
 		})
 	}
 }
