@@ -111,6 +111,9 @@ func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 			a.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: name, UID: uid}}
 		})
 	}
+	ours := func(uid types.UID) builder.Option {
+		return owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", uid)
+	}
 	orphaned := network.DeepCopy()
 	orphaned.OwnerReferences[0].UID = "before"
 	for name, row := range map[string]struct {
@@ -118,16 +121,13 @@ func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 		apply   *infrav1.WorkspaceTemplateApply
 		missing string
 	}{
-		"the owner is there":  {[]client.Object{cluster, network, leftBehind()}, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "network")), ""},
-		"by an older version": {[]client.Object{cluster, network, leftBehind()}, restoredApply(owned("CAPTCluster", "infrastructure.cluster.x-k8s.io/v1beta1", "demo", "network")), ""},
-		"no owner":            {[]client.Object{leftBehind()}, restoredApply(), ""},
-		"another owner of that name": {[]client.Object{cluster, network, leftBehind()}, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "before")),
-			"owner CAPTCluster demo (UID before) does not exist"},
-		"the owner is gone": {[]client.Object{leftBehind()}, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "network")),
-			"owner CAPTCluster demo (UID network) does not exist"},
-		"the owner will be collected, too": {[]client.Object{cluster, orphaned, leftBehind()}, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "network")),
-			"owner Cluster demo (UID before) does not exist"},
-		"the Workspace is gone, too": {nil, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "network")), "owner CAPTCluster demo"},
+		"the owner is there":               {[]client.Object{cluster, network, leftBehind()}, restoredApply(ours("network")), ""},
+		"by an older version":              {[]client.Object{cluster, network, leftBehind()}, restoredApply(owned("CAPTCluster", "infrastructure.cluster.x-k8s.io/v1beta1", "demo", "network")), ""},
+		"no owner":                         {[]client.Object{leftBehind()}, restoredApply(), ""},
+		"another owner of that name":       {[]client.Object{cluster, network, leftBehind()}, restoredApply(ours("before")), "owner CAPTCluster demo (UID before) does not exist"},
+		"the owner is gone":                {[]client.Object{leftBehind()}, restoredApply(ours("network")), "owner CAPTCluster demo (UID network) does not exist"},
+		"the owner will be collected, too": {[]client.Object{cluster, orphaned, leftBehind()}, restoredApply(ours("network")), "owner Cluster demo (UID before) does not exist"},
+		"the Workspace is gone, too":       {nil, restoredApply(ours("network")), "owner CAPTCluster demo"},
 		"of a kind that cannot be read": {[]client.Object{leftBehind()}, restoredApply(owned("Platform", "example.org/v1", "demo", "x")),
 			"owner Platform demo (UID x) cannot be read"},
 		"of a kind that cannot be read, but new": {nil, builder.WorkspaceTemplateApply("demo-vpc", owned("Platform", "example.org/v1", "demo", "x")), ""},

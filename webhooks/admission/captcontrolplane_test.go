@@ -64,6 +64,9 @@ func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
 			assert.Equal(t, want, got)
 		})
 	}
+	down := lookup.Reader{Reader: failing{}}
+	require.ErrorIs(t, referVPC(t.Context(), down, builder.CAPTCluster("demo")), errFailing)
+	require.NoError(t, referVPC(t.Context(), down, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
 }
 
 // A manifest that never had the reference replaces the object: kubectl replace, and GitOps tools.
@@ -77,13 +80,6 @@ func TestACAPTClusterKeepsItsReference(t *testing.T) {
 
 	without := builder.CAPTCluster("demo")
 	assert.Equal(t, without, defaulted(t, captClusterDefaults(w), without, without), "an older object waits for the user, or for the controller")
-}
-
-func TestDefaultsOfACAPTClusterNeedALook(t *testing.T) {
-	w := lookup.Reader{Reader: failing{}}
-	err := referVPC(t.Context(), w, builder.CAPTCluster("demo"))
-	require.ErrorIs(t, err, errFailing)
-	require.NoError(t, referVPC(t.Context(), w, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
 }
 
 var errFailing = errors.New("no route to host")
