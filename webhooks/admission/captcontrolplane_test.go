@@ -184,23 +184,6 @@ func TestAnInvalidEndpointIsNotRestored(t *testing.T) {
 	}
 }
 
-// Both were applied before the Cluster, so that admission could not compare them.
-func TestARegionConflictCanBeCorrected(t *testing.T) {
-	plane := func(region string) *controlplanev1.CAPTControlPlane {
-		return builder.CAPTControlPlane("demo", builder.WithRegion(region), builder.WithApplyRef("demo-eks-controlplane-apply"))
-	}
-	w := newWorld(t, builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("vpc"), builder.Cluster("demo"), builder.CAPTCluster("demo"), plane("us-east-1"))
-	for region, want := range map[string][]string{"": nil, builder.Region: nil, "us-east-2": {"spec.region"}} {
-		assert.Equal(t, want, refusedFields(t, validated(t, captControlPlaneRules(w), plane("us-east-1"), plane(region))), region)
-	}
-	for region, want := range map[string][]string{"us-east-1": nil, "us-east-2": {"spec.region"}} {
-		assert.Equal(t, want, refusedFields(t, validated(t, captClusterRules(w), nil, builder.CAPTCluster("demo", builder.WithRegion(region)))), region)
-	}
-	tagged := plane("us-east-1")
-	tagged.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "blue"}
-	assert.Empty(t, refusedFields(t, validated(t, captControlPlaneRules(w), plane("us-east-1"), tagged)), "what was wrong before may stay")
-}
-
 // Otherwise the API server would say that the version is too short, and not that it is missing.
 func TestDefaultingWritesDownNothingButDefaults(t *testing.T) {
 	defaulter := captControlPlaneDefaults(newWorld(t))

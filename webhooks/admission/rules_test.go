@@ -251,6 +251,9 @@ func TestEachKindIsHeldToItsRules(t *testing.T) {
 		"CAPTControlPlane, two mistakes":                       {nil, plane("demo", refers, tag("a;b"), elsewhere), []string{"spec.additionalTags[a;b]", "spec.region"}},
 		"CAPTControlPlane, the next version":                   {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.32")), nil},
 		"CAPTControlPlane, two versions, from the first":       {plane("demo", refers, version("1.32")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
+		"CAPTControlPlane, two regions, one corrected":         {plane("demo", elsewhere), plane("demo", builder.WithRegion("")), nil}, // Both came before the Cluster.
+		"CAPTControlPlane, two regions, another wrong one":     {plane("demo", elsewhere), plane("demo", builder.WithRegion("us-east-2")), []string{"spec.region"}},
+		"CAPTControlPlane, two regions, changed elsewhere":     {plane("demo", elsewhere), plane("demo", elsewhere, tag("team")), nil},
 		"CAPTControlPlane, another region, built nowhere":      {plane("new", elsewhere), plane("new", builder.WithRegion("us-east-2")), nil},
 		"CAPTControlPlane, bad before, changed elsewhere":      {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), profiles("a", "")), nil},
 		"CAPTControlPlane, bad before, and another one":        {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("c;d")), []string{"spec.additionalTags[c;d]"}},
