@@ -40,13 +40,13 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 		questions string // Of any when empty.
 	}{
 		"CAPTCluster": {func(w *fakeWorld) error { _, err := owners.CAPTCluster(ctx, w, network); return err },
-			"WorkspaceTemplateApply ReferrersTo ClusterOf CAPTControlPlane"},
+			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf CAPTControlPlane"},
 		"CAPTCluster, existing VPC": {func(w *fakeWorld) error {
 			_, err := owners.CAPTCluster(ctx, w, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")))
 			return err
 		}, ""},
 		"CAPTControlPlane": {func(w *fakeWorld) error { _, err := owners.CAPTControlPlane(ctx, w, both); return err },
-			"WorkspaceTemplateApply ReferrersTo ClusterOf Cluster CAPTCluster"},
+			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf Cluster CAPTCluster"},
 		"its profile":        {func(w *fakeWorld) error { _, err := owners.CAPTControlPlane(ctx, w, profile); return err }, "WorkspaceTemplateApply ReferrersTo"},
 		"without references": {func(w *fakeWorld) error { _, err := owners.CAPTControlPlane(ctx, w, neither); return err }, "WorkspaceTemplateApply ReferrersTo ClusterOf"},
 		"CAPTClusterTemplate": {func(w *fakeWorld) error {

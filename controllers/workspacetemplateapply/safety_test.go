@@ -24,6 +24,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -234,5 +235,17 @@ func TestSafety05ARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
 			assert.True(t, engine.Absent(err), "it is released: %v", err)
 			assert.NotContains(t, w.Writes, "delete Workspace")
 		})
+	}
+}
+
+// What is seen again is not taken for new, and a Secret that an error quotes may have changed since.
+func TestWhatWasSeenIsRemembered(t *testing.T) {
+	seen, key := observed.Cache{}, request("demo-vpc").NamespacedName
+	assert.Zero(t, seen.UnclaimedFor(key, "one", now))
+	assert.Equal(t, time.Minute, seen.UnclaimedFor(key, "one", now.Add(time.Minute)))
+	assert.Zero(t, seen.UnclaimedFor(key, "two", now.Add(time.Minute)), "another Workspace")
+	for _, message := range []string{"first", "again"} {
+		report := seen.Failure(key, "hash", func() (failure.Report, bool) { return failure.Report{Message: message}, true })
+		assert.Equal(t, "first", report.Message)
 	}
 }
