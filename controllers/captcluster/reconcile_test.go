@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -160,6 +161,13 @@ func TestAReferencedApplyIsUsedOnlyIfItMatches(t *testing.T) {
 			assert.Nil(t, w.apply(row.ref).DeletionTimestamp)
 		})
 	}
+}
+
+func TestNothingIsWrittenWhilePaused(t *testing.T) {
+	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }))
+	w := newWorld(t, cluster, builder.CAPTCluster("demo", owned))
+	assert.Equal(t, []string{"status"}, w.reconcile())
+	assert.Equal(t, "True Paused", w.story()["Paused"])
 }
 
 // The policy reaches the WorkspaceTemplateApply before its deletion does, and the CAPTCluster is released after it.
