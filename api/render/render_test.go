@@ -9,11 +9,67 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
 )
+
+// rendering is an apply with a template, to be rendered to the Workspace "demo-vpc".
+type rendering struct {
+	apply    []builder.Option
+	template []builder.Option
+}
+
+func (r rendering) input() Input {
+	return Input{
+		Apply:    builder.WorkspaceTemplateApply("demo-vpc", r.apply...),
+		Template: builder.WorkspaceTemplate("vpc", r.template...),
+		Name:     "demo-vpc",
+	}
+}
+
+func (r rendering) must(t *testing.T) *Rendered {
+	t.Helper()
+	rendered, errs := Workspace(r.input())
+	require.Empty(t, errs)
+	return rendered
+}
+
+func variables(pairs ...string) []builder.Option {
+	m := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		m[pairs[i]] = pairs[i+1]
+	}
+	return []builder.Option{builder.WithVariables(m)}
+}
+
+func params(change func(*terraform.WorkspaceParameters)) []builder.Option {
+	return []builder.Option{builder.WithParameters(change)}
+}
+
+// at returns a value within a rendered Workspace.
+func at(t *testing.T, rendered *Rendered, path ...string) any {
+	t.Helper()
+	value, _, err := unstructured.NestedFieldNoCopy(rendered.Object.Object, path...)
+	require.NoError(t, err)
+	return value
+}
+
+func varmap(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
+
+// asLive is what the API server has after it accepted a rendered Workspace.
+func asLive(t *testing.T, rendered *Rendered) *unstructured.Unstructured {
+	t.Helper()
+	data, err := rendered.Object.MarshalJSON()
+	require.NoError(t, err)
+	object := &unstructured.Unstructured{}
+	require.NoError(t, object.UnmarshalJSON(data))
+	return object
+}
 
 func TestARenderedWorkspaceHoldsWhatCAPTWantsToOwnAndNothingElse(t *testing.T) {
 	rendered := rendering{}.must(t)
@@ -188,4 +244,135 @@ func TestSafety15KeysThatBecomeEqualAreRefused(t *testing.T) {
 	require.Len(t, errs, 2)
 	assert.Equal(t, "spec.template.spec.forProvider.vars[1].key", errs[0].Field)
 	assert.Equal(t, "spec.template.spec.forProvider.env[1].name", errs[1].Field)
+}
+
+// A pinned template renders what is live, for the object as it is and as its owner will write it. What did not drift keeps its
+// placeholders.
+func TestAPinnedTemplateReproducesAWorkspace(t *testing.T) {
+	built := rendering{
+		apply: append(variables("cluster_name", "demo", "kubernetes_version", "1.31"), builder.WithConnectionSecret("out", "default")),
+		template: []builder.Option{builder.WithScope(terraform.ScopeCluster), builder.WithParameters(func(p *terraform.WorkspaceParameters) {
+			p.Module = "variable \"kubernetes_version\" {}\nlocals { x = [for zone in [\"a\"] : \"${zone}$\"] }\n"
+			p.Vars = []terraform.Var{{Key: "kubernetes_version", Value: "${kubernetes_version}"}, {Key: "name", Value: "${cluster_name}-$"}}
+			p.VarMap, p.InitArgs = varmap(`{"tags":{"a":1,"b":"${cluster_name}"}}`), []string{"-upgrade"}
+			p.Env = []terraform.EnvVar{{Name: "A", Value: "${WORKSPACE_NAME}"}}
+			p.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Name: "${cluster_name}", Namespace: "default", Key: "k"}}}
+		})},
+	}
+	live := asLive(t, built.must(t))
+
+	// Since then, the template got another module and another variable, and the owner asks for another version.
+	old := built.input().Template
+	params := &old.Spec.Template.Spec.ForProvider
+	params.Module += "# edited\n"
+	params.Vars = append([]terraform.Var{{Key: "new", Value: "x"}}, params.Vars...)
+	asked := built.input().Apply
+	asked.Spec.Variables["kubernetes_version"] = "1.32"
+
+	spec, errs := Pin(live.Object["spec"].(map[string]any), "demo-vpc", old, built.input().Apply, asked)
+	require.Empty(t, errs)
+	pinned := old.DeepCopy()
+	pinned.Spec.Template.Spec = *spec
+	for _, apply := range []*infrav1.WorkspaceTemplateApply{built.input().Apply, asked} {
+		rendered, errs := Workspace(Input{Apply: apply, Template: pinned, Name: "demo-vpc"})
+		require.Empty(t, errs)
+		assert.Empty(t, Differences(live, rendered))
+	}
+	assert.Equal(t, []terraform.Var{{Key: "kubernetes_version", Value: "1.31"}, {Key: "name", Value: "${cluster_name}-$"}}, spec.ForProvider.Vars)
+	assert.Equal(t, "${WORKSPACE_NAME}", spec.ForProvider.Env[0].Value)
+	assert.Equal(t, "${cluster_name}", spec.ForProvider.VarFiles[0].SecretKeyRef.Name)
+
+	// Without a template, all is literal.
+	spec, errs = Pin(live.Object["spec"].(map[string]any), "demo-vpc", nil, asked)
+	require.Empty(t, errs)
+	assert.Equal(t, "demo-$", spec.ForProvider.Vars[1].Value)
+}
+
+// The template language cannot escape a placeholder.
+func TestAPinnedTemplateCannotSayTheNameOfAVariable(t *testing.T) {
+	live := map[string]any{"forProvider": map[string]any{"source": "Inline", "module": `locals { x = [for region in ["a"] : "${region}"] }`}}
+	asked := builder.WorkspaceTemplateApply("demo", builder.WithVariables(map[string]string{"region": "eu-west-1"}))
+
+	_, errs := Pin(live, "demo", nil, asked)
+	require.Len(t, errs, 1)
+	assert.Contains(t, errs[0].Error(), "spec.forProvider.module")
+	assert.Contains(t, errs[0].Error(), "${region}")
+}
+
+// Differences are printed, logged in pipelines and stored in ConfigMaps that users without access to Workspaces can read.
+func TestDifferencesOmitSecrets(t *testing.T) {
+	list := func(elements ...map[string]any) []any {
+		out := make([]any, len(elements))
+		for i := range elements {
+			out[i] = elements[i]
+		}
+		return out
+	}
+	variable := func(key, value string) map[string]any { return map[string]any{"key": key, "value": value} }
+	env := func(name, value string) map[string]any { return map[string]any{"name": name, "value": value} }
+	reference := func(name, secret string) map[string]any {
+		return map[string]any{"name": name, "secretKeyRef": map[string]any{"name": secret, "key": "k"}}
+	}
+	for name, row := range map[string]struct {
+		field          string
+		live, rendered any
+		want           []Difference
+	}{
+		"one variable of several": {
+			"vars", list(variable("region", "eu-west-1"), variable("kubernetes_version", "1.31")), list(variable("region", "eu-west-1"), variable("kubernetes_version", "1.32")),
+			[]Difference{{Field: "spec.forProvider.vars[kubernetes_version]", Live: "1.31", Rendered: "1.32"}},
+		},
+		"a variable that is added": {
+			"vars", nil, list(variable("zones", "[1]")), []Difference{{Field: "spec.forProvider.vars[zones]", Rendered: "[1]"}},
+		},
+		"a variable that is a secret by its name": {
+			"vars", list(variable("db_password", "hunter2")), list(variable("db_password", "hunter3")),
+			[]Difference{{Field: "spec.forProvider.vars[db_password]", Live: "[redacted]", Rendered: "[redacted]"}},
+		},
+		"a variable that is a secret by its value": {
+			"vars", list(variable("x", "ghp_hunter2hunter2hunter2")), list(variable("x", "plain")),
+			[]Difference{{Field: "spec.forProvider.vars[x]", Live: "[redacted]", Rendered: "plain"}},
+		},
+		"a secret in a document": {
+			"vars", list(variable("rds", `{"password":"hunter2","size":1}`)), list(variable("rds", `{"password":"hunter2","size":2}`)),
+			[]Difference{{Field: "spec.forProvider.vars[rds]", Live: `{"password":"[redacted]","size":1}`, Rendered: `{"password":"[redacted]","size":2}`}},
+		},
+		"only the order of variables": {
+			"vars", list(variable("a", "hunter2"), variable("b", "2")), list(variable("b", "2"), variable("a", "hunter2")),
+			[]Difference{{Field: "spec.forProvider.vars", Live: []string{"a", "b"}, Rendered: []string{"b", "a"}}},
+		},
+		"an environment variable": {
+			"env", list(env("TF_LOG", "hunter2")), list(env("TF_LOG", "hunter3")),
+			[]Difference{{Field: "spec.forProvider.env[TF_LOG]", Live: "[omitted]", Rendered: "[omitted]"}},
+		},
+		"an environment variable from a Secret": {
+			"env", list(env("TF_LOG", "hunter2")), list(reference("TF_LOG", "s")), []Difference{{
+				Field: "spec.forProvider.env[TF_LOG]", Live: "[omitted]",
+				Rendered: map[string]any{"name": "TF_LOG", "secretKeyRef": map[string]any{"name": "s", "key": "k"}},
+			}},
+		},
+		"a map of variables": {
+			"varmap", map[string]any{"api_key": "hunter2"}, map[string]any{"api_key": "hunter3"},
+			[]Difference{{Field: "spec.forProvider.varmap.api_key", Live: "[redacted]", Rendered: "[redacted]"}},
+		},
+		"arguments": {
+			"planArgs", []any{"-var=password=hunter2"}, []any{"-parallelism=2"},
+			[]Difference{{Field: "spec.forProvider.planArgs", Live: []any{"-var=password=[redacted]"}, Rendered: []any{"-parallelism=2"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workspace := func(value any) *unstructured.Unstructured {
+				parameters := map[string]any{"module": "x"}
+				if value != nil {
+					parameters[row.field] = value
+				}
+				return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"forProvider": parameters}}}
+			}
+			got := Differences(workspace(row.live), &Rendered{Object: workspace(row.rendered)})
+			assert.Equal(t, row.want, got)
+			data, err := json.Marshal(got)
+			require.NoError(t, err)
+			assert.NotContains(t, string(data), "hunter")
+		})
+	}
 }

@@ -166,27 +166,19 @@ func TestEveryReferenceToAnotherNamespaceIsReported(t *testing.T) {
 	assert.Contains(t, errs[0].Detail, `must be "default", the namespace of the WorkspaceTemplateApply. Remove the field`)
 }
 
-func TestWhatOnlyTheClusterScopeHasDoesNotReachANamespacedWorkspace(t *testing.T) {
-	spec := typed(t, rendering{template: []builder.Option{builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
-		spec.DeletionPolicy = terraform.DeletionDelete
-		spec.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
-		spec.ProviderConfigRef.Policy = &terraform.ReferencePolicy{Resolve: "Always"}
-	})}}.must(t))
-	assert.Empty(t, spec.DeletionPolicy)
-	assert.Nil(t, spec.PublishConnectionDetailsTo)
-	assert.Nil(t, spec.ProviderConfigRef.Policy)
-	assert.Empty(t, spec.ManagementPolicies, "Delete is the default of both scopes")
-}
-
-func TestWhatOnlyTheClusterScopeHasReachesAClusterWideWorkspace(t *testing.T) {
-	spec := typed(t, rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
-		spec.DeletionPolicy = terraform.DeletionOrphan
-		spec.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
-		spec.ProviderConfigRef.Policy = &terraform.ReferencePolicy{Resolve: "Always"}
-	})}}.must(t))
-	assert.Equal(t, terraform.DeletionOrphan, spec.DeletionPolicy)
-	assert.NotNil(t, spec.PublishConnectionDetailsTo)
-	assert.NotNil(t, spec.ProviderConfigRef.Policy)
+func TestWhatOnlyTheClusterScopeHasReachesNoNamespacedWorkspace(t *testing.T) {
+	for _, scope := range terraform.Scopes() {
+		spec := typed(t, rendering{template: []builder.Option{builder.WithScope(scope), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+			spec.DeletionPolicy = terraform.DeletionDelete
+			spec.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
+			spec.ProviderConfigRef.Policy = &terraform.ReferencePolicy{Resolve: "Always"}
+		})}}.must(t))
+		wide := scope == terraform.ScopeCluster
+		assert.Equal(t, wide, spec.DeletionPolicy == terraform.DeletionDelete)
+		assert.Equal(t, wide, spec.PublishConnectionDetailsTo != nil)
+		assert.Equal(t, wide, spec.ProviderConfigRef.Policy != nil)
+		assert.Empty(t, spec.ManagementPolicies, "Delete is the default of both scopes")
+	}
 }
 
 func TestOrphanBecomesManagementWithoutDeleteInANamespace(t *testing.T) {

@@ -4,6 +4,8 @@
 package render
 
 import (
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -89,55 +91,6 @@ var hostile = map[string]string{
 	"empty":              "",
 }
 
-func TestAnyValueArrivesInVarsAndVarmapByteForByteAndAddsNothing(t *testing.T) {
-	for name, value := range hostile {
-		t.Run(name, func(t *testing.T) {
-			rendered := rendering{
-				apply: variables("value", value, "cluster_name", "demo"),
-				template: params(func(p *terraform.WorkspaceParameters) {
-					p.Vars = []terraform.Var{{Key: "a", Value: "${value}"}}
-					p.VarMap = varmap(`{"a": "${value}", "b": ["<${value}>"]}`)
-				}),
-			}.must(t)
-			assert.Equal(t, map[string]any{
-				"providerConfigRef": map[string]any{"name": "aws", "kind": "ClusterProviderConfig"},
-				"forProvider": map[string]any{
-					"source": "Inline", "module": "variable \"cluster_name\" {}\n",
-					"vars":   []any{map[string]any{"key": "a", "value": value}},
-					"varmap": map[string]any{"a": value, "b": []any{"<" + value + ">"}},
-				},
-			}, rendered.Object.Object["spec"])
-		})
-	}
-}
-
-func TestOnlyHarmlessValuesMayBecomePartOfTheModule(t *testing.T) {
-	const module = `output "a" { value = "${value}" }`
-	for value, legal := range map[string]bool{
-		"":                             true,
-		"demo-cluster":                 true,
-		"10.0.0.0/16, 10.1.0.0/16":     true,
-		"arn:aws:iam::123:role/x+y=@_": true,
-		`x"`:                           false,
-		"x\ny":                         false,
-		"x\n":                          false,
-		`x\`:                           false,
-		"${path.module}":               false,
-		"%{if true}":                   false,
-		"x}":                           false,
-		"a#b":                          false,
-		"größe":                        false,
-		"*":                            false,
-		"'":                            false,
-		"(":                            false,
-	} {
-		t.Run(value, func(t *testing.T) {
-			_, errs := Workspace(rendering{apply: variables("value", value), template: []builder.Option{builder.WithModule(module)}}.input())
-			assert.Equal(t, legal, len(errs) == 0, "%v", errs)
-		})
-	}
-}
-
 func TestARefusedValueIsReportedByTheNameOfItsVariableOnly(t *testing.T) {
 	input := rendering{
 		apply:    variables("password", `hunter2"`, "fine", "x"),
@@ -196,4 +149,118 @@ func TestNothingBetweenADollarAndABraceIsNotAnExpressionInJSON(t *testing.T) {
 	assert.Contains(t, errs[0].Detail, "would change the structure of the module")
 	_, errs = Workspace(input(module, "x"))
 	assert.Empty(t, errs)
+}
+
+func TestAValueDoesNotChangeWhatTheModuleConsistsOf(t *testing.T) {
+	for name, row := range map[string]struct{ module, value string }{
+		"ends a heredoc":        {"a = <<EOT\n${value}\nb = <<EOT\nEOT\n", "EOT"},
+		"ends half a heredoc":   {"a = <<EOT\n${value}\nEOT\n", "EOT"},
+		"ends a comment":        {"/* *${value} resource \"a\" \"b\" {} /* */\n", "/"},
+		"begins a reference":    {`a = "$${value}{var.secret}"`, ""},
+		"begins a function":     {`a = "$${value}{timestamp()}"`, ""},
+		"begins a condition":    {`a = "%${value}{ if true }x%${value}{ endif }"`, ""},
+		"begins a loop":         {`a = "%${value}{ for x in [1] }x%${value}{ endfor }"`, ""},
+		"brings in another one": {`a = "${value}$${value}{var.value}"`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rendered, errs := Workspace(rendering{apply: variables("value", row.value), template: []builder.Option{builder.WithModule(row.module)}}.input())
+			assert.Nil(t, rendered)
+			require.Len(t, errs, 1)
+			assert.Equal(t, "spec.template.spec.forProvider.module", errs[0].Field)
+			assert.Contains(t, errs[0].Detail, `("value") would change the structure of the module`)
+			assert.Contains(t, errs[0].Detail, "forProvider.vars or varmap")
+		})
+	}
+}
+
+func TestAPlaceholderMayStandWhereverAModuleHasAText(t *testing.T) {
+	for _, module := range []string{
+		`a = "${value}"`,
+		`a = "x${value}y${var.b}$${value}"`,
+		`a = { "${value}" = 1, "x${value}" = local.b["${value}"].c, d = value["${value}"] }`,
+		`a = "${var.b == "${value}" ? upper("${value}") : join(",", ["${value}", "x"])}"`,
+		`a = [for value in var.b : "${value}-%{ if value == "${value}" }x%{ endif }"]`,
+		"a = <<-EOT\n  x ${value}\n  EOT\nb = <<EOT\n${value}\nEOT\n",
+		"# ${value}\n// ${value}\n/* ${value} */\na = 1\n",
+		"resource \"terraform_data\" \"a\" {\n  input = \"${value}\"\n  provisioner \"local-exec\" { command = \"${value}\" }\n}\n",
+		// Where HCL knows no placeholder, it is meant to become a part of the module.
+		"resource \"terraform_data\" \"${value}\" {}\n",
+		"a = ${value}\n", "${value} = 1\n", "a = [${value}, ${value}]\n",
+	} {
+		t.Run(module, func(t *testing.T) {
+			rendering{apply: variables("value", "demo"), template: []builder.Option{builder.WithModule(module)}}.must(t)
+		})
+	}
+}
+
+// Nothing that is safe in a module means anything in a JSON text.
+func TestAPlaceholderMayStandInEveryTextOfAModuleInJSON(t *testing.T) {
+	rendered := rendering{
+		apply: variables("value", "demo"),
+		template: params(func(p *terraform.WorkspaceParameters) {
+			p.InlineFormat, p.Module = terraform.FormatJSON, `{"resource": {"terraform_data": {"${value}": {"input": "${value}"}}}}`
+		}),
+	}.must(t)
+	assert.Equal(t, `{"resource": {"terraform_data": {"demo": {"input": "demo"}}}}`, at(t, rendered, "spec", "forProvider", "module"))
+}
+
+// rounds is how many values each property is held against on every run of the tests; the fuzz targets go on from there.
+const rounds = 10_000
+
+// hostileModules are modules in which a harmless looking value could mean something.
+var hostileModules = []string{
+	"output \"a\" { value = \"${value}-${other}-${unknown}-$${value}-${WORKSPACE_NAME}\" }\n",
+	"resource \"terraform_data\" \"${value}\" {\n  input = { \"${other}\" = local.all[\"${value}\"], n = ${value} }\n}\n",
+	"a = <<EOT\n${value}\nb = <<EOT\nEOT\n",
+	"a = <<-EOT\n  ${value}${other}\n  EOT\n",
+	"/* *${value}${other} a {} /* */\n",
+	"a = \"$${value}{var.a}%${value}{ if true }x%${value}{ endif }\"\n",
+	"# ${value}\na = \"%{ if var.a }${other}%{ endif }\"\n",
+}
+
+// fragments are what breaks out of text, if anything does.
+var fragments = []string{
+	"EOT", "\nEOT\n", "\"", "\\", "\\\"", "'", "${", "%{", "$${", "}", "{", "/*", "*/", "//", "#", "\n", "\r", "\t", "\u2028", "\x00", "ö", "東", "\U0001F600",
+	"${other}", "${value}", "${WORKSPACE_NAME}", "demo", "a", "0", " ", ".", "_", ":", "/", "@", "+", "=", ",", "-", "resource", "provider \"aws\" {}", "\\u0022",
+}
+
+// harmless are fragments of characters that are safe in a module, next to harmless text.
+var harmless = []string{"EOT", "/", "demo", "0", " ", ".", "_", ":", "@", "+", "=", ",", "-", "resource"}
+
+// value makes a value out of fragments and of any other characters; every other one of harmless fragments only.
+func value(random *rand.Rand) string {
+	var text strings.Builder
+	if random.IntN(2) == 0 {
+		for range random.IntN(8) {
+			text.WriteString(harmless[random.IntN(len(harmless))])
+		}
+		return text.String()
+	}
+	for range random.IntN(8) {
+		if random.IntN(6) == 0 {
+			text.WriteRune(rune(random.IntN(0x300)))
+			continue
+		}
+		text.WriteString(fragments[random.IntN(len(fragments))])
+	}
+	return text.String()
+}
+
+func TestTenThousandValuesLeaveModulesAsTheyAreOrAreRefused(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2)) // The same values each time.
+	accepted := 0
+	for range rounds {
+		if moduleUnchangedOrRefused(t, hostileModules[random.IntN(len(hostileModules))], "value", value(random), value(random)) {
+			accepted++
+		}
+	}
+	assert.Greater(t, accepted, rounds/10, "too many values are refused")
+	assert.Less(t, accepted, rounds*9/10, "nor to accept it")
+}
+
+func TestTenThousandValuesArriveInVarsByteForByte(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4)) // The same values each time.
+	for range rounds {
+		varsByteForByte(t, value(random), value(random))
+	}
 }

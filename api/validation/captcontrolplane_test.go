@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -199,9 +200,100 @@ func TestKubeconfigSecretsThatMeet(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane(row.name)
-			got, err := owners.CAPTControlPlane(t.Context(), newWorld(append(row.others, object, complete("eks"))...), object)
-			require.NoError(t, err)
-			assertRefused(t, got.Errors, refusedIf("metadata.name", row.refused)...)
+			expect(t, refusedIf("metadata.name", row.refused))(owners.CAPTControlPlane(t.Context(), newWorld(append(row.others, object, complete("eks"))...), object))
 		})
+	}
+}
+
+func TestWhatAStoredEndpointMeans(t *testing.T) {
+	none := clusterv1.APIEndpoint{}
+	for name, row := range map[string]struct{ stored, want clusterv1.APIEndpoint }{
+		"none":                           {none, none},
+		"as it should be":                {clusterv1.APIEndpoint{Host: "a.example.com", Port: 443}, clusterv1.APIEndpoint{Host: "a.example.com", Port: 443}},
+		"an address":                     {clusterv1.APIEndpoint{Host: "2001:db8::1", Port: 443}, clusterv1.APIEndpoint{Host: "2001:db8::1", Port: 443}},
+		"a URL":                          {clusterv1.APIEndpoint{Host: "https://a.example.com", Port: 443}, clusterv1.APIEndpoint{Host: "a.example.com", Port: 443}},
+		"a URL with a slash":             {clusterv1.APIEndpoint{Host: "https://a.example.com/", Port: 6443}, clusterv1.APIEndpoint{Host: "a.example.com", Port: 6443}},
+		"a URL that alone has the port":  {clusterv1.APIEndpoint{Host: "https://a.example.com:6443"}, clusterv1.APIEndpoint{Host: "a.example.com", Port: 6443}},
+		"a URL without any port":         {clusterv1.APIEndpoint{Host: "https://a.example.com"}, clusterv1.APIEndpoint{Host: "a.example.com", Port: 443}},
+		"a URL of no API server":         {clusterv1.APIEndpoint{Host: "http://a.example.com", Port: 443}, none},
+		"a scheme and nothing behind it": {clusterv1.APIEndpoint{Host: "https://", Port: 443}, none},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, owners.Endpoint(row.stored)) })
+	}
+}
+
+func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
+	foreign := builder.With(func(c *clusterv1.Cluster) {
+		c.Spec.InfrastructureRef.Kind, c.Spec.ControlPlaneRef.Kind = "DockerCluster", "KubeadmControlPlane"
+	})
+	for name, row := range map[string]struct {
+		cluster  *clusterv1.Cluster // Nil while there is none.
+		region   string             // Of the control plane.
+		conflict bool
+	}{
+		"the same":                        {builder.Cluster("demo"), builder.Region, false},
+		"that of the network, by default": {builder.Cluster("demo"), "", false},
+		"another":                         {builder.Cluster("demo"), "us-gov-west-1", true},
+		"another, but no Cluster yet":     {nil, "us-gov-west-1", false},
+		"another, of another Cluster":     {builder.Cluster("other"), "us-gov-west-1", false},
+		"another, and other providers":    {builder.Cluster("demo", foreign), "us-gov-west-1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			network, controlPlane := builder.CAPTCluster("demo"), builder.CAPTControlPlane("demo", builder.WithRegion(row.region))
+			objects, want := []validation.Owner{network, controlPlane, complete("vpc"), complete("eks")}, []finding(nil)
+			if row.cluster != nil {
+				objects = append(objects, row.cluster)
+			}
+			if row.conflict {
+				want = []finding{{"spec.region", field.ErrorTypeInvalid,
+					"CAPTControlPlane demo is in region us-gov-west-1, but CAPTCluster demo of the same Cluster is in region ap-northeast-1"}}
+			}
+			expect(t, want)(owners.CAPTCluster(t.Context(), newWorld(objects...), network))
+			expect(t, want)(owners.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane))
+		})
+	}
+	alone := newWorld(builder.Cluster("demo"), complete("vpc"), complete("eks"))
+	expect(t, nil)(owners.CAPTCluster(t.Context(), alone, builder.CAPTCluster("demo")))
+	expect(t, nil)(owners.CAPTControlPlane(t.Context(), alone, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1"))))
+}
+
+// The control plane is in use with a WorkspaceTemplateApply for a region, and the Cluster has a network or none.
+func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
+	const here, there = builder.Region, "us-east-1"
+	for name, row := range map[string]struct {
+		handed  string // Nothing was when empty.
+		network string // There is none when empty.
+		region  string
+		refused string
+	}{
+		"nothing was handed over":           {"", "", there, ""},
+		"the same":                          {here, "", here, ""},
+		"another":                           {here, "", there, "the control plane exists in region ap-northeast-1 and cannot move to us-east-1"},
+		"that of its network":               {here, here, "", ""},
+		"another than that of its network":  {here, here, there, "the control plane exists in region ap-northeast-1 and cannot move to us-east-1"},
+		"removed, and the network is there": {here, there, "", "Set spec.infrastructureRef of the Cluster to a CAPTCluster in ap-northeast-1"},
+		"removed, and there is no network":  {here, "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks-controlplane-apply"), builder.WithRegion(row.region))
+			objects := []validation.Owner{controlPlane, builder.Cluster("demo"), complete("eks"), builder.WorkspaceTemplateApply("demo-eks-controlplane-apply",
+				builder.OwnedBy(controlPlane), builder.WithVariables(map[string]string{"cluster_name": "demo", "region": row.handed}), ofTemplate("eks"))}
+			if row.network != "" {
+				objects = append(objects, builder.CAPTCluster("demo", builder.WithRegion(row.network)))
+			}
+			expect(t, refusedIf("spec.region", row.refused))(owners.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane))
+		})
+	}
+}
+
+func TestAConflictOffersOnlyWhatIsPossible(t *testing.T) {
+	controlPlane, network := builder.CAPTControlPlane("demo", builder.WithRegion("us-east-1")), builder.CAPTCluster("demo")
+	for handed, text := range map[string]string{
+		"":             ". Remove spec.region of the CAPTControlPlane, or set spec.infrastructureRef of the Cluster to a CAPTCluster in the same region",
+		"us-east-1":    ". Set spec.infrastructureRef of the Cluster to a CAPTCluster in the region of the control plane that has its VPC",
+		builder.Region: ". Remove spec.region of the CAPTControlPlane",
+	} {
+		apply := builder.WorkspaceTemplateApply("x", builder.WithVariables(map[string]string{"region": handed}))
+		require.ErrorContains(t, owners.RegionConflict(controlPlane, network, apply), "is in region ap-northeast-1"+text)
 	}
 }

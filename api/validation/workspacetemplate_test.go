@@ -4,149 +4,382 @@
 package validation_test
 
 import (
-	"strings"
+	"context"
+	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation/modules"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func inline(module string) terraform.WorkspaceParameters {
-	return terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: module}
+const templateSpec = "spec.template.spec."
+
+// templateRow is a template, and what validation reports.
+type templateRow struct {
+	option   builder.Option
+	errors   []finding
+	warnings []string
 }
 
-func inlineJSON(module string) terraform.WorkspaceParameters {
-	return terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: module, InlineFormat: terraform.FormatJSON}
-}
-
-func template(params terraform.WorkspaceParameters) field.ErrorList {
-	object := builder.WorkspaceTemplate("vpc", builder.WithParameters(func(p *terraform.WorkspaceParameters) { *p = params }))
-	return templates.WorkspaceTemplate(object).Errors
-}
-
-func TestModulesThatParse(t *testing.T) {
-	for name, params := range map[string]terraform.WorkspaceParameters{
-		"HCL":                               inline("variable \"a\" {\n  type = string\n}\noutput \"b\" { value = \"${var.a}-b\" }\n"),
-		"empty":                             inline(""),
-		"JSON":                              inlineJSON(`{"output": {"a": {"value": "${1 + 1}"}}}`),
-		"Terraform's own interpolation":     inline(`output "a" { value = "vpc-${substr(terraform_data.vpc.id, 0, 8)}" }`),
-		"placeholder inside of quotes":      inline(`output "a" { value = "${cluster_name}" }`),
-		"placeholder outside of quotes":     inline("locals {\n  count = ${count}\n}\n"),
-		"placeholder as a name":             inline(`resource "terraform_data" "${name}" {}`),
-		"placeholder within JSON":           inlineJSON(`{"locals": {"a": "${a}"}}`),
-		"remote, which cannot be checked":   {Source: terraform.SourceRemote, Module: "}{"},
-		"from Flux, which cannot be either": {Source: terraform.SourceFlux, Module: "GitRepository::default/modules"},
-	} {
-		t.Run(name, func(t *testing.T) { assert.Empty(t, template(params)) })
-	}
-}
-
-func TestModulesThatDoNotParseSayWhere(t *testing.T) {
-	for name, row := range map[string]struct {
-		params terraform.WorkspaceParameters
-		want   string
-	}{
-		"a brace is missing":         {inline("variable \"a\" {\n  type = string\n"), "line 1, column 14: "},
-		"something is left over":     {inline("locals {}\n}\n"), "line 2, column 1: "},
-		"a value is missing":         {inline("locals {\n  a =\n}\n"), "line 2, column 6: "},
-		"JSON is not closed":         {inlineJSON("{\n  \"locals\": {\n"), "line 3, column 1: "},
-		"JSON with a comma too many": {inlineJSON("{\n  \"a\": {},\n}\n"), "line 2, column 10: "},
-		"HCL where JSON is declared": {inlineJSON("variable \"a\" {}\n"), "line 1, column 1: "},
-	} {
+func testTemplates(t *testing.T, rows map[string]templateRow) {
+	t.Helper()
+	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			errs := template(row.params)
-			require.NotEmpty(t, errs)
-			assert.Equal(t, "spec.template.spec.forProvider.module", errs[0].Field)
-			assert.Contains(t, errs[0].Detail, row.want)
-			assert.Contains(t, errs[0].Detail, "Correct the module in the WorkspaceTemplate")
+			findings := templates.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), row.option))
+			assertRefused(t, findings.Errors, row.errors...)
+			assertWarned(t, findings.Warnings, row.warnings...)
 		})
 	}
 }
 
-// A variable may have been substituted into the module, and an error ends up in a condition and in an event.
-func TestAnErrorNeverQuotesTheModule(t *testing.T) {
-	const secret = "correcthorse"
-	for name, params := range map[string]terraform.WorkspaceParameters{
-		"HCL word":               inline("locals {\n  a = " + secret + " b\n}\n"),
-		"HCL string not closed":  inline("locals {\n  a = \"" + secret + "\n}\n"),
-		"HCL set twice":          inline("locals {\n  " + secret + " = 1\n  " + secret + " = 2\n}\n"),
-		"HCL single line":        inline("locals { a = 1, " + secret + " = 2 }\n"),
-		"HCL block in a line":    inline("locals { a { " + secret + " { } } }\n"),
-		"HCL template keyword":   inline("locals {\n  a = \"%{ " + secret + " }\"\n}\n"),
-		"HCL legacy index":       inline("locals {\n  a = " + secret + ".0.1[\n}\n"),
-		"JSON word":              inlineJSON(`{"a": ` + secret + `}`),
-		"JSON key":               inlineJSON(`{"a": 1 "` + secret + `": 2}`),
-		"JSON string not closed": inlineJSON(`{"a": "` + secret),
-	} {
-		t.Run(name, func(t *testing.T) {
-			errs := modules.Module(params, field.NewPath("forProvider"))
-			require.NotEmpty(t, errs)
-			assert.NotContains(t, errs.ToAggregate().Error(), secret)
-		})
-	}
+func with(change func(*infrav1.WorkspaceTemplateSpec)) builder.Option {
+	return builder.With(func(template *infrav1.WorkspaceTemplate) { change(&template.Spec) })
 }
 
-func TestParameters(t *testing.T) {
-	env := func(name string) terraform.WorkspaceParameters {
-		return terraform.WorkspaceParameters{Env: []terraform.EnvVar{{Name: "FINE"}, {Name: name}}}
+func from(source terraform.Source, module string) builder.Option {
+	return builder.WithParameters(func(params *terraform.WorkspaceParameters) {
+		*params = terraform.WorkspaceParameters{Source: source, Module: module}
+	})
+}
+
+func TestSourcesOfAModule(t *testing.T) {
+	flux := []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "has the form Kind::namespace/name"}}
+	testTemplates(t, map[string]templateRow{
+		"a remote one":                        {option: from("Remote", "git::https://example.com/modules.git//vpc?ref=v1")},
+		"a remote one of nowhere":             {option: from("Remote", " "), errors: []finding{{templateSpec + "forProvider.module", field.ErrorTypeRequired, "set the address of the module"}}},
+		"an empty inline one":                 {option: from("Inline", "")},
+		"one from Flux":                       {option: from("Flux", "OCIRepository::shared/modules")},
+		"one from Flux of a kind by variable": {option: from("Flux", "${kind}::shared/modules")},
+		"one from Flux by variable":           {option: from("Flux", "${source}")},
+		"Flux without a kind":                 {option: from("Flux", "shared/modules"), errors: flux},
+		"Flux without a namespace":            {option: from("Flux", "GitRepository::modules"), errors: flux},
+		"Flux with a path":                    {option: from("Flux", "GitRepository::shared/modules/vpc"), errors: flux},
+		"Flux with one colon":                 {option: from("Flux", "GitRepository:shared/modules"), errors: flux},
+	})
+}
+
+func TestFieldsOfATemplate(t *testing.T) {
+	allow := func(names ...string) builder.Option {
+		return with(func(spec *infrav1.WorkspaceTemplateSpec) {
+			spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: names}
+		})
 	}
-	for name, row := range map[string]struct {
-		params terraform.WorkspaceParameters
-		field  string // Empty when the parameters are legal.
-	}{
-		"nothing at all":                       {terraform.WorkspaceParameters{}, ""},
-		"environment of the provider's plugin": {env("AWS_REGION"), ""},
-		"environment that only looks like it":  {env("MY_TF_VAR"), ""},
-		"environment PATHS":                    {env("PATHS"), ""},
-		"environment TF_VAR_x":                 {env("TF_VAR_x"), "forProvider.env[1].name"},
-		"environment TF_CLI_ARGS":              {env("TF_CLI_ARGS"), "forProvider.env[1].name"},
-		"environment LD_PRELOAD":               {env("LD_PRELOAD"), "forProvider.env[1].name"},
-		"environment PATH":                     {env("PATH"), "forProvider.env[1].name"},
-		"initArgs -backend-config":             {terraform.WorkspaceParameters{InitArgs: []string{"-upgrade", "-backend-config=bucket=x"}}, "forProvider.initArgs[1]"},
-		"initArgs -backend-config as two":      {terraform.WorkspaceParameters{InitArgs: []string{"-backend-config", "bucket=x"}}, "forProvider.initArgs[0]"},
-		"initArgs --backend":                   {terraform.WorkspaceParameters{InitArgs: []string{"--backend=false"}}, "forProvider.initArgs[0]"},
-		"initArgs -migrate-state":              {terraform.WorkspaceParameters{InitArgs: []string{"-migrate-state"}}, "forProvider.initArgs[0]"},
-		"initArgs -reconfigure":                {terraform.WorkspaceParameters{InitArgs: []string{"-reconfigure"}}, "forProvider.initArgs[0]"},
-		"planArgs -state":                      {terraform.WorkspaceParameters{PlanArgs: []string{"-state=x"}}, "forProvider.planArgs[0]"},
-		"applyArgs -state-out":                 {terraform.WorkspaceParameters{ApplyArgs: []string{"-state-out=x"}}, "forProvider.applyArgs[0]"},
-		"applyArgs -backup":                    {terraform.WorkspaceParameters{ApplyArgs: []string{"-backup=x"}}, "forProvider.applyArgs[0]"},
-		"destroyArgs -chdir":                   {terraform.WorkspaceParameters{DestroyArgs: []string{"-chdir=/"}}, "forProvider.destroyArgs[0]"},
-		"initArgs -from-module":                {terraform.WorkspaceParameters{InitArgs: []string{"-from-module=x"}}, "forProvider.initArgs[0]"},
-		"initArgs -plugin-dir":                 {terraform.WorkspaceParameters{InitArgs: []string{"-plugin-dir=x"}}, "forProvider.initArgs[0]"},
-		"applyArgs -destroy":                   {terraform.WorkspaceParameters{ApplyArgs: []string{"-destroy"}}, "forProvider.applyArgs[0]"},
-		"arguments that change nothing of it":  {terraform.WorkspaceParameters{InitArgs: []string{"-upgrade"}, PlanArgs: []string{"-parallelism=2", "-lock-timeout=3s"}}, ""},
-		"entrypoint":                           {terraform.WorkspaceParameters{Entrypoint: "modules/eks"}, ""},
-		"entrypoint with dots in a name":       {terraform.WorkspaceParameters{Entrypoint: "v1..2/..eks"}, ""},
-		"entrypoint out of the module":         {terraform.WorkspaceParameters{Entrypoint: "../other"}, "forProvider.entrypoint"},
-		"entrypoint out of it by a detour":     {terraform.WorkspaceParameters{Entrypoint: "modules/../../other"}, "forProvider.entrypoint"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			errs := templates.Parameters(row.params, field.NewPath("forProvider"))
-			if row.field == "" {
-				assert.Empty(t, errs)
-				return
+	file := func(file terraform.VarFile) builder.Option {
+		return builder.WithParameters(func(params *terraform.WorkspaceParameters) { params.VarFiles = []terraform.VarFile{file} })
+	}
+	kind := func(scope terraform.Scope, kind string) builder.Option {
+		return with(func(spec *infrav1.WorkspaceTemplateSpec) {
+			spec.WorkspaceScope = scope
+			spec.Template.Spec.ProviderConfigRef = &terraform.ProviderConfigReference{Name: "aws", Kind: kind}
+		})
+	}
+	key := &terraform.KeyReference{Name: "network", Key: "vpc"}
+	noName := func(i string) finding {
+		return finding{"spec.allowedNamespaces.names[" + i + "]", field.ErrorTypeInvalid, "is not a valid namespace name"}
+	}
+	testTemplates(t, map[string]templateRow{
+		"allowed namespaces":      {option: allow("team", "*")},
+		"a pattern":               {option: allow("team", "team-*"), errors: []finding{noName("1")}},
+		"an upper-case namespace": {option: allow("Team"), errors: []finding{noName("0")}},
+		"an empty namespace":      {option: allow(""), errors: []finding{noName("0")}},
+		"a selector":              {option: with(func(s *infrav1.WorkspaceTemplateSpec) { s.AllowedNamespaces = blue })},
+		"a selector that cannot be read": {option: with(func(s *infrav1.WorkspaceTemplateSpec) {
+			s.AllowedNamespaces = infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}}}}
+		}), errors: []finding{{"spec.allowedNamespaces.selector", field.ErrorTypeInvalid, `is not a valid label selector: "Resembles" is not a valid label selector operator`}}},
+
+		"a file from a Secret":    {option: file(terraform.VarFile{Source: "SecretKey", SecretKeyRef: key})},
+		"a file from a ConfigMap": {option: file(terraform.VarFile{Source: "ConfigMapKey", ConfigMapKeyRef: key})},
+		"a file from a Secret that is not named": {option: file(terraform.VarFile{Source: "SecretKey", ConfigMapKeyRef: key}),
+			errors: []finding{{templateSpec + "forProvider.varFiles[0].secretKeyRef", field.ErrorTypeRequired, "requires the name and the key of a Secret"}}},
+		"a file from a ConfigMap that is not named": {option: file(terraform.VarFile{Source: "ConfigMapKey"}),
+			errors: []finding{{templateSpec + "forProvider.varFiles[0].configMapKeyRef", field.ErrorTypeRequired, "requires the name and the key of a ConfigMap"}}},
+
+		"the default ProviderConfig":  {option: with(func(s *infrav1.WorkspaceTemplateSpec) { s.Template.Spec.ProviderConfigRef = nil })},
+		"a ProviderConfig":            {option: kind(terraform.ScopeNamespaced, "ProviderConfig")},
+		"a ClusterProviderConfig":     {option: kind(terraform.ScopeNamespaced, "ClusterProviderConfig")},
+		"one of a kind by a variable": {option: kind(terraform.ScopeNamespaced, "${kind}")},
+		"one of no such kind": {option: kind(terraform.ScopeNamespaced, "Secret"),
+			errors: []finding{{templateSpec + "providerConfigRef.kind", field.ErrorTypeNotSupported, `"ClusterProviderConfig", "ProviderConfig"`}}},
+		"a kind in the cluster scope, which has none": {option: kind(terraform.ScopeCluster, "Secret")},
+
+		"an entrypoint of an inline module": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) { p.Entrypoint = "vpc" }),
+			warnings: []string{templateSpec + "forProvider.entrypoint: has no effect: an inline module is a single file"}},
+		"an invalid entrypoint": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) { p.Entrypoint = "./" })},
+		"an entrypoint of a remote module": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) {
+			*p = terraform.WorkspaceParameters{Source: "Remote", Module: "x", Entrypoint: "vpc"}
+		})},
+		"an external secret store": {option: builder.WithWorkspaceSpec(func(s *terraform.WorkspaceSpec) {
+			s.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
+		}), warnings: []string{templateSpec + "publishConnectionDetailsTo: has no effect in scope Namespaced"}},
+		"an external secret store in the cluster scope": {option: with(func(s *infrav1.WorkspaceTemplateSpec) {
+			s.WorkspaceScope = terraform.ScopeCluster
+			s.Template.Spec.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
+		})},
+	})
+}
+
+func TestUnknownFieldsAreNamed(t *testing.T) {
+	template := builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { *spec = terraform.WorkspaceSpec{} }))
+	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Inline", "module": "", "modul": "correcthorse", "b": 1}, "writeTo": {}}`), &template.Spec.Template.Spec))
+	findings := templates.WorkspaceTemplate(template)
+	assert.Empty(t, findings.Errors)
+	assertWarned(t, findings.Warnings, templateSpec+"writeTo: unknown field, passed to the Workspace unchecked",
+		templateSpec+"forProvider.modul: unknown field, passed to the Workspace unchecked", templateSpec+"forProvider.b: unknown field, passed to the Workspace unchecked")
+	assert.Contains(t, findings.Warnings[1], "forProvider.b", "in the same order every time")
+}
+
+func TestVariablesThatAModuleDeclares(t *testing.T) {
+	const module = "variable \"a\" {\n  type = string\n}\nvariable \"b\" {\n  default = null\n}\n"
+	const noValue = templateSpec + `forProvider.module: variable "a" has neither a value nor a default`
+	given := func(module string, change func(*terraform.WorkspaceParameters)) builder.Option {
+		return builder.WithParameters(func(params *terraform.WorkspaceParameters) {
+			*params = terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: module}
+			if change != nil {
+				change(params)
 			}
-			require.NotEmpty(t, errs)
-			assert.Equal(t, row.field, errs[0].Field)
+		})
+	}
+	vars := func(keys ...string) func(*terraform.WorkspaceParameters) {
+		return func(params *terraform.WorkspaceParameters) {
+			for _, key := range keys {
+				params.Vars = append(params.Vars, terraform.Var{Key: key, Value: "correcthorse"})
+			}
+		}
+	}
+	varmap := func(params *terraform.WorkspaceParameters) {
+		params.VarMap = &apiextensionsv1.JSON{Raw: []byte(`{"a": {"x": 1}, "c": [1]}`)}
+	}
+	testTemplates(t, map[string]templateRow{
+		"all is given":        {option: given(module, vars("a", "b"))},
+		"a default is enough": {option: given(module, vars("a"))},
+		"one is not given":    {option: given(module, nil), warnings: []string{noValue}},
+		"one is not declared": {option: given(module, vars("a", "c")), warnings: []string{
+			templateSpec + `forProvider.vars[1].key: the module declares no variable "c". Declare the variable, or correct the spelling`}},
+		"one of varmap is not declared": {option: given(module, varmap), warnings: []string{
+			templateSpec + `forProvider.varmap[c]: the module declares no variable "c"`}},
+		"one that a variable names": {option: given(module, vars("${name}"))},
+		"a file may give it": {option: given(module, func(p *terraform.WorkspaceParameters) {
+			p.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Name: "a", Key: "b"}}}
+		})},
+		"an argument gives it": {option: given(module, func(p *terraform.WorkspaceParameters) {
+			p.PlanArgs, p.ApplyArgs = []string{"-var=a=1"}, []string{"-var-file", "x"}
+		})},
+		"another argument does not": {option: given(module, func(p *terraform.WorkspaceParameters) { p.PlanArgs = []string{"-parallelism=1"} }), warnings: []string{noValue}},
+		"the environment gives it, which is refused": {option: given(module, func(p *terraform.WorkspaceParameters) { p.Env = []terraform.EnvVar{{Name: "TF_VAR_a"}} }),
+			errors: []finding{{templateSpec + "forProvider.env[0].name", field.ErrorTypeForbidden, "TF_*, LD_* and PATH are reserved for the provider"}}},
+		"a name that a variable is part of":      {option: given("variable \"${prefix}_a\" {}\n", vars("x_a"))},
+		"a default that a variable gives":        {option: given("variable \"a\" {\n  default = ${a}\n}\n", nil)},
+		"JSON":                                   {option: given(`{"variable": {"a": {}, "b": {"default": 1}}}`, asJSON(vars("b", "c"))), warnings: []string{noValue, "vars[1].key: "}},
+		"JSON in lists":                          {option: given(`{"variable": [{"a": [{"type": "string"}]}]}`, asJSON(vars("a")))},
+		"a module that cannot be read is enough": {option: given("variable \"a\" {", vars("c")), errors: []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "line 1, column 14"}}},
+		"a module from elsewhere": {option: given("x", func(p *terraform.WorkspaceParameters) {
+			p.Source = terraform.SourceRemote
+			vars("c")(p)
+		})},
+		"a block that looks like one": {option: given("resource \"variable\" \"a\" {}\nlocals {}\n", nil)},
+		"a block without a name":      {option: given("variable {}\n", nil)},
+	})
+}
+
+func asJSON(change func(*terraform.WorkspaceParameters)) func(*terraform.WorkspaceParameters) {
+	return func(params *terraform.WorkspaceParameters) {
+		params.InlineFormat = terraform.FormatJSON
+		change(params)
+	}
+}
+
+func TestPublishedOutputs(t *testing.T) {
+	publish := func(module string, names ...string) builder.Option {
+		return with(func(spec *infrav1.WorkspaceTemplateSpec) {
+			spec.PublishOutputs = names
+			spec.Template.Spec.ForProvider = terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: module}
+		})
+	}
+	sensitive := func(value string) string { return "output \"a\" {\n  value = 1\n  sensitive = " + value + "\n}\n" }
+	refused := []finding{{"spec.publishOutputs[0]", field.ErrorTypeForbidden, `output "a" is sensitive and cannot be published in status`}}
+	testTemplates(t, map[string]templateRow{
+		"one that is declared":                 {option: publish("output \"a\" { value = 1 }\n", "a")},
+		"one that is not":                      {option: publish("", "a"), warnings: []string{`spec.publishOutputs[0]: the module declares no output "a"`}},
+		"a sensitive one":                      {option: publish(sensitive("true"), "a"), errors: refused},
+		"a sensitive one, as a text":           {option: publish(sensitive(`"true"`), "a"), errors: refused},
+		"one that says it is not":              {option: publish(sensitive("false"), "a")},
+		"one that a variable decides about":    {option: publish(sensitive("${hidden}"), "a")},
+		"a sensitive one that is not for them": {option: publish(sensitive("true")+"output \"b\" { value = 1 }\n", "b")},
+		"one whose name a variable is part of": {option: publish("output \"${x}_a\" { value = 1 }\n", "x_a")},
+		"a sensitive one in JSON": {option: with(func(spec *infrav1.WorkspaceTemplateSpec) {
+			spec.PublishOutputs = []string{"b", "a"}
+			spec.Template.Spec.ForProvider = inlineJSON(`{"output": {"a": {"value": 1, "sensitive": true}, "b": {"value": 1}}}`)
+		}), errors: []finding{{"spec.publishOutputs[1]", field.ErrorTypeForbidden, "sensitive"}}},
+		"one of a module from elsewhere": {option: with(func(spec *infrav1.WorkspaceTemplateSpec) {
+			spec.PublishOutputs = []string{"a"}
+			spec.Template.Spec.ForProvider = terraform.WorkspaceParameters{Source: terraform.SourceRemote, Module: "x"}
+		})},
+	})
+}
+
+// References of the template "shared/vpc", as the renderer will look at them when there is a user.
+func TestReferencesToNamespaces(t *testing.T) {
+	secret := func(namespace, name string) func(*terraform.WorkspaceSpec) {
+		return func(spec *terraform.WorkspaceSpec) {
+			spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Namespace: namespace, Name: name, Key: "k"}}}
+		}
+	}
+	env := func(namespace string) func(*terraform.WorkspaceSpec) {
+		return func(spec *terraform.WorkspaceSpec) {
+			spec.ForProvider.Env = []terraform.EnvVar{
+				{Name: "A", ConfigMapKeyRef: &terraform.KeyReference{Namespace: namespace, Name: "a", Key: "k"}},
+				{Name: "B", SecretKeyRef: &terraform.KeyReference{Namespace: namespace, Name: "a", Key: "k"}},
+			}
+		}
+	}
+	connection := func(namespace string) func(*terraform.WorkspaceSpec) {
+		return func(spec *terraform.WorkspaceSpec) {
+			spec.WriteConnectionSecretToRef = &terraform.SecretReference{Namespace: namespace, Name: "a"}
+		}
+	}
+	flux := func(module string) func(*terraform.WorkspaceSpec) {
+		return func(spec *terraform.WorkspaceSpec) {
+			spec.ForProvider = terraform.WorkspaceParameters{Source: terraform.SourceFlux, Module: module}
+		}
+	}
+	const ref, module = templateSpec + "forProvider.varFiles[0].secretKeyRef.namespace", templateSpec + "forProvider.module"
+	refused := func(path, text string) []finding { return []finding{{path, field.ErrorTypeForbidden, text}} }
+	notAllowed := "refers to namespace other, which the template does not allow: a reference is limited to the namespace of the WorkspaceTemplateApply"
+	only := func(path, namespace string) []string {
+		return []string{path + ": only works for WorkspaceTemplateApplies in namespace " + namespace + ". Remove the namespace"}
+	}
+	to := infrav1.AllowedNamespaces{Names: []string{"team"}}
+	all := infrav1.AllowedNamespaces{Names: []string{"*"}}
+
+	rows := map[string]templateRow{}
+	row := func(name string, scope terraform.Scope, allowed infrav1.AllowedNamespaces, change func(*terraform.WorkspaceSpec), errors []finding, warnings []string) {
+		rows[string(scope)+": "+name] = templateRow{with(func(spec *infrav1.WorkspaceTemplateSpec) {
+			spec.WorkspaceScope, spec.AllowedNamespaces = scope, allowed
+			change(&spec.Template.Spec)
+		}), errors, warnings}
+	}
+	for _, scope := range terraform.Scopes() {
+		row("none", scope, all, secret("", "a"), nil, nil)
+		row("that of the user", scope, all, secret("${namespace}", "a"), nil, nil)
+		row("the own one, of a template for it alone", scope, infrav1.AllowedNamespaces{}, secret("shared", "a"), nil, nil)
+		row("another one, for an empty list of namespaces", scope, infrav1.AllowedNamespaces{}, secret("other", "a"), refused(ref, notAllowed), nil)
+		row("another one, which is not allowed", scope, to, secret("other", "a"), refused(ref, notAllowed), nil)
+		row("another one, which is allowed", scope, to, secret("team", "a"), nil, only(ref, "team"))
+		row("another one, when all namespaces are allowed", scope, all, secret("other", "a"), nil, only(ref, "other"))
+		row("another one, which labels may allow", scope, blue, secret("other", "a"), nil, only(ref, "other"))
+		row("another one for a Secret that a user can replace", scope, infrav1.AllowedNamespaces{}, connection("other"), nil, []string{
+			templateSpec + "writeConnectionSecretToRef.namespace: only works for WorkspaceTemplateApplies in namespace other and for those with their own writeConnectionSecretToRef"})
+		row("another one in the environment", scope, infrav1.AllowedNamespaces{}, env("other"), append(
+			refused(templateSpec+"forProvider.env[0].configMapKeyRef.namespace", notAllowed),
+			refused(templateSpec+"forProvider.env[1].secretKeyRef.namespace", notAllowed)...), nil)
+		row("the own one for a Flux source", scope, all, flux("GitRepository::shared/modules"), nil, nil)
+		row("the own one for a Flux source with a variable", scope, all, flux("GitRepository::shared/${name}"), nil, only(module, "shared"))
+		row("another one for a Flux source", scope, infrav1.AllowedNamespaces{}, flux("GitRepository::other/modules"), refused(module, notAllowed+", or to that of the template"), nil)
+		row("a variable for a Flux source", scope, all, flux("GitRepository::${namespace}/modules"), nil, nil)
+	}
+	row("the own one, of a template for others", terraform.ScopeNamespaced, to, secret("shared", "a"), nil, only(ref, "shared"))
+	row("the own one, of a template for others", terraform.ScopeCluster, to, secret("shared", "a"), nil, nil)
+	row("the own one, of a Secret that a variable names", terraform.ScopeCluster, to, secret("shared", "${name}"), nil, only(ref, "shared"))
+	testTemplates(t, rows)
+}
+
+const hidden = "WorkspaceTemplate shared/vpc does not exist, or does not allow namespace team"
+
+func TestReferencesToTemplates(t *testing.T) {
+	own := builder.WorkspaceTemplate("vpc", builder.WithNamespace("team"))
+	local, remote := infrav1.WorkspaceTemplateReference{Name: "vpc"}, infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}
+	for name, row := range map[string]struct {
+		world    *fakeWorld
+		ref      infrav1.WorkspaceTemplateReference
+		found    bool
+		errors   []finding
+		warnings []string
+	}{
+		"in the own namespace": {world: newWorld(own), ref: local, found: true},
+		"in the own namespace, which is named": {
+			world: newWorld(own), ref: infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "team"}, found: true},
+		"not there yet": {world: newWorld(), ref: local,
+			warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet"}},
+		"one of the same name elsewhere is another one": {world: newWorld(shared(infrav1.AllowedNamespaces{})), ref: local, warnings: []string{"does not exist yet"}},
+		"elsewhere, and allowed":                        {world: newWorld(shared(infrav1.AllowedNamespaces{Names: []string{"team"}})), ref: remote, found: true},
+		"elsewhere, and allowed by labels":              {world: newWorld(shared(blue), namespace("team", map[string]string{"team": "blue"})), ref: remote, found: true},
+		"elsewhere, and not allowed":                    {world: newWorld(shared(infrav1.AllowedNamespaces{})), ref: remote, errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
+		"elsewhere, and not allowed by labels": {world: newWorld(shared(blue), namespace("team", nil)), ref: remote,
+			errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
+		"elsewhere, and not there": {world: newWorld(), ref: remote, warnings: []string{"spec.templateRef: " + hidden}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template, findings, err := validation.TemplateReference(context.Background(), row.world, row.ref, "team", field.NewPath("spec", "templateRef"))
+			require.NoError(t, err)
+			assert.Equal(t, row.found, template != nil)
+			assertRefused(t, findings.Errors, row.errors...)
+			assertWarned(t, findings.Warnings, row.warnings...)
 		})
 	}
 }
 
-// The errors become the message of a condition. In another order they would be another message, and a status write.
-func TestErrorsComeInTheSameOrderEveryTime(t *testing.T) {
-	params := terraform.WorkspaceParameters{
-		InitArgs: []string{"-backend=false"}, PlanArgs: []string{"-state=x"},
-		ApplyArgs: []string{"-state=x"}, DestroyArgs: []string{"-state=x"}, Entrypoint: "..",
+func shared(allowed infrav1.AllowedNamespaces) *infrav1.WorkspaceTemplate {
+	return builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.AllowedNamespaces = allowed
+	}))
+}
+
+var blue = infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}}}
+
+func TestNamespacesThatMayUseATemplate(t *testing.T) {
+	for name, row := range map[string]struct {
+		allowed   infrav1.AllowedNamespaces
+		namespace string
+		labels    labels.Set // Nil when the namespace does not exist.
+		want      bool
+	}{
+		"its own namespace":                {infrav1.AllowedNamespaces{}, "shared", nil, true},
+		"its own, though others are named": {infrav1.AllowedNamespaces{Names: []string{"other"}}, "shared", nil, true},
+		"no other namespace by default":    {infrav1.AllowedNamespaces{}, "team", labels.Set{}, false},
+		"one that is named":                {infrav1.AllowedNamespaces{Names: []string{"team"}}, "team", nil, true},
+		"names are not patterns":           {infrav1.AllowedNamespaces{Names: []string{"te*"}}, "team", nil, false},
+		"every namespace":                  {infrav1.AllowedNamespaces{Names: []string{"*"}}, "team", nil, true},
+		"one whose labels match":           {blue, "team", labels.Set{"team": "blue"}, true},
+		"one whose labels do not":          {blue, "team", labels.Set{"team": "red"}, false},
+		"one that is gone":                 {blue, "team", nil, false},
+		"a name or a label":                {infrav1.AllowedNamespaces{Names: []string{"team"}, Selector: blue.Selector}, "team", labels.Set{}, true},
+		"no namespace, when the selector is invalid": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}},
+		}}, "team", labels.Set{"team": "blue"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := validation.PermitsNamespace(shared(row.allowed), row.namespace, func() (labels.Set, error) { return row.labels, nil })
+			require.NoError(t, err)
+			assert.Equal(t, row.want, got)
+		})
 	}
-	want := template(params).ToAggregate().Error()
-	require.Equal(t, 5, strings.Count(want, "spec.template.spec.forProvider"))
-	for range 100 {
-		require.Equal(t, want, template(params).ToAggregate().Error())
+}
+
+func TestUnreadableLabelsPermitNoNamespace(t *testing.T) {
+	cause := errors.New("no route to host")
+	got, err := validation.PermitsNamespace(shared(blue), "team", func() (labels.Set, error) { return nil, cause })
+	require.ErrorIs(t, err, cause)
+	assert.False(t, got)
+}
+
+func TestLabelsAreReadOnlyWhenTheyMatter(t *testing.T) {
+	never := func() (labels.Set, error) {
+		t.Error("the labels do not matter here")
+		return nil, nil
+	}
+	for _, allowed := range []infrav1.AllowedNamespaces{{}, {Names: []string{"team"}}, {Names: []string{"other"}}} {
+		_, err := validation.PermitsNamespace(shared(allowed), "team", never)
+		require.NoError(t, err)
 	}
 }

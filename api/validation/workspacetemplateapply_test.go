@@ -11,9 +11,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/applies"
@@ -34,10 +36,7 @@ func testApplies(t *testing.T, rule applyRule, rows map[string]applyRow) {
 	t.Helper()
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			findings, err := rule(context.Background(), newWorld(row.world...), row.apply)
-			require.NoError(t, err)
-			assertRefused(t, findings.Errors, row.errors...)
-			assertWarned(t, findings.Warnings, row.warnings...)
+			expect(t, row.errors, row.warnings...)(rule(context.Background(), newWorld(row.world...), row.apply))
 		})
 	}
 }
@@ -142,9 +141,6 @@ func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 	}{
 		"the same":                        {recorded, all, all, nil},
 		"another cluster":                 {recorded, all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
-		"another VPC":                     {recorded, all, but("vpc_name", "hunter2"), forbidden("vpc_name")},
-		"the id of another VPC":           {recorded, all, but("vpc_id", "hunter2"), forbidden("vpc_id")},
-		"another region":                  {recorded, all, but("region", "hunter2"), forbidden("region")},
 		"emptied":                         {recorded, all, but("cluster_name", ""), forbidden("cluster_name")},
 		"another size":                    {recorded, all, but("size", "large"), nil},
 		"one removed":                     {recorded, all, map[string]string{"vpc_name": "net", "vpc_id": "vpc-1", "region": "eu-west-1"}, forbidden("cluster_name")},
@@ -181,4 +177,219 @@ func TestTheNameOfAWorkspace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, applies.WorkspaceName(row.apply, row.template)) })
 	}
+}
+
+func nameOf(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: builder.Namespace, Name: name}
+}
+
+func TestAWorkspaceHasOneOwner(t *testing.T) {
+	apply, named, in := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithNamespace
+	recorded := builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
+	recordedWide := builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest, builder.InClusterScope()))
+	refused := func(text string) []finding { return []finding{{"spec.workspaceName", field.ErrorTypeInvalid, text}} }
+	const less, set = `the Workspace name is the name of the WorkspaceTemplateApply without "-apply", which is the same for both`, ". Remove spec.workspaceName"
+	const elsewhere = "a WorkspaceTemplateApply of another namespace owns this cluster-scoped Workspace. Choose another name"
+	notYet := []string{"does not exist yet"}
+	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
+		"its own name":                                     {world: []validation.Owner{vpc, apply("a", named("w"))}, apply: apply("a", named("w"))},
+		"another name":                                     {world: []validation.Owner{vpc, apply("b", named("v"))}, apply: apply("a", named("w"))},
+		"one that is taken":                                {world: []validation.Owner{vpc, apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
+		"one that a scheme takes":                          {world: []validation.Owner{vpc, apply("b", named("a"))}, apply: apply("a"), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
+		"x-apply beside x":                                 {world: []validation.Owner{vpc, apply("x", named("x"))}, apply: apply("x-apply", named("x")), errors: refused("WorkspaceTemplateApply x owns this Workspace: " + less)},
+		"x beside x-apply":                                 {world: []validation.Owner{vpc, apply("x-apply", named("x"))}, apply: apply("x"), errors: refused(less)},
+		"x beside an x-apply that has no name yet":         {world: []validation.Owner{vpc, apply("x-apply")}, apply: apply("x"), errors: refused(less)},
+		"x beside an x-apply of another name":              {world: []validation.Owner{vpc, apply("x-apply", named("other"))}, apply: apply("x")},
+		"x beside an x-apply whose Workspace is not known": {world: []validation.Owner{vpc, apply("x-apply", of("", "later"))}, apply: apply("x")},
+		"x beside x-apply in the cluster scope":            {world: []validation.Owner{wide, apply("x-apply", of("shared", "wide"))}, apply: apply("x", of("shared", "wide"), builder.WithVariables(nil)), warnings: []string{"${cluster_name}"}},
+		"taken, though the template is not there":          {world: []validation.Owner{apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b"), warnings: notYet},
+		"no name and no template":                          {world: []validation.Owner{apply("x-apply", named("x"))}, apply: apply("x"), warnings: notYet},
+		"the same in another namespace":                    {world: []validation.Owner{vpc, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"))},
+		"cluster-wide in another namespace":                {world: []validation.Owner{wide, apply("b", in("other"), named("w"), of("shared", "wide"))}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
+		"recorded cluster-wide in another namespace":       {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
+		"recorded cluster-wide, and the template gone":     {world: []validation.Owner{apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), recordedWide), errors: refused(elsewhere), warnings: notYet},
+		"namespaced in another namespace":                  {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recorded)}, apply: apply("a", named("w"), of("shared", "wide"))},
+		"of a scope it is not known":                       {world: []validation.Owner{wide, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"), of("shared", "wide"))},
+		"the own scope is unknown":                         {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w")), warnings: notYet},
+	})
+}
+
+// An error that was there before an update is known by its text.
+func TestTheSameOfSeveralClaimantsIsNamedEveryTime(t *testing.T) {
+	world := newWorld(vpc)
+	for _, name := range []string{"e", "d", "c", "b"} {
+		world.add(builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w")))
+	}
+	for range 50 {
+		findings, err := applies.WorkspaceTemplateApply(context.Background(), world, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
+		require.NoError(t, err)
+		assertRefused(t, findings.Errors, finding{"spec.workspaceName", field.ErrorTypeInvalid, "WorkspaceTemplateApply b owns this Workspace"})
+	}
+}
+
+func TestNothingOfAnotherNamespaceIsReported(t *testing.T) {
+	other := builder.WorkspaceTemplateApply("secret-project", builder.WithNamespace("secret-team"), builder.WithWorkspaceName("w"), of("shared", "wide"),
+		builder.WaitingForWorkspace("w", builder.Namespace))
+	findings, err := applies.WorkspaceTemplateApply(context.Background(), newWorld(wide, other),
+		builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w"), of("shared", "wide"), builder.WaitingForWorkspace("w", "secret-team")))
+	require.NoError(t, err)
+	require.Len(t, findings.Errors, 2)
+	assert.NotContains(t, findings.Errors.ToAggregate().Error(), "secret")
+}
+
+func TestANameThatIsNotForANewWorkspaceIsWarnedAbout(t *testing.T) {
+	apply, named, recorded := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
+	adopted := []string{"no Workspace is created with this name: only an existing Workspace can be adopted"}
+	testApplies(t, applies.ChosenWorkspaceName, map[string]applyRow{
+		"no name":                               {world: []validation.Owner{vpc}, apply: apply("a")},
+		"the name of the scheme":                {world: []validation.Owner{vpc}, apply: apply("a-apply", named("a"))},
+		"another name":                          {world: []validation.Owner{vpc}, apply: apply("a", named("w")), warnings: adopted},
+		"another name, recorded":                {world: []validation.Owner{vpc}, apply: apply("a", named("w"), recorded)},
+		"another name, and no template":         {apply: apply("a", named("w"))},
+		"the name that CAPT v0.3 gave":          {world: []validation.Owner{wide}, apply: apply("a-apply", named("a"), of("shared", "wide")), warnings: adopted},
+		"the name of the scheme, cluster scope": {world: []validation.Owner{wide}, apply: apply("a", named(naming.Workspace(terraform.ScopeCluster, nameOf("a"))), of("shared", "wide"))},
+	})
+}
+
+// waiting makes a WorkspaceTemplateApply of a cluster whose Workspace is called w-<name>, and which waits for those of others.
+func waiting(name string, others ...string) *infrav1.WorkspaceTemplateApply {
+	apply := builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w-"+name))
+	for _, other := range others {
+		builder.WaitingForWorkspace("w-"+other, "")(apply)
+	}
+	return apply
+}
+
+func TestDependencyCyclesAreRefused(t *testing.T) {
+	at := func(i int, text string) []finding {
+		return []finding{{fmt.Sprintf("spec.waitForWorkspaces[%d]", i), field.ErrorTypeInvalid, text}}
+	}
+	there := func(namespace string, apply *infrav1.WorkspaceTemplateApply, others ...string) *infrav1.WorkspaceTemplateApply {
+		apply.Namespace = namespace
+		for _, other := range others {
+			builder.WaitingForWorkspace("w-"+other, builder.Namespace)(apply)
+		}
+		return apply
+	}
+	from := func(apply *infrav1.WorkspaceTemplateApply, namespace string, others ...string) *infrav1.WorkspaceTemplateApply {
+		for _, other := range others {
+			builder.WaitingForWorkspace("w-"+other, namespace)(apply)
+		}
+		return apply
+	}
+	unnamed := func(apply *infrav1.WorkspaceTemplateApply) *infrav1.WorkspaceTemplateApply {
+		apply.Spec.WorkspaceName = ""
+		return apply
+	}
+	const long = "WorkspaceTemplateApplies cannot depend on each other: a → b → c → a. Remove one of these dependencies"
+	later := []string{"does not exist yet"}
+	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
+		"without dependencies":            {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a")},
+		"waiting for a chain":             {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
+		"waiting for one that is missing": {world: []validation.Owner{vpc}, apply: waiting("a", "b")},
+		"waiting for oneself":             {world: []validation.Owner{vpc}, apply: waiting("a", "b", "a"), errors: at(1, "Workspace w-a cannot depend on itself. Remove it from the list")},
+		"a cycle of two":                  {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
+		"a cycle of three":                {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a")}, apply: waiting("a", "x", "b"), errors: at(1, long)},
+		"a cycle of others":               {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "b")}, apply: waiting("a", "b")},
+		"another who waits for itself":    {world: []validation.Owner{vpc, waiting("b", "b")}, apply: waiting("a", "b")},
+		"the shortest of two is reported": {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a"), waiting("d", "a")}, apply: waiting("a", "b", "d"), errors: at(1, "WorkspaceTemplateApplies cannot depend on each other: a → d → a")},
+		"two ways that meet":              {world: []validation.Owner{vpc, waiting("b", "d"), waiting("c", "d"), waiting("d")}, apply: waiting("a", "b", "c")},
+		"what is stored does not count":   {world: []validation.Owner{vpc, waiting("a", "b"), waiting("b", "a")}, apply: waiting("a")},
+		"what is stored has no name":      {world: []validation.Owner{vpc, unnamed(waiting("a")), waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
+		"one of that name elsewhere is another one": {
+			world: []validation.Owner{vpc, waiting("b"), there("other", waiting("b"), "a")}, apply: waiting("a", "b")},
+		"itself by that name elsewhere is another one": {world: []validation.Owner{vpc, there("other", waiting("a"))}, apply: from(waiting("a"), "other", "a")},
+		"through other namespaces, which are not reported": {
+			world: []validation.Owner{vpc, there("other", waiting("b", "c")), there("other", waiting("c"), "d"), waiting("d", "a")},
+			apply: from(waiting("a"), "other", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → (another namespace) → d → a")},
+		"the name that the scheme gives": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
+			apply: builder.WorkspaceTemplateApply("a-apply", builder.WaitingForWorkspace("b", "")), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a-apply → b → a-apply")},
+		"the name that the scheme will give": {world: []validation.Owner{builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
+			apply: builder.WorkspaceTemplateApply("a", builder.WaitingForWorkspace("b", "")), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a"), warnings: later},
+		"the name in the cluster scope": {world: []validation.Owner{wide, builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
+			apply: builder.WorkspaceTemplateApply("a", of("shared", "wide"), builder.WaitingForWorkspace("b", ""))},
+	})
+}
+
+// Thousands that wait for each other cost no more than a few hundred looks, and each Workspace is looked for once.
+func TestTheSearchForACycleTerminates(t *testing.T) {
+	world := newWorld(vpc)
+	for i := range 3000 {
+		world.add(waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000)))
+	}
+	findings, err := applies.WorkspaceTemplateApply(context.Background(), world, waiting("a", "0"))
+	require.NoError(t, err)
+	assert.Empty(t, findings.Errors)
+	assert.LessOrEqual(t, world.looks["ClaimantsOf"], 1002)
+}
+
+// An error that was there before an update is known by its text.
+func TestTheSameCycleIsReportedEveryTime(t *testing.T) {
+	world := newWorld(vpc, waiting("b", "d", "e"), waiting("c", "e", "d"), waiting("d", "a"), waiting("e", "a"))
+	for range 50 {
+		findings, err := applies.WorkspaceTemplateApply(context.Background(), world, waiting("a", "c", "b"))
+		require.NoError(t, err)
+		assertRefused(t, findings.Errors, finding{"spec.waitForWorkspaces[0]", field.ErrorTypeInvalid, "WorkspaceTemplateApplies cannot depend on each other: a → c → e → a"})
+	}
+}
+
+func applied(name string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+	recorded := builder.WithRecordedWorkspace(builder.Workspace(name+"-w", builder.AtRest))
+	return builder.WorkspaceTemplateApply(name, append([]builder.Option{builder.WithWorkspaceName(name + "-w"), recorded}, options...)...)
+}
+
+// What is retained would stand on what is destroyed.
+func TestSafety05RetainIsRefusedOnTopOfWhatIsDestroyed(t *testing.T) {
+	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
+	vpc := applied("vpc", builder.OwnedBy(builder.CAPTCluster("demo")))
+	roles := applied("roles", builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete))
+	on := func(names ...string) builder.Option {
+		return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			for _, name := range names {
+				builder.WaitingForWorkspace(name+"-w", "")(apply)
+			}
+		})
+	}
+	allow := func(names string) builder.Option {
+		return builder.WithAnnotation(naming.AllowReleaseFromAnnotation, names)
+	}
+	controlPlane := builder.OwnedBy(builder.CAPTControlPlane("eks"))
+	for name, row := range map[string]struct {
+		apply  *infrav1.WorkspaceTemplateApply
+		others []*infrav1.WorkspaceTemplateApply
+		names  string
+	}{
+		"both are destroyed":                  {applied("eks", on("vpc")), []*infrav1.WorkspaceTemplateApply{vpc}, ""},
+		"retained on a VPC that is deleted":   {applied("eks", retain, on("vpc")), []*infrav1.WorkspaceTemplateApply{vpc}, "vpc"},
+		"by the full name":                    {applied("eks", retain, builder.WaitingForWorkspace("vpc-w", builder.Namespace)), []*infrav1.WorkspaceTemplateApply{vpc}, "vpc"},
+		"two, in whatever order":              {applied("eks", retain, on("vpc", "roles")), []*infrav1.WorkspaceTemplateApply{vpc, roles}, "roles, vpc"},
+		"two, the other way round":            {applied("eks", retain, on("roles", "vpc")), []*infrav1.WorkspaceTemplateApply{roles, vpc}, "roles, vpc"},
+		"one of the two is allowed":           {applied("eks", retain, on("vpc", "roles"), allow("roles")), []*infrav1.WorkspaceTemplateApply{vpc, roles}, "vpc"},
+		"both are allowed":                    {applied("eks", retain, on("vpc", "roles"), allow("roles,vpc")), []*infrav1.WorkspaceTemplateApply{vpc, roles}, ""},
+		"true allows nothing":                 {applied("eks", retain, on("vpc"), allow("true")), []*infrav1.WorkspaceTemplateApply{vpc}, "vpc"},
+		"the VPC is retained, too":            {applied("eks", retain, on("net")), []*infrav1.WorkspaceTemplateApply{applied("net", retain)}, ""},
+		"it stands on nothing":                {applied("eks", retain), []*infrav1.WorkspaceTemplateApply{vpc}, ""},
+		"the VPC was never applied":           {applied("eks", retain, on("net")), []*infrav1.WorkspaceTemplateApply{builder.WorkspaceTemplateApply("net", builder.WithWorkspaceName("net-w"))}, ""},
+		"of another namespace":                {applied("eks", retain, on("vpc")), []*infrav1.WorkspaceTemplateApply{applied("vpc", builder.WithNamespace("other"))}, ""},
+		"never applied":                       {builder.WorkspaceTemplateApply("eks", retain, on("vpc")), []*infrav1.WorkspaceTemplateApply{vpc}, ""},
+		"a helper that could not be rendered": {applied("eks-kubeconfig-apply", retain, on("vpc"), controlPlane), []*infrav1.WorkspaceTemplateApply{vpc}, ""},
+		"named like a helper":                 {applied("eks-kubeconfig-apply", retain, on("vpc")), []*infrav1.WorkspaceTemplateApply{vpc}, "vpc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var others []infrav1.WorkspaceTemplateApply
+			for _, other := range row.others {
+				others = append(others, *other)
+			}
+			conflict := applies.RetainConflict(row.apply, others)
+			if row.names == "" {
+				assert.Empty(t, conflict)
+				return
+			}
+			assert.Contains(t, conflict, "the deletion of WorkspaceTemplateApply "+row.names+" destroys resources that it depends on")
+		})
+	}
+	conflict := applies.RetainConflict(applied("eks", retain, on("vpc", "roles")), []infrav1.WorkspaceTemplateApply{*vpc, *roles})
+	assert.Contains(t, conflict, "Set spec.deletionPolicy of WorkspaceTemplateApply roles and spec.vpc.template.deletionPolicy of CAPTCluster demo to Retain, "+
+		"or spec.deletionPolicy of WorkspaceTemplateApply eks to Delete")
+	assert.Contains(t, conflict, "annotation "+naming.AllowReleaseFromAnnotation+" to roles,vpc")
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -196,6 +197,17 @@ func assertRefused(t *testing.T, errs field.ErrorList, want ...finding) {
 		assert.True(t, slices.ContainsFunc(errs, func(e *field.Error) bool {
 			return e.Field == w.path && e.Type == w.kind && strings.Contains(e.Detail, w.text)
 		}), "%+v is not among %v", w, errs.ToAggregate())
+	}
+}
+
+// expect checks what a rule found: exactly these errors and warnings.
+func expect(t *testing.T, refused []finding, warnings ...string) func(validation.Findings, error) {
+	t.Helper()
+	return func(got validation.Findings, err error) {
+		t.Helper()
+		require.NoError(t, err)
+		assertRefused(t, got.Errors, refused...)
+		assertWarned(t, got.Warnings, warnings...)
 	}
 }
 

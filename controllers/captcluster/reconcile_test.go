@@ -164,8 +164,7 @@ func TestAReferencedApplyIsUsedOnlyIfItMatches(t *testing.T) {
 }
 
 func TestNothingIsWrittenWhilePaused(t *testing.T) {
-	cluster := builder.Cluster("demo")
-	cluster.Spec.Paused = ptr.To(true)
+	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }))
 	w := newWorld(t, cluster, builder.CAPTCluster("demo", owned))
 	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "True Paused", w.story()["Paused"])

@@ -4,6 +4,7 @@
 package captcluster
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -14,13 +15,20 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -202,4 +210,175 @@ func TestVariables(t *testing.T) {
 	assert.Equal(t, map[string]string{"cluster_name": "demo-cluster", "vpc_name": "net", "region": "us-gov-west-1", "cidr": "10.0.0.0/16"},
 		adoption.VPCIntent(mine, "demo-cluster").Variables, "CAPT's own win")
 	assert.Equal(t, before, mine)
+}
+
+// legacyControlPlane is as CAPT v0.3 left it.
+func legacyControlPlane() *controlplanev1.CAPTControlPlane {
+	controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks"))
+	controlPlane.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: metav1.NewTime(builder.Created)}}
+	return controlPlane
+}
+
+// An existing VPC has nothing to adopt, so that the control plane shows whether the cluster was adopted.
+func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T) {
+	captCluster := ofV03(owned, builder.WithExistingVPC("vpc-1"))
+	apply := builder.WorkspaceTemplateApply("demo-eks", builder.OwnedBy(legacyControlPlane()), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
+		builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Spec.TemplateRef = legacyControlPlane().Spec.WorkspaceTemplateRef
+		}))
+	w := newWorld(t, builder.Cluster("demo", builder.WithEndpoint("https://eks.example.com", 443)), captCluster, legacyControlPlane(), apply)
+
+	assert.Equal(t, []string{"status"}, w.reconcile())
+	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
+	assert.Contains(t, w.message("AdoptionRequired"), "CAPTControlPlane demo of the same Cluster")
+	assert.Empty(t, w.get().Status.Endpoint)
+	assert.Zero(t, w.get().Status.ObservedGeneration)
+	assert.Equal(t, []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(captCluster)}}, w.adoptedInNamespace(t.Context(), legacyControlPlane()))
+
+	update(w, w.apply("demo-eks"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.WorkspaceName = "demo-eks" })
+	w.reconcile()
+	assert.Equal(t, "True Ready", w.story()["Ready"])
+	assert.Equal(t, "False AdoptionNotRequired", w.story()["AdoptionRequired"])
+	assert.Equal(t, []string{infrav1.CAPTClusterFinalizer}, w.get().Finalizers)
+	assert.Equal(t, int64(1), w.get().Status.ObservedGeneration)
+	assert.Empty(t, w.adoptedInNamespace(t.Context(), legacyControlPlane()))
+}
+
+func TestOnlyTheAdoptionOfAControlPlaneCausesAReconcile(t *testing.T) {
+	required := engine.True(controlplanev1.AdoptionRequiredCondition, controlplanev1.AdoptionRequiredReason, "")
+	legacy, adopted := legacyControlPlane(), legacyControlPlane()
+	engine.Set(legacy, required)
+	adopted.Status.ObservedGeneration = 1
+	rolledBack := adopted.DeepCopy()
+	engine.Set(rolledBack, required)
+	p := onAdoption()
+	for before, causes := range map[*controlplanev1.CAPTControlPlane]bool{legacyControlPlane(): true, rolledBack: true, legacy: true, adopted: false} {
+		assert.Equal(t, causes, p.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: adopted}))
+	}
+	assert.False(t, p.Update(event.UpdateEvent{ObjectOld: legacy, ObjectNew: legacy}))
+	assert.False(t, p.Create(event.CreateEvent{Object: adopted}))
+	assert.True(t, p.Delete(event.DeleteEvent{Object: legacy}), "nothing is left to adopt")
+}
+
+// The VPC was built once. To create what CAPT v0.3 recorded a second time would build another one.
+func TestWhatV03RecordedIsNotCreatedAgain(t *testing.T) {
+	captCluster := ofV03(owned, builder.WithApplyRef("demo-vpc"))
+	captCluster.Status.WorkspaceTemplateApply = &infrav1.WorkspaceTemplateApplySummary{Name: "demo-vpc"}
+	w := newWorld(t, builder.Cluster("demo"), captCluster)
+	assert.Equal(t, []string{"status"}, w.reconcile())
+	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
+	assert.Equal(t, "True Ready", w.story()["Ready"])
+
+	update(w, w.get(), func(c *infrav1.CAPTCluster) { c.Spec.WorkspaceTemplateApplyRef.Name = "another-vpc" })
+	assert.Contains(t, w.reconcile(), "apply another-vpc", "the user decided")
+}
+
+// ofV03 is a CAPTCluster whose VPC CAPT v0.3 created, before its first reconcile.
+func ofV03(options ...builder.Option) *infrav1.CAPTCluster {
+	captCluster := builder.CAPTCluster("demo", options...)
+	captCluster.Status.VPC.ID, captCluster.Status.Initialization.Provisioned = "vpc-1", ptr.To(true)
+	captCluster.Status.Conditions = []metav1.Condition{legacyVPC(metav1.ConditionTrue, "VPCCreated")}
+	return captCluster
+}
+
+// legacyVPC is the condition of CAPT v0.3, which has no observedGeneration.
+func legacyVPC(status metav1.ConditionStatus, reason string) metav1.Condition {
+	return metav1.Condition{Type: infrav1.VPCReadyCondition, Status: status, Reason: reason, Message: "as v0.3 said", LastTransitionTime: metav1.NewTime(builder.Created)}
+}
+
+// unadopted are the facts before the adoption.
+func unadopted() *Facts {
+	return &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}, Unadopted: "demo-vpc", AwaitsAdoption: true}}
+}
+
+// What CAPT v0.3 reported is what is so until the adoption. Only conditions are written, and those about adoption and pause alone, but
+// for Ready, which v0.3 wrote as a field.
+func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
+	notReady := ofV03()
+	notReady.Status.Initialization.Provisioned = ptr.To(false)
+	notReady.Status.Conditions = []metav1.Condition{legacyVPC(metav1.ConditionFalse, "VPCCreating")}
+	rolledBack := ofV03()
+	rolledBack.Status.ObservedGeneration = 1
+	report(rolledBack, made(map[string]string{"vpc_id": "vpc-1"}))
+	noCluster, paused := unadopted(), unadopted()
+	noCluster.Cluster, paused.Paused = nil, "annotation"
+	for name, row := range map[string]struct {
+		captCluster *infrav1.CAPTCluster
+		facts       *Facts
+		want        map[string]string
+	}{
+		"it was ready":        {ofV03(), unadopted(), map[string]string{"VPCReady": "True VPCCreated", "Ready": "True Ready"}},
+		"there is no Cluster": {ofV03(), noCluster, map[string]string{"VPCReady": "True VPCCreated", "Ready": "True Ready"}},
+		"it is paused":        {ofV03(), paused, map[string]string{"VPCReady": "True VPCCreated", "Ready": "True Ready", "Paused": "True Paused"}},
+		"it was not ready":    {notReady, unadopted(), map[string]string{"VPCReady": "False VPCCreating", "Ready": "False VPCCreating"}},
+		"it was rolled back":  {rolledBack, unadopted(), map[string]string{"VPCReady": "True VPCReady", "Ready": "True Ready"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := row.captCluster.DeepCopy()
+			assert.Equal(t, owner.Wait, report(row.captCluster, row.facts))
+			row.want["AdoptionRequired"] = "True AdoptionRequired"
+			assert.Equal(t, row.want, builder.Story(row.captCluster.Status.Conditions))
+			once := row.captCluster.DeepCopy()
+			report(row.captCluster, row.facts)
+			assert.Equal(t, once, row.captCluster, "at rest nothing is written")
+			before.Status.Conditions, once.Status.Conditions = nil, nil
+			assert.Equal(t, before, once)
+		})
+	}
+}
+
+// A CAPTCluster that has no status has none to lose, and says why it is not built.
+func TestAnEmptyStatusIsNotKept(t *testing.T) {
+	captCluster, facts := builder.CAPTCluster("demo"), unadopted()
+	for range 2 {
+		report(captCluster, facts)
+		assert.Equal(t, "False AdoptionRequired", builder.Story(captCluster.Status.Conditions)["Ready"])
+	}
+	facts.Apply.Unadopted = "another"
+	report(captCluster, facts)
+	assert.Contains(t, meta.FindStatusCondition(captCluster.Status.Conditions, "Ready").Message, "another")
+}
+
+func TestAnAdoptedCAPTClusterStaysReadyUntilItIsObserved(t *testing.T) {
+	paused := withApply()
+	paused.Paused = "annotation"
+	for want, facts := range map[string]*Facts{
+		"":                  withApply(), // Nothing is written.
+		"True Ready":        made(map[string]string{"vpc_id": "vpc-1"}),
+		"False ApplyFailed": withApply(builder.NotUpToDate(infrav1.ApplyFailedReason, "VpcLimitExceeded")),
+	} {
+		captCluster := ofV03()
+		report(captCluster, facts)
+		assert.Equal(t, want, builder.Story(captCluster.Status.Conditions)["Ready"])
+		assert.Equal(t, want == "", assert.ObjectsAreEqual(ofV03(), captCluster))
+	}
+	captCluster := ofV03()
+	report(captCluster, paused)
+	assert.Equal(t, map[string]string{"VPCReady": "True VPCCreated", "Paused": "True Paused"}, builder.Story(captCluster.Status.Conditions))
+}
+
+// What is refused because of its contents is corrected by an edit, which no owner reference leads from.
+func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
+	w := newWorld(t, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand")), builder.CAPTCluster("other", builder.WithApplyRef("another")), builder.CAPTCluster("fresh"),
+		builder.CAPTCluster("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand")))
+	demo := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}
+	assert.Equal(t, []ctrl.Request{demo}, w.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("by-hand")))
+	assert.Empty(t, w.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("unknown")))
+}
+
+// The API server and the cache list in any order; another order would be another message.
+func TestSafety23ControlPlanesAreNamedInOneOrder(t *testing.T) {
+	labeled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
+	w := newWorld(t, builder.CAPTControlPlane("c", labeled), builder.CAPTControlPlane("b", labeled), builder.CAPTControlPlane("a"))
+	w.Uncached = interceptor.NewClient(w.API, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			err := c.List(ctx, list, options...)
+			slices.Reverse(list.(*controlplanev1.CAPTControlPlaneList).Items)
+			return err
+		},
+	})
+	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Name = "a" }))
+	names, err := w.controlPlanes(t.Context(), builder.CAPTCluster("demo", labeled), cluster)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a", "b", "c"}, names)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,11 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation/versions"
+	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -97,56 +99,32 @@ func TestAnUnwrittenEndpointIsNotReported(t *testing.T) {
 	assert.NotEqual(t, controlplanev1.StateReady, got.Status.State)
 }
 
-// What admission refuses the controller does not write either, for it may have been stored before there was a webhook.
-func TestVersionStepsAgreeWithAdmission(t *testing.T) {
-	given := func(version string) builder.Option {
-		return builder.WithVariables(map[string]string{"kubernetes_version": version})
-	}
-	applied := builder.UpToDate(nil)
-	ref := builder.WithApplyRef(applyName)
-	for name, row := range map[string]struct {
-		apply   []builder.Option
-		allowed []string
-		refused []string
-	}{
-		"applied":         {[]builder.Option{given("1.31"), applied}, []string{"1.31", "1.32"}, []string{"1.30", "1.33"}},
-		"pending":         {[]builder.Option{given("1.32"), applied, working}, []string{"1.32"}, []string{"1.30", "1.31", "1.33"}},
-		"failed":          {[]builder.Option{given("1.32"), applied, failing}, []string{"1.31", "1.32"}, []string{"1.30", "1.33"}},
-		"nothing given":   {[]builder.Option{applied}, []string{"1.20", "1.53"}, nil},
-		"nothing applied": {[]builder.Option{given("1.53"), failing}, []string{"1.35", "1.53"}, nil},
+// Which steps EKS takes is tested with api/validation/versions. What was stored before there was a webhook is not written either; AWS
+// upgrades what it no longer supports, and only a later change of the version is refused.
+func TestAVersionThatEKSRefusesIsNotWritten(t *testing.T) {
+	for name, row := range map[string]struct{ spec, runs, refused string }{
+		"the next version":        {"v1.32", "1.31", ""},
+		"two versions at once":    {"v1.33", "1.31", "spec.version: the cluster runs 1.31 and EKS upgrades one minor version at a time. Upgrade to 1.32 first"},
+		"AWS has upgraded itself": {"v1.31", "1.32", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for i, version := range append(row.allowed, row.refused...) {
-				s := newScene(t, ref, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version, c.Status.Version = version, "v1.31.0" })).apply(row.apply...)
-				if name == "nothing applied" {
-					s.controlPlane.Status.Version = ""
-				}
-				got := s.plan().Blocked
-				said := versions.KubernetesVersionStep(versions.VersionsOf(s.controlPlane, s.Apply.Apply), version)
-				if i < len(row.allowed) {
-					assert.Nil(t, got, version)
-					require.NoError(t, said, version)
-					continue
-				}
-				require.NotNil(t, got, version)
-				assert.Equal(t, controlplanev1.InvalidVersionReason, got.Reason)
-				require.ErrorContains(t, said, got.Message[len("spec.version: "):], "both say the same")
+			s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = row.spec })).apply(
+				builder.WithVariables(map[string]string{"kubernetes_version": "1.31"}), builder.UpToDate(map[string]string{"cluster_version": row.runs}))
+			got := s.plan().Blocked
+			if row.refused == "" {
+				assert.Nil(t, got)
+				return
 			}
+			require.NotNil(t, got)
+			assert.Equal(t, controlplanev1.InvalidVersionReason, got.Reason)
+			assert.Equal(t, row.refused, got.Message)
 		})
 	}
 }
 
-// AWS upgrades what it no longer supports. Only a later change of the version is refused.
-func TestAnAppliedVersionIsNotAnUpgrade(t *testing.T) {
-	s := newScene(t).apply(builder.WithVariables(map[string]string{"kubernetes_version": "1.31"}), builder.UpToDate(map[string]string{"cluster_version": "1.32"}))
-	assert.Nil(t, s.plan().Blocked)
-}
-
 // Status records it, and nothing matches: a new one would be a second EKS cluster.
 func TestNothingIsCreatedIfStatusRecordsACluster(t *testing.T) {
-	objects := prepared()
-	builder.WithEndpoint("https://"+host, 443)(objects[2])
-	w := newWorld(t, objects...)
+	w := newWorld(t, prepared(builder.WithEndpoint("https://"+host, 443))...)
 	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
 	assert.Equal(t, "False AdoptionRequired", w.story()["DependenciesReady"])
@@ -162,10 +140,7 @@ func TestAKnownEndpointIsNormalizedAndNotOverwritten(t *testing.T) {
 		"of-before.example.com":         "of-before.example.com",
 		"http://none.example.com":       host,
 	} {
-		objects := prepared()
-		builder.WithEndpoint(stored, 443)(objects[2])
-		builder.WithApplyRef(applyName)(objects[2])
-		w := newWorld(t, objects...)
+		w := newWorld(t, prepared(builder.WithEndpoint(stored, 443), builder.WithApplyRef(applyName))...)
 		w.reconcile()
 		w.terraformMade()
 		w.reconcile()
@@ -257,4 +232,93 @@ func TestSafety05NothingOfARetainedControlPlaneIsDeletedBeforeTheConflictIsResol
 	change(w, "demo-vpc", &infrav1.WorkspaceTemplateApply{}, func(vpc *infrav1.WorkspaceTemplateApply) { vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	w.reconcile()
 	assert.True(t, isDeleted("demo-profile"))
+}
+
+// rivalPlane is a control plane of another namespace whose EKS cluster has the same name; created is the age of the cluster.
+func rivalPlane(created time.Time, region string) []client.Object {
+	const namespace = "a-secret-project"
+	other := builder.CAPTControlPlane("theirs", builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-time.Hour)),
+		builder.WithApplyRef("theirs-apply"))
+	return []client.Object{other, builder.WorkspaceTemplateApply("theirs-apply", builder.WithNamespace(namespace), builder.OwnedBy(other),
+		builder.WithCreation(created), builder.UpToDate(nil), builder.WithVariables(map[string]string{"cluster_name": "demo", "region": region}))}
+}
+
+// claim is a WorkspaceTemplateApply with which a user of another namespace claims the name of the EKS cluster.
+func claim(name, namespace string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+	return builder.WorkspaceTemplateApply(name, append([]builder.Option{builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-time.Hour)),
+		builder.UpToDate(nil), builder.WithVariables(map[string]string{"cluster_name": "demo", "region": builder.Region})}, options...)...)
+}
+
+// What a user of another namespace can do does not end the tokens of a control plane that had the name first.
+func TestSafety26OnlyTheReferredWorkspaceTemplateApplyTakesAClusterName(t *testing.T) {
+	const namespace = "attacker"
+	old := []builder.Option{builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-time.Hour))}
+	other := builder.CAPTControlPlane("old", append(old, builder.WithApplyRef("own"))...)
+	for name, row := range map[string]struct {
+		apply *infrav1.WorkspaceTemplateApply
+		taken bool
+	}{
+		"it refers to another one":             {claim("extra", namespace, builder.OwnedBy(other)), false},
+		"it refers to one created later":       {claim("own", namespace, builder.OwnedBy(other), builder.WithCreation(builder.Created.Add(time.Second))), false},
+		"the name can still be changed":        {claim("own", namespace, builder.OwnedBy(other), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceName = "" })), false},
+		"it refers to one of no control plane": {claim("own", namespace), false},
+		"of a CAPTCluster":                     {claim("own", namespace, builder.OwnedBy(builder.CAPTCluster("old", builder.WithNamespace(namespace)))), false},
+		"its owner no longer exists":           {claim("own", namespace, builder.OwnedBy(builder.CAPTControlPlane("old", append(old, builder.WithUID("before"))...))), false},
+		"it had the name first":                {claim("own", namespace, builder.OwnedBy(other)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, identity := withToken(t, "Token")
+			require.NoError(t, w.Client.Create(t.Context(), other.DeepCopy()))
+			require.NoError(t, w.Client.Create(t.Context(), row.apply))
+			w.clock.Pass(10 * time.Minute)
+			w.reconcile()
+			if row.taken {
+				assert.Equal(t, 1, identity.Made)
+				assert.Equal(t, 5*time.Minute, w.again, "no watch reports that the other one lost its owner")
+				return
+			}
+			assert.Equal(t, 2, identity.Made)
+			assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
+		})
+	}
+}
+
+func TestOnlyTheOlderOfTwoClustersOfTheSameNameGetsTokens(t *testing.T) {
+	for name, row := range map[string]struct {
+		created time.Time
+		region  string
+		taken   bool
+	}{
+		"an older one":                     {builder.Created.Add(-time.Second), builder.Region, true},
+		"one of the same second":           {builder.Created, builder.Region, true},
+		"a younger one":                    {builder.Created.Add(time.Second), builder.Region, false},
+		"an older one of another region":   {builder.Created.Add(-time.Second), "eu-west-1", true},
+		"an older one of no region so far": {builder.Created.Add(-time.Second), "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, identity := withToken(t, "Token")
+			for _, object := range rivalPlane(row.created, row.region) {
+				require.NoError(t, w.Client.Create(context.Background(), object))
+			}
+			w.clock.Pass(10 * time.Minute)
+			w.reconcile()
+			if !row.taken {
+				assert.Equal(t, 2, identity.Made)
+				return
+			}
+			assert.Equal(t, 1, identity.Made)
+			assert.Contains(t, w.kubeconfigReady(), "False KubeconfigConflict no token is created for EKS cluster \"demo\": another CAPTControlPlane of this management cluster")
+			assert.NotContains(t, w.kubeconfigReady(), "project", "details omitted")
+
+			w.spec(func(c *controlplanev1.CAPTControlPlane) { withSource("Auto")(c) })
+			w.reconcile()
+			assert.False(t, holdsToken(w.published()), "Auto does without")
+
+			theirs := rivalPlane(row.created, row.region)[1]
+			require.NoError(t, w.Delete(t.Context(), theirs))
+			assert.Equal(t, demo(), kubeconfigsecret.OfSameCluster(w.Client)(t.Context(), theirs), "its deletion causes a reconcile")
+			w.reconcile()
+			assert.True(t, holdsToken(w.published()))
+		})
+	}
 }

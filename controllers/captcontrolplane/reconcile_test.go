@@ -13,14 +13,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -48,7 +51,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithIndex(&infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, kubeconfigsecret.EKSIndex, kubeconfigsecret.IndexEKS).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController)
-	require.NoError(t, applyindex.Register(t.Context(), indexer{clients}))
+	require.NoError(t, applyindex.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	w := &world{T: t, clock: builder.NewClock(), API: builder.NewAPI(clients)}
 	w.Reconciler = &Reconciler{Uncached: w.API, Engine: engine.Engine{
 		Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock},
@@ -63,14 +66,6 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		}),
 	}}
 	return w
-}
-
-// indexer adds indexes to a fake client.
-type indexer struct{ clients *fake.ClientBuilder }
-
-func (i indexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
-	i.clients.WithIndex(object, field, extract)
-	return nil
 }
 
 func (w *world) try() error {
@@ -121,11 +116,10 @@ func built(t *testing.T) *world {
 	return w
 }
 
-func prepared() []client.Object {
-	return []client.Object{
-		builder.Cluster("demo", builder.WithInfrastructureProvisioned()), vpc(),
-		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo"))),
-	}
+// prepared is a control plane about to be made.
+func prepared(options ...builder.Option) []client.Object {
+	options = append([]builder.Option{builder.OwnedBy(builder.Cluster("demo"))}, options...)
+	return []client.Object{builder.Cluster("demo", builder.WithInfrastructureProvisioned()), vpc(), builder.CAPTControlPlane("demo", options...)}
 }
 
 func TestTheLifeOfAControlPlane(t *testing.T) {
@@ -149,39 +143,11 @@ func TestTheLifeOfAControlPlane(t *testing.T) {
 	}
 }
 
-func TestACrashAfterTheReferenceCreatesNoSecondApply(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	w.Refuse = func(write string) error {
-		if strings.HasPrefix(write, "apply") {
-			return errors.New("killed")
-		}
-		return nil
-	}
-	require.Error(t, w.try())
-	w.Refuse = nil
-	w.reconcile()
-	var list infrav1.WorkspaceTemplateApplyList
-	require.NoError(t, w.Client.List(context.Background(), &list))
-	assert.Len(t, list.Items, 1)
-}
-
 // An empty reference next to a WorkspaceTemplateApply must not make a second EKS cluster.
 func TestDefect05NoSecondClusterIsCreatedNextToACandidate(t *testing.T) {
 	w := newWorld(t, append(prepared(), builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks")))...)
 	assert.Equal(t, []string{"status"}, w.reconcile())
 	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
-}
-
-func TestAKnownEndpointIsNotOverwritten(t *testing.T) {
-	objects := prepared()
-	builder.WithEndpoint("of-before.example.com", 443)(objects[2])
-	builder.WithApplyRef(applyName)(objects[2])
-	w := newWorld(t, objects...)
-	w.reconcile()
-	w.terraformMade()
-	w.reconcile()
-	assert.Equal(t, "of-before.example.com", w.get().Spec.ControlPlaneEndpoint.Host)
-	assert.Equal(t, "False EndpointChanged", w.story()["EndpointAvailable"])
 }
 
 // One that was adopted, or restored from a backup, is ready before anything is provisioned.
@@ -262,4 +228,126 @@ func TestDefect18EachTenantReceivesItsOwnKubeconfig(t *testing.T) {
 		"tenant-a/demo-kubeconfig": "https://tenant-a.example.com:443", "tenant-a/demo-user-kubeconfig": "https://tenant-a.example.com:443",
 		"tenant-b/demo-kubeconfig": "https://tenant-b.example.com:443", "tenant-b/demo-user-kubeconfig": "https://tenant-b.example.com:443",
 	}, servers)
+}
+
+// asV03LeftIt is the status of a WorkspaceTemplateApply of CAPT v0.3: with Crossplane's reasons, of no generation.
+func asV03LeftIt() builder.Option {
+	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Status.Applied = metav1.ConditionTrue
+		apply.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Available"}}
+	})
+}
+
+// adopted is a control plane that was Ready in CAPT v0.3, before its first reconcile.
+func adopted(t *testing.T) *scene {
+	t.Helper()
+	s := configured(t).apply(asV03LeftIt())
+	s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	s.controlPlane.Status.Phase = controlplanev1.PhaseReady
+	engine.Set(s.controlPlane, engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, ""))
+	s.controlPlane.Status.Conditions[0].ObservedGeneration = 0
+	return s
+}
+
+// What CAPT v0.3 reported is what is so until the adoption. Captcluster has the other cases of owner.KeepsStatus.
+func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
+	for name, scene := range map[string]func(t *testing.T) *scene{
+		"ready":       adopted,
+		"rolled back": onceReady,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scene(t).with(func(f *Facts) {
+				f.Apply = owner.Facts{Candidates: []adoption.Candidate{{Name: applyName}}, Unadopted: "demo-eks-controlplane", AwaitsAdoption: true}
+			})
+			before := s.controlPlane.DeepCopy()
+			want := builder.Story(before.Status.Conditions)
+			want["AdoptionRequired"] = "True AdoptionRequired"
+			s.status()
+			assert.Equal(t, want, builder.Story(s.controlPlane.Status.Conditions))
+			assert.Equal(t, owner.Wait, s.step())
+			once := s.controlPlane.DeepCopy()
+			s.status()
+			assert.Equal(t, once, s.controlPlane, "at rest nothing is written")
+			before.Status.Conditions, once.Status.Conditions = nil, nil
+			assert.Equal(t, before, once)
+		})
+	}
+}
+
+// v0.3 used the finalizer for Fargate profiles as well.
+func TestBeforeAdoptionNoFinalizerIsRemoved(t *testing.T) {
+	objects := prepared(builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.WithApplyRef(applyName))
+	apply := builder.WorkspaceTemplateApply(applyName, asV03LeftIt(), builder.OwnedBy(objects[2]), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
+		ofTemplate("eks"))
+	w := newWorld(t, append(objects, apply)...)
+	assert.Equal(t, []string{"status"}, w.reconcile())
+	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
+	assert.Contains(t, w.get().Finalizers, controlplanev1.FargateProfileFinalizer)
+}
+
+func TestAnAdoptedControlPlaneStaysReadyUntilItIsObserved(t *testing.T) {
+	s := adopted(t)
+	before := s.controlPlane.Status.DeepCopy()
+	assert.Equal(t, *before, s.status(), "neither Degraded nor Provisioning, and nothing to write")
+
+	s.apply(builder.WithGeneration(2), builder.UpToDate(outputs()))
+	s.Apply.Apply.Generation = 3 // The owner has written it in between.
+	assert.Equal(t, *before, s.status())
+
+	s.Apply.Apply.Status.ObservedGeneration = 3
+	after := s.status()
+	assert.Equal(t, controlplanev1.StateReady, after.State)
+	ready := meta.FindStatusCondition(after.Conditions, controlplanev1.ReadyCondition)
+	assert.Equal(t, metav1.ConditionTrue, ready.Status)
+	assert.Equal(t, before.Conditions[0].LastTransitionTime, ready.LastTransitionTime, "it was Ready all the time")
+	assert.Equal(t, s.controlPlane.Generation, after.ObservedGeneration)
+}
+
+func TestProblemsAfterAnAdoptionAreReported(t *testing.T) {
+	for name, row := range map[string]struct {
+		scene *scene
+		ready string
+		state controlplanev1.State
+	}{
+		"Terraform failed": {adopted(t).apply(failing, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.Applied = metav1.ConditionTrue })),
+			"False ApplyFailed", controlplanev1.StateDegraded},
+		"the WorkspaceTemplateApply is gone":          {adopted(t).with(func(f *Facts) { f.Apply.Apply = nil }), "False Provisioning", controlplanev1.StateConfiguring},
+		"the WorkspaceTemplateApply is being deleted": {adopted(t).apply(asV03LeftIt(), builder.Deleting()), "False Deleting", controlplanev1.StateDegraded},
+		"the WorkspaceTemplateApply is another's":     {adopted(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Conflict = nil, "it is b's" }), "False ReferenceConflict", controlplanev1.StateDegraded},
+		"the API server refuses what is written":      {adopted(t).with(func(f *Facts) { f.Apply.Refused = assert.AnError }), "False WorkspaceTemplateApplyRefused", controlplanev1.StateDegraded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := row.scene.status()
+			assert.Equal(t, row.ready, builder.Story(got.Conditions)["Ready"])
+			assert.Equal(t, row.state, got.State)
+		})
+	}
+}
+
+func TestAStatusOfThisVersionIsNotKept(t *testing.T) {
+	deleted := adopted(t)
+	builder.Deleting()(deleted.controlPlane)
+	for name, s := range map[string]*scene{
+		"a new control plane":             newScene(t).apply(asV03LeftIt()),
+		"one that this version had Ready": onceReady(t).apply(asV03LeftIt()),
+		"one that lost its status":        configured(t).apply(asV03LeftIt()),
+		"one that is being deleted":       deleted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.NotEqual(t, "True Ready", builder.Story(s.status().Conditions)["Ready"])
+			assert.Equal(t, s.controlPlane.Generation, s.controlPlane.Status.ObservedGeneration)
+		})
+	}
+}
+
+func TestAnAdoptedControlPlaneReportsThatItIsPaused(t *testing.T) {
+	s := adopted(t).with(func(f *Facts) { f.Paused = "annotation" })
+	// It was seen, but what the owner wants is not written while it is paused.
+	s.apply(builder.UpToDate(outputs()))
+	s.unwritten = true
+	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "True Paused"}, builder.Story(s.status().Conditions))
+
+	s.Paused, s.unwritten = "", false
+	s.apply(asV03LeftIt())
+	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "False NotPaused"}, builder.Story(s.status().Conditions))
 }

@@ -43,9 +43,7 @@ func holdsToken(data []byte) bool {
 // withToken is a world in which a control plane is Ready, with a token in its kubeconfig, and whose manager makes them.
 func withToken(t *testing.T, source controlplanev1.KubeconfigSource) (*world, *tokens.Identity) {
 	t.Helper()
-	objects := prepared()
-	withSource(source)(objects[2])
-	w := newWorld(t, objects...)
+	w := newWorld(t, prepared(withSource(source))...)
 	identity := tokens.With(w.clock)
 	w.Tokens = identity
 	w.reconcile()
@@ -215,9 +213,7 @@ func TestAPausedControlPlaneWithoutTokenGetsNone(t *testing.T) {
 
 // What Terraform made stays for it to renew; the manager's identity was not asked for.
 func TestATokenOfTerraformIsNotRenewed(t *testing.T) {
-	objects := prepared()
-	withSource("Output")(objects[2])
-	w := newWorld(t, objects...)
+	w := newWorld(t, prepared(withSource("Output"))...)
 	identity := tokens.With(w.clock)
 	w.Tokens = identity
 	w.reconcile()

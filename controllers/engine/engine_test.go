@@ -145,36 +145,6 @@ func TestAStaleStatusNeverOverwritesANewerOne(t *testing.T) {
 	assert.Empty(t, s.get().Status.Conditions, "and refused")
 }
 
-func TestTheErrorOfActPrecedesThatOfTheStatusWrite(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
-	cause := errors.New("the API server is overloaded")
-	s.show(False("Ready", "Provisioning", "Terraform is at work"))
-	s.ends(cause)
-	s.refuse = apierrors.NewServiceUnavailable("later")
-	_, err := s.reconcile()
-	require.ErrorIs(t, err, cause)
-}
-
-func TestStatusIsWrittenWhenActFails(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
-	s.show(False("Ready", "Provisioning", "Terraform is at work"))
-	s.ends(Wait("the kind", time.Second))
-	got, err := s.reconcile()
-	require.NoError(t, err)
-	assert.Equal(t, ctrl.Result{RequeueAfter: time.Second}, got)
-	assert.Equal(t, 1, s.writes)
-}
-
-func TestAnErrorOfObserveStopsTheReconcile(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
-	cause := errors.New("no route to host")
-	s.phases.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return nil, cause }
-	_, err := s.reconcile()
-	require.ErrorIs(t, err, cause)
-	assert.Zero(t, s.acted)
-	assert.Zero(t, s.writes)
-}
-
 func TestAReleasedObjectGetsNoStatus(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo", builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting()))
 	s.show(True("Ready", "Ready", "never written"))
@@ -245,44 +215,45 @@ func TestEventsFollowThoseOfConditions(t *testing.T) {
 	s.mustReconcile()
 }
 
-// A conflict and a deletion end the reconcile, other errors are retried.
-func TestNoEventsWithoutAStatusWrite(t *testing.T) {
+// Status is written whether Act succeeds or not. Who waits for half an hour would show the old status for as long, so that a write that
+// fails is tried again, but for a conflict and a deletion. No write, no events.
+func TestHowAReconcileEnds(t *testing.T) {
 	clusters := infrav1.GroupVersion.WithResource("captclusters").GroupResource()
+	cause, down := errors.New("no route to host"), apierrors.NewServiceUnavailable("later")
 	for name, row := range map[string]struct {
-		refusal error
-		retried bool
+		observe, act, refuse error
+		want                 ctrl.Result
+		fails                error
+		writes, events       int
 	}{
-		"another view":   {apierrors.NewConflict(clusters, "demo", errors.New("changed")), false},
-		"gone":           {apierrors.NewNotFound(clusters, "demo"), false},
-		"no API server":  {apierrors.NewServiceUnavailable("later"), true},
-		"it is accepted": {nil, false},
+		"done":                                 {writes: 1, events: 2},
+		"Observe fails":                        {observe: cause, fails: cause},
+		"Act waits":                            {act: Wait("the kind", time.Second), want: ctrl.Result{RequeueAfter: time.Second}, writes: 1, events: 2},
+		"Act fails, and the write of status":   {act: cause, refuse: down, fails: cause, writes: 1},
+		"Act waits, the write of status fails": {act: Wait("a timeout", time.Hour), refuse: down, fails: down, writes: 1},
+		"the write of status fails":            {refuse: down, fails: down, writes: 1},
+		"another view":                         {refuse: apierrors.NewConflict(clusters, "demo", errors.New("changed")), writes: 1},
+		"gone":                                 {refuse: apierrors.NewNotFound(clusters, "demo"), writes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, builder.CAPTCluster("demo"))
-			s.show(False("Ready", "Provisioning", "at work"))
+			s.ends(row.act)
+			s.phases.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) {
+				return &facts{[]Condition{False("Ready", "Provisioning", "at work")}}, row.observe
+			}
 			s.phases.Events = func(*infrav1.CAPTCluster, *infrav1.CAPTCluster) []Event {
 				return []Event{{Type: corev1.EventTypeNormal, Reason: "PartCreated", Action: "Create", Message: "a part"}}
 			}
-			s.refuse = row.refusal
+			s.refuse = row.refuse
 			got, err := s.reconcile()
-			assert.Equal(t, ctrl.Result{}, got)
-			assert.Equal(t, row.retried, err != nil)
-			if row.retried {
-				require.ErrorIs(t, err, row.refusal)
+			require.ErrorIs(t, err, row.fails)
+			if row.fails == error(down) {
 				require.ErrorContains(t, err, "writing status")
 			}
-			require.Equal(t, 1, s.writes)
-			assert.Equal(t, row.refusal == nil, len(s.recorded()) == 2)
+			assert.Equal(t, row.want, got)
+			assert.Equal(t, row.observe == nil, s.acted == 1)
+			assert.Equal(t, row.writes, s.writes)
+			assert.Len(t, s.recorded(), row.events)
 		})
 	}
-}
-
-// Who waits for half an hour would show the old status for as long.
-func TestAFailedStatusWriteIsRetriedWhenActWaits(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
-	s.show(True("Ready", "Ready", "is there"))
-	s.ends(Wait("a timeout", 29*time.Minute))
-	s.refuse = errors.New("etcdserver: request timed out")
-	_, err := s.reconcile()
-	require.ErrorContains(t, err, "request timed out")
 }

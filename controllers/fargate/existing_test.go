@@ -21,7 +21,10 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/test/provider/executor"
+	"github.com/capt-provider/capt/test/provider/failures"
 )
 
 // Which profile a WorkspaceTemplateApply is for, it says itself; status may be lost.
@@ -164,5 +167,133 @@ func TestADeletedControlPlaneDeletesOrphans(t *testing.T) {
 			w.act(f)
 			assert.Equal(t, row.goes, len(w.applies()) == 0)
 		})
+	}
+}
+
+// shown is the message of a WorkspaceTemplateApply for an output of Terraform.
+func shownAs(stage, stderr string) string {
+	return failure.Explain(stage+": "+executor.Failure(stderr).Error(), failure.Secrets{}, "").Message
+}
+
+// said is how Terraform prints an error of a resource.
+func said(summary string) string {
+	return "\nError: " + summary + "\n\n  with aws_eks_fargate_profile.this,\n  on main.tf line 14, in resource \"aws_eks_fargate_profile\" \"this\":\n  14: resource \"aws_eks_fargate_profile\" \"this\" {\n"
+}
+
+const (
+	applying = "create failed: cannot apply Terraform configuration"
+	// whileCreating is what the AWS provider puts before an error of EKS.
+	whileCreating = "creating EKS Fargate Profile (demo:apps): operation error EKS: CreateFargateProfile, https response error StatusCode: 400, RequestID: d2c0004e-4394-4eba-8b7c-5842ba1f10da, "
+	// createdV1 is what it put there with the older SDK, which repeated the same again below.
+	createdV1 = "error creating EKS Fargate Profile (demo:apps): "
+)
+
+func TestFailedDependency(t *testing.T) {
+	for text, want := range map[string]string{
+		// The role.
+		whileCreating + "InvalidParameterException: Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service Principal":                                                                         onPodRole,
+		createdV1 + "InvalidParameterException: Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service Principal\n{\n  RespMetadata: {\n    StatusCode: 400,":                                 onPodRole,
+		whileCreating + "api error AccessDeniedException: User: arn:aws:sts::111122223333:assumed-role/terraform/capt is not authorized to perform: iam:PassRole on resource: arn:aws:iam::111122223333:role/demo-fargate":                onPodRole,
+		createdV1 + "AccessDeniedException: User: arn:aws:iam::111122223333:user/terraform is not authorized to perform: iam:PassRole on resource: arn:aws:iam::111122223333:role/demo-fargate\n\tstatus code: 403, request id: d2c0004e": onPodRole,
+		whileCreating + "api error AccessDeniedException: Cross-account pass role is not allowed.":                                                                                                                                        onPodRole,
+		whileCreating + "InvalidParameterException: Role with arn: arn:aws:iam::111122223333:role/demo-fargate, could not be assumed because it does not exist or the trusted entity is not correct":                                      onPodRole,
+		whileCreating + "InvalidParameterException: Role could not be assumed because the trusted entity is not correct":                                                                                                                  onPodRole,
+		whileCreating + "InvalidParameterException: roleArn, arn:aws:iam::111122223333:role/demo-fargate, does not exist":                                                                                                                 onPodRole,
+		whileCreating + "InvalidParameterException: Error in role params":                                                                                                                                                                 onPodRole,
+		whileCreating + "InvalidRequestException: Failed to validate if SLR: AWSServiceRoleForAmazonEKSForFargate already exists due to missing permissions for 'iam:GetRole'":                                                            onPodRole,
+		whileCreating + "InvalidRequestException: Failed to create service linked role: AWSServiceRoleForAmazonEKSForFargate due to missing permissions for 'iam:CreateServiceLinkedRole'":                                                onPodRole,
+		"reading IAM Role (demo-fargate): couldn't find resource": onPodRole,
+		"reading IAM Role (demo-fargate): operation error IAM: GetRole, https response error StatusCode: 404, RequestID: cb1bf5d9-6351-445e-b5db-0bcb99843547, NoSuchEntity: The role with name demo-fargate cannot be found.":    onPodRole,
+		"error reading IAM Role (demo-fargate): NoSuchEntity: The role with name demo-fargate cannot be found.\n\tstatus code: 404, request id: cb1bf5d9":                                                                         onPodRole,
+		"attaching IAM Policy (arn:aws:iam::aws:policy/AmazonEKSFargatePodExecutionRolePolicy) to IAM Role (demo-fargate): operation error IAM: AttachRolePolicy, NoSuchEntity: The role with name demo-fargate cannot be found.": onPodRole,
+
+		// The VPC.
+		whileCreating + "InvalidParameterException: Subnet subnet-0388a5e2e3dc49212 provided in Fargate Profile is not a private subnet":                                                                                                                 onVPC,
+		createdV1 + "InvalidParameterException: Subnet subnet-0388a5e2e3dc49212 provided in Fargate Profile is not a private subnet\n{":                                                                                                                  onVPC,
+		whileCreating + "InvalidParameterException: The subnet ID 'subnet-0388a5e2e3dc49212' does not exist (Service: AmazonEC2; Status Code: 400; Error Code: InvalidSubnetID.NotFound; Request ID: 0e85e4a4-3365-4712-959a-443550d5abaf; Proxy: null)": onVPC,
+		"reading EC2 Subnets: operation error EC2: DescribeSubnets, https response error StatusCode: 400, RequestID: cb1bf5d9-6351-445e-b5db-0bcb99843547, api error InvalidSubnetID.NotFound: The subnet ID 'subnet-0388a5e2e3dc49212' does not exist":  onVPC,
+		"reading EC2 VPCs: operation error EC2: DescribeVpcs, https response error StatusCode: 400, RequestID: cb1bf5d9-6351-445e-b5db-0bcb99843547, api error InvalidVpcID.NotFound: The vpc ID 'vpc-051a385fb9fa65e72' does not exist":                 onVPC,
+		"Error creating NAT Gateway: InvalidSubnet: Subnet subnet-0388a5e2e3dc49212 was not found\n\tstatus code: 400, request id: 81320425":                                                                                                             onVPC,
+		"no matching EC2 Subnet found": onVPC,
+		"no matching EC2 VPC found":    onVPC,
+		"creating EC2 VPC Endpoint (com.amazonaws.eu-west-1.ecr.api): operation error EC2: CreateVpcEndpoint, https response error StatusCode: 400, api error InsufficientFreeAddressesInSubnet: insufficient free addresses in subnet": onVPC,
+
+		// The cluster.
+		whileCreating + "ResourceNotFoundException: No cluster found for name: demo.":                                                                                         onCluster,
+		createdV1 + "ResourceNotFoundException: No cluster found for name: demo.\n{\n  RespMetadata: {\n    StatusCode: 404,":                                                 onCluster,
+		whileCreating + "InvalidRequestException: Cluster 'demo' is not in ACTIVE status":                                                                                     onCluster,
+		whileCreating + "ResourceInUseException: Cannot create Fargate Profile apps because cluster demo currently has an update in progress":                                 onCluster,
+		"error deleting EKS Fargate Profile (demo:apps): ResourceInUseException: Cannot Delete Fargate Profile apps because cluster demo currently has an update in progress": onCluster,
+		"reading EKS Cluster (demo): couldn't find resource":                                                                                                                  onCluster,
+
+		// The creation: limits, and others at work.
+		whileCreating + "ResourceLimitExceededException: Fargate Profile limit exceeded for cluster.":                                                                                                                                                                         "",
+		whileCreating + "ResourceInUseException: Cannot create Fargate Profile apps because cluster demo currently has Fargate profile default in status CREATING":                                                                                                            "",
+		"deleting EKS Fargate Profile (demo:apps): operation error EKS: DeleteFargateProfile, https response error StatusCode: 409, ResourceInUseException: Cannot delete Fargate profile apps because cluster demo currently has Fargate profile default in status DELETING": "",
+		"creating IAM Role (demo-fargate): operation error IAM: CreateRole, https response error StatusCode: 409, LimitExceeded: Cannot exceed quota for RolesPerAccount: 1000":                                                                                               "",
+		whileCreating + "api error ThrottlingException: Rate exceeded": "",
+
+		// The creation: what the profile is.
+		whileCreating + "ResourceInUseException: A Fargate Profile already exists with this name in this cluster.":                            "",
+		whileCreating + "InvalidParameterException: The fargate profile name starts with the reserved prefix: 'eks-'.":                        "",
+		whileCreating + "InvalidParameterException: The Fargate profile name parameter contains invalid characters":                           "",
+		whileCreating + "InvalidParameterException: Fargate Profile must have at least one selector with at least one namespace value.":       "",
+		whileCreating + "InvalidParameterException: Fargate Profile requires at least one selector.":                                          "",
+		whileCreating + "InvalidParameterException: Request contains more than 5 Selectors":                                                   "",
+		whileCreating + "InvalidParameterException: Request contains Selector with more than 5 Label pairs":                                   "",
+		whileCreating + "InvalidParameterException: The namespace provided is invalid.":                                                       "",
+		whileCreating + "InvalidParameterException: Selector label provided is invalid.":                                                      "",
+		"creating IAM Role (demo-fargate): operation error IAM: CreateRole, EntityAlreadyExists: Role with name demo-fargate already exists.": "",
+		"Reference to undeclared input variable": "",
+
+		// The creation: AWS.
+		"creating IAM Role (demo-fargate): operation error IAM: CreateRole, https response error StatusCode: 403, api error AccessDenied: User: arn:aws:sts::111122223333:assumed-role/terraform/capt is not authorized to perform: iam:CreateRole on resource: arn:aws:iam::111122223333:role/demo-fargate": "",
+		whileCreating + "api error AccessDeniedException: User: arn:aws:iam::111122223333:user/terraform is not authorized to perform: eks:CreateFargateProfile on resource: arn:aws:eks:eu-west-1:111122223333:cluster/demo":                                                                                "",
+		whileCreating + "InvalidRequestException: Missing permissions for \"ec2:DescribeSubnets\"":                                                                                      "",
+		whileCreating + "ServerException: Internal error":                                                                                                                               "",
+		"configuring Terraform AWS Provider: IAM Role (arn:aws:iam::111122223333:role/terraform) cannot be assumed.":                                                                    "",
+		"waiting for EKS Fargate Profile (demo:apps) create: timeout while waiting for state to become 'ACTIVE' (last state: 'CREATING', timeout: 10m0s)":                               "",
+		"waiting for EKS Fargate Profile (demo:apps) create: unexpected state 'CREATE_FAILED', wanted target 'ACTIVE'. last error: %!s(<nil>)":                                          "",
+		"reading EKS Fargate Profile (demo:apps): couldn't find resource":                                                                                                               "",
+		"creating EC2 Subnet: operation error EC2: CreateSubnet, api error InvalidSubnet.Conflict: The CIDR '10.0.0.0/20' conflicts with another subnet":                                "",
+		"creating EKS Fargate Profile (demo:subnets-of-the-vpc): operation error EKS: CreateFargateProfile, https response error StatusCode: 400, InvalidParameterException: no reason": "",
+	} {
+		t.Run(text, func(t *testing.T) {
+			message := shownAs(applying, said(text))
+			what, ok := failedDependency(message)
+			assert.Equal(t, want, what, message)
+			assert.Equal(t, want != "", ok)
+		})
+	}
+}
+
+// The fourth example of a status in the design of Fargate profiles has no code of AWS.
+func TestAMissingSubnetIsAnErrorOfTheCreation(t *testing.T) {
+	for _, message := range []string{"Failed to create Fargate profile: subnet not found", shownAs(applying, said("Failed to create Fargate profile: subnet not found")), ""} {
+		_, ok := failedDependency(message)
+		assert.False(t, ok, message)
+	}
+}
+
+// provider-terraform reads the Secrets of varFiles before it runs Terraform. The values of one that is missing are not known.
+func TestAMissingSecretOfTheTemplateIsADependency(t *testing.T) {
+	message := failure.Explain(`observe failed: cannot determine Terraform options: cannot get tfvars: Secret "demo-vpc-connection" not found`, failure.Secrets{Incomplete: true}, "").Message
+	what, ok := failedDependency(message)
+	assert.True(t, ok)
+	assert.Equal(t, onSecret, what)
+}
+
+// CAPT's own prefix must not match, and other errors are not dependencies.
+func TestOtherErrorsAreNotDependencies(t *testing.T) {
+	dependencies := map[string]bool{
+		"eks-fargate-trust-policy": true, "eks-fargate-pass-role": true, "eks-fargate-service-linked-role": true,
+		"eks-fargate-cluster-not-active": true, "eks-fargate-cluster-updates": true,
+	}
+	for _, sample := range failures.Samples() {
+		for _, stage := range []string{applying, "connect failed: cannot initialize Terraform configuration", "observe failed: cannot diff (i.e. plan) Terraform configuration", "delete failed: cannot destroy Terraform configuration"} {
+			message := shownAs(stage, sample.Stderr)
+			what, ok := failedDependency(message)
+			assert.Equal(t, dependencies[sample.Name], ok, "%s: %s", what, message)
+		}
 	}
 }

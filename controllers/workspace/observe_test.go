@@ -162,6 +162,8 @@ func TestProviderV1OnlyTheGenerationDecides(t *testing.T) {
 	assert.True(t, Observe(atRest(5), ObserveInput{}).UpToDate)
 	assert.False(t, Observe(atRest(6), ObserveInput{}).UpToDate)
 	assert.False(t, Observe(atRest(2), ObserveInput{}).UpToDate)
+	earlier := observe(t, builder.Workspace("demo-vpc", builder.UpdateFailed, builder.WithGeneration(2)))
+	assert.Equal(t, infrav1.ProvisioningReason, earlier.Reason, "an error of an earlier generation is not reported")
 }
 
 func TestAnUnclaimedWorkspaceIsReportedAfterATimeout(t *testing.T) {

@@ -74,14 +74,6 @@ func TestSafety03RetainedWorkspaceIsNotTakenOver(t *testing.T) {
 	assert.Contains(t, w.ready("demo-vpc"), "True UpToDate")
 }
 
-func TestARetainedWorkspaceIsKeptWhenALaterObjectOfTheNameIsDeleted(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), leftBehind(builder.WithCreation(builder.Created.Add(-time.Hour))),
-		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)))
-	w.remove(w.get("demo-vpc"))
-	assert.NotContains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
-	assert.Contains(t, w.events()[0], "Warning WorkspaceLeft")
-}
-
 // restoredApply is as kubectl get -o yaml gave it, created again.
 func restoredApply(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	key := types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}
@@ -92,10 +84,18 @@ func restoredApply(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 }
 
 func TestSafety04ARestoredCopyThatIsDeletedDestroysNothing(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), leftBehind(), restoredApply())
-	w.remove(w.get("demo-vpc"))
-	assert.Equal(t, []string{"patch"}, w.mustReconcile("demo-vpc"))
-	assert.Contains(t, w.events()[0], "Warning WorkspaceLeft Workspace demo-vpc")
+	later := builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer))
+	for message, apply := range map[string]*infrav1.WorkspaceTemplateApply{
+		" and its cloud resources (Terraform state ":                 restoredApply(),
+		" (UID another) is kept: it is not recorded for this object": later,
+	} {
+		w := newWorld(t, builder.WorkspaceTemplate("vpc"), leftBehind(builder.WithUID("another")), apply)
+		w.remove(w.get("demo-vpc"))
+		assert.Equal(t, []string{"patch"}, w.mustReconcile("demo-vpc"))
+		sent := w.events()
+		require.Len(t, sent, 1)
+		assert.Contains(t, sent[0], "Warning WorkspaceLeft Workspace demo-vpc"+message)
+	}
 }
 
 // The garbage collector comes a moment after the controller. What is recorded by then would be destroyed.
@@ -111,6 +111,9 @@ func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 			a.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: name, UID: uid}}
 		})
 	}
+	ours := func(uid types.UID) builder.Option {
+		return owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", uid)
+	}
 	orphaned := network.DeepCopy()
 	orphaned.OwnerReferences[0].UID = "before"
 	for name, row := range map[string]struct {
@@ -118,16 +121,13 @@ func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 		apply   *infrav1.WorkspaceTemplateApply
 		missing string
 	}{
-		"the owner is there":  {[]client.Object{cluster, network, leftBehind()}, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "network")), ""},
-		"by an older version": {[]client.Object{cluster, network, leftBehind()}, restoredApply(owned("CAPTCluster", "infrastructure.cluster.x-k8s.io/v1beta1", "demo", "network")), ""},
-		"no owner":            {[]client.Object{leftBehind()}, restoredApply(), ""},
-		"another owner of that name": {[]client.Object{cluster, network, leftBehind()}, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "before")),
-			"owner CAPTCluster demo (UID before) does not exist"},
-		"the owner is gone": {[]client.Object{leftBehind()}, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "network")),
-			"owner CAPTCluster demo (UID network) does not exist"},
-		"the owner will be collected, too": {[]client.Object{cluster, orphaned, leftBehind()}, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "network")),
-			"owner Cluster demo (UID before) does not exist"},
-		"the Workspace is gone, too": {nil, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "network")), "owner CAPTCluster demo"},
+		"the owner is there":               {[]client.Object{cluster, network, leftBehind()}, restoredApply(ours("network")), ""},
+		"by an older version":              {[]client.Object{cluster, network, leftBehind()}, restoredApply(owned("CAPTCluster", "infrastructure.cluster.x-k8s.io/v1beta1", "demo", "network")), ""},
+		"no owner":                         {[]client.Object{leftBehind()}, restoredApply(), ""},
+		"another owner of that name":       {[]client.Object{cluster, network, leftBehind()}, restoredApply(ours("before")), "owner CAPTCluster demo (UID before) does not exist"},
+		"the owner is gone":                {[]client.Object{leftBehind()}, restoredApply(ours("network")), "owner CAPTCluster demo (UID network) does not exist"},
+		"the owner will be collected, too": {[]client.Object{cluster, orphaned, leftBehind()}, restoredApply(ours("network")), "owner Cluster demo (UID before) does not exist"},
+		"the Workspace is gone, too":       {nil, restoredApply(ours("network")), "owner CAPTCluster demo"},
 		"of a kind that cannot be read": {[]client.Object{leftBehind()}, restoredApply(owned("Platform", "example.org/v1", "demo", "x")),
 			"owner Platform demo (UID x) cannot be read"},
 		"of a kind that cannot be read, but new": {nil, builder.WorkspaceTemplateApply("demo-vpc", owned("Platform", "example.org/v1", "demo", "x")), ""},
@@ -175,14 +175,6 @@ func TestSafety04ARestoredCopyIsNotRecordedWhilePaused(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	require.NotNil(t, w.workspace("demo-vpc"))
 	assert.True(t, w.workspace("demo-vpc").GetDeletionTimestamp().IsZero())
-}
-
-// The state name is noted before the Workspace is created, so that an object of another installation is known.
-func TestTheStateOfANewWorkspaceIsDerivedFromItsObject(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	want := naming.ExternalName(types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"})
-	assert.Equal(t, want, w.workspace("demo-vpc").GetAnnotations()[render.ExternalNameAnnotation])
 }
 
 func TestSafety12AStatePrefixIsForNewStatesOnly(t *testing.T) {

@@ -152,7 +152,7 @@ func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 	f.Template = builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster))
 	claim, err = w.reconciler.olderClaim(t.Context(), apply, f)
 	require.NoError(t, err)
-	assert.NotEmpty(t, claim, "a cluster-wide Workspace can be claimed from every namespace")
+	assert.Equal(t, "a WorkspaceTemplateApply of another namespace", claim, "a cluster-wide Workspace can be claimed from every namespace")
 }
 
 func allowing(allowed infrav1.AllowedNamespaces) builder.Option {

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -80,15 +79,6 @@ func TestAChangeOfTheTemplateReachesTheWorkspace(t *testing.T) {
 	assert.NotContains(t, forProvider, "vars", "what is no longer in the template is taken away")
 }
 
-// Defect 9.
-func TestADeletedWorkspaceIsRecreated(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	w.remove(w.workspace("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	assert.NotNil(t, w.workspace("demo-vpc"))
-}
-
 func TestAForeignWorkspaceIsNotModified(t *testing.T) {
 	theirs := builder.Workspace("demo-vpc", builder.AtRest)
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), theirs)
@@ -113,18 +103,20 @@ func TestTheOlderOfTwoObjectsWithOneWorkspaceContinues(t *testing.T) {
 }
 
 // Both would render an adopted Workspace the same. Deleting the younger must not destroy what the older one has.
-func TestDeletingTheYoungerOfTwoKeepsTheWorkspace(t *testing.T) {
+func TestAnAdoptedWorkspaceIsHeldAndDeletingAYoungerOwnerKeepsIt(t *testing.T) {
 	named := builder.WithWorkspaceName("demo-vpc")
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
-		builder.WorkspaceTemplateApply("older", named, legacyStatus("demo-vpc")),
+		builder.WorkspaceTemplateApply("older", named, legacyStatus("demo-vpc"), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)),
 		builder.WorkspaceTemplateApply("younger", named, builder.WithCreation(builder.Created.Add(time.Second))))
 	legacy := newScene(t).withWorkspace(builder.AtRest)
 	workspace := builder.Workspace("demo-vpc", builder.AtRest)
 	workspace.Object["spec"] = legacy.Rendered.Object.DeepCopy().Object["spec"]
 	w.create(workspace)
 
-	w.mustReconcile("older")
-	require.NotNil(t, w.get("older").Status.WorkspaceRef, "the older one adopts it")
+	assert.Equal(t, []string{"patch", "status"}, w.mustReconcile("older"), "the older one adopts it: it is held, and the Workspace is not written")
+	assert.ElementsMatch(t, []string{infrav1.WorkspaceTemplateApplyFinalizer, infrav1.LegacyWorkspaceTemplateApplyFinalizer}, w.get("older").Finalizers)
+	assert.Equal(t, "True UpToDate: ", w.ready("older"))
+	assert.Empty(t, w.mustReconcile("older"))
 	w.mustReconcile("younger")
 	require.Nil(t, w.get("younger").Status.WorkspaceRef)
 
@@ -134,20 +126,6 @@ func TestDeletingTheYoungerOfTwoKeepsTheWorkspace(t *testing.T) {
 	w.remove(w.get("younger"))
 	assert.Equal(t, []string{"patch"}, w.mustReconcile("younger"))
 	assert.NotNil(t, w.workspace("demo-vpc"))
-}
-
-func TestAnAdoptedWorkspaceIsProtectedAndNotWritten(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
-		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), legacyStatus("demo-vpc"),
-			builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)))
-	workspace := builder.Workspace("demo-vpc", builder.AtRest)
-	workspace.Object["spec"] = newScene(t).Rendered.Object.DeepCopy().Object["spec"]
-	w.create(workspace)
-
-	assert.Equal(t, []string{"patch", "status"}, w.mustReconcile("demo-vpc"))
-	assert.ElementsMatch(t, []string{infrav1.WorkspaceTemplateApplyFinalizer, infrav1.LegacyWorkspaceTemplateApplyFinalizer}, w.get("demo-vpc").Finalizers)
-	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"))
-	assert.Empty(t, w.mustReconcile("demo-vpc"))
 }
 
 func TestARetainedWorkspaceIsKeptWithAnEvent(t *testing.T) {
@@ -197,22 +175,6 @@ func TestAMissingKindIsReportedAndWatched(t *testing.T) {
 	assert.Equal(t, []string{"status"}, w.Writes)
 }
 
-func TestADeletedApplyIsIgnored(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.FailOn("patch", apierrors.NewNotFound(schema.GroupResource{}, "demo-vpc"))
-	assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace", "it would have no owner")
-}
-
-func TestAPausedApplyIsNotReconciled(t *testing.T) {
-	cluster := builder.Cluster("demo")
-	cluster.Spec.Paused = ptr.To(true)
-	w := newWorld(t, cluster, builder.WorkspaceTemplate("vpc"),
-		builder.WorkspaceTemplateApply("demo-vpc", builder.WithLabel("cluster.x-k8s.io/cluster-name", "demo")))
-	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
-	assert.True(t, meta.IsStatusConditionTrue(w.get("demo-vpc").Status.Conditions, "Paused"))
-	assert.Equal(t, "False WorkspaceNotFound: paused (Cluster spec.paused is set to true): the Workspace does not exist", w.ready("demo-vpc"))
-}
-
 func TestAClusterWideTemplateCreatesAClusterWideWorkspace(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
@@ -221,18 +183,6 @@ func TestAClusterWideTemplateCreatesAClusterWideWorkspace(t *testing.T) {
 	assert.Equal(t, "tf.upbound.io/v1beta1", ref.APIVersion)
 	assert.Empty(t, ref.Namespace)
 	assert.Regexp(t, "^default-demo-vpc-[a-z2-7]{5}$", ref.Name)
-}
-
-func TestAClusterWideWorkspaceIsNotAdoptedByAnotherNamespace(t *testing.T) {
-	named, wide := builder.WithWorkspaceName("legacy"), builder.WithScope(terraform.ScopeCluster)
-	later := builder.WithCreation(builder.Created.Add(time.Second))
-	other := builder.WithNamespace("other")
-	w := newWorld(t, builder.WorkspaceTemplate("vpc", wide), builder.WorkspaceTemplate("vpc", wide, other),
-		builder.WorkspaceTemplateApply("owner", named, other), builder.WorkspaceTemplateApply("thief", named, later))
-	w.mustReconcile("thief")
-	assert.Equal(t, "False WorkspaceConflict: Workspace legacy belongs to a WorkspaceTemplateApply of another namespace, which is older. "+
-		"Delete this object, or recreate it under another name", w.ready("thief"))
-	assert.Equal(t, []string{"status"}, w.Writes)
 }
 
 func TestADeletedRetainedWorkspaceIsNotRecreated(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -110,48 +111,6 @@ func TestAnObjectOfTheSameNameInAnotherNamespaceCausesNoReconcile(t *testing.T) 
 	assert.Empty(t, w.reconciler.related(t.Context(), stranger))
 }
 
-func TestAnErrorOfAnEarlierGenerationIsNotReportedAfterAChange(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	w.provide("demo-vpc", builder.UpdateFailed)
-	w.mustReconcile("demo-vpc")
-	require.Contains(t, w.ready("demo-vpc"), "False ApplyFailed")
-
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["cluster_name"] = "corrected" })
-	w.mustReconcile("demo-vpc")
-	workspace := w.workspace("demo-vpc")
-	workspace.SetGeneration(2) // As the API server does; the fake one does not.
-	w.update(workspace)
-	w.mustReconcile("demo-vpc")
-	assert.Contains(t, w.ready("demo-vpc"), "False Provisioning")
-}
-
-// A write that is refused costs one event and one status write, not one each time something wakes the object.
-func TestARejectedUpdateIsNotSentAgainBeforeAChange(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.rest("demo-vpc")
-	w.FailOn("apply Workspace", apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil))
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
-	_, err := w.reconcile("demo-vpc")
-	require.NoError(t, err)
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
-	w.Writes = nil
-	for range 3 {
-		got, err := w.reconcile("demo-vpc")
-		require.NoError(t, err)
-		assert.Equal(t, observed.RejectedInterval, got.RequeueAfter, "what the API server allows may change")
-	}
-	assert.Empty(t, w.Writes)
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
-
-	w.Refuse = nil
-	w.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Second))
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "third"} })
-	_, err = w.reconcile("demo-vpc")
-	require.NoError(t, err)
-	assert.Contains(t, w.Writes, "apply Workspace")
-}
-
 // The Workspace cannot be rendered, so a spec that changed since is not reported as applied.
 func TestWithoutATemplateAChangedSpecIsNotUpToDate(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
@@ -202,23 +161,6 @@ func TestAForbiddenDependencyBlocksNeitherStatusNorDeletion(t *testing.T) {
 	assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 }
 
-func TestAnOrphanedWorkspaceIsReported(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	theirs := w.workspace("demo-vpc")
-	theirs.SetAnnotations(nil)
-	require.NoError(t, unstructured.SetNestedField(theirs.Object, "# theirs", "spec", "forProvider", "module"))
-	theirs.SetUID("another")
-	w.update(theirs)
-	w.events()
-	w.remove(w.get("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	require.NotNil(t, w.workspace("demo-vpc"))
-	sent := w.events()
-	require.Len(t, sent, 1)
-	assert.Contains(t, sent[0], "Warning WorkspaceLeft Workspace demo-vpc (UID another) is kept: it is not recorded for this object")
-}
-
 // Nothing wakes the object when a definition or a policy of the API server changes.
 func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
@@ -241,18 +183,24 @@ func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 		require.Equal(t, round, sent)
 
 		clock.SetTime(clock.Now().Add(observed.RejectedInterval / 2))
+		w.Writes = nil
 		got, err = w.reconciler.Reconcile(ctx, request) // Something else wakes it, as its own status does.
 		require.NoError(t, err)
 		require.Equal(t, observed.RejectedInterval/2, got.RequeueAfter)
 		require.Equal(t, round, sent)
+		require.Empty(t, w.Writes)
+		require.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
 		clock.SetTime(clock.Now().Add(observed.RejectedInterval / 2))
 	}
 	assert.Equal(t, 1, strings.Count(logged.String(), "The API server rejected the Workspace"), "equal rejections are logged once")
 
-	w.Refuse = nil
 	_, err := w.reconciler.Reconcile(ctx, request)
 	require.NoError(t, err)
-	assert.NotNil(t, w.workspace("demo-vpc"))
+	w.Refuse = nil
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
+	_, err = w.reconciler.Reconcile(ctx, request)
+	require.NoError(t, err)
+	assert.NotNil(t, w.workspace("demo-vpc"), "a change is sent at once")
 }
 
 // Chains that users build themselves have no owner who could hold the deletion.
@@ -287,5 +235,17 @@ func TestSafety05ARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
 			assert.True(t, engine.Absent(err), "it is released: %v", err)
 			assert.NotContains(t, w.Writes, "delete Workspace")
 		})
+	}
+}
+
+// What is seen again is not taken for new, and a Secret that an error quotes may have changed since.
+func TestWhatWasSeenIsRemembered(t *testing.T) {
+	seen, key := observed.Cache{}, request("demo-vpc").NamespacedName
+	assert.Zero(t, seen.UnclaimedFor(key, "one", now))
+	assert.Equal(t, time.Minute, seen.UnclaimedFor(key, "one", now.Add(time.Minute)))
+	assert.Zero(t, seen.UnclaimedFor(key, "two", now.Add(time.Minute)), "another Workspace")
+	for _, message := range []string{"first", "again"} {
+		report := seen.Failure(key, "hash", func() (failure.Report, bool) { return failure.Report{Message: message}, true })
+		assert.Equal(t, "first", report.Message)
 	}
 }

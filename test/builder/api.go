@@ -14,6 +14,15 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
+// Indexes makes the indexes of a manager's cache in a fake client.
+type Indexes struct{ *fake.ClientBuilder }
+
+// IndexField implements client.FieldIndexer.
+func (i Indexes) IndexField(_ context.Context, object client.Object, field string, keys client.IndexerFunc) error {
+	i.WithIndex(object, field, keys)
+	return nil
+}
+
 // API is a fake API server that records the writes of a controller, and can refuse them.
 type API struct {
 	client.WithWatch

@@ -21,6 +21,67 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
+// nameless has a name that the API server will make.
+func nameless(object client.Object) {
+	object.SetGenerateName(object.GetName() + "-")
+	object.SetName("")
+}
+
+// unborn takes away what the API server has not set yet when it asks for defaults.
+func unborn(object client.Object) { object.SetUID("") }
+
+// legacy is what CAPT v0.3 made.
+var legacy = builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+
+func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
+	for name, row := range map[string]struct {
+		there  []client.Object
+		object []builder.Option
+		want   string // Empty for no reference.
+	}{
+		"nothing is there":                        {nil, nil, "demo-vpc"},
+		"one of another namespace":                {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("x"))}, nil, "demo-vpc"},
+		"one of another name":                     {[]client.Object{builder.WorkspaceTemplateApply("demo")}, nil, "demo-vpc"},
+		"one that it could mean":                  {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, nil, ""},
+		"one that belongs to another":             {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("other")))}, nil, ""},
+		"the user chose":                          {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
+		"the user chose an existing one":          {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, []builder.Option{builder.WithApplyRef("demo-vpc")}, "demo-vpc"},
+		"one CAPT v0.3 left":                      {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
+		"CAPT v0.3's, of another owner":           {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.OwnedBy(builder.CAPTCluster("x")))}, nil, "demo-vpc"},
+		"CAPT v0.3's, of another namespace":       {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithNamespace("x"))}, nil, "demo-vpc"},
+		"CAPT v0.3's, adopted":                    {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithWorkspaceName("x"))}, nil, "demo-vpc"},
+		"its VPC exists, so that nothing is made": {nil, []builder.Option{builder.WithExistingVPC("vpc-1")}, ""},
+		"its name is not made yet":                {nil, []builder.Option{nameless}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := builder.CAPTCluster("demo", append(row.object, unborn)...)
+			got := defaulted(t, captClusterDefaults(newWorld(t, row.there...)), nil, object)
+			want := object.DeepCopy()
+			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
+			if row.want != "" {
+				builder.WithApplyRef(row.want)(want)
+			}
+			assert.Equal(t, want, got)
+		})
+	}
+	down := lookup.Reader{Reader: failing{}}
+	require.ErrorIs(t, referVPC(t.Context(), down, builder.CAPTCluster("demo")), errFailing)
+	require.NoError(t, referVPC(t.Context(), down, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
+}
+
+// A manifest that never had the reference replaces the object: kubectl replace, and GitOps tools.
+func TestACAPTClusterKeepsItsReference(t *testing.T) {
+	w := newWorld(t)
+	old := builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))
+	assert.Equal(t, old, defaulted(t, captClusterDefaults(w), old, builder.CAPTCluster("demo")))
+
+	other := builder.CAPTCluster("demo", builder.WithApplyRef("other"))
+	assert.Equal(t, other, defaulted(t, captClusterDefaults(w), old, other), "the schema refuses it, and reports why")
+
+	without := builder.CAPTCluster("demo")
+	assert.Equal(t, without, defaulted(t, captClusterDefaults(w), without, without), "an older object waits for the user, or for the controller")
+}
+
 var errFailing = errors.New("no route to host")
 
 // failing is an API server that does not answer.
@@ -121,23 +182,6 @@ func TestAnInvalidEndpointIsNotRestored(t *testing.T) {
 		got := defaulted(t, captControlPlaneDefaults(newWorld(t)), old, builder.CAPTControlPlane("demo"))
 		assert.Equal(t, builder.CAPTControlPlane("demo", want...), got)
 	}
-}
-
-// Both were applied before the Cluster, so that admission could not compare them.
-func TestARegionConflictCanBeCorrected(t *testing.T) {
-	plane := func(region string) *controlplanev1.CAPTControlPlane {
-		return builder.CAPTControlPlane("demo", builder.WithRegion(region), builder.WithApplyRef("demo-eks-controlplane-apply"))
-	}
-	w := newWorld(t, builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("vpc"), builder.Cluster("demo"), builder.CAPTCluster("demo"), plane("us-east-1"))
-	for region, want := range map[string][]string{"": nil, builder.Region: nil, "us-east-2": {"spec.region"}} {
-		assert.Equal(t, want, refusedFields(t, validated(t, captControlPlaneRules(w), plane("us-east-1"), plane(region))), region)
-	}
-	for region, want := range map[string][]string{"us-east-1": nil, "us-east-2": {"spec.region"}} {
-		assert.Equal(t, want, refusedFields(t, validated(t, captClusterRules(w), nil, builder.CAPTCluster("demo", builder.WithRegion(region)))), region)
-	}
-	tagged := plane("us-east-1")
-	tagged.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "blue"}
-	assert.Empty(t, refusedFields(t, validated(t, captControlPlaneRules(w), plane("us-east-1"), tagged)), "what was wrong before may stay")
 }
 
 // Otherwise the API server would say that the version is too short, and not that it is missing.

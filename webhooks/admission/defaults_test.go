@@ -9,11 +9,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
+	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
 func recorded(uid string) *infrav1.WorkspaceTemplateApply {
@@ -77,4 +84,143 @@ func TestOnlyTheMigrationRemovesImmutableFields(t *testing.T) {
 			assert.Equal(t, row.want, kept)
 		})
 	}
+}
+
+// forgotten is an object after it was in v1beta1, and lost the annotation there: what a manifest in Git can say of it.
+func forgotten[T client.Object](t *testing.T, object T) T {
+	t.Helper()
+	scheme, registry := conversion.NewRegistry()
+	gvks, _, err := scheme.ObjectKinds(object)
+	require.NoError(t, err)
+	hub := gvks[0]
+	converter, found := registry.GetConverter(hub.GroupKind())
+	require.True(t, found)
+	spoke, err := scheme.New(hub.GroupKind().WithVersion("v1beta1"))
+	require.NoError(t, err)
+	back := lookup.NewObject(object)
+	spoke.GetObjectKind().SetGroupVersionKind(hub.GroupKind().WithVersion("v1beta1"))
+	for _, o := range []client.Object{object, back} {
+		o.GetObjectKind().SetGroupVersionKind(hub)
+	}
+	require.NoError(t, converter.ConvertObject(t.Context(), object, spoke))
+	spoke.(client.Object).SetAnnotations(nil)
+	require.NoError(t, converter.ConvertObject(t.Context(), spoke, back))
+	back.SetAnnotations(nil)
+	back.SetManagedFields(nil)
+	return back
+}
+
+func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
+	t.Run("CAPTCluster with a template", func(t *testing.T) {
+		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
+			c.Spec.VPC = infrav1.VPC{Template: infrav1.VPCTemplate{
+				Ref: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"a": "b"}, DeletionPolicy: infrav1.DeletionPolicyDelete,
+			}}
+		}))
+		manifest := forgotten(t, old)
+		require.Empty(t, manifest.Spec.VPC.Template.Variables)
+		assert.Equal(t, old.Spec, replaced(t, captClusterDefaults(newWorld(t)), old, manifest, "v1beta1").Spec)
+		assert.Empty(t, replaced(t, captClusterDefaults(newWorld(t)), old, manifest, "v1beta2").Spec.VPC.Template.Variables, "in v1beta2 it is set")
+	})
+	t.Run("CAPTCluster with a VPC", func(t *testing.T) {
+		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
+			c.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "vpc"}}
+		}))
+		assert.Equal(t, old.Spec, replaced(t, captClusterDefaults(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
+	})
+	t.Run("CAPTControlPlane", func(t *testing.T) {
+		old := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
+			c.Spec.Variables = map[string]string{"a": "b"}
+			c.Spec.Kubeconfig.Source = controlplanev1.KubeconfigSource("Output")
+			c.Spec.EndpointProbe = controlplanev1.EndpointProbe("Disabled")
+			c.Spec.Recovery = &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To[int32](1)}
+			c.Spec.Timeouts = controlplanev1.Timeouts{ControlPlaneSeconds: 600, VPCReadySeconds: 900, SecretSeconds: 60}
+			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "example.com", Port: 443}
+		}), profiles("a", "of-a", "B", "of-b"))
+		manifest := forgotten(t, old)
+		manifest.Spec.ControlPlaneEndpoint.Host = "https://example.com" // An export of before the adoption.
+		assert.Equal(t, old.Spec, replaced(t, captControlPlaneDefaults(newWorld(t)), old, manifest, "v1beta1").Spec)
+	})
+	t.Run("WorkspaceTemplate", func(t *testing.T) {
+		old := builder.WorkspaceTemplate("eks", builder.With(func(template *infrav1.WorkspaceTemplate) {
+			template.Spec.WorkspaceScope = terraform.ScopeNamespaced
+			template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"shop"}}
+			template.Spec.PublishOutputs = []string{"words"}
+			template.Spec.Template.Spec = terraform.WorkspaceSpec{
+				DeletionPolicy: terraform.DeletionDelete, ManagementPolicies: []terraform.ManagementAction{terraform.ManageAll},
+				ProviderConfigRef: &terraform.ProviderConfigReference{Kind: "ClusterProviderConfig", Name: "aws"},
+				ForProvider:       terraform.WorkspaceParameters{Source: terraform.SourceRemote, Module: "https://example.com/a", RemotePullPolicy: "Always"},
+			}
+		}))
+		manifest := forgotten(t, old)
+		require.NotEqual(t, old.Spec, manifest.Spec)
+		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateDefaults(), old, manifest, "v1beta1").Spec)
+		assert.Equal(t, manifest.Spec, replaced(t, workspaceTemplateDefaults(), old, manifest, "v1beta2").Spec)
+	})
+	t.Run("WorkspaceTemplateApply", func(t *testing.T) {
+		old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "a", Namespace: "b", Keys: []string{"key"}}, {Name: "c", Namespace: "b"}}
+			apply.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
+		}))
+		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
+	})
+}
+
+// What a migration pinned, an old manifest names by another template: at each write again, whichever manager owns the field by then.
+func TestAManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
+	pinned := builder.WorkspaceTemplate("demo-pinned-0", builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Labels = map[string]string{naming.PinnedLabel: "true"}
+	}))
+	w := newWorld(t, pinned, builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("other"))
+	for from, row := range map[string]struct{ v1beta1, v1beta2 string }{"demo-pinned-0": {"demo-pinned-0", "eks"}, "other": {"eks", "eks"}, "gone": {"eks", "eks"}} {
+		t.Run(from, func(t *testing.T) {
+			for version, want := range map[string]string{"v1beta1": row.v1beta1, "v1beta2": row.v1beta2} {
+				cluster := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
+					c.Spec.VPC = infrav1.VPC{Template: infrav1.VPCTemplate{Ref: infrav1.WorkspaceTemplateReference{Name: from}}}
+				}))
+				manifest := cluster.DeepCopy()
+				manifest.Spec.VPC.Template.Ref.Name = "eks"
+				assert.Equal(t, want, replaced(t, captClusterDefaults(w), cluster, manifest, version).Spec.VPC.Template.Ref.Name)
+
+				controlPlane := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = from }))
+				edited := controlPlane.DeepCopy()
+				edited.Spec.WorkspaceTemplateRef.Name = "eks"
+				assert.Equal(t, want, replaced(t, captControlPlaneDefaults(w), controlPlane, edited, version).Spec.WorkspaceTemplateRef.Name)
+
+				apply := builder.WorkspaceTemplateApply("demo", of("", from), builder.WithWorkspaceName("demo"))
+				assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaults(w), apply, builder.WorkspaceTemplateApply("demo", of("", "eks"), builder.WithWorkspaceName("demo")), version).Spec.TemplateRef.Name)
+			}
+		})
+	}
+}
+
+// A user who takes retainWorkspaceOnDelete out of a manifest means it. A manifest of before the adoption never said it.
+func TestThatAWorkspaceIsRetainedIsKeptIfAnAdoptionSaidSo(t *testing.T) {
+	for manager, want := range map[string]infrav1.DeletionPolicy{
+		naming.MigrationFieldManager: infrav1.DeletionPolicyRetain,
+		"kubectl":                    infrav1.DeletionPolicyDelete,
+	} {
+		t.Run(manager, func(t *testing.T) {
+			old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+				apply.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
+				apply.ManagedFields = []metav1.ManagedFieldsEntry{{
+					Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: infrav1.GroupVersion.String(), FieldsType: "FieldsV1",
+					FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:deletionPolicy":{},"f:workspaceName":{}}}`),
+				}}
+			}))
+			manifest := old.DeepCopy()
+			manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
+			assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
+			assert.Equal(t, infrav1.DeletionPolicyDelete, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, manifest, "v1beta2").Spec.DeletionPolicy)
+		})
+	}
+}
+
+// kubectl replace with an exported manifest removes the controller and captctl's managedFields.
+func TestAHelperOfTheSpotRoleStaysRetainedWithoutItsControlPlane(t *testing.T) {
+	old := builder.WorkspaceTemplateApply("demo-spot-role-check", builder.WithWorkspaceName("w"), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain),
+		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
+	manifest := old.DeepCopy()
+	manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
+	assert.Equal(t, infrav1.DeletionPolicyRetain, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
 }

@@ -4,20 +4,164 @@
 package admission
 
 import (
+	"encoding/json"
 	"testing"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
+
+// newWorld is a world of objects as the webhooks see it.
+func newWorld(t *testing.T, objects ...client.Object) lookup.Reader {
+	t.Helper()
+	fakes := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...)
+	require.NoError(t, lookup.IndexFields(t.Context(), builder.Indexes{ClientBuilder: fakes}))
+	return lookup.Reader{Reader: fakes.Build()}
+}
+
+// request is what the API server sends about a change from old, which is nil for a new object.
+func request(t *testing.T, old, object client.Object) admission.Request {
+	t.Helper()
+	gvk, err := apiutil.GVKForObject(object, builder.Scheme())
+	require.NoError(t, err)
+	raw := func(object client.Object) runtime.RawExtension {
+		data, err := json.Marshal(object)
+		require.NoError(t, err)
+		return runtime.RawExtension{Raw: data}
+	}
+	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Namespace: object.GetNamespace(), Name: object.GetName(),
+		Kind: metav1.GroupVersionKind(gvk), Object: raw(object),
+	}}
+	if old != nil {
+		r.Operation, r.OldObject = admissionv1.Update, raw(old)
+	}
+	return r
+}
+
+// defaulted is an object after defaulting.
+func defaulted[T client.Object](t *testing.T, defaulter *defaults[T], old, object T) T {
+	t.Helper()
+	return replaced(t, defaulter, old, object, "v1beta2")
+}
+
+// replaced is what becomes of an object when a client replaces it with a manifest in a version.
+func replaced[T client.Object](t *testing.T, defaulter *defaults[T], old, manifest T, version string) T {
+	t.Helper()
+	defaulter.decoder = admission.NewDecoder(builder.Scheme())
+	r := request(t, absent(old), manifest)
+	r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: version, Kind: r.Kind.Kind}
+	response := defaulter.Handle(t.Context(), r)
+	require.True(t, response.Allowed, "%v", response.Result)
+	data := r.Object.Raw
+	if len(response.Patches) > 0 {
+		operations, err := json.Marshal(response.Patches)
+		require.NoError(t, err)
+		patch, err := jsonpatch.DecodePatch(operations)
+		require.NoError(t, err)
+		data, err = patch.Apply(data)
+		require.NoError(t, err)
+	}
+	out := lookup.NewObject(manifest)
+	require.NoError(t, json.Unmarshal(data, out))
+	out.SetCreationTimestamp(manifest.GetCreationTimestamp()) // JSON knows no time zone.
+	return out
+}
+
+// validated is the answer to a change from old, which is nil for a new object.
+func validated[T client.Object](t *testing.T, validator rules[T], old, object T) admission.Response {
+	t.Helper()
+	return admission.WithValidator[T](builder.Scheme(), validator).Handler.Handle(t.Context(), request(t, absent(old), object))
+}
+
+// absent turns a nil pointer into a nil interface.
+func absent[T client.Object](object T) client.Object {
+	if any(object) == any(*new(T)) {
+		return nil
+	}
+	return object
+}
+
+// refusedFields are the fields that a refusal points at.
+func refusedFields(t *testing.T, response admission.Response) []string {
+	t.Helper()
+	if response.Allowed {
+		return nil
+	}
+	require.Equal(t, metav1.StatusReasonInvalid, response.Result.Reason, "%v", response.Result)
+	var fields []string
+	for _, cause := range response.Result.Details.Causes {
+		fields = append(fields, cause.Field)
+	}
+	return fields
+}
+
+// A Cluster of a ClusterClass refers to its objects only when they exist. Until then they name it.
+func TestTheClusterOfAnObject(t *testing.T) {
+	unreferring := builder.With(func(cluster *clusterv1.Cluster) {
+		cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}, clusterv1.ContractVersionedObjectReference{}
+	})
+	labeled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
+	owned := func(object client.Object) {
+		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Cluster", Name: "demo", UID: "u"}})
+	}
+	foreign := func(object client.Object) {
+		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "other.example.com/v1", Kind: "Cluster", Name: "demo", UID: "u"}})
+	}
+	for name, row := range map[string]struct {
+		cluster *clusterv1.Cluster
+		object  []builder.Option
+		found   bool
+	}{
+		"refers to it":               {builder.Cluster("demo"), nil, true},
+		"does not refer to it yet":   {builder.Cluster("demo", unreferring), nil, false},
+		"is named by its label":      {builder.Cluster("demo", unreferring), []builder.Option{labeled}, true},
+		"is its owner":               {builder.Cluster("demo", unreferring), []builder.Option{owned}, true},
+		"is another kind of Cluster": {builder.Cluster("demo", unreferring), []builder.Option{foreign}, false},
+		"is in another namespace":    {builder.Cluster("demo", unreferring, builder.WithNamespace("x")), []builder.Option{labeled}, false},
+		"does not exist":             {builder.Cluster("other", unreferring), []builder.Option{labeled, owned}, false},
+		"refers to another in its place": {builder.Cluster("demo", builder.With(func(cluster *clusterv1.Cluster) {
+			cluster.Spec.InfrastructureRef.Name, cluster.Spec.ControlPlaneRef.Name = "other", "other"
+		})), []builder.Option{labeled}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, row.cluster)
+			for _, object := range []validation.Owner{builder.CAPTCluster("demo", row.object...), builder.CAPTControlPlane("demo", row.object...)} {
+				got, err := w.ClusterOf(t.Context(), object)
+				require.NoError(t, err)
+				assert.Equal(t, row.found, got != nil, "%T", object)
+			}
+		})
+	}
+}
+
+func TestACacheOfOneNamespaceIsNotAskedAboutOthers(t *testing.T) {
+	shared := builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"))
+	w := newWorld(t)
+	w.Namespace, w.Elsewhere = builder.Namespace, newWorld(t, shared)
+	found, err := w.WorkspaceTemplate(t.Context(), client.ObjectKeyFromObject(shared))
+	require.NoError(t, err)
+	require.NotNil(t, found)
+	found, err = w.WorkspaceTemplate(t.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"})
+	require.NoError(t, err)
+	require.Nil(t, found)
+}
 
 // write is a new object, or a change of an old one, and the fields for which it is refused. The rules themselves are tested in
 // api/validation; these rows prove that each kind is held to its rules, and objects that were stored before a rule only to what they change.
@@ -88,43 +232,49 @@ func TestEachKindIsHeldToItsRules(t *testing.T) {
 		return apply("a", append([]builder.Option{named("b"), builder.WithConnectionSecret("s", "other"), variables("a-b"), builder.WaitingForWorkspace("b", "")}, more...)...)
 	}
 	w := newWorld(t, template("vpc"), template("eks"), template("fargate"), template("wide", builder.WithScope(terraform.ScopeCluster)),
-		builder.Cluster("demo"), cluster("demo"), cluster("other", builder.WithApplyRef("by-hand")), plane("demo", refers), apply("b", named("b"), builder.WaitingForWorkspace("a", "")),
+		builder.Cluster("demo"), cluster("demo"), cluster("other", builder.WithApplyRef("by-hand")), plane("demo", refers), apply("b", named("b"), builder.WaitingForWorkspace("a", "")), apply("x-apply", named("x")),
 		apply(ref, builder.OwnedBy(plane("demo")), builder.UpToDate(nil), ofTemplate("eks"),
 			builder.WithVariables(map[string]string{"cluster_name": "demo", "kubernetes_version": "1.31", "region": builder.Region})))
 	for name, row := range map[string]write{
-		"CAPTCluster":                                         {nil, cluster("demo", builder.WithApplyRef("demo-vpc")), nil},
-		"CAPTCluster with what another has":                   {nil, cluster("demo", builder.WithApplyRef("by-hand")), []string{"spec.workspaceTemplateApplyRef.name"}},
-		"CAPTCluster, bad before, labeled":                    {cluster("demo", variables("a-b")), cluster("demo", variables("a-b"), builder.WithLabel("a", "b")), nil},
-		"CAPTCluster, bad before, changed elsewhere":          {cluster("demo", variables("a-b")), cluster("demo", variables("a-b", "size")), nil},
-		"CAPTCluster, bad before, and now good":               {cluster("demo", variables("a-b")), cluster("demo"), nil},
-		"CAPTCluster, one more mistake of the same kind":      {cluster("demo", variables("a-b")), cluster("demo", variables("a-b", "c-d")), []string{"spec.vpc.template.variables[c-d]"}},
-		"CAPTCluster, bad, and being deleted":                 {cluster("demo"), cluster("demo", variables("a-b"), deleting, finalizer), nil},
-		"CAPTClusterTemplate":                                 {nil, class(nil), nil},
-		"CAPTClusterTemplate, bad":                            {nil, class(nil, variables("a-b")), []string{"spec.template.spec.vpc.template.variables[a-b]"}},
-		"CAPTClusterTemplate, changed":                        {class(nil), class(nil, elsewhere), []string{"spec.template.spec"}},
-		"CAPTClusterTemplate, bad before, and labeled":        {class(nil, variables("a-b")), class(map[string]string{"a": "b"}, variables("a-b")), nil},
-		"CAPTControlPlane":                                    {nil, plane("demo", refers), nil},
-		"CAPTControlPlane, two mistakes":                      {nil, plane("demo", refers, tag("a;b"), elsewhere), []string{"spec.additionalTags[a;b]", "spec.region"}},
-		"CAPTControlPlane, the next version":                  {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.32")), nil},
-		"CAPTControlPlane, two versions, from the first":      {plane("demo", refers, version("1.32")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
-		"CAPTControlPlane, another region, built nowhere":     {plane("new", elsewhere), plane("new", builder.WithRegion("us-east-2")), nil},
-		"CAPTControlPlane, bad before, changed elsewhere":     {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), profiles("a", "")), nil},
-		"CAPTControlPlane, bad before, and another one":       {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("c;d")), []string{"spec.additionalTags[c;d]"}},
-		"CAPTControlPlane, bad before, finalizer removed":     {plane("demo", refers, tag("a;b"), finalizer), plane("demo", refers, tag("a;b")), nil},
-		"CAPTControlPlane, its endpoint repaired":             {plane("demo", refers, url), plane("demo", refers, builder.WithEndpoint("a.example.com", 443)), nil},
-		"CAPTControlPlaneTemplate":                            {nil, planes(), nil},
-		"CAPTControlPlaneTemplate, bad":                       {nil, planes(variables("a-b")), []string{"spec.template.spec.variables[a-b]"}},
-		"CAPTControlPlaneTemplate, changed from bad":          {planes(variables("a-b")), planes(), []string{"spec.template.spec"}},
-		"WorkspaceTemplate":                                   {nil, template("vpc"), nil},
-		"WorkspaceTemplate, bad":                              {template("vpc"), template("vpc", broken), []string{module}},
-		"WorkspaceTemplate, bad before, allowed to others":    {template("vpc", broken), template("vpc", broken, allowing("team")), nil},
-		"WorkspaceTemplate, bad before, another mistake":      {template("vpc", broken), template("vpc", broken, args), []string{"spec.template.spec.forProvider.initArgs[0]"}},
-		"WorkspaceTemplateApply":                              {nil, apply("a", named("a")), nil},
-		"WorkspaceTemplateApply, a name that is kept":         {nil, apply("demo-vpc", of("", "small")), []string{"metadata.name"}},
-		"WorkspaceTemplateApply, bad":                         {nil, bad(), []string{"spec.writeConnectionSecretToRef.namespace", "spec.variables[a-b]", "spec.workspaceName", "spec.waitForWorkspaces[0]"}},
-		"WorkspaceTemplateApply, bad before, another field":   {bad(), bad(builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)), nil},
-		"WorkspaceTemplateApply, bad before, another mistake": {bad(), bad(variables("a-b", "c-d")), []string{"spec.variables[c-d]"}},
-		"WorkspaceTemplateApply, to another scope":            {bad(recorded), bad(recorded, of("", "wide")), []string{"spec.templateRef"}},
+		"CAPTCluster":                                          {nil, cluster("demo", builder.WithApplyRef("demo-vpc")), nil},
+		"CAPTCluster with what another has":                    {nil, cluster("demo", builder.WithApplyRef("by-hand")), []string{"spec.workspaceTemplateApplyRef.name"}},
+		"CAPTCluster, bad before, labeled":                     {cluster("demo", variables("a-b")), cluster("demo", variables("a-b"), builder.WithLabel("a", "b")), nil},
+		"CAPTCluster, bad before, changed elsewhere":           {cluster("demo", variables("a-b")), cluster("demo", variables("a-b", "size")), nil},
+		"CAPTCluster, bad before, and now good":                {cluster("demo", variables("a-b")), cluster("demo"), nil},
+		"CAPTCluster, one more mistake of the same kind":       {cluster("demo", variables("a-b")), cluster("demo", variables("a-b", "c-d")), []string{"spec.vpc.template.variables[c-d]"}},
+		"CAPTCluster, bad, and being deleted":                  {cluster("demo"), cluster("demo", variables("a-b"), deleting, finalizer), nil},
+		"CAPTClusterTemplate":                                  {nil, class(nil), nil},
+		"CAPTClusterTemplate, bad":                             {nil, class(nil, variables("a-b")), []string{"spec.template.spec.vpc.template.variables[a-b]"}},
+		"CAPTClusterTemplate, changed":                         {class(nil), class(nil, elsewhere), []string{"spec.template.spec"}},
+		"CAPTClusterTemplate, bad before, and labeled":         {class(nil, variables("a-b")), class(map[string]string{"a": "b"}, variables("a-b")), nil},
+		"CAPTControlPlane":                                     {nil, plane("demo", refers), nil},
+		"CAPTControlPlane, two mistakes":                       {nil, plane("demo", refers, tag("a;b"), elsewhere), []string{"spec.additionalTags[a;b]", "spec.region"}},
+		"CAPTControlPlane, the next version":                   {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.32")), nil},
+		"CAPTControlPlane, two versions, from the first":       {plane("demo", refers, version("1.32")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
+		"CAPTControlPlane, two regions, one corrected":         {plane("demo", elsewhere), plane("demo", builder.WithRegion("")), nil}, // Both came before the Cluster.
+		"CAPTControlPlane, two regions, another wrong one":     {plane("demo", elsewhere), plane("demo", builder.WithRegion("us-east-2")), []string{"spec.region"}},
+		"CAPTControlPlane, two regions, changed elsewhere":     {plane("demo", elsewhere), plane("demo", elsewhere, tag("team")), nil},
+		"CAPTControlPlane, another region, built nowhere":      {plane("new", elsewhere), plane("new", builder.WithRegion("us-east-2")), nil},
+		"CAPTControlPlane, bad before, changed elsewhere":      {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), profiles("a", "")), nil},
+		"CAPTControlPlane, bad before, and another one":        {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("c;d")), []string{"spec.additionalTags[c;d]"}},
+		"CAPTControlPlane, bad before, finalizer removed":      {plane("demo", refers, tag("a;b"), finalizer), plane("demo", refers, tag("a;b")), nil},
+		"CAPTControlPlane, its endpoint repaired":              {plane("demo", refers, url), plane("demo", refers, builder.WithEndpoint("a.example.com", 443)), nil},
+		"CAPTControlPlaneTemplate":                             {nil, planes(), nil},
+		"CAPTControlPlaneTemplate, bad":                        {nil, planes(variables("a-b")), []string{"spec.template.spec.variables[a-b]"}},
+		"CAPTControlPlaneTemplate, changed from bad":           {planes(variables("a-b")), planes(), []string{"spec.template.spec"}},
+		"WorkspaceTemplate":                                    {nil, template("vpc"), nil},
+		"WorkspaceTemplate, bad":                               {template("vpc"), template("vpc", broken), []string{module}},
+		"WorkspaceTemplate, bad before, allowed to others":     {template("vpc", broken), template("vpc", broken, allowing("team")), nil},
+		"WorkspaceTemplate, bad before, another mistake":       {template("vpc", broken), template("vpc", broken, args), []string{"spec.template.spec.forProvider.initArgs[0]"}},
+		"WorkspaceTemplateApply":                               {nil, apply("a", named("a")), nil},
+		"WorkspaceTemplateApply, a name that is kept":          {nil, apply("demo-vpc", of("", "small")), []string{"metadata.name"}},
+		"WorkspaceTemplateApply, bad":                          {nil, bad(), []string{"spec.writeConnectionSecretToRef.namespace", "spec.variables[a-b]", "spec.workspaceName", "spec.waitForWorkspaces[0]"}},
+		"WorkspaceTemplateApply, bad before, another field":    {bad(), bad(builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)), nil},
+		"WorkspaceTemplateApply, bad before, another mistake":  {bad(), bad(variables("a-b", "c-d")), []string{"spec.variables[c-d]"}},
+		"WorkspaceTemplateApply, to another scope":             {bad(recorded), bad(recorded, of("", "wide")), []string{"spec.templateRef"}},
+		"WorkspaceTemplateApply, another cluster":              {apply("a", named("a"), recorded), apply("a", named("a"), recorded, variables("cluster_name")), []string{"spec.variables[cluster_name]"}},
+		"WorkspaceTemplateApply, another, nothing built":       {apply("a", named("a")), apply("a", named("a"), variables("cluster_name")), nil},
+		"WorkspaceTemplateApply, named when its template came": {apply("x"), apply("x", named("x")), nil}, // Whatever else is wrong: x-apply has the name.
 	} {
 		t.Run(name, func(t *testing.T) { assert.ElementsMatch(t, row.want, refusedFields(t, row.validated(t, w))) })
 	}

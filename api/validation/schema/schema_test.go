@@ -5,6 +5,7 @@ package schema_test
 
 import (
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/config/crd"
+	"github.com/capt-provider/capt/test/specimens"
 )
 
 var (
@@ -70,15 +72,11 @@ func texts(errs field.ErrorList) []string {
 }
 
 func TestEveryKindIsKnownInTheHubVersion(t *testing.T) {
-	schemas, err := schema.New(crd.Definitions)
-	require.NoError(t, err)
 	for _, kind := range []runtimeschema.GroupVersionKind{
 		cluster, controlPlane, infrav1.GroupVersion.WithKind("CAPTClusterTemplate"), controlplanev1.GroupVersion.WithKind("CAPTControlPlaneTemplate"),
 		template, infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
 	} {
-		s, err := schemas.Of(kind)
-		require.NoError(t, err)
-		require.NotEmpty(t, s.Validate(t.Context(), object(t, kind, "{}")), "%s accepts a spec without its required fields", kind)
+		require.NotEmpty(t, of(t, kind).Validate(t.Context(), object(t, kind, "{}")), "%s accepts a spec without its required fields", kind)
 	}
 }
 
@@ -224,5 +222,30 @@ func TestSchemasCanBeUsedConcurrently(t *testing.T) {
 	for _, result := range results {
 		require.ElementsMatch(t, results[0][0], result[0])
 		require.ElementsMatch(t, results[0][1], result[1])
+	}
+}
+
+func TestEveryRuleOfTheSchemas(t *testing.T) {
+	schemas, err := schema.New(crd.Definitions)
+	require.NoError(t, err)
+	all, err := specimens.All()
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	for _, specimen := range all {
+		kind := specimen.GroupVersionKind()
+		s, err := schemas.Of(kind)
+		require.NoError(t, err)
+		var errs field.ErrorList
+		if specimen.Old == nil {
+			errs = s.Validate(t.Context(), object(t, kind, string(specimen.Spec)))
+		} else {
+			errs = s.ValidateUpdate(t.Context(), object(t, kind, string(specimen.Spec)), object(t, kind, string(specimen.Old)))
+		}
+		var fields []string
+		for _, err := range errs {
+			fields = append(fields, err.Field)
+		}
+		slices.Sort(fields)
+		require.Equal(t, specimen.Refused, slices.Compact(fields), "%s %s, before %s: %v", kind, specimen.Spec, specimen.Old, errs)
 	}
 }
