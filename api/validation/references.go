@@ -20,10 +20,10 @@ import (
 // that namespace. A template that does not exist is a warning, because it may be created later; one that does not allow the namespace, or
 // is being deleted, is an error. For a template in another namespace, "does not exist" and "does not allow" have the same message, so
 // that the message reveals nothing about that namespace.
-func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTemplateReference, namespace string, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
+func TemplateReference(ctx context.Context, reader Reader, ref infrav1.WorkspaceTemplateReference, namespace string, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
 	var findings Findings
 	key := ref.Key(namespace)
-	template, permitted, err := PermittedTemplate(ctx, world, key, namespace)
+	template, permitted, err := PermittedTemplate(ctx, reader, key, namespace)
 	switch {
 	case err != nil:
 		return nil, findings, err
@@ -51,24 +51,24 @@ func TemplateDeletingMessage(key types.NamespacedName) string {
 }
 
 // PermittedTemplate returns a template, and whether it may be used from a namespace.
-func PermittedTemplate(ctx context.Context, world World, key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, bool, error) {
-	template, err := world.WorkspaceTemplate(ctx, key)
+func PermittedTemplate(ctx context.Context, reader Reader, key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, bool, error) {
+	template, err := reader.WorkspaceTemplate(ctx, key)
 	if err != nil || template == nil {
 		return nil, false, err
 	}
 	permitted, err := PermitsNamespace(template, namespace, func() (labels.Set, error) {
-		return world.NamespaceLabels(ctx, namespace)
+		return reader.NamespaceLabels(ctx, namespace)
 	})
 	return template, permitted, err
 }
 
 // ApplyInUse returns the WorkspaceTemplateApply that a control plane refers to; nil when there is none.
-func ApplyInUse(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (*infrav1.WorkspaceTemplateApply, error) {
+func ApplyInUse(ctx context.Context, reader Reader, controlPlane *controlplanev1.CAPTControlPlane) (*infrav1.WorkspaceTemplateApply, error) {
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
 	if !ref.IsDefined() {
 		return nil, nil
 	}
-	return world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
+	return reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
 }
 
 // KeyOf is the namespace and name of an object.

@@ -30,7 +30,7 @@ type applyRow struct {
 	warnings []string
 }
 
-type applyRule func(context.Context, validation.World, *infrav1.WorkspaceTemplateApply) (validation.Findings, error)
+type applyRule func(context.Context, validation.Reader, *infrav1.WorkspaceTemplateApply) (validation.Findings, error)
 
 func testApplies(t *testing.T, rule applyRule, rows map[string]applyRow) {
 	t.Helper()

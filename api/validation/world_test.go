@@ -38,7 +38,7 @@ type fakeWorld struct {
 	looks map[string]int
 }
 
-var _ validation.World = &fakeWorld{}
+var _ validation.Reader = &fakeWorld{}
 
 // newWorld makes a world of objects that a builder made, and of Namespaces.
 func newWorld(objects ...validation.Owner) *fakeWorld {

@@ -17,12 +17,12 @@ import (
 )
 
 func setupCAPTCluster(mgr ctrl.Manager, cached, live lookup.Reader) error {
-	return serve(mgr, captClusterDefaults(lookup.Live{World: live, Cached: cached}), captClusterRules(cached))
+	return serve(mgr, captClusterDefaults(lookup.Live{Reader: live, Cached: cached}), captClusterRules(cached))
 }
 
-func captClusterDefaults(world validation.World) *defaults[*infrav1.CAPTCluster] {
+func captClusterDefaults(reader validation.Reader) *defaults[*infrav1.CAPTCluster] {
 	return &defaults[*infrav1.CAPTCluster]{
-		world:  world,
+		reader: reader,
 		create: referVPC,
 		keep: func(old, captCluster *infrav1.CAPTCluster) {
 			keepReference(old.Spec.WorkspaceTemplateApplyRef, &captCluster.Spec.WorkspaceTemplateApplyRef)
@@ -32,11 +32,11 @@ func captClusterDefaults(world validation.World) *defaults[*infrav1.CAPTCluster]
 }
 
 // referVPC sets spec.workspaceTemplateApplyRef of a new CAPTCluster with a VPC template.
-func referVPC(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (err error) {
+func referVPC(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (err error) {
 	if !captCluster.Spec.VPC.Template.IsDefined() || captCluster.Spec.WorkspaceTemplateApplyRef.IsDefined() {
 		return nil
 	}
-	captCluster.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, world, captCluster, adoption.OfCAPTCluster(captCluster, ""))
+	captCluster.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, reader, captCluster, adoption.OfCAPTCluster(captCluster, ""))
 	return err
 }
 
@@ -49,18 +49,18 @@ func referVPC(ctx context.Context, world validation.World, captCluster *infrav1.
 //   - The status of the owner records cloud resources: the owner was restored from a backup, and its WorkspaceTemplateApply may be
 //     restored next, with any name.
 //   - The owner has only generateName.
-func newReference(ctx context.Context, world validation.World, owner validation.Owner, want adoption.Expectation) (infrav1.WorkspaceTemplateApplyReference, error) {
+func newReference(ctx context.Context, reader validation.Reader, owner validation.Owner, want adoption.Expectation) (infrav1.WorkspaceTemplateApplyReference, error) {
 	if owner.GetName() == "" || want.Built != "" {
 		return infrav1.WorkspaceTemplateApplyReference{}, nil
 	}
-	apply, err := world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: want.SchemeName})
+	apply, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: want.SchemeName})
 	if err != nil {
 		return infrav1.WorkspaceTemplateApplyReference{}, err
 	}
 	if apply != nil {
 		return infrav1.WorkspaceTemplateApplyReference{}, nil
 	}
-	if orphaned, err := world.Orphaned(ctx, owner.GetNamespace()); err != nil || orphaned {
+	if orphaned, err := reader.Orphaned(ctx, owner.GetNamespace()); err != nil || orphaned {
 		return infrav1.WorkspaceTemplateApplyReference{}, err
 	}
 	return infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}, nil
@@ -73,11 +73,11 @@ func keepReference(old infrav1.WorkspaceTemplateApplyReference, reference *infra
 	}
 }
 
-func captClusterRules(world validation.World) rules[*infrav1.CAPTCluster] {
+func captClusterRules(reader validation.Reader) rules[*infrav1.CAPTCluster] {
 	return rules[*infrav1.CAPTCluster]{
-		world: world,
-		spec:  func(captCluster *infrav1.CAPTCluster) any { return captCluster.Spec },
-		check: owners.CAPTCluster,
+		reader: reader,
+		spec:   func(captCluster *infrav1.CAPTCluster) any { return captCluster.Spec },
+		check:  owners.CAPTCluster,
 		warn: leavesPin("CAPTCluster", vpcTemplate, func(captCluster *infrav1.CAPTCluster) string {
 			return captCluster.Spec.WorkspaceTemplateApplyRef.Name
 		}),

@@ -19,20 +19,20 @@ import (
 )
 
 func setupCAPTControlPlane(mgr ctrl.Manager, cached, live lookup.Reader) error {
-	return serve(mgr, captControlPlaneDefaults(lookup.Live{World: live, Cached: cached}), captControlPlaneRules(cached))
+	return serve(mgr, captControlPlaneDefaults(lookup.Live{Reader: live, Cached: cached}), captControlPlaneRules(cached))
 }
 
-func captControlPlaneDefaults(world validation.World) *defaults[*controlplanev1.CAPTControlPlane] {
-	return &defaults[*controlplanev1.CAPTControlPlane]{world: world, create: referControlPlane, keep: keepWritten, keepHubFields: keepControlPlane}
+func captControlPlaneDefaults(reader validation.Reader) *defaults[*controlplanev1.CAPTControlPlane] {
+	return &defaults[*controlplanev1.CAPTControlPlane]{reader: reader, create: referControlPlane, keep: keepWritten, keepHubFields: keepControlPlane}
 }
 
 // referControlPlane sets spec.workspaceTemplateApplyRef of a new CAPTControlPlane, unless that has no template: validation rejects it then.
-func referControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
+func referControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
 	completeVersion(controlPlane)
 	if controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
 		return nil
 	}
-	controlPlane.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, world, controlPlane, adoption.OfControlPlane(controlPlane, ""))
+	controlPlane.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, reader, controlPlane, adoption.OfControlPlane(controlPlane, ""))
 	return err
 }
 
@@ -64,11 +64,11 @@ func completeVersion(controlPlane *controlplanev1.CAPTControlPlane) {
 	}
 }
 
-func captControlPlaneRules(world validation.World) rules[*controlplanev1.CAPTControlPlane] {
+func captControlPlaneRules(reader validation.Reader) rules[*controlplanev1.CAPTControlPlane] {
 	return rules[*controlplanev1.CAPTControlPlane]{
-		world: world,
-		spec:  func(controlPlane *controlplanev1.CAPTControlPlane) any { return controlPlane.Spec },
-		check: owners.CAPTControlPlane, change: consumption.CAPTControlPlaneChange,
+		reader: reader,
+		spec:   func(controlPlane *controlplanev1.CAPTControlPlane) any { return controlPlane.Spec },
+		check:  owners.CAPTControlPlane, change: consumption.CAPTControlPlaneChange,
 		warn: leavesPin("CAPTControlPlane",
 			func(controlPlane *controlplanev1.CAPTControlPlane) infrav1.WorkspaceTemplateReference {
 				return controlPlane.Spec.WorkspaceTemplateRef

@@ -25,14 +25,14 @@ import (
 // as missing.
 type defaults[T client.Object] struct {
 	decoder admission.Decoder
-	world   validation.World
+	reader  validation.Reader
 	// create sets defaults of a new object.
-	create func(ctx context.Context, world validation.World, object T) error
+	create func(ctx context.Context, reader validation.Reader, object T) error
 	// keep restores immutable fields that an update omits, for example when a manifest without them replaces the object. It is not called
 	// for captctl migrate, which removes such fields to roll back an adoption.
 	keep func(old, object T)
 	// keepHubFields restores fields that do not exist in an older version, and that a write in that version therefore removes.
-	keepHubFields func(ctx context.Context, world validation.World, old, object T) error
+	keepHubFields func(ctx context.Context, reader validation.Reader, old, object T) error
 }
 
 // Handle implements admission.Handler.
@@ -62,7 +62,7 @@ func (d defaults[T]) fill(ctx context.Context, request admission.Request, object
 	old := lookup.NewObject(kind)
 	if request.Operation == admissionv1.Create {
 		keepStatus(request, old, object)
-		return d.create(ctx, d.world, object)
+		return d.create(ctx, d.reader, object)
 	}
 	if err := d.decoder.DecodeRaw(request.OldObject, old); err != nil {
 		return fmt.Errorf("reading the old object: %w", err)
@@ -73,7 +73,7 @@ func (d defaults[T]) fill(ctx context.Context, request admission.Request, object
 	}
 	d.keep(old, object)
 	if inOlderVersion(request) {
-		return d.keepHubFields(ctx, d.world, old, object)
+		return d.keepHubFields(ctx, d.reader, old, object)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ import (
 
 // keepCluster restores the fields of a CAPTCluster that v1beta1 does not have. Fields of a VPC source are restored only if the write keeps
 // that source.
-func keepCluster(ctx context.Context, world validation.World, old, captCluster *infrav1.CAPTCluster) error {
+func keepCluster(ctx context.Context, reader validation.Reader, old, captCluster *infrav1.CAPTCluster) error {
 	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
 	now.ConnectionSecretRef = infrav1.LocalSecretReference{}
 	if now.ExistingID == before.ExistingID {
@@ -34,13 +34,13 @@ func keepCluster(ctx context.Context, world validation.World, old, captCluster *
 	}
 	if now.Template.IsDefined() && before.Template.IsDefined() {
 		now.Template.Variables = maps.Clone(before.Template.Variables)
-		return keepPinned(ctx, world, old.Namespace, before.Template.Ref, &now.Template.Ref)
+		return keepPinned(ctx, reader, old.Namespace, before.Template.Ref, &now.Template.Ref)
 	}
 	return nil
 }
 
 // keepControlPlane restores the fields of a CAPTControlPlane that v1beta1 does not have, and the endpoint that adoption corrected.
-func keepControlPlane(ctx context.Context, world validation.World, old, controlPlane *controlplanev1.CAPTControlPlane) error {
+func keepControlPlane(ctx context.Context, reader validation.Reader, old, controlPlane *controlplanev1.CAPTControlPlane) error {
 	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
 	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
 	if before.Timeouts.SecretSeconds != 0 && now.Timeouts != (controlplanev1.Timeouts{}) {
@@ -49,11 +49,11 @@ func keepControlPlane(ctx context.Context, world validation.World, old, controlP
 	if repaired := owners.Endpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {
 		now.ControlPlaneEndpoint = repaired
 	}
-	return keepPinned(ctx, world, old.Namespace, before.WorkspaceTemplateRef, &now.WorkspaceTemplateRef)
+	return keepPinned(ctx, reader, old.Namespace, before.WorkspaceTemplateRef, &now.WorkspaceTemplateRef)
 }
 
 // keepTemplate restores the fields of a WorkspaceTemplate that v1beta1 does not have.
-func keepTemplate(_ context.Context, _ validation.World, old, template *infrav1.WorkspaceTemplate) error {
+func keepTemplate(_ context.Context, _ validation.Reader, old, template *infrav1.WorkspaceTemplate) error {
 	before, now := old.Spec.DeepCopy(), &template.Spec
 	now.WorkspaceScope, now.AllowedNamespaces, now.PublishOutputs = before.WorkspaceScope, before.AllowedNamespaces, before.PublishOutputs
 	if was, is := before.Template.Spec.ProviderConfigRef, now.Template.Spec.ProviderConfigRef; was != nil && is != nil && was.Name == is.Name {
@@ -69,7 +69,7 @@ func keepTemplate(_ context.Context, _ validation.World, old, template *infrav1.
 // keepApply restores the fields of a WorkspaceTemplateApply that v1beta1 does not have. It also restores the deletion policy Retain, which
 // v1beta1 has, if captctl migrate set it on adoption: manifests from before the adoption do not have it, and the Workspace of a helper
 // would be destroyed with the helper.
-func keepApply(ctx context.Context, world validation.World, old, apply *infrav1.WorkspaceTemplateApply) error {
+func keepApply(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
 	for i := range apply.Spec.WaitForSecrets {
 		now := &apply.Spec.WaitForSecrets[i]
 		now.Keys = nil
@@ -83,16 +83,16 @@ func keepApply(ctx context.Context, world validation.World, old, apply *infrav1.
 	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (adoption.Helper(old) != "" || adoption.KeepsSpotRole(old) || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
 		apply.Spec.DeletionPolicy = old.Spec.DeletionPolicy
 	}
-	return keepPinned(ctx, world, old.Namespace, old.Spec.TemplateRef, &apply.Spec.TemplateRef)
+	return keepPinned(ctx, reader, old.Namespace, old.Spec.TemplateRef, &apply.Spec.TemplateRef)
 }
 
 // keepPinned restores a reference to a template that captctl migrate created to reproduce a Workspace. Manifests of CAPT v0.3 refer to the
 // original template, which no longer matches the Workspace: Terraform would apply the difference.
-func keepPinned(ctx context.Context, world validation.World, namespace string, before infrav1.WorkspaceTemplateReference, now *infrav1.WorkspaceTemplateReference) error {
+func keepPinned(ctx context.Context, reader validation.Reader, namespace string, before infrav1.WorkspaceTemplateReference, now *infrav1.WorkspaceTemplateReference) error {
 	if before.Key(namespace) == now.Key(namespace) {
 		return nil
 	}
-	template, err := world.WorkspaceTemplate(ctx, before.Key(namespace))
+	template, err := reader.WorkspaceTemplate(ctx, before.Key(namespace))
 	if err == nil && template != nil && template.Labels[naming.PinnedLabel] == "true" {
 		*now = before
 	}

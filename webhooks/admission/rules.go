@@ -23,30 +23,30 @@ import (
 
 // rules is the validating webhook of a kind.
 type rules[T client.Object] struct {
-	world validation.World
+	reader validation.Reader
 	// spec returns the part of an object that is checked. An update that does not change it is always admitted, so that labels and finalizers
 	// of objects that were stored before a rule existed can be changed.
 	spec func(T) any
 	// check checks an object on creation and on update.
-	check func(ctx context.Context, world validation.World, object T) (validation.Findings, error)
+	check func(ctx context.Context, reader validation.Reader, object T) (validation.Findings, error)
 	// create has additional checks of a new object; it may be nil.
-	create func(ctx context.Context, world validation.World, object T) (validation.Findings, error)
+	create func(ctx context.Context, reader validation.Reader, object T) (validation.Findings, error)
 	// change checks whether an update is allowed; nil if any change between valid objects is.
-	change func(ctx context.Context, world validation.World, old, object T) (field.ErrorList, error)
+	change func(ctx context.Context, reader validation.Reader, old, object T) (field.ErrorList, error)
 	// warn returns warnings about an update; it may be nil.
-	warn func(ctx context.Context, world validation.World, old, object T) ([]string, error)
+	warn func(ctx context.Context, reader validation.Reader, old, object T) ([]string, error)
 	// schema is the schema of the hub version.
 	schema *schema.Schema
 }
 
 // ValidateCreate implements admission.Validator.
 func (r rules[T]) ValidateCreate(ctx context.Context, object T) (admission.Warnings, error) {
-	findings, err := r.check(ctx, r.world, object)
+	findings, err := r.check(ctx, r.reader, object)
 	if err != nil {
 		return nil, lookupFailed(object, err)
 	}
 	if r.create != nil {
-		more, err := r.create(ctx, r.world, object)
+		more, err := r.create(ctx, r.reader, object)
 		if err != nil {
 			return nil, lookupFailed(object, err)
 		}
@@ -63,7 +63,7 @@ func (r rules[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.
 	if !object.GetDeletionTimestamp().IsZero() || equality.Semantic.DeepEqual(r.spec(old), r.spec(object)) {
 		return nil, nil
 	}
-	findings, err := r.check(ctx, r.world, object)
+	findings, err := r.check(ctx, r.reader, object)
 	if err != nil {
 		return nil, lookupFailed(object, err)
 	}
@@ -74,14 +74,14 @@ func (r rules[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.
 		findings.Errors = slices.DeleteFunc(findings.Errors, allowedForMigration)
 	}
 	if r.change != nil {
-		changes, err := r.change(ctx, r.world, old, object)
+		changes, err := r.change(ctx, r.reader, old, object)
 		if err != nil {
 			return nil, lookupFailed(object, err)
 		}
 		findings.Refuse(changes...)
 	}
 	if r.warn != nil {
-		warnings, err := r.warn(ctx, r.world, old, object)
+		warnings, err := r.warn(ctx, r.reader, old, object)
 		if err != nil {
 			return nil, lookupFailed(object, err)
 		}
@@ -110,7 +110,7 @@ func (r rules[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) (fie
 	if len(errs) == 0 {
 		return nil, nil
 	}
-	before, err := r.check(ctx, r.world, old)
+	before, err := r.check(ctx, r.reader, old)
 	if err != nil {
 		return nil, err
 	}

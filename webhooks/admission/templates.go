@@ -21,18 +21,18 @@ func setupCAPTControlPlaneTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) er
 	return serve(mgr, nil, captControlPlaneTemplateRules(cached))
 }
 
-func captClusterTemplateRules(world validation.World) rules[*infrav1.CAPTClusterTemplate] {
+func captClusterTemplateRules(reader validation.Reader) rules[*infrav1.CAPTClusterTemplate] {
 	return rules[*infrav1.CAPTClusterTemplate]{
-		world:  world,
+		reader: reader,
 		spec:   func(template *infrav1.CAPTClusterTemplate) any { return template.Spec },
 		check:  owners.CAPTClusterTemplate,
 		change: owners.CAPTClusterTemplateChange,
 	}
 }
 
-func captControlPlaneTemplateRules(world validation.World) rules[*controlplanev1.CAPTControlPlaneTemplate] {
+func captControlPlaneTemplateRules(reader validation.Reader) rules[*controlplanev1.CAPTControlPlaneTemplate] {
 	return rules[*controlplanev1.CAPTControlPlaneTemplate]{
-		world:  world,
+		reader: reader,
 		spec:   func(template *controlplanev1.CAPTControlPlaneTemplate) any { return template.Spec },
 		check:  owners.CAPTControlPlaneTemplate,
 		change: owners.CAPTControlPlaneTemplateChange,

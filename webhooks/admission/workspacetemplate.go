@@ -27,25 +27,25 @@ func setupWorkspaceTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) error {
 // workspaceTemplateDefaults sets no defaults. The webhook exists only to restore fields after writes in an older version.
 func workspaceTemplateDefaults() *defaults[*infrav1.WorkspaceTemplate] {
 	return &defaults[*infrav1.WorkspaceTemplate]{
-		create:        func(context.Context, validation.World, *infrav1.WorkspaceTemplate) error { return nil },
+		create:        func(context.Context, validation.Reader, *infrav1.WorkspaceTemplate) error { return nil },
 		keep:          func(_, _ *infrav1.WorkspaceTemplate) {},
 		keepHubFields: keepTemplate,
 	}
 }
 
-func workspaceTemplateRules(world validation.World) rules[*infrav1.WorkspaceTemplate] {
+func workspaceTemplateRules(reader validation.Reader) rules[*infrav1.WorkspaceTemplate] {
 	return rules[*infrav1.WorkspaceTemplate]{
-		world: world,
-		spec:  func(template *infrav1.WorkspaceTemplate) any { return template.Spec },
-		check: func(_ context.Context, _ validation.World, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
+		reader: reader,
+		spec:   func(template *infrav1.WorkspaceTemplate) any { return template.Spec },
+		check: func(_ context.Context, _ validation.Reader, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
 			return templates.WorkspaceTemplate(template), nil
 		},
-		warn: func(ctx context.Context, world validation.World, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
-			fields, err := consumption.WorkspaceTemplateUpdate(ctx, world, old, template)
+		warn: func(ctx context.Context, reader validation.Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
+			fields, err := consumption.WorkspaceTemplateUpdate(ctx, reader, old, template)
 			if err != nil {
 				return nil, err
 			}
-			config, err := templates.ProviderConfigChange(ctx, world, old, template)
+			config, err := templates.ProviderConfigChange(ctx, reader, old, template)
 			return append(fields, config...), err
 		},
 	}
@@ -54,17 +54,17 @@ func workspaceTemplateRules(world validation.World) rules[*infrav1.WorkspaceTemp
 // leavesPin warns when an update removes the reference to the template that captctl migrate created to reproduce the Workspace (the pin),
 // for example when a manifest from before the migration is applied. A rollback removes it on purpose; the manager does not write Workspaces
 // then.
-func leavesPin[T client.Object](kind string, template func(T) infrav1.WorkspaceTemplateReference, apply func(T) string) func(context.Context, validation.World, T, T) ([]string, error) {
-	return func(ctx context.Context, world validation.World, old, object T) ([]string, error) {
+func leavesPin[T client.Object](kind string, template func(T) infrav1.WorkspaceTemplateReference, apply func(T) string) func(context.Context, validation.Reader, T, T) ([]string, error) {
+	return func(ctx context.Context, reader validation.Reader, old, object T) ([]string, error) {
 		before, after := template(old).Key(old.GetNamespace()), template(object).Key(object.GetNamespace())
 		if request, err := admission.RequestFromContext(ctx); before == after || err == nil && byMigration(request) {
 			return nil, nil
 		}
-		pinned, err := world.WorkspaceTemplate(ctx, before)
+		pinned, err := reader.WorkspaceTemplate(ctx, before)
 		if err != nil || pinned == nil || pinned.Labels[naming.PinnedLabel] != "true" {
 			return nil, err
 		}
-		used, err := world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: apply(object)})
+		used, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: apply(object)})
 		if err != nil || used == nil || used.Spec.WorkspaceName == "" {
 			return nil, err
 		}

@@ -20,12 +20,12 @@ import (
 )
 
 func setupWorkspaceTemplateApply(mgr ctrl.Manager, cached, live lookup.Reader) error {
-	return serve(mgr, workspaceTemplateApplyDefaults(lookup.Live{World: live, Cached: cached}), workspaceTemplateApplyRules(cached))
+	return serve(mgr, workspaceTemplateApplyDefaults(lookup.Live{Reader: live, Cached: cached}), workspaceTemplateApplyRules(cached))
 }
 
-func workspaceTemplateApplyDefaults(world validation.World) *defaults[*infrav1.WorkspaceTemplateApply] {
+func workspaceTemplateApplyDefaults(reader validation.Reader) *defaults[*infrav1.WorkspaceTemplateApply] {
 	return &defaults[*infrav1.WorkspaceTemplateApply]{
-		world:  world,
+		reader: reader,
 		create: nameWorkspace,
 		keep: func(old, apply *infrav1.WorkspaceTemplateApply) {
 			if apply.Spec.WorkspaceName == "" {
@@ -41,20 +41,20 @@ func workspaceTemplateApplyDefaults(world validation.World) *defaults[*infrav1.W
 //   - There is no template that the object may use: the scope of the Workspace is unknown, and the controller sets the name later.
 //   - Validation will reject the object: with a name, the rule would treat it as restored from a backup, and allow it.
 //   - The object is restored from CAPT v0.3: with a name it would count as adopted, and get a second Workspace.
-func nameWorkspace(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) error {
+func nameWorkspace(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) error {
 	if apply.Spec.WorkspaceName != "" || apply.Name == "" || adoption.Unadopted(apply) != "" {
 		return nil
 	}
-	reserved, err := ownership.WorkspaceTemplateApplyCreation(ctx, world, apply)
+	reserved, err := ownership.WorkspaceTemplateApplyCreation(ctx, reader, apply)
 	if err != nil || len(reserved.Errors) > 0 {
 		return err
 	}
-	template, _, err := validation.TemplateReference(ctx, world, apply.Spec.TemplateRef, apply.Namespace, field.NewPath("spec", "templateRef"))
+	template, _, err := validation.TemplateReference(ctx, reader, apply.Spec.TemplateRef, apply.Namespace, field.NewPath("spec", "templateRef"))
 	if err != nil {
 		return err
 	}
 	if template != nil && template.Spec.WorkspaceScope.OrDefault() == terraform.ScopeCluster {
-		left, err := world.Leftover(ctx, naming.LegacyWorkspace(apply.Name))
+		left, err := reader.Leftover(ctx, naming.LegacyWorkspace(apply.Name))
 		if err != nil || left { // The controller determines whether the Workspace belongs to another object.
 			return err
 		}
@@ -63,9 +63,9 @@ func nameWorkspace(ctx context.Context, world validation.World, apply *infrav1.W
 	return nil
 }
 
-func workspaceTemplateApplyRules(world validation.World) rules[*infrav1.WorkspaceTemplateApply] {
+func workspaceTemplateApplyRules(reader validation.Reader) rules[*infrav1.WorkspaceTemplateApply] {
 	return rules[*infrav1.WorkspaceTemplateApply]{
-		world:  world,
+		reader: reader,
 		spec:   func(apply *infrav1.WorkspaceTemplateApply) any { return apply.Spec },
 		check:  applies.WorkspaceTemplateApply,
 		create: newWorkspaceTemplateApply,
@@ -78,12 +78,12 @@ func workspaceTemplateApplyRules(world validation.World) rules[*infrav1.Workspac
 	}
 }
 
-func newWorkspaceTemplateApply(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
-	findings, err := ownership.WorkspaceTemplateApplyCreation(ctx, world, apply)
+func newWorkspaceTemplateApply(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
+	findings, err := ownership.WorkspaceTemplateApplyCreation(ctx, reader, apply)
 	if err != nil {
 		return findings, err
 	}
-	named, err := applies.ChosenWorkspaceName(ctx, world, apply)
+	named, err := applies.ChosenWorkspaceName(ctx, reader, apply)
 	findings.Add(named)
 	return findings, err
 }

@@ -216,7 +216,7 @@ func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 		"a name that is not reserved":       {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, workspaceTemplateApplyDefaults(lookup.Live{World: live, Cached: cached}), nil, row.apply)
+			got := defaulted(t, workspaceTemplateApplyDefaults(lookup.Live{Reader: live, Cached: cached}), nil, row.apply)
 			assert.Equal(t, row.named, got.Spec.WorkspaceName)
 			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(cached), nil, got)))
 		})

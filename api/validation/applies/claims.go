@@ -19,12 +19,12 @@ import (
 
 // claimed checks that no other WorkspaceTemplateApply has the same Workspace: in the namespace, and for cluster-scoped Workspaces in all
 // namespaces. Errors do not name an object of another namespace, which the user may not be allowed to read.
-func claimed(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
+func claimed(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
 	name := WorkspaceName(apply, template)
 	if name == "" {
 		return nil, nil
 	}
-	claimants, err := claimantsOf(ctx, world, apply, name)
+	claimants, err := claimantsOf(ctx, reader, apply, name)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func claimed(ctx context.Context, world validation.World, apply *infrav1.Workspa
 		if claimants[i].Namespace == apply.Namespace {
 			continue
 		}
-		if clusterWide, err := isClusterWide(ctx, world, &claimants[i]); err != nil {
+		if clusterWide, err := isClusterWide(ctx, reader, &claimants[i]); err != nil {
 			return nil, err
 		} else if clusterWide {
 			return field.ErrorList{field.Invalid(path, name,
@@ -53,12 +53,12 @@ func claimed(ctx context.Context, world validation.World, apply *infrav1.Workspa
 
 // claimantsOf lists the WorkspaceTemplateApplies whose Workspace has a given name, sorted by name: webhooks recognize an error that existed
 // before an update by its text, so the text must not depend on the order of the list.
-func claimantsOf(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
-	claimants, err := world.ClaimantsOf(ctx, name)
+func claimantsOf(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
+	claimants, err := reader.ClaimantsOf(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	namesake, err := unnamedNamesake(ctx, world, apply, name)
+	namesake, err := unnamedNamesake(ctx, reader, apply, name)
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +80,13 @@ func collision(apply, other *infrav1.WorkspaceTemplateApply, name string) string
 
 // unnamedNamesake finds the WorkspaceTemplateApply whose Workspace gets the same name by the naming scheme, and whose spec.workspaceName is
 // still empty because it was created before its template.
-func unnamedNamesake(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
+func unnamedNamesake(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
 	key := types.NamespacedName{Namespace: apply.Namespace, Name: naming.Namesake(apply.Name)}
-	other, err := world.WorkspaceTemplateApply(ctx, key)
+	other, err := reader.WorkspaceTemplateApply(ctx, key)
 	if err != nil || other == nil || other.Spec.WorkspaceName != "" {
 		return nil, err
 	}
-	template, permitted, err := validation.PermittedTemplate(ctx, world, other.TemplateKey(), other.Namespace)
+	template, permitted, err := validation.PermittedTemplate(ctx, reader, other.TemplateKey(), other.Namespace)
 	if err != nil || !permitted || WorkspaceName(other, template) != name {
 		return nil, err
 	}
@@ -106,10 +106,10 @@ func scopeOf(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceT
 
 // isClusterWide reports whether the Workspace of a WorkspaceTemplateApply is, or will be, cluster-scoped. It returns false if that is
 // unknown.
-func isClusterWide(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+func isClusterWide(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
 	if scope, ok := recordedScope(apply); ok {
 		return scope == terraform.ScopeCluster, nil
 	}
-	template, permitted, err := validation.PermittedTemplate(ctx, world, apply.TemplateKey(), apply.Namespace)
+	template, permitted, err := validation.PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
 	return permitted && template.Spec.WorkspaceScope == terraform.ScopeCluster, err
 }

@@ -26,7 +26,7 @@ import (
 const maxWaiters = 500
 
 // waits checks spec.waitForWorkspaces: a WorkspaceTemplateApply must not depend on itself, neither directly nor through others.
-func waits(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
+func waits(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
 	path := field.NewPath("spec", "waitForWorkspaces")
 	name := WorkspaceName(apply, template)
 	if name == "" && apply.Name != "" {
@@ -41,7 +41,7 @@ func waits(ctx context.Context, world validation.World, apply *infrav1.Workspace
 			errs = append(errs, validation.Invalid(path.Index(i), "Workspace %s cannot depend on itself. Remove it from the list", name))
 		}
 	}
-	cycle, err := cycleThrough(ctx, world, apply, name)
+	cycle, err := cycleThrough(ctx, reader, apply, name)
 	if err != nil || cycle == nil {
 		return errs, err
 	}
@@ -78,10 +78,10 @@ func describe(cycle []*infrav1.WorkspaceTemplateApply, namespace string) string 
 
 // cycleThrough returns the shortest cycle through a WorkspaceTemplateApply, which is its first and its last element; nil when there is no
 // cycle. name is the name of its Workspace.
-func cycleThrough(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, name string) ([]*infrav1.WorkspaceTemplateApply, error) {
+func cycleThrough(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]*infrav1.WorkspaceTemplateApply, error) {
 	g := &waitGraph{
 		look: func(workspace string) ([]infrav1.WorkspaceTemplateApply, error) {
-			return world.ClaimantsOf(ctx, workspace)
+			return reader.ClaimantsOf(ctx, workspace)
 		},
 		name: name, ids: map[types.NamespacedName]int64{}, claimants: map[string][]infrav1.WorkspaceTemplateApply{},
 	}

@@ -44,13 +44,13 @@ func RetainConflict(apply *infrav1.WorkspaceTemplateApply, others []infrav1.Work
 }
 
 // warnOfRetainConflict warns of a deletion policy that would block the deletion of the object.
-func warnOfRetainConflict(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, spec *field.Path, findings *validation.Findings) error {
+func warnOfRetainConflict(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, spec *field.Path, findings *validation.Findings) error {
 	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain {
 		return nil
 	}
 	var others []infrav1.WorkspaceTemplateApply
 	for _, dependency := range apply.Spec.WaitForWorkspaces {
-		claimants, err := world.ClaimantsOf(ctx, dependency.Name)
+		claimants, err := reader.ClaimantsOf(ctx, dependency.Name)
 		if err != nil {
 			return err
 		}

@@ -38,8 +38,8 @@ func StateUnknown(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Works
 
 // ChosenWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName cannot be the name of a new Workspace. It is only a
 // warning, because the Workspace may exist, or be restored after the object.
-func ChosenWorkspaceName(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (findings validation.Findings, err error) {
-	template, permitted, err := validation.PermittedTemplate(ctx, world, apply.TemplateKey(), apply.Namespace)
+func ChosenWorkspaceName(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (findings validation.Findings, err error) {
+	template, permitted, err := validation.PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
 	if err == nil && permitted && StateUnknown(apply, template) {
 		findings.Warn(field.NewPath("spec", "workspaceName"),
 			"no Workspace is created with this name: only an existing Workspace can be adopted. For a new Workspace, remove the field")
@@ -48,14 +48,14 @@ func ChosenWorkspaceName(ctx context.Context, world validation.World, apply *inf
 }
 
 // WorkspaceTemplateApply checks a WorkspaceTemplateApply, on creation and on update.
-func WorkspaceTemplateApply(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
+func WorkspaceTemplateApply(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
 	spec := field.NewPath("spec")
 	variables := spec.Child("variables")
 	findings := validation.Findings{Errors: modules.AppliedVariables(apply.Spec.Variables, variables)}
 	findings.Add(ownNamespace(apply, spec))
 	findings.Refuse(legalWorkspaceName(apply, spec)...)
 
-	template, reference, err := validation.TemplateReference(ctx, world, apply.Spec.TemplateRef, apply.Namespace, spec.Child("templateRef"))
+	template, reference, err := validation.TemplateReference(ctx, reader, apply.Spec.TemplateRef, apply.Namespace, spec.Child("templateRef"))
 	if err != nil {
 		return findings, err
 	}
@@ -67,11 +67,11 @@ func WorkspaceTemplateApply(ctx context.Context, world validation.World, apply *
 			findings.Warnings = append(findings.Warnings, modules.UnusedVariables(template, apply.Spec.Variables, variables)...)
 		}
 	}
-	if err := warnOfRetainConflict(ctx, world, apply, spec, &findings); err != nil {
+	if err := warnOfRetainConflict(ctx, reader, apply, spec, &findings); err != nil {
 		return findings, err
 	}
-	for _, rule := range []func(context.Context, validation.World, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) (field.ErrorList, error){claimed, waits} {
-		errs, err := rule(ctx, world, apply, template)
+	for _, rule := range []func(context.Context, validation.Reader, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) (field.ErrorList, error){claimed, waits} {
+		errs, err := rule(ctx, reader, apply, template)
 		if err != nil {
 			return findings, err
 		}
@@ -81,9 +81,9 @@ func WorkspaceTemplateApply(ctx context.Context, world validation.World, apply *
 }
 
 // WorkspaceTemplateApplyChange checks what an update of a WorkspaceTemplateApply changes.
-func WorkspaceTemplateApplyChange(ctx context.Context, world validation.World, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
+func WorkspaceTemplateApplyChange(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
 	errs := sameIdentity(old, apply)
-	moved, err := sameScope(ctx, world, old, apply)
+	moved, err := sameScope(ctx, reader, old, apply)
 	return append(errs, moved...), err
 }
 
@@ -106,12 +106,12 @@ func sameIdentity(old, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
 }
 
 // sameScope rejects a template of another scope than that of the recorded Workspace.
-func sameScope(ctx context.Context, world validation.World, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
+func sameScope(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
 	scope, recorded := recordedScope(old)
 	if !recorded || old.TemplateKey() == apply.TemplateKey() {
 		return nil, nil
 	}
-	template, permitted, err := validation.PermittedTemplate(ctx, world, apply.TemplateKey(), apply.Namespace)
+	template, permitted, err := validation.PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
 	if err != nil || !permitted || template.Spec.WorkspaceScope.OrDefault() == scope {
 		return nil, err
 	}

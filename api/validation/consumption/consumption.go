@@ -200,9 +200,9 @@ func withoutComments(params terraform.WorkspaceParameters) string {
 
 // Check checks the fields of an object in a namespace against the template that it refers to. It ignores a template that does not exist or
 // does not allow the namespace, which validation.TemplateReference reports.
-func Check(ctx context.Context, world validation.World, ref infrav1.WorkspaceTemplateReference, namespace string, fields []TypedField) (validation.Findings, error) {
+func Check(ctx context.Context, reader validation.Reader, ref infrav1.WorkspaceTemplateReference, namespace string, fields []TypedField) (validation.Findings, error) {
 	var findings validation.Findings
-	template, permitted, err := validation.PermittedTemplate(ctx, world, ref.Key(namespace), namespace)
+	template, permitted, err := validation.PermittedTemplate(ctx, reader, ref.Key(namespace), namespace)
 	if err != nil || !permitted {
 		return findings, err
 	}
@@ -214,28 +214,28 @@ func Check(ctx context.Context, world validation.World, ref infrav1.WorkspaceTem
 
 // CheckControlPlane checks the fields of a control plane and of its Fargate profiles. For a control plane that already exists in AWS, for
 // example after a move or an adoption, it only warns; CAPTControlPlaneChange rejects what an update adds.
-func CheckControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
-	findings, err := Check(ctx, world, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
+func CheckControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
+	findings, err := Check(ctx, reader, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
 	if err != nil {
 		return findings, err
 	}
-	built, err := isBuilt(ctx, world, controlPlane)
+	built, err := isBuilt(ctx, reader, controlPlane)
 	if err != nil {
 		return findings, err
 	}
 	if built {
 		findings.OnlyWarn()
 	}
-	profiles, err := CheckFargateProfiles(ctx, world, controlPlane.Spec.FargateProfiles, controlPlane.Namespace, field.NewPath("spec", "fargateProfiles"))
+	profiles, err := CheckFargateProfiles(ctx, reader, controlPlane.Spec.FargateProfiles, controlPlane.Namespace, field.NewPath("spec", "fargateProfiles"))
 	findings.Add(profiles)
 	return findings, err
 }
 
 // CheckFargateProfiles checks the fields of Fargate profiles.
-func CheckFargateProfiles(ctx context.Context, world validation.World, profiles []controlplanev1.FargateProfile, namespace string, path *field.Path) (validation.Findings, error) {
+func CheckFargateProfiles(ctx context.Context, reader validation.Reader, profiles []controlplanev1.FargateProfile, namespace string, path *field.Path) (validation.Findings, error) {
 	var findings validation.Findings
 	for i := range profiles {
-		found, err := Check(ctx, world, profiles[i].WorkspaceTemplateRef, namespace, FargateFields(path.Index(i)))
+		found, err := Check(ctx, reader, profiles[i].WorkspaceTemplateRef, namespace, FargateFields(path.Index(i)))
 		if err != nil {
 			return findings, err
 		}
@@ -245,28 +245,28 @@ func CheckFargateProfiles(ctx context.Context, world validation.World, profiles 
 }
 
 // isBuilt reports whether the EKS cluster of a control plane exists, or may exist.
-func isBuilt(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
+func isBuilt(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
 	if controlPlane.Spec.ControlPlaneEndpoint.Host != "" || ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
 		return true, nil
 	}
-	apply, err := validation.ApplyInUse(ctx, world, controlPlane)
+	apply, err := validation.ApplyInUse(ctx, reader, controlPlane)
 	return apply != nil && applies.RecordedWorkspace(apply) != "", err
 }
 
 // CAPTControlPlaneChange rejects an update of a control plane that exists in AWS if afterwards a field that restricts access has no effect,
 // and the update caused this: it sets the field, or it refers to a template that does not consume the field.
-func CAPTControlPlaneChange(ctx context.Context, world validation.World, old, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
-	if built, err := isBuilt(ctx, world, controlPlane); err != nil || !built {
+func CAPTControlPlaneChange(ctx context.Context, reader validation.Reader, old, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	if built, err := isBuilt(ctx, reader, controlPlane); err != nil || !built {
 		return nil, err // CheckControlPlane reports it.
 	}
-	after, err := Check(ctx, world, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
+	after, err := Check(ctx, reader, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
 	if err != nil || len(after.Errors) == 0 {
 		return nil, err
 	}
-	if reproduces, err := reproducesWorkspace(ctx, world, old, controlPlane); err != nil || !reproduces {
+	if reproduces, err := reproducesWorkspace(ctx, reader, old, controlPlane); err != nil || !reproduces {
 		return after.Errors, err
 	}
-	before, err := Check(ctx, world, old.Spec.WorkspaceTemplateRef, old.Namespace, ControlPlaneFields(old))
+	before, err := Check(ctx, reader, old.Spec.WorkspaceTemplateRef, old.Namespace, ControlPlaneFields(old))
 	return slices.DeleteFunc(after.Errors, func(e *field.Error) bool {
 		return slices.ContainsFunc(before.Errors, func(b *field.Error) bool { // The message names the template.
 			return b.Field == e.Field && equality.Semantic.DeepEqual(b.BadValue, e.BadValue)
@@ -276,25 +276,25 @@ func CAPTControlPlaneChange(ctx context.Context, world validation.World, old, co
 
 // reproducesWorkspace reports whether an update of the template reference does not change the Workspace: the template is the same, or
 // captctl migrate created the new one to reproduce the Workspace.
-func reproducesWorkspace(ctx context.Context, world validation.World, old, controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
+func reproducesWorkspace(ctx context.Context, reader validation.Reader, old, controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
 	key := controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace)
 	if key == old.Spec.WorkspaceTemplateRef.Key(old.Namespace) {
 		return true, nil
 	}
-	template, _, err := validation.PermittedTemplate(ctx, world, key, controlPlane.Namespace)
+	template, _, err := validation.PermittedTemplate(ctx, reader, key, controlPlane.Namespace)
 	return template != nil && template.Labels[naming.PinnedLabel] == "true", err
 }
 
 // WorkspaceTemplateUpdate warns of a template update after which fields of control planes that restrict access have no effect.
-func WorkspaceTemplateUpdate(ctx context.Context, world validation.World, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
-	users, err := world.ControlPlanesOfTemplate(ctx, validation.KeyOf(template))
+func WorkspaceTemplateUpdate(ctx context.Context, reader validation.Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
+	users, err := reader.ControlPlanesOfTemplate(ctx, validation.KeyOf(template))
 	if err != nil {
 		return nil, err
 	}
 	var losers []string
 	for i := range users {
 		permitted, err := validation.PermitsNamespace(template, users[i].Namespace, func() (labels.Set, error) {
-			return world.NamespaceLabels(ctx, users[i].Namespace)
+			return reader.NamespaceLabels(ctx, users[i].Namespace)
 		})
 		if err != nil {
 			return nil, err

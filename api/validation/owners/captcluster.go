@@ -23,18 +23,18 @@ func VPCVariables() []string {
 
 // CAPTCluster checks what the schema of a CAPTCluster cannot: names, and consistency with other objects. The connection Secret of an
 // existing VPC is not checked, because Secrets are not cached.
-func CAPTCluster(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
-	findings, err := network(ctx, world, captCluster)
+func CAPTCluster(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
+	findings, err := network(ctx, reader, captCluster)
 	if err != nil {
 		return findings, err
 	}
-	conflict, err := regionOfNetwork(ctx, world, captCluster)
+	conflict, err := regionOfNetwork(ctx, reader, captCluster)
 	findings.Refuse(conflict...)
 	return findings, err
 }
 
 // network checks the source of the VPC: a template or an existing VPC.
-func network(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
+func network(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
 	var findings validation.Findings
 	spec := field.NewPath("spec")
 	ref, refPath := captCluster.Spec.WorkspaceTemplateApplyRef, spec.Child("workspaceTemplateApplyRef")
@@ -46,17 +46,17 @@ func network(ctx context.Context, world validation.World, captCluster *infrav1.C
 		return findings, nil
 	}
 	findings.Refuse(longName(captCluster.Name, naming.MaxCAPTCluster)...)
-	found, err := vpcTemplate(ctx, template, spec.Child("vpc", "template"), referencesFrom(world, captCluster.Namespace))
+	found, err := vpcTemplate(ctx, template, spec.Child("vpc", "template"), referencesFrom(reader, captCluster.Namespace))
 	if err != nil {
 		return findings, err
 	}
 	findings.Add(found)
-	consumed, err := consumption.Check(ctx, world, template.Ref, captCluster.Namespace, consumption.VPCFields(&captCluster.Spec.CAPTClusterTemplateResourceSpec, spec))
+	consumed, err := consumption.Check(ctx, reader, template.Ref, captCluster.Namespace, consumption.VPCFields(&captCluster.Spec.CAPTClusterTemplateResourceSpec, spec))
 	if err != nil {
 		return findings, err
 	}
 	findings.Add(consumed)
-	own, err := ownership.OwnApply(ctx, world, captCluster, ref, refPath)
+	own, err := ownership.OwnApply(ctx, reader, captCluster, ref, refPath)
 	findings.Add(own)
 	return findings, err
 }

@@ -32,29 +32,29 @@ func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
 
 // CAPTControlPlane checks what the schema of a CAPTControlPlane cannot: names, the version, documents in fields, and consistency with other
 // objects.
-func CAPTControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
+func CAPTControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
 	spec := field.NewPath("spec")
-	findings, err := controlPlaneSpec(ctx, &controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, spec, referencesFrom(world, controlPlane.Namespace))
+	findings, err := controlPlaneSpec(ctx, &controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, spec, referencesFrom(reader, controlPlane.Namespace))
 	if err != nil {
 		return findings, err
 	}
 	findings.Refuse(longName(controlPlane.Name, naming.MaxCAPTControlPlane)...)
 	findings.Add(versionOf(controlPlane))
-	for _, look := range []func(context.Context, validation.World, *controlplanev1.CAPTControlPlane) (field.ErrorList, error){
+	for _, look := range []func(context.Context, validation.Reader, *controlplanev1.CAPTControlPlane) (field.ErrorList, error){
 		versionStep, regionOfControlPlane, kubeconfigNames,
 	} {
-		errs, err := look(ctx, world, controlPlane)
+		errs, err := look(ctx, reader, controlPlane)
 		if err != nil {
 			return findings, err
 		}
 		findings.Refuse(errs...)
 	}
-	consumed, err := consumption.CheckControlPlane(ctx, world, controlPlane)
+	consumed, err := consumption.CheckControlPlane(ctx, reader, controlPlane)
 	if err != nil {
 		return findings, err
 	}
 	findings.Add(consumed)
-	own, err := ownership.OwnApplies(ctx, world, controlPlane)
+	own, err := ownership.OwnApplies(ctx, reader, controlPlane)
 	findings.Add(own)
 	return findings, err
 }
@@ -101,8 +101,8 @@ func versionOf(controlPlane *controlplanev1.CAPTControlPlane) validation.Finding
 }
 
 // versionStep checks that EKS can change from the current version to the one in spec. The controller applies the same rule before it writes.
-func versionStep(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
-	apply, err := validation.ApplyInUse(ctx, world, controlPlane)
+func versionStep(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	apply, err := validation.ApplyInUse(ctx, reader, controlPlane)
 	if err != nil {
 		return nil, err
 	}

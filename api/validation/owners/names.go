@@ -42,14 +42,14 @@ func longName(name string, longest int) field.ErrorList {
 
 // kubeconfigNames rejects a control plane whose kubeconfig Secrets have the same names as those of another Cluster: Secret
 // a-user-kubeconfig is the kubeconfig of Cluster a-user in Cluster API's contract, and the kubeconfig for users of Cluster a.
-func kubeconfigNames(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
-	cluster, err := world.ClusterOf(ctx, controlPlane)
+func kubeconfigNames(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	cluster, err := reader.ClusterOf(ctx, controlPlane)
 	if err != nil || cluster == nil {
 		return nil, err
 	}
 	const users = "-user"
 	// Every Cluster has the Secret of the contract, with any control plane provider.
-	other, err := world.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + users})
+	other, err := reader.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + users})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func kubeconfigNames(ctx context.Context, world validation.World, controlPlane *
 	if !ok || name == "" {
 		return nil, nil
 	}
-	other, err = world.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: name})
+	other, err = reader.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: name})
 	if err != nil || other == nil || other.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" { // Other providers do not create the Secret for users.
 		return nil, err
 	}

@@ -69,16 +69,16 @@ func handedRegion(apply *infrav1.WorkspaceTemplateApply) string {
 }
 
 // regionOfNetwork checks the region of a CAPTCluster against the control plane of its Cluster.
-func regionOfNetwork(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (field.ErrorList, error) {
-	cluster, err := world.ClusterOf(ctx, captCluster)
+func regionOfNetwork(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (field.ErrorList, error) {
+	cluster, err := reader.ClusterOf(ctx, captCluster)
 	if err != nil {
 		return nil, err
 	}
-	controlPlane, err := ownership.ControlPlaneOf(ctx, world, cluster)
+	controlPlane, err := ownership.ControlPlaneOf(ctx, reader, cluster)
 	if err != nil || controlPlane == nil {
 		return nil, err
 	}
-	apply, err := validation.ApplyInUse(ctx, world, controlPlane)
+	apply, err := validation.ApplyInUse(ctx, reader, controlPlane)
 	if err != nil {
 		return nil, err
 	}
@@ -86,12 +86,12 @@ func regionOfNetwork(ctx context.Context, world validation.World, captCluster *i
 }
 
 // regionOfControlPlane checks the region of a CAPTControlPlane against that of its WorkspaceTemplateApply and that of its CAPTCluster.
-func regionOfControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
-	apply, err := validation.ApplyInUse(ctx, world, controlPlane)
+func regionOfControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	apply, err := validation.ApplyInUse(ctx, reader, controlPlane)
 	if err != nil {
 		return nil, err
 	}
-	captCluster, err := networkOf(ctx, world, controlPlane)
+	captCluster, err := networkOf(ctx, reader, controlPlane)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +105,8 @@ func regionOfControlPlane(ctx context.Context, world validation.World, controlPl
 }
 
 // networkOf returns the CAPTCluster of the same Cluster; nil when it does not exist, or not yet.
-func networkOf(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (*infrav1.CAPTCluster, error) {
-	cluster, err := world.ClusterOf(ctx, controlPlane)
+func networkOf(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (*infrav1.CAPTCluster, error) {
+	cluster, err := reader.ClusterOf(ctx, controlPlane)
 	if err != nil || cluster == nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func networkOf(ctx context.Context, world validation.World, controlPlane *contro
 	if ref.Kind != "CAPTCluster" || ref.APIGroup != infrav1.GroupVersion.Group {
 		return nil, nil
 	}
-	return world.CAPTCluster(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
+	return reader.CAPTCluster(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
 }
 
 func conflict(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {

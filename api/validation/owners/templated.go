@@ -20,17 +20,17 @@ import (
 type templateLookup func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, validation.Findings, error)
 
 // referencesFrom returns the lookup for objects in a namespace.
-func referencesFrom(world validation.World, namespace string) templateLookup {
+func referencesFrom(reader validation.Reader, namespace string) templateLookup {
 	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, validation.Findings, error) {
-		return validation.TemplateReference(ctx, world, ref, namespace, path)
+		return validation.TemplateReference(ctx, reader, ref, namespace, path)
 	}
 }
 
 // referencesOfClass returns the lookup for ClusterClass templates in a namespace. It only warns: Cluster API creates objects from the
 // template in the namespaces of Clusters, where the same reference may be valid, and is checked again.
-func referencesOfClass(world validation.World, namespace string) templateLookup {
+func referencesOfClass(reader validation.Reader, namespace string) templateLookup {
 	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, validation.Findings, error) {
-		template, findings, err := validation.TemplateReference(ctx, world, ref, namespace, path)
+		template, findings, err := validation.TemplateReference(ctx, reader, ref, namespace, path)
 		for _, e := range findings.Errors {
 			findings.Warn(path, "%s", e.Detail)
 		}

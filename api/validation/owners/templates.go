@@ -18,50 +18,50 @@ import (
 var templatePath = field.NewPath("spec", "template")
 
 // CAPTClusterTemplate applies those rules for CAPTClusters to a template that do not depend on the single CAPTCluster.
-func CAPTClusterTemplate(ctx context.Context, world validation.World, template *infrav1.CAPTClusterTemplate) (validation.Findings, error) {
+func CAPTClusterTemplate(ctx context.Context, reader validation.Reader, template *infrav1.CAPTClusterTemplate) (validation.Findings, error) {
 	var findings validation.Findings
 	findings.Refuse(template.Spec.Template.ObjectMeta.Validate(templatePath.Child("metadata"))...)
 	vpc := template.Spec.Template.Spec.VPC.Template
 	if !vpc.IsDefined() {
 		return findings, nil
 	}
-	found, err := vpcTemplate(ctx, vpc, templatePath.Child("spec", "vpc", "template"), referencesOfClass(world, template.Namespace))
+	found, err := vpcTemplate(ctx, vpc, templatePath.Child("spec", "vpc", "template"), referencesOfClass(reader, template.Namespace))
 	findings.Add(found)
 	if err != nil {
 		return findings, err
 	}
-	consumed, err := consumption.Check(ctx, world, vpc.Ref, template.Namespace, consumption.VPCFields(&template.Spec.Template.Spec, templatePath.Child("spec")))
+	consumed, err := consumption.Check(ctx, reader, vpc.Ref, template.Namespace, consumption.VPCFields(&template.Spec.Template.Spec, templatePath.Child("spec")))
 	findings.Add(consumed)
 	return findings, err
 }
 
 // CAPTControlPlaneTemplate applies those rules for CAPTControlPlanes to a template that do not depend on the single CAPTControlPlane.
-func CAPTControlPlaneTemplate(ctx context.Context, world validation.World, template *controlplanev1.CAPTControlPlaneTemplate) (validation.Findings, error) {
+func CAPTControlPlaneTemplate(ctx context.Context, reader validation.Reader, template *controlplanev1.CAPTControlPlaneTemplate) (validation.Findings, error) {
 	spec, path := &template.Spec.Template.Spec, templatePath.Child("spec")
-	findings, err := controlPlaneSpec(ctx, spec, path, referencesOfClass(world, template.Namespace))
+	findings, err := controlPlaneSpec(ctx, spec, path, referencesOfClass(reader, template.Namespace))
 	findings.Refuse(template.Spec.Template.ObjectMeta.Validate(templatePath.Child("metadata"))...)
 	if err != nil {
 		return findings, err
 	}
 	// Only warnings: patches of a ClusterClass may set another WorkspaceTemplate, and each CAPTControlPlane is checked on creation.
-	consumed, err := consumption.Check(ctx, world, spec.WorkspaceTemplateRef, template.Namespace, consumption.CommonFields(spec, path))
+	consumed, err := consumption.Check(ctx, reader, spec.WorkspaceTemplateRef, template.Namespace, consumption.CommonFields(spec, path))
 	if err != nil {
 		return findings, err
 	}
 	consumed.OnlyWarn()
 	findings.Add(consumed)
-	profiles, err := consumption.CheckFargateProfiles(ctx, world, spec.FargateProfiles, template.Namespace, path.Child("fargateProfiles"))
+	profiles, err := consumption.CheckFargateProfiles(ctx, reader, spec.FargateProfiles, template.Namespace, path.Child("fargateProfiles"))
 	findings.Add(profiles)
 	return findings, err
 }
 
 // CAPTClusterTemplateChange rejects a change of spec.template.spec.
-func CAPTClusterTemplateChange(_ context.Context, _ validation.World, old, template *infrav1.CAPTClusterTemplate) (field.ErrorList, error) {
+func CAPTClusterTemplateChange(_ context.Context, _ validation.Reader, old, template *infrav1.CAPTClusterTemplate) (field.ErrorList, error) {
 	return unchanged(old.Spec.Template.Spec, template.Spec.Template.Spec), nil
 }
 
 // CAPTControlPlaneTemplateChange rejects a change of spec.template.spec.
-func CAPTControlPlaneTemplateChange(_ context.Context, _ validation.World, old, template *controlplanev1.CAPTControlPlaneTemplate) (field.ErrorList, error) {
+func CAPTControlPlaneTemplateChange(_ context.Context, _ validation.Reader, old, template *controlplanev1.CAPTControlPlaneTemplate) (field.ErrorList, error) {
 	return unchanged(old.Spec.Template.Spec, template.Spec.Template.Spec), nil
 }
 

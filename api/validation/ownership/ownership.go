@@ -31,26 +31,26 @@ const (
 )
 
 // OwnApply checks that a CAPTCluster or a CAPTControlPlane may have the WorkspaceTemplateApply that it refers to.
-func OwnApply(ctx context.Context, world validation.World, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, path *field.Path) (validation.Findings, error) {
+func OwnApply(ctx context.Context, reader validation.Reader, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, path *field.Path) (validation.Findings, error) {
 	if !ref.IsDefined() {
 		return validation.Findings{}, nil
 	}
-	cluster, err := clusterName(ctx, world, owner)
+	cluster, err := clusterName(ctx, reader, owner)
 	if err != nil {
 		return validation.Findings{}, err
 	}
-	return referredApply(ctx, world, owner, ref, expectationOf(owner, cluster), path)
+	return referredApply(ctx, reader, owner, ref, expectationOf(owner, cluster), path)
 }
 
 // referredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. It warns if that does not exist, unless it has
 // the name of the naming scheme, under which CAPT creates it.
-func referredApply(ctx context.Context, world validation.World, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path) (validation.Findings, error) {
+func referredApply(ctx context.Context, reader validation.Reader, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path) (validation.Findings, error) {
 	var findings validation.Findings
 	if !ref.IsDefined() || ref.Name == "" {
 		return findings, nil
 	}
 	path = path.Child("name")
-	exists, reason, err := unavailable(ctx, world, owner, ref.Name, want, leaveOut)
+	exists, reason, err := unavailable(ctx, reader, owner, ref.Name, want, leaveOut)
 	switch {
 	case err != nil:
 		return findings, err
@@ -64,16 +64,16 @@ func referredApply(ctx context.Context, world validation.World, owner validation
 
 // unavailable reports whether a WorkspaceTemplateApply exists, and why an owner cannot have it: it has another owner, or it does not match.
 // reason is empty if the owner can have it. Otherwise the controller would not write it, and the reference is immutable once it is set.
-func unavailable(ctx context.Context, world validation.World, owner validation.Owner, name string, want adoption.Expectation, otherwise string) (exists bool, reason string, err error) {
+func unavailable(ctx context.Context, reader validation.Reader, owner validation.Owner, name string, want adoption.Expectation, otherwise string) (exists bool, reason string, err error) {
 	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
-	referrers, err := world.ReferrersTo(ctx, key)
+	referrers, err := reader.ReferrersTo(ctx, key)
 	if err != nil {
 		return false, "", err
 	}
 	if others := otherOwners(owner, referrers); len(others) > 0 {
 		return false, fmt.Sprintf("WorkspaceTemplateApply %s is in use by %s: %s%s", name, strings.Join(others, " and "), ofItsOwn, otherwise), nil
 	}
-	apply, err := world.WorkspaceTemplateApply(ctx, key)
+	apply, err := reader.WorkspaceTemplateApply(ctx, key)
 	if err != nil || apply == nil {
 		return false, "", err
 	}
@@ -123,19 +123,19 @@ func otherOwners(owner validation.Owner, referrers []validation.Owner) []string 
 }
 
 // OwnApplies checks every reference of a control plane to a WorkspaceTemplateApply.
-func OwnApplies(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
+func OwnApplies(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
 	spec := &controlPlane.Spec
-	findings, err := OwnApply(ctx, world, controlPlane, spec.WorkspaceTemplateApplyRef, field.NewPath("spec", "workspaceTemplateApplyRef"))
+	findings, err := OwnApply(ctx, reader, controlPlane, spec.WorkspaceTemplateApplyRef, field.NewPath("spec", "workspaceTemplateApplyRef"))
 	if err != nil || len(spec.FargateProfiles) == 0 {
 		return findings, err
 	}
-	cluster, err := clusterName(ctx, world, controlPlane)
+	cluster, err := clusterName(ctx, reader, controlPlane)
 	if err != nil {
 		return findings, err
 	}
 	findings.Refuse(distinctApplies(controlPlane, cluster)...)
 	for i := range spec.FargateProfiles {
-		found, err := applyOfProfile(ctx, world, controlPlane, &spec.FargateProfiles[i], cluster, field.NewPath("spec", "fargateProfiles").Index(i))
+		found, err := applyOfProfile(ctx, reader, controlPlane, &spec.FargateProfiles[i], cluster, field.NewPath("spec", "fargateProfiles").Index(i))
 		if err != nil {
 			return findings, err
 		}
@@ -146,18 +146,18 @@ func OwnApplies(ctx context.Context, world validation.World, controlPlane *contr
 
 // applyOfProfile checks that a Fargate profile may have its WorkspaceTemplateApply. Without a reference, that is the one with the name of
 // the naming scheme, once the name of the Cluster is known. A conflict with it is only a warning, because the user can delete it.
-func applyOfProfile(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (validation.Findings, error) {
+func applyOfProfile(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (validation.Findings, error) {
 	want := adoption.OfProfile(cluster, profile)
 	if profile.WorkspaceTemplateApplyRef.IsDefined() || want.SchemeName == "" {
 		path = path.Child("workspaceTemplateApplyRef")
-		findings, err := referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, want, path)
+		findings, err := referredApply(ctx, reader, controlPlane, profile.WorkspaceTemplateApplyRef, want, path)
 		if err == nil {
-			err = alreadyCreated(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, want, path, &findings)
+			err = alreadyCreated(ctx, reader, controlPlane, profile.WorkspaceTemplateApplyRef, want, path, &findings)
 		}
 		return findings, err
 	}
 	var findings validation.Findings
-	_, reason, err := unavailable(ctx, world, controlPlane, want.SchemeName, want, refer)
+	_, reason, err := unavailable(ctx, reader, controlPlane, want.SchemeName, want, refer)
 	if reason != "" {
 		findings.Warn(path, "nothing is created for this profile: %s", reason)
 	}
@@ -166,11 +166,11 @@ func applyOfProfile(ctx context.Context, world validation.World, controlPlane *c
 
 // alreadyCreated rejects a reference that is added to a Fargate profile which already has a WorkspaceTemplateApply of another name. With the
 // reference, CAPT would create the profile a second time, so it would stop writing; and a reference cannot be removed again.
-func alreadyCreated(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path, findings *validation.Findings) error {
+func alreadyCreated(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path, findings *validation.Findings) error {
 	if !ref.IsDefined() || want.SchemeName == "" || ref.Name == want.SchemeName {
 		return nil
 	}
-	made, err := world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: want.SchemeName})
+	made, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: want.SchemeName})
 	if err == nil && made != nil && metav1.IsControlledBy(made, controlPlane) && want.IdentityDifference(made) == "" {
 		findings.Refuse(validation.Forbidden(path, "the profile already has WorkspaceTemplateApply %s. Remove the reference, or remove the profile, wait for the deletion, and add it again", made.Name))
 	}

@@ -25,12 +25,12 @@ import (
 // does not match, the owner stops instead.
 //
 // Call it before defaulting sets spec.workspaceName, which identifies a restored object.
-func WorkspaceTemplateApplyCreation(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
+func WorkspaceTemplateApplyCreation(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
 	var findings validation.Findings
 	if restored(apply) {
 		return findings, nil
 	}
-	kept, err := reservedFor(ctx, world, validation.KeyOf(apply))
+	kept, err := reservedFor(ctx, reader, validation.KeyOf(apply))
 	if err != nil || kept == nil || metav1.IsControlledBy(apply, kept.owner) {
 		return findings, err
 	}
@@ -61,30 +61,30 @@ func restored(apply *infrav1.WorkspaceTemplateApply) bool {
 }
 
 // reservedFor returns the owner, or the Fargate profile of an owner, for which a name is reserved; nil when there is none.
-func reservedFor(ctx context.Context, world validation.World, key types.NamespacedName) (*reservation, error) {
-	owner, err := ownerByScheme(ctx, world, key)
+func reservedFor(ctx context.Context, reader validation.Reader, key types.NamespacedName) (*reservation, error) {
+	owner, err := ownerByScheme(ctx, reader, key)
 	if err != nil {
 		return nil, err
 	}
 	if owner == nil {
-		return reservedForProfile(ctx, world, key)
+		return reservedForProfile(ctx, reader, key)
 	}
-	cluster, err := clusterName(ctx, world, owner)
+	cluster, err := clusterName(ctx, reader, owner)
 	return &reservation{owner: owner, want: expectationOf(owner, cluster), what: "its own WorkspaceTemplateApply", whose: kindOf(owner)}, err
 }
 
 // ownerByScheme finds the owner whose WorkspaceTemplateApply gets a name by the naming scheme; nil when there is none, or when its
 // reference, which is immutable, names another one.
-func ownerByScheme(ctx context.Context, world validation.World, key types.NamespacedName) (validation.Owner, error) {
+func ownerByScheme(ctx context.Context, reader validation.Reader, key types.NamespacedName) (validation.Owner, error) {
 	if name, ok := naming.CAPTClusterOf(key.Name); ok {
-		captCluster, err := world.CAPTCluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
+		captCluster, err := reader.CAPTCluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
 		if err != nil || captCluster == nil || another(captCluster.Spec.WorkspaceTemplateApplyRef, key) || !captCluster.Spec.VPC.Template.IsDefined() {
 			return nil, err // With an existing VPC, it never creates a WorkspaceTemplateApply.
 		}
 		return captCluster, nil
 	}
 	if name, ok := naming.CAPTControlPlaneOf(key.Name); ok {
-		controlPlane, err := world.CAPTControlPlane(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
+		controlPlane, err := reader.CAPTControlPlane(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
 		if err != nil || controlPlane == nil || another(controlPlane.Spec.WorkspaceTemplateApplyRef, key) {
 			return nil, err
 		}
@@ -99,13 +99,13 @@ func another(ref infrav1.WorkspaceTemplateApplyReference, key types.NamespacedNa
 }
 
 // reservedForProfile finds the Fargate profile that refers to a name, or gets it by the naming scheme.
-func reservedForProfile(ctx context.Context, world validation.World, key types.NamespacedName) (*reservation, error) {
-	controlPlanes, err := controlPlanesByProfile(ctx, world, key)
+func reservedForProfile(ctx context.Context, reader validation.Reader, key types.NamespacedName) (*reservation, error) {
+	controlPlanes, err := controlPlanesByProfile(ctx, reader, key)
 	if err != nil {
 		return nil, err
 	}
 	for _, controlPlane := range controlPlanes {
-		cluster, err := clusterName(ctx, world, controlPlane)
+		cluster, err := clusterName(ctx, reader, controlPlane)
 		if err != nil {
 			return nil, err
 		}
@@ -123,9 +123,9 @@ func reservedForProfile(ctx context.Context, world validation.World, key types.N
 
 // controlPlanesByProfile finds the control planes with Fargate profiles that may have a WorkspaceTemplateApply: those that refer to it, and
 // those of Clusters whose name may be the prefix of its name.
-func controlPlanesByProfile(ctx context.Context, world validation.World, key types.NamespacedName) ([]*controlplanev1.CAPTControlPlane, error) {
+func controlPlanesByProfile(ctx context.Context, reader validation.Reader, key types.NamespacedName) ([]*controlplanev1.CAPTControlPlane, error) {
 	var found []*controlplanev1.CAPTControlPlane
-	referrers, err := world.ReferrersTo(ctx, key)
+	referrers, err := reader.ReferrersTo(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -135,11 +135,11 @@ func controlPlanesByProfile(ctx context.Context, world validation.World, key typ
 		}
 	}
 	for _, name := range naming.FargateClustersOf(key.Name) {
-		cluster, err := world.Cluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
+		cluster, err := reader.Cluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
 		if err != nil {
 			return nil, err
 		}
-		controlPlane, err := ControlPlaneOf(ctx, world, cluster)
+		controlPlane, err := ControlPlaneOf(ctx, reader, cluster)
 		if err != nil {
 			return nil, err
 		}
@@ -151,11 +151,11 @@ func controlPlanesByProfile(ctx context.Context, world validation.World, key typ
 }
 
 // clusterName returns the name of the Cluster that an owner belongs to; empty while it is unknown.
-func clusterName(ctx context.Context, world validation.World, owner validation.Owner) (string, error) {
+func clusterName(ctx context.Context, reader validation.Reader, owner validation.Owner) (string, error) {
 	if name := owner.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {
 		return name, nil
 	}
-	cluster, err := world.ClusterOf(ctx, owner)
+	cluster, err := reader.ClusterOf(ctx, owner)
 	if err != nil || cluster == nil {
 		return "", err
 	}
@@ -163,7 +163,7 @@ func clusterName(ctx context.Context, world validation.World, owner validation.O
 }
 
 // ControlPlaneOf returns the CAPTControlPlane of a Cluster; nil when cluster is nil, or the CAPTControlPlane does not exist.
-func ControlPlaneOf(ctx context.Context, world validation.World, cluster *clusterv1.Cluster) (*controlplanev1.CAPTControlPlane, error) {
+func ControlPlaneOf(ctx context.Context, reader validation.Reader, cluster *clusterv1.Cluster) (*controlplanev1.CAPTControlPlane, error) {
 	if cluster == nil {
 		return nil, nil
 	}
@@ -171,5 +171,5 @@ func ControlPlaneOf(ctx context.Context, world validation.World, cluster *cluste
 	if ref.Kind != "CAPTControlPlane" || ref.APIGroup != controlplanev1.GroupVersion.Group {
 		return nil, nil
 	}
-	return world.CAPTControlPlane(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: ref.Name})
+	return reader.CAPTControlPlane(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: ref.Name})
 }

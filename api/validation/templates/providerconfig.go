@@ -16,11 +16,11 @@ import (
 
 // ProviderConfigChange warns of a template update that changes the ProviderConfig. It is not an error, because the change may be intended
 // for new WorkspaceTemplateApplies; the controller does not change the ProviderConfig of existing Workspaces.
-func ProviderConfigChange(ctx context.Context, world validation.World, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
+func ProviderConfigChange(ctx context.Context, reader validation.Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
 	if equality.Semantic.DeepEqual(old.Spec.Template.Spec.ProviderConfigRef, template.Spec.Template.Spec.ProviderConfigRef) {
 		return nil, nil
 	}
-	users, err := world.UsersOf(ctx, validation.KeyOf(template))
+	users, err := reader.UsersOf(ctx, validation.KeyOf(template))
 	if err != nil || users == 0 {
 		return nil, err
 	}

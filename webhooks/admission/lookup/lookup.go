@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lookup implements validation.World: it reads objects from the manager's cache or from the API server.
+// Package lookup implements validation.Reader: it reads objects from the manager's cache or from the API server.
 package lookup
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// Reader reads from a cache with the indexes of IndexFields, or from the API server. It implements validation.World.
+// Reader reads from a cache with the indexes of IndexFields, or from the API server. It implements validation.Reader.
 type Reader struct {
 	client.Reader
 	// Namespace is the only namespace in the cache; empty means all. Elsewhere reads other namespaces, because objects may use
@@ -44,66 +44,66 @@ func (w Reader) Get(ctx context.Context, key types.NamespacedName, object client
 	return w.Reader.Get(ctx, key, object, options...)
 }
 
-var _ validation.World = Reader{}
+var _ validation.Reader = Reader{}
 
 // Live reads objects by name from the API server, and lookups that need an index from the cache. Clusters are read from the cache, too: the
 // rules for Fargate profiles may look up many Clusters for one object.
 type Live struct {
-	validation.World
-	Cached validation.World
+	validation.Reader
+	Cached validation.Reader
 }
 
-// ClusterOf implements validation.World.
+// ClusterOf implements validation.Reader.
 func (w Live) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
 	return w.Cached.ClusterOf(ctx, owner)
 }
 
-// ReferrersTo implements validation.World.
+// ReferrersTo implements validation.Reader.
 func (w Live) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
 	return w.Cached.ReferrersTo(ctx, apply)
 }
 
-// ControlPlanesOfTemplate implements validation.World.
+// ControlPlanesOfTemplate implements validation.Reader.
 func (w Live) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
 	return w.Cached.ControlPlanesOfTemplate(ctx, template)
 }
 
-// Cluster implements validation.World.
+// Cluster implements validation.Reader.
 func (w Live) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	return w.Cached.Cluster(ctx, key)
 }
 
-// Orphaned implements validation.World.
+// Orphaned implements validation.Reader.
 func (w Live) Orphaned(ctx context.Context, namespace string) (bool, error) {
 	return w.Cached.Orphaned(ctx, namespace)
 }
 
-// WorkspaceTemplate implements validation.World.
+// WorkspaceTemplate implements validation.Reader.
 func (w Reader) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
 	return get[*infrav1.WorkspaceTemplate](ctx, w, key)
 }
 
-// WorkspaceTemplateApply implements validation.World.
+// WorkspaceTemplateApply implements validation.Reader.
 func (w Reader) WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
 	return get[*infrav1.WorkspaceTemplateApply](ctx, w, key)
 }
 
-// CAPTCluster implements validation.World.
+// CAPTCluster implements validation.Reader.
 func (w Reader) CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
 	return get[*infrav1.CAPTCluster](ctx, w, key)
 }
 
-// CAPTControlPlane implements validation.World.
+// CAPTControlPlane implements validation.Reader.
 func (w Reader) CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
 	return get[*controlplanev1.CAPTControlPlane](ctx, w, key)
 }
 
-// Cluster implements validation.World.
+// Cluster implements validation.Reader.
 func (w Reader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	return get[*clusterv1.Cluster](ctx, w, key)
 }
 
-// ClaimantsOf implements validation.World.
+// ClaimantsOf implements validation.Reader.
 func (w Reader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := w.List(ctx, &applies, client.MatchingFields{claimIndex: workspaceName}); err != nil {
@@ -112,7 +112,7 @@ func (w Reader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav
 	return applies.Items, nil
 }
 
-// ControlPlanesOfTemplate implements validation.World.
+// ControlPlanesOfTemplate implements validation.Reader.
 func (w Reader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
 	var users controlplanev1.CAPTControlPlaneList
 	if err := w.List(ctx, &users, client.MatchingFields{templateIndex: template.String()}); err != nil {
@@ -121,7 +121,7 @@ func (w Reader) ControlPlanesOfTemplate(ctx context.Context, template types.Name
 	return users.Items, nil
 }
 
-// UsersOf implements validation.World.
+// UsersOf implements validation.Reader.
 func (w Reader) UsersOf(ctx context.Context, template types.NamespacedName) (int, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := w.List(ctx, &applies, client.MatchingFields{templateIndex: template.String()}, client.UnsafeDisableDeepCopy); err != nil {
@@ -130,7 +130,7 @@ func (w Reader) UsersOf(ctx context.Context, template types.NamespacedName) (int
 	return len(applies.Items), nil
 }
 
-// Orphaned implements validation.World.
+// Orphaned implements validation.Reader.
 func (w Reader) Orphaned(ctx context.Context, namespace string) (bool, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := w.List(ctx, &applies, client.InNamespace(namespace), client.MatchingFields{orphanIndex: orphan}, client.Limit(1)); err != nil {
@@ -139,7 +139,7 @@ func (w Reader) Orphaned(ctx context.Context, namespace string) (bool, error) {
 	return len(applies.Items) > 0, nil
 }
 
-// Leftover implements validation.World.
+// Leftover implements validation.Reader.
 func (w Reader) Leftover(ctx context.Context, workspaceName string) (bool, error) {
 	workspace := &metav1.PartialObjectMetadata{}
 	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
@@ -153,7 +153,7 @@ func (w Reader) Leftover(ctx context.Context, workspaceName string) (bool, error
 	return workspace.Annotations[naming.ClaimAnnotation] == "", nil
 }
 
-// ReferrersTo implements validation.World.
+// ReferrersTo implements validation.Reader.
 func (w Reader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
 	options := []client.ListOption{client.InNamespace(apply.Namespace), client.MatchingFields{referenceIndex: apply.Name}}
 	var clusters infrav1.CAPTClusterList
@@ -174,7 +174,7 @@ func (w Reader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]
 	return owners, nil
 }
 
-// ClusterOf implements validation.World.
+// ClusterOf implements validation.Reader.
 func (w Reader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
 	kind := "CAPTCluster"
 	if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
@@ -214,7 +214,7 @@ func (w Reader) clusterToBe(ctx context.Context, owner validation.Owner, kind st
 	return cluster, nil
 }
 
-// NamespaceLabels implements validation.World.
+// NamespaceLabels implements validation.Reader.
 func (w Reader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package validation has the types that the validation rules of all kinds share: Findings, the result of a rule; World, the objects that a
+// Package validation has the types that the validation rules of all kinds share: Findings, the result of a rule; Reader, the objects that a
 // rule may read; and checks of references between objects. The rules are in subpackages: owners for CAPTCluster and CAPTControlPlane,
 // templates for WorkspaceTemplate, applies for WorkspaceTemplateApply. Webhooks, controllers and captctl call the same rules.
 package validation
@@ -21,10 +21,10 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// World reads the objects that a rule may need in addition to the object that it checks. In webhooks it reads the manager's cache, in
+// Reader reads the objects that a rule may need in addition to the object that it checks. In webhooks it reads the manager's cache, in
 // captctl the given files or the API server. A nil object means that the object does not exist. An error means that the lookup failed;
 // a rule must return the error and must not decide.
-type World interface {
+type Reader interface {
 	// WorkspaceTemplate returns the WorkspaceTemplate with a key, or nil.
 	WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error)
 	// WorkspaceTemplateApply returns the WorkspaceTemplateApply with a key, or nil.
