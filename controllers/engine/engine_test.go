@@ -247,7 +247,7 @@ func TestHowAReconcileEnds(t *testing.T) {
 			s.refuse = row.refuse
 			got, err := s.reconcile()
 			require.ErrorIs(t, err, row.fails)
-			if row.fails == error(down) {
+			if errors.Is(row.fails, down) {
 				require.ErrorContains(t, err, "writing status")
 			}
 			assert.Equal(t, row.want, got)
