@@ -24,6 +24,8 @@ UNIT_FLAGS ?= $(TEST_FLAGS) -timeout 10m -p 2
 SERVER_FLAGS ?= $(TEST_FLAGS) -timeout 25m -p 3
 # SHARED are the control planes that packages share. A package that is tested alone (go test ./test/deletion) starts its own.
 SHARED := full,exclusive
+# LONGEST packages start first, so that none of them runs alone at the end.
+LONGEST := ./test/migrate ./test/deletion ./test/migrate/units ./test/move
 # RESULTS prints the results of packages with tests as soon as they are available.
 RESULTS = grep --line-buffered -vE '\[no test files\]|^ok .*\[no tests to run\]|^PASS$$'
 FUZZ_TIME ?= 30s
@@ -130,7 +132,7 @@ cover-integration: sandbox-binaries ## Print the coverage of product code by the
 .PHONY: test-integration
 test-integration: sandbox-binaries ## Run the tests on a real API server.
 	@echo "== integration tests"
-	@bin/sandbox with $(SHARED) -- $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -vE '/test/(e2e|bench|$(SLOW))(/|$$)') | $(RESULTS)
+	@bin/sandbox with $(SHARED) -- $(GO) test $(SERVER_FLAGS) $$($(GO) list $(LONGEST) ./test/... | grep -vE '/test/(e2e|bench|$(SLOW))(/|$$)') | $(RESULTS)
 
 .PHONY: test-e2e
 test-e2e: sandbox-binaries ## Run the tests of whole clusters, with Cluster API and Terraform.
