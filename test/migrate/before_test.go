@@ -51,6 +51,7 @@ func versions(kind string) []schema.GroupVersion {
 // TestBeforeAdoptionTheManagerWritesOnlyConditions installs the manager, with Cluster API running, over the fleet that CAPT v0.3 left. Nothing
 // looks worse than before, nothing is written but conditions, and the fleet can be adopted under that manager.
 func TestBeforeAdoptionTheManagerWritesOnlyConditions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true})
 	_, err := w.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
 	require.NoError(t, err)

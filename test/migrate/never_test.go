@@ -20,6 +20,7 @@ import (
 // TestBeforeAdoptionNothingIsBuilt runs the manager over every known kind of legacy fleet: without references, with
 // several candidates, with references to what another cluster has, without status. Nothing is created, changed or deleted.
 func TestBeforeAdoptionNothingIsBuilt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, sandbox.Options{})
 	for name, fixture := range legacy.Named() {
 		fixture.ControlPlaneTemplates = 0

@@ -18,6 +18,7 @@ import (
 // TestSafety11AnEditWhileTheControllersAreOffIsReported edits a template of an adopted cluster, and of one that awaits adoption, while the manager
 // does not reconcile. What it will change, or would change, is reported before it does.
 func TestSafety11AnEditWhileTheControllersAreOffIsReported(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, sandbox.Options{})
 	for _, name := range []string{"reference-set", "reference-empty-arbitrary-name"} {
 		_, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))

@@ -24,6 +24,7 @@ import (
 // TestReadOnlyCommandsWriteNothing runs check, plan, show and status before anything is installed, after the upgrade and after the adoption, as a
 // user who may write everything and as one who may only read. Commands that write list what that user lacks, and write nothing.
 func TestReadOnlyCommandsWriteNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, sandbox.Options{})
 	_, err := w.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
 	require.NoError(t, err)

@@ -28,6 +28,7 @@ import (
 // TestARollbackRestoresEveryObject applies plans and rolls them back: while the manager does not reconcile, after it has reconciled, after a
 // user changed something, and twice at the same time.
 func TestARollbackRestoresEveryObject(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, sandbox.Options{})
 	for _, name := range []string{
 		"reference-set", "reference-empty-arbitrary-name", "hand-made-without-owner-reference", "helpers-present", "templates-in-default", "retained-vpc", "existing-vpc",

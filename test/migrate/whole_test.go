@@ -47,6 +47,7 @@ type whole struct {
 // TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted takes a fleet of the topology that CAPT v0.3.0 was measured with through all of its life, with
 // Terraform, Cluster API and the manager running, and no decision. One more cluster has a control plane that answers.
 func TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted(t *testing.T) {
+	t.Parallel()
 	w := &whole{world: newWorld(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true, Provider: true})}
 	w.create()
 	w.before = w.untouched()

@@ -58,6 +58,7 @@ func memberOf(t *testing.T, unit *plan.Unit, kind string) plan.Member {
 
 // While only the webhooks of the manager run, nothing reports what is applied: the run ends with what to do, and another one goes on.
 func TestApplyWithoutControllersTimesOutAndIsResumed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "reference-empty-generated-name")
 	require.NoError(t, w.StopComponent(t.Context(), sandbox.Manager))
 	require.NoError(t, w.StartManager(t.Context(), legacy.WebhooksOnly))
@@ -97,6 +98,7 @@ func TestApplyWithoutControllersTimesOutAndIsResumed(t *testing.T) {
 }
 
 func TestPausesOfUsersAreKept(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "reference-set", "cluster-paused", "reference-empty-arbitrary-name")
 	require.NoError(t, w.StartControllers(t.Context()))
 	p, before := w.plan(), w.fleet()

@@ -258,6 +258,7 @@ func (d *drifted) requireReady(t *testing.T) {
 // Two clusters of one template that was edited since they were built: each keeps what it has, through adoption, old manifests, a rollback and
 // another adoption.
 func TestClustersThatDriftedFromTheirTemplateArePinned(t *testing.T) {
+	t.Parallel()
 	d := newDrifted(t)
 	for _, step := range []struct {
 		name string

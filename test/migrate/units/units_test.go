@@ -23,6 +23,7 @@ import (
 
 // What changed after the plan was made stops the unit that it belongs to, before the first write of it. What the plan does not adopt is left out.
 func TestWhatIsNotAsPlannedIsNotWritten(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "reference-set", "reference-empty-arbitrary-name", "hand-made-without-owner-reference", "two-claimants")
 	require.NoError(t, w.StartControllers(t.Context()))
 	p, before := w.plan(), w.fleet()
