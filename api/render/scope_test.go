@@ -241,3 +241,14 @@ func TestAFluxSourceIsThatOfTheApplyOrLiterallyThatOfTheTemplate(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatOnlyTheClusterScopeHasReachesAClusterWideWorkspace(t *testing.T) {
+	spec := typed(t, rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+		spec.DeletionPolicy = terraform.DeletionOrphan
+		spec.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
+		spec.ProviderConfigRef.Policy = &terraform.ReferencePolicy{Resolve: "Always"}
+	})}}.must(t))
+	assert.Equal(t, terraform.DeletionOrphan, spec.DeletionPolicy)
+	assert.NotNil(t, spec.PublishConnectionDetailsTo)
+	assert.NotNil(t, spec.ProviderConfigRef.Policy)
+}

@@ -33,7 +33,7 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*Plan, error) {
 		p.Blocked = engine.FirstBlocking(infrav1.VPCReadyCondition, in, rules())
 		p.AwaitTemplate = owner.AwaitsTemplate(&f.Template, captCluster.Namespace, in, templateRules())
 	}
-	if clusterName := f.clusterName(captCluster); template.IsDefined() && p.Blocked == nil {
+	if clusterName := f.clusterName(captCluster); template.IsDefined() && p.Blocked == nil && clusterName != "" {
 		intent.Want = &owner.Want{
 			Expectation: adoption.OfCAPTCluster(captCluster, clusterName), ClusterName: clusterName, Template: template.Ref,
 			Intent: adoption.VPCIntent(captCluster, clusterName), DeletionPolicy: template.DeletionPolicy,

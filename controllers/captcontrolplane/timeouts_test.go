@@ -280,3 +280,26 @@ func TestNoTimeoutIsReportedWhilePaused(t *testing.T) {
 	assert.Equal(t, "False NotFailed", w.story()["Failed"])
 	assert.Equal(t, "True Paused", w.story()["Paused"])
 }
+
+func TestNoFalseTimeoutWhenClocksJump(t *testing.T) {
+	for name, l := range lates() {
+		for _, jump := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
+			t.Run(name+" "+jump.String(), func(t *testing.T) {
+				w := newWorld(t, prepared()...)
+				l.begin(w)
+				w.reconcile()
+				w.clock.Pass(time.Minute)
+				w.clock.Jump(jump)
+				w.reconcile()
+				assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State)
+
+				w.State = &engine.StateCache{Clock: w.clock} // The manager restarts, and knows the wrong clock only.
+				w.reconcile()
+				assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State, "after a restart")
+				w.clock.Pass(l.limit)
+				w.reconcile()
+				assert.Equal(t, controlplanev1.StateFailed, w.get().Status.State, "a timeout is only late")
+			})
+		}
+	}
+}

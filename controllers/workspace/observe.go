@@ -74,7 +74,7 @@ type ObserveInput struct {
 func Observe(live *Live, in ObserveInput) Observation {
 	o := Observation{Outputs: outputs(&live.typed, in.Published)}
 	ready, synced := live.condition(conditionReady), live.condition(conditionSynced)
-	o.Applied = isTrue(ready)
+	o.Applied = isTrue(ready) || live.unreported()
 
 	switch {
 	case synced != nil && synced.Reason == reasonPaused: // Deletion is paused, too.
@@ -180,6 +180,8 @@ func (l *Live) Started(known time.Time) time.Time {
 	changed := lastChange(l)
 	began, _ := time.Parse(time.RFC3339, l.object.GetAnnotations()[createPending]) // Missing or invalid means not started.
 	switch {
+	case l.unreported(): // The annotation is of before a move.
+		return time.Time{}
 	case !known.IsZero() && !known.Before(changed):
 		return known
 	case began.IsZero() && l.condition(conditionReady) == nil:
@@ -220,15 +222,15 @@ func (o *Observation) progress(live *Live, in ObserveInput, ready, synced *metav
 		o.Message = "the Workspace has not been updated to the current template and variables yet"
 	case !live.reconciled():
 		o.unclaimed(live, in.UnclaimedFor)
+	case live.unreported() && live.reported(in.LastUpdate):
+		o.Message = unreported
 	case isTrue(ready) && live.reported(in.LastUpdate):
 		o.Message = "Terraform is applying a change"
-	case isTrue(ready):
+	case isTrue(ready), live.unreported():
 		o.Message = "the change of the Workspace" + at(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
 		if synced != nil && synced.ObservedGeneration == 0 {
 			o.Message += ". Before v1, it does not report a change that needs no apply. If this persists, set the annotation crossplane.io/paused=true on the Workspace, and remove it when its condition Synced is False"
 		}
-	case live.unreported():
-		o.Message = unreported
 	case live.Started(time.Time{}).IsZero():
 		o.Message = initializing
 	default:
@@ -236,8 +238,8 @@ func (o *Observation) progress(live *Live, in ObserveInput, ready, synced *metav
 	}
 }
 
-// unreported reports whether the provider has found existing resources and not reported them yet. It loses the result of its first look when it
-// adds its finalizer, and looks again after its poll interval.
+// unreported reports whether the provider has found existing resources and not reported them yet. It loses the result of its first observation
+// when it adds its finalizer, and observes again after its poll interval.
 func (l *Live) unreported() bool {
 	return l.condition(conditionReady) == nil && isTrue(l.condition(conditionSynced))
 }

@@ -62,7 +62,7 @@ var table = map[builder.Row]observed{
 	builder.Destroying:      {applied: true, reason: infrav1.WorkspaceDeletingReason, message: "the Workspace is being deleted"},
 	builder.DestroyFailed:   {failed: true, reason: infrav1.DestroyFailedReason, message: "DependencyViolation"},
 	builder.Interrupted:     {failed: true, reason: infrav1.CreateInterruptedReason, message: "crossplane.io/external-create-pending"},
-	builder.ResourcesExist:  {reason: infrav1.ProvisioningReason, message: "at its next poll, 10 minutes later by default"},
+	builder.ResourcesExist:  {applied: true, reason: infrav1.ProvisioningReason, message: "at its next poll, 10 minutes later by default"},
 }
 
 func checkRow(t *testing.T, want observed, got Observation) {
@@ -85,6 +85,12 @@ func TestObserveAllStates(t *testing.T) {
 			checkRow(t, table[row], observe(t, builder.Workspace("demo-vpc", row, builder.OfV0(), specChanged(builder.Created))))
 		})
 	}
+}
+
+func TestAChangeOfAnUnreportedWorkspaceIsPending(t *testing.T) {
+	changed := mustLive(t, builder.Workspace("demo-vpc", builder.ResourcesExist, builder.WithGeneration(2)))
+	assert.Contains(t, Observe(changed, ObserveInput{}).Message, "is pending or in progress")
+	assert.True(t, InProgress(changed, nil, ""))
 }
 
 func TestAnOutdatedWorkspaceIsNotUpToDateAndReportsItsError(t *testing.T) {
@@ -243,6 +249,7 @@ func TestStarted(t *testing.T) {
 		"changed after that":          {row: builder.FirstApplyFailed, options: []builder.Option{specChanged(changed)}, known: known, want: changed},
 		"an update":                   {row: builder.Updating, options: []builder.Option{specChanged(changed)}, want: changed},
 		"an update already recorded":  {row: builder.UpdateFailed, options: []builder.Option{specChanged(changed)}, known: changed, want: changed},
+		"moved, not reported yet":     {row: builder.ResourcesExist, options: []builder.Option{builder.WithAnnotation(createPending, known.Format(time.RFC3339))}},
 		"an invalid annotation":       {row: builder.FirstApplyRunning, options: []builder.Option{builder.WithAnnotation(createPending, "yesterday")}},
 	} {
 		t.Run(name, func(t *testing.T) {

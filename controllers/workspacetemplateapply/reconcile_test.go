@@ -270,3 +270,9 @@ func TestSafety15DuplicateKeys(t *testing.T) {
 	w.remove(w.get("demo-vpc"))
 	assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 }
+
+func TestADeletedApplyIsIgnored(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.FailOn("patch", apierrors.NewNotFound(schema.GroupResource{}, "demo-vpc"))
+	assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace", "it would have no owner")
+}

@@ -249,3 +249,29 @@ func TestWhatWasSeenIsRemembered(t *testing.T) {
 		assert.Equal(t, "first", report.Message)
 	}
 }
+
+// A write that is refused costs one event and one status write, not one each time something wakes the object.
+func TestARejectedUpdateIsNotSentAgainBeforeAChange(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.rest("demo-vpc")
+	w.FailOn("apply Workspace", apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil))
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
+	_, err := w.reconcile("demo-vpc")
+	require.NoError(t, err)
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
+	w.Writes = nil
+	for range 3 {
+		got, err := w.reconcile("demo-vpc")
+		require.NoError(t, err)
+		assert.Equal(t, observed.RejectedInterval, got.RequeueAfter, "what the API server allows may change")
+	}
+	assert.Empty(t, w.Writes)
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
+
+	w.Refuse = nil
+	w.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Second))
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "third"} })
+	_, err = w.reconcile("demo-vpc")
+	require.NoError(t, err)
+	assert.Contains(t, w.Writes, "apply Workspace")
+}
