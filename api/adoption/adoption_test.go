@@ -192,10 +192,10 @@ func TestAConflictSaysWhatToDo(t *testing.T) {
 	assert.Equal(t, "nothing is written: WorkspaceTemplateApply by-hand does not match what this object would create: it has another cluster_name. If another one is meant, correct the reference (if it is set already, recreate this object); if by-hand belongs to this object, first give both the same template and cluster_name",
 		adoption.Conflict(builder.CAPTCluster("demo"), want, secret))
 
-	want.Legacy = true // Whoever recreates it destroys its cloud resources.
+	want.Legacy = true // Its deletion would destroy its cloud resources.
 	for _, apply := range []*infrav1.WorkspaceTemplateApply{secret, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("other")))} {
 		message := adoption.Conflict(builder.CAPTCluster("demo"), want, apply)
-		assert.Contains(t, message, "Do not delete this object: run captctl migrate check")
+		assert.Contains(t, message, "run captctl migrate check, which shows how to decide. Do not delete this object")
 		assert.NotContains(t, message, "ecreate this object")
 	}
 }

@@ -70,7 +70,7 @@ func (want Expectation) anotherName() string {
 }
 
 // checkFirst is the advice for an object of CAPT v0.3. Its cloud resources exist, so it must not be recreated.
-const checkFirst = "Do not delete this object: run captctl migrate check, which shows what it found and how to decide"
+const checkFirst = "Correct the reference if it can still be changed, or run captctl migrate check, which shows how to decide. Do not delete this object"
 
 // Refusal is the message that a WorkspaceTemplateApply is not taken over because of a Mismatch, with what to do next.
 func (want Expectation) Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {

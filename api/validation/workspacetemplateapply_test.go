@@ -144,6 +144,7 @@ func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 		"emptied":                         {recorded, all, but("cluster_name", ""), forbidden("cluster_name")},
 		"another size":                    {recorded, all, but("size", "large"), nil},
 		"one removed":                     {recorded, all, map[string]string{"vpc_name": "net", "vpc_id": "vpc-1", "region": "eu-west-1"}, forbidden("cluster_name")},
+		"another region and VPC":          {recorded, all, map[string]string{"cluster_name": all["cluster_name"], "vpc_name": "x", "vpc_id": "vpc-2", "region": "us-east-1"}, forbidden("vpc_name", "vpc_id", "region")},
 		"all removed":                     {recorded, all, nil, forbidden("cluster_name", "vpc_name", "vpc_id", "region")},
 		"one that was not there":          {recorded, map[string]string{"size": "small"}, all, nil},
 		"one that was empty":              {recorded, but("vpc_id", ""), all, nil},

@@ -88,7 +88,7 @@ func (o *options) command() *cobra.Command {
 	fs.Float32Var(&o.qps, "kube-api-qps", 100, "Requests per second to the API server, per kind of object.")
 	fs.IntVar(&o.burst, "kube-api-burst", 200, "Requests to the API server in a burst, per kind of object.")
 	fs.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 5*time.Second, "How long the manager continues after the signal to stop. "+
-		"Meanwhile Services remove it, and its webhooks ask the API server to close connections.")
+		"Meanwhile Services remove it, and its webhooks ask the API server to close connections. A second signal stops it at once.")
 	fs.StringVar(&o.profiler, "profiler-address", "", "Address of pprof, for example localhost:6060 (default: off).")
 	fs.IntVar(&o.webhookPort, "webhook-port", 9443, "Port of the webhooks.")
 	fs.StringVar(&o.webhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs/", "Directory with the certificate of the webhooks: tls.crt and tls.key.")
@@ -108,6 +108,9 @@ func (o *options) command() *cobra.Command {
 func (o *options) validate() error {
 	if o.concurrency < 1 {
 		return errors.New("--concurrency must be at least 1")
+	}
+	if o.shutdownDelay < 0 {
+		return errors.New("--shutdown-delay-duration must not be negative")
 	}
 	if err := o.validateTokens(); err != nil {
 		return err

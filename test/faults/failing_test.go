@@ -82,7 +82,7 @@ func TestAFailedApplyIsReportedByItsClassAndRetried(t *testing.T) {
 
 // After an update that failed, the Workspace still says Ready.
 func TestAFailedUpdateIsReportedAndRetried(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
+	withEachProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
 		w.play("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
@@ -131,7 +131,7 @@ func TestAFailureThatRepeatsIsReportedOnce(t *testing.T) {
 
 // A failed update is replaced by another one. The error of the first one no longer matters then.
 func TestAFailedUpdateIsCorrectedByAnother(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
+	withEachProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		w.awaitReady("demo", before)
 		w.play("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})

@@ -26,7 +26,7 @@ var pauses = map[string]struct{ pause, resume string }{
 }
 
 func TestAPausedWorkspaceIsReportedUntilItIsResumed(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
+	withEachProvider(t, func(w *world) {
 		w.user(w.template())
 		for name := range pauses {
 			w.user(workspaceTemplateApply(name, before))
@@ -62,7 +62,7 @@ func varIs(cidr string) func(workspace *unstructured.Unstructured) string {
 }
 
 func TestTheDeletionOfAPausedWorkspaceWaitsUntilItIsResumed(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
+	withEachProvider(t, func(w *world) {
 		w.user(w.template())
 		for name := range pauses {
 			w.user(workspaceTemplateApply(name, before))

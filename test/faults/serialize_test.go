@@ -100,7 +100,7 @@ func (w *world) awaitRevision(name, cidr, was string) string {
 
 // The whole life of a series: made, changed by an edit of the template and by edits of each, and deleted, each time all at once.
 func TestSerializedAppliesRunOneAtATime(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
+	withEachProvider(t, func(w *world) {
 		for _, name := range profiles {
 			w.play(name, slow)
 		}

@@ -26,7 +26,7 @@ const (
 
 // A Workspace stays Ready while an update is being applied. CAPT says that it is not up to date until it is.
 func TestAnUpdateIsWrittenOnceAndReportedWhenItIsApplied(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
+	withEachProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)
 		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})

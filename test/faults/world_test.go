@@ -74,22 +74,29 @@ var kinds = []kind{
 	{"ClusterV0", true, terraform.ScopeCluster},
 }
 
-// withAnyProvider runs a test with one kind of provider, or with all (see fixture.Sample).
-func withAnyProvider(t *testing.T, test func(w *world)) {
+// withEachProvider runs a test with all kinds of providers: what a Workspace shows after an update or a pause differs between them.
+func withEachProvider(t *testing.T, test func(w *world)) {
 	t.Helper()
 	t.Parallel()
 	with(t, kinds, test)
 }
 
+// withAnyProvider runs a test with one kind of provider, or with all (see fixture.Sample).
+func withAnyProvider(t *testing.T, test func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	with(t, fixture.Sample(len(t.Name()), 1, kinds), test)
+}
+
 // inEitherScope runs a test with a provider from v1 on.
 func inEitherScope(t *testing.T, test func(w *world)) {
 	t.Helper()
-	with(t, kinds[:2], test)
+	with(t, fixture.Sample(len(t.Name()), 1, kinds[:2]), test)
 }
 
 func with(t *testing.T, kinds []kind, test func(w *world)) {
 	t.Helper()
-	for _, k := range fixture.Sample(len(t.Name()), 1, kinds) {
+	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			c := current

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -64,6 +66,8 @@ func newFleet(w *world, size int) (*fleet, []*replica) {
 	require.NoError(w, err)
 	w.Cleanup(func() { require.NoError(w, guard.Release()) })
 
+	// Replicas of earlier tests were killed and still hold their Lease, so another one than the first could lead.
+	require.NoError(w, w.DeleteAllOf(w.Context(), &coordinationv1.Lease{}, client.InNamespace(sandbox.ManagerNamespace)))
 	f.balancers = f.serve(w)
 	replicas := make([]*replica, size)
 	for i := range replicas {
