@@ -74,7 +74,7 @@ type ObserveInput struct {
 func Observe(live *Live, in ObserveInput) Observation {
 	o := Observation{Outputs: outputs(&live.typed, in.Published)}
 	ready, synced := live.condition(conditionReady), live.condition(conditionSynced)
-	o.Applied = isTrue(ready) || live.unreported()
+	o.Applied = live.applied()
 
 	switch {
 	case synced != nil && synced.Reason == reasonPaused: // Deletion is paused, too.
@@ -243,6 +243,9 @@ func (o *Observation) progress(live *Live, in ObserveInput, ready, synced *metav
 func (l *Live) unreported() bool {
 	return l.condition(conditionReady) == nil && isTrue(l.condition(conditionSynced))
 }
+
+// applied reports whether the resources exist.
+func (l *Live) applied() bool { return isTrue(l.condition(conditionReady)) || l.unreported() }
 
 // at formats a time, if there is one.
 func at(t time.Time) string {
