@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -29,6 +30,7 @@ import (
 	"github.com/capt-provider/capt/controllers/captcontrolplane"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/storedversions"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
@@ -93,7 +95,8 @@ type Options struct {
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// SetupWithManager adds all controllers to a manager.
+// SetupWithManager adds all controllers to a manager, and their metrics to the registry of controller-runtime, which panics if they are
+// already there.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	engineFor := func(name string) engine.Engine {
 		return engine.Engine{
@@ -129,12 +132,15 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Engine:    engineFor("captcontrolplane-controller"),
 		Uncached:  mgr.GetAPIReader(),
 		Tokens:    options.Tokens,
+		Metrics:   metrics.NewFargate(ctrlmetrics.Registry),
 		Namespace: options.Namespace,
 	}
 	if err := controlPlanes.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTControlPlanes: %w", err)
 	}
-	migration := storedversions.Options{SkipPhases: options.SkipCRDMigrationPhases, Namespace: options.Namespace}
+	migration := storedversions.Options{
+		SkipPhases: options.SkipCRDMigrationPhases, Namespace: options.Namespace, Metrics: metrics.NewAdoption(ctrlmetrics.Registry),
+	}
 	if err := storedversions.SetupWithManager(ctx, mgr, migration); err != nil {
 		return fmt.Errorf("setting up the migration of stored versions: %w", err)
 	}

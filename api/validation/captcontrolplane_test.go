@@ -231,12 +231,12 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 		region   string             // Of the control plane.
 		conflict bool
 	}{
-		"the same":                        {builder.Cluster("demo"), builder.Region, false},
-		"that of the network, by default": {builder.Cluster("demo"), "", false},
-		"another":                         {builder.Cluster("demo"), "us-gov-west-1", true},
-		"another, but no Cluster yet":     {nil, "us-gov-west-1", false},
-		"another, of another Cluster":     {builder.Cluster("other"), "us-gov-west-1", false},
-		"another, and other providers":    {builder.Cluster("demo", foreign), "us-gov-west-1", false},
+		"the same":                          {builder.Cluster("demo"), builder.Region, false},
+		"region of the network, by default": {builder.Cluster("demo"), "", false},
+		"another":                           {builder.Cluster("demo"), "us-gov-west-1", true},
+		"another, but no Cluster yet":       {nil, "us-gov-west-1", false},
+		"another, of another Cluster":       {builder.Cluster("other"), "us-gov-west-1", false},
+		"another, and other providers":      {builder.Cluster("demo", foreign), "us-gov-west-1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			network, controlPlane := builder.CAPTCluster("demo"), builder.CAPTControlPlane("demo", builder.WithRegion(row.region))
@@ -269,10 +269,10 @@ func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 		"nothing was handed over":           {"", "", there, ""},
 		"the same":                          {here, "", here, ""},
 		"another":                           {here, "", there, "the control plane exists in region ap-northeast-1 and cannot move to us-east-1"},
-		"that of its network":               {here, here, "", ""},
-		"another than that of its network":  {here, here, there, "the control plane exists in region ap-northeast-1 and cannot move to us-east-1"},
+		"region of its network":             {here, here, "", ""},
+		"not the region of its network":     {here, here, there, "the control plane exists in region ap-northeast-1 and cannot move to us-east-1"},
 		"removed, and the network is there": {here, there, "", "Set spec.infrastructureRef of the Cluster to a CAPTCluster in ap-northeast-1"},
-		"removed, and there is no network":  {here, "", "", ""},
+		"removed, without a network":        {here, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks-controlplane-apply"), builder.WithRegion(row.region))

@@ -271,7 +271,7 @@ func TestReferencesToNamespaces(t *testing.T) {
 	}
 	for _, scope := range terraform.Scopes() {
 		row("none", scope, all, secret("", "a"), nil, nil)
-		row("that of the user", scope, all, secret("${namespace}", "a"), nil, nil)
+		row("namespace of the user", scope, all, secret("${namespace}", "a"), nil, nil)
 		row("the own one, of a template for it alone", scope, infrav1.AllowedNamespaces{}, secret("shared", "a"), nil, nil)
 		row("another one, for an empty list of namespaces", scope, infrav1.AllowedNamespaces{}, secret("other", "a"), refused(ref, notAllowed), nil)
 		row("another one, which is not allowed", scope, to, secret("other", "a"), refused(ref, notAllowed), nil)

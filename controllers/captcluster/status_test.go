@@ -307,11 +307,11 @@ func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 		facts       *Facts
 		want        map[string]string
 	}{
-		"it was ready":        {ofV03(), unadopted(), map[string]string{"VPCReady": "True VPCCreated", "Ready": "True Ready"}},
-		"there is no Cluster": {ofV03(), noCluster, map[string]string{"VPCReady": "True VPCCreated", "Ready": "True Ready"}},
-		"it is paused":        {ofV03(), paused, map[string]string{"VPCReady": "True VPCCreated", "Ready": "True Ready", "Paused": "True Paused"}},
-		"it was not ready":    {notReady, unadopted(), map[string]string{"VPCReady": "False VPCCreating", "Ready": "False VPCCreating"}},
-		"it was rolled back":  {rolledBack, unadopted(), map[string]string{"VPCReady": "True VPCReady", "Ready": "True Ready"}},
+		"it was ready":       {ofV03(), unadopted(), map[string]string{"VPCReady": "True VPCCreated", "Ready": "True Ready"}},
+		"without a Cluster":  {ofV03(), noCluster, map[string]string{"VPCReady": "True VPCCreated", "Ready": "True Ready"}},
+		"it is paused":       {ofV03(), paused, map[string]string{"VPCReady": "True VPCCreated", "Ready": "True Ready", "Paused": "True Paused"}},
+		"it was not ready":   {notReady, unadopted(), map[string]string{"VPCReady": "False VPCCreating", "Ready": "False VPCCreating"}},
+		"it was rolled back": {rolledBack, unadopted(), map[string]string{"VPCReady": "True VPCReady", "Ready": "True Ready"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := row.captCluster.DeepCopy()

@@ -12,7 +12,6 @@ import (
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
-	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
@@ -50,7 +49,7 @@ func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlp
 
 // reconcileFargateProfiles creates, changes and deletes Fargate profiles.
 func (r *Reconciler) reconcileFargateProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
-	metrics.FargateProfiles.Observe(client.ObjectKeyFromObject(controlPlane), p.Fargate.Measured(), f.Now)
+	r.Metrics.Observe(client.ObjectKeyFromObject(controlPlane), p.Fargate.Measured(), f.Now)
 	if p.SkipFargate {
 		return nil
 	}

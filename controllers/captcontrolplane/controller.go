@@ -26,6 +26,8 @@ type Reconciler struct {
 	Uncached client.Reader
 	// Tokens creates tokens for the kubeconfigs of clusters; nil when this manager creates none.
 	Tokens kubeconfig.Tokens
+	// Metrics of Fargate profiles.
+	Metrics *metrics.Fargate
 	// Namespace is the only namespace in the cache; empty means all.
 	Namespace string
 }
@@ -60,6 +62,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		},
 		IsWarning: isWarning,
 		Events:    fargate.Events,
-		OnDeleted: metrics.FargateProfiles.Forget,
+		OnDeleted: r.Metrics.Forget,
 	})
 }

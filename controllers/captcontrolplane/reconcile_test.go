@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
 	applyindex "github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 	"github.com/capt-provider/capt/test/builder"
@@ -53,7 +55,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController)
 	require.NoError(t, applyindex.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	w := &world{T: t, clock: builder.NewClock(), API: builder.NewAPI(clients)}
-	w.Reconciler = &Reconciler{Uncached: w.API, Engine: engine.Engine{
+	w.Reconciler = &Reconciler{Uncached: w.API, Metrics: metrics.NewFargate(prometheus.NewRegistry()), Engine: engine.Engine{
 		Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock},
 		Client: interceptor.NewClient(w.API, interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {

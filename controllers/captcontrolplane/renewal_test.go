@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/builder/tokens"
 )
@@ -138,7 +140,7 @@ func TestANewLeaderKeepsTheToken(t *testing.T) {
 		w.clock.Pass(3 * time.Minute)
 		w.Reconciler = &Reconciler{
 			Engine:   engine.Engine{Client: w.Client, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock}},
-			Uncached: w.Client, Tokens: tokens.With(w.clock),
+			Uncached: w.Client, Tokens: tokens.With(w.clock), Metrics: metrics.NewFargate(prometheus.NewRegistry()),
 		}
 		assert.Empty(t, w.reconcile())
 		assert.Equal(t, again-3*time.Minute, w.again)

@@ -5,11 +5,7 @@ package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
-
-// AwaitingAdoption is the metric of this process, in the registry of controller-runtime.
-var AwaitingAdoption = NewAdoption(ctrlmetrics.Registry)
 
 // Adoption is capt_objects_awaiting_adoption{kind}, a gauge: the number of objects of CAPT v0.3 that have not been adopted.
 type Adoption struct {

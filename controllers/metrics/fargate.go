@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // Values of label state. A profile can have several states.
@@ -21,9 +20,6 @@ const (
 	// profileFailed: its creation, update or deletion failed.
 	profileFailed = "failed"
 )
-
-// FargateProfiles are the metrics of this process, in the registry of controller-runtime.
-var FargateProfiles = NewFargate(ctrlmetrics.Registry)
 
 // minutes are buckets for operations on a profile, which take between half a minute and five.
 var minutes = []float64{15, 30, 60, 90, 120, 150, 180, 240, 300, 420, 600, 900, 1800, 3600}

@@ -94,6 +94,7 @@ type Options struct {
 	SkipPhases []crdmigrator.Phase
 	// Namespace is the only namespace in the cache; empty means all.
 	Namespace string
+	Metrics   *metrics.Adoption
 }
 
 // SetupWithManager adds the controller, unless StorageVersionMigration is skipped. The CRD migrator marks definitions as done when it
@@ -102,7 +103,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if slices.Contains(options.SkipPhases, crdmigrator.StorageVersionMigrationPhase) {
 		return nil
 	}
-	r := &Reconciler{Cached: mgr.GetClient(), Metrics: metrics.AwaitingAdoption, Start: func() error {
+	r := &Reconciler{Cached: mgr.GetClient(), Metrics: options.Metrics, Start: func() error {
 		// A start that failed may have registered the name of the controller.
 		return migrator(mgr, options.SkipPhases).SetupWithManager(ctx, mgr, controller.Options{
 			MaxConcurrentReconciles: 1, ReconciliationTimeout: migrationTimeout, SkipNameValidation: ptr.To(true),

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
@@ -36,6 +35,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
@@ -56,8 +56,11 @@ type World struct {
 // the options add some, it runs no controllers.
 func Start(ctx context.Context, options sandbox.Options) (*World, error) {
 	options.NoCRDs, options.Manager, options.AuditLog, options.ClusterAPIDefinitions = true, false, true, true
-	_, file, _, _ := runtime.Caller(0)
-	test := filepath.Dir(filepath.Dir(file))
+	root, err := binaries.Root()
+	if err != nil {
+		return nil, err
+	}
+	test := filepath.Join(root, "test")
 	options.Manifests = append(options.Manifests, filepath.Join(test, "legacy", "definitions.yaml"), filepath.Join(test, "provider", "config", "crd"))
 	s, err := sandbox.Start(ctx, options)
 	if err != nil {
@@ -65,7 +68,7 @@ func Start(ctx context.Context, options sandbox.Options) (*World, error) {
 	}
 	w := &World{Sandbox: s}
 	if w.Admin, err = newClient(s.Config()); err == nil {
-		err = w.grant(ctx, filepath.Dir(test))
+		err = w.grant(ctx, root)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))

@@ -104,6 +104,7 @@ func TestAnObserveOnlyWorkspaceReportsWhetherTheStateExists(t *testing.T) {
 			return lacks(look, row.condition, row.want)
 		})
 	}
+	w.follow(reportAtOnce)
 	w.follow(lookNoMore)
 	require.Empty(t, w.names(target, workspaceKind))
 	require.Empty(t, w.done(began))
