@@ -5,12 +5,14 @@ package crash_test
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // Names that every life of a test has in common.
@@ -58,31 +60,13 @@ spec:
 `, templateName, scope, kind, connectionSecret)
 }
 
-// workspaceTemplateApply uses the template.
-func workspaceTemplateApply(cidr string) string {
-	return fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplateApply
-metadata:
-  name: %s
-spec:
-  templateRef: {name: %s}
-  variables: {cidr: %s}
-`, applyName, templateName, cidr)
+// workspaceTemplateApply uses the template; more are lines of its spec.
+func workspaceTemplateApply(cidr string, more ...string) string {
+	return fixture.WorkspaceTemplateApply(templateName, applyName, append([]string{"variables: {cidr: " + cidr + "}"}, more...)...)
 }
 
 // adopted is a WorkspaceTemplateApply of CAPT v0.3 that a user declares to have a Workspace.
 func adopted(cidr string, workspace types.UID) string {
-	return fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplateApply
-metadata:
-  name: %s
-  finalizers: [%s]
-  annotations: {%s: %q}
-spec:
-  workspaceName: %s
-  templateRef: {name: %s}
-  variables: {cidr: %s}
-`, applyName, infrav1.LegacyWorkspaceTemplateApplyFinalizer, naming.AdoptWorkspaceAnnotation, workspace, legacyWorkspace, templateName, cidr)
+	metadata := fmt.Sprintf("metadata: {finalizers: [%s], annotations: {%s: %q}, ", infrav1.LegacyWorkspaceTemplateApplyFinalizer, naming.AdoptWorkspaceAnnotation, workspace)
+	return strings.Replace(workspaceTemplateApply(cidr, "workspaceName: "+legacyWorkspace), "metadata: {", metadata, 1)
 }

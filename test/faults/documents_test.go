@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
@@ -65,21 +66,5 @@ spec:
 
 // workspaceTemplateApply uses the template of the world; more are lines of its spec.
 func workspaceTemplateApply(name, cidr string, more ...string) string {
-	return workspaceTemplateApplyOf(templateName, name, cidr, more...)
-}
-
-func workspaceTemplateApplyOf(template, name, cidr string, more ...string) string {
-	var lines strings.Builder
-	for _, line := range more {
-		lines.WriteString("\n  " + line)
-	}
-	return fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplateApply
-metadata:
-  name: %s
-spec:
-  templateRef: {name: %s}
-  variables: {cidr: %s}%s
-`, name, template, cidr, lines.String())
+	return fixture.WorkspaceTemplateApply(templateName, name, append([]string{"variables: {cidr: " + cidr + "}"}, more...)...)
 }

@@ -39,8 +39,8 @@ var slow = scripted.Script{Apply: scripted.Step{Delay: aWhile}, Destroy: scripte
 
 // profile is a WorkspaceTemplateApply of the series of this file: those of a Cluster with this label are serialized.
 func profile(name, cidr string) string {
-	labels := fmt.Sprintf("metadata:\n  labels: {%s: demo, %s: %s}\n", clusterv1.ClusterNameLabel, naming.SerializeLabel, naming.FargateProfilesGroup)
-	return strings.Replace(workspaceTemplateApply(name, cidr), "metadata:\n", labels, 1)
+	labels := fmt.Sprintf("metadata: {labels: {%s: demo, %s: %s}, ", clusterv1.ClusterNameLabel, naming.SerializeLabel, naming.FargateProfilesGroup)
+	return strings.Replace(workspaceTemplateApply(name, cidr), "metadata: {", labels, 1)
 }
 
 // beginProfiles makes all profiles at once.

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
@@ -52,7 +53,7 @@ func (w *world) awaitDeletions(may bool) {
 func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.labeled()
-	w.apply(source, everything("Namespaced")...)
+	w.apply(source, everything(terraform.ScopeNamespaced)...)
 	w.awaitReady(source, "v1.34.0")
 	t.Parallel()
 	for _, document := range noDeletions(w.namespace) {

@@ -43,7 +43,7 @@ func (w *world) clusterWide() []*unstructured.Unstructured {
 func TestClusterWideWorkspacesAreMovedByHand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(source, everything("Cluster")...)
+	w.apply(source, everything(terraform.ScopeCluster)...)
 	w.awaitReady(source, "v1.34.0")
 	statuses := w.statuses(source)
 	began := time.Now()

@@ -13,6 +13,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // Names of what belongs to the Fargate profile.
@@ -35,10 +37,11 @@ resource "terraform_data" "profile" {
 
 // withProfile is everything with a Fargate profile, and what that needs to know of VPC and control plane.
 func withProfile() []string {
-	documents := everything("Namespaced")
-	documents[0] = template("vpc", "Namespaced", vpcModule+"output \"vpc_config\" {\n  value = \"private_subnets = [\\\"subnet-1\\\"]\"\n}\n", "vpc_name")
-	documents[1] = template("eks", "Namespaced", controlPlaneModule+"output \"cluster_certificate_authority_data\" {\n  value = \"Y2E=\"\n}\n", "cluster_name", "kubernetes_version")
-	return append(documents, template("fargate", "Namespaced", profileModule, "profile_name")+
+	w := documents(terraform.ScopeNamespaced)
+	all := everything(w.Scope)
+	all[0] = w.VPCTemplate(fixture.VPCModule + "output \"vpc_config\" {\n  value = \"private_subnets = [\\\"subnet-1\\\"]\"\n}\n")
+	all[1] = controlPlaneTemplate(w.Scope, controlPlaneModule+"output \"cluster_certificate_authority_data\" {\n  value = \"Y2E=\"\n}\n")
+	return append(all, w.Template("fargate", profileModule, "profile_name")+
 		"        varFiles: [{source: SecretKey, secretKeyRef: {name: '${vpc_connection_secret}', key: vpc_config}}]\n")
 }
 

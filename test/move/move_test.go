@@ -18,6 +18,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
@@ -36,7 +38,7 @@ func (w *world) labeled() {
 func readyCluster(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.apply(source, everything("Namespaced")...)
+	w.apply(source, everything(terraform.ScopeNamespaced)...)
 	w.awaitReady(source, "v1.34.0")
 	return w
 }
@@ -120,7 +122,7 @@ var moved = []schema.GroupVersionKind{
 func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
 	w := newWorld(t)
 	w.labeled()
-	w.apply(source, everything("Namespaced")...)
+	w.apply(source, everything(terraform.ScopeNamespaced)...)
 	w.awaitReady(source, "v1.34.0")
 	for _, name := range []string{vpc, eks} {
 		w.awaitBlock(name, "until-paused")
@@ -166,7 +168,7 @@ func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
 func TestAMoveWaitsForTerraformAndGoesOn(t *testing.T) {
 	w := newWorld(t)
 	w.labeled()
-	w.apply(source, everything("Namespaced")...)
+	w.apply(source, everything(terraform.ScopeNamespaced)...)
 	w.awaitReady(source, "v1.34.0")
 	t.Parallel()
 
@@ -224,7 +226,7 @@ func TestAMoveWithoutWorkspacesIsNotPossible(t *testing.T) {
 func TestWhatBelongsToNoClusterMovesToo(t *testing.T) {
 	w := newWorld(t)
 	w.labeled()
-	w.apply(source, vpcTemplate("Namespaced"), alone)
+	w.apply(source, documents(terraform.ScopeNamespaced).VPCTemplate(fixture.VPCModule), alone())
 	apply := &infrav1.WorkspaceTemplateApply{}
 	w.awaitCondition(source, apply, "alone", infrav1.ReadyCondition, "")
 	w.awaitBlock("alone", "until-paused")

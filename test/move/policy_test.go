@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
@@ -33,7 +34,7 @@ var (
 func alonePaused(t *testing.T, scope terraform.Scope) (*world, *unstructured.Unstructured) {
 	t.Helper()
 	w := newWorld(t)
-	w.apply(source, vpcTemplate(string(scope)), alone)
+	w.apply(source, documents(scope).VPCTemplate(fixture.VPCModule), alone())
 	apply := &infrav1.WorkspaceTemplateApply{}
 	w.awaitCondition(source, apply, "alone", infrav1.ReadyCondition, "")
 	w.change(source, apply, "alone", func() { apply.Annotations["cluster.x-k8s.io/paused"] = "" })

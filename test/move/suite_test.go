@@ -23,6 +23,7 @@ import (
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -140,8 +141,8 @@ func (s *side) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, document := range providerConfigs {
-		if err := s.apply(ctx, "", document); err != nil {
+	for _, scope := range terraform.Scopes() {
+		if err := s.apply(ctx, "", documents(scope).ProviderConfig()); err != nil {
 			return err
 		}
 	}

@@ -60,14 +60,7 @@ func allows(namespaces string) string { return "allowedNamespaces: " + namespace
 
 // uses is a WorkspaceTemplateApply of a template. further are more lines of its spec.
 func uses(name, namespace, template, further string) string {
-	return fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplateApply
-metadata: {name: %s}
-spec:
-  templateRef: {name: %s, namespace: %s}
-  %s
-`, name, template, namespace, further)
+	return fixture.WorkspaceTemplateApply(template+", namespace: "+namespace, name, further)
 }
 
 // says gives the echo its word.

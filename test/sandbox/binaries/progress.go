@@ -10,7 +10,7 @@ import (
 )
 
 // coldStart is how long it takes to build everything when no compiled package is cached.
-const coldStart = "about 15 minutes on two cores"
+const coldStart = "about 14 minutes on two cores"
 
 const (
 	// reportInterval is the time between two reports of the same step. The API server takes minutes to build.
