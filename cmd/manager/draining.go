@@ -22,9 +22,9 @@ func delayed(ctx context.Context, delay time.Duration) context.Context {
 	return running
 }
 
-// drainingServer is a webhook server that does not lose requests on shutdown. The API server reuses connections, and does not retry a request
-// on a connection that is closed at the same moment. So responses close their connections from the signal on. What is closed at the end of the
-// delay are connections that were idle for the whole delay.
+// drainingServer is a webhook server that rarely loses a request on shutdown. The API server reuses connections, and does not retry a request
+// on a connection that is closed at the same moment. So responses close their connections from the signal on, and only connections that were idle
+// for the whole delay are closed at its end. HTTP/1.1, which the API server uses, cannot exclude a request on one of them at that moment.
 type drainingServer struct {
 	webhook.Server
 	// signal is canceled by the signal to stop, before the server is.

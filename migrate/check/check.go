@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -147,6 +148,8 @@ type look struct {
 	now     time.Time     // Of the API server.
 	skew    time.Duration // How far the clock of this host is behind that of the API server.
 	missing []Right       // As CheckPermissions found them.
+	// installed returns the definitions of CAPT and of CAPT v0.3 that exist, by name. They are large, and read once.
+	installed func() (map[string]*apiextensionsv1.CustomResourceDefinition, error)
 }
 
 func newLook(ctx context.Context, options Options) (*look, error) {
@@ -160,7 +163,9 @@ func newLook(ctx context.Context, options Options) (*look, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	l := &look{options: options, client: c, version: migrate.Version}
+	l := &look{options: options, client: c, version: migrate.Version, installed: sync.OnceValues(func() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+		return migrate.Definitions(ctx, c, slices.Clone(legacyDefinitionNames)...)
+	})}
 	if l.now, err = serverTime(ctx, config); err != nil {
 		return nil, fmt.Errorf("reading the time of the API server: %w", err)
 	}

@@ -27,13 +27,9 @@ var legacyDefinitionNames = []string{
 	"captmachinedeployments.infrastructure.cluster.x-k8s.io", "captmachinetemplates.infrastructure.cluster.x-k8s.io",
 }
 
-func (l *look) installed(ctx context.Context) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
-	return migrate.Definitions(ctx, l.client, slices.Clone(legacyDefinitionNames)...)
-}
-
-func (l *look) definitions(ctx context.Context) (Check, error) {
+func (l *look) definitions(context.Context) (Check, error) {
 	found := Check{Status: Failed, Message: "the CustomResourceDefinitions are not those of this version. Install this version as described in docs/install.md"}
-	installed, err := l.installed(ctx)
+	installed, err := l.installed()
 	for _, kind := range migrate.Kinds() {
 		for _, problem := range problems(kind, installed[kind.Definition()]) {
 			found.Objects = append(found.Objects, kind.Definition()+": "+problem)
@@ -90,7 +86,7 @@ func problems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefin
 // legacyDefinitions reports whether CAPT v0.3's are installed, and what of them this version does not succeed.
 func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 	found := Check{Status: OK, Message: "the definitions are those of CAPT v0.3"}
-	installed, err := l.installed(ctx)
+	installed, err := l.installed()
 	if err != nil {
 		return found, err
 	}
@@ -121,9 +117,9 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 	return found, nil
 }
 
-func (l *look) stored(ctx context.Context) (Check, error) {
+func (l *look) stored(context.Context) (Check, error) {
 	found := Check{Status: OK, Message: "nothing is stored in v1beta1. Clusters can still be rolled back"}
-	installed, err := l.installed(ctx)
+	installed, err := l.installed()
 	for _, kind := range migrate.Kinds() {
 		definition := installed[kind.Definition()]
 		if definition == nil {

@@ -205,7 +205,7 @@ func installerOf(object metav1.Object) installer {
 func (l *look) installers(ctx context.Context) (Check, error) {
 	found := Check{Status: Warning, Message: "a tool installed these objects. Uninstalling with that tool can delete the definitions, every object of CAPT, and the " +
 		"cloud resources. Remove CAPT v0.3 as described in docs/migration.md, never with helm uninstall or by pruning"}
-	installed, err := l.installed(ctx)
+	installed, err := l.installed()
 	if err != nil {
 		return found, err
 	}

@@ -40,7 +40,10 @@ func withProfile() []string {
 	w := documents(terraform.ScopeNamespaced)
 	all := everything(w.Scope)
 	all[0] = w.VPCTemplate(fixture.VPCModule + "output \"vpc_config\" {\n  value = \"private_subnets = [\\\"subnet-1\\\"]\"\n}\n")
-	all[1] = controlPlaneTemplate(w.Scope, controlPlaneModule+"output \"cluster_certificate_authority_data\" {\n  value = \"Y2E=\"\n}\n")
+	all[1] = controlPlaneTemplate(w.Scope, controlPlaneModule+`
+output "cluster_name" { value = var.cluster_name }
+output "cluster_certificate_authority_data" { value = "Y2E=" }
+`)
 	return append(all, w.Template("fargate", profileModule, "profile_name")+
 		"        varFiles: [{source: SecretKey, secretKeyRef: {name: '${vpc_connection_secret}', key: vpc_config}}]\n")
 }
