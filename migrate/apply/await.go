@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -23,8 +24,12 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// pollInterval is how often objects are read while the manager is waited for.
-const pollInterval = time.Second
+// poll repeats a check while the manager is waited for, which answers at once unless it is busy: first often, then every second, until the timeout.
+func poll(ctx context.Context, timeout time.Duration, check wait.ConditionWithContextFunc) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Cap: time.Second, Steps: math.MaxInt}.DelayFunc().Until(ctx, true, true, check)
+}
 
 // errUnreported says that the manager has not reported a unit in time.
 var errUnreported = errors.New("the manager has not confirmed it")
@@ -33,7 +38,7 @@ var errUnreported = errors.New("the manager has not confirmed it")
 func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused []string, err error) {
 	var last string
 	// Reads have no deadline: one that is cut off would hide what is waited for.
-	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(context.Context) (bool, error) {
+	err = poll(ctx, r.Wait, func(context.Context) (bool, error) {
 		var err error
 		last, paused, err = r.look(ctx, unit, adopted)
 		return last == "", err

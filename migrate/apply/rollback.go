@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -111,11 +112,14 @@ func (r *run) reversible(ctx context.Context, unit *plan.Unit, recorded UnitStat
 	return steps, notes, nil
 }
 
-// revert writes steps backward until none is applied any more. A reconcile that began before the unit was paused can write a status once more.
+// lateWrites is how long a reconcile that began before a unit was paused gets to write a status once more.
+const lateWrites = time.Second
+
+// revert writes steps backward until none is applied any more.
 func (r *run) revert(ctx context.Context, steps []*plan.Step, result *UnitResult) error {
 	var again *plan.Step // The last one that was reverted before.
 	pass := 0
-	err := wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, lateWrites, r.Wait, true, func(ctx context.Context) (bool, error) {
 		result.Kept = nil
 		before, incomplete := result.Writes, map[migrate.ObjectRef]bool{}
 		for _, step := range steps {
