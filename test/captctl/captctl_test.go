@@ -9,11 +9,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -25,6 +23,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/command"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -39,37 +38,20 @@ var fixtures = []string{"helpers-present", "templates-in-default", "equal-names-
 // first is the Cluster that is adopted first.
 const first = "helpers-present/helpers-present-demo"
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(fixture.Suite{Start: start}.Run(m)) }
 
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	w, err := legacy.Start(ctx, sandbox.Options{Log: os.Stderr})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)
-		return 1
+func start(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) (err error) {
+	if shared, err = legacy.Start(ctx, sandbox.Options{Log: os.Stderr}); err != nil {
+		return err
 	}
-	defer func() {
-		if err := w.Stop(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
-		}
-	}()
-	shared = w
-	if err := build(ctx, w); err != nil {
-		fmt.Fprintln(os.Stderr, "Creating the fleet:", err)
-		return 1
-	}
-	return m.Run()
-}
-
-func build(ctx context.Context, w *legacy.World) error {
+	keep(shared.Sandbox)
 	for _, name := range fixtures {
-		if _, err := w.Create(ctx, legacy.Named()[name], legacy.NamesOf(name)); err != nil {
+		if _, err := shared.Create(ctx, legacy.Named()[name], legacy.NamesOf(name)); err != nil {
 			return fmt.Errorf("fixture %s: %w", name, err)
 		}
 	}
 	for _, deployment := range legacy.Deployments(1) {
-		if err := w.Admin.Create(ctx, deployment); err != nil {
+		if err := shared.Admin.Create(ctx, deployment); err != nil {
 			return err
 		}
 	}

@@ -7,40 +7,30 @@ package conversion_test
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"testing"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // shared is the API server of the tests that need nothing but our own definitions.
 var shared *world
 
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
+func TestMain(m *testing.M) { os.Exit(fixture.Suite{Start: start}.Run(m)) }
 
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	var err error
+func start(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) (err error) {
 	options := sandbox.Options{
 		Log: os.Stderr, NoCRDs: true,
 		// A watch cache would convert everything once more that is written, for watchers that are not there.
 		APIServerArgs: []string{"--watch-cache=false"},
 	}
-	if shared, err = newWorld(ctx, options); err == nil {
-		defer shared.stop()
-		if err = shared.createWithoutNetwork(ctx); err == nil {
-			err = shared.installDefinitions(ctx)
-		}
+	if shared, err = newWorld(ctx, options); err != nil {
+		return err
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "Starting the API server:", err)
-		return 1
+	keep(shared.sandbox)
+	if err = shared.createWithoutNetwork(ctx); err != nil {
+		return err
 	}
-	return m.Run()
+	return shared.installDefinitions(ctx)
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -53,13 +52,6 @@ func newWorld(ctx context.Context, options sandbox.Options) (*world, error) {
 		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 	}
 	return w, nil
-}
-
-func (w *world) stop() {
-	_ = w.converter.Close()
-	if err := w.sandbox.Stop(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
-	}
 }
 
 func (w *world) connect() error {

@@ -7,15 +7,11 @@ package faults_test
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,8 +20,10 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
 )
 
 // control is a control plane with CAPT's manager, and a provider that does what scripts say.
@@ -55,58 +53,15 @@ var (
 	limited *control
 )
 
-// auditPolicy logs writes only: reads are many, and no test needs them.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-omitManagedFields: true
-rules:
-- level: None
-  verbs: [get, list, watch]
-- level: Metadata
-`
-
 func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
+	os.Exit(fixture.Suite{
+		Parallel: 200,
+		Start:    start,
+		Check:    func() error { return secretsLogged(current, limited) },
+	}.Run(m))
 }
 
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// Tests wait for most of their time, so more of them than there are processors may do it together.
-	if err := flag.Set("test.parallel", "200"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	dir, err := os.MkdirTemp("", "capt-faults-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	defer func() {
-		stop() // So that the histories do not complain about what is stopped next.
-		stopAll()
-	}()
-	if err := startAll(ctx, dir); err != nil {
-		fmt.Fprintln(os.Stderr, "Starting the sandboxes:", err)
-		return 1
-	}
-	code := m.Run()
-	if err := secretsLogged(current, limited); err != nil {
-		fmt.Fprintln(os.Stderr, "Looking into the logs:", err)
-		code = 1
-	}
-	if code != 0 {
-		for _, c := range []*control{current, limited} {
-			fmt.Fprintln(os.Stderr, c.Logs(sandbox.Manager, 30))
-		}
-	}
-	return code
-}
-
-func startAll(ctx context.Context, dir string) error {
+func start(ctx context.Context, dir string, keep func(*sandbox.Sandbox)) error {
 	cluster, err := clusterDefinition(ctx)
 	if err != nil {
 		return err
@@ -126,11 +81,12 @@ func startAll(ctx context.Context, dir string) error {
 			args := []string{"--executor=scripted", "--script-dir=" + scripts, fmt.Sprintf("--max-reconcile-rate=%d", c.workers)}
 			s, err := sandbox.Start(starting, sandbox.Options{
 				Log: os.Stderr, Manager: true, Provider: true, KubeControllerManager: c.into != &limited,
-				AuditPolicy: []byte(auditPolicy), Manifests: []string{cluster}, ProviderArgs: args,
+				AuditPolicy: []byte(audit.OnlyWrites), Manifests: []string{cluster}, ProviderArgs: args,
 			})
 			if err != nil {
 				return err
 			}
+			keep(s)
 			*c.into = &control{Sandbox: s, scripts: scripted.At(scripts), history: newHistory(), conditions: withGenerations, watching: ctx}
 			return c.begin(*c.into, starting)
 		})
@@ -168,16 +124,4 @@ func clusterDefinition(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("looking for the source of Cluster API: %w", err)
 	}
 	return filepath.Join(strings.TrimSpace(string(output)), "core", "config", "crd", "bases", "cluster.x-k8s.io_clusters.yaml"), nil
-}
-
-func stopAll() {
-	var group errgroup.Group
-	for _, c := range []*control{current, limited} {
-		if c != nil {
-			group.Go(func() error { return c.Stop(context.Background()) })
-		}
-	}
-	if err := group.Wait(); err != nil {
-		fmt.Fprintln(os.Stderr, "Stopping the sandboxes:", errors.Unwrap(err))
-	}
 }

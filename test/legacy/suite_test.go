@@ -7,14 +7,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 )
@@ -30,33 +29,16 @@ type world struct {
 	untouched *migrate.Snapshot
 }
 
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
+func TestMain(m *testing.M) { os.Exit(fixture.Suite{Start: start}.Run(m)) }
 
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func start(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) error {
 	w, err := legacy.Start(ctx, sandbox.Options{Log: os.Stderr})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)
-		return 1
+		return err
 	}
-	defer func() {
-		if err := w.Stop(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
-		}
-	}()
+	keep(w.Sandbox)
 	shared = &world{World: w, objects: map[string]*legacy.Objects{}}
-	if err := shared.build(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "Making the fleet:", err)
-		return 1
-	}
-	code := m.Run()
-	if code != 0 {
-		fmt.Fprintln(os.Stderr, w.Logs(sandbox.Manager, 40))
-	}
-	return code
+	return shared.build(ctx)
 }
 
 // build makes every fixture under the older definitions, and upgrades.

@@ -8,12 +8,7 @@ package move_test
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -25,6 +20,7 @@ import (
 
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 )
@@ -43,64 +39,26 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	// The tests wait for controllers and for clusterctl most of the time.
-	if err := flag.Set("test.parallel", "16"); err != nil {
-		panic(err)
-	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	scripts, err := os.MkdirTemp("", "capt-scripts-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "Making a folder for scripts:", err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(scripts) }()
-	stage = scripted.At(scripts)
-	err = sandbox.Build(ctx, os.Stderr, sandbox.Clusterctl, sandbox.Kubectl)
-	if err == nil {
-		err = start(ctx, scripts)
-	}
-	defer func() {
-		for _, s := range []*side{source, target} {
-			if s == nil {
-				continue
+	os.Exit(fixture.Suite{
+		Parallel: 16,
+		Start: func(ctx context.Context, dir string, keep func(*sandbox.Sandbox)) error {
+			stage = scripted.At(dir)
+			if err := sandbox.Build(ctx, os.Stderr, sandbox.Clusterctl, sandbox.Kubectl); err != nil {
+				return err
 			}
-			if err := s.Stop(context.Background()); err != nil {
-				fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
+			group, ctx := errgroup.WithContext(ctx)
+			for _, s := range []**side{&source, &target} {
+				group.Go(func() (err error) {
+					*s, err = startSide(ctx, dir, keep)
+					return err
+				})
 			}
-		}
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "Starting the sandboxes:", err)
-		return 1
-	}
-	code := m.Run()
-	if code != 0 {
-		for _, s := range []*side{source, target} {
-			fmt.Fprintln(os.Stderr, s.Logs(sandbox.Manager, 40))
-		}
-	}
-	return code
+			return group.Wait()
+		},
+	}.Run(m))
 }
 
-// start starts both sides at the same time.
-func start(ctx context.Context, scripts string) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, s := range []**side{&source, &target} {
-		group.Go(func() (err error) {
-			*s, err = startSide(ctx, scripts)
-			return err
-		})
-	}
-	return group.Wait()
-}
-
-func startSide(ctx context.Context, scripts string) (*side, error) {
+func startSide(ctx context.Context, scripts string, keep func(*sandbox.Sandbox)) (*side, error) {
 	started, err := sandbox.Start(ctx, sandbox.Options{
 		Log: os.Stderr, ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditLog: true,
 		// A moved Workspace is reported at the second look, which is the first poll.
@@ -109,21 +67,18 @@ func startSide(ctx context.Context, scripts string) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &side{Sandbox: started}
-	scheme := controllers.Scheme()
-	config := s.Config()
+	keep(started)
+	scheme, config := controllers.Scheme(), started.Config()
+	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
 	config.WarningHandler = rest.NoWarnings{}
-	err = apiextensionsv1.AddToScheme(scheme)
-	if err == nil {
-		s.Client, err = client.New(config, client.Options{Scheme: scheme})
-	}
-	if err == nil {
-		err = s.prepare(ctx)
-	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, errors.Join(err, started.Stop(context.WithoutCancel(ctx)))
+		return nil, err
 	}
-	return s, nil
+	s := &side{Sandbox: started, Client: api}
+	return s, s.prepare(ctx)
 }
 
 // prepare does what an operator does: clusterctl init labels the definitions that it installs, and the providers of both sides

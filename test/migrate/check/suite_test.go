@@ -5,11 +5,8 @@ package check_test
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 )
@@ -32,32 +30,16 @@ const (
 // w has a cluster that CAPT v0.3 built, and its definitions. Tests of the later stages call install.
 var w *legacy.World
 
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
+func TestMain(m *testing.M) { os.Exit(fixture.Suite{Start: start}.Run(m)) }
 
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := start(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)
-		return 1
-	}
-	defer func() {
-		if err := w.Stop(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
-		}
-	}()
-	return m.Run()
-}
-
-func start(ctx context.Context) (err error) {
+func start(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) (err error) {
 	if w, err = legacy.Start(ctx, sandbox.Options{Log: os.Stderr}); err != nil {
 		return err
 	}
-	fixture := legacy.Named()["reference-set"]
-	fixture.ControlPlaneTemplates = 1
-	_, err = w.Create(ctx, fixture, legacy.NamesOf("reference-set"))
+	keep(w.Sandbox)
+	fleet := legacy.Named()["reference-set"]
+	fleet.ControlPlaneTemplates = 1
+	_, err = w.Create(ctx, fleet, legacy.NamesOf("reference-set"))
 	return err
 }
 

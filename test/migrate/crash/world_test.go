@@ -14,14 +14,11 @@ package crash_test
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,6 +29,7 @@ import (
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/test/crash/proxy"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -58,33 +56,17 @@ var fleet = legacy.Fixture{Clusters: func(names legacy.Names) []legacy.Cluster {
 	return []legacy.Cluster{{Namespace: names.Namespace, Name: names.Prefix + "first", RetainVPC: true}, second}
 }}
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(fixture.Suite{Start: start}.Run(m)) }
 
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	var err error
+func start(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) (err error) {
 	if shared, err = legacy.Start(ctx, sandbox.Options{Log: os.Stderr}); err != nil {
-		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)
-		return 1
+		return err
 	}
-	defer func() {
-		if err := shared.Stop(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
-		}
-	}()
-	if _, err = shared.Create(ctx, fleet, legacy.Names{Namespace: "first", Other: "second", Prefix: "crash-"}); err == nil {
-		err = shared.Upgrade(ctx)
+	keep(shared.Sandbox)
+	if _, err = shared.Create(ctx, fleet, legacy.Names{Namespace: "first", Other: "second", Prefix: "crash-"}); err != nil {
+		return err
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "Creating the fleet:", err)
-		return 1
-	}
-	code := m.Run()
-	if code != 0 {
-		fmt.Fprintln(os.Stderr, shared.Logs(sandbox.Manager, 40))
-	}
-	return code
+	return shared.Upgrade(ctx)
 }
 
 // proxied is a host whose requests pass a proxy that can kill what runs there.

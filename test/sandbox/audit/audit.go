@@ -20,16 +20,25 @@ import (
 
 // Policy logs every request once, when its response is complete (for a watch: when it has started), with user, verb, object
 // and status code but no bodies. The log is written before the response is sent, so it contains every write that returned.
-const Policy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-omitManagedFields: true
-rules:
+const Policy = head + `
 - level: None
   nonResourceURLs: ["/readyz*", "/livez*", "/healthz*", "/version", "/openapi*", "/api", "/api/*", "/apis", "/apis/*"]
   verbs: [get]
 - level: Metadata
 `
+
+// OnlyWrites is a Policy without requests that change nothing, which are many.
+const OnlyWrites = head + `
+- level: None
+  verbs: [get, list, watch]
+- level: Metadata
+`
+
+const head = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:`
 
 // Writes are the verbs that change objects.
 var Writes = []string{"create", "update", "patch", "delete", "deletecollection"}

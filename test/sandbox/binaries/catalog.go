@@ -7,7 +7,9 @@
 package binaries
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -143,6 +145,18 @@ func Path(root, name string) (string, error) {
 		return "", err
 	}
 	return b.path(root)
+}
+
+// Built is the path of a program, which is built if it is missing.
+func Built(ctx context.Context, out io.Writer, name string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	if err := Build(ctx, out, name); err != nil {
+		return "", err
+	}
+	return Path(root, name)
 }
 
 func (b binary) path(root string) (string, error) {

@@ -4,11 +4,9 @@
 package scripted_test
 
 import (
-	"context"
 	"os"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,22 +19,10 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 )
 
-// binary builds OpenTofu when it is missing.
-var binary = sync.OnceValues(func() (string, error) {
-	root, err := binaries.Root()
-	if err != nil {
-		return "", err
-	}
-	if err := binaries.Build(context.Background(), os.Stderr, binaries.Tofu); err != nil {
-		return "", err
-	}
-	return binaries.Path(root, binaries.Tofu)
-})
-
 // both opens a module with OpenTofu and with the scripted executor.
 func both(t *testing.T, m executor.Module) map[string]executor.Executor {
 	t.Helper()
-	path, err := binary()
+	path, err := binaries.Built(t.Context(), os.Stderr, binaries.Tofu)
 	require.NoError(t, err)
 	pretended, err := scripted.New(t.TempDir())
 	require.NoError(t, err)

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,21 +22,9 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 )
 
-// binary builds OpenTofu when it is missing.
-var binary = sync.OnceValues(func() (string, error) {
-	root, err := binaries.Root()
-	if err != nil {
-		return "", err
-	}
-	if err := binaries.Build(context.Background(), os.Stderr, binaries.Tofu); err != nil {
-		return "", err
-	}
-	return binaries.Path(root, binaries.Tofu)
-})
-
 func newFactory(t *testing.T, workDir string) executor.Factory {
 	t.Helper()
-	path, err := binary()
+	path, err := binaries.Built(t.Context(), os.Stderr, binaries.Tofu)
 	require.NoError(t, err)
 	return tofu.New(tofu.Options{Binary: path, WorkDir: workDir, StopGrace: 5 * time.Second})
 }
