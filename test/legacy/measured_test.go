@@ -4,7 +4,6 @@
 package legacy_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +20,6 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/legacy"
-	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // requireNoDecision upgrades a reference fleet, and proves that captctl can adopt all of it without a decision.
@@ -99,13 +97,4 @@ func toHub(t *testing.T, cluster *unstructured.Unstructured) {
 	cluster.SetAnnotations(nil)
 	cluster.Object["spec"] = spec
 	delete(cluster.Object, "status")
-}
-
-// startWorld has nothing of any other test.
-func startWorld(t *testing.T) *legacy.World {
-	t.Helper()
-	w, err := legacy.Start(t.Context(), sandbox.Options{Log: t.Output()})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, w.Stop(context.Background())) })
-	return w
 }

@@ -22,6 +22,7 @@ import (
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
@@ -51,7 +52,7 @@ func TestTheFixtureIsWhatCAPTv03ReallyWrites(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, known)
 
-	w := startWorld(t)
+	w := legacy.New(t, sandbox.Options{})
 	_, err = w.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
 	require.NoError(t, err)
 	for _, deployment := range legacy.Deployments(0) {
@@ -61,7 +62,7 @@ func TestTheFixtureIsWhatCAPTv03ReallyWrites(t *testing.T) {
 	requireNoDecision(t, w)
 
 	if folder != "" {
-		w := startWorld(t)
+		w := legacy.New(t, sandbox.Options{})
 		load(t, w, readReference(t, folder))
 		requireNoDecision(t, w)
 	}

@@ -17,8 +17,10 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -74,6 +76,20 @@ func Start(ctx context.Context, options sandbox.Options) (*World, error) {
 		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 	}
 	return w, nil
+}
+
+// New is like Start, for one test.
+func New(t *testing.T, options sandbox.Options) *World {
+	t.Helper()
+	w, err := Start(t.Context(), options)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(w.Logs(sandbox.Manager, 60))
+		}
+		require.NoError(t, w.Stop(context.Background()))
+	})
+	return w
 }
 
 // newClient knows all kinds, and does not repeat the API server's warnings of old versions.

@@ -57,14 +57,7 @@ func newWorld(t *testing.T, options sandbox.Options) *world {
 		options.ProviderArgs = []string{"--metrics-addr=" + process.Loopback(port), "--max-reconcile-rate=4"}
 		metrics = "http://" + process.Loopback(port) + "/metrics"
 	}
-	w, err := legacy.Start(t.Context(), options)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(w.Logs(sandbox.Manager, 40))
-		}
-		require.NoError(t, w.Stop(context.Background()))
-	})
+	w := legacy.New(t, options)
 	return &world{T: t, World: w, host: host.New(t, w.Sandbox), metrics: metrics}
 }
 

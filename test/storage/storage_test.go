@@ -6,7 +6,6 @@ package storage_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -109,9 +108,7 @@ func TestTheManagerMigratesStoredVersionsAfterTheLastAdoption(t *testing.T) {
 // start builds a fleet under the definitions of CAPT v0.3 and installs this version.
 func start(t *testing.T) *world {
 	t.Helper()
-	w, err := legacy.Start(t.Context(), sandbox.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = w.Stop(context.Background()) })
+	w := legacy.New(t, sandbox.Options{})
 	for _, name := range []string{"reference-set", "helpers-present"} {
 		_, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
 		require.NoError(t, err)

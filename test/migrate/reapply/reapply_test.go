@@ -48,15 +48,8 @@ type world struct {
 func newWorld(t *testing.T, fixtures ...string) *world {
 	t.Helper()
 	require.NoError(t, sandbox.Build(t.Context(), t.Output(), sandbox.Kubectl))
-	started, err := legacy.Start(t.Context(), sandbox.Options{ClusterAPI: true, KubeControllerManager: true})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(started.Logs(sandbox.Manager, 60))
-		}
-		require.NoError(t, started.Stop(context.Background()))
-	})
-	w := &world{T: t, World: started, host: host.New(t, started.Sandbox)}
+	w := &world{T: t, World: legacy.New(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true})}
+	w.host = host.New(t, w.Sandbox)
 	for _, name := range fixtures {
 		objects, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
 		require.NoError(t, err)

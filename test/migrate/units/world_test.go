@@ -55,17 +55,10 @@ func newWorld(t *testing.T, fixtures ...string) *world {
 // upgraded is a world with what was created under CAPT v0.3.
 func upgraded(t *testing.T, options sandbox.Options, create func(*world)) *world {
 	t.Helper()
-	started, err := legacy.Start(t.Context(), options)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(started.Logs(sandbox.Manager, 60))
-		}
-		require.NoError(t, started.Stop(context.Background()))
-	})
-	w := &world{T: t, World: started}
+	w := &world{T: t, World: legacy.New(t, options)}
 	create(w)
 	require.NoError(t, w.Upgrade(t.Context()))
+	var err error
 	w.captctl, err = w.Client(sandbox.Captctl)
 	require.NoError(t, err)
 	return w
