@@ -17,6 +17,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
@@ -95,7 +96,7 @@ func (w *world) requireAgreement(controlPlane string) {
 		}
 		return false
 	}
-	require.Eventually(w, compared, patience, 100*time.Millisecond, "Cluster API has not looked at the topology")
+	require.Eventually(w, compared, fixture.Patience, 100*time.Millisecond, "Cluster API has not looked at the topology")
 	require.Never(w, func() bool {
 		return len(w.changes(sandbox.ClusterAPIUser, began))+len(w.changes(sandbox.ManagerUser, began)) > 0
 	}, agreement, agreement/20, "Cluster API and CAPT do not agree about a field")

@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
@@ -87,7 +88,7 @@ func TestAvailableClustersCauseNoRequests(t *testing.T) {
 		})
 	}
 	// Events are written a moment after what they report.
-	require.Eventually(t, func() bool { return len(w.requests(time.Now().Add(-settling))) == 0 }, patience, settling/10)
+	require.Eventually(t, func() bool { return len(w.requests(time.Now().Add(-settling))) == 0 }, fixture.Patience, settling/10)
 
 	began := time.Now()
 	require.Never(t, func() bool { return len(w.requests(began)) > 0 }, silence, silence/10)

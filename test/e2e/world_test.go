@@ -6,6 +6,7 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -15,19 +16,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
 const (
 	namespace = "default"
 	samples   = "../../config/samples/sandbox"
-	// patience is how long a story waits for one of its steps.
-	patience = 5 * time.Minute
+	// tick is how often a test looks at what it waits for.
+	tick = 50 * time.Millisecond
 )
 
 // world is a management cluster of one test.
@@ -77,16 +78,15 @@ func (w *world) clusterctl(args ...string) string {
 // await waits until an object is as wanted; want says what is still missing.
 func (w *world) await(object client.Object, name string, want func() string) {
 	w.Helper()
-	lack := "it was not read yet"
-	err := wait.PollUntilContextTimeout(w.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		if err := w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
-			lack = err.Error()
-			return false, nil
+	fixture.Insist(w.T, tick, func() string {
+		if err := w.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+			return err.Error()
 		}
-		lack = want()
-		return lack == "", nil
+		if lack := want(); lack != "" {
+			return fmt.Sprintf("%T %s: %s", object, name, lack)
+		}
+		return ""
 	})
-	require.NoError(w, err, "%T %s: %s", object, name, lack)
 }
 
 // awaitTrue waits until conditions of an object are True.
@@ -104,10 +104,7 @@ func (w *world) awaitTrue(object engine.Object, name string, types ...string) {
 
 func (w *world) awaitGone(object client.Object, name string) {
 	w.Helper()
-	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		return engine.Absent(w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)), nil
-	})
-	require.NoError(w, err, "%T %s still exists", object, name)
+	fixture.InsistGone(w.T, tick, w, client.ObjectKey{Namespace: namespace, Name: name}, object)
 }
 
 // names of the objects of a kind, as namespace/name.

@@ -20,6 +20,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
@@ -50,7 +51,7 @@ func (c *control) removeProvider(ctx context.Context) error {
 		if err := errors.Join(cl.Patch(ctx, kind.DeepCopy(), allowed), cl.Delete(ctx, kind)); err != nil {
 			return err
 		}
-		err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, tick, fixture.Patience, true, func(ctx context.Context) (bool, error) {
 			err := cl.Get(ctx, client.ObjectKeyFromObject(kind), kind.DeepCopy())
 			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		})

@@ -4,7 +4,6 @@
 package faults_test
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -31,9 +29,7 @@ import (
 )
 
 const (
-	// patience is how long a test waits for what comes in a moment, on a machine that has much else to do.
-	patience = 5 * time.Minute
-	// tick is how often it looks at the history, which costs little.
+	// tick is how often a test looks at the history, which costs little.
 	tick = 50 * time.Millisecond
 	// slowTick is how often it looks at what is read again each time: the API server, and files.
 	slowTick = 5 * tick
@@ -229,15 +225,10 @@ func (w *world) workspace(name string) *unstructured.Unstructured {
 	return workspace
 }
 
-// insist waits until lack returns "": what is still missing.
+// insist is fixture.Insist.
 func (w *world) insist(every time.Duration, lack func() string) {
 	w.Helper()
-	missing := ""
-	err := wait.PollUntilContextTimeout(w.Context(), every, patience, true, func(context.Context) (bool, error) {
-		missing = lack()
-		return missing == "", nil
-	})
-	require.NoError(w, err, missing)
+	fixture.Insist(w.T, every, lack)
 }
 
 // await waits until a condition of a WorkspaceTemplateApply has a status and a reason, its message holds the parts, and it is

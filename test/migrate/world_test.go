@@ -5,7 +5,6 @@ package migrate_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -20,12 +19,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -33,11 +32,8 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
-const (
-	// patience is how long a test waits for one condition.
-	patience = 5 * time.Minute
-	tick     = 50 * time.Millisecond
-)
+// tick is how often a test looks at what it waits for.
+const tick = 50 * time.Millisecond
 
 // world is a management cluster and a host with captctl.
 type world struct {
@@ -201,12 +197,7 @@ func (w *world) writesTo(group, resource string, since time.Time) []string {
 // await waits until lack returns "": what is still missing.
 func (w *world) await(lack func() string) {
 	w.Helper()
-	var missing string
-	err := wait.PollUntilContextTimeout(w.Context(), tick, patience, true, func(context.Context) (bool, error) {
-		missing = lack()
-		return missing == "", nil
-	})
-	require.NoError(w, err, missing)
+	fixture.Insist(w.T, tick, lack)
 }
 
 // awaitTrue waits until conditions of an object are True for its current generation.
@@ -228,12 +219,7 @@ func (w *world) awaitTrue(object engine.Object, key types.NamespacedName, condit
 
 func (w *world) awaitGone(object client.Object, key types.NamespacedName) {
 	w.Helper()
-	w.await(func() string {
-		if err := w.Admin.Get(w.Context(), key, object); !engine.Absent(err) {
-			return fmt.Sprintf("%T %s still exists: %v", object, key, err)
-		}
-		return ""
-	})
+	fixture.InsistGone(w.T, tick, w.Admin, key, object)
 }
 
 // names of a map, sorted.

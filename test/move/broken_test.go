@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
@@ -46,7 +47,7 @@ func (w *world) awaitDeletions(may bool) {
 	require.Eventually(w, func() bool {
 		err := source.Patch(w.Context(), w.workspace(source, vpcWorkspace), mark, client.DryRunAll)
 		return apierrors.IsInvalid(err) != may
-	}, patience, 50*time.Millisecond)
+	}, fixture.Patience, tick)
 }
 
 // A move that is killed when everything is on both sides is started again.
@@ -72,7 +73,7 @@ func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
 			}
 		}
 		return false
-	}, patience, 50*time.Millisecond, "clusterctl deletes nothing")
+	}, fixture.Patience, tick, "clusterctl deletes nothing")
 	move.stop()
 	w.kubectl(source, "delete", "validatingadmissionpolicybinding", w.namespace)
 	w.awaitDeletions(true)

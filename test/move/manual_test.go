@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
@@ -138,7 +139,7 @@ func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: provider.Spec.Template.ObjectMeta, Spec: provider.Spec.Template.Spec}
 	pod.Namespace, pod.Name = sandbox.ProviderNamespace, provider.Name
-	require.Eventually(t, func() bool { return source.Create(t.Context(), pod) == nil }, patience, 50*time.Millisecond, "there is no ServiceAccount for Pods")
+	require.Eventually(t, func() bool { return source.Create(t.Context(), pod) == nil }, fixture.Patience, tick, "there is no ServiceAccount for Pods")
 
 	began, ended := time.Now(), make(chan struct{})
 	var out []byte
@@ -150,7 +151,7 @@ func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
 	require.Eventually(t, func() bool {
 		looks, err := source.AuditEvents(audit.Filter{User: sandbox.AdminUser, Verbs: []string{"list", "watch"}, Resource: "pods", Namespace: sandbox.ProviderNamespace, Since: began})
 		return err == nil && len(looks) > 0
-	}, patience, 50*time.Millisecond, "the command does not wait for the Pod")
+	}, fixture.Patience, tick, "the command does not wait for the Pod")
 	require.NoError(t, source.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	<-ended
 	require.NoError(t, err, "%s", out)

@@ -20,19 +20,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
-
-// patience is how long a test waits for what must happen.
-const patience = 5 * time.Minute
 
 // The WorkspaceTemplateApplies that CAPT makes for the Cluster demo, and their Workspaces.
 const (
@@ -41,6 +38,9 @@ const (
 	vpcWorkspace = "demo-vpc"
 	eksWorkspace = "demo-eks-controlplane"
 )
+
+// tick is how often a test looks at what it waits for.
+const tick = 50 * time.Millisecond
 
 // world is one test's namespace, on both sides.
 type world struct {
@@ -106,7 +106,7 @@ func (c *clusterctl) wait() {
 	select {
 	case err := <-c.ended:
 		require.NoError(c, err, "clusterctl: %s", &c.output)
-	case <-time.After(patience):
+	case <-time.After(fixture.Patience):
 		c.stop()
 		require.Fail(c, "clusterctl does not end", "%s", &c.output)
 	}
@@ -136,16 +136,15 @@ func (w *world) change(on *side, object client.Object, name string, change func(
 // await waits until an object is as wanted; want says what is still missing.
 func (w *world) await(on *side, object client.Object, name string, want func() string) {
 	w.Helper()
-	lack := "it was not read yet"
-	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		if err := on.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, object); err != nil {
-			lack = err.Error()
-			return false, nil
+	fixture.Insist(w.T, tick, func() string {
+		if err := on.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, object); err != nil {
+			return err.Error()
 		}
-		lack = want()
-		return lack == "", nil
+		if lack := want(); lack != "" {
+			return fmt.Sprintf("%T %s: %s", object, name, lack)
+		}
+		return ""
 	})
-	require.NoError(w, err, "%T %s: %s", object, name, lack)
 }
 
 // awaitCondition waits until a condition is True and its message holds a text.
@@ -160,13 +159,9 @@ func (w *world) awaitCondition(on *side, object engine.Object, name, conditionTy
 	})
 }
 
-// awaitGone waits until an object no longer exists.
 func (w *world) awaitGone(on *side, object client.Object, name string) {
 	w.Helper()
-	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		return engine.Absent(on.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, object)), nil
-	})
-	require.NoError(w, err, "%T %s still exists: %v", object, name, object)
+	fixture.InsistGone(w.T, tick, on, client.ObjectKey{Namespace: w.namespace, Name: name}, object)
 }
 
 // awaitBlock waits until a WorkspaceTemplateApply keeps clusterctl waiting, and says until when.
