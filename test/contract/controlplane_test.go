@@ -85,10 +85,9 @@ func endpointSurfaces(t *testing.T) {
 		"spec.controlPlaneEndpoint": "object", "spec.controlPlaneEndpoint.host": "string", "spec.controlPlaneEndpoint.port": "integer",
 	})
 	w := demoWorld(t)
-	controlPlane, owner := &controlplanev1.CAPTControlPlane{}, &clusterv1.Cluster{}
+	owner := w.awaitCluster(demo, "it has no endpoint", func(c *clusterv1.Cluster) bool { return c.Spec.ControlPlaneEndpoint.IsValid() })
+	controlPlane := &controlplanev1.CAPTControlPlane{}
 	w.read(controlPlane, demo)
-	w.read(owner, demo)
-	require.True(t, controlPlane.Spec.ControlPlaneEndpoint.IsValid())
 	require.Equal(t, shared.Config().Host, "https://"+controlPlane.Spec.ControlPlaneEndpoint.String())
 	require.Equal(t, controlPlane.Spec.ControlPlaneEndpoint, owner.Spec.ControlPlaneEndpoint)
 
