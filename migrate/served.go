@@ -5,12 +5,10 @@ package migrate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,13 +24,13 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
-// eachHub returns Each for kinds of CAPT and Cluster API in v1beta2. Objects are converted here if the API server serves v1beta1 only.
+// eachHub returns a variant of Each that passes objects of CAPT and Cluster API in v1beta2. It converts them if the API server serves v1beta1 only.
 func eachHub(reader client.Reader) func(context.Context, schema.GroupVersionKind, string, func(*unstructured.Unstructured) error) error {
 	converters := sync.OnceValues(captconversion.NewRegistry) // Building them takes a moment, so that this is done when the first one is needed.
-	return func(ctx context.Context, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
+	return func(ctx context.Context, kind schema.GroupVersionKind, namespace string, do func(*unstructured.Unstructured) error) error {
 		return EachServed(ctx, reader, kind, namespace, func(object *unstructured.Unstructured) (err error) {
 			if object.GroupVersionKind().Version == kind.Version {
-				return take(object)
+				return do(object)
 			}
 			object.SetManagedFields(nil) // A snapshot does not have them, and they are more than half of many objects.
 			var hub *unstructured.Unstructured
@@ -45,7 +43,7 @@ func eachHub(reader client.Reader) func(context.Context, schema.GroupVersionKind
 			if err != nil {
 				return fmt.Errorf("converting %s %s/%s to %s: %w", kind.Kind, object.GetNamespace(), object.GetName(), kind.Version, err)
 			}
-			return take(hub)
+			return do(hub)
 		})
 	}
 }
@@ -87,12 +85,12 @@ func clusterToHub(object *unstructured.Unstructured) (*unstructured.Unstructured
 	return &unstructured.Unstructured{Object: converted}, err
 }
 
-// pageSize bounds what is held in memory: one page is read while another is looked at.
+// pageSize limits how many objects are in memory at a time.
 const pageSize = 250
 
-// Each calls take for each object of a kind, a page at a time. An empty namespace means all of them.
-func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
-	pages := pager.New(continued(func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
+// Each calls a function for each object of a kind, and reads one page after the other. An empty namespace means all namespaces.
+func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, do func(*unstructured.Unstructured) error) error {
+	pages := pager.New(func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
 		found := &unstructured.UnstructuredList{}
 		found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		err := reader.List(ctx, found, client.InNamespace(namespace), client.Limit(page.Limit), client.Continue(page.Continue))
@@ -100,16 +98,16 @@ func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKin
 			return nil, fmt.Errorf("listing %s: %w", kind.Kind, err)
 		}
 		return found, nil
-	}))
+	})
 	pages.PageSize, pages.PageBufferSize = pageSize, 0
-	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error { return take(object.(*unstructured.Unstructured)) })
+	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error { return do(object.(*unstructured.Unstructured)) })
 }
 
 // EachServed is Each in the newest version that the API server serves. The error for a kind that is not served at all is meta.NoKindMatchError.
-func EachServed(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
-	err := Each(ctx, reader, kind, namespace, take)
+func EachServed(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, do func(*unstructured.Unstructured) error) error {
+	err := Each(ctx, reader, kind, namespace, do)
 	if meta.IsNoMatchError(err) {
-		if olderErr := Each(ctx, reader, kind.GroupKind().WithVersion(LegacyVersion), namespace, take); !meta.IsNoMatchError(olderErr) {
+		if olderErr := Each(ctx, reader, kind.GroupKind().WithVersion(LegacyVersion), namespace, do); !meta.IsNoMatchError(olderErr) {
 			return olderErr
 		}
 	}
@@ -121,17 +119,4 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
-}
-
-// continued goes on with a list that expired (410), at the state of now. client-go's pager can only read the whole list again, in one page.
-func continued(page pager.ListPageFunc) pager.ListPageFunc {
-	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		found, err := page(ctx, options)
-		var status apierrors.APIStatus
-		if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) || status.Status().Continue == "" {
-			return found, err
-		}
-		options.Continue = status.Status().Continue
-		return page(ctx, options)
-	}
 }

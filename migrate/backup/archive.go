@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -31,23 +30,20 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/retry"
 )
 
-// Entries of an archive besides the objects.
+// Entries of an archive, and the directory of objects without a namespace.
 const (
-	kind            = "Backup"
-	aboutEntry      = "backup.json"
-	planEntry       = "plan.json"
-	readmeEntry     = "README.md"
-	referencesEntry = "provider-configs.json"
-	sumsEntry       = "SHA256SUMS"
-	objectsFolder   = "objects"
-	clusterScope    = "_cluster"
+	kind             = "Backup"
+	contentsEntry    = "backup.json"
+	planEntry        = "plan.json"
+	readmeEntry      = "README.md"
+	objectsDirectory = "objects"
+	clusterScope     = "_cluster"
 )
 
 // readme has placeholders for the plan and the management cluster.
@@ -55,8 +51,8 @@ const (
 //go:embed archive-readme.md
 var readme string
 
-// About says what a backup is of.
-type About struct {
+// Contents describes what a backup contains.
+type Contents struct {
 	metav1.TypeMeta `json:",inline"`
 	PlanID          string         `json:"planID"`
 	PlanChecksum    string         `json:"planChecksum"`
@@ -79,7 +75,7 @@ func Writer(reader client.Reader, file string, p *plan.Plan, now clock.PassiveCl
 		if _, missing := os.Stat(file); errors.Is(missing, fs.ErrNotExist) && previous == nil {
 			sum, err = write(ctx, reader, file, p, now.Now())
 		} else if !errors.Is(missing, fs.ErrNotExist) {
-			sum, err = existing(file, p, previous)
+			sum, err = verifyExisting(file, p, previous)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("writing the backup %s: %w", file, err)
@@ -95,9 +91,9 @@ func Writer(reader client.Reader, file string, p *plan.Plan, now clock.PassiveCl
 	}
 }
 
-// existing verifies that a file is the backup of a plan. No second backup is written: it would not show what was before the first write.
-func existing(file string, p *plan.Plan, previous *apply.Backup) (sum string, err error) {
-	about, sum, err := Verify(file)
+// verifyExisting verifies that a file is the backup of a plan. No second backup is written: it would not show what was before the first write.
+func verifyExisting(file string, p *plan.Plan, previous *apply.Backup) (sum string, err error) {
+	contents, sum, err := Verify(file)
 	switch {
 	case previous != nil && sum == previous.Checksum:
 		return sum, nil
@@ -106,8 +102,8 @@ func existing(file string, p *plan.Plan, previous *apply.Backup) (sum string, er
 			p.ID, sum, previous.File, previous.Host, previous.Checksum)
 	case err != nil:
 		return "", fmt.Errorf("the file exists and is not a backup: %w. Move it away, or name another file with --backup", err)
-	case about.PlanChecksum != p.Checksum || about.ClusterUID != p.ClusterUID:
-		return "", fmt.Errorf("the file is the backup of plan %s. Move it away, or name another file with --backup", about.PlanID)
+	case contents.PlanChecksum != p.Checksum || contents.ClusterUID != p.ClusterUID:
+		return "", fmt.Errorf("the file is the backup of plan %s. Move it away, or name another file with --backup", contents.PlanID)
 	}
 	return sum, nil
 }
@@ -128,11 +124,11 @@ func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan,
 		}
 	}()
 	compressed := gzip.NewWriter(archive)
-	w := &writer{reader: retry.Reader(reader), archive: tar.NewWriter(compressed), configs: map[string]int{}, about: About{
+	w := &writer{reader: retry.Reader(reader), archive: tar.NewWriter(compressed), contents: Contents{
 		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: kind}, PlanID: p.ID, PlanChecksum: p.Checksum, ClusterUID: p.ClusterUID,
 		Taken: metav1.NewTime(now), Objects: map[string]int{},
 	}}
-	if err := errors.Join(w.write(ctx, p), w.archive.Close(), compressed.Close(), archive.Sync(), archive.Close()); err != nil {
+	if err := errors.Join(w.writeAll(ctx, p), w.archive.Close(), compressed.Close(), archive.Sync(), archive.Close()); err != nil {
 		return "", err
 	}
 	if _, sum, err = Verify(partial); err != nil {
@@ -141,77 +137,63 @@ func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan,
 	if err := os.Rename(partial, file); err != nil {
 		return "", err
 	}
-	return sum, syncFolder(filepath.Dir(file))
+	return sum, syncDirectory(filepath.Dir(file))
 }
 
-func syncFolder(name string) error {
-	folder, err := os.Open(name) // #nosec G304 -- The user names the file.
+func syncDirectory(name string) error {
+	directory, err := os.Open(name) // #nosec G304 -- The user names the file.
 	if err != nil {
 		return err
 	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return errors.Join(directory.Sync(), directory.Close())
 }
 
 // writer writes one object after the other, each as an entry of its own, so that memory does not grow with the fleet.
 type writer struct {
-	reader  client.Reader
-	archive *tar.Writer
-	about   About
-	configs map[string]int // configs counts the Workspaces that refer to a ProviderConfig.
-	sums    bytes.Buffer
+	reader   client.Reader
+	archive  *tar.Writer
+	contents Contents
 }
 
-func (w *writer) write(ctx context.Context, p *plan.Plan) error {
+func (w *writer) writeAll(ctx context.Context, p *plan.Plan) error {
 	var document bytes.Buffer
 	if err := p.Write(&document); err != nil {
 		return err
 	}
-	if err := w.add(planEntry, document.Bytes()); err != nil {
+	if err := w.writeEntry(planEntry, document.Bytes()); err != nil {
 		return err
 	}
 	for _, kind := range append(migrate.ReadOrWritten(), migrate.OlderTemplates()) {
-		if err := migrate.EachServed(ctx, w.reader, kind, "", w.object); err != nil && !meta.IsNoMatchError(err) { // A kind that is not installed has none.
+		if err := migrate.EachServed(ctx, w.reader, kind, "", w.writeObject); err != nil && !meta.IsNoMatchError(err) { // A kind that is not installed has none.
 			return err
 		}
 	}
 	text := strings.NewReplacer("PLAN_ID", p.ID, "CLUSTER_UID", string(p.ClusterUID)).Replace(readme)
-	if err := errors.Join(w.document(referencesEntry, w.configs), w.document(aboutEntry, w.about), w.add(readmeEntry, []byte(text))); err != nil {
-		return err
-	}
-	return w.add(sumsEntry, w.sums.Bytes())
+	return errors.Join(w.writeJSON(contentsEntry, w.contents), w.writeEntry(readmeEntry, []byte(text)))
 }
 
-func (w *writer) document(name string, content any) error {
+// writeObject writes an object as it is, but for what kubectl would reject when it restores it.
+func (w *writer) writeObject(object *unstructured.Unstructured) error {
+	object.SetManagedFields(nil)
+	object.SetResourceVersion("")
+	kind, namespace := object.GroupVersionKind().GroupKind().String(), object.GetNamespace()
+	if namespace == "" {
+		namespace = clusterScope
+	}
+	w.contents.Objects[kind]++
+	return w.writeJSON(path.Join(objectsDirectory, kind, namespace, object.GetName()+".json"), object.Object)
+}
+
+func (w *writer) writeJSON(name string, content any) error {
 	data, err := json.MarshalIndent(content, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", name, err)
 	}
-	return w.add(name, append(data, '\n'))
+	return w.writeEntry(name, append(data, '\n'))
 }
 
-// object writes an object as it is, but for what kubectl would reject when it restores it.
-func (w *writer) object(object *unstructured.Unstructured) error {
-	object.SetManagedFields(nil)
-	object.SetResourceVersion("")
-	folder := object.GroupVersionKind().GroupKind().String()
-	w.about.Objects[folder]++
-	if object.GetKind() == terraform.WorkspaceKind {
-		name, _, _ := unstructured.NestedString(object.Object, "spec", "providerConfigRef", "name")
-		kind, found, _ := unstructured.NestedString(object.Object, "spec", "providerConfigRef", "kind")
-		if !found {
-			kind = "ProviderConfig"
-		}
-		w.configs[kind+"."+object.GroupVersionKind().Group+" "+path.Join(object.GetNamespace(), name)]++
-	}
-	namespace := object.GetNamespace()
-	if namespace == "" {
-		namespace = clusterScope
-	}
-	return w.document(path.Join(objectsFolder, folder, namespace, object.GetName()+".json"), object.Object)
-}
-
-func (w *writer) add(name string, content []byte) error {
-	header := &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(content)), ModTime: w.about.Taken.Time}
+func (w *writer) writeEntry(name string, content []byte) error {
+	header := &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(content)), ModTime: w.contents.Taken.Time}
 	err := w.archive.WriteHeader(header)
 	if err == nil {
 		_, err = w.archive.Write(content)
@@ -219,70 +201,43 @@ func (w *writer) add(name string, content []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	_, err = fmt.Fprintf(&w.sums, "%s  %s\n", digest(content), name)
-	return err
+	return nil
 }
 
-// Verify compares each entry of an archive with its checksum. It returns the SHA-256 of the archive also if it is damaged.
-func Verify(file string) (about *About, sum string, err error) {
+// Verify reads an archive to its end, so that gzip compares its checksum. It returns the SHA-256 of the file also if the archive is damaged.
+func Verify(file string) (contents *Contents, sum string, err error) {
 	data, err := os.ReadFile(file) // #nosec G304 -- The user names the file.
 	if err != nil {
 		return nil, "", err
 	}
-	about, err = entries(bytes.NewReader(data))
-	return about, digest(data), err
+	digest := sha256.Sum256(data)
+	contents, err = readContents(bytes.NewReader(data))
+	return contents, hex.EncodeToString(digest[:]), err
 }
 
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
-
-func entries(from io.Reader) (*About, error) {
+func readContents(from io.Reader) (*Contents, error) {
 	compressed, err := gzip.NewReader(from)
 	if err != nil {
 		return nil, err
 	}
-	sums, documents := map[string]string{}, map[string][]byte{}
-	for reader := tar.NewReader(compressed); ; {
-		header, err := reader.Next()
+	contents, archive := &Contents{}, tar.NewReader(compressed)
+	for {
+		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if err == nil && header.Name == contentsEntry {
+			err = json.NewDecoder(archive).Decode(contents)
 		}
 		if err != nil {
 			return nil, err
 		}
-		content, err := io.ReadAll(reader)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", header.Name, err)
-		}
-		if header.Name == aboutEntry || header.Name == sumsEntry {
-			documents[header.Name] = content
-		}
-		sums[header.Name] = digest(content)
 	}
 	if _, err := io.Copy(io.Discard, compressed); err != nil { // #nosec G110 -- It is read to the end for its checksum, and not kept.
 		return nil, err
 	}
-	return aboutOf(sums, documents)
-}
-
-// aboutOf compares entries with the list of their checksums, and decodes what the archive is of.
-func aboutOf(sums map[string]string, documents map[string][]byte) (*About, error) {
-	want := map[string]string{sumsEntry: sums[sumsEntry]}
-	for line := range strings.Lines(string(documents[sumsEntry])) {
-		sum, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
-		want[name] = sum
+	if contents.APIVersion != migrate.APIVersion || contents.Kind != kind {
+		return nil, fmt.Errorf("its %s has apiVersion %q and kind %q, which this version of captctl does not know", contentsEntry, contents.APIVersion, contents.Kind)
 	}
-	if !maps.Equal(sums, want) {
-		return nil, fmt.Errorf("its entries do not match its %s: it was edited, or is damaged", sumsEntry)
-	}
-	about := &About{}
-	if err := json.Unmarshal(documents[aboutEntry], about); err != nil {
-		return nil, fmt.Errorf("%s: %w", aboutEntry, err)
-	}
-	if about.APIVersion != migrate.APIVersion || about.Kind != kind {
-		return nil, fmt.Errorf("%s is %q %q, which this version of captctl does not know", aboutEntry, about.APIVersion, about.Kind)
-	}
-	return about, nil
+	return contents, nil
 }

@@ -107,7 +107,7 @@ type Options struct {
 	Quiet               time.Duration // For how long CAPT v0.3 must not have written; a minute by default.
 	Clock               clock.PassiveClock
 	Progress            migrate.Progress
-	Only                string // The name of the only check to run; empty for all of a stage.
+	Only                []string // The names of the only checks to run; empty for all of a stage.
 	Before              Stage  // The next one. By default it is Apply if v1beta2 is served, and else Untouched.
 }
 
@@ -123,7 +123,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	}
 	report := &Report{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "CheckReport"}, Stage: l.options.Before}
 	checks := slices.DeleteFunc(l.checks(), func(c stagedCheck) bool {
-		return !slices.Contains(c.stages, report.Stage) || options.Only != "" && c.name != options.Only
+		return !slices.Contains(c.stages, report.Stage) || len(options.Only) > 0 && !slices.Contains(options.Only, c.name)
 	})
 	options.Progress.Phase("Checking", len(checks))
 	for _, c := range checks {

@@ -118,7 +118,7 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 }
 
 func (l *look) stored(context.Context) (Check, error) {
-	found := Check{Status: OK, Message: "nothing is stored in v1beta1. Clusters can still be rolled back"}
+	found := Check{Status: OK, Message: "all objects are stored in v1beta2. Clusters can still be rolled back"}
 	installed, err := l.installed()
 	for _, kind := range migrate.Kinds() {
 		definition := installed[kind.Definition()]

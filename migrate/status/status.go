@@ -35,10 +35,9 @@ type Status struct {
 	Units           []Unit       `json:"units"`           // Units are those of a plan made now, and those of applied plans that no longer exist.
 	Plans           []Plan       `json:"plans,omitempty"` // Plans that were applied in this cluster, the oldest first.
 	Lock            *lock.Holder `json:"lock,omitempty"`  // Lock is set while a run is in progress, or for a few seconds after it was killed.
-	// Definitions are the CustomResourceDefinitions of CAPT with the versions in which objects are stored.
-	Definitions []Definition      `json:"definitions,omitempty"`
-	Legacy      *check.Check      `json:"legacy,omitempty"`   // Legacy is the check whether CAPT v0.3 runs; absent if it was not made.
-	Findings    []migrate.Finding `json:"findings,omitempty"` // Findings are those of the new plan.
+	// Checks are whether CAPT v0.3 runs, and in which versions objects are stored.
+	Checks   []check.Check     `json:"checks,omitempty"`
+	Findings []migrate.Finding `json:"findings,omitempty"` // Findings are those of the new plan.
 }
 
 // Unit is one unit of the fleet.
@@ -64,12 +63,6 @@ type Plan struct {
 	Run     string              `json:"run"`
 	Backup  *apply.Backup       `json:"backup,omitempty"`
 	Units   map[apply.Phase]int `json:"units"` // Units counts the units of the plan per phase.
-}
-
-// Definition is a CustomResourceDefinition of CAPT.
-type Definition struct {
-	Name           string   `json:"name"`
-	StoredVersions []string `json:"storedVersions"`
 }
 
 // Options say what to look at.
@@ -319,7 +312,7 @@ func pausedObjects(s *migrate.Snapshot) map[types.UID]bool {
 	return paused
 }
 
-// Read returns the status of the migration.
+// Read returns the status of the migration, without checks.
 func Read(ctx context.Context, o Options) (*Status, error) {
 	o.Decided = true
 	fleet, err := Survey(ctx, o)
@@ -336,11 +329,5 @@ func Read(ctx context.Context, o Options) (*Status, error) {
 		}
 		s.Plans = append(s.Plans, Plan{state.PlanID, state.Started, state.Updated, state.Run, state.Backup, units})
 	}
-	installed, err := migrate.Definitions(ctx, o.Reader)
-	for _, kind := range migrate.Kinds() {
-		if definition := installed[kind.Definition()]; definition != nil {
-			s.Definitions = append(s.Definitions, Definition{Name: definition.Name, StoredVersions: definition.Status.StoredVersions})
-		}
-	}
-	return s, err
+	return s, nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clock "k8s.io/utils/clock/testing"
@@ -106,18 +105,13 @@ func TestDecisionsOfAllPlansCount(t *testing.T) {
 	assert.Nil(t, status.Decided(nil, s))
 }
 
-func TestStatusReportsTheRunInProgressAndStoredVersions(t *testing.T) {
+func TestStatusReportsTheRunInProgress(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: lock.Name}, Spec: coordinationv1.LeaseSpec{
 		HolderIdentity: ptr.To("laptop/1/abc"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-5 * time.Second))),
 	}}
-	kind := migrate.Kinds()[0]
-	definition := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: kind.Definition()}, Status: apiextensionsv1.CustomResourceDefinitionStatus{StoredVersions: []string{"v1beta1", "v1beta2"}},
-	}
-	s := read(t, "", lease, definition)
+	s := read(t, "", lease)
 	require.NotNil(t, s.Lock)
 	assert.Equal(t, "laptop/1/abc", s.Lock.Identity)
-	assert.Equal(t, []status.Definition{{Name: kind.Definition(), StoredVersions: []string{"v1beta1", "v1beta2"}}}, s.Definitions)
 
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now.Add(-time.Minute)))
 	assert.Nil(t, read(t, "", lease).Lock, "the lease of a run that was killed has run out")

@@ -304,10 +304,11 @@ func TestStatusHasExitCodesOnlyWhenAsked(t *testing.T) {
 	w := undecided()
 	found := someStatus()
 	w.status = func() *status.Status { return found }
+	w.report.Checks = []check.Check{{Name: check.CheckStored, Status: check.OK, Message: "only v1beta2"}}
 	out, _, err := w.run(t, "migrate", "status", "-n", "team-a")
 	require.NoError(t, err)
 	assert.Regexp(t, `team-a/demo +Adopted +Applied +0123456789ab`, out)
-	assert.Contains(t, out, "Stored versions: unknown")
+	assert.Contains(t, out, "Stored versions: only v1beta2.")
 	assert.Equal(t, "team-a", w.read.Namespace)
 
 	_, _, err = w.run(t, "migrate", "status", "--detailed-exitcode")

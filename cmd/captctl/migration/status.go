@@ -6,7 +6,6 @@ package migration
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,22 +27,18 @@ const refresh = 5 * time.Second
 type statusOptions struct {
 	common
 	watch, detailedExitCode bool
-
-	planID string
 }
 
 func newStatus(environment *cli.Environment) *cobra.Command {
 	o := &statusOptions{common: newCommon(environment)}
 	command := &cobra.Command{
-		Use:   "status [PLAN|PLAN_ID]",
+		Use:   "status",
 		Short: "Show where every Cluster stands",
 		Long: `Shows for every Cluster whether it is adopted, which plan wrote it last and how far that came, and
 whether the manager would change a Workspace. Also shows the plans that were applied, a run in
 progress, and the stored versions. It writes nothing.
 
 The decisions of all plans that were applied count; of two about one object that of the later plan.
-
-With a plan, only the units of that plan are shown.
 
 Exit codes: 0; with --detailed-exitcode 2 if something can be adopted or resumed, a decision skips
 an object, the manager would change a Workspace or CAPT v0.3 runs, and 3 if something needs a
@@ -58,8 +53,8 @@ decision.`,
 
   # The Workspaces that the manager would change
   captctl migrate status -o json | jq -r '.units[] | select(.pendingChange) | .unit, .pendingChange'`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: o.complete,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              cli.Run(o),
 	}
 	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "Show the status again whenever it changes.")
@@ -78,13 +73,6 @@ func (o *statusOptions) Validate() error {
 
 // Run reads and prints, once or until it is interrupted.
 func (o *statusOptions) Run(ctx context.Context) error {
-	if o.name != "" {
-		p, err := o.load(ctx)
-		if err != nil {
-			return err
-		}
-		o.planID = p.ID
-	}
 	reader, err := o.Access.Client()
 	if err != nil {
 		return err
@@ -92,11 +80,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 	read := func() (*status.Status, error) {
 		found, err := o.Status(ctx, o.survey(reader))
 		if err == nil {
-			err = o.addLegacy(ctx, found)
-		}
-		if err == nil && o.planID != "" {
-			found.Units = slices.DeleteFunc(found.Units, func(unit status.Unit) bool { return unit.PlanID != o.planID })
-			found.Plans = slices.DeleteFunc(found.Plans, func(plan status.Plan) bool { return plan.ID != o.planID })
+			found.Checks, err = o.readChecks(ctx)
 		}
 		return found, err
 	}
@@ -113,18 +97,18 @@ func (o *statusOptions) Run(ctx context.Context) error {
 	return leftToDo(found)
 }
 
-// addLegacy adds whether CAPT v0.3 runs: it would revert what is adopted.
-func (o *statusOptions) addLegacy(ctx context.Context, found *status.Status) error {
+// readChecks runs the checks that matter during the whole migration: CAPT v0.3 would revert what is adopted.
+func (o *statusOptions) readChecks(ctx context.Context) ([]check.Check, error) {
 	checks, err := o.checks("")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	checks.Only = check.CheckLegacy
+	checks.Only = []string{check.CheckLegacy, check.CheckStored}
 	report, err := o.Check(ctx, checks)
-	if err == nil && len(report.Checks) > 0 {
-		found.Legacy = &report.Checks[0]
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return report.Checks, nil
 }
 
 func (o *statusOptions) print(to *output.Printer, found *status.Status) error {
@@ -189,8 +173,11 @@ func leftToDo(found *status.Status) error {
 		return migrate.NeedsDecision.Errorf("%s to decide. captctl migrate check shows the findings", output.Count(undecided, "unit"))
 	case left > 0:
 		return migrate.Pending.Errorf("%s left to do", output.Count(left, "unit"))
-	case found.Legacy != nil && found.Legacy.Status != check.OK:
-		return migrate.Pending.Errorf("%s", found.Legacy.Message)
+	}
+	for _, one := range found.Checks {
+		if one.Status != check.OK {
+			return migrate.Pending.Errorf("%s", one.Message)
+		}
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
-	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -33,11 +32,14 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 	if s.Lock != nil {
 		p.Linef("A run is in progress: %s since %s, Lease until %s.", p.Paint(output.Strong, s.Lock.Identity), output.Moment(s.Lock.Since.Time), output.Moment(s.Lock.Until.Time))
 	}
-	p.Linef("%s", storedVersions(s.Definitions))
-	if s.Legacy != nil && s.Legacy.Status != check.OK {
-		p.Linef("%s", p.Paint(output.Bad, output.OneLine(s.Legacy.Message)+"."))
-		objects(p, "  ", s.Legacy.Objects)
-		objects(p, "  ", s.Legacy.Commands)
+	for _, one := range s.Checks {
+		switch {
+		case one.Name == check.CheckStored:
+			p.Linef("Stored versions: %s.", p.Paint(output.Plain, one.Message))
+		case one.Status != check.OK:
+			p.Linef("%s", p.Paint(output.Bad, output.OneLine(one.Message)+"."))
+			objects(p, "  ", slices.Concat(one.Objects, one.Commands))
+		}
 	}
 	switch undecided, left := Left(s); {
 	case undecided+left > 0:
@@ -140,25 +142,6 @@ func plans(p *output.Printer, applied []status.Plan, now time.Time) {
 		{Name: "Plan"}, {Name: "Started"}, {Name: "Updated"}, {Name: "Applied"}, {Name: "Applying"}, {Name: "Rolling-Back"}, {Name: "Rolled-Back"},
 		{Name: "Last-Run", Wide: true}, {Name: "Backup", Wide: true},
 	}, rows)
-}
-
-// storedVersions says whether the manager has migrated the stored versions of every kind of CAPT v0.3.
-func storedVersions(definitions []status.Definition) string {
-	stored := map[string][]string{}
-	for _, definition := range definitions {
-		stored[definition.Name] = definition.StoredVersions
-	}
-	for _, kind := range migrate.Kinds() {
-		versions, installed := stored[kind.Definition()]
-		switch {
-		case !kind.InLegacy():
-		case !installed:
-			return "Stored versions: unknown, because " + kind.Definition() + " is not installed."
-		case !slices.Contains(versions, migrate.LegacyVersion):
-			return "Stored versions: " + migrate.Version + " only. They were migrated; Clusters can still be rolled back."
-		}
-	}
-	return "Stored versions: " + migrate.LegacyVersion + " is among them. The manager migrates them once no object awaits adoption."
 }
 
 // Left counts the units that need a decision, and those with something else left to do.

@@ -370,15 +370,12 @@ func TestStatus(t *testing.T) {
 		}},
 		Lock: &lock.Holder{Identity: "laptop-1", Since: metav1.NewTime(now.Add(-time.Minute)), Until: metav1.NewTime(now.Add(10 * time.Second))},
 	}
-	for _, kind := range migrate.Kinds() {
-		definition := status.Definition{Name: kind.Definition(), StoredVersions: []string{migrate.Version}}
-		if kind.InLegacy() {
-			definition.StoredVersions = []string{migrate.LegacyVersion, migrate.Version}
-		}
-		s.Definitions = append(s.Definitions, definition)
+	s.Checks = []check.Check{
+		{Name: check.CheckStored, Status: check.OK, Message: "objects may be stored in v1beta1"},
+		{Name: check.CheckLegacy, Status: check.Failed, Message: "CAPT v0.3 is running", Objects: []string{"Deployment a/old"}, Commands: []string{"kubectl scale a"}},
 	}
 	golden(t, "status", output.Table, func(to *output.Printer) { view.Status(to, s, now) })
-	s.Lock, s.Definitions[0].StoredVersions = nil, []string{migrate.Version} // Of WorkspaceTemplates.
+	s.Lock, s.Checks[1].Status = nil, check.OK
 	golden(t, "status-wide", output.Wide, func(to *output.Printer) { view.Status(to, s, now) })
 	undecided, left := view.Left(s)
 	assert.Equal(t, []int{1, 5}, []int{undecided, left})
