@@ -120,9 +120,9 @@ func (f *fleet) unclear(o *owner) bool {
 	case !o.typed.GetDeletionTimestamp().IsZero():
 		o.ambiguous(ReasonBeingDeleted, "it is being deleted. "+finishDeletion+orSkip, f.candidates(o))
 	case o.match.Misreferred != nil:
-		name := o.match.Misreferred.Name
-		o.block(ReasonReferenceDiffers, fmt.Sprintf("%s, so the manager would use or create another one. The reference cannot be changed in v1beta2: set spec.workspaceTemplateApplyName to %s while the definitions of CAPT v0.3 are installed and its manager is stopped, and plan again%s",
-			o.match.Problem, name, orSkip)).Candidates = f.candidates(o)
+		o.block(ReasonReferenceDiffers, fmt.Sprintf("%s, so the manager would use or create another one. While CAPT v0.3 is installed and stopped, set spec.workspaceTemplateApplyName to %s. "+
+			"Once this version is installed, remove the reference: kubectl -n %s patch %s %s --field-manager=%s --type=json -p '[{\"op\":\"remove\",\"path\":\"/spec/workspaceTemplateApplyRef\"}]'. Then plan again%s",
+			o.match.Problem, o.match.Misreferred.Name, o.Object.Namespace, strings.ToLower(o.Object.Kind), o.Object.Name, migrate.FieldManager, orSkip)).Candidates = f.candidates(o)
 	case o.match.Problem != "":
 		o.ambiguous(ReasonMultipleCandidates, o.match.Problem+". Decide which one is its own with take: UID in --decisions"+orSkip, f.candidates(o))
 	case f.ofProfile(o):

@@ -171,7 +171,7 @@ func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 		for _, o := range users[template] {
 			o.State = migrate.OwnerBlocked
 		}
-		finding.Message = fmt.Sprintf("%d namespaces use it, and spec.allowedNamespaces.names can hold %d. Allow them with spec.allowedNamespaces.selector, or \"*\", and plan again",
+		finding.Message = fmt.Sprintf("%d namespaces use it, and spec.allowedNamespaces.names can hold %d. Once this version is installed, allow them with spec.allowedNamespaces.selector, or \"*\", and plan again",
 			names.Len(), maxAllowedNamespaces)
 		findings = append(findings, finding)
 	}

@@ -158,11 +158,6 @@ func TestShowPrintsFieldsBeforeAndAfter(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, out, "team-a/demo\n  CAPTControlPlane team-a/demo: spec refers to it\n    + spec.workspaceTemplateApplyRef:\n    +   name: demo\n")
 	assert.Nil(t, w.config, "no cluster was connected to")
-
-	w.answer = content(t, file)
-	piped, _, err := w.run(t, "migrate", "show", "-", "--diff")
-	require.NoError(t, err)
-	assert.Equal(t, out, piped)
 }
 
 func TestApplyAsksOnATerminal(t *testing.T) {

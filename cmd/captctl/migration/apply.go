@@ -107,15 +107,11 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
-	name := o.name
-	if name == stdin {
-		name = p.ID
-	}
 	rest := slices.ContainsFunc(p.Units, func(unit plan.Unit) bool {
 		_, named := writes[unit.Name()]
 		return !named && unit.State == plan.Adoptable && (fleet == nil || fleet.Writes(p, &unit, status.Run{}) > 0)
 	})
-	return o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, name, o.flags(), rest) })
+	return o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, o.name, o.flags(), rest) })
 }
 
 // last reports whether a run leaves nothing of a plan for the whole fleet to adopt, while stored versions may not be migrated yet. The writes are

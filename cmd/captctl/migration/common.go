@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,12 +27,8 @@ import (
 	"github.com/capt-provider/capt/migrate/status"
 )
 
-const (
-	// stdin is the name of standard input.
-	stdin = "-"
-	// defaultJournalNamespace is the namespace of the Lease and the journal.
-	defaultJournalNamespace = "capt-system"
-)
+// defaultJournalNamespace is the namespace of the Lease and the journal.
+const defaultJournalNamespace = "capt-system"
 
 var planID = regexp.MustCompile("^[0-9a-f]{12}$")
 
@@ -41,7 +36,7 @@ var planID = regexp.MustCompile("^[0-9a-f]{12}$")
 type common struct {
 	*cli.Environment
 	output   *output.Flag
-	name     string        // Of the plan: a file, standard input or an ID.
+	name     string        // Of the plan: a file or an ID.
 	clusters []string      // NAMESPACE/NAME of the Clusters of --cluster; all if it is empty.
 	journal  string        // The namespace of the Lease and the journal.
 	quiet    time.Duration // How long CAPT v0.3 must not have written anything to count as stopped.
@@ -111,9 +106,9 @@ func failedChecks(report *check.Report, next string) error {
 	return &migrate.OutcomeError{Outcome: migrate.Failed, Err: list}
 }
 
-// load reads a plan from a file, from standard input, or from the cluster by its ID.
+// load reads a plan from a file, or from the cluster by its ID.
 func (c *common) load(ctx context.Context) (*plan.Plan, error) {
-	data, err := c.read(c.name)
+	data, err := os.ReadFile(filepath.Clean(c.name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && planID.MatchString(c.name):
 		connected, err := c.Access.Client()
@@ -133,23 +128,12 @@ func (c *common) load(ctx context.Context) (*plan.Plan, error) {
 	return p, nil
 }
 
-func (c *common) read(name string) ([]byte, error) {
-	if name != stdin {
-		return os.ReadFile(filepath.Clean(name))
-	}
-	data, err := io.ReadAll(c.In)
-	if err != nil {
-		return nil, fmt.Errorf("reading standard input: %w", err)
-	}
-	return data, nil
-}
-
-// decisions reads the file of --decisions; nil without one.
-func (c *common) decisions(name string) (*migrate.Decisions, error) {
+// readDecisions reads the file of --decisions; nil without one.
+func readDecisions(name string) (*migrate.Decisions, error) {
 	if name == "" {
 		return nil, nil
 	}
-	data, err := c.read(name)
+	data, err := os.ReadFile(filepath.Clean(name))
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ only); 3 something needs a decision. The plan is saved in each case.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.out, "out", "", "File to save the plan in. An existing file is replaced.")
-	flags.StringVar(&o.decided, "decisions", "", `File with decisions, in YAML or JSON; "-" is standard input.`)
+	flags.StringVar(&o.decided, "decisions", "", "File with decisions, in YAML or JSON.")
 	flags.BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with 2 if there are changes to apply.")
 	o.addFlags(command)
 	cli.CompleteFlag(command, "out", cli.Files("json"))
@@ -68,7 +68,7 @@ only); 3 something needs a decision. The plan is saved in each case.`,
 
 // Complete reads the decisions.
 func (o *planOptions) Complete([]string) (err error) {
-	o.decisions, err = o.common.decisions(o.decided)
+	o.decisions, err = readDecisions(o.decided)
 	return err
 }
 

@@ -66,7 +66,7 @@ func (r *run) Validate() error {
 		{r.lease < time.Second, "--lease-duration must be at least 1s"},
 		{r.dryRun == "client", "--dry-run=client is not supported. Use captctl migrate show --diff, which prints what would be sent, or --dry-run=server"},
 		{r.dryRun != dryRunNone && r.dryRun != dryRunServer, fmt.Sprintf("--dry-run must be none or server, not %q", r.dryRun)},
-		{r.asks() && (r.name == stdin || !r.Interactive), cli.ErrNotInteractive.Error()},
+		{r.asks() && !r.Interactive, cli.ErrNotInteractive.Error()},
 	} {
 		if check.wrong {
 			return errors.New(check.why)

@@ -25,8 +25,8 @@ func newShow(environment *cli.Environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "show PLAN|PLAN_ID",
 		Short: "Show a plan, from a file or from the cluster",
-		Long: `Shows what a plan writes. PLAN is a file, or "-" for standard input; the management cluster is not
-needed for it. PLAN_ID is the ID of a plan that was applied: the management cluster keeps a copy.
+		Long: `Shows what a plan writes. PLAN is a file; the management cluster is not needed for it. PLAN_ID
+is the ID of a plan that was applied: the management cluster keeps a copy.
 
 With --diff, every field is shown before (-) and after (+). With -o json the plan itself is printed,
 which apply accepts.`,

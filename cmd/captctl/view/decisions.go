@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
@@ -186,52 +187,35 @@ func decidable(kind string) bool {
 	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
 }
 
-// decided shows the decisions that a plan was made with, and what became of the owners.
-func decided(p *output.Printer, of *plan.Plan) {
-	if of.Decisions == nil || len(of.Decisions.Owners)+len(of.Decisions.Workspaces) == 0 {
-		return
+// showDecisions shows the decisions that a plan was made with.
+func showDecisions(p *output.Printer, of *plan.Plan) {
+	made, name, rows := ptr.Deref(of.Decisions, migrate.Decisions{}), namesIn(of), output.Rows{}
+	for _, d := range made.Owners {
+		for _, one := range []struct {
+			made bool
+			text string
+		}{{d.Take != "", "take " + name(d.Take)}, {d.Pin, "pin"}, {d.Skip, "skip"}} {
+			if one.made {
+				rows = append(rows, []string{name(d.UID), one.text, d.Reason})
+			}
+		}
 	}
-	known, states := named(of)
-	rows := output.Rows{}
-	for _, decision := range of.Decisions.Owners {
-		rows = append(rows, []string{known(decision.UID), chosen(decision, known), states[decision.UID], decision.Reason})
+	for _, d := range made.Workspaces {
+		rows = append(rows, []string{name(d.UID), "belongsTo " + name(d.BelongsTo), d.Reason})
 	}
-	for _, decision := range of.Decisions.Workspaces {
-		rows = append(rows, []string{known(decision.UID), "belongsTo " + known(decision.BelongsTo), states[decision.BelongsTo], decision.Reason})
+	if len(rows) > 0 {
+		p.Blank()
+		p.Linef("%s:", p.Paint(output.Strong, "Planned with these decisions"))
+		p.Table([]output.Column{{Name: "Object"}, {Name: "Decision"}, {Name: "Reason"}}, rows)
 	}
-	p.Blank()
-	p.Linef("%s: %s", p.Paint(output.Strong, "Planned with"), output.Count(len(rows), "decision"))
-	p.Table([]output.Column{{Name: "Object"}, {Name: "Decision"}, {Name: "State"}, {Name: "Reason"}}, rows)
 }
 
-// chosen is a decision about an owner in words.
-func chosen(decision migrate.OwnerDecision, known func(types.UID) string) string {
-	var parts []string
-	if decision.Take != "" {
-		parts = append(parts, "take "+known(decision.Take))
-	}
-	if decision.Pin {
-		parts = append(parts, "pin")
-	}
-	if decision.Skip {
-		parts = append(parts, "skip")
-	}
-	return strings.Join(parts, ", ")
-}
-
-// named returns a function that names the objects of a plan by their UIDs, and what becomes of owners and their WorkspaceTemplateApplies.
-func named(of *plan.Plan) (known func(types.UID) string, states map[types.UID]string) {
+// namesIn returns a function that names the objects of a plan by their UIDs.
+func namesIn(of *plan.Plan) func(types.UID) string {
 	names := map[types.UID]string{}
-	states = map[types.UID]string{}
 	for i := range of.Units {
 		for _, object := range of.Units[i].Objects() {
 			names[object.UID] = object.String()
-		}
-		for _, member := range of.Units[i].Members {
-			states[member.Object.UID] = string(member.State)
-			if member.WorkspaceTemplateApply != nil {
-				states[member.WorkspaceTemplateApply.UID] = string(member.State)
-			}
 		}
 	}
 	for _, finding := range of.Findings {
@@ -239,5 +223,5 @@ func named(of *plan.Plan) (known func(types.UID) string, states map[types.UID]st
 			names[object.UID] = object.String()
 		}
 	}
-	return func(uid types.UID) string { return cmp.Or(names[uid], string(uid)) }, states
+	return func(uid types.UID) string { return cmp.Or(names[uid], string(uid)) }
 }

@@ -40,7 +40,7 @@ func style(word string) output.Style {
 // Plan shows a plan: its units, the decisions that it was made with, and its findings. The fleet is nil if no management cluster was read.
 func Plan(p *output.Printer, of *plan.Plan, fleet *status.Fleet) {
 	PlanSummary(p, of, nil, fleet, nil)
-	decided(p, of)
+	showDecisions(p, of)
 	Findings(p, of)
 }
 

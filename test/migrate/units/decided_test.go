@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package units_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+// What the user decides is adopted: one of two owners that claim the same WorkspaceTemplateApply (take), and one of two Clusters of the same name
+// (belongsTo). A reference to another WorkspaceTemplateApply is removed after the upgrade, with the command in the finding.
+func TestWhatWasDecidedIsAdopted(t *testing.T) {
+	t.Parallel()
+	const claimants, twins, referring = "two-claimants", "equal-names-in-two-namespaces", "reference-set"
+	plane := metav1.ObjectMeta{Namespace: referring, Name: referring + "-demo"}
+	w := upgraded(t, sandbox.Options{}, func(w *world) {
+		for _, name := range []string{claimants, twins, referring} {
+			_, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
+			require.NoError(t, err)
+		}
+		other := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"workspaceTemplateApplyName":"another"}}`))
+		require.NoError(t, w.Admin.Patch(t.Context(), &controlplanev1beta1.CAPTControlPlane{ObjectMeta: plane}, other))
+	})
+	require.NoError(t, w.StartControllers(t.Context()))
+	undecided, before := w.plan(), w.fleet()
+	require.Empty(t, adoptable(undecided))
+
+	decisions := &migrate.Decisions{}
+	for _, finding := range undecided.Undecided() {
+		switch finding.Reason {
+		case planner.ReasonReferenceDiffers:
+			const remove = `[{"op":"remove","path":"/spec/workspaceTemplateApplyRef"}]`
+			require.Contains(t, finding.Message, "kubectl -n "+plane.Namespace+" patch captcontrolplane "+plane.Name+" --field-manager=captctl --type=json -p '"+remove+"'")
+			require.NoError(t, w.Admin.Patch(t.Context(), &controlplanev1.CAPTControlPlane{ObjectMeta: plane}, client.RawPatch(types.JSONPatchType, []byte(remove)),
+				client.FieldOwner(migrate.FieldManager)))
+		case planner.ReasonWorkspaceShared:
+			i := slices.IndexFunc(finding.Candidates, func(c migrate.Candidate) bool { return c.Object.Namespace == twins })
+			decisions.Workspaces = append(decisions.Workspaces, migrate.WorkspaceDecision{UID: finding.Workspace.UID, BelongsTo: finding.Candidates[i].Object.UID})
+		case planner.ReasonMultipleCandidates:
+			for _, owner := range finding.Objects() {
+				decision := migrate.OwnerDecision{UID: owner.UID, Skip: true}
+				if owner.Name == claimants+"-demo" {
+					decision = migrate.OwnerDecision{UID: owner.UID, Take: finding.Candidates[0].Object.UID}
+				}
+				decisions.Owners = append(decisions.Owners, decision)
+			}
+		default:
+			require.Fail(t, finding.Reason, finding.Message)
+		}
+	}
+	snapshot, err := migrate.Read(t.Context(), w.captctl, "", time.Now())
+	require.NoError(t, err)
+	p, err := planner.New(snapshot, planner.Options{Decisions: decisions, Now: time.Now()})
+	require.NoError(t, err)
+	require.Empty(t, p.Undecided())
+
+	result := w.applied(p, w.optionsFor(p))
+	assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 4, apply.LeftOut: 1}, outcomes(result), "%v", result.Units)
+	w.requireEqual(before, "Workspace ")
+	states := map[string]plan.UnitState{}
+	for _, unit := range w.status().Units {
+		states[unit.Unit] = unit.State
+	}
+	assert.Equal(t, map[string]plan.UnitState{
+		claimants + "/" + claimants + "-demo": plan.Adopted, claimants + "/" + claimants + "-other": plan.PartlyAdopted,
+		twins + "/" + twins + "-demo": plan.Adopted, twins + "-other/" + twins + "-demo": plan.Skipped,
+		referring + "/" + referring + "-demo": plan.Adopted,
+	}, states)
+	adopted := *p
+	adopted.Units = slices.DeleteFunc(slices.Clone(p.Units), func(unit plan.Unit) bool { return unit.State != plan.Adoptable })
+	w.requireAdopted(&adopted)
+}
