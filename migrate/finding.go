@@ -92,8 +92,8 @@ func Baseline(workspace *unstructured.Unstructured) (BaselineItem, error) {
 	return BaselineItem{ObjectRef: RefOf(workspace), Generation: workspace.GetGeneration(), Hash: hex.EncodeToString(sum[:])[:16]}, nil
 }
 
-// Unsettled is why a Workspace is not up to date; empty if it is. It has reasons only: messages of Terraform may hold secrets.
-func Unsettled(workspace *unstructured.Unstructured) string {
+// WhyNotUpToDate is why a Workspace is not up to date; empty if it is. It has reasons only: messages of Terraform may hold secrets.
+func WhyNotUpToDate(workspace *unstructured.Unstructured) string {
 	if workspace.GetDeletionTimestamp() != nil {
 		return "it is being deleted"
 	}

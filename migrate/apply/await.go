@@ -34,13 +34,13 @@ func poll(ctx context.Context, timeout time.Duration, check wait.ConditionWithCo
 // errUnreported says that the manager has not reported a unit in time.
 var errUnreported = errors.New("the manager has not confirmed it")
 
-// await waits until the manager has reported every object and Workspace of a unit; what the user paused is returned. adopted is false after a rollback.
-func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused []string, err error) {
+// awaitManager waits until the manager has reported every object and Workspace of a unit; what the user paused is returned. adopted is false after a rollback.
+func (r *run) awaitManager(ctx context.Context, unit *plan.Unit, adopted bool) (paused []string, err error) {
 	var last string
 	// Reads have no deadline: one that is cut off would hide what is waited for.
 	err = poll(ctx, r.Wait, func(context.Context) (bool, error) {
 		var err error
-		last, paused, err = r.look(ctx, unit, adopted)
+		last, paused, err = r.pendingReport(ctx, unit, adopted)
 		return last == "", err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
@@ -53,10 +53,10 @@ func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused 
 	return paused, err
 }
 
-// look returns the first object of a unit that the manager has not reported, and why; and those that are paused by the user.
-func (r *run) look(ctx context.Context, unit *plan.Unit, adopted bool) (pending string, paused []string, err error) {
+// pendingReport returns the first object of a unit that the manager has not reported, and why; and those that are paused by the user.
+func (r *run) pendingReport(ctx context.Context, unit *plan.Unit, adopted bool) (pending string, paused []string, err error) {
 	owners, byUser := map[types.UID]types.UID{}, map[types.UID]bool{}
-	for _, member := range adopting(unit) {
+	for _, member := range adoptedMembers(unit) {
 		if member.WorkspaceTemplateApply != nil {
 			owners[member.WorkspaceTemplateApply.UID] = member.Object.UID
 		}
@@ -65,7 +65,7 @@ func (r *run) look(ctx context.Context, unit *plan.Unit, adopted bool) (pending 
 	if err != nil {
 		return "", nil, err
 	}
-	err = each(unit, func(ref migrate.ObjectRef) error {
+	err = eachAdopted(unit, func(ref migrate.ObjectRef) error {
 		live, err := r.read(ctx, ref)
 		if err != nil || pending != "" {
 			return err
@@ -75,7 +75,7 @@ func (r *run) look(ctx context.Context, unit *plan.Unit, adopted bool) (pending 
 			paused = append(paused, ref.String())
 			return nil
 		}
-		why, err := unreported(live, adopted)
+		why, err := whyUnreported(live, adopted)
 		if why != "" {
 			pending = fmt.Sprintf("%s: %s", ref, why)
 		}
@@ -103,7 +103,7 @@ func (r *run) clusterPaused(ctx context.Context, unit *plan.Unit) (bool, error) 
 }
 
 // reported is what the manager reports of every kind.
-type reported struct {
+type managerReport struct {
 	Status struct {
 		Conditions         []metav1.Condition `json:"conditions"`
 		ObservedGeneration int64              `json:"observedGeneration"`
@@ -112,15 +112,15 @@ type reported struct {
 	} `json:"status"`
 }
 
-// unreported says why the manager has not reported an object yet. Of one that is not adopted it reports only Paused and AdoptionRequired.
-func unreported(live *unstructured.Unstructured, adopted bool) (string, error) {
+// whyUnreported says why the manager has not reported an object yet. Of one that is not adopted it reports only Paused and AdoptionRequired.
+func whyUnreported(live *unstructured.Unstructured, adopted bool) (string, error) {
 	if live == nil {
 		if adopted {
 			return "it no longer exists", nil
 		}
 		return "", nil
 	}
-	var is reported
+	var is managerReport
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, &is); err != nil {
 		return "", fmt.Errorf("reading the status of %s %s/%s: %w", live.GetKind(), live.GetNamespace(), live.GetName(), err)
 	}

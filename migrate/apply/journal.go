@@ -192,8 +192,8 @@ type journal struct {
 	state     State
 }
 
-// store writes the plan. The state comes after it: once the state exists, the plan does.
-func (j *journal) store(ctx context.Context, p *plan.Plan) error {
+// storePlan writes the plan. The state comes after it: once the state exists, the plan does.
+func (j *journal) storePlan(ctx context.Context, p *plan.Plan) error {
 	compressed, err := compress(p.Write)
 	if err != nil {
 		return fmt.Errorf("compressing the plan: %w", err)
@@ -202,7 +202,7 @@ func (j *journal) store(ctx context.Context, p *plan.Plan) error {
 	for part := range slices.Chunk(compressed, partSize) {
 		configMap := j.configMap(partName(p.ID, parts), "plan")
 		configMap.BinaryData = map[string][]byte{partKey: part}
-		if err := j.put(ctx, configMap); err != nil {
+		if err := j.replace(ctx, configMap); err != nil {
 			return err
 		}
 		parts++
@@ -240,17 +240,17 @@ func (j *journal) set(ctx context.Context, name string, wanted UnitState) error 
 	return j.write(ctx)
 }
 
-// phase records how far a unit has come.
-func (j *journal) phase(ctx context.Context, name string, phase Phase, message string) error {
+// setPhase records how far a unit has come.
+func (j *journal) setPhase(ctx context.Context, name string, phase Phase, message string) error {
 	unit := j.unit(name)
 	unit.Phase, unit.Message = phase, message
 	return j.set(ctx, name, unit)
 }
 
-// fail records why a unit was not completed. A unit that was never started has no phase, and gets none.
-func (j *journal) fail(ctx context.Context, name, message string) error {
+// recordFailure records why a unit was not completed. A unit that was never started has no phase, and gets none.
+func (j *journal) recordFailure(ctx context.Context, name, message string) error {
 	if phase := j.unit(name).Phase; phase != "" {
-		return j.phase(ctx, name, phase, message)
+		return j.setPhase(ctx, name, phase, message)
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (j *journal) write(ctx context.Context) error {
 	}
 	configMap := j.configMap(stateName(j.state.PlanID), "state")
 	configMap.BinaryData, configMap.ResourceVersion = data, j.state.version
-	err = j.put(ctx, configMap)
+	err = j.replace(ctx, configMap)
 	j.state.version = configMap.ResourceVersion
 	return err
 }
@@ -283,8 +283,8 @@ func (j *journal) configMap(name, part string) *corev1.ConfigMap {
 	}
 }
 
-// put creates or replaces a ConfigMap, unless another run has written it meanwhile: this one may have lost the Lease.
-func (j *journal) put(ctx context.Context, wanted *corev1.ConfigMap) error {
+// replace creates or replaces a ConfigMap, unless another run has written it meanwhile: this one may have lost the Lease.
+func (j *journal) replace(ctx context.Context, wanted *corev1.ConfigMap) error {
 	err := retry.Do(ctx, func(ctx context.Context) error {
 		sent, send := wanted.DeepCopy(), j.writes.Update
 		if wanted.ResourceVersion == "" {

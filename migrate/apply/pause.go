@@ -48,7 +48,7 @@ func (r *run) whilePaused(ctx context.Context, unit *plan.Unit, started bool, re
 
 // setPaused pauses or resumes the objects of a unit. Those that the user paused, and those that are deleted, stay as they are.
 func (r *run) setPaused(ctx context.Context, unit *plan.Unit, to direction) error {
-	return each(unit, func(object migrate.ObjectRef) error {
+	return eachAdopted(unit, func(object migrate.ObjectRef) error {
 		err := r.write(ctx, pauseStep(object), to, &UnitResult{})
 		if changed := (*changedError)(nil); errors.As(err, &changed) {
 			return nil
@@ -57,9 +57,9 @@ func (r *run) setPaused(ctx context.Context, unit *plan.Unit, to direction) erro
 	})
 }
 
-// paused returns the objects of a unit that captctl paused.
-func (r *run) paused(ctx context.Context, unit *plan.Unit) (objects []string, err error) {
-	err = each(unit, func(object migrate.ObjectRef) error {
+// objectsPaused returns the objects of a unit that captctl paused.
+func (r *run) objectsPaused(ctx context.Context, unit *plan.Unit) (objects []string, err error) {
+	err = eachAdopted(unit, func(object migrate.ObjectRef) error {
 		live, err := r.read(ctx, object)
 		if err == nil && live != nil && live.GetAnnotations()[clusterv1.PausedAnnotation] == pausedBy {
 			objects = append(objects, object.String())
@@ -72,7 +72,7 @@ func (r *run) paused(ctx context.Context, unit *plan.Unit) (objects []string, er
 // leftPaused describes how a unit that failed is left; empty if the manager reconciles all of it.
 func (r *run) leftPaused(ctx context.Context, unit *plan.Unit) string {
 	const until = "with annotation " + clusterv1.PausedAnnotation + "=" + pausedBy + " until the unit is applied or rolled back"
-	objects, err := r.paused(ctx, unit)
+	objects, err := r.objectsPaused(ctx, unit)
 	switch {
 	case err != nil:
 		return "Its objects may be paused " + until
@@ -82,10 +82,10 @@ func (r *run) leftPaused(ctx context.Context, unit *plan.Unit) string {
 	return ""
 }
 
-// each calls do for the owners and WorkspaceTemplateApplies of a unit that are adopted, an owner before what it writes.
-func each(unit *plan.Unit, do func(migrate.ObjectRef) error) error {
+// eachAdopted calls do for the owners and WorkspaceTemplateApplies of a unit that are adopted, an owner before what it writes.
+func eachAdopted(unit *plan.Unit, do func(migrate.ObjectRef) error) error {
 	done := map[migrate.ObjectRef]bool{}
-	for _, member := range adopting(unit) {
+	for _, member := range adoptedMembers(unit) {
 		objects := []migrate.ObjectRef{member.Object}
 		if member.WorkspaceTemplateApply != nil {
 			objects = append(objects, *member.WorkspaceTemplateApply)
@@ -103,8 +103,8 @@ func each(unit *plan.Unit, do func(migrate.ObjectRef) error) error {
 	return nil
 }
 
-// adopting are the members of a unit but for those that are left alone.
-func adopting(unit *plan.Unit) (members []plan.Member) {
+// adoptedMembers are the members of a unit but for those that are left alone.
+func adoptedMembers(unit *plan.Unit) (members []plan.Member) {
 	for _, member := range unit.Members {
 		if member.Workspace != nil && (member.State == migrate.Adoptable || member.State == migrate.Adopted) {
 			members = append(members, member)

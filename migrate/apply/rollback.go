@@ -32,7 +32,7 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 		result.Message = cmp.Or(recorded.Message, "there is nothing of this plan to roll back")
 		return nil
 	}
-	if later := r.later(unit.Name(), recorded); later != "" {
+	if later := r.laterPlan(unit.Name(), recorded); later != "" {
 		return fmt.Errorf("plan %s wrote it later. Roll that back first: captctl migrate rollback %s", later, later)
 	}
 	before, err := r.workspaces(ctx, unit.Workspaces)
@@ -52,7 +52,7 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 	if r.DryRun {
 		return write(ctx)
 	}
-	if err := r.journal.phase(ctx, unit.Name(), PhaseRollingBack, ""); err != nil {
+	if err := r.journal.setPhase(ctx, unit.Name(), PhaseRollingBack, ""); err != nil {
 		return err
 	}
 	if err := r.whilePaused(ctx, unit, true, result, write); err != nil {
@@ -62,32 +62,32 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 	if err != nil {
 		return err
 	}
-	if err := r.prove(ctx, before); err != nil {
+	if err := r.verifyWorkspaces(ctx, before); err != nil {
 		return err
 	}
 	result.Message = strings.Join(slices.Concat(result.Kept, notes, unreported), "; ")
-	return r.journal.phase(ctx, unit.Name(), PhaseRolledBack, result.Message)
+	return r.journal.setPhase(ctx, unit.Name(), PhaseRolledBack, result.Message)
 }
 
 // awaitRollback waits for the manager, and returns what it did not report: it may have been stopped for the rollback. Then no other unit waits.
 func (r *run) awaitRollback(ctx context.Context, unit *plan.Unit) (unreported []string, err error) {
-	if r.silent.Load() {
+	if r.managerSilent.Load() {
 		return nil, nil
 	}
-	_, err = r.await(ctx, unit, false)
+	_, err = r.awaitManager(ctx, unit, false)
 	if errors.Is(err, errUnreported) {
-		r.silent.Store(true)
+		r.managerSilent.Store(true)
 		return []string{err.Error()}, nil
 	}
 	return nil, err
 }
 
-// later returns a plan that began a unit after this one did, and was not rolled back; empty if there is none.
-func (r *run) later(unit string, recorded UnitState) string {
-	for i := range r.others {
-		theirs := r.others[i].Units[unit]
+// laterPlan returns a plan that began a unit after this one did, and was not rolled back; empty if there is none.
+func (r *run) laterPlan(unit string, recorded UnitState) string {
+	for i := range r.otherPlans {
+		theirs := r.otherPlans[i].Units[unit]
 		if recorded.active() && theirs.active() && recorded.Begun.Before(&theirs.Begun) {
-			return r.others[i].PlanID
+			return r.otherPlans[i].PlanID
 		}
 	}
 	return ""
@@ -95,13 +95,13 @@ func (r *run) later(unit string, recorded UnitState) string {
 
 // reversible returns the steps of a unit to revert, in that order, and why the others stay.
 func (r *run) reversible(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) (steps []*plan.Step, notes []string, err error) {
-	for _, step := range backwards(written(unit, recorded)) {
+	for _, step := range reverseOrder(writtenSteps(unit, recorded)) {
 		user, err := r.permissionUser(ctx, unit, step)
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case user != "":
-			notes = append(notes, fmt.Sprintf("%s still allows namespace %s, because %s uses it", step.Object, namespaceOf(step), user))
+			notes = append(notes, fmt.Sprintf("%s still allows namespace %s, because %s uses it", step.Object, permittedNamespace(step), user))
 		case step.Create != nil:
 			result.Left = append(result.Left, step.Object.String())
 			notes = append(notes, fmt.Sprintf("%s, which the plan created, is not deleted", step.Object))
@@ -146,8 +146,8 @@ func (r *run) revert(ctx context.Context, steps []*plan.Step, result *UnitResult
 	return err
 }
 
-// written returns the steps of a unit without the fields that were as planned before the first write.
-func written(unit *plan.Unit, recorded UnitState) []plan.Step {
+// writtenSteps returns the steps of a unit without the fields that were as planned before the first write.
+func writtenSteps(unit *plan.Unit, recorded UnitState) []plan.Step {
 	steps := slices.Clone(unit.Steps)
 	if recorded.Endpoint && unit.Endpoint != nil {
 		steps = append(steps, *unit.Endpoint)
@@ -160,8 +160,8 @@ func written(unit *plan.Unit, recorded UnitState) []plan.Step {
 	return steps
 }
 
-// backwards returns steps in reverse order of their objects. Status still comes after spec: the manager derives it from there.
-func backwards(steps []plan.Step) (reverse []*plan.Step) {
+// reverseOrder returns steps in reverse order of their objects. Status still comes after spec: the manager derives it from there.
+func reverseOrder(steps []plan.Step) (reverse []*plan.Step) {
 	for i := len(steps) - 1; i >= 0; i-- {
 		if steps[i].Subresource != "" && i > 0 && steps[i-1].Object == steps[i].Object {
 			reverse = append(reverse, &steps[i-1], &steps[i])
@@ -173,8 +173,8 @@ func backwards(steps []plan.Step) (reverse []*plan.Step) {
 	return reverse
 }
 
-// namespaceOf returns the namespace that a step permits to use a WorkspaceTemplate; empty if it is not such a step.
-func namespaceOf(step *plan.Step) (namespace string) {
+// permittedNamespace returns the namespace that a step permits to use a WorkspaceTemplate; empty if it is not such a step.
+func permittedNamespace(step *plan.Step) (namespace string) {
 	if step.Object.Kind == templateKind && len(step.Fields) == 1 && step.Fields[0].Element {
 		_ = json.Unmarshal(step.Fields[0].After, &namespace) // It is a string.
 	}
@@ -183,11 +183,11 @@ func namespaceOf(step *plan.Step) (namespace string) {
 
 // permissionUser returns a WorkspaceTemplateApply that needs the permission of a step after this run: one that the manager renders.
 func (r *run) permissionUser(ctx context.Context, unit *plan.Unit, step *plan.Step) (user string, err error) {
-	namespace := namespaceOf(step)
+	namespace := permittedNamespace(step)
 	if namespace == "" {
 		return "", nil
 	}
-	leaving := r.leaving(unit)
+	leaving := r.objectsRolledBack(unit)
 	key := types.NamespacedName{Namespace: step.Object.Namespace, Name: step.Object.Name}
 	err = migrate.Each(ctx, r.reads, infrav1.GroupVersion.WithKind(applyKind), namespace, func(object *unstructured.Unstructured) error {
 		other := &infrav1.WorkspaceTemplateApply{}
@@ -202,8 +202,8 @@ func (r *run) permissionUser(ctx context.Context, unit *plan.Unit, step *plan.St
 	return user, err
 }
 
-// leaving are the objects of a unit, and of others that are being rolled back at the same time.
-func (r *run) leaving(unit *plan.Unit) map[types.UID]bool {
+// objectsRolledBack are the objects of a unit, and of others that are being rolled back at the same time.
+func (r *run) objectsRolledBack(unit *plan.Unit) map[types.UID]bool {
 	leaving := map[types.UID]bool{}
 	selected, _ := r.selected(r.plan) // It was validated.
 	for _, other := range selected {

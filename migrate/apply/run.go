@@ -35,14 +35,14 @@ type run struct {
 	plan  *plan.Plan
 	reads client.Reader // reads tries each request again.
 	// writes sends every write. It fails once the Lease is lost; in a dry run, the API server keeps nothing.
-	writes  *lock.Writer
-	journal *journal
-	others  []State // The journals of other plans.
-	mutex   sync.Mutex
-	results map[string]*UnitResult
-	halted  bool        // Set when a Workspace changed: no other unit is started.
-	end     Phase       // The phase of a unit for which nothing is left to do.
-	silent  atomic.Bool // Set when the manager did not report a unit that was rolled back: no other one waits for it.
+	writes        *lock.Writer
+	journal       *journal
+	otherPlans    []State // The journals of other plans.
+	mutex         sync.Mutex
+	results       map[string]*UnitResult
+	halted        bool        // Set when a Workspace changed: no other unit is started.
+	donePhase     Phase       // The phase of a unit for which nothing is left to do.
+	managerSilent atomic.Bool // Set when the manager did not report a unit that was rolled back: no other one waits for it.
 }
 
 // work does one unit and returns what it did. An error means that the unit failed.
@@ -58,18 +58,18 @@ func Apply(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	units, left, err := r.adopted()
+	units, left, err := r.selectAdoptable()
 	if err != nil {
 		return nil, err
 	}
-	r.end = PhaseApplied
-	result, err := r.do(ctx, "Applying", units, r.backUp, r.apply)
+	r.donePhase = PhaseApplied
+	result, err := r.runUnits(ctx, "Applying", units, r.writeBackup, r.apply)
 	if result == nil || len(left) == 0 {
 		return result, err
 	}
 	result.Units = append(result.Units, left...)
 	slices.SortFunc(result.Units, func(a, b UnitResult) int { return strings.Compare(a.Unit, b.Unit) })
-	return result, cmp.Or(err, undecided(left))
+	return result, cmp.Or(err, undecidedError(left))
 }
 
 // Rollback reverts what a plan wrote. What was changed since is left: the outcome of the error is Partly in the run that finds it. The unit is
@@ -83,8 +83,8 @@ func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.end, r.FixClusterEndpoints = PhaseRolledBack, true // What was written of Clusters is reverted.
-	return r.do(ctx, "Rolling back", units, r.wasApplied, r.rollBack)
+	r.donePhase, r.FixClusterEndpoints = PhaseRolledBack, true // What was written of Clusters is reverted.
+	return r.runUnits(ctx, "Rolling back", units, r.requireJournal, r.rollBack)
 }
 
 func newRun(p *plan.Plan, o Options) (*run, error) {
@@ -105,8 +105,8 @@ func (o *Options) selected(p *plan.Plan) (units []*plan.Unit, err error) {
 	return units, nil
 }
 
-// adopted returns the selected units that the plan adopts, and the others as they are reported. One that was named is an error.
-func (r *run) adopted() (units []*plan.Unit, left []UnitResult, err error) {
+// selectAdoptable returns the selected units that the plan adopts, and the others as they are reported. One that was named is an error.
+func (r *run) selectAdoptable() (units []*plan.Unit, left []UnitResult, err error) {
 	selected, err := r.selected(r.plan)
 	if err != nil {
 		return nil, nil, err
@@ -124,13 +124,13 @@ func (r *run) adopted() (units []*plan.Unit, left []UnitResult, err error) {
 		left = append(left, result)
 	}
 	if len(r.Units) > 0 && len(left) > 0 {
-		return nil, nil, cmp.Or(undecided(left), fmt.Errorf("plan %s does not adopt %s, which is %s: %s", r.plan.ID, left[0].Unit, left[0].State, left[0].Message))
+		return nil, nil, cmp.Or(undecidedError(left), fmt.Errorf("plan %s does not adopt %s, which is %s: %s", r.plan.ID, left[0].Unit, left[0].State, left[0].Message))
 	}
 	return units, left, nil
 }
 
-// undecided is the error for units that the plan does not adopt before the user decides; nil if there is none.
-func undecided(left []UnitResult) error {
+// undecidedError is the error for units that the plan does not adopt before the user decides; nil if there is none.
+func undecidedError(left []UnitResult) error {
 	left = slices.DeleteFunc(slices.Clone(left), func(result UnitResult) bool {
 		return result.State != plan.NeedsDecision && result.State != plan.Blocked
 	})
@@ -141,9 +141,9 @@ func undecided(left []UnitResult) error {
 		len(left), left[0].Unit, left[0].State, left[0].Message)
 }
 
-// do takes the lock and works on units. begin comes right before the journal is written; in a dry run it writes nothing.
-func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin func(context.Context) error, work work) (*Result, error) {
-	if err := r.sameCluster(ctx); err != nil {
+// runUnits takes the lock and works on units. begin comes right before the journal is written; in a dry run it writes nothing.
+func (r *run) runUnits(ctx context.Context, phase string, units []*plan.Unit, begin func(context.Context) error, work work) (*Result, error) {
+	if err := r.requireSameCluster(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.Check(ctx); err != nil {
@@ -154,7 +154,7 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 	}
 	identity := lock.Identity()
 	if r.DryRun {
-		r.writes = lock.Fence(client.NewDryRunClient(r.Client), func() error { return nil }, r.FixClusterEndpoints)
+		r.writes = lock.NewWriter(client.NewDryRunClient(r.Client), func() error { return nil }, r.FixClusterEndpoints)
 	} else {
 		held, working, err := lock.Acquire(ctx, lock.Options{
 			Client: r.Client, Reader: r.Reader, Namespace: r.Namespace, Identity: identity, Duration: r.LeaseDuration,
@@ -170,7 +170,7 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 			defer cancel()
 			held.Release(release)
 		}()
-		ctx, r.writes = working, lock.Fence(r.Client, held.Check, r.FixClusterEndpoints)
+		ctx, r.writes = working, lock.NewWriter(r.Client, held.Check, r.FixClusterEndpoints)
 		r.journal.writes = r.writes
 	}
 	if err := r.readJournals(ctx); err != nil {
@@ -185,11 +185,11 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 			return nil, err
 		}
 	}
-	return r.each(ctx, phase, units, work)
+	return r.workOnUnits(ctx, phase, units, work)
 }
 
-// sameCluster rejects a plan of another management cluster.
-func (r *run) sameCluster(ctx context.Context) error {
+// requireSameCluster rejects a plan of another management cluster.
+func (r *run) requireSameCluster(ctx context.Context) error {
 	uid, err := migrate.ClusterUID(ctx, r.reads)
 	if err != nil || uid == r.plan.ClusterUID {
 		return err
@@ -210,7 +210,7 @@ func (r *run) readJournals(ctx context.Context) error {
 	for i := range states {
 		switch {
 		case states[i].PlanID != r.plan.ID:
-			r.others = append(r.others, states[i])
+			r.otherPlans = append(r.otherPlans, states[i])
 		case states[i].Checksum != r.plan.Checksum:
 			return fmt.Errorf("another plan with ID %s was applied in this cluster: its checksum is %s, not %s", r.plan.ID, states[i].Checksum, r.plan.Checksum)
 		default:
@@ -220,8 +220,8 @@ func (r *run) readJournals(ctx context.Context) error {
 	return nil
 }
 
-// backUp writes the backup and then the plan, before the first write of an object.
-func (r *run) backUp(ctx context.Context) (err error) {
+// writeBackup writes the backup and then the plan, before the first write of an object.
+func (r *run) writeBackup(ctx context.Context) (err error) {
 	if r.DryRun {
 		return nil
 	}
@@ -231,25 +231,25 @@ func (r *run) backUp(ctx context.Context) (err error) {
 	if r.journal.state.Parts > 0 {
 		return nil
 	}
-	return r.journal.store(ctx, r.plan)
+	return r.journal.storePlan(ctx, r.plan)
 }
 
-// wasApplied fails for a plan without a journal: "nothing to roll back" would be wrong if its journal is elsewhere.
-func (r *run) wasApplied(context.Context) error {
+// requireJournal fails for a plan without a journal: "nothing to roll back" would be wrong if its journal is elsewhere.
+func (r *run) requireJournal(context.Context) error {
 	if r.journal.state.Parts > 0 {
 		return nil
 	}
 	return fmt.Errorf("plan %s has no journal in namespace %s: it was never applied here, or was applied with another --journal-namespace", r.plan.ID, r.Namespace)
 }
 
-// each works on units, and stops starting new ones after too many failures.
-func (r *run) each(ctx context.Context, phase string, units []*plan.Unit, work work) (*Result, error) {
+// workOnUnits works on units, and stops starting new ones after too many failures.
+func (r *run) workOnUnits(ctx context.Context, phase string, units []*plan.Unit, work work) (*Result, error) {
 	r.Progress.Phase(phase, len(units))
 	var workers errgroup.Group
 	workers.SetLimit(r.Concurrency)
 	for _, unit := range units {
 		workers.Go(func() error {
-			if ctx.Err() == nil && r.mayStart() && r.one(ctx, unit, work) != Interrupted {
+			if ctx.Err() == nil && r.mayStart() && r.workOnUnit(ctx, unit, work) != Interrupted {
 				r.Progress.Add(1)
 			}
 			return nil
@@ -259,12 +259,12 @@ func (r *run) each(ctx context.Context, phase string, units []*plan.Unit, work w
 	return r.result(ctx, units)
 }
 
-func (r *run) one(ctx context.Context, unit *plan.Unit, work work) UnitOutcome {
+func (r *run) workOnUnit(ctx context.Context, unit *plan.Unit, work work) UnitOutcome {
 	result := &UnitResult{Unit: unit.Name()}
 	err := work(ctx, unit, result)
 	if err != nil {
 		result.Outcome, result.Message = Failed, err.Error()
-		if interrupted(ctx) && errors.Is(err, context.Cause(ctx)) {
+		if isInterrupted(ctx) && errors.Is(err, context.Cause(ctx)) {
 			result.Outcome = Interrupted
 			if r.journal.unit(unit.Name()).Phase == "" {
 				result.Message = "interrupted before it was written"
@@ -276,7 +276,7 @@ func (r *run) one(ctx context.Context, unit *plan.Unit, work work) UnitOutcome {
 			if paused := r.leftPaused(record, unit); paused != "" {
 				result.Message += ". " + paused
 			}
-			if recording := r.journal.fail(record, unit.Name(), result.Message); recording != nil {
+			if recording := r.journal.recordFailure(record, unit.Name(), result.Message); recording != nil {
 				result.Message = errors.Join(errors.New(result.Message), recording).Error()
 			}
 		}
@@ -307,20 +307,20 @@ func (r *run) result(ctx context.Context, units []*plan.Unit) (*Result, error) {
 		of := r.results[unit.Name()]
 		if of == nil {
 			of = &UnitResult{Unit: unit.Name(), Outcome: NotStarted}
-			if r.journal.unit(unit.Name()).Phase == r.end {
+			if r.journal.unit(unit.Name()).Phase == r.donePhase {
 				of.Outcome = Unchanged // By an earlier run.
 			}
 		}
 		result.Units = append(result.Units, *of)
 	}
-	return result, r.failure(ctx, result.Units)
+	return result, r.runError(ctx, result.Units)
 }
 
-// interrupted reports whether the user ended the run. If the Lease was lost, it failed.
-func interrupted(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.Canceled) }
+// isInterrupted reports whether the user ended the run. If the Lease was lost, it failed.
+func isInterrupted(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.Canceled) }
 
-// failure is the error of a run; nil if it did everything.
-func (r *run) failure(ctx context.Context, units []UnitResult) error {
+// runError is the error of a run; nil if it did everything.
+func (r *run) runError(ctx context.Context, units []UnitResult) error {
 	number, first, kept, outcome := map[UnitOutcome]int{}, "", []string{}, migrate.Failed
 	for i := range units {
 		number[units[i].Outcome]++
@@ -339,7 +339,7 @@ func (r *run) failure(ctx context.Context, units []UnitResult) error {
 		return migrate.Partly.Errorf("%d units keep fields that were changed since the plan wrote them: %s", len(kept), strings.Join(kept, "; "))
 	case failed+left == 0:
 		return nil
-	case interrupted(ctx):
+	case isInterrupted(ctx):
 		return migrate.Partly.Errorf("interrupted: %d of %d done, %d ended early (%s), %d not started. %s", len(units)-failed-left, len(units), failed, cmp.Or(first, "none"), left, again)
 	case ctx.Err() != nil: // Another run may write now, so that nothing can be said about what is written.
 		return migrate.Partly.Errorf("%w. %d of %d failed, %d not started. %s", context.Cause(ctx), failed, len(units), left, again)

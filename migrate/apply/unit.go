@@ -35,7 +35,7 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 		return nil
 	}
 	if recorded.Phase == PhaseApplied {
-		return r.applyAgain(ctx, unit, recorded, result)
+		return r.checkApplied(ctx, unit, recorded, result)
 	}
 	steps := unit.Steps
 	if unit.Endpoint != nil && r.FixClusterEndpoints {
@@ -45,7 +45,7 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 	if err = cmp.Or(err, is.changed); err != nil {
 		return err
 	}
-	paused, err := r.paused(ctx, unit)
+	paused, err := r.objectsPaused(ctx, unit)
 	if err != nil {
 		return err
 	}
@@ -55,18 +55,18 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 		return nil
 	}
 	// What the plan found counts, also after an interruption: a Workspace that changed meanwhile must not become the new normal.
-	if err := r.stillPlanned(ctx, unit); err != nil {
+	if err := r.verifyPlannedWorkspaces(ctx, unit); err != nil {
 		return err
 	}
 	if written {
-		return r.settle(ctx, unit, unit.Workspaces, result)
+		return r.awaitAndVerify(ctx, unit, unit.Workspaces, result)
 	}
-	return r.carryOut(ctx, unit, started, is.begun(recorded), is.write, result)
+	return r.writeUnit(ctx, unit, started, is.nextState(recorded), is.write, result)
 }
 
 // leaveOut says why a run does not look at a unit; empty if it does.
 func (r *run) leaveOut(unit string, recorded UnitState) string {
-	if later := r.later(unit, recorded); later != "" {
+	if later := r.laterPlan(unit, recorded); later != "" {
 		return fmt.Sprintf("plan %s was applied to it later", later)
 	}
 	if len(r.Units) == 0 && (recorded.Phase == PhaseRolledBack || recorded.Phase == PhaseRollingBack) {
@@ -75,9 +75,9 @@ func (r *run) leaveOut(unit string, recorded UnitState) string {
 	return ""
 }
 
-// applyAgain looks at a unit that this plan has applied. Its objects belong to the user again: what changed is reported, and not written a
+// checkApplied looks at a unit that this plan has applied. Its objects belong to the user again: what changed is reported, and not written a
 // second time. Only the repair of the endpoint may have been asked for later.
-func (r *run) applyAgain(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) error {
+func (r *run) checkApplied(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) error {
 	is, err := r.compare(ctx, unit.Steps)
 	if err != nil {
 		return err
@@ -107,11 +107,11 @@ func (r *run) applyAgain(ctx context.Context, unit *plan.Unit, recorded UnitStat
 	if err := r.write(ctx, unit.Endpoint, forward, result); err != nil {
 		return err
 	}
-	return r.settle(ctx, unit, before, result)
+	return r.awaitAndVerify(ctx, unit, before, result)
 }
 
-// carryOut writes the steps of a unit and records it as next. started is true if an earlier run has written some of them.
-func (r *run) carryOut(ctx context.Context, unit *plan.Unit, started bool, next UnitState, steps []plan.Step, result *UnitResult) error {
+// writeUnit writes the steps of a unit and records it as next. started is true if an earlier run has written some of them.
+func (r *run) writeUnit(ctx context.Context, unit *plan.Unit, started bool, next UnitState, steps []plan.Step, result *UnitResult) error {
 	err := r.Gate(ctx, unit)
 	if err != nil {
 		return err
@@ -140,25 +140,25 @@ func (r *run) carryOut(ctx context.Context, unit *plan.Unit, started bool, next 
 	if err != nil {
 		return err
 	}
-	return r.settle(ctx, unit, unit.Workspaces, result)
+	return r.awaitAndVerify(ctx, unit, unit.Workspaces, result)
 }
 
-// settle waits for the manager, proves that no Workspace changed, and records a unit as applied. There is nothing left to write.
-func (r *run) settle(ctx context.Context, unit *plan.Unit, before []migrate.BaselineItem, result *UnitResult) error {
+// awaitAndVerify waits for the manager, proves that no Workspace changed, and records a unit as applied. There is nothing left to write.
+func (r *run) awaitAndVerify(ctx context.Context, unit *plan.Unit, before []migrate.BaselineItem, result *UnitResult) error {
 	if r.DryRun {
 		return nil
 	}
-	paused, err := r.await(ctx, unit, true)
+	paused, err := r.awaitManager(ctx, unit, true)
 	if err != nil {
 		return err
 	}
-	if err := r.prove(ctx, before); err != nil {
+	if err := r.verifyWorkspaces(ctx, before); err != nil {
 		return err
 	}
 	if len(paused) > 0 {
 		result.Message = "the manager verifies it only after you resume what you paused: " + strings.Join(paused, ", ")
 	}
-	return r.journal.phase(ctx, unit.Name(), PhaseApplied, result.Message)
+	return r.journal.setPhase(ctx, unit.Name(), PhaseApplied, result.Message)
 }
 
 // comparison of the live objects of a unit with its steps.
@@ -171,8 +171,8 @@ type comparison struct {
 	found            []string // The fields that are as the plan leaves them.
 }
 
-// begun returns what is recorded of a unit before the next write of it.
-func (c *comparison) begun(recorded UnitState) UnitState {
+// nextState returns what is recorded of a unit before the next write of it.
+func (c *comparison) nextState(recorded UnitState) UnitState {
 	if !recorded.active() {
 		recorded = UnitState{Found: c.found}
 	}
@@ -219,11 +219,11 @@ func (r *run) foundFields(step *plan.Step, live *unstructured.Unstructured) (fou
 
 // permittedByPlan reports whether the plan wrote the permission of a step: several units have the same one, and the first of them writes it.
 func (r *run) permittedByPlan(step *plan.Step) bool {
-	namespace := namespaceOf(step)
+	namespace := permittedNamespace(step)
 	return namespace != "" && slices.ContainsFunc(r.plan.Units, func(unit plan.Unit) bool {
 		recorded := r.journal.unit(unit.Name())
-		return recorded.active() && slices.ContainsFunc(written(&unit, recorded), func(other plan.Step) bool {
-			return other.Object == step.Object && namespaceOf(&other) == namespace
+		return recorded.active() && slices.ContainsFunc(writtenSteps(&unit, recorded), func(other plan.Step) bool {
+			return other.Object == step.Object && permittedNamespace(&other) == namespace
 		})
 	})
 }
@@ -265,8 +265,8 @@ func (r *run) workspaces(ctx context.Context, known []migrate.BaselineItem) (ite
 	return items, nil
 }
 
-// prove fails with a *workspaceError if a Workspace is not what it was before.
-func (r *run) prove(ctx context.Context, before []migrate.BaselineItem) error {
+// verifyWorkspaces fails with a *workspaceError if a Workspace is not what it was before.
+func (r *run) verifyWorkspaces(ctx context.Context, before []migrate.BaselineItem) error {
 	changed, err := r.changedWorkspace(ctx, before)
 	if changed != nil {
 		return &workspaceError{*changed}
@@ -274,8 +274,8 @@ func (r *run) prove(ctx context.Context, before []migrate.BaselineItem) error {
 	return err
 }
 
-// stillPlanned fails, before the first write, if a Workspace is not what it was when the plan was made.
-func (r *run) stillPlanned(ctx context.Context, unit *plan.Unit) error {
+// verifyPlannedWorkspaces fails, before the first write, if a Workspace is not what it was when the plan was made.
+func (r *run) verifyPlannedWorkspaces(ctx context.Context, unit *plan.Unit) error {
 	changed, err := r.changedWorkspace(ctx, unit.Workspaces)
 	if changed != nil {
 		return fmt.Errorf("%s changed since the plan was created: its UID, spec, labels, annotations or finalizers. Create a new plan", changed.ObjectRef)
@@ -297,13 +297,13 @@ func (r *run) changedWorkspace(ctx context.Context, before []migrate.BaselineIte
 	return nil, nil
 }
 
-// guarded reads objects unless CAPT v0.3 has written them since a time.
-type guarded struct {
+// legacyGuard reads objects unless CAPT v0.3 has written them since a time.
+type legacyGuard struct {
 	client.Reader
 	since time.Time
 }
 
-func (g guarded) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+func (g legacyGuard) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	if err := g.Reader.Get(ctx, key, object, options...); err != nil {
 		return err
 	}
@@ -317,7 +317,7 @@ func (g guarded) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 // Gate returns the render gate for Options.Gate: it reads the objects of a unit and plans the unit again. It fails if CAPT v0.3 has written one of
 // them since Gate was called: a run can take hours, and v0.3 can be started meanwhile.
 func Gate(reader client.Reader, p *plan.Plan, now clock.PassiveClock) func(context.Context, *plan.Unit) error {
-	reader = guarded{reader, now.Now()}
+	reader = legacyGuard{reader, now.Now()}
 	return func(ctx context.Context, unit *plan.Unit) error {
 		snapshot, err := migrate.ReadObjects(ctx, reader, unit.Objects(), now.Now())
 		if err != nil {

@@ -55,7 +55,7 @@ func TestTheManagerHasReportedAnObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := &unstructured.Unstructured{Object: map[string]any{"kind": tc.kind, "status": map[string]any(tc.status)}}
 			object.SetGeneration(3)
-			why, err := unreported(object, !tc.rolledBack)
+			why, err := whyUnreported(object, !tc.rolledBack)
 			require.NoError(t, err)
 			if tc.want == "" {
 				assert.Empty(t, why)
@@ -63,7 +63,7 @@ func TestTheManagerHasReportedAnObject(t *testing.T) {
 			assert.Contains(t, why, tc.want)
 		})
 	}
-	why, err := unreported(nil, true)
+	why, err := whyUnreported(nil, true)
 	require.NoError(t, err)
 	assert.NotEmpty(t, why, "an object that was deleted is not adopted")
 }
@@ -81,8 +81,8 @@ func TestAPlanIsNotRolledBackUnderALaterOne(t *testing.T) {
 		"of another unit":   {UnitState{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &run{others: []State{{PlanID: "other", Units: map[string]UnitState{"team-a/demo": tc.other}}}}
-			assert.Equal(t, tc.want, r.later("team-a/demo", UnitState{Phase: PhaseApplied, Begun: at(1)}))
+			r := &run{otherPlans: []State{{PlanID: "other", Units: map[string]UnitState{"team-a/demo": tc.other}}}}
+			assert.Equal(t, tc.want, r.laterPlan("team-a/demo", UnitState{Phase: PhaseApplied, Begun: at(1)}))
 		})
 	}
 }
@@ -94,11 +94,11 @@ func TestARollbackRevertsOnlyWhatThePlanWrote(t *testing.T) {
 		Steps:    []plan.Step{{Object: object, Fields: []plan.Field{{Path: "/spec/one"}, {Path: "/spec/two"}}}},
 		Endpoint: &plan.Step{Object: migrate.ObjectRef{Kind: clusterKind}},
 	}
-	steps := written(unit, UnitState{Found: []string{foundField(&unit.Steps[0], &unit.Steps[0].Fields[0])}})
+	steps := writtenSteps(unit, UnitState{Found: []string{foundField(&unit.Steps[0], &unit.Steps[0].Fields[0])}})
 	require.Len(t, steps, 1)
 	assert.Equal(t, []plan.Field{{Path: "/spec/two"}}, steps[0].Fields)
 	assert.Len(t, unit.Steps[0].Fields, 2)
-	assert.Len(t, written(unit, UnitState{Endpoint: true}), 2)
+	assert.Len(t, writtenSteps(unit, UnitState{Endpoint: true}), 2)
 }
 
 func TestAPlanOfAnotherManagementClusterIsRejected(t *testing.T) {
@@ -142,7 +142,7 @@ func TestTheGateFailsOnceTheOlderVersionRunsAgain(t *testing.T) {
 				return nil
 			},
 		})
-		return guarded{c, since}.Get(t.Context(), client.ObjectKeyFromObject(plane), plane.DeepCopy())
+		return legacyGuard{c, since}.Get(t.Context(), client.ObjectKeyFromObject(plane), plane.DeepCopy())
 	}
 	require.NoError(t, read())
 	wrote = metav1.NewTime(since.Add(time.Second))

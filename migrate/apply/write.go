@@ -123,8 +123,8 @@ func mayBeWritten(err error) bool {
 	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
 }
 
-// after returns an object with the fields of a step as they are after it or, backward, before it.
-func after(step *plan.Step, live *unstructured.Unstructured, to direction) (*unstructured.Unstructured, error) {
+// withFieldsOf returns an object with the fields of a step as they are after it or, backward, before it.
+func withFieldsOf(step *plan.Step, live *unstructured.Unstructured, to direction) (*unstructured.Unstructured, error) {
 	wanted := live.DeepCopy()
 	for i := range step.Fields {
 		field := &step.Fields[i]
@@ -156,7 +156,7 @@ func (r *run) create(ctx context.Context, step *plan.Step, result *UnitResult) e
 
 // patch sends what a step changes as a JSON patch that applies only to the object that was read.
 func (r *run) patch(ctx context.Context, step *plan.Step, live *unstructured.Unstructured, to direction, result *UnitResult) error {
-	wanted, err := after(step, live, to)
+	wanted, err := withFieldsOf(step, live, to)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (r *run) patch(ctx context.Context, step *plan.Step, live *unstructured.Uns
 	}
 	err = r.writes.Patch(ctx, wanted, step.Subresource, client.RawPatch(types.JSONPatchType, data))
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && r.changed(ctx, step, live):
+	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && r.changedSinceRead(ctx, step, live):
 		return retry.Again(err)
 	case mayBeWritten(err):
 		result.Writes++
@@ -190,8 +190,8 @@ func (r *run) patch(ctx context.Context, step *plan.Step, live *unstructured.Uns
 	return err
 }
 
-// changed reports whether an object changed since it was read: a failed test of a JSON patch has the same status as an invalid object.
-func (r *run) changed(ctx context.Context, step *plan.Step, live *unstructured.Unstructured) bool {
+// changedSinceRead reports whether an object changed since it was read: a failed test of a JSON patch has the same status as an invalid object.
+func (r *run) changedSinceRead(ctx context.Context, step *plan.Step, live *unstructured.Unstructured) bool {
 	now, err := r.read(ctx, step.Object)
 	return err == nil && now != nil && now.GetResourceVersion() != live.GetResourceVersion()
 }

@@ -117,7 +117,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	options.Quiet = cmp.Or(options.Quiet, time.Minute)
 	options.Clock = cmp.Or[clock.PassiveClock](options.Clock, clock.RealClock{})
 	options.Progress = cmp.Or[migrate.Progress](options.Progress, migrate.Silent{})
-	l, err := newLook(ctx, options)
+	l, err := newChecker(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	return report, nil
 }
 
-type look struct {
+type checker struct {
 	options Options
 	client  client.Client
 	version string        // Of CAPT's API that is read.
@@ -152,7 +152,7 @@ type look struct {
 	installed func() (map[string]*apiextensionsv1.CustomResourceDefinition, error)
 }
 
-func newLook(ctx context.Context, options Options) (*look, error) {
+func newChecker(ctx context.Context, options Options) (*checker, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func newLook(ctx context.Context, options Options) (*look, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	l := &look{options: options, client: c, version: migrate.Version, installed: sync.OnceValues(func() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+	l := &checker{options: options, client: c, version: migrate.Version, installed: sync.OnceValues(func() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 		return migrate.Definitions(ctx, c, slices.Clone(legacyDefinitionNames)...)
 	})}
 	if l.now, err = serverTime(ctx, config); err != nil {
@@ -179,7 +179,7 @@ func newLook(ctx context.Context, options Options) (*look, error) {
 	return l, err
 }
 
-func (l *look) serves(kind schema.GroupVersionKind) (bool, error) {
+func (l *checker) serves(kind schema.GroupVersionKind) (bool, error) {
 	_, err := l.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
 		return false, nil
@@ -193,7 +193,7 @@ type stagedCheck struct {
 	run    func(context.Context) (Check, error)
 }
 
-func (l *look) checks() []stagedCheck {
+func (l *checker) checks() []stagedCheck {
 	all, untouched, apply := []Stage{Untouched, Apply, Rollback}, []Stage{Untouched}, []Stage{Apply}
 	beforeApply, installed := []Stage{Untouched, Apply}, []Stage{Apply, Rollback}
 	return []stagedCheck{
@@ -209,7 +209,7 @@ func (l *look) checks() []stagedCheck {
 		{CheckDefinitions, installed, l.definitions},
 		{CheckConversion, installed, l.conversion},
 		{CheckAdmission, installed, l.admission},
-		{CheckStored, beforeApply, l.stored},
+		{CheckStored, beforeApply, l.storedVersions},
 		{CheckInstallers, beforeApply, l.installers},
 		{CheckLegacy, all, l.legacy},
 		{CheckManager, apply, l.manager},

@@ -133,7 +133,7 @@ func TestWhyAWorkspaceIsNotUpToDate(t *testing.T) {
 		"changed, not applied": {conditions(is("Synced", "True", "ReconcileSuccess", 1), is("Ready", "True", "Available", 1)), "its last change is not applied yet"},
 		"being deleted":        {leaving, "it is being deleted"},
 	} {
-		assert.Equal(t, row.want, migrate.Unsettled(row.workspace), name)
+		assert.Equal(t, row.want, migrate.WhyNotUpToDate(row.workspace), name)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 			},
 		}}
 	}
-	assert.Empty(t, problems(kind, good()))
+	assert.Empty(t, definitionProblems(kind, good()))
 	for name, row := range map[string]struct {
 		spoil func(*apiextensionsv1.CustomResourceDefinition)
 		want  string
@@ -169,7 +169,7 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 	} {
 		definition := good()
 		row.spoil(definition)
-		found := problems(kind, definition)
+		found := definitionProblems(kind, definition)
 		if assert.Len(t, found, 1, name) {
 			assert.Contains(t, found[0], row.want, name)
 		}

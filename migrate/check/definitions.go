@@ -27,11 +27,11 @@ var legacyDefinitionNames = []string{
 	"captmachinedeployments.infrastructure.cluster.x-k8s.io", "captmachinetemplates.infrastructure.cluster.x-k8s.io",
 }
 
-func (l *look) definitions(context.Context) (Check, error) {
+func (l *checker) definitions(context.Context) (Check, error) {
 	found := Check{Status: Failed, Message: "the CustomResourceDefinitions are not those of this version. Install this version as described in docs/install.md"}
 	installed, err := l.installed()
 	for _, kind := range migrate.Kinds() {
-		for _, problem := range problems(kind, installed[kind.Definition()]) {
+		for _, problem := range definitionProblems(kind, installed[kind.Definition()]) {
 			found.Objects = append(found.Objects, kind.Definition()+": "+problem)
 		}
 	}
@@ -55,7 +55,7 @@ func replaceTemplates() []string {
 	}
 }
 
-func problems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefinition) (found []string) {
+func definitionProblems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefinition) (found []string) {
 	switch {
 	case definition == nil:
 		return []string{"it is not installed"}
@@ -84,7 +84,7 @@ func problems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefin
 }
 
 // legacyDefinitions reports whether CAPT v0.3's are installed, and what of them this version does not succeed.
-func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
+func (l *checker) legacyDefinitions(ctx context.Context) (Check, error) {
 	found := Check{Status: OK, Message: "the definitions are those of CAPT v0.3"}
 	installed, err := l.installed()
 	if err != nil {
@@ -97,7 +97,7 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 		}
 	}
 	if template := installed[migrate.OlderTemplateDefinition]; isLegacyTemplate(template) && found.Status == OK {
-		objects, err := l.some(ctx, schema.GroupVersionKind{Group: template.Spec.Group, Version: l.version, Kind: migrate.OlderTemplateKind}, 1)
+		objects, err := l.listSome(ctx, schema.GroupVersionKind{Group: template.Spec.Group, Version: l.version, Kind: migrate.OlderTemplateKind}, 1)
 		if err != nil {
 			return found, err
 		}
@@ -117,7 +117,7 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 	return found, nil
 }
 
-func (l *look) stored(context.Context) (Check, error) {
+func (l *checker) storedVersions(context.Context) (Check, error) {
 	found := Check{Status: OK, Message: "all objects are stored in v1beta2. Clusters can still be rolled back"}
 	installed, err := l.installed()
 	for _, kind := range migrate.Kinds() {
@@ -134,7 +134,7 @@ func (l *look) stored(context.Context) (Check, error) {
 	return found, err
 }
 
-func (l *look) some(ctx context.Context, kind schema.GroupVersionKind, limit int64) ([]unstructured.Unstructured, error) {
+func (l *checker) listSome(ctx context.Context, kind schema.GroupVersionKind, limit int64) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	err := l.client.List(ctx, list, client.Limit(limit))
@@ -142,14 +142,14 @@ func (l *look) some(ctx context.Context, kind schema.GroupVersionKind, limit int
 }
 
 // conversion reads one object of each kind in each version: the one that is not stored is converted.
-func (l *look) conversion(ctx context.Context) (Check, error) {
+func (l *checker) conversion(ctx context.Context) (Check, error) {
 	found := Check{Status: Failed, Message: "objects cannot be read in both versions. Check that the manager runs (kubectl -n capt-system get pods), and that the API server reaches its webhooks"}
 	for _, kind := range migrate.Kinds() {
 		for _, version := range []string{migrate.LegacyVersion, migrate.Version} {
 			if version == migrate.LegacyVersion && kind.IsNew() {
 				continue
 			}
-			objects, err := l.some(ctx, kind.GroupKind().WithVersion(version), 1)
+			objects, err := l.listSome(ctx, kind.GroupKind().WithVersion(version), 1)
 			if err == nil && len(objects) > 0 { // A list can come from the API server's cache, which was converted before.
 				err = client.IgnoreNotFound(l.client.Get(ctx, client.ObjectKeyFromObject(&objects[0]), &objects[0]))
 			}
@@ -162,7 +162,7 @@ func (l *look) conversion(ctx context.Context) (Check, error) {
 }
 
 // admission patches one object of each kind with nothing, as a dry run, so that conversion, defaulting and validation take place.
-func (l *look) admission(ctx context.Context) (Check, error) {
+func (l *checker) admission(ctx context.Context) (Check, error) {
 	refused := Check{Status: Failed, Message: "a dry-run write without changes was rejected. Check that the manager runs (kubectl -n capt-system get pods), and that the API server reaches its webhooks"}
 	untried := Check{Status: Warning, Message: "not checked: the permission to patch is missing"}
 	var tried []string
@@ -175,7 +175,7 @@ func (l *look) admission(ctx context.Context) (Check, error) {
 			untried.Objects = append(untried.Objects, kind.Kind)
 			continue
 		}
-		objects, err := l.some(ctx, kind.GroupVersionKind, 20)
+		objects, err := l.listSome(ctx, kind.GroupVersionKind, 20)
 		if err != nil {
 			refused.Objects = append(refused.Objects, fmt.Sprintf("%s: %v", kind.Kind, err))
 			continue

@@ -54,7 +54,7 @@ func imageName(image string) string {
 	return name
 }
 
-func (l *look) deployments(ctx context.Context, is func(*appsv1.Deployment) bool) ([]appsv1.Deployment, error) {
+func (l *checker) deployments(ctx context.Context, is func(*appsv1.Deployment) bool) ([]appsv1.Deployment, error) {
 	var list appsv1.DeploymentList
 	if err := l.client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing Deployments: %w", err)
@@ -63,7 +63,7 @@ func (l *look) deployments(ctx context.Context, is func(*appsv1.Deployment) bool
 }
 
 // replicas reports the Deployments for which a function holds: those with an available replica, and those without, with the commands that start them.
-func (l *look) replicas(ctx context.Context, is func(*appsv1.Deployment) bool) (up, down Check, err error) {
+func (l *checker) replicas(ctx context.Context, is func(*appsv1.Deployment) bool) (up, down Check, err error) {
 	up.Status, down.Status = OK, Warning
 	deployments, err := l.deployments(ctx, is)
 	for _, deployment := range deployments {
@@ -82,14 +82,14 @@ func (l *look) replicas(ctx context.Context, is func(*appsv1.Deployment) bool) (
 }
 
 // legacy reports whether CAPT v0.3 runs. It would revert what is adopted, and may create a second cluster where a reference is empty.
-func (l *look) legacy(ctx context.Context) (Check, error) {
-	found := Check{Status: l.blocks()}
+func (l *checker) legacy(ctx context.Context) (Check, error) {
+	found := Check{Status: l.statusIfMissing()}
 	deployments, err := l.deployments(ctx, isLegacy)
 	if err != nil {
 		return found, err
 	}
 	for i := range deployments {
-		if err := l.stop(ctx, &deployments[i], &found); err != nil {
+		if err := l.addStopCommands(ctx, &deployments[i], &found); err != nil {
 			return found, fmt.Errorf("checking Deployment %s: %w", client.ObjectKeyFromObject(&deployments[i]), err)
 		}
 	}
@@ -104,7 +104,7 @@ func (l *look) legacy(ctx context.Context) (Check, error) {
 	return found.orOK("CAPT v0.3 does not run"), err
 }
 
-func (l *look) stop(ctx context.Context, deployment *appsv1.Deployment, found *Check) error {
+func (l *checker) addStopCommands(ctx context.Context, deployment *appsv1.Deployment, found *Check) error {
 	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (l *look) stop(ctx context.Context, deployment *appsv1.Deployment, found *C
 }
 
 // recentWrites are those of CAPT v0.3, also if it runs outside of this cluster, or under a name that is not recognized.
-func (l *look) recentWrites(ctx context.Context) (recent []string, err error) {
+func (l *checker) recentWrites(ctx context.Context) (recent []string, err error) {
 	for _, kind := range migrate.Kinds() {
 		err := migrate.Each(ctx, l.client, kind.GroupKind().WithVersion(l.version), "", func(object *unstructured.Unstructured) error {
 			for _, write := range migrate.LegacyWrites(object, l.now.Add(-l.options.Quiet)) {
@@ -202,7 +202,7 @@ func installerOf(object metav1.Object) installer {
 }
 
 // installers reports tools that would delete the definitions, and with them all that Terraform created, when CAPT v0.3 is uninstalled.
-func (l *look) installers(ctx context.Context) (Check, error) {
+func (l *checker) installers(ctx context.Context) (Check, error) {
 	found := Check{Status: Warning, Message: "a tool installed these objects. Uninstalling with that tool can delete the definitions, every object of CAPT, and the " +
 		"cloud resources. Remove CAPT v0.3 as described in docs/migration.md, never with helm uninstall or by pruning"}
 	installed, err := l.installed()
@@ -234,7 +234,7 @@ func (l *look) installers(ctx context.Context) (Check, error) {
 }
 
 // manager reports whether the manager of this version runs. It may run outside of this cluster, so that its absence is a warning.
-func (l *look) manager(ctx context.Context) (Check, error) {
+func (l *checker) manager(ctx context.Context) (Check, error) {
 	const consequence = "The manager confirms each adoption: captctl migrate apply waits for that, and fails after --wait"
 	up, down, err := l.replicas(ctx, isOwn)
 	up.Message, down.Message = "the manager of this version runs", "the manager is not available. "+consequence

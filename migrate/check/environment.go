@@ -95,7 +95,7 @@ func Rights(journalNamespace string, roles ...string) (rights []Right, err error
 }
 
 // review finds which rights of some roles the user does not have. The API server does not store reviews.
-func (l *look) review(ctx context.Context, roles ...string) error {
+func (l *checker) review(ctx context.Context, roles ...string) error {
 	rights, err := Rights(l.options.JournalNamespace, roles...)
 	for _, right := range rights {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right.ResourceAttributes}}
@@ -110,7 +110,7 @@ func (l *look) review(ctx context.Context, roles ...string) error {
 }
 
 // permissions reports missing rights. Before this version is installed, those to write are missing without harm.
-func (l *look) permissions(ctx context.Context) (found Check, err error) {
+func (l *checker) permissions(ctx context.Context) (found Check, err error) {
 	review := []string{RoleReader, RoleJournalReader, RoleWriter, RoleJournal, RoleOwners}
 	if l.options.FixClusterEndpoints {
 		review = append(review, RoleEndpoints)
@@ -127,7 +127,7 @@ func (l *look) permissions(ctx context.Context) (found Check, err error) {
 		return found, nil
 	}
 	roles := []string{}
-	found.Status = l.blocks()
+	found.Status = l.statusIfMissing()
 	for _, right := range required {
 		found.Objects, roles = append(found.Objects, right.String()), append(roles, right.Role)
 		if right.Role == RoleReader || right.Role == RoleJournalReader {
@@ -138,11 +138,11 @@ func (l *look) permissions(ctx context.Context) (found Check, err error) {
 	if found.Status == Warning {
 		found.Message = "for apply and rollback, " + found.Message
 	}
-	found.Commands, err = l.bind(ctx, required)
+	found.Commands, err = l.bindCommands(ctx, required)
 	return found, err
 }
 
-func (l *look) bind(ctx context.Context, rights []Right) (commands []string, err error) {
+func (l *checker) bindCommands(ctx context.Context, rights []Right) (commands []string, err error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := retry.Do(ctx, func(ctx context.Context) error { return l.client.Create(ctx, review) }); err != nil {
 		return nil, fmt.Errorf("reading the name of the user: %w", err)
@@ -168,14 +168,14 @@ func (l *look) bind(ctx context.Context, rights []Right) (commands []string, err
 
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-func (l *look) journal(ctx context.Context) (Check, error) {
+func (l *checker) journal(ctx context.Context) (Check, error) {
 	const purpose = "captctl keeps its Lease and its journals there."
 	name := l.options.JournalNamespace
 	namespace := &corev1.Namespace{}
 	err := l.client.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Check{Status: l.blocks(), Commands: []string{"kubectl create namespace " + name}, Message: fmt.Sprintf(
+		return Check{Status: l.statusIfMissing(), Commands: []string{"kubectl create namespace " + name}, Message: fmt.Sprintf(
 			"namespace %s does not exist. %s Create it, or name another one with --journal-namespace", name, purpose)}, nil
 	case namespace.DeletionTimestamp != nil:
 		return Check{Status: Failed, Message: fmt.Sprintf("namespace %s is being deleted. %s Name another one with --journal-namespace", name, purpose)}, nil
@@ -183,15 +183,15 @@ func (l *look) journal(ctx context.Context) (Check, error) {
 	return Check{Status: OK, Message: fmt.Sprintf("namespace %s exists", name)}, err
 }
 
-// blocks is the status of what the next stage needs: before this version is installed there is time.
-func (l *look) blocks() Status {
+// statusIfMissing is the status of what the next stage needs: before this version is installed there is time.
+func (l *checker) statusIfMissing() Status {
 	if l.options.Before == Untouched {
 		return Warning
 	}
 	return Failed
 }
 
-func (l *look) lock(ctx context.Context) (Check, error) {
+func (l *checker) lock(ctx context.Context) (Check, error) {
 	holder, err := lock.Held(ctx, l.client, l.options.JournalNamespace, l.now)
 	if err != nil || holder == nil {
 		return Check{Status: OK, Message: "no run is in progress"}, err
@@ -201,7 +201,7 @@ func (l *look) lock(ctx context.Context) (Check, error) {
 }
 
 // clock reports a difference of the clocks that matters where captctl compares times of several hosts.
-func (l *look) clock(context.Context) (Check, error) {
+func (l *checker) clock(context.Context) (Check, error) {
 	if l.skew.Abs() > 30*time.Second {
 		return Check{Status: Warning, Message: fmt.Sprintf(
 			"the clock of this host differs from that of the API server by %s. Times in reports and journals are wrong. Synchronize it", l.skew.Abs())}, nil
@@ -233,7 +233,7 @@ func serverTime(ctx context.Context, config *rest.Config) (now time.Time, err er
 	return now, err
 }
 
-func (l *look) clusterAPI(context.Context) (Check, error) {
+func (l *checker) clusterAPI(context.Context) (Check, error) {
 	version := clusterv1.GroupVersion.String()
 	if served, err := l.serves(clusterv1.GroupVersion.WithKind("Cluster")); served || err != nil {
 		return Check{Status: OK, Message: "Cluster API serves " + version}, err
@@ -242,7 +242,7 @@ func (l *look) clusterAPI(context.Context) (Check, error) {
 }
 
 // certManager reports whether cert-manager is installed: without a certificate, objects cannot be read once the definitions are installed.
-func (l *look) certManager(context.Context) (Check, error) {
+func (l *checker) certManager(context.Context) (Check, error) {
 	served, err := l.serves(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"})
 	if served || err != nil {
 		return Check{Status: OK, Message: "cert-manager is installed"}, err
@@ -253,7 +253,7 @@ func (l *look) certManager(context.Context) (Check, error) {
 
 const providerName = "provider-terraform"
 
-func (l *look) provider(ctx context.Context) (Check, error) {
+func (l *checker) provider(ctx context.Context) (Check, error) {
 	kind := terraform.ScopeCluster.GroupVersionKind()
 	if served, err := l.serves(kind); err != nil || !served {
 		return Check{Status: Failed, Message: fmt.Sprintf("%s does not exist: Workspaces of CAPT v0.3 cannot be read. Install %s", kind.GroupVersion(), providerName)}, err
@@ -270,7 +270,7 @@ func (l *look) provider(ctx context.Context) (Check, error) {
 	return Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be outdated"}, err
 }
 
-func (l *look) workspaces(ctx context.Context) (Check, error) {
+func (l *checker) workspaces(ctx context.Context) (Check, error) {
 	found := Check{Status: Warning}
 	names, err := l.workspaceNames(ctx)
 	if err != nil {
@@ -282,7 +282,7 @@ func (l *look) workspaces(ctx context.Context) (Check, error) {
 			return nil
 		}
 		total++
-		if why := migrate.Unsettled(workspace); why != "" {
+		if why := migrate.WhyNotUpToDate(workspace); why != "" {
 			found.Objects = append(found.Objects, fmt.Sprintf("Workspace %s: %s", workspace.GetName(), why))
 		}
 		return nil
@@ -296,7 +296,7 @@ func (l *look) workspaces(ctx context.Context) (Check, error) {
 	return found.orOK("all %d Workspaces of WorkspaceTemplateApplies are up to date", total), err
 }
 
-func (l *look) workspaceNames(ctx context.Context) (sets.Set[string], error) {
+func (l *checker) workspaceNames(ctx context.Context) (sets.Set[string], error) {
 	names := sets.New[string]()
 	kind := infrav1.GroupVersion.WithKind("WorkspaceTemplateApply").GroupKind().WithVersion(l.version)
 	err := migrate.Each(ctx, l.client, kind, "", func(apply *unstructured.Unstructured) error {

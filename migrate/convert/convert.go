@@ -127,14 +127,14 @@ func (d *document) convert(ctx context.Context, text string) (string, error) {
 	content := strings.ReplaceAll(strings.TrimPrefix(text, byteOrderMark), "\r\n", "\n")
 	have, file, err := parse(content)
 	if err != nil {
-		if line := d.mentioned(text); line > 0 {
+		if line := d.lineOfMention(text); line > 0 {
 			reason, _, _ := strings.Cut(err.Error(), "\n")
 			d.problem(line, "this is not a Kubernetes object, possibly a Helm template; convert it manually (%s)", reason)
 		}
 		return text, nil
 	}
 	root := file.Content[0]
-	want, err := d.object(ctx, root, have)
+	want, err := d.convertObject(ctx, root, have)
 	if err != nil || reflect.DeepEqual(have, want) {
 		return text, err
 	}
@@ -189,8 +189,8 @@ func lineOf(node *yaml.Node, holds func(*yaml.Node) bool, skip ...string) int {
 	return 0
 }
 
-// object converts an object, or each object of a List, in place. It returns what its node says then.
-func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]any) (map[string]any, error) {
+// convertObject converts an object, or each object of a List, in place. It returns what its node says then.
+func (d *document) convertObject(ctx context.Context, node *yaml.Node, have map[string]any) (map[string]any, error) {
 	apiVersion, _ := have["apiVersion"].(string)
 	name, _ := have["kind"].(string)
 	kind := runtimeschema.FromAPIVersionAndKind(apiVersion, name)
@@ -198,16 +198,16 @@ func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]
 	want := runtime.DeepCopyJSON(have)
 	switch {
 	case isList && strings.HasSuffix(name, "List"):
-		return d.list(ctx, node, have, items)
+		return d.convertList(ctx, node, have, items)
 	case d.isLegacy(apiVersion, name):
-		return d.legacy(ctx, node, have, kind)
+		return d.convertLegacy(ctx, node, have, kind)
 	case d.isLegacy(strings.TrimSuffix(apiVersion, migrate.Version)+migrate.LegacyVersion, name):
-		if err := d.adopt(ctx, node, want, false); err != nil {
+		if err := d.addFromCluster(ctx, node, want, false); err != nil {
 			return nil, err
 		}
 	case kind.Group == clusterv1.GroupVersion.Group && (name == "Cluster" || name == "ClusterClass"):
 		d.reportPatches(node)
-		d.refer(want)
+		d.updateReferences(want)
 	default: // What the API server and kubectl write for themselves does not count.
 		if line := lineOf(node, d.isMention, "ownerReferences", "managedFields", "kubectl.kubernetes.io/last-applied-configuration"); line > 0 {
 			d.problem(line, "refers to v1beta1 of CAPT in a place that captctl does not convert, such as a patch; change it to v1beta2 manually")
@@ -216,17 +216,17 @@ func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]
 	return want, rewrite(node, have, want, nil)
 }
 
-func (d *document) list(ctx context.Context, node *yaml.Node, have map[string]any, items []any) (map[string]any, error) {
+func (d *document) convertList(ctx context.Context, node *yaml.Node, have map[string]any, items []any) (map[string]any, error) {
 	want, converted := maps.Clone(have), slices.Clone(items)
 	if apiVersion, kind := fmt.Sprint(have["apiVersion"]), fmt.Sprint(have["kind"]); d.isLegacy(apiVersion, strings.TrimSuffix(kind, "List")) {
-		want["apiVersion"], want["kind"] = today(apiVersion), spelled(kind)
+		want["apiVersion"], want["kind"] = versionInV1beta2(apiVersion), kindInV1beta2(kind)
 	}
 	for i, inner := range valueAt(node, "items").Content {
 		item, ok := items[i].(map[string]any)
 		if !ok {
 			continue
 		}
-		object, err := d.object(ctx, inner, item)
+		object, err := d.convertObject(ctx, inner, item)
 		if err != nil {
 			return nil, err
 		}
@@ -251,17 +251,17 @@ func valueAt(node *yaml.Node, names ...string) *yaml.Node {
 
 // isLegacy reports whether a kind is one of CAPT's in v1beta1. Other infrastructure providers have the same group.
 func (d *document) isLegacy(apiVersion, kind string) bool {
-	converted := runtimeschema.FromAPIVersionAndKind(apiVersion, spelled(kind))
+	converted := runtimeschema.FromAPIVersionAndKind(apiVersion, kindInV1beta2(kind))
 	_, found := d.registry.GetConverter(converted.GroupKind())
 	return found && converted.Version == migrate.LegacyVersion
 }
 
-// spelled is a kind as v1beta2 spells it: CAPT v0.3 wrote CaptControlPlaneTemplate.
-func spelled(kind string) string {
+// kindInV1beta2 is a kind as v1beta2 spells it: CAPT v0.3 wrote CaptControlPlaneTemplate.
+func kindInV1beta2(kind string) string {
 	return strings.Replace(kind, "CaptControlPlane", "CAPTControlPlane", 1)
 }
 
-func today(apiVersion string) string {
+func versionInV1beta2(apiVersion string) string {
 	return strings.TrimSuffix(apiVersion, migrate.LegacyVersion) + migrate.Version
 }
 
@@ -275,21 +275,21 @@ func (d *document) reportPatches(node *yaml.Node) {
 	}
 }
 
-// refer changes the references to objects of CAPT to v1beta2: every mapping with apiVersion and kind. Selectors of patches are such mappings, too.
-func (d *document) refer(value any) {
+// updateReferences changes the references to objects of CAPT to v1beta2: every mapping with apiVersion and kind. Selectors of patches are such mappings, too.
+func (d *document) updateReferences(value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		apiVersion, _ := value["apiVersion"].(string)
 		kind, _ := value["kind"].(string)
 		if d.isLegacy(apiVersion, kind) {
-			value["apiVersion"], value["kind"] = today(apiVersion), spelled(kind)
+			value["apiVersion"], value["kind"] = versionInV1beta2(apiVersion), kindInV1beta2(kind)
 		}
 		for _, inner := range value {
-			d.refer(inner)
+			d.updateReferences(inner)
 		}
 	case []any:
 		for _, inner := range value {
-			d.refer(inner)
+			d.updateReferences(inner)
 		}
 	}
 }
@@ -297,12 +297,12 @@ func (d *document) refer(value any) {
 // isMention reports whether a node means v1beta1 of CAPT: as a reference, the target of a patch, or a text such as an inline patch.
 func (d *document) isMention(node *yaml.Node) bool {
 	kind := valueAt(node, "kind").Value
-	return node.Kind == yaml.ScalarNode && d.mentioned(node.Value) > 0 || d.isLegacy(valueAt(node, "apiVersion").Value, kind) ||
+	return node.Kind == yaml.ScalarNode && d.lineOfMention(node.Value) > 0 || d.isLegacy(valueAt(node, "apiVersion").Value, kind) ||
 		d.isLegacy(valueAt(node, "group").Value+"/"+valueAt(node, "version").Value, kind)
 }
 
-// mentioned is the first line of a text, but for comments, that names v1beta1 of CAPT, whose kind the text has; 0 if there is none.
-func (d *document) mentioned(text string) int {
+// lineOfMention is the first line of a text, but for comments, that names v1beta1 of CAPT, whose kind the text has; 0 if there is none.
+func (d *document) lineOfMention(text string) int {
 	for i, line := range strings.Split(text, "\n") {
 		isComment := strings.HasPrefix(strings.TrimSpace(line), "#")
 		for kind := range conversion.Constructors() {

@@ -32,8 +32,8 @@ type path []string
 func (p path) String() string        { return strings.Join(p, ".") }
 func (p path) with(name string) path { return append(slices.Clone(p), name) }
 
-func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]any, kind runtimeschema.GroupVersionKind) (map[string]any, error) {
-	kind.Kind = spelled(kind.Kind)
+func (d *document) convertLegacy(ctx context.Context, node *yaml.Node, have map[string]any, kind runtimeschema.GroupVersionKind) (map[string]any, error) {
+	kind.Kind = kindInV1beta2(kind.Kind)
 	o := &object{Converter: d.Converter, moves: map[string]path{}}
 	o.source = map[string]any{"apiVersion": have["apiVersion"], "kind": kind.Kind, "metadata": have["metadata"], "spec": have["spec"]}
 	name := fmt.Sprintf("%s %s", kind.Kind, valueAt(node, "metadata", "name").Value)
@@ -43,7 +43,7 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 	if err := errors.Join(olderErr, newerErr); err != nil {
 		return nil, err
 	}
-	if !d.isWhole(ctx, node, name, o) {
+	if !d.isConvertible(ctx, node, name, o) {
 		return have, nil
 	}
 	converted, err := o.convert(o.source, migrate.Version)
@@ -70,13 +70,13 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 	d.reportLost(o, node.Line, valueAt(node, "spec"), path{"spec"}, o.source["spec"], back["spec"])
 	o.findMoves(path{"spec"}, o.source["spec"])
 	o.leaveOutDefaults()
-	if err := d.adopt(ctx, node, o.want, true); err != nil {
+	if err := d.addFromCluster(ctx, node, o.want, true); err != nil {
 		return nil, err
 	}
 	return o.want, rewrite(node, have, o.want, o.moves)
 }
 
-func (d *document) isWhole(ctx context.Context, node *yaml.Node, name string, o *object) bool {
+func (d *document) isConvertible(ctx context.Context, node *yaml.Node, name string, o *object) bool {
 	isTemplate := func(node *yaml.Node) bool { // Also in comments, which Helm does not know.
 		return strings.Contains(node.Value+node.HeadComment+node.LineComment+node.FootComment, "{{")
 	}
@@ -120,11 +120,11 @@ func (d *document) reportLost(o *object, line int, node *yaml.Node, at path, hav
 			d.reportLost(o, element.Line, element, at.with(fmt.Sprint(i)), list[i], backList[i])
 		}
 	default:
-		d.lost(o, line, at, have, back)
+		d.reportLostField(o, line, at, have, back)
 	}
 }
 
-func (d *document) lost(o *object, line int, at path, have, back any) {
+func (d *document) reportLostField(o *object, line int, at path, have, back any) {
 	switch {
 	case !isEmpty(back):
 		d.problem(line, "%s: v1beta2 does not allow the value %s, and would change it to %s; correct it", at, abridged(have), abridged(back))
@@ -180,7 +180,7 @@ func (o *object) findMoves(at path, value any) path {
 	if table, ok := value.(map[string]any); ok && len(table) > 0 {
 		to = o.findParent(at, table)
 	} else {
-		to = o.probe(at, value)
+		to = o.findMove(at, value)
 	}
 	if _, taken := o.moves[to.String()]; to != nil && !taken {
 		o.moves[to.String()] = at
@@ -207,7 +207,7 @@ func (o *object) findParent(at path, table map[string]any) path {
 	return parent
 }
 
-func (o *object) probe(at path, value any) path {
+func (o *object) findMove(at path, value any) path {
 	changed := runtime.DeepCopyJSON(o.source)
 	switch value := value.(type) {
 	case bool:
@@ -282,8 +282,8 @@ func (o *object) leaveOutDefaults() {
 // identities are the fields by which adopted objects know each other. CAPT v0.3 has written some of them itself.
 var identities = []path{{"spec", "workspaceTemplateApplyRef"}, {"spec", "workspaceName"}}
 
-// adopt adds what the adoption wrote into the object in the cluster, so that the manifest says it, too.
-func (d *document) adopt(ctx context.Context, node *yaml.Node, want map[string]any, legacy bool) error {
+// addFromCluster adds what the adoption wrote into the object in the cluster, so that the manifest says it, too.
+func (d *document) addFromCluster(ctx context.Context, node *yaml.Node, want map[string]any, legacy bool) error {
 	if d.Live == nil {
 		return nil
 	}
@@ -306,14 +306,14 @@ func (d *document) adopt(ctx context.Context, node *yaml.Node, want map[string]a
 		value, found, _ := unstructured.NestedFieldCopy(live.Object, at...)
 		// The endpoint of a manifest is repaired; one without an endpoint leaves it to the controller.
 		if found && (hasEndpoint || at[1] != "controlPlaneEndpoint") {
-			d.add(node.Line, want, at, value)
+			d.setFromCluster(node.Line, want, at, value)
 		}
 	}
 	return nil
 }
 
-// add sets a field of a manifest as it is in the cluster. Strings that only the manifest has in a list stay there.
-func (d *document) add(line int, want map[string]any, at path, value any) {
+// setFromCluster sets a field of a manifest as it is in the cluster. Strings that only the manifest has in a list stay there.
+func (d *document) setFromCluster(line int, want map[string]any, at path, value any) {
 	before, found, _ := unstructured.NestedFieldNoCopy(want, at...)
 	if _, isStrings, err := unstructured.NestedStringSlice(want, at...); isStrings && err == nil {
 		all := slices.Clone(before.([]any))

@@ -33,7 +33,7 @@ func rewrite(node *yaml.Node, have, want map[string]any, moves map[string]path) 
 	}
 	t := &tree{source: node, have: have, moves: moves}
 	// The result shares nodes with the source, which stays as it is until the end.
-	changed, err := t.value(nil, want, node, have)
+	changed, err := t.valueNode(nil, want, node, have)
 	if err != nil {
 		return err
 	}
@@ -42,8 +42,8 @@ func rewrite(node *yaml.Node, have, want map[string]any, moves map[string]path) 
 	return nil
 }
 
-// value is a node that says what is wanted: the original if it says that already. Otherwise it has the comments and the style of the original.
-func (t *tree) value(at path, want any, original *yaml.Node, have any) (*yaml.Node, error) {
+// valueNode is a node that says what is wanted: the original if it says that already. Otherwise it has the comments and the style of the original.
+func (t *tree) valueNode(at path, want any, original *yaml.Node, have any) (*yaml.Node, error) {
 	if original != nil && reflect.DeepEqual(have, want) {
 		return original, nil
 	}
@@ -51,16 +51,16 @@ func (t *tree) value(at path, want any, original *yaml.Node, have any) (*yaml.No
 	switch want := want.(type) {
 	case map[string]any:
 		changed := &yaml.Node{Kind: yaml.MappingNode, Tag: yaml.NodeTagMap}
-		return changed, t.members(changed, at, want, original)
+		return changed, t.setMembers(changed, at, want, original)
 	case []any:
 		if original != nil && len(list) > 0 && len(original.Content) == len(list) && len(list) <= len(want) {
-			return elements(want, original, list)
+			return elementNodes(want, original, list)
 		}
 	}
-	return encoded(want, original)
+	return encodedNode(want, original)
 }
 
-func elements(want []any, original *yaml.Node, have []any) (*yaml.Node, error) {
+func elementNodes(want []any, original *yaml.Node, have []any) (*yaml.Node, error) {
 	changed := *original
 	changed.Content = nil
 	for i, element := range want {
@@ -70,7 +70,7 @@ func elements(want []any, original *yaml.Node, have []any) (*yaml.Node, error) {
 			node, before = original.Content[i], have[i]
 		}
 		fields, _ := before.(map[string]any)
-		node, err := (&tree{source: node, have: fields}).value(nil, element, node, before)
+		node, err := (&tree{source: node, have: fields}).valueNode(nil, element, node, before)
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func elements(want []any, original *yaml.Node, have []any) (*yaml.Node, error) {
 	return &changed, nil
 }
 
-func encoded(want any, original *yaml.Node) (*yaml.Node, error) {
+func encodedNode(want any, original *yaml.Node) (*yaml.Node, error) {
 	changed := &yaml.Node{}
 	if err := changed.Encode(want); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ type member struct {
 	position   int
 }
 
-func (t *tree) members(changed *yaml.Node, at path, want map[string]any, original *yaml.Node) error {
+func (t *tree) setMembers(changed *yaml.Node, at path, want map[string]any, original *yaml.Node) error {
 	if original != nil && original.Kind == yaml.MappingNode {
 		*changed = *original
 	}
@@ -114,7 +114,7 @@ func (t *tree) members(changed *yaml.Node, at path, want map[string]any, origina
 			*key, old = *found.Key.YNode(), found.Value.YNode()
 		}
 		have, _, _ := unstructured.NestedFieldNoCopy(t.have, origin...)
-		value, err := t.value(at.with(name), want[name], old, have)
+		value, err := t.valueNode(at.with(name), want[name], old, have)
 		if err != nil {
 			return err
 		}
@@ -220,15 +220,15 @@ func encode(original string, file *yaml.Node) (string, error) {
 	encoder := yaml.NewEncoderWithOptions(&out, &yaml.EncoderOptions{SeqIndent: style})
 	encoder.SetIndent(indentation(file.Content[0]))
 	var hidden []string
-	hide(file, &hidden)
+	hideCharacters(file, &hidden)
 	err := errors.Join(encoder.Encode(file), encoder.Close())
 	return strings.NewReplacer(hidden...).Replace(out.String()), err
 }
 
 var troublesome = regexp.MustCompile(`(?m)\t| +$|[\x{10000}-\x{10ffff}]`)
 
-// hide replaces characters because of which the encoder would quote a block of text, such as a Terraform module. They are in hidden, in pairs.
-func hide(node *yaml.Node, hidden *[]string) {
+// hideCharacters replaces characters because of which the encoder would quote a block of text, such as a Terraform module. They are in hidden, in pairs.
+func hideCharacters(node *yaml.Node, hidden *[]string) {
 	if node.Kind == yaml.ScalarNode && node.Style&yaml.LiteralStyle != 0 {
 		node.Value = troublesome.ReplaceAllStringFunc(node.Value, func(text string) string {
 			if !slices.Contains(*hidden, text) {
@@ -238,7 +238,7 @@ func hide(node *yaml.Node, hidden *[]string) {
 		})
 	}
 	for _, inner := range node.Content {
-		hide(inner, hidden)
+		hideCharacters(inner, hidden)
 	}
 }
 

@@ -50,13 +50,13 @@ func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*co
 	case l.seen != "" && l.seen != lease.ResourceVersion:
 		return nil, l.stop(migrate.Failed.Errorf("another run is in progress: %s. Run the same command again when it has ended, or stop it on its host", holder))
 	case l.seen == "":
-		l.found(lease.ResourceVersion, holder)
+		l.noteOtherRun(lease.ResourceVersion, holder)
 	}
 	return lease, nil
 }
 
-// found notes the Lease of another run, for which this one waits.
-func (l *leases) found(version string, holder Holder) {
+// noteOtherRun notes the Lease of another run, for which this one waits.
+func (l *leases) noteOtherRun(version string, holder Holder) {
 	l.seen = version
 	if l.Waiting != nil {
 		l.Waiting(holder)

@@ -79,7 +79,7 @@ type Lock struct {
 func Acquire(ctx context.Context, o Options) (*Lock, context.Context, error) {
 	o.Duration = time.Duration(math.Ceil(cmp.Or(o.Duration, DefaultDuration).Seconds())) * time.Second
 	l := &Lock{Options: o, acquired: make(chan struct{}), stopped: make(chan struct{})}
-	if err := l.alone(ctx); err != nil {
+	if err := l.requireOneNamespace(ctx); err != nil {
 		return nil, nil, err
 	}
 	working, endWork := context.WithCancelCause(ctx)
@@ -93,7 +93,7 @@ func Acquire(ctx context.Context, o Options) (*Lock, context.Context, error) {
 	go elector.Run(electing)
 	select {
 	case <-l.acquired:
-		if err := l.alone(ctx); err != nil {
+		if err := l.requireOneNamespace(ctx); err != nil {
 			l.Release(ctx)
 			return nil, nil, err
 		}
@@ -105,9 +105,9 @@ func Acquire(ctx context.Context, o Options) (*Lock, context.Context, error) {
 	return nil, nil, context.Cause(working)
 }
 
-// alone fails if a run has taken a Lease in another namespace, ever: a management cluster has one journal. A run looks again once it has its
+// requireOneNamespace fails if a run has taken a Lease in another namespace, ever: a management cluster has one journal. A run looks again once it has its
 // Lease: of two that begin at the same time, at least the second one finds the Lease of the other.
-func (l *Lock) alone(ctx context.Context) error {
+func (l *Lock) requireOneNamespace(ctx context.Context) error {
 	leases := &coordinationv1.LeaseList{}
 	if err := retry.Reader(l.Reader).List(ctx, leases, client.MatchingLabels{label: Name}); err != nil {
 		return fmt.Errorf("looking for journals in other namespaces: %w", err)

@@ -317,7 +317,7 @@ func TestARunThatWasSuspendedWritesNothing(t *testing.T) {
 			<-resume // Its requests come nowhere.
 			return errors.New("no route to host")
 		}, nil)
-		fenced := lock.Fence(b.base, held.Check, false)
+		fenced := lock.NewWriter(b.base, held.Check, false)
 		require.NoError(b, fenced.Create(b.Context(), object("v1", "ConfigMap", lock.JournalPrefix+"in-time")))
 		b.pass(duration)
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{}`))

@@ -47,13 +47,13 @@ const (
 	ReasonTemplateKindRenamed            = "TemplateKindRenamed"
 )
 
-// conflicts merges findings about one conflict: owners that may have the same WorkspaceTemplateApply, or the same Workspace.
-func conflicts(findings []migrate.Finding) (merged []migrate.Finding) {
+// mergeConflicts merges findings about one conflict: owners that may have the same WorkspaceTemplateApply, or the same Workspace.
+func mergeConflicts(findings []migrate.Finding) (merged []migrate.Finding) {
 	shared, first := simple.NewUndirectedGraph(), map[types.UID]int64{}
 	for i := range findings {
 		this := int64(i)
 		shared.AddNode(simple.Node(this))
-		for _, uid := range about(&findings[i]) {
+		for _, uid := range conflictObjects(&findings[i]) {
 			if other, seen := first[uid]; !seen {
 				first[uid] = this
 			} else if other != this {
@@ -70,14 +70,14 @@ func conflicts(findings []migrate.Finding) (merged []migrate.Finding) {
 	for _, group := range groups {
 		into := findings[group[0].ID()]
 		for _, node := range group[1:] {
-			merge(&into, &findings[node.ID()])
+			mergeInto(&into, &findings[node.ID()])
 		}
 		merged = append(merged, into)
 	}
 	return merged
 }
 
-func about(finding *migrate.Finding) (uids []types.UID) {
+func conflictObjects(finding *migrate.Finding) (uids []types.UID) {
 	switch {
 	case finding.Severity != migrate.Ambiguous:
 	case finding.Reason == ReasonWorkspaceShared:
@@ -90,22 +90,22 @@ func about(finding *migrate.Finding) (uids []types.UID) {
 	return uids
 }
 
-// merge adds a finding to another one of the same conflict. Evidence for a candidate is about one owner: it says about which.
-func merge(into, from *migrate.Finding) {
+// mergeInto adds a finding to another one of the same conflict. Evidence for a candidate is about one owner: it says about which.
+func mergeInto(into, from *migrate.Finding) {
 	into.AlsoAbout = append(into.AlsoAbout, from.Object)
 	if into.Reason == ReasonWorkspaceShared {
 		return // Evidence is about the Workspace, and the same for all owners.
 	}
 	if len(into.AlsoAbout) == 1 {
-		ofOwner(into, into.Object)
+		setOwner(into, into.Object)
 	}
-	ofOwner(from, from.Object)
+	setOwner(from, from.Object)
 	into.Candidates = append(into.Candidates, from.Candidates...)
 	into.Message = fmt.Sprintf("%d owners may have the same WorkspaceTemplateApplies. Decide for each of them which one is its own with take: UID in --decisions, or leave it as it is with skip: true",
 		len(into.AlsoAbout)+1)
 }
 
-func ofOwner(finding *migrate.Finding, owner migrate.ObjectRef) {
+func setOwner(finding *migrate.Finding, owner migrate.ObjectRef) {
 	for i := range finding.Candidates {
 		finding.Candidates[i].Owner = &owner
 	}
@@ -115,8 +115,8 @@ func hasControlPlane(cluster *clusterv1.Cluster) bool {
 	return cluster.Spec.ControlPlaneRef.Kind == kindControlPlane
 }
 
-// endpoints reports Clusters whose endpoint is the URL that CAPT v0.3 wrote. The manager never writes a Cluster.
-func (f *fleet) endpoints() (findings []migrate.Finding) {
+// invalidEndpoints reports Clusters whose endpoint is the URL that CAPT v0.3 wrote. The manager never writes a Cluster.
+func (f *fleet) invalidEndpoints() (findings []migrate.Finding) {
 	for i := range f.Clusters {
 		cluster := &f.Clusters[i]
 		if !f.inScope(cluster) || !strings.Contains(cluster.Spec.ControlPlaneEndpoint.Host, "://") || !hasControlPlane(cluster) {
@@ -130,8 +130,8 @@ func (f *fleet) endpoints() (findings []migrate.Finding) {
 	return findings
 }
 
-// olderTemplates reports the objects of the kind that CAPT v0.3 spelled differently, all at once: their definition is deleted as a whole.
-func (f *fleet) olderTemplates() []migrate.Finding {
+// renamedTemplates reports the objects of the kind that CAPT v0.3 spelled differently, all at once: their definition is deleted as a whole.
+func (f *fleet) renamedTemplates() []migrate.Finding {
 	var refs []migrate.ObjectRef
 	for i := range f.OlderTemplates {
 		if f.inScope(&f.OlderTemplates[i]) {
@@ -147,49 +147,49 @@ func (f *fleet) olderTemplates() []migrate.Finding {
 		definition, definition)}}
 }
 
-// pending compares every adopted Workspace with what the manager would write: it may have been edited since the gate of its adoption.
-func (f *fleet) pending() (findings []migrate.Finding) {
+// pendingChanges compares every adopted Workspace with what the manager would write: it may have been edited since the gate of its adoption.
+func (f *fleet) pendingChanges() (findings []migrate.Finding) {
 	ofOwner := map[types.UID]bool{}
-	for _, o := range f.sorted() {
-		if o.Object.Kind == kindApply || o.live == nil || !adopted(o.apply) {
+	for _, o := range f.ownersInScope() {
+		if o.Object.Kind == kindApply || o.live == nil || !isAdopted(o.apply) {
 			continue
 		}
 		ofOwner[o.apply.UID] = true
-		if o.settled && o.typed.GetDeletionTimestamp() == nil { // The gate has looked at the others.
-			findings = append(findings, f.pendingOf(o)...)
+		if o.alreadyAdopted && o.typed.GetDeletionTimestamp() == nil { // The gate has looked at the others.
+			findings = append(findings, f.pendingChangesOf(o)...)
 		}
 	}
 	for i := range f.Applies {
-		if o := f.alone(&f.Applies[i]); o != nil && !ofOwner[o.apply.UID] {
-			findings = append(findings, f.pendingOf(o)...)
+		if o := f.asOwner(&f.Applies[i]); o != nil && !ofOwner[o.apply.UID] {
+			findings = append(findings, f.pendingChangesOf(o)...)
 		}
 	}
 	return findings
 }
 
-func (f *fleet) alone(apply *infrav1.WorkspaceTemplateApply) *owner {
+func (f *fleet) asOwner(apply *infrav1.WorkspaceTemplateApply) *owner {
 	live := f.workspaces[f.workspaceKey(apply)]
-	if live == nil || !adopted(apply) || apply.DeletionTimestamp != nil || !f.inScope(apply) {
+	if live == nil || !isAdopted(apply) || apply.DeletionTimestamp != nil || !f.inScope(apply) {
 		return nil
 	}
 	return &owner{typed: apply, apply: apply, live: live, Member: plan.Member{Object: migrate.Ref(kindApply, apply), Workspace: ptr.To(migrate.RefOf(live))}}
 }
 
-// pendingOf compares one Workspace with what is rendered for it, also when its owner cannot write the WorkspaceTemplateApply.
-func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding) {
-	looks, unwritten := f.looks(o)
-	for _, look := range looks {
-		differences, err := f.rendered(look.apply, o.live)
+// pendingChangesOf compares one Workspace with what is rendered for it, also when its owner cannot write the WorkspaceTemplateApply.
+func (f *fleet) pendingChangesOf(o *owner) (findings []migrate.Finding) {
+	variants, unwritten := f.variants(o)
+	for _, variant := range variants {
+		differences, err := f.differencesFrom(variant.apply, o.live)
 		if err != nil {
 			unwritten = cmp.Or(unwritten, err)
 			continue
 		}
 		if len(differences) > 0 {
-			source := f.source(look, differences)
+			source := f.editedObject(variant, differences)
 			findings = append(findings, migrate.Finding{
 				Severity: migrate.Warning, Reason: ReasonPendingChange, Object: o.Object, Workspace: o.Workspace, Differences: differences,
 				Message: fmt.Sprintf("the manager would now change Workspace %s in %s, and Terraform would run: %s was edited. If that is intended, start the manager. %s",
-					o.live.GetName(), strings.Join(fieldsOf(differences), ", "), source, f.revert(o, source, "the manager")),
+					o.live.GetName(), strings.Join(fieldsOf(differences), ", "), source, f.revertAdvice(o, source, "the manager")),
 			})
 			break
 		}

@@ -36,16 +36,16 @@ const (
 // fleet is a snapshot with what belongs together found.
 type fleet struct {
 	*migrate.Snapshot
-	decided    decided
-	gated      map[types.UID]bool
-	clusters   map[types.NamespacedName]*clusterv1.Cluster
-	networks   map[types.NamespacedName]*infrav1.CAPTCluster
-	templates  map[types.NamespacedName]*infrav1.WorkspaceTemplate
-	applies    map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
-	workspaces map[types.NamespacedName]*unstructured.Unstructured
-	claims     map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply
-	outputs    map[types.UID]map[string]string
-	owners     []*owner
+	decided      decisionIndex
+	mustPassGate map[types.UID]bool
+	clusters     map[types.NamespacedName]*clusterv1.Cluster
+	captClusters map[types.NamespacedName]*infrav1.CAPTCluster
+	templates    map[types.NamespacedName]*infrav1.WorkspaceTemplate
+	applies      map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
+	workspaces   map[types.NamespacedName]*unstructured.Unstructured
+	claims       map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply
+	outputs      map[types.UID]map[string]string
+	owners       []*owner
 	// users of templates, once they are asked for.
 	users map[types.NamespacedName][]user
 }
@@ -55,26 +55,26 @@ type owner struct {
 	plan.Member
 	cluster         string // The name of its Cluster, as far as it is known.
 	typed           client.Object
-	network         *infrav1.CAPTCluster             // The object, or the one of the control plane's Cluster; may be nil.
-	plane           *controlplanev1.CAPTControlPlane // The object, if it is one.
+	captCluster     *infrav1.CAPTCluster             // The object, or the one of the control plane's Cluster; may be nil.
+	controlPlane    *controlplanev1.CAPTControlPlane // The object, if it is one.
 	match           adoption.Match
 	apply           *infrav1.WorkspaceTemplateApply
 	live            *unstructured.Unstructured
 	helper, machine bool                       // It is one of CAPT v0.3's helpers, or of a CaptMachine.
 	retain          bool                       // What the WorkspaceTemplateApply created must outlive it.
-	settled         bool                       // It refers to a WorkspaceTemplateApply that is adopted, or that this version created.
+	alreadyAdopted  bool                       // It refers to a WorkspaceTemplateApply that is adopted, or that this version created.
 	pinned          *infrav1.WorkspaceTemplate // The template that reproduces the live Workspace, if that was decided.
 	findings        []migrate.Finding
 	steps           []plan.Step
 }
 
-type decided struct {
+type decisionIndex struct {
 	owners     map[types.UID]migrate.OwnerDecision
 	workspaces map[types.UID]migrate.WorkspaceDecision
 }
 
-func byUID(decisions *migrate.Decisions) decided {
-	d, by := ptr.Deref(decisions, migrate.Decisions{}), decided{owners: map[types.UID]migrate.OwnerDecision{}, workspaces: map[types.UID]migrate.WorkspaceDecision{}}
+func byUID(decisions *migrate.Decisions) decisionIndex {
+	d, by := ptr.Deref(decisions, migrate.Decisions{}), decisionIndex{owners: map[types.UID]migrate.OwnerDecision{}, workspaces: map[types.UID]migrate.WorkspaceDecision{}}
 	for _, decision := range d.Owners {
 		by.owners[decision.UID] = decision
 	}
@@ -86,22 +86,22 @@ func byUID(decisions *migrate.Decisions) decided {
 
 func newFleet(s *migrate.Snapshot, options Options) *fleet {
 	f := &fleet{
-		Snapshot: s, decided: byUID(options.Decisions), gated: options.gated,
-		clusters:   byKey(s.Clusters),
-		networks:   byKey(s.CAPTClusters),
-		templates:  byKey(s.Templates),
-		applies:    byKey(s.Applies),
-		workspaces: byKey(s.Workspaces),
-		claims:     map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply{},
-		outputs:    map[types.UID]map[string]string{},
-		users:      map[types.NamespacedName][]user{},
+		Snapshot: s, decided: byUID(options.Decisions), mustPassGate: options.mustPassGate,
+		clusters:     byKey(s.Clusters),
+		captClusters: byKey(s.CAPTClusters),
+		templates:    byKey(s.Templates),
+		applies:      byKey(s.Applies),
+		workspaces:   byKey(s.Workspaces),
+		claims:       map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply{},
+		outputs:      map[types.UID]map[string]string{},
+		users:        map[types.NamespacedName][]user{},
 	}
 	for i := range s.Applies {
 		apply := &s.Applies[i]
 		key := f.workspaceKey(apply)
 		f.claims[key] = append(f.claims[key], apply)
 		if live := f.workspaces[key]; live != nil {
-			f.outputs[apply.UID] = outputsOf(live)
+			f.outputs[apply.UID] = reportedOutputs(live)
 		}
 	}
 	f.findOwners()
@@ -135,7 +135,7 @@ func (f *fleet) workspaceKey(apply *infrav1.WorkspaceTemplateApply) types.Namesp
 	return key
 }
 
-func outputsOf(workspace *unstructured.Unstructured) map[string]string {
+func reportedOutputs(workspace *unstructured.Unstructured) map[string]string {
 	outputs, _, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs")
 	found := map[string]string{}
 	for _, name := range []string{terraform.OutputClusterEndpoint, terraform.OutputVPCID} {
@@ -146,13 +146,13 @@ func outputsOf(workspace *unstructured.Unstructured) map[string]string {
 		}
 	}
 	if host, port, err := terraform.ParseEndpoint(found[terraform.OutputClusterEndpoint]); err == nil {
-		found[terraform.OutputClusterEndpoint] = address(clusterv1.APIEndpoint{Host: host, Port: port})
+		found[terraform.OutputClusterEndpoint] = addressOf(clusterv1.APIEndpoint{Host: host, Port: port})
 	}
 	return found
 }
 
-// address of an API server, in which the URLs of CAPT v0.3 and the hosts of this version compare.
-func address(endpoint clusterv1.APIEndpoint) string {
+// addressOf of an API server, in which the URLs of CAPT v0.3 and the hosts of this version compare.
+func addressOf(endpoint clusterv1.APIEndpoint) string {
 	endpoint.Port = cmp.Or(endpoint.Port, 443) // That of an EKS cluster.
 	return endpoint.String()
 }
@@ -160,12 +160,12 @@ func address(endpoint clusterv1.APIEndpoint) string {
 // findOwners lists the owners in scope, with the evidence for what is theirs.
 func (f *fleet) findOwners() {
 	for i := range f.CAPTClusters {
-		network := &f.CAPTClusters[i]
-		f.owners = append(f.owners, &owner{typed: network, network: network, Member: plan.Member{Object: migrate.Ref(kindCAPTCluster, network)}})
+		captCluster := &f.CAPTClusters[i]
+		f.owners = append(f.owners, &owner{typed: captCluster, captCluster: captCluster, Member: plan.Member{Object: migrate.Ref(kindCAPTCluster, captCluster)}})
 	}
 	for i := range f.ControlPlanes {
-		plane := &f.ControlPlanes[i]
-		f.owners = append(f.owners, &owner{typed: plane, plane: plane, Member: plan.Member{Object: migrate.Ref(kindControlPlane, plane)}})
+		controlPlane := &f.ControlPlanes[i]
+		f.owners = append(f.owners, &owner{typed: controlPlane, controlPlane: controlPlane, Member: plan.Member{Object: migrate.Ref(kindControlPlane, controlPlane)}})
 	}
 	var claimants []adoption.Claimant
 	var claiming []*owner
@@ -176,8 +176,8 @@ func (f *fleet) findOwners() {
 		if cluster != nil {
 			o.cluster, o.Paused = cluster.Name, annotations.IsPaused(cluster, o.typed)
 		}
-		if o.plane != nil && cluster != nil && cluster.Spec.InfrastructureRef.Kind == kindCAPTCluster {
-			o.network = f.networks[types.NamespacedName{Namespace: o.typed.GetNamespace(), Name: cluster.Spec.InfrastructureRef.Name}]
+		if o.controlPlane != nil && cluster != nil && cluster.Spec.InfrastructureRef.Kind == kindCAPTCluster {
+			o.captCluster = f.captClusters[types.NamespacedName{Namespace: o.typed.GetNamespace(), Name: cluster.Spec.InfrastructureRef.Name}]
 		}
 		if claimant, claims := f.claimant(o); claims {
 			claimants, claiming = append(claimants, claimant), append(claiming, o)
@@ -185,21 +185,21 @@ func (f *fleet) findOwners() {
 	}
 	for i, match := range adoption.MatchFleet(claimants, f.Applies, f.outputs) {
 		o := claiming[i]
-		if apply := f.settledFor(o, claimants[i].Decided); apply != nil {
-			match.Apply, match.Problem, match.Misreferred, o.settled = apply, "", nil, !f.gated[o.Object.UID]
+		if apply := f.adoptedReference(o, claimants[i].Decided); apply != nil {
+			match.Apply, match.Problem, match.Misreferred, o.alreadyAdopted = apply, "", nil, !f.mustPassGate[o.Object.UID]
 		}
 		o.match, o.apply = match, match.Apply
 	}
 }
 
-// settledFor is the WorkspaceTemplateApply that an owner refers to, if the manager uses it already, and therefore creates no other one.
-func (f *fleet) settledFor(o *owner, decided types.UID) *infrav1.WorkspaceTemplateApply {
+// adoptedReference is the WorkspaceTemplateApply that an owner refers to, if the manager uses it already, and therefore creates no other one.
+func (f *fleet) adoptedReference(o *owner, decided types.UID) *infrav1.WorkspaceTemplateApply {
 	ref := o.referenceInSpec()
 	if !ref.IsDefined() {
 		return nil
 	}
 	apply := f.applies[types.NamespacedName{Namespace: o.typed.GetNamespace(), Name: ref.Name}]
-	if apply == nil || decided != "" && decided != apply.UID || adoption.OtherController(o.typed, apply) != nil || !adopted(apply) && !byThisVersion(apply) {
+	if apply == nil || decided != "" && decided != apply.UID || adoption.OtherController(o.typed, apply) != nil || !isAdopted(apply) && !createdByThisVersion(apply) {
 		return nil
 	}
 	return apply
@@ -219,28 +219,28 @@ func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 	claimant := adoption.Claimant{
 		Kind: o.Object.Kind, Object: o.typed, Reference: o.referenceInSpec().Name, Decided: f.decided.owners[o.typed.GetUID()].Take,
 	}
-	if o.plane != nil {
-		claimant.Want = adoption.OfControlPlane(o.plane, o.cluster)
-		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.plane.Name)
-		if endpoint := owners.Endpoint(o.plane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
-			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: address(endpoint)}
+	if o.controlPlane != nil {
+		claimant.Want = adoption.OfControlPlane(o.controlPlane, o.cluster)
+		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.controlPlane.Name)
+		if endpoint := owners.Endpoint(o.controlPlane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
+			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: addressOf(endpoint)}
 		}
 		return claimant, true
 	}
-	claimant.Want = adoption.OfCAPTCluster(o.network, o.cluster)
-	claimant.ConnectionSecret = naming.VPCConnectionSecret(o.network.Name)
-	if id := o.network.Status.VPC.ID; id != "" {
+	claimant.Want = adoption.OfCAPTCluster(o.captCluster, o.cluster)
+	claimant.ConnectionSecret = naming.VPCConnectionSecret(o.captCluster.Name)
+	if id := o.captCluster.Status.VPC.ID; id != "" {
 		claimant.Outputs = map[string]string{terraform.OutputVPCID: id}
 	}
-	return claimant, o.network.Spec.VPC.Template.IsDefined()
+	return claimant, o.captCluster.Spec.VPC.Template.IsDefined()
 }
 
 func (f *fleet) inScope(object metav1.Object) bool {
 	return f.Namespace == "" || object.GetNamespace() == f.Namespace
 }
 
-// sorted are the owners in scope, by namespace, Cluster, kind and name. CAPTClusters come before control planes.
-func (f *fleet) sorted() []*owner {
+// ownersInScope are the owners in scope, by namespace, Cluster, kind and name. CAPTClusters come before control planes.
+func (f *fleet) ownersInScope() []*owner {
 	owners := slices.DeleteFunc(slices.Clone(f.owners), func(o *owner) bool { return !f.inScope(o.typed) })
 	slices.SortStableFunc(owners, func(a, b *owner) int {
 		return cmp.Or(

@@ -36,25 +36,25 @@ type obstacle struct {
 	pinnable        bool // A template of its own may help.
 }
 
-// gate is the render gate. It looks at the WorkspaceTemplateApply as it is once it is adopted, and as its owner will write it.
-func (f *fleet) gate(o *owner) (stop bool) {
-	found := f.obstacle(o)
+// failsGate is the render gate. It renders the WorkspaceTemplateApply as it is once it is adopted, and as its owner will write it.
+func (f *fleet) failsGate(o *owner) (stop bool) {
+	found := f.findObstacle(o)
 	if found != nil && found.pinnable && f.decided.owners[o.typed.GetUID()].Pin {
-		found = f.pin(o)
+		found = f.pinTemplate(o)
 	}
 	if found == nil {
 		return false
 	}
-	finding := o.block(found.reason, found.message)
+	finding := o.markBlocked(found.reason, found.message)
 	finding.Differences = found.differences
 	if key := client.ObjectKeyFromObject(o.live); found.pinnable && len(f.claims[key]) > 1 {
 		finding.Message += fmt.Sprintf(". %d WorkspaceTemplateApplies refer to this Workspace: before you pin it, make sure that belongsTo in --decisions names the right one", len(f.claims[key]))
-		finding.Candidates = f.claimsOn(key)
+		finding.Candidates = f.claimCandidates(key)
 	}
 	return true
 }
 
-func (f *fleet) obstacle(o *owner) *obstacle {
+func (f *fleet) findObstacle(o *owner) *obstacle {
 	live := o.live.GetName()
 	if f.templates[o.apply.TemplateKey()] == nil {
 		return &obstacle{reason: ReasonWorkspaceTemplateNotFound, pinnable: true, message: fmt.Sprintf(
@@ -64,35 +64,35 @@ func (f *fleet) obstacle(o *owner) *obstacle {
 		return &obstacle{reason: ReasonDeletionPolicyDiffers, message: fmt.Sprintf(
 			"spec.deletionPolicy of WorkspaceTemplateApply %s is Retain, but spec.vpc.template.deletionPolicy of its CAPTCluster is not. The manager would write the latter, and the VPC would be destroyed with the CAPTCluster. Set both to the same value, Retain to keep the VPC%s", o.apply.Name, orSkip)}
 	}
-	looks, err := f.looks(o)
+	variants, err := f.variants(o)
 	if err != nil {
 		return &obstacle{reason: ReasonRenderFailed, message: fmt.Sprintf("%v. Correct the field%s", err, orSkip)}
 	}
-	for _, look := range looks {
-		differences, err := f.rendered(look.apply, o.live)
+	for _, variant := range variants {
+		differences, err := f.differencesFrom(variant.apply, o.live)
 		if err != nil {
 			return &obstacle{reason: ReasonRenderFailed, pinnable: true, message: fmt.Sprintf("Workspace %s cannot be rendered: %v. Correct the template%s%s", live, err, orPin, orSkip)}
 		}
 		if len(differences) > 0 {
-			return &obstacle{reason: ReasonWorkspaceDiffers, pinnable: true, differences: differences, message: f.differs(o, f.source(look, differences), differences)}
+			return &obstacle{reason: ReasonWorkspaceDiffers, pinnable: true, differences: differences, message: f.differsMessage(o, f.editedObject(variant, differences), differences)}
 		}
 	}
 	return nil
 }
 
-// differs proposes a pin first: other Workspaces may have been built from the edit. While a unit is applied, they are not in the snapshot.
-func (f *fleet) differs(o *owner, source string, differences []render.Difference) string {
+// differsMessage proposes a pin first: other Workspaces may have been built from the edit. While a unit is applied, they are not in the snapshot.
+func (f *fleet) differsMessage(o *owner, source string, differences []render.Difference) string {
 	live, fields := o.live.GetName(), strings.Join(fieldsOf(differences), ", ")
-	if f.gated != nil {
+	if f.mustPassGate != nil {
 		return fmt.Sprintf("%s changed since the plan was created (%s): Terraform would run for Workspace %s, in %s", source, ReasonWorkspaceDiffers, live, fields)
 	}
 	return fmt.Sprintf("Terraform would run for Workspace %s, in %s: %s was edited since CAPT v0.3 rendered it. "+
 		"Set pin: true in --decisions to keep the Workspace as it is, with a WorkspaceTemplate of its own%s. %s",
-		live, fields, source, orSkip, f.revert(o, source, "CAPT v0.3"))
+		live, fields, source, orSkip, f.revertAdvice(o, source, "CAPT v0.3"))
 }
 
-// revert says whether an edit can be reverted: not if other Workspaces are what the edited template renders.
-func (f *fleet) revert(o *owner, source, stopped string) string {
+// revertAdvice says whether an edit can be reverted: not if other Workspaces are what the edited template renders.
+func (f *fleet) revertAdvice(o *owner, source, stopped string) string {
 	others, built := f.otherUsers(o)
 	switch {
 	case others == 0 || !strings.HasPrefix(source, kindTemplate+" "):
@@ -101,7 +101,7 @@ func (f *fleet) revert(o *owner, source, stopped string) string {
 		return fmt.Sprintf("Or revert the edit while %s is stopped (other users of the template: %d, none built from the edit)", stopped, others)
 	}
 	return fmt.Sprintf("Do not revert an edit of the template (other users: %d): Terraform would run for WorkspaceTemplateApplies that were built from the edit: %s",
-		others, listed(built))
+		others, abbreviated(built))
 }
 
 // otherUsers counts the other WorkspaceTemplateApplies of a template, and lists those whose Workspace is what it renders today.
@@ -111,7 +111,7 @@ func (f *fleet) otherUsers(o *owner) (others int, built []string) {
 		for i := range f.Applies {
 			apply := &f.Applies[i]
 			if live := f.workspaces[f.workspaceKey(apply)]; live != nil && apply.TemplateKey() == key {
-				differences, err := f.rendered(apply, live)
+				differences, err := f.differencesFrom(apply, live)
 				f.users[key] = append(f.users[key], user{apply, err == nil && len(differences) == 0})
 			}
 		}
@@ -141,42 +141,42 @@ func fieldsOf(differences []render.Difference) []string {
 	return fields
 }
 
-type look struct {
+type variant struct {
 	apply *infrav1.WorkspaceTemplateApply
 	owner string
 }
 
-// source is the object whose edit makes differences. A module without placeholders is the template's alone.
-func (f *fleet) source(l look, differences []render.Difference) string {
-	if l.owner != "" {
-		return "the spec of " + l.owner
+// editedObject is the object whose edit makes differences. A module without placeholders is the template's alone.
+func (f *fleet) editedObject(v variant, differences []render.Difference) string {
+	if v.owner != "" {
+		return "the spec of " + v.owner
 	}
-	key := l.apply.TemplateKey()
+	key := v.apply.TemplateKey()
 	template := fmt.Sprintf("%s %s", kindTemplate, key)
 	if len(differences) == 1 && differences[0].Field == "spec.forProvider.module" && !terraform.Placeholder.MatchString(f.templates[key].Spec.Template.Spec.ForProvider.Module) {
 		return template
 	}
-	return fmt.Sprintf("%s or spec.variables of %s %s/%s", template, kindApply, l.apply.Namespace, l.apply.Name)
+	return fmt.Sprintf("%s or spec.variables of %s %s/%s", template, kindApply, v.apply.Namespace, v.apply.Name)
 }
 
-// looks returns the WorkspaceTemplateApply as it is once adopted, and then as its owner writes it: with an error only the first.
-func (f *fleet) looks(o *owner) ([]look, error) {
+// variants returns the WorkspaceTemplateApply as it is once adopted, and then as its owner writes it: with an error only the first.
+func (f *fleet) variants(o *owner) ([]variant, error) {
 	apply := o.apply.DeepCopy()
-	apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = o.live.GetName(), reference(o.live)
-	looks := []look{{apply: apply}}
+	apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = o.live.GetName(), workspaceReference(o.live)
+	variants := []variant{{apply: apply}}
 	if o.Object.Kind == kindApply {
-		return looks, nil
+		return variants, nil
 	}
 	intent, err := f.intent(o)
 	if err != nil {
-		return looks, err
+		return variants, err
 	}
 	written := intent.AppliedTo(apply)
 	written.Spec.TemplateRef = o.match.Claimant.Want.Template // A user may have decided for one of another template.
-	return append(looks, look{written, o.Object.String()}), nil
+	return append(variants, variant{written, o.Object.String()}), nil
 }
 
-func (f *fleet) rendered(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured) ([]render.Difference, error) {
+func (f *fleet) differencesFrom(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured) ([]render.Difference, error) {
 	template := f.templates[apply.TemplateKey()]
 	if template == nil {
 		return nil, fmt.Errorf("WorkspaceTemplate %s does not exist", apply.TemplateKey())
@@ -196,37 +196,37 @@ func (f *fleet) rendered(apply *infrav1.WorkspaceTemplateApply, live *unstructur
 }
 
 func (f *fleet) intent(o *owner) (adoption.Intent, error) {
-	if o.plane == nil {
-		return adoption.VPCIntent(o.network, o.cluster), nil
+	if o.controlPlane == nil {
+		return adoption.VPCIntent(o.captCluster, o.cluster), nil
 	}
-	version, err := versions.ParseKubernetesVersion(o.plane.Spec.Version)
+	version, err := versions.ParseKubernetesVersion(o.controlPlane.Spec.Version)
 	if err != nil {
 		return adoption.Intent{}, fmt.Errorf("spec.version: %w", err)
 	}
-	return adoption.ControlPlaneIntent(o.plane, adoption.ControlPlaneInputs{
-		Cluster: o.cluster, EKSVersion: version.EKS, Region: owners.Region(o.plane, o.network), VPCID: f.vpcID(o.network),
+	return adoption.ControlPlaneIntent(o.controlPlane, adoption.ControlPlaneInputs{
+		Cluster: o.cluster, EKSVersion: version.EKS, Region: owners.Region(o.controlPlane, o.captCluster), VPCID: f.vpcID(o.captCluster),
 	})
 }
 
 // vpcID is the VPC that the manager will find for a control plane: what the CAPTCluster says, or what Terraform reports.
-func (f *fleet) vpcID(network *infrav1.CAPTCluster) string {
+func (f *fleet) vpcID(captCluster *infrav1.CAPTCluster) string {
 	switch {
-	case network == nil:
+	case captCluster == nil:
 		return ""
-	case network.Status.VPC.ID != "":
-		return network.Status.VPC.ID
-	case network.Spec.VPC.ExistingID != "":
-		return network.Spec.VPC.ExistingID
+	case captCluster.Status.VPC.ID != "":
+		return captCluster.Status.VPC.ID
+	case captCluster.Spec.VPC.ExistingID != "":
+		return captCluster.Spec.VPC.ExistingID
 	}
 	for _, o := range f.owners {
-		if o.typed == network && o.apply != nil {
+		if o.typed == captCluster && o.apply != nil {
 			return f.outputs[o.apply.UID][terraform.OutputVPCID]
 		}
 	}
 	return ""
 }
 
-func (f *fleet) permitted(template *infrav1.WorkspaceTemplate, namespace string) bool {
+func (f *fleet) permits(template *infrav1.WorkspaceTemplate, namespace string) bool {
 	permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) {
 		for i := range f.Namespaces {
 			if f.Namespaces[i].Name == namespace {
@@ -238,26 +238,26 @@ func (f *fleet) permitted(template *infrav1.WorkspaceTemplate, namespace string)
 	return err == nil && permitted
 }
 
-// pin finds a WorkspaceTemplate that reproduces the live Workspace of an owner, and proves that with the render gate.
-func (f *fleet) pin(o *owner) *obstacle {
+// pinTemplate finds a WorkspaceTemplate that reproduces the live Workspace of an owner, and proves that with the render gate.
+func (f *fleet) pinTemplate(o *owner) *obstacle {
 	old := f.templates[o.apply.TemplateKey()]
-	looks, err := f.looks(o)
+	variants, err := f.variants(o)
 	if err != nil {
 		return pinFailed(o, err)
 	}
-	template, err := pinnedTemplate(o, looks, old)
+	template, err := pinnedTemplate(o, variants, old)
 	if err != nil {
 		return pinFailed(o, err)
 	}
 	key := client.ObjectKeyFromObject(template)
-	if f.edited(template) {
+	if f.wasEdited(template) {
 		return &obstacle{reason: ReasonPinFailed, message: fmt.Sprintf(
 			"WorkspaceTemplate %s, which an earlier plan created to reproduce Workspace %s, was edited. Delete it, or keep the edit under another name, and plan again%s", key, o.live.GetName(), orSkip)}
 	}
 	f.templates[key] = template
-	for _, look := range looks {
-		look.apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: key.Name, Namespace: key.Namespace}
-		differences, err := f.rendered(look.apply, o.live)
+	for _, variant := range variants {
+		variant.apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: key.Name, Namespace: key.Namespace}
+		differences, err := f.differencesFrom(variant.apply, o.live)
 		if len(differences) > 0 {
 			err = errors.New(strings.Join(fieldsOf(differences), ", ") + " is not taken from the template")
 		}
@@ -271,7 +271,7 @@ func (f *fleet) pin(o *owner) *obstacle {
 	return nil
 }
 
-func (f *fleet) edited(created *infrav1.WorkspaceTemplate) bool {
+func (f *fleet) wasEdited(created *infrav1.WorkspaceTemplate) bool {
 	there := f.templates[client.ObjectKeyFromObject(created)]
 	if there == nil {
 		return false
@@ -290,12 +290,12 @@ func pinFailed(o *owner, why error) *obstacle {
 		"a WorkspaceTemplate cannot reproduce Workspace %s: %v. Change that field of owner or WorkspaceTemplateApply while no manager runs, and plan again%s", o.live.GetName(), why, orSkip)}
 }
 
-func refused(o *owner, template, old *infrav1.WorkspaceTemplate) field.ErrorList {
+func pinErrors(o *owner, template, old *infrav1.WorkspaceTemplate) field.ErrorList {
 	errs := templates.WorkspaceTemplate(template).Errors
-	if o.plane == nil {
+	if o.controlPlane == nil {
 		return errs
 	}
-	fields := consumption.ControlPlaneFields(o.plane)
+	fields := consumption.ControlPlaneFields(o.controlPlane)
 	var before field.ErrorList
 	if old != nil {
 		before, _ = consumption.Unconsumed(old, fields)
@@ -307,10 +307,10 @@ func refused(o *owner, template, old *infrav1.WorkspaceTemplate) field.ErrorList
 }
 
 // pinnedTemplate is where the old template is, so that references to objects of that namespace stay permitted.
-func pinnedTemplate(o *owner, looks []look, old *infrav1.WorkspaceTemplate) (*infrav1.WorkspaceTemplate, error) {
+func pinnedTemplate(o *owner, variants []variant, old *infrav1.WorkspaceTemplate) (*infrav1.WorkspaceTemplate, error) {
 	var applies []*infrav1.WorkspaceTemplateApply
-	for _, look := range looks {
-		applies = append(applies, look.apply)
+	for _, variant := range variants {
+		applies = append(applies, variant.apply)
 	}
 	live, _ := o.live.Object["spec"].(map[string]any)
 	spec, errs := render.Pin(live, o.live.GetName(), old, applies...)
@@ -338,7 +338,7 @@ func pinnedTemplate(o *owner, looks []look, old *infrav1.WorkspaceTemplate) (*in
 	template.Spec.Template.Metadata.Description = fmt.Sprintf("Reproduces Workspace %s, as it was when %s was adopted", o.live.GetName(), o.Object)
 	template.Spec.Template.Spec = *spec
 	template.Name = naming.PinnedTemplate(o.apply.Name, string(encode(template.Spec)))
-	if errs := refused(o, template, old); len(errs) > 0 {
+	if errs := pinErrors(o, template, old); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
 	return template, nil

@@ -31,9 +31,9 @@ import (
 type Options struct {
 	Decisions *migrate.Decisions
 	Now       time.Time
-	// gated are the owners that must pass the render gate also if they are adopted, since an interrupted apply may have adopted them, and if
+	// mustPassGate are the owners that must pass the render gate also if they are adopted, since an interrupted apply may have adopted them, and if
 	// they are helpers.
-	gated map[types.UID]bool
+	mustPassGate map[types.UID]bool
 }
 
 // New plans the adoption of a fleet. It is pure: the same snapshot and options give the same plan. The plan is one-to-one between owners,
@@ -48,8 +48,8 @@ func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 	tooMany := f.tooManyNamespaces()
 	p := &plan.Plan{ClusterUID: s.ClusterUID, Created: metav1.NewTime(options.Now), Namespace: s.Namespace, Decisions: options.Decisions}
 	var owners []migrate.Finding
-	for _, group := range f.groups() {
-		unit, err := f.unit(group)
+	for _, group := range f.groupByCluster() {
+		unit, err := f.planUnit(group)
 		if err != nil {
 			return nil, err
 		}
@@ -59,12 +59,12 @@ func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 		}
 	}
 	slices.SortFunc(p.Units, func(a, b plan.Unit) int { return strings.Compare(a.Name(), b.Name()) })
-	p.Findings = slices.Concat(conflicts(owners), f.withoutEffect(decisions), tooMany, sharedTemplates(p.Units), f.endpoints(), f.olderTemplates(), f.pending())
+	p.Findings = slices.Concat(mergeConflicts(owners), f.unusedDecisions(decisions), tooMany, grantedPermissions(p.Units), f.invalidEndpoints(), f.renamedTemplates(), f.pendingChanges())
 	return p, p.Seal()
 }
 
-func (f *fleet) groups() (groups [][]*owner) {
-	for _, o := range f.sorted() {
+func (f *fleet) groupByCluster() (groups [][]*owner) {
+	for _, o := range f.ownersInScope() {
 		last := len(groups) - 1
 		if last >= 0 && o.cluster != "" && groups[last][0].cluster == o.cluster && groups[last][0].Object.Namespace == o.Object.Namespace {
 			groups[last] = append(groups[last], o)
@@ -75,8 +75,8 @@ func (f *fleet) groups() (groups [][]*owner) {
 	return groups
 }
 
-// unit of owners that are adopted together. Only one that is adoptable as a whole has steps.
-func (f *fleet) unit(owners []*owner) (plan.Unit, error) {
+// planUnit plans owners that are adopted together. Only a unit that is adoptable as a whole has steps.
+func (f *fleet) planUnit(owners []*owner) (plan.Unit, error) {
 	unit := plan.Unit{Object: owners[0].Object, State: stateOf(owners)}
 	if name := owners[0].cluster; name != "" {
 		unit.Object = migrate.ObjectRef{Group: clusterv1.GroupVersion.Group, Kind: "Cluster", Namespace: unit.Object.Namespace, Name: name}
@@ -93,9 +93,9 @@ func (f *fleet) unit(owners []*owner) (plan.Unit, error) {
 			continue
 		}
 		if len(o.steps) > 0 {
-			unit.Steps = append(append(unit.Steps, f.permission(unit.Steps, o)...), o.steps...)
+			unit.Steps = append(append(unit.Steps, f.permissionSteps(unit.Steps, o)...), o.steps...)
 		}
-		live := f.unchanged(o)
+		live := f.protectedWorkspace(o)
 		if live == nil {
 			continue
 		}
@@ -108,8 +108,8 @@ func (f *fleet) unit(owners []*owner) (plan.Unit, error) {
 	return unit, nil
 }
 
-// unchanged is the Workspace that the adoption must not change: not one that is being deleted, or that may belong to another unit.
-func (f *fleet) unchanged(o *owner) *unstructured.Unstructured {
+// protectedWorkspace is the Workspace that the adoption must not change: not one that is being deleted, or that may belong to another unit.
+func (f *fleet) protectedWorkspace(o *owner) *unstructured.Unstructured {
 	if o.live != nil || o.apply == nil || o.apply.DeletionTimestamp != nil {
 		return o.live
 	}
@@ -144,14 +144,14 @@ func endpointStep(cluster *clusterv1.Cluster) *plan.Step {
 		c.set("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 		c.set("/spec/controlPlaneEndpoint/port", stored.Port, repaired.Port, "the port of its API server")
 	}
-	for _, repair := range step("Cluster", cluster, "", c) {
+	for _, repair := range stepsFor("Cluster", cluster, "", c) {
 		return &repair
 	}
 	return nil
 }
 
 func (f *fleet) unknownDecisions(decisions migrate.Decisions) error {
-	known := f.known()
+	known := f.knownObjects()
 	for _, d := range decisions.Owners {
 		if known[d.UID].Name == "" {
 			return fmt.Errorf("there is no CAPTCluster, CAPTControlPlane or WorkspaceTemplateApply with UID %s (uid in owners of the decisions)", d.UID)
@@ -168,8 +168,8 @@ func (f *fleet) unknownDecisions(decisions migrate.Decisions) error {
 	return nil
 }
 
-// known are the objects that a decision can name.
-func (f *fleet) known() map[types.UID]migrate.ObjectRef {
+// knownObjects are the objects that a decision can name.
+func (f *fleet) knownObjects() map[types.UID]migrate.ObjectRef {
 	known := map[types.UID]migrate.ObjectRef{}
 	for _, o := range f.owners {
 		known[o.Object.UID] = o.Object
@@ -189,11 +189,11 @@ func Current(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.Decisio
 		return nil
 	}
 	f := newFleet(s, Options{})
-	known, adopted := f.known(), f.adoptions()
+	known, adopted := f.knownObjects(), f.adoptedWorkspaces()
 	current := *decisions
 	current.Owners = slices.DeleteFunc(slices.Clone(decisions.Owners), func(d migrate.OwnerDecision) bool {
-		has, settled := adopted[d.UID]
-		return known[d.UID].Name == "" || d.Take != "" && known[d.Take].Name == "" || settled && (d.Skip || d.Take != "" && d.Take != has)
+		has, alreadyAdopted := adopted[d.UID]
+		return known[d.UID].Name == "" || d.Take != "" && known[d.Take].Name == "" || alreadyAdopted && (d.Skip || d.Take != "" && d.Take != has)
 	})
 	current.Workspaces = slices.DeleteFunc(slices.Clone(decisions.Workspaces), func(d migrate.WorkspaceDecision) bool {
 		holder, held := adopted[d.UID]
@@ -202,16 +202,16 @@ func Current(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.Decisio
 	return &current
 }
 
-func (f *fleet) adoptions() map[types.UID]types.UID {
+func (f *fleet) adoptedWorkspaces() map[types.UID]types.UID {
 	found := map[types.UID]types.UID{}
 	for _, o := range f.owners {
-		if o.settled {
+		if o.alreadyAdopted {
 			found[o.Object.UID] = o.apply.UID
 		}
 	}
 	for i := range f.Applies {
 		apply := &f.Applies[i]
-		if live := f.workspaces[f.workspaceKey(apply)]; live != nil && adopted(apply) {
+		if live := f.workspaces[f.workspaceKey(apply)]; live != nil && isAdopted(apply) {
 			found[apply.UID], found[live.GetUID()] = apply.UID, apply.UID
 		}
 	}
@@ -249,7 +249,7 @@ func encode(value any) json.RawMessage {
 	return data
 }
 
-func step(kind string, object client.Object, subresource string, c change) []plan.Step {
+func stepsFor(kind string, object client.Object, subresource string, c change) []plan.Step {
 	if len(c.fields) == 0 {
 		return nil
 	}

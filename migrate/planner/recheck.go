@@ -18,16 +18,16 @@ import (
 // Recheck plans one unit again from a fresh snapshot, right before it is written. What is missing must be what the unit says, and every owner
 // that the unit adopts must pass the render gate, also if an interrupted apply has adopted it. The error says what changed.
 func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit) error {
-	gated := map[types.UID]bool{}
+	mustPassGate := map[types.UID]bool{}
 	for i := range unit.Members {
 		member := &unit.Members[i]
-		gated[member.Object.UID] = member.State == migrate.Adoptable && member.Workspace != nil
+		mustPassGate[member.Object.UID] = member.State == migrate.Adoptable && member.Workspace != nil
 	}
-	now, err := New(s, Options{Decisions: decisionsAbout(unit, decisions), Now: s.Taken, gated: gated})
+	now, err := New(s, Options{Decisions: decisionsAbout(unit, decisions), Now: s.Taken, mustPassGate: mustPassGate})
 	if err != nil {
 		return fmt.Errorf("%s changed since the plan was created: %w. Create a new plan", unit.Name(), err)
 	}
-	if err := undecided(now.FindingsOf(unit)); err != nil {
+	if err := firstUndecided(now.FindingsOf(unit)); err != nil {
 		return err
 	}
 	var steps []plan.Step
@@ -36,7 +36,7 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 	}
 	for _, write := range writesOf(steps) {
 		if !slices.Contains(writesOf(unit.Steps), write) {
-			return write.differs("would now also")
+			return write.changedError("would now also")
 		}
 	}
 	for i := range unit.Steps {
@@ -47,7 +47,7 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 	return nil
 }
 
-func undecided(findings []migrate.Finding) error {
+func firstUndecided(findings []migrate.Finding) error {
 	for _, finding := range findings {
 		switch {
 		case finding.Reason == ReasonWorkspaceDiffers && finding.Undecided(): // It names the object that changed.
@@ -80,7 +80,7 @@ func writesOf(steps []plan.Step) (writes []write) {
 	return writes
 }
 
-func (w write) differs(now string) error {
+func (w write) changedError(now string) error {
 	what := "write " + w.path
 	if w.path == "" {
 		what = "create it"
@@ -89,12 +89,12 @@ func (w write) differs(now string) error {
 }
 
 func stillPlanned(s *migrate.Snapshot, now []write, step *plan.Step) error {
-	live, err := content(s, step.Object)
+	live, err := contentOf(s, step.Object)
 	if err != nil {
 		return err
 	}
 	if created := (write{object: step.Object}); step.Create != nil && live == nil && !slices.Contains(now, created) {
-		return created.differs("would no longer")
+		return created.changedError("would no longer")
 	}
 	for i := range step.Fields {
 		state, err := step.Fields[i].State(live)
@@ -102,7 +102,7 @@ func stillPlanned(s *migrate.Snapshot, now []write, step *plan.Step) error {
 			return fmt.Errorf("%s: %w", step.Object, err)
 		}
 		if write := writeOf(step, &step.Fields[i]); state != plan.Applied && !slices.Contains(now, write) {
-			return write.differs("would no longer")
+			return write.changedError("would no longer")
 		}
 	}
 	return nil
@@ -111,7 +111,7 @@ func stillPlanned(s *migrate.Snapshot, now []write, step *plan.Step) error {
 // Written counts the steps of which a snapshot has all fields as they are planned. What cannot be compared is not written.
 func Written(s *migrate.Snapshot, steps []plan.Step) (written int) {
 	for i := range steps {
-		live, err := content(s, steps[i].Object)
+		live, err := contentOf(s, steps[i].Object)
 		if err == nil && live != nil && !slices.ContainsFunc(steps[i].Fields, func(field plan.Field) bool {
 			state, err := field.State(live)
 			return err != nil || state != plan.Applied
@@ -122,7 +122,7 @@ func Written(s *migrate.Snapshot, steps []plan.Step) (written int) {
 	return written
 }
 
-func content(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, error) {
+func contentOf(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, error) {
 	objects := map[string][]client.Object{
 		kindCAPTCluster: migrate.Objects(s.CAPTClusters), kindControlPlane: migrate.Objects(s.ControlPlanes),
 		kindApply: migrate.Objects(s.Applies), kindTemplate: migrate.Objects(s.Templates), "Cluster": migrate.Objects(s.Clusters),

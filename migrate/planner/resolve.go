@@ -35,25 +35,25 @@ func (f *fleet) resolveOwner(o *owner) {
 	switch decision := f.decided.owners[o.typed.GetUID()]; {
 	case decision.Skip:
 		o.State = migrate.OwnerSkipped
-		o.find(migrate.Skipped, ReasonSkipped, strings.TrimSuffix("it stays as it is, as decided: "+decision.Reason, ": "))
-	case o.settled && (o.Object.Kind == kindApply || byThisVersion(o.apply) || o.typed.GetDeletionTimestamp() != nil):
-		f.found(o)
+		o.addFinding(migrate.Skipped, ReasonSkipped, strings.TrimSuffix("it stays as it is, as decided: "+decision.Reason, ": "))
+	case o.alreadyAdopted && (o.Object.Kind == kindApply || createdByThisVersion(o.apply) || o.typed.GetDeletionTimestamp() != nil):
+		f.setMatch(o)
 		o.State = migrate.Adopted
-	case f.blocked(o) && (f.gated[o.Object.UID] || !o.leaveAlone()):
+	case f.isBlocked(o) && (f.mustPassGate[o.Object.UID] || !o.leaveUnadopted()):
 	default:
-		o.finish()
+		o.planSteps()
 	}
 }
 
-func (f *fleet) blocked(o *owner) bool {
-	if stop := f.unclear(o); stop {
+func (f *fleet) isBlocked(o *owner) bool {
+	if stop := f.isUnclear(o); stop {
 		return true
 	}
-	f.found(o)
-	return !o.settled && (f.workspaceUnclear(o) || o.live != nil && f.gate(o))
+	f.setMatch(o)
+	return !o.alreadyAdopted && (f.workspaceUnclear(o) || o.live != nil && f.failsGate(o))
 }
 
-func (f *fleet) found(o *owner) {
+func (f *fleet) setMatch(o *owner) {
 	o.live = f.workspaces[f.workspaceKey(o.apply)]
 	o.WorkspaceTemplateApply = ptr.To(migrate.Ref(kindApply, o.apply))
 	if o.live != nil {
@@ -61,8 +61,8 @@ func (f *fleet) found(o *owner) {
 	}
 }
 
-// leaveAlone makes a warning of what blocks a helper of CAPT v0.3. It stays unadopted, so that its Workspace is not written even later.
-func (o *owner) leaveAlone() bool {
+// leaveUnadopted makes a warning of what blocks a helper of CAPT v0.3. It stays unadopted, so that its Workspace is not written even later.
+func (o *owner) leaveUnadopted() bool {
 	if !o.helper || len(o.findings) == 0 {
 		return false
 	}
@@ -80,9 +80,9 @@ func (o *owner) leaveAlone() bool {
 	return true
 }
 
-// finish plans the steps: first that of the WorkspaceTemplateApply, for whose adoption the manager waits. An owner that is pinned comes first: it
+// planSteps plans the steps: first that of the WorkspaceTemplateApply, for whose adoption the manager waits. An owner that is pinned comes first: it
 // must refer to its template before it has an adopted WorkspaceTemplateApply to write.
-func (o *owner) finish() {
+func (o *owner) planSteps() {
 	for i := range o.match.Candidates {
 		if candidate := &o.match.Candidates[i]; candidate.Apply == o.apply {
 			for _, evidence := range candidate.For {
@@ -102,50 +102,50 @@ func (o *owner) finish() {
 		}
 	}
 	if o.Paused && len(o.steps) > 0 {
-		o.find(migrate.Warning, ReasonPaused, "it or its Cluster is paused: it is adopted, and the manager does not reconcile it until it is resumed. Resume it at any time")
+		o.addFinding(migrate.Warning, ReasonPaused, "it or its Cluster is paused: it is adopted, and the manager does not reconcile it until it is resumed. Resume it at any time")
 	}
 }
 
-func adopted(apply *infrav1.WorkspaceTemplateApply) bool {
+func isAdopted(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID != ""
 }
 
-// byThisVersion reports whether this version created the Workspace of a WorkspaceTemplateApply, or will.
-func byThisVersion(apply *infrav1.WorkspaceTemplateApply) bool {
+// createdByThisVersion reports whether this version created the Workspace of a WorkspaceTemplateApply, or will.
+func createdByThisVersion(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName == "" && adoption.Unadopted(apply) == "" && slices.Contains(apply.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 }
 
-func (f *fleet) unclear(o *owner) bool {
+func (f *fleet) isUnclear(o *owner) bool {
 	switch {
 	case !o.typed.GetDeletionTimestamp().IsZero():
-		o.ambiguous(ReasonBeingDeleted, "it is being deleted. "+finishDeletion+orSkip, f.candidates(o))
+		o.markAmbiguous(ReasonBeingDeleted, "it is being deleted. "+finishDeletion+orSkip, f.candidates(o))
 	case o.match.Misreferred != nil:
-		o.block(ReasonReferenceDiffers, fmt.Sprintf("%s, so the manager would use or create another one. While CAPT v0.3 is installed and stopped, set spec.workspaceTemplateApplyName to %s. "+
+		o.markBlocked(ReasonReferenceDiffers, fmt.Sprintf("%s, so the manager would use or create another one. While CAPT v0.3 is installed and stopped, set spec.workspaceTemplateApplyName to %s. "+
 			"Once this version is installed, remove the reference: kubectl -n %s patch %s %s --field-manager=%s --type=json -p '[{\"op\":\"remove\",\"path\":\"/spec/workspaceTemplateApplyRef\"}]'. Then plan again%s",
 			o.match.Problem, o.match.Misreferred.Name, o.Object.Namespace, strings.ToLower(o.Object.Kind), o.Object.Name, migrate.FieldManager, orSkip)).Candidates = f.candidates(o)
 	case o.match.Problem != "":
-		o.ambiguous(ReasonMultipleCandidates, o.match.Problem+". Decide which one is its own with take: UID in --decisions"+orSkip, f.candidates(o))
-	case f.ofProfile(o):
-		o.block(ReasonFargateProfileConflict, "it belongs to a Fargate profile in the spec of a CAPTControlPlane. The manager would write it, and captctl cannot tell whether Terraform would run. Remove the profile from the spec until the migration is done"+orSkip)
-	case f.machineLeft(o):
+		o.markAmbiguous(ReasonMultipleCandidates, o.match.Problem+". Decide which one is its own with take: UID in --decisions"+orSkip, f.candidates(o))
+	case f.belongsToProfile(o):
+		o.markBlocked(ReasonFargateProfileConflict, "it belongs to a Fargate profile in the spec of a CAPTControlPlane. The manager would write it, and captctl cannot tell whether Terraform would run. Remove the profile from the spec until the migration is done"+orSkip)
+	case f.leavesMachine(o):
 	case o.apply != nil:
 		return false
-	case o.network != nil && o.plane == nil && !o.network.Spec.VPC.Template.IsDefined():
+	case o.captCluster != nil && o.controlPlane == nil && !o.captCluster.Spec.VPC.Template.IsDefined():
 		o.State = migrate.NothingToAdopt
-	case f.perhapsBuilt(o):
-		o.ambiguous(ReasonMultipleCandidates, "it refers to no WorkspaceTemplateApply, and the evidence does not decide whether it was built by one of these. "+
+	case f.mayHaveBeenBuilt(o):
+		o.markAmbiguous(ReasonMultipleCandidates, "it refers to no WorkspaceTemplateApply, and the evidence does not decide whether it was built by one of these. "+
 			"Decide with take: UID in --decisions or, if it was never built, set spec.workspaceTemplateApplyRef to a new name once this version is installed"+orSkip, f.candidates(o))
-	case f.built(o):
-		o.block(ReasonWorkspaceTemplateApplyNotFound, "it was built, and there is no evidence for any WorkspaceTemplateApply of its namespace: the manager would create it a second time. Restore the WorkspaceTemplateApply from a backup or from Git, and plan again"+orSkip)
+	case f.wasBuilt(o):
+		o.markBlocked(ReasonWorkspaceTemplateApplyNotFound, "it was built, and there is no evidence for any WorkspaceTemplateApply of its namespace: the manager would create it a second time. Restore the WorkspaceTemplateApply from a backup or from Git, and plan again"+orSkip)
 	default:
 		o.State = migrate.NothingToAdopt
-		o.find(migrate.Warning, ReasonNeverBuilt, "it has no WorkspaceTemplateApply, and there is no evidence that it was ever built: the manager will create it. If it is not wanted, stop CAPT v0.3 first, then delete it")
+		o.addFinding(migrate.Warning, ReasonNeverBuilt, "it has no WorkspaceTemplateApply, and there is no evidence that it was ever built: the manager will create it. If it is not wanted, stop CAPT v0.3 first, then delete it")
 	}
 	return true
 }
 
-// perhapsBuilt reports whether the manager would take some WorkspaceTemplateApplies for the owner's: then it creates nothing.
-func (f *fleet) perhapsBuilt(o *owner) bool {
+// mayHaveBeenBuilt reports whether the manager would take some WorkspaceTemplateApplies for the owner's: then it creates nothing.
+func (f *fleet) mayHaveBeenBuilt(o *owner) bool {
 	taken := map[types.UID]bool{}
 	for _, other := range f.owners {
 		if other.apply != nil {
@@ -164,9 +164,9 @@ func (f *fleet) perhapsBuilt(o *owner) bool {
 	return len(o.match.Candidates) > 0
 }
 
-func (f *fleet) built(o *owner) bool {
+func (f *fleet) wasBuilt(o *owner) bool {
 	name := naming.VPCWorkspaceTemplateApply(o.typed.GetName())
-	if o.plane != nil {
+	if o.controlPlane != nil {
 		name = naming.ControlPlaneWorkspaceTemplateApply(o.typed.GetName())
 	}
 	if _, left := f.workspaces[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]; left && len(f.claims[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]) == 0 {
@@ -193,21 +193,21 @@ func (f *fleet) candidates(o *owner) []migrate.Candidate {
 	return candidates
 }
 
-func (o *owner) find(severity migrate.Severity, reason, message string) *migrate.Finding {
+func (o *owner) addFinding(severity migrate.Severity, reason, message string) *migrate.Finding {
 	o.findings = append(o.findings, migrate.Finding{Severity: severity, Reason: reason, Object: o.Object, Message: strings.TrimSpace(message)})
 	return &o.findings[len(o.findings)-1]
 }
 
-func (o *owner) ambiguous(reason, message string, candidates []migrate.Candidate) *migrate.Finding {
+func (o *owner) markAmbiguous(reason, message string, candidates []migrate.Candidate) *migrate.Finding {
 	o.State = migrate.OwnerAmbiguous
-	finding := o.find(migrate.Ambiguous, reason, message)
+	finding := o.addFinding(migrate.Ambiguous, reason, message)
 	finding.Candidates = candidates
 	return finding
 }
 
-func (o *owner) block(reason, message string) *migrate.Finding {
+func (o *owner) markBlocked(reason, message string) *migrate.Finding {
 	o.State = migrate.OwnerBlocked
-	return o.find(migrate.Blocked, reason, message)
+	return o.addFinding(migrate.Blocked, reason, message)
 }
 
 // findStandalone adds the WorkspaceTemplateApplies that no owner has or may have: helpers and machines of CAPT v0.3, and what users made.
@@ -226,7 +226,7 @@ func (f *fleet) findStandalone() {
 	}
 	for i := range f.Applies {
 		apply := &f.Applies[i]
-		ours := byThisVersion(apply) || apply.Labels[naming.SerializeLabel] != "" // The label is on those of Fargate profiles.
+		ours := createdByThisVersion(apply) || apply.Labels[naming.SerializeLabel] != "" // The label is on those of Fargate profiles.
 		if !claimed[apply.UID] && !ours {
 			f.owners = append(f.owners, f.standalone(apply, clusters))
 		}
@@ -234,7 +234,7 @@ func (f *fleet) findStandalone() {
 }
 
 func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]string) *owner {
-	o := &owner{typed: apply, apply: apply, settled: adopted(apply) && !f.gated[apply.UID], Member: plan.Member{Object: migrate.Ref(kindApply, apply), Role: "created by a user"}}
+	o := &owner{typed: apply, apply: apply, alreadyAdopted: isAdopted(apply) && !f.mustPassGate[apply.UID], Member: plan.Member{Object: migrate.Ref(kindApply, apply), Role: "created by a user"}}
 	for _, ref := range apply.OwnerReferences {
 		if cluster := clusters[ref.UID]; cluster != "" {
 			o.cluster = cluster
@@ -256,27 +256,27 @@ func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[t
 	return o
 }
 
-func (f *fleet) machineLeft(o *owner) bool {
+func (f *fleet) leavesMachine(o *owner) bool {
 	if !o.machine || f.decided.owners[o.typed.GetUID()].Take == o.typed.GetUID() {
 		return false
 	}
 	o.State = migrate.OwnerSkipped
-	o.find(migrate.Warning, ReasonMachineNotAdopted, fmt.Sprintf("it is the %s of CAPT v0.3, a kind that this version does not have: it stays as it is, and what it created is not destroyed when the machine is removed. To adopt it with deletionPolicy Retain, set take: %s for it in --decisions",
+	o.addFinding(migrate.Warning, ReasonMachineNotAdopted, fmt.Sprintf("it is the %s of CAPT v0.3, a kind that this version does not have: it stays as it is, and what it created is not destroyed when the machine is removed. To adopt it with deletionPolicy Retain, set take: %s for it in --decisions",
 		o.Role, o.typed.GetUID()))
 	return true
 }
 
-// ofProfile reports whether a WorkspaceTemplateApply belongs to a Fargate profile that was added to a spec since. CAPT v0.3 had no profiles.
-func (f *fleet) ofProfile(o *owner) bool {
+// belongsToProfile reports whether a WorkspaceTemplateApply belongs to a Fargate profile that was added to a spec since. CAPT v0.3 had no profiles.
+func (f *fleet) belongsToProfile(o *owner) bool {
 	if o.Object.Kind != kindApply || o.apply.Spec.Variables[naming.ProfileVariable] == "" {
 		return false
 	}
 	for _, other := range f.owners {
-		if other.plane == nil || other.plane.Namespace != o.apply.Namespace {
+		if other.controlPlane == nil || other.controlPlane.Namespace != o.apply.Namespace {
 			continue
 		}
-		for i := range other.plane.Spec.FargateProfiles {
-			if meansProfile(o.apply, other.cluster, &other.plane.Spec.FargateProfiles[i]) {
+		for i := range other.controlPlane.Spec.FargateProfiles {
+			if isOfProfile(o.apply, other.cluster, &other.controlPlane.Spec.FargateProfiles[i]) {
 				return true
 			}
 		}
@@ -284,7 +284,7 @@ func (f *fleet) ofProfile(o *owner) bool {
 	return false
 }
 
-func meansProfile(apply *infrav1.WorkspaceTemplateApply, cluster string, profile *controlplanev1.FargateProfile) bool {
+func isOfProfile(apply *infrav1.WorkspaceTemplateApply, cluster string, profile *controlplanev1.FargateProfile) bool {
 	switch ref := profile.WorkspaceTemplateApplyRef; {
 	case ref.IsDefined():
 		return ref.Name == apply.Name

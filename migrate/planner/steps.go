@@ -45,7 +45,7 @@ func (o *owner) applySteps() []plan.Step {
 		c.set("/spec/deletionPolicy", apply.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain, why)
 	}
 	if o.Object.Kind != kindApply && metav1.GetControllerOf(apply) == nil {
-		field := plan.Field{Path: "/metadata/ownerReferences", Element: true, Key: "uid", After: encode(o.reference())}
+		field := plan.Field{Path: "/metadata/ownerReferences", Element: true, Key: "uid", After: encode(o.controllerReference())}
 		for _, before := range apply.GetOwnerReferences() {
 			if before.UID == o.Object.UID { // The API server rejects two of one UID.
 				field.Before = encode(before)
@@ -57,17 +57,17 @@ func (o *owner) applySteps() []plan.Step {
 		status.set("/status/workspaceName", "", o.live.GetName(), "CAPT v0.3 lost it")
 	}
 	if o.live != nil && apply.Status.WorkspaceRef == nil {
-		status.set("/status/workspaceRef", "", reference(o.live), "no other Workspace of that name is used")
+		status.set("/status/workspaceRef", "", workspaceReference(o.live), "no other Workspace of that name is used")
 	}
-	return append(step(kindApply, apply, "", c), step(kindApply, apply, "status", status)...)
+	return append(stepsFor(kindApply, apply, "", c), stepsFor(kindApply, apply, "status", status)...)
 }
 
 // whyRetained is why what was created must outlive the WorkspaceTemplateApply; empty if it need not.
 func (o *owner) whyRetained() string {
-	switch ofNetwork := o.network != nil && o.plane == nil; {
-	case ofNetwork && o.network.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain:
+	switch ofCAPTCluster := o.captCluster != nil && o.controlPlane == nil; {
+	case ofCAPTCluster && o.captCluster.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain:
 		return "spec.vpc.template.deletionPolicy of its CAPTCluster is Retain"
-	case ofNetwork, !o.retain:
+	case ofCAPTCluster, !o.retain:
 		return ""
 	case o.machine:
 		return "what a CaptMachine created outlives it"
@@ -77,16 +77,16 @@ func (o *owner) whyRetained() string {
 	return "it is not adopted, and must not block a deletion"
 }
 
-func (o *owner) reference() metav1.OwnerReference {
+func (o *owner) controllerReference() metav1.OwnerReference {
 	version := infrav1.GroupVersion
-	if o.plane != nil {
+	if o.controlPlane != nil {
 		version = controlplanev1.GroupVersion
 	}
 	return *metav1.NewControllerRef(o.typed, version.WithKind(o.Object.Kind))
 }
 
-// reference to a Workspace, as the manager records it.
-func reference(live *unstructured.Unstructured) *infrav1.WorkspaceReference {
+// workspaceReference refers to a Workspace, as the manager records it.
+func workspaceReference(live *unstructured.Unstructured) *infrav1.WorkspaceReference {
 	return &infrav1.WorkspaceReference{
 		APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName(), Namespace: live.GetNamespace(), UID: live.GetUID(),
 		ExternalName: live.GetAnnotations()[render.ExternalNameAnnotation],
@@ -100,33 +100,33 @@ func (o *owner) ownerSteps() []plan.Step {
 	var c change
 	switch {
 	case o.pinned == nil:
-	case o.plane != nil:
-		c.set("/spec/workspaceTemplateRef", o.plane.Spec.WorkspaceTemplateRef, o.pinnedRef(), whyPinned)
+	case o.controlPlane != nil:
+		c.set("/spec/workspaceTemplateRef", o.controlPlane.Spec.WorkspaceTemplateRef, o.pinnedRef(), whyPinned)
 	default:
-		c.set("/spec/vpc/template/ref", o.network.Spec.VPC.Template.Ref, o.pinnedRef(), whyPinned)
+		c.set("/spec/vpc/template/ref", o.captCluster.Spec.VPC.Template.Ref, o.pinnedRef(), whyPinned)
 	}
 	if !o.referenceInSpec().IsDefined() {
 		c.set("/spec/workspaceTemplateApplyRef", "", infrav1.WorkspaceTemplateApplyReference{Name: o.apply.Name}, "no second WorkspaceTemplateApply is created")
 	}
-	if o.plane != nil {
-		stored := o.plane.Spec.ControlPlaneEndpoint
+	if o.controlPlane != nil {
+		stored := o.controlPlane.Spec.ControlPlaneEndpoint
 		if repaired := owners.Endpoint(stored); repaired.Host != "" {
 			c.set("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 		}
 	}
-	return step(o.Object.Kind, o.typed, "", c)
+	return stepsFor(o.Object.Kind, o.typed, "", c)
 }
 
 func (o *owner) referenceInSpec() infrav1.WorkspaceTemplateApplyReference {
-	if o.plane != nil {
-		return o.plane.Spec.WorkspaceTemplateApplyRef
+	if o.controlPlane != nil {
+		return o.controlPlane.Spec.WorkspaceTemplateApplyRef
 	}
-	return o.network.Spec.WorkspaceTemplateApplyRef
+	return o.captCluster.Spec.WorkspaceTemplateApplyRef
 }
 
-// permission lets the namespace of an owner use its template; none if it may already, or one of the steps says so.
-func (f *fleet) permission(steps []plan.Step, o *owner) []plan.Step {
-	template := f.notPermitted(o)
+// permissionSteps lets the namespace of an owner use its template; none if it may already, or one of the steps says so.
+func (f *fleet) permissionSteps(steps []plan.Step, o *owner) []plan.Step {
+	template := f.templateToPermit(o)
 	if template == nil {
 		return nil
 	}
@@ -136,15 +136,15 @@ func (f *fleet) permission(steps []plan.Step, o *owner) []plan.Step {
 	}
 	var c change
 	c.write(plan.Field{Path: "/spec/allowedNamespaces/names", Element: true, After: encode(namespace)}, fmt.Sprintf("namespace %s uses the template already", namespace))
-	return step(kindTemplate, template, "", c)
+	return stepsFor(kindTemplate, template, "", c)
 }
 
-func (f *fleet) notPermitted(o *owner) *infrav1.WorkspaceTemplate {
+func (f *fleet) templateToPermit(o *owner) *infrav1.WorkspaceTemplate {
 	if len(o.steps) == 0 || o.live == nil || o.pinned != nil {
 		return nil
 	}
 	template := f.templates[o.apply.TemplateKey()]
-	if template == nil || f.permitted(template, o.apply.Namespace) {
+	if template == nil || f.permits(template, o.apply.Namespace) {
 		return nil
 	}
 	return template
@@ -152,8 +152,8 @@ func (f *fleet) notPermitted(o *owner) *infrav1.WorkspaceTemplate {
 
 func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 	users := map[*infrav1.WorkspaceTemplate][]*owner{}
-	for _, o := range f.sorted() {
-		if template := f.notPermitted(o); template != nil {
+	for _, o := range f.ownersInScope() {
+		if template := f.templateToPermit(o); template != nil {
 			users[template] = append(users[template], o)
 		}
 	}
@@ -178,7 +178,7 @@ func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 	return findings
 }
 
-func sharedTemplates(units []plan.Unit) (findings []migrate.Finding) {
+func grantedPermissions(units []plan.Unit) (findings []migrate.Finding) {
 	namespaces := map[migrate.ObjectRef][]string{}
 	for i := range units {
 		for _, step := range units[i].Steps {
@@ -189,13 +189,13 @@ func sharedTemplates(units []plan.Unit) (findings []migrate.Finding) {
 	}
 	for template, users := range namespaces {
 		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonPermissionGranted, Object: template, Message: fmt.Sprintf(
-			"other namespaces use it, and the plan adds them to spec.allowedNamespaces: %s", listed(sets.List(sets.New(users...))))})
+			"other namespaces use it, and the plan adds them to spec.allowedNamespaces: %s", abbreviated(sets.List(sets.New(users...))))})
 	}
 	slices.SortFunc(findings, func(a, b migrate.Finding) int { return strings.Compare(a.Object.String(), b.Object.String()) })
 	return findings
 }
 
-func listed(names []string) string {
+func abbreviated(names []string) string {
 	const shown = 10
 	if len(names) <= shown {
 		return strings.Join(names, ", ")

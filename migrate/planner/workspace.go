@@ -24,16 +24,16 @@ func (f *fleet) workspaceUnclear(o *owner) bool {
 	key := f.workspaceKey(o.apply)
 	switch {
 	case o.apply.DeletionTimestamp != nil:
-		o.ambiguous(ReasonBeingDeleted, fmt.Sprintf("WorkspaceTemplateApply %s is being deleted. %s%s", o.apply.Name, finishDeletion, orSkip), nil)
+		o.markAmbiguous(ReasonBeingDeleted, fmt.Sprintf("WorkspaceTemplateApply %s is being deleted. %s%s", o.apply.Name, finishDeletion, orSkip), nil)
 		return true
 	case o.live == nil:
 		return f.workspaceMissing(o, key)
 	case o.live.GetDeletionTimestamp() != nil:
-		o.ambiguous(ReasonBeingDeleted, fmt.Sprintf("Workspace %s is being deleted: Terraform destroys what it created. Find out who deleted it, let it finish, and plan again%s", key.Name, orSkip), nil)
+		o.markAmbiguous(ReasonBeingDeleted, fmt.Sprintf("Workspace %s is being deleted: Terraform destroys what it created. Find out who deleted it, let it finish, and plan again%s", key.Name, orSkip), nil)
 		return true
 	}
 	if claim := claimedByAnother(o.apply, o.live); claim != "" {
-		o.block(ReasonWorkspaceClaimed, fmt.Sprintf("Workspace %s was created for WorkspaceTemplateApply %s, as its annotation %s says. Correct status.workspaceName of WorkspaceTemplateApply %s, or the annotation if it is wrong, and plan again%s",
+		o.markBlocked(ReasonWorkspaceClaimed, fmt.Sprintf("Workspace %s was created for WorkspaceTemplateApply %s, as its annotation %s says. Correct status.workspaceName of WorkspaceTemplateApply %s, or the annotation if it is wrong, and plan again%s",
 			key.Name, claim, naming.ClaimAnnotation, o.apply.Name, orSkip))
 		return true
 	}
@@ -59,22 +59,22 @@ func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
 	if problem == "" && decided == o.apply.UID {
 		return false
 	}
-	if holder := claimOf(claims, decided); holder >= 0 && problem == "" {
+	if holder := indexOfClaim(claims, decided); holder >= 0 && problem == "" {
 		o.State = migrate.OwnerSkipped
-		o.find(migrate.Skipped, ReasonSkipped, fmt.Sprintf("it stays as it is: Workspace %s belongs to WorkspaceTemplateApply %s, as decided", key.Name, client.ObjectKeyFromObject(claims[holder])))
+		o.addFinding(migrate.Skipped, ReasonSkipped, fmt.Sprintf("it stays as it is: Workspace %s belongs to WorkspaceTemplateApply %s, as decided", key.Name, client.ObjectKeyFromObject(claims[holder])))
 		return true
 	}
-	if holder := f.holder(key); holder != nil && decided == "" {
-		return f.lost(o, holder, key)
+	if holder := f.provenHolder(key); holder != nil && decided == "" {
+		return f.onlySharesName(o, holder, key)
 	}
 	if problem == "" {
 		problem = fmt.Sprintf("%d WorkspaceTemplateApplies refer to Workspace %s, and only one can have it. Decide which one with belongsTo in --decisions: the owners of the others need no decision", len(claims), key.Name)
 	}
-	o.ambiguous(ReasonWorkspaceShared, problem, f.claimsOn(key)).Workspace = o.Workspace
+	o.markAmbiguous(ReasonWorkspaceShared, problem, f.claimCandidates(key)).Workspace = o.Workspace
 	return true
 }
 
-func claimOf(claims []*infrav1.WorkspaceTemplateApply, uid types.UID) int {
+func indexOfClaim(claims []*infrav1.WorkspaceTemplateApply, uid types.UID) int {
 	return slices.IndexFunc(claims, func(claim *infrav1.WorkspaceTemplateApply) bool { return claim.UID == uid })
 }
 
@@ -85,9 +85,9 @@ func (f *fleet) belongsToWrong(live *unstructured.Unstructured, key types.Namesp
 		return ""
 	}
 	instead, found, remedy := f.claims[key], "", ""
-	if chosen := claimOf(instead, decision.BelongsTo); chosen < 0 {
-		found = f.described(decision.BelongsTo)
-	} else if found, instead = f.outdone(instead[chosen], live, key); found == "" {
+	if chosen := indexOfClaim(instead, decision.BelongsTo); chosen < 0 {
+		found = f.describe(decision.BelongsTo)
+	} else if found, instead = f.betterMatches(instead[chosen], live, key); found == "" {
 		return ""
 	} else {
 		remedy = ". If the decision is right, first stop CAPT v0.3, and revert the edit of the template that the evidence shows"
@@ -100,14 +100,14 @@ func (f *fleet) belongsToWrong(live *unstructured.Unstructured, key types.Namesp
 		live.GetUID(), key.Name, found, strings.Join(write, ", or "), remedy)
 }
 
-// outdone returns the WorkspaceTemplateApplies for which less differs in the Workspace than for the given one. One that is adopted has its Workspace.
-func (f *fleet) outdone(chosen *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured, key types.NamespacedName) (why string, by []*infrav1.WorkspaceTemplateApply) {
+// betterMatches returns the WorkspaceTemplateApplies for which less differs in the Workspace than for the given one. One that is adopted has its Workspace.
+func (f *fleet) betterMatches(chosen *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured, key types.NamespacedName) (why string, by []*infrav1.WorkspaceTemplateApply) {
 	differing := func(claim *infrav1.WorkspaceTemplateApply) (sets.Set[string], error) {
-		differences, err := f.rendered(claim, live)
+		differences, err := f.differencesFrom(claim, live)
 		return sets.New(fieldsOf(differences)...), err
 	}
 	against, failed := differing(chosen)
-	if adopted(chosen) || failed == nil && against.Len() == 0 {
+	if isAdopted(chosen) || failed == nil && against.Len() == 0 {
 		return "", nil
 	}
 	for _, claim := range f.claims[key] {
@@ -126,8 +126,8 @@ func (f *fleet) outdone(chosen *infrav1.WorkspaceTemplateApply, live *unstructur
 	return why + ", and differs less from what is rendered from another one", by
 }
 
-// withoutEffect reports the decisions about Workspaces that no WorkspaceTemplateApply refers to: perhaps another one was meant.
-func (f *fleet) withoutEffect(decisions migrate.Decisions) (findings []migrate.Finding) {
+// unusedDecisions reports the decisions about Workspaces that no WorkspaceTemplateApply refers to: perhaps another one was meant.
+func (f *fleet) unusedDecisions(decisions migrate.Decisions) (findings []migrate.Finding) {
 	for _, decision := range decisions.Workspaces {
 		for key, live := range f.workspaces {
 			if live.GetUID() == decision.UID && len(f.claims[key]) == 0 {
@@ -139,8 +139,8 @@ func (f *fleet) withoutEffect(decisions migrate.Decisions) (findings []migrate.F
 	return findings
 }
 
-func (f *fleet) described(uid types.UID) string {
-	switch ref := f.known()[uid]; ref.Kind {
+func (f *fleet) describe(uid types.UID) string {
+	switch ref := f.knownObjects()[uid]; ref.Kind {
 	case "":
 		return fmt.Sprintf("no object has UID %s", uid)
 	case kindApply:
@@ -151,18 +151,18 @@ func (f *fleet) described(uid types.UID) string {
 	}
 }
 
-func (f *fleet) lost(o *owner, holder *infrav1.WorkspaceTemplateApply, key types.NamespacedName) bool {
+func (f *fleet) onlySharesName(o *owner, holder *infrav1.WorkspaceTemplateApply, key types.NamespacedName) bool {
 	if holder == o.apply {
 		return false
 	}
 	o.State, o.Workspace = migrate.NothingToAdopt, nil
-	o.find(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("nothing was built for it: WorkspaceTemplateApply %s only has the same name as Workspace %s, which belongs to WorkspaceTemplateApply %s. It stays as it is. If you want to delete it, first stop CAPT v0.3, which would delete that Workspace with it",
+	o.addFinding(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("nothing was built for it: WorkspaceTemplateApply %s only has the same name as Workspace %s, which belongs to WorkspaceTemplateApply %s. It stays as it is. If you want to delete it, first stop CAPT v0.3, which would delete that Workspace with it",
 		o.apply.Name, key.Name, client.ObjectKeyFromObject(holder)))
 	return true
 }
 
-// holder is the only one whose status records the Workspace, and which renders exactly that; nil when the evidence does not decide.
-func (f *fleet) holder(key types.NamespacedName) *infrav1.WorkspaceTemplateApply {
+// provenHolder is the only one whose status records the Workspace, and which renders exactly that; nil when the evidence does not decide.
+func (f *fleet) provenHolder(key types.NamespacedName) *infrav1.WorkspaceTemplateApply {
 	var holder *infrav1.WorkspaceTemplateApply
 	for _, claim := range f.claims[key] {
 		records := claim.Spec.WorkspaceName == key.Name || claim.Status.WorkspaceName == key.Name
@@ -176,7 +176,7 @@ func (f *fleet) holder(key types.NamespacedName) *infrav1.WorkspaceTemplateApply
 	if holder == nil {
 		return nil
 	}
-	if differences, err := f.rendered(holder, f.workspaces[key]); err != nil || len(differences) > 0 {
+	if differences, err := f.differencesFrom(holder, f.workspaces[key]); err != nil || len(differences) > 0 {
 		return nil
 	}
 	return holder
@@ -188,14 +188,14 @@ func (f *fleet) ownerBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 	})
 }
 
-func (f *fleet) claimsOn(key types.NamespacedName) []migrate.Candidate {
+func (f *fleet) claimCandidates(key types.NamespacedName) []migrate.Candidate {
 	candidates := make([]migrate.Candidate, len(f.claims[key]))
 	for i, apply := range f.claims[key] {
 		candidate := migrate.Candidate{Object: migrate.Ref(kindApply, apply), For: []string{"its name yields the name of the Workspace"}}
 		if apply.Status.WorkspaceName == key.Name {
 			candidate.For = []string{"its status names the Workspace"}
 		}
-		switch differences, err := f.rendered(apply, f.workspaces[key]); {
+		switch differences, err := f.differencesFrom(apply, f.workspaces[key]); {
 		case err != nil:
 			candidate.Against = []string{"the Workspace cannot be rendered from it: " + err.Error()}
 		case len(differences) == 0:
@@ -217,11 +217,11 @@ func (f *fleet) neverBuilt(o *owner) bool {
 	}
 	return !slices.ContainsFunc(f.owners, func(other *owner) bool {
 		sameCluster := o.cluster != "" && other.cluster == o.cluster && other.Object.Namespace == o.Object.Namespace
-		return f.hasRecord(other) && (other == o || other.plane != nil && sameCluster)
+		return f.recordsWorkspace(other) && (other == o || other.controlPlane != nil && sameCluster)
 	})
 }
 
-func (f *fleet) hasRecord(o *owner) bool {
+func (f *fleet) recordsWorkspace(o *owner) bool {
 	claimant := o.match.Claimant
 	return claimant != nil && claimant.Want.Built != "" || o.apply != nil && f.workspaces[f.workspaceKey(o.apply)] != nil
 }
@@ -234,16 +234,16 @@ func (f *fleet) workspaceMissing(o *owner, key types.NamespacedName) bool {
 		return false
 	case f.neverBuilt(o):
 		o.State = migrate.NothingToAdopt
-		o.find(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("CAPT v0.3 never created Workspace %s for WorkspaceTemplateApply %s: it stays as it is, and the manager neither creates nor deletes it. "+
+		o.addFinding(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("CAPT v0.3 never created Workspace %s for WorkspaceTemplateApply %s: it stays as it is, and the manager neither creates nor deletes it. "+
 			"If CAPT v0.3 still runs, wait until it has created the Workspace, and plan again. Otherwise stop CAPT v0.3, install this version, check that nothing of it exists in AWS, "+
 			"and run kubectl -n %s patch workspacetemplateapply %s --type=merge -p '{\"spec\":{\"deletionPolicy\":\"Retain\"}}', then kubectl -n %s delete workspacetemplateapply %s. "+
 			"Its owner, if it has one, creates another one, or names what is left to do in its condition AdoptionRequired. If status was lost when a backup was restored, restore the Workspace instead",
 			key.Name, o.apply.Name, o.apply.Namespace, o.apply.Name, o.apply.Namespace, o.apply.Name))
 	case o.Object.Kind == kindApply:
 		o.State = migrate.NothingToAdopt
-		o.find(migrate.Warning, ReasonWorkspaceNotFound, fmt.Sprintf("Workspace %s does not exist: it stays as it is, and the manager reports so. If it is not needed, stop CAPT v0.3 first, then delete it", key.Name))
+		o.addFinding(migrate.Warning, ReasonWorkspaceNotFound, fmt.Sprintf("Workspace %s does not exist: it stays as it is, and the manager reports so. If it is not needed, stop CAPT v0.3 first, then delete it", key.Name))
 	default:
-		o.block(ReasonWorkspaceNotFound, fmt.Sprintf("WorkspaceTemplateApply %s belongs to it, but Workspace %s does not exist: the manager would create the Workspace, and Terraform the resources, again. Restore the Workspace from a backup, and plan again%s",
+		o.markBlocked(ReasonWorkspaceNotFound, fmt.Sprintf("WorkspaceTemplateApply %s belongs to it, but Workspace %s does not exist: the manager would create the Workspace, and Terraform the resources, again. Restore the Workspace from a backup, and plan again%s",
 			o.apply.Name, key.Name, orSkip))
 	}
 	return true

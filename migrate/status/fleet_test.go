@@ -76,9 +76,9 @@ func TestTheStateOfAUnitIsFromPlanAndJournals(t *testing.T) {
 			if tc.skipped {
 				f.Findings = []migrate.Finding{{Severity: migrate.Skipped, Reason: planner.ReasonSkipped, Object: f.Units[0].Members[0].Object}}
 			}
-			f.stand()
-			assert.Equal(t, tc.want, f.Of("a/demo").State)
-			assert.Len(t, f.Of("a/demo").Skipped, len(f.Findings))
+			f.setStatuses()
+			assert.Equal(t, tc.want, f.StatusOf("a/demo").State)
+			assert.Len(t, f.StatusOf("a/demo").Skipped, len(f.Findings))
 		})
 	}
 }
@@ -93,11 +93,11 @@ func TestTheFirstClusterToAdoptIsOneThatWorks(t *testing.T) {
 		{Severity: migrate.Warning, Reason: planner.ReasonInvalidClusterEndpoint, Object: f.Units[4].Object},
 	}
 	f.Journals = []apply.State{{PlanID: "old", Units: map[string]apply.UnitState{"a/d-half": {Phase: apply.PhaseApplying}}}}
-	f.stand()
-	assert.Equal(t, "a/e-good", f.First(), "most Clusters of CAPT v0.3 have an endpoint to repair")
-	assert.Equal(t, []string{"Workspace b-failed: Synced is False (ReconcileError)"}, f.Unsettled(&f.Units[1]))
+	f.setStatuses()
+	assert.Equal(t, "a/e-good", f.FirstCluster(), "most Clusters of CAPT v0.3 have an endpoint to repair")
+	assert.Equal(t, []string{"Workspace b-failed: Synced is False (ReconcileError)"}, f.NotUpToDate(&f.Units[1]))
 	f.Units = f.Units[:4]
-	assert.Empty(t, f.First())
+	assert.Empty(t, f.FirstCluster())
 }
 
 func TestTheRestOfAPlanIsWhatIsLeftToAdopt(t *testing.T) {
@@ -105,8 +105,8 @@ func TestTheRestOfAPlanIsWhatIsLeftToAdopt(t *testing.T) {
 	f.Last = &plan.Plan{ID: "old", Units: clusters("done", "left", "reverted").Units}
 	f.Journals = []apply.State{{PlanID: "old", Units: map[string]apply.UnitState{"a/done": {Phase: apply.PhaseApplied}, "a/reverted": {Phase: apply.PhaseRolledBack}}}}
 	f.Units[0].State = plan.Adopted
-	f.stand()
-	assert.Equal(t, []string{"a/left"}, f.Rest())
+	f.setStatuses()
+	assert.Equal(t, []string{"a/left"}, f.NotYetApplied())
 }
 
 func TestWritesAreThoseThatAreLeft(t *testing.T) {
@@ -137,9 +137,9 @@ func TestOnlyTheUnitsThatAreNamedAreReported(t *testing.T) {
 	require.ErrorContains(t, f.Only([]string{"a/typo"}), "there is no Cluster a/typo of CAPT")
 	f.Selected = []string{"a/two"}
 	require.NoError(t, f.Only(f.Selected))
-	f.stand()
-	require.Len(t, f.Standing, 1)
-	assert.Equal(t, "a/two", f.Standing[0].Unit)
+	f.setStatuses()
+	require.Len(t, f.Statuses, 1)
+	assert.Equal(t, "a/two", f.Statuses[0].Unit)
 	require.Len(t, f.Findings, 1)
 	assert.Equal(t, "two", f.Findings[0].Reason)
 }

@@ -67,15 +67,15 @@ type Plan struct {
 
 // Options say what to look at.
 type Options struct {
-	Reader           client.Reader
-	JournalNamespace string   // Where the journals and the Lease are.
-	Namespace        string   // The only one to look at; empty for all.
-	Units            []string // The only ones to look at; empty for all.
-	Decisions        *migrate.Decisions
-	Decided          bool // The decisions of the plans that were applied are used instead.
-	NoJournal        bool // It is not an error if the journals may not be read.
-	Clock            clock.PassiveClock
-	Progress         migrate.Progress
+	Reader              client.Reader
+	JournalNamespace    string   // Where the journals and the Lease are.
+	Namespace           string   // The only one to look at; empty for all.
+	Units               []string // The only ones to look at; empty for all.
+	Decisions           *migrate.Decisions
+	UseEarlierDecisions bool // The decisions of the plans that were applied are used instead.
+	NoJournal           bool // It is not an error if the journals may not be read.
+	Clock               clock.PassiveClock
+	Progress            migrate.Progress
 }
 
 // Fleet is a plan made now, and where its units stand: check, plan, apply and status report the same.
@@ -83,7 +83,7 @@ type Fleet struct {
 	*plan.Plan
 	Snapshot *migrate.Snapshot
 	Selected []string // The names of the only units that were asked for; empty for all.
-	Standing []Unit   // Standing are the units of the plan, and those of applied plans that no longer exist, sorted by name.
+	Statuses []Unit   // Statuses are the units of the plan, and those of applied plans that no longer exist, sorted by name.
 	// Journals are those of the plans that were applied, the latest last. Last is the latest of these plans; nil if there is none.
 	Journals []apply.State
 	Last     *plan.Plan
@@ -106,8 +106,8 @@ func Survey(ctx context.Context, o Options) (*Fleet, error) {
 		return nil, err
 	}
 	decisions := o.Decisions
-	if o.Decided {
-		decisions = Decided(f.Journals, snapshot)
+	if o.UseEarlierDecisions {
+		decisions = EarlierDecisions(f.Journals, snapshot)
 	}
 	progress.Phase("Planning", 0)
 	if f.Plan, err = planner.New(snapshot, planner.Options{Decisions: decisions, Now: now}); err != nil {
@@ -117,7 +117,7 @@ func Survey(ctx context.Context, o Options) (*Fleet, error) {
 		return nil, err
 	}
 	f.Selected = o.Units
-	f.stand()
+	f.setStatuses()
 	return f, nil
 }
 
@@ -132,9 +132,9 @@ func (f *Fleet) readJournals(ctx context.Context, o Options, now time.Time) (err
 	return client.IgnoreNotFound(err)
 }
 
-// Decided returns what the user decided for all plans that were applied, as far as it still fits the objects. Of two decisions about an object the
+// EarlierDecisions returns what the user decided for all plans that were applied, as far as it still fits the objects. Of two decisions about an object the
 // one for the later plan counts.
-func Decided(journals []apply.State, s *migrate.Snapshot) (decisions *migrate.Decisions) {
+func EarlierDecisions(journals []apply.State, s *migrate.Snapshot) (decisions *migrate.Decisions) {
 	for i := range journals {
 		decisions = decisions.Merge(journals[i].Decisions)
 	}
@@ -148,7 +148,7 @@ type recorded struct {
 	running bool
 }
 
-func (f *Fleet) stand() {
+func (f *Fleet) setStatuses() {
 	last := map[string]recorded{}
 	for _, journal := range f.Journals {
 		for name, unit := range journal.Units {
@@ -159,20 +159,20 @@ func (f *Fleet) stand() {
 	}
 	paused := pausedObjects(f.Snapshot)
 	for i := range f.Units {
-		unit := f.standing(&f.Units[i], last[f.Units[i].Name()])
+		unit := f.statusOf(&f.Units[i], last[f.Units[i].Name()])
 		unit.Paused = slices.ContainsFunc(f.Units[i].Objects(), func(object migrate.ObjectRef) bool { return paused[object.UID] })
-		f.Standing = append(f.Standing, unit)
+		f.Statuses = append(f.Statuses, unit)
 		delete(last, unit.Unit)
 	}
 	for name, unit := range last {
 		if parts := strings.Split(name, "/"); len(f.Selected) == 0 && (f.Namespace == "" || parts[len(parts)-2] == f.Namespace) {
-			f.Standing = append(f.Standing, Unit{Unit: name, PlanID: unit.planID, Phase: unit.Phase, Message: "the object no longer exists"})
+			f.Statuses = append(f.Statuses, Unit{Unit: name, PlanID: unit.planID, Phase: unit.Phase, Message: "the object no longer exists"})
 		}
 	}
-	slices.SortFunc(f.Standing, func(a, b Unit) int { return cmp.Compare(a.Unit, b.Unit) })
+	slices.SortFunc(f.Statuses, func(a, b Unit) int { return cmp.Compare(a.Unit, b.Unit) })
 }
 
-func (f *Fleet) standing(planned *plan.Unit, last recorded) Unit {
+func (f *Fleet) statusOf(planned *plan.Unit, last recorded) Unit {
 	unit := Unit{Unit: planned.Name(), PlanID: last.planID, Phase: last.Phase, Message: last.Message}
 	for _, finding := range f.FindingsOf(planned) {
 		switch {
@@ -202,21 +202,21 @@ func stateOf(planned plan.UnitState, last recorded, skipped bool) plan.UnitState
 	return planned
 }
 
-// Of returns where a unit stands.
-func (f *Fleet) Of(name string) Unit {
-	if i := slices.IndexFunc(f.Standing, func(unit Unit) bool { return unit.Unit == name }); i >= 0 {
-		return f.Standing[i]
+// StatusOf returns where a unit stands.
+func (f *Fleet) StatusOf(name string) Unit {
+	if i := slices.IndexFunc(f.Statuses, func(unit Unit) bool { return unit.Unit == name }); i >= 0 {
+		return f.Statuses[i]
 	}
 	return Unit{Unit: name}
 }
 
-// Rest are the units of the plan that was applied last that it would still adopt, if it was applied to others.
-func (f *Fleet) Rest() (names []string) {
+// NotYetApplied are the units of the plan that was applied last that it would still adopt, if it was applied to others.
+func (f *Fleet) NotYetApplied() (names []string) {
 	if f.Last == nil {
 		return nil
 	}
 	for i := range f.Last.Units {
-		unit := f.Of(f.Last.Units[i].Name())
+		unit := f.StatusOf(f.Last.Units[i].Name())
 		if f.Last.Units[i].State == plan.Adoptable && unit.State == plan.Adoptable && unit.PlanID != f.Last.ID {
 			names = append(names, unit.Unit)
 		}
@@ -224,8 +224,8 @@ func (f *Fleet) Rest() (names []string) {
 	return names
 }
 
-// Writes counts what a run of a plan still has to write, or to revert, for a unit.
-func (f *Fleet) Writes(p *plan.Plan, unit *plan.Unit, run Run) int {
+// RemainingWrites counts what a run of a plan still has to write, or to revert, for a unit.
+func (f *Fleet) RemainingWrites(p *plan.Plan, unit *plan.Unit, run Run) int {
 	var last apply.UnitState
 	if i := slices.IndexFunc(f.Journals, func(journal apply.State) bool { return journal.PlanID == p.ID }); i >= 0 {
 		last = f.Journals[i].Units[unit.Name()]
@@ -259,15 +259,15 @@ type Run struct {
 	Named, Endpoints bool // Named is true if the run names units. Endpoints is true if it repairs those of Clusters.
 }
 
-// Unsettled are the Workspaces of a unit that are not up to date, and why.
-func (f *Fleet) Unsettled(unit *plan.Unit) (workspaces []string) {
+// NotUpToDate are the Workspaces of a unit that are not up to date, and why.
+func (f *Fleet) NotUpToDate(unit *plan.Unit) (workspaces []string) {
 	for _, member := range unit.Members {
 		for i := range f.Snapshot.Workspaces {
 			live := &f.Snapshot.Workspaces[i]
 			if member.Workspace == nil || live.GetUID() != member.Workspace.UID {
 				continue
 			}
-			if why := migrate.Unsettled(live); why != "" {
+			if why := migrate.WhyNotUpToDate(live); why != "" {
 				workspaces = append(workspaces, fmt.Sprintf("%s: %s", member.Workspace, why))
 			}
 		}
@@ -275,10 +275,10 @@ func (f *Fleet) Unsettled(unit *plan.Unit) (workspaces []string) {
 	return workspaces
 }
 
-// First is the Cluster to adopt first: one whose adoption shows that the others can be adopted. It is empty if there is none.
-func (f *Fleet) First() string {
+// FirstCluster is the Cluster to adopt first: one whose adoption shows that the others can be adopted. It is empty if there is none.
+func (f *Fleet) FirstCluster() string {
 	for i := range f.Units {
-		if unit := &f.Units[i]; f.Of(unit.Name()).State == plan.Adoptable && f.representative(unit) {
+		if unit := &f.Units[i]; f.StatusOf(unit.Name()).State == plan.Adoptable && f.representative(unit) {
 			return unit.Name()
 		}
 	}
@@ -298,7 +298,7 @@ func (f *Fleet) representative(unit *plan.Unit) bool {
 	noteworthy := slices.ContainsFunc(f.FindingsOf(unit), func(finding migrate.Finding) bool {
 		return finding.Reason != planner.ReasonInvalidClusterEndpoint && finding.Reason != planner.ReasonPermissionGranted
 	})
-	return unit.Object.Kind == "Cluster" && works && !noteworthy && len(f.Unsettled(unit)) == 0
+	return unit.Object.Kind == "Cluster" && works && !noteworthy && len(f.NotUpToDate(unit)) == 0
 }
 
 func pausedObjects(s *migrate.Snapshot) map[types.UID]bool {
@@ -314,13 +314,13 @@ func pausedObjects(s *migrate.Snapshot) map[types.UID]bool {
 
 // Read returns the status of the migration, without checks.
 func Read(ctx context.Context, o Options) (*Status, error) {
-	o.Decided = true
+	o.UseEarlierDecisions = true
 	fleet, err := Survey(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	s := &Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Status"}, Units: fleet.Standing, Lock: fleet.Lock, Findings: fleet.Findings,
+		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Status"}, Units: fleet.Statuses, Lock: fleet.Lock, Findings: fleet.Findings,
 	}
 	for i := range fleet.Journals {
 		state, units := &fleet.Journals[i], map[apply.Phase]int{}

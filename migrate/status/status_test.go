@@ -101,8 +101,8 @@ func TestDecisionsOfAllPlansCount(t *testing.T) {
 		{},
 		{Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "two", Pin: true}}}},
 	}
-	assert.Equal(t, []migrate.OwnerDecision{{UID: "one", Skip: true}, {UID: "two", Pin: true}}, status.Decided(journals, s).Owners)
-	assert.Nil(t, status.Decided(nil, s))
+	assert.Equal(t, []migrate.OwnerDecision{{UID: "one", Skip: true}, {UID: "two", Pin: true}}, status.EarlierDecisions(journals, s).Owners)
+	assert.Nil(t, status.EarlierDecisions(nil, s))
 }
 
 func TestStatusReportsTheRunInProgress(t *testing.T) {

@@ -158,7 +158,7 @@ func (w *warnings) HandleWarningHeaderWithContext(request context.Context, code 
 	if code != warningCode || text == "" {
 		return
 	}
-	if object := lock.Written(request); object != "" {
+	if object := lock.WrittenObject(request); object != "" {
 		text = object + ": " + text
 	}
 	w.mutex.Lock()

@@ -59,7 +59,7 @@ func TestAWarningNamesTheObjectThatIsWritten(t *testing.T) {
 	mapper.Add(infrav1.GroupVersion.WithKind("CAPTCluster"), meta.RESTScopeNamespace)
 	c, err := client.New(config, client.Options{Scheme: Scheme(), Mapper: mapper})
 	require.NoError(t, err)
-	writer := lock.Fence(c, func() error { return nil }, false)
+	writer := lock.NewWriter(c, func() error { return nil }, false)
 	write := func(name string) {
 		object := &infrav1.CAPTCluster{
 			TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTCluster"},

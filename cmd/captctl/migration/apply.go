@@ -24,12 +24,12 @@ import (
 
 // applyOptions are the options of apply.
 type applyOptions struct {
-	run
+	runOptions
 	backup string
 }
 
 func newApply(environment *cli.Environment) *cobra.Command {
-	o := &applyOptions{run: run{common: newCommon(environment)}}
+	o := &applyOptions{runOptions: runOptions{common: newCommon(environment)}}
 	command := &cobra.Command{
 		Use:   "apply PLAN|PLAN_ID",
 		Short: "Apply a plan (takes a backup first)",
@@ -84,16 +84,16 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.decided(p, selected); err != nil {
+	if err := o.requireDecided(p, selected); err != nil {
 		return err
 	}
-	fleet := o.fleet(ctx, connected, p)
+	fleet := o.readFleet(ctx, connected, p)
 	writes, summary := o.writes(fleet, p, selected, false)
 	question := fmt.Sprintf("Do you want to apply plan %s to %s: %s?", p.ID, o.Access.Describe(), summary)
-	last := o.last(fleet, p, writes)
+	last := o.adoptsLastUnits(fleet, p, writes)
 	if err := o.confirm(func(to *output.Printer) {
 		view.PlanSummary(to, p, selected, fleet, writes)
-		view.Unsettled(to, fleet, selected)
+		view.NotUpToDate(to, fleet, selected)
 		if last {
 			to.Blank()
 			to.Linef("This run adopts the last units of the plan. When no object awaits adoption, the manager migrates stored versions, which cannot be reverted.")
@@ -109,21 +109,21 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
 	rest := slices.ContainsFunc(p.Units, func(unit plan.Unit) bool {
 		_, named := writes[unit.Name()]
-		return !named && unit.State == plan.Adoptable && (fleet == nil || fleet.Writes(p, &unit, status.Run{}) > 0)
+		return !named && unit.State == plan.Adoptable && (fleet == nil || fleet.RemainingWrites(p, &unit, status.Run{}) > 0)
 	})
-	return o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, o.name, o.flags(), rest) })
+	return o.execute(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, o.name, o.flags(), rest) })
 }
 
-// last reports whether a run leaves nothing of a plan for the whole fleet to adopt, while stored versions may not be migrated yet. The writes are
+// adoptsLastUnits reports whether a run leaves nothing of a plan for the whole fleet to adopt, while stored versions may not be migrated yet. The writes are
 // those of the selected units.
-func (o *applyOptions) last(fleet *status.Fleet, p *plan.Plan, writes map[string]int) (adopts bool) {
+func (o *applyOptions) adoptsLastUnits(fleet *status.Fleet, p *plan.Plan, writes map[string]int) (adopts bool) {
 	if fleet == nil || p.Namespace != "" || o.dryRun != dryRunNone { // The checks report why it could not be read.
 		return false
 	}
 	for i := range p.Units {
 		name := p.Units[i].Name()
 		n, selected := writes[name]
-		switch state := cmp.Or(fleet.Of(name).State, p.Units[i].State); {
+		switch state := cmp.Or(fleet.StatusOf(name).State, p.Units[i].State); {
 		case state == plan.NeedsDecision, state == plan.Blocked, state == plan.Adoptable && n == 0, state == plan.Interrupted && !selected:
 			return false
 		case state == plan.Adoptable, state == plan.Interrupted:
@@ -133,8 +133,8 @@ func (o *applyOptions) last(fleet *status.Fleet, p *plan.Plan, writes map[string
 	return adopts
 }
 
-// decided fails if a unit that was named needs a decision.
-func (o *applyOptions) decided(p *plan.Plan, selected []*plan.Unit) error {
+// requireDecided fails if a unit that was named needs a decision.
+func (o *applyOptions) requireDecided(p *plan.Plan, selected []*plan.Unit) error {
 	for _, unit := range selected {
 		if len(o.selected()) > 0 && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked) {
 			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s shows the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)

@@ -74,7 +74,7 @@ func (o *checkOptions) Run(ctx context.Context) error {
 		return err
 	}
 	survey := o.survey(reader)
-	survey.Decided, survey.NoJournal, survey.Progress = true, true, progress // The checks report missing rights.
+	survey.UseEarlierDecisions, survey.NoJournal, survey.Progress = true, true, progress // The checks report missing rights.
 	fleet, err := status.Survey(ctx, survey)
 	progress.Stop()
 	if fleet != nil {
@@ -98,10 +98,10 @@ func (o *checkOptions) Run(ctx context.Context) error {
 // interrupted is a failed check if a run ended in the middle of units: nothing else comes before them.
 func interrupted(fleet *status.Fleet) []check.Check {
 	found := check.Check{
-		Name: checkInterrupted, Status: check.Failed, Commands: view.Resume(fleet.Standing),
+		Name: checkInterrupted, Status: check.Failed, Commands: view.Resume(fleet.Statuses),
 		Message: "a run was interrupted while it wrote these units, and the manager does not reconcile paused objects. Resume them, or roll them back",
 	}
-	for _, unit := range fleet.Standing {
+	for _, unit := range fleet.Statuses {
 		if unit.State == plan.Interrupted {
 			found.Objects = append(found.Objects, unit.Unit+": plan "+unit.PlanID)
 		}

@@ -77,7 +77,7 @@ func prepare(report *check.Report) (steps []view.Next) {
 
 // adopt are the steps from a plan to the end.
 func (c *common) adopt(fleet *status.Fleet) (steps []view.Next) {
-	rest := fleet.Rest()
+	rest := fleet.NotYetApplied()
 	if len(rest) > 0 {
 		steps = append(steps, view.Next{
 			Step:     fmt.Sprintf("Plan %s is partly applied: %s left. Apply the rest.", fleet.Last.ID, output.Count(len(rest), "unit")),
@@ -98,7 +98,7 @@ func (c *common) adopt(fleet *status.Fleet) (steps []view.Next) {
 // planning is the step that creates a plan. It needs the decisions that were made for earlier plans, too.
 func (c *common) planning(fleet *status.Fleet) view.Next {
 	step, decisions := "Create a plan, and review what it will write.", ""
-	if len(fleet.Undecided()) > 0 || view.Repeated(fleet.Plan) {
+	if len(fleet.Undecided()) > 0 || view.NeedsDecisionsAgain(fleet.Plan) {
 		step, decisions = "Save the decisions above as decisions.yaml, and create a plan. Without the file, only units that need no decision are planned.", "decisions.yaml"
 	}
 	return view.Next{Step: step, Commands: []string{c.planCommand(decisions) + " --out plan.json"}}

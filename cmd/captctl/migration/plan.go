@@ -20,8 +20,8 @@ import (
 // planOptions are the options of plan.
 type planOptions struct {
 	common
-	out, decided     string
-	detailedExitCode bool
+	out, decisionsFile string
+	detailedExitCode   bool
 
 	decisions *migrate.Decisions
 }
@@ -58,7 +58,7 @@ only); 3 something needs a decision. The plan is saved in each case.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.out, "out", "", "File to save the plan in. An existing file is replaced.")
-	flags.StringVar(&o.decided, "decisions", "", "File with decisions, in YAML or JSON.")
+	flags.StringVar(&o.decisionsFile, "decisions", "", "File with decisions, in YAML or JSON.")
 	flags.BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with 2 if there are changes to apply.")
 	o.addFlags(command)
 	cli.CompleteFlag(command, "out", cli.Files("json"))
@@ -68,7 +68,7 @@ only); 3 something needs a decision. The plan is saved in each case.`,
 
 // Complete reads the decisions.
 func (o *planOptions) Complete([]string) (err error) {
-	o.decisions, err = readDecisions(o.decided)
+	o.decisions, err = readDecisions(o.decisionsFile)
 	return err
 }
 
@@ -95,14 +95,14 @@ func (o *planOptions) Run(ctx context.Context) error {
 	}
 	if err := o.Printer(o.output.Format()).Document(p, func(to *output.Printer) {
 		view.Plan(to, p, fleet)
-		view.AfterPlan(to, fleet, o.out, o.planCommand(o.decided), installed(reader))
+		view.AfterPlan(to, fleet, o.out, o.planCommand(o.decisionsFile), installed(reader))
 	}); err != nil {
 		return err
 	}
 	switch {
 	case len(p.Undecided()) > 0:
 		return migrate.NeedsDecision.Errorf("%s", view.Undecided(p, o.out != ""))
-	case o.detailedExitCode && (view.Writes(p) > 0 || len(view.Resume(fleet.Standing)) > 0):
+	case o.detailedExitCode && (view.Writes(p) > 0 || len(view.Resume(fleet.Statuses)) > 0):
 		return migrate.Pending.Errorf("there are changes to apply")
 	}
 	return nil

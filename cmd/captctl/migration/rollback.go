@@ -23,11 +23,11 @@ import (
 
 // rollbackOptions are the options of rollback.
 type rollbackOptions struct {
-	run
+	runOptions
 }
 
 func newRollback(environment *cli.Environment) *cobra.Command {
-	o := &rollbackOptions{run{common: newCommon(environment)}}
+	o := &rollbackOptions{runOptions{common: newCommon(environment)}}
 	command := &cobra.Command{
 		Use:   "rollback [PLAN|PLAN_ID]",
 		Short: "Revert what a plan wrote, for one Cluster or all of them",
@@ -58,7 +58,7 @@ func (o *rollbackOptions) Validate() error {
 	if o.name == "" && len(o.selected()) == 0 {
 		return errors.New("name a plan, or Clusters with --cluster; captctl migrate status lists both")
 	}
-	return o.run.Validate()
+	return o.runOptions.Validate()
 }
 
 // Run rolls back.
@@ -75,7 +75,7 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fleet := o.fleet(ctx, connected, p)
+	fleet := o.readFleet(ctx, connected, p)
 	writes, summary := o.writes(fleet, p, selected, true)
 	question := fmt.Sprintf("Do you want to roll back plan %s in %s: %s?", p.ID, o.Access.Describe(), summary)
 	if err := o.confirm(func(to *output.Printer) { view.RollbackSummary(to, p, selected, writes) }, question); err != nil {
@@ -86,8 +86,8 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 		return err
 	}
 	var others map[string]string
-	err = o.do(ctx, o.Rollback, p, options, func(to *output.Printer, result *apply.Result) {
-		others = o.others(ctx, connected, result)
+	err = o.execute(ctx, o.Rollback, p, options, func(to *output.Printer, result *apply.Result) {
+		others = o.otherPlans(ctx, connected, result)
 		view.AfterRollback(to, result, len(o.selected()) > 0, others)
 	})
 	if err == nil && len(others) > 0 && o.name == "" { // The user named Clusters, and they are not as they were.
@@ -96,8 +96,8 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 	return err
 }
 
-// others returns the units that another plan wrote and that were not rolled back since, with the ID of that plan.
-func (o *rollbackOptions) others(ctx context.Context, reader client.Reader, result *apply.Result) map[string]string {
+// otherPlans returns the units that another plan wrote and that were not rolled back since, with the ID of that plan.
+func (o *rollbackOptions) otherPlans(ctx context.Context, reader client.Reader, result *apply.Result) map[string]string {
 	if result.DryRun {
 		return nil
 	}

@@ -28,8 +28,8 @@ import (
 // dryRunNone and dryRunServer are the values of --dry-run.
 const dryRunNone, dryRunServer = "none", "server"
 
-// run are the options that apply and rollback share.
-type run struct {
+// runOptions are the options that apply and rollback share.
+type runOptions struct {
 	common
 	units                    []string
 	concurrency, maxFailures int
@@ -38,7 +38,7 @@ type run struct {
 	wait, lease              time.Duration
 }
 
-func (r *run) addFlags(command *cobra.Command) {
+func (r *runOptions) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as listed by show. Can be repeated.")
 	flags.IntVar(&r.concurrency, "concurrency", 1, "Number of units that are written concurrently.")
@@ -55,7 +55,7 @@ func (r *run) addFlags(command *cobra.Command) {
 }
 
 // Validate checks the flags.
-func (r *run) Validate() error {
+func (r *runOptions) Validate() error {
 	for _, check := range []struct {
 		wrong bool
 		why   string
@@ -83,21 +83,21 @@ func (r *run) Validate() error {
 }
 
 // asks reports whether the user has to confirm.
-func (r *run) asks() bool { return !r.yes && r.dryRun == dryRunNone }
+func (r *runOptions) asks() bool { return !r.yes && r.dryRun == dryRunNone }
 
 // selected are the names of --cluster and --unit.
-func (r *run) selected() []string { return slices.Concat(r.clusters, r.units) }
+func (r *runOptions) selected() []string { return slices.Concat(r.clusters, r.units) }
 
 // flags are --cluster and --unit as they were given.
-func (r *run) flags() (flags string) {
+func (r *runOptions) flags() (flags string) {
 	for _, name := range r.selected() {
 		flags += view.Selection(name)
 	}
 	return flags
 }
 
-// fleet is where the units of a plan stand; nil if it cannot be read. Then the run itself reports why.
-func (r *run) fleet(ctx context.Context, reader client.Reader, p *plan.Plan) *status.Fleet {
+// readFleet is where the units of a plan stand; nil if it cannot be read. Then the run itself reports why.
+func (r *runOptions) readFleet(ctx context.Context, reader client.Reader, p *plan.Plan) *status.Fleet {
 	survey := r.survey(reader)
 	survey.Namespace, survey.Units, survey.Decisions = p.Namespace, nil, p.Decisions
 	fleet, err := status.Survey(ctx, survey)
@@ -108,13 +108,13 @@ func (r *run) fleet(ctx context.Context, reader client.Reader, p *plan.Plan) *st
 }
 
 // writes counts what the run will write, or revert, for each unit as it is now, and for how many units there is something.
-func (r *run) writes(fleet *status.Fleet, p *plan.Plan, selected []*plan.Unit, revert bool) (writes map[string]int, summary string) {
+func (r *runOptions) writes(fleet *status.Fleet, p *plan.Plan, selected []*plan.Unit, revert bool) (writes map[string]int, summary string) {
 	writes = map[string]int{}
 	units, total := 0, 0
 	for _, unit := range selected {
 		n := len(unit.Steps)
 		if fleet != nil {
-			n = fleet.Writes(p, unit, status.Run{Revert: revert, Named: len(r.selected()) > 0, Endpoints: r.fixEndpoints})
+			n = fleet.RemainingWrites(p, unit, status.Run{Revert: revert, Named: len(r.selected()) > 0, Endpoints: r.fixEndpoints})
 		}
 		if writes[unit.Name()] = n; n > 0 {
 			units, total = units+1, total+n
@@ -124,7 +124,7 @@ func (r *run) writes(fleet *status.Fleet, p *plan.Plan, selected []*plan.Unit, r
 }
 
 // unitsOf returns the units of a plan that are selected. A name that the plan does not have is an error before the user is asked.
-func (r *run) unitsOf(p *plan.Plan) (units []*plan.Unit, err error) {
+func (r *runOptions) unitsOf(p *plan.Plan) (units []*plan.Unit, err error) {
 	units, missing := p.Select(r.selected())
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("plan %s does not contain %s; captctl migrate show %s lists its units", p.ID, missing[0], cmp.Or(r.name, p.ID))
@@ -133,7 +133,7 @@ func (r *run) unitsOf(p *plan.Plan) (units []*plan.Unit, err error) {
 }
 
 // confirm shows what is about to be done, and asks whether to do it.
-func (r *run) confirm(summary func(*output.Printer), question string) error {
+func (r *runOptions) confirm(summary func(*output.Printer), question string) error {
 	switch {
 	case !r.output.Format().ForMachines():
 		summary(r.Printer(r.output.Format()))
@@ -147,7 +147,7 @@ func (r *run) confirm(summary func(*output.Printer), question string) error {
 }
 
 // options of a run that needs no backup: rollback restores the fields from the plan.
-func (r *run) options(connected client.Client, p *plan.Plan, before check.Stage) (apply.Options, error) {
+func (r *runOptions) options(connected client.Client, p *plan.Plan, before check.Stage) (apply.Options, error) {
 	checks, err := r.checks(before)
 	if err != nil {
 		return apply.Options{}, err
@@ -170,8 +170,8 @@ func (r *run) options(connected client.Client, p *plan.Plan, before check.Stage)
 	}, nil
 }
 
-// do runs and prints the result, also if something failed.
-func (r *run) do(ctx context.Context, do func(context.Context, *plan.Plan, apply.Options) (*apply.Result, error), p *plan.Plan, options apply.Options, next func(*output.Printer, *apply.Result)) error {
+// execute runs and prints the result, also if something failed.
+func (r *runOptions) execute(ctx context.Context, do func(context.Context, *plan.Plan, apply.Options) (*apply.Result, error), p *plan.Plan, options apply.Options, next func(*output.Printer, *apply.Result)) error {
 	result, err := do(ctx, p, options)
 	if stopper, ok := options.Progress.(interface{ Stop() }); ok {
 		stopper.Stop()

@@ -77,8 +77,8 @@ func ShowCheck(p *output.Printer, c *Check) {
 	if c.fleet != nil {
 		showUnits(p, c.fleet.Plan, rowsOf(c.fleet.Plan, nil, c.fleet, nil))
 		Findings(p, c.fleet.Plan)
-		if len(c.fleet.Undecided()) == 0 && Repeated(c.fleet.Plan) {
-			document(p, c.fleet.Plan, "Decisions of the plans that were applied", "save them", nil, nil)
+		if len(c.fleet.Undecided()) == 0 && NeedsDecisionsAgain(c.fleet.Plan) {
+			printDecisions(p, c.fleet.Plan, "Decisions of the plans that were applied", "save them", nil, nil)
 		}
 		p.Blank()
 	}
@@ -110,6 +110,6 @@ func showChecks(p *output.Printer, checks []check.Check) {
 			p.Linef("             -o wide lists them")
 			continue
 		}
-		objects(p, "             ", one.Objects)
+		printLines(p, "             ", one.Objects)
 	}
 }

@@ -34,8 +34,8 @@ type entry struct {
 	choices []choice
 }
 
-// undecided are the decisions that are open.
-func undecided(findings []migrate.Finding) (owners, workspaces []entry) {
+// openDecisions returns the decisions that the user has to make.
+func openDecisions(findings []migrate.Finding) (owners, workspaces []entry) {
 	for _, finding := range findings {
 		switch {
 		case !finding.Undecided():
@@ -44,31 +44,31 @@ func undecided(findings []migrate.Finding) (owners, workspaces []entry) {
 			for _, candidate := range finding.Candidates {
 				choices = append(choices, choice{"belongsTo: " + string(candidate.Object.UID), candidate.Object.String()})
 			}
-			workspaces = with(workspaces, *finding.Workspace, choices)
-		case decidable(finding.Object.Kind):
+			workspaces = addChoices(workspaces, *finding.Workspace, choices)
+		case isOwnerKind(finding.Object.Kind):
 			for _, owner := range finding.Objects() {
-				owners = with(owners, owner, choicesFor(finding, owner))
+				owners = addChoices(owners, owner, choicesFor(finding, owner))
 			}
 		}
 	}
 	return owners, workspaces
 }
 
-// document shows one file for --decisions: the decisions that are open, of which one line each has to be uncommented, and those that the plan was
+// printDecisions shows one file for --decisions: the decisions that are open, of which one line each has to be uncommented, and those that the plan was
 // made with, as far as they still matter.
-func document(p *output.Printer, of *plan.Plan, title, do string, owners, workspaces []entry) {
+func printDecisions(p *output.Printer, of *plan.Plan, title, do string, owners, workspaces []entry) {
 	owners, workspaces = withDecided(of, owners, workspaces)
 	p.Blank()
 	p.Linef("%s: %s as decisions.yaml, and run: captctl migrate plan --decisions decisions.yaml --out plan.json", p.Paint(output.Strong, title), do)
 	p.Blank()
 	p.Linef("apiVersion: %s", migrate.APIVersion)
 	p.Linef("kind: Decisions")
-	section(p, "owners", owners)
-	section(p, "workspaces", workspaces)
+	printEntries(p, "owners", owners)
+	printEntries(p, "workspaces", workspaces)
 }
 
-// Repeated reports whether the decisions that a plan was made with are needed for the next one too.
-func Repeated(of *plan.Plan) bool {
+// NeedsDecisionsAgain reports whether the decisions that a plan was made with are needed for the next one too.
+func NeedsDecisionsAgain(of *plan.Plan) bool {
 	owners, workspaces := withDecided(of, nil, nil)
 	return len(owners)+len(workspaces) > 0 && InState(of, plan.Adoptable) > 0
 }
@@ -92,19 +92,19 @@ func withDecided(of *plan.Plan, owners, workspaces []entry) (allOwners, allWorks
 	}
 	for _, d := range of.Decisions.Owners {
 		if object, found := needed[d.UID]; found {
-			owners = decide(owners, object, line("take", string(d.Take)), line("pin", d.Pin), line("skip", d.Skip), line("reason", d.Reason))
+			owners = addDecision(owners, object, fieldLine("take", string(d.Take)), fieldLine("pin", d.Pin), fieldLine("skip", d.Skip), fieldLine("reason", d.Reason))
 		}
 	}
 	for _, d := range of.Decisions.Workspaces {
 		if object, found := needed[d.UID]; found {
-			workspaces = decide(workspaces, object, line("belongsTo", string(d.BelongsTo)), line("reason", d.Reason))
+			workspaces = addDecision(workspaces, object, fieldLine("belongsTo", string(d.BelongsTo)), fieldLine("reason", d.Reason))
 		}
 	}
 	return owners, workspaces
 }
 
-// line of a decision; empty if the field is not set.
-func line[T comparable](field string, value T) string {
+// fieldLine is a line of a decision; empty if the field is not set.
+func fieldLine[T comparable](field string, value T) string {
 	if value == *new(T) {
 		return ""
 	}
@@ -115,8 +115,8 @@ func line[T comparable](field string, value T) string {
 	return field + ": " + string(data)
 }
 
-// decide adds a decision. What is open about the same object replaces it, but for the choice of a WorkspaceTemplateApply that is pinned now.
-func decide(entries []entry, object migrate.ObjectRef, lines ...string) []entry {
+// addDecision adds a decision. What is open about the same object replaces it, but for the choice of a WorkspaceTemplateApply that is pinned now.
+func addDecision(entries []entry, object migrate.ObjectRef, lines ...string) []entry {
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	i := slices.IndexFunc(entries, func(e entry) bool { return e.object.UID == object.UID })
 	if i < 0 {
@@ -129,8 +129,8 @@ func decide(entries []entry, object migrate.ObjectRef, lines ...string) []entry 
 	return entries
 }
 
-// with adds choices to the entry of an object: a UID may be decided about only once, and several findings may be about it.
-func with(entries []entry, object migrate.ObjectRef, choices []choice) []entry {
+// addChoices adds choices to the entry of an object: a UID may be decided about only once, and several findings may be about it.
+func addChoices(entries []entry, object migrate.ObjectRef, choices []choice) []entry {
 	i := slices.IndexFunc(entries, func(e entry) bool { return e.object.UID == object.UID })
 	if i < 0 {
 		i, entries = len(entries), append(entries, entry{object: object})
@@ -158,8 +158,8 @@ func choicesFor(finding migrate.Finding, owner migrate.ObjectRef) (choices []cho
 	return append(choices, skipIt)
 }
 
-// section is a list of a document of decisions. Each choice is a comment: the user uncomments one of them.
-func section(p *output.Printer, list string, entries []entry) {
+// printEntries prints a list of a document of decisions. Each choice is a comment: the user uncomments one of them.
+func printEntries(p *output.Printer, list string, entries []entry) {
 	const lead = "  # "
 	width := 0
 	for _, e := range entries {
@@ -182,8 +182,8 @@ func section(p *output.Printer, list string, entries []entry) {
 	}
 }
 
-// decidable are the kinds of owners. About a Workspace or a template the message says what to do.
-func decidable(kind string) bool {
+// isOwnerKind reports whether a decision can be about objects of a kind. For a Workspace or a template, the message says what to do.
+func isOwnerKind(kind string) bool {
 	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
 }
 

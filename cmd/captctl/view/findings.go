@@ -20,15 +20,15 @@ var order = []migrate.Severity{migrate.Ambiguous, migrate.Blocked, migrate.Warni
 // to make.
 func Findings(p *output.Printer, of *plan.Plan) {
 	showFindings(p, of.Findings)
-	if owners, workspaces := undecided(of.Findings); len(owners)+len(workspaces) > 0 {
-		document(p, of, "Decisions", "uncomment one line of each entry, save it", owners, workspaces)
+	if owners, workspaces := openDecisions(of.Findings); len(owners)+len(workspaces) > 0 {
+		printDecisions(p, of, "Decisions", "uncomment one line of each entry, save it", owners, workspaces)
 	}
 }
 
 func showFindings(p *output.Printer, findings []migrate.Finding) {
 	for _, severity := range order {
 		if severity == migrate.Warning || severity == migrate.Skipped {
-			byReason(p, severity, findings)
+			showByReason(p, severity, findings)
 			continue
 		}
 		for _, equal := range withEqualDifferences(severity, findings) {
@@ -59,8 +59,8 @@ func withEqualDifferences(severity migrate.Severity, findings []migrate.Finding)
 	return groups
 }
 
-// byReason shows the findings of a severity below their reasons. A text that several have is shown once, with their objects.
-func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.Finding) {
+// showByReason shows the findings of a severity below their reasons. A text that several have is shown once, with their objects.
+func showByReason(p *output.Printer, severity migrate.Severity, findings []migrate.Finding) {
 	type text struct{ reason, message string }
 	var reasons []string
 	texts, about := map[string][]text{}, map[text][]string{}
@@ -92,11 +92,11 @@ func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.F
 			title = p.Paint(style(string(severity)), string(severity)) + ": " + title
 		}
 		p.Linef("%s", title)
-		objects(p, "  ", lines)
+		printLines(p, "  ", lines)
 		for _, of := range texts[reason] {
 			if len(about[of]) > 1 {
-				objects(p, "  ", []string{of.message})
-				objects(p, "    ", about[of])
+				printLines(p, "  ", []string{of.message})
+				printLines(p, "    ", about[of])
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func showFinding(p *output.Printer, equal []migrate.Finding) {
 			lines = append(lines, names(equal[i].Objects())+": "+equal[i].Message)
 		}
 	}
-	objects(p, "  ", lines)
+	printLines(p, "  ", lines)
 	for i, candidate := range finding.Candidates {
 		if i == 0 {
 			p.Linef("  Candidates:")
@@ -159,8 +159,8 @@ func Undecided(of *plan.Plan, saved bool) string {
 	return text
 }
 
-// objects prints a line per object; all of them only in the wide format.
-func objects(p *output.Printer, indent string, lines []string) {
+// printLines prints a line per object; all of them only in the wide format.
+func printLines(p *output.Printer, indent string, lines []string) {
 	for i, line := range lines {
 		if i == shown && !p.Wide() {
 			p.Linef("  and %d more, which -o wide shows", len(lines)-shown)

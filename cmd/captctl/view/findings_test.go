@@ -60,7 +60,7 @@ func TestDecisionsToPasteKeepWhatIsSkipped(t *testing.T) {
 			{State: plan.Adoptable, Members: []plan.Member{{Object: unclear}}},
 		},
 	}
-	assert.True(t, view.Repeated(of))
+	assert.True(t, view.NeedsDecisionsAgain(of))
 	found := view.NewCheck(&check.Report{}, &status.Fleet{Plan: of}, nil)
 	text := printed(t, output.Table, func(to *output.Printer) { view.ShowCheck(to, found) })
 	assert.Regexp(t, "- uid: "+string(skipped.UID)+" .*\\n  skip: true\\n", text)

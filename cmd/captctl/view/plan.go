@@ -63,10 +63,10 @@ func rowsOf(of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[s
 			r.writes = writes[unit.Name()]
 		}
 		if fleet != nil {
-			stands := fleet.Of(unit.Name())
-			r.state, r.message = cmp.Or(stands.State, unit.State), standing(stands)
+			stands := fleet.StatusOf(unit.Name())
+			r.state, r.message = cmp.Or(stands.State, unit.State), runMessage(stands)
 		}
-		r.message = cmp.Or(r.message, becomes(of, unit, r.state))
+		r.message = cmp.Or(r.message, unitMessage(of, unit, r.state))
 		rows = append(rows, r)
 	}
 	return rows
@@ -96,7 +96,7 @@ func showUnits(p *output.Printer, of *plan.Plan, units []row) {
 		{Name: "Unit"}, {Name: "State", Style: style}, {Name: "Workspaces"}, {Name: "Writes"}, {Name: "Message"},
 	}, rows)
 	if p.Wide() {
-		members(p, units)
+		showMembers(p, units)
 	}
 	p.Blank()
 	p.Linef("%s: %s", output.Count(len(units), "unit"), counts(p, units))
@@ -119,8 +119,8 @@ func workspaces(unit *plan.Unit) string {
 	return strconv.Itoa(len(known))
 }
 
-// members are shown with -o wide: what belongs together, and why.
-func members(p *output.Printer, units []row) {
+// showMembers shows, with -o wide, what belongs together, and why.
+func showMembers(p *output.Printer, units []row) {
 	rows := output.Rows{}
 	for _, unit := range units {
 		for i := range unit.Members {
@@ -154,16 +154,16 @@ func counts(p *output.Printer, units []row) string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// becomes says in a few words what becomes of a unit in some state.
-func becomes(of *plan.Plan, unit *plan.Unit, state plan.UnitState) string {
+// unitMessage says in a few words what becomes of a unit in some state.
+func unitMessage(of *plan.Plan, unit *plan.Unit, state plan.UnitState) string {
 	switch state {
 	case plan.Adopted:
-		return "adopted already" + repair(unit)
+		return "adopted already" + endpointNote(unit)
 	case plan.Adoptable:
 		if skipped := skippedMembers(unit); len(skipped) > 0 {
-			return "the manager adopts it, except for " + names(skipped) + " (skipped)" + repair(unit)
+			return "the manager adopts it, except for " + names(skipped) + " (skipped)" + endpointNote(unit)
 		}
-		return "the manager adopts it, no Workspace changes" + repair(unit)
+		return "the manager adopts it, no Workspace changes" + endpointNote(unit)
 	case plan.Skipped:
 		return "it stays as it is"
 	case plan.NeverBuilt:
@@ -179,8 +179,8 @@ func becomes(of *plan.Plan, unit *plan.Unit, state plan.UnitState) string {
 	return cmp.Or(strings.Join(reasons, ", "), "see the findings")
 }
 
-// repair says which flag repairs the endpoint of a Cluster; empty if it needs no repair.
-func repair(unit *plan.Unit) string {
+// endpointNote says which flag repairs the endpoint of a Cluster; empty if it needs no repair.
+func endpointNote(unit *plan.Unit) string {
 	if unit.Endpoint == nil {
 		return ""
 	}
@@ -227,18 +227,18 @@ func Repairs(of *plan.Plan) (repairs int) {
 	return repairs
 }
 
-// Unsettled shows which Workspaces of some units are not up to date: their adoption shows little about others, and Terraform may run.
-func Unsettled(p *output.Printer, fleet *status.Fleet, units []*plan.Unit) {
+// NotUpToDate shows which Workspaces of some units are not up to date: their adoption shows little about others, and Terraform may run.
+func NotUpToDate(p *output.Printer, fleet *status.Fleet, units []*plan.Unit) {
 	var lines []string
 	for _, unit := range units {
 		if fleet != nil && unit.State == plan.Adoptable {
-			lines = append(lines, fleet.Unsettled(unit)...)
+			lines = append(lines, fleet.NotUpToDate(unit)...)
 		}
 	}
 	if len(lines) > 0 {
 		p.Blank()
 		p.Linef("%s are not up to date: Terraform may run for them, independently of the adoption.", output.Count(len(lines), "Workspace"))
-		objects(p, "  ", lines)
+		printLines(p, "  ", lines)
 	}
 }
 
@@ -274,12 +274,12 @@ func AfterPlan(p *output.Printer, fleet *status.Fleet, file, again string, insta
 			p.Linef("  %s", p.Paint(output.Plain, command))
 		}
 	}
-	resume(p, fleet.Standing)
+	resume(p, fleet.Statuses)
 }
 
 // ApplyCommands apply a plan: to one Cluster first, then to the rest.
 func ApplyCommands(fleet *status.Fleet, file string) []string {
-	all, flag, first, clusters := "captctl migrate apply "+file, "", fleet.First(), 0
+	all, flag, first, clusters := "captctl migrate apply "+file, "", fleet.FirstCluster(), 0
 	for i := range fleet.Units {
 		if unit := &fleet.Units[i]; unit.State == plan.Adoptable && unit.Object.Kind == "Cluster" {
 			clusters++

@@ -65,8 +65,8 @@ func unfinished(outcome apply.UnitOutcome) bool {
 	return outcome == apply.Failed || outcome == apply.Interrupted || outcome == apply.NotStarted
 }
 
-// begunBy returns the flags that name the units which a run began and did not finish, and whether it failed and wrote something.
-func begunBy(result *apply.Result) (flags string, failed, wrote bool) {
+// unfinishedUnits returns the flags that name the units which a run began and did not finish, and whether it failed and wrote something.
+func unfinishedUnits(result *apply.Result) (flags string, failed, wrote bool) {
 	for _, unit := range result.Units {
 		wrote, failed = wrote || unit.Writes > 0 || unit.Outcome == apply.Applied, failed || unfinished(unit.Outcome)
 		if unfinished(unit.Outcome) && unit.Outcome != apply.NotStarted {
@@ -79,7 +79,7 @@ func begunBy(result *apply.Result) (flags string, failed, wrote bool) {
 // AfterApply says what to do after a run of apply. The plan is named as the user did; selected are the flags that named units, and rest is true if
 // units of the plan that were not named are left to adopt.
 func AfterApply(p *output.Printer, result *apply.Result, name, selected string, rest bool) {
-	begun, failed, wrote := begunBy(result)
+	begun, failed, wrote := unfinishedUnits(result)
 	if result.DryRun || !wrote && begun == "" {
 		return
 	}

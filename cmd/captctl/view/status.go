@@ -38,7 +38,7 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 			p.Linef("Stored versions: %s.", p.Paint(output.Plain, one.Message))
 		case one.Status != check.OK:
 			p.Linef("%s", p.Paint(output.Bad, output.OneLine(one.Message)+"."))
-			objects(p, "  ", slices.Concat(one.Objects, one.Commands))
+			printLines(p, "  ", slices.Concat(one.Objects, one.Commands))
 		}
 	}
 	switch undecided, left := Left(s); {
@@ -61,11 +61,11 @@ func statusRow(unit status.Unit) []string {
 		phase = ""
 	}
 	paused := map[bool]string{true: "yes"}[unit.Paused]
-	return []string{unit.Unit, string(unit.State), phase, unit.PlanID, change, paused, output.OneLine(cmp.Or(standing(unit), unit.PendingChange, unit.Message))}
+	return []string{unit.Unit, string(unit.State), phase, unit.PlanID, change, paused, output.OneLine(cmp.Or(runMessage(unit), unit.PendingChange, unit.Message))}
 }
 
-// standing says what a run left of a unit, or is doing, and what a decision skips; empty if there is nothing to say.
-func standing(unit status.Unit) string {
+// runMessage says what a run left of a unit, or is doing, and what a decision skips; empty if there is nothing to say.
+func runMessage(unit status.Unit) string {
 	switch unit.State {
 	case plan.InProgress:
 		return "a run of plan " + unit.PlanID + " is in progress for this unit"

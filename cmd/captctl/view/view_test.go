@@ -273,7 +273,7 @@ func TestDecisionsToPasteContainEarlierOnes(t *testing.T) {
 	of.Findings, of.Units = nil, of.Units[:2]
 	assert.Equal(t, of.Decisions.Owners[1:2], read().Owners, "also when nothing is open")
 	of.Units[1].State = plan.Skipped
-	assert.False(t, view.Repeated(of), "nothing is planned any more")
+	assert.False(t, view.NeedsDecisionsAgain(of), "nothing is planned any more")
 }
 
 func TestCheck(t *testing.T) {

@@ -28,8 +28,8 @@ type Writer struct {
 	endpoints bool // Permits to write spec.controlPlaneEndpoint of Clusters.
 }
 
-// Fence returns a writer that calls check before each write.
-func Fence(c client.Client, check func() error, endpoints bool) *Writer {
+// NewWriter returns a writer that calls check before each write.
+func NewWriter(c client.Client, check func() error, endpoints bool) *Writer {
 	return &Writer{client: client.WithFieldOwner(c, migrate.FieldManager), check: check, endpoints: endpoints}
 }
 
@@ -93,8 +93,8 @@ func onlyEndpoint(cluster client.Object, patch client.Patch) bool {
 
 type writtenKey struct{}
 
-// Written is the object that a request writes, for what the API server says of it; empty for other requests.
-func Written(request context.Context) string {
+// WrittenObject is the object that a request writes, for what the API server says of it; empty for other requests.
+func WrittenObject(request context.Context) string {
 	written, _ := request.Value(writtenKey{}).(string)
 	return written
 }

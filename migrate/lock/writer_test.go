@@ -73,15 +73,15 @@ func TestOnlyWhatAMigrationWritesIsSent(t *testing.T) {
 			var sent string
 			api := interceptor.NewClient(fake.NewClientBuilder().WithScheme(builder.Scheme()).Build(), interceptor.Funcs{
 				Create: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.CreateOption) error {
-					sent = lock.Written(ctx)
+					sent = lock.WrittenObject(ctx)
 					return nil
 				},
 				Patch: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ client.Patch, _ ...client.PatchOption) error {
-					sent = lock.Written(ctx)
+					sent = lock.WrittenObject(ctx)
 					return nil
 				},
 			})
-			writer := lock.Fence(api, func() error { return nil }, row.endpoints)
+			writer := lock.NewWriter(api, func() error { return nil }, row.endpoints)
 			send := func() error { return writer.Create(t.Context(), row.object) }
 			if row.patch != nil {
 				send = func() error { return writer.Patch(t.Context(), row.object, "", row.patch) }
