@@ -16,7 +16,7 @@ import (
 
 const decisionsKind = "Decisions"
 
-// Decisions are what a user decided about findings, by UID.
+// Decisions are the answers of the user to findings. They name objects by UID.
 type Decisions struct {
 	APIVersion string              `json:"apiVersion"`
 	Kind       string              `json:"kind"`
@@ -27,8 +27,8 @@ type Decisions struct {
 // OwnerDecision is about one owner.
 type OwnerDecision struct {
 	UID  types.UID `json:"uid"`            // UID of the CAPTCluster, the CAPTControlPlane or, if it has no such owner, the WorkspaceTemplateApply.
-	Take types.UID `json:"take,omitempty"` // Take is the UID of the WorkspaceTemplateApply that is its own.
-	Skip bool      `json:"skip,omitempty"` // Skip leaves it as it is: the manager reports AdoptionRequired, and writes nothing.
+	Take types.UID `json:"take,omitempty"` // Take is the UID of the WorkspaceTemplateApply that belongs to the owner.
+	Skip bool      `json:"skip,omitempty"` // Skip leaves the owner as it is: the manager reports AdoptionRequired, and writes nothing.
 	// Pin keeps a Workspace that differs from what is rendered: the plan creates a WorkspaceTemplate that reproduces it, for this owner alone.
 	Pin    bool   `json:"pin,omitempty"`
 	Reason string `json:"reason,omitempty"` // Reason documents the decision.
@@ -37,7 +37,7 @@ type OwnerDecision struct {
 // WorkspaceDecision is about one Workspace that several WorkspaceTemplateApplies refer to.
 type WorkspaceDecision struct {
 	UID       types.UID `json:"uid"`
-	BelongsTo types.UID `json:"belongsTo"`        // BelongsTo is the UID of the WorkspaceTemplateApply that has it.
+	BelongsTo types.UID `json:"belongsTo"`        // BelongsTo is the UID of the WorkspaceTemplateApply that the Workspace belongs to.
 	Reason    string    `json:"reason,omitempty"` // Reason documents the decision.
 }
 

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package migrate contains the types that all parts of the migration from CAPT v0.3 share: snapshots of a fleet, decisions, findings and
+// exit codes. Package planner creates a plan from a snapshot, package plan has its types, and package apply writes it.
 package migrate
 
 import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,18 +21,22 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// OlderTemplateKind is how CAPT v0.3 spelled CAPTControlPlaneTemplate, and OlderTemplateDefinition the definition of both.
+// APIVersion of the documents that captctl writes: plans, decisions, reports and journals. Fields are added within a version, never
+// changed or removed; docs/captctl-output.md describes them.
+const APIVersion = "migrate.capt.cluster.x-k8s.io/v1"
+
+// OlderTemplateKind is the kind of CAPT v0.3 that this version spells CAPTControlPlaneTemplate. Both have the same CustomResourceDefinition.
 const (
 	OlderTemplateKind       = "CaptControlPlaneTemplate"
 	OlderTemplateDefinition = "captcontrolplanetemplates.controlplane.cluster.x-k8s.io"
 )
 
-// OlderTemplates is the kind that CAPT v0.3 spelled differently.
+// OlderTemplates returns the kind CaptControlPlaneTemplate of CAPT v0.3.
 func OlderTemplates() schema.GroupVersionKind {
 	return controlplanev1.GroupVersion.WithKind(OlderTemplateKind).GroupKind().WithVersion(LegacyVersion)
 }
 
-// FieldManager is under which captctl writes. Admission permits it to revert what an adoption wrote.
+// FieldManager is the field manager of all writes of captctl. Admission permits it to revert what an adoption wrote.
 const FieldManager = naming.MigrationFieldManager
 
 // LegacyVersion is the API version that CAPT v0.3 wrote, and Version the one that this version writes.
@@ -67,7 +72,7 @@ func Kinds() []Kind {
 	}
 }
 
-// ReadOrWritten are the kinds that a migration reads or writes: Clusters, those of CAPT, and Workspaces.
+// ReadOrWritten returns the kinds that a migration reads or writes: Clusters, the kinds of CAPT, and Workspaces.
 func ReadOrWritten() []schema.GroupVersionKind {
 	kinds := []schema.GroupVersionKind{clusterv1.GroupVersion.WithKind("Cluster")}
 	for _, kind := range Kinds() {
@@ -79,7 +84,7 @@ func ReadOrWritten() []schema.GroupVersionKind {
 	return kinds
 }
 
-// Definitions are the CustomResourceDefinitions of CAPT that exist, and others, by their names.
+// Definitions returns the existing CustomResourceDefinitions of CAPT, and others, by name.
 func Definitions(ctx context.Context, reader client.Reader, others ...string) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
 	for _, kind := range Kinds() {
@@ -95,14 +100,4 @@ func Definitions(ctx context.Context, reader client.Reader, others ...string) (m
 		}
 	}
 	return found, nil
-}
-
-// GroupVersionKind returns the kind of an object in the version that captctl reads and writes.
-func (r ObjectRef) GroupVersionKind() (schema.GroupVersionKind, error) {
-	for _, kind := range append(ReadOrWritten(), corev1.SchemeGroupVersion.WithKind("Namespace")) {
-		if kind.Group == r.Group && kind.Kind == r.Kind {
-			return kind, nil
-		}
-	}
-	return schema.GroupVersionKind{}, fmt.Errorf("%s of group %q is not a kind that a migration reads or writes", r, r.Group)
 }

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Outcome is how a command of captctl ended: its exit code.
+// Outcome is the exit code of a command of captctl.
 type Outcome int
 
 // Exit codes.
@@ -46,11 +46,11 @@ func OutcomeOf(err error) Outcome {
 	return Failed
 }
 
-// Progress reports how far a long operation is. Implementations are safe for concurrent use.
+// Progress reports the progress of a long operation. Implementations are safe for concurrent use.
 type Progress interface {
 	// Phase begins a phase of a number of objects; 0 if the number is not known.
 	Phase(name string, total int)
-	// Add reports that so many more objects of the phase are done.
+	// Add reports that count more objects of the phase are done.
 	Add(count int)
 }
 

@@ -29,7 +29,7 @@ import (
 // Snapshot is a fleet at one moment, in v1beta2. It holds no Secrets.
 type Snapshot struct {
 	ClusterUID types.UID // The UID of the namespace kube-system.
-	// Namespace is the only one to plan; empty for all. All are read, since a cluster-wide Workspace may be claimed from anywhere.
+	// Namespace limits the plan to one namespace. Objects of all namespaces are read, because any of them may refer to a cluster-wide Workspace.
 	Namespace string
 	Taken     time.Time
 
@@ -188,7 +188,7 @@ func Get(ctx context.Context, reader client.Reader, ref ObjectRef) (*unstructure
 	return object, nil
 }
 
-// Objects are the elements of a list of a snapshot.
+// Objects returns the elements of a list of a snapshot.
 func Objects[T any, P interface {
 	*T
 	client.Object
@@ -209,7 +209,7 @@ func appendTyped[T any](list *[]T, object *unstructured.Unstructured) error {
 	return nil
 }
 
-// LegacyWrites are the writes of the status of an object by CAPT v0.3 since a time, as managedFields record them.
+// LegacyWrites lists the writes of the status of an object by CAPT v0.3 since a time, according to managedFields.
 func LegacyWrites(object metav1.Object, since time.Time) (writes []string) {
 	for _, entry := range object.GetManagedFields() {
 		if IsOlder(entry.APIVersion) && entry.Subresource == "status" && entry.Time != nil && entry.Time.After(since) {

@@ -24,7 +24,7 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// poll repeats a check while the manager is waited for, which answers at once unless it is busy: first often, then every second, until the timeout.
+// poll repeats a check until the timeout: first often, since the manager usually reacts at once, then every second.
 func poll(ctx context.Context, timeout time.Duration, check wait.ConditionWithContextFunc) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

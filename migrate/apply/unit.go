@@ -64,7 +64,7 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 	return r.writeUnit(ctx, unit, started, is.nextState(recorded), is.write, result)
 }
 
-// leaveOut says why a run does not look at a unit; empty if it does.
+// leaveOut returns why a run skips a unit; empty if it does not.
 func (r *run) leaveOut(unit string, recorded UnitState) string {
 	if later := r.laterPlan(unit, recorded); later != "" {
 		return fmt.Sprintf("plan %s was applied to it later", later)

@@ -70,7 +70,7 @@ const (
 	CheckManager     = "manager"
 )
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name     string   `json:"name"`
 	Status   Status   `json:"status"`
@@ -79,7 +79,7 @@ type Check struct {
 	Commands []string `json:"commands,omitempty"` // Commands are shell commands that do it, to be run as they are and in this order.
 }
 
-// orOK is the check if it has found objects, and else that there is nothing to do.
+// orOK returns the check if it found objects, and otherwise one that is OK.
 func (c Check) orOK(format string, args ...any) Check {
 	if len(c.Objects) > 0 {
 		return c
@@ -87,7 +87,7 @@ func (c Check) orOK(format string, args ...any) Check {
 	return Check{Status: OK, Message: fmt.Sprintf(format, args...)}
 }
 
-// Report is what was found.
+// Report contains the results of the checks of a stage.
 type Report struct {
 	metav1.TypeMeta `json:",inline"`
 	Stage           Stage   `json:"stage"` // Stage that the checks are for.
@@ -141,12 +141,13 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	return report, nil
 }
 
+// checker runs checks against one API server.
 type checker struct {
 	options Options
 	client  client.Client
 	version string        // Of CAPT's API that is read.
 	now     time.Time     // Of the API server.
-	skew    time.Duration // How far the clock of this host is behind that of the API server.
+	skew    time.Duration // How far the clock of this host is behind the clock of the API server.
 	missing []Right       // As CheckPermissions found them.
 	// installed returns the definitions of CAPT and of CAPT v0.3 that exist, by name. They are large, and read once.
 	installed func() (map[string]*apiextensionsv1.CustomResourceDefinition, error)

@@ -26,7 +26,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// isLegacy recognizes a Deployment of CAPT v0.3. In doubt it is one: to miss it can cost a cluster, and a false alarm costs a look.
+// isLegacy recognizes a Deployment of CAPT v0.3. In doubt it reports true: an unnoticed CAPT v0.3 can destroy a cluster.
 func isLegacy(deployment *appsv1.Deployment) bool {
 	return !isOwn(deployment) && (looksLikeCAPT(deployment.Name) || looksLikeCAPT(deployment.Labels["cluster.x-k8s.io/provider"]) ||
 		slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(container corev1.Container) bool {
@@ -34,7 +34,7 @@ func isLegacy(deployment *appsv1.Deployment) bool {
 		}))
 }
 
-// isOwn recognizes the Deployment of this version, that of config/manager, by all that CAPT v0.3's does not have. Names may have a prefix.
+// isOwn recognizes the Deployment of this version (config/manager) by what the Deployments of CAPT v0.3 do not have. Names may have a prefix.
 func isOwn(deployment *appsv1.Deployment) bool {
 	pod := deployment.Spec.Template.Spec
 	return deployment.Labels["app.kubernetes.io/name"] == "capt" && deployment.Labels["app.kubernetes.io/component"] == "manager" &&

@@ -183,7 +183,7 @@ func (l *checker) journal(ctx context.Context) (Check, error) {
 	return Check{Status: OK, Message: fmt.Sprintf("namespace %s exists", name)}, err
 }
 
-// statusIfMissing is the status of what the next stage needs: before this version is installed there is time.
+// statusIfMissing is the status of a check of something that only later stages need: a warning before this version is installed.
 func (l *checker) statusIfMissing() Status {
 	if l.options.Before == Untouched {
 		return Warning

@@ -105,8 +105,8 @@ func Acquire(ctx context.Context, o Options) (*Lock, context.Context, error) {
 	return nil, nil, context.Cause(working)
 }
 
-// requireOneNamespace fails if a run has taken a Lease in another namespace, ever: a management cluster has one journal. A run looks again once it has its
-// Lease: of two that begin at the same time, at least the second one finds the Lease of the other.
+// requireOneNamespace fails if there is a Lease of captctl in another namespace, because a management cluster has one journal. A run calls it
+// again once it has its Lease: of two runs that begin at the same time, at least the second one finds the Lease of the other.
 func (l *Lock) requireOneNamespace(ctx context.Context) error {
 	leases := &coordinationv1.LeaseList{}
 	if err := retry.Reader(l.Reader).List(ctx, leases, client.MatchingLabels{label: Name}); err != nil {

@@ -20,8 +20,8 @@ import (
 // JournalPrefix begins the names of the ConfigMaps of journals.
 const JournalPrefix = "capt-migrate-"
 
-// Writer sends the writes of a run. It is the last line of defense: whatever the rest of captctl does, it sends nothing once the lock is lost,
-// and writes nothing but CAPT's objects, journals and, where that is asked for, endpoints of Clusters. It has no method for a DELETE.
+// Writer sends the writes of a run. It protects against defects of the rest of captctl: it sends nothing once the lock is lost, and writes
+// nothing but CAPT's objects, journals and, if the user asked for it, endpoints of Clusters. It cannot delete.
 type Writer struct {
 	client    client.Client
 	check     func() error

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan describes what a migration writes, one unit per Cluster: which field of which object, before and after. It has no client.
+// Package plan contains the types of a plan: the fields that a migration writes, with their values before and after, one unit per Cluster.
 package plan
 
 import (
@@ -58,8 +58,8 @@ type Unit struct {
 	Workspaces []migrate.BaselineItem `json:"workspaces,omitempty"` // Workspaces must not be changed by the migration.
 }
 
-// UnitState is what becomes of a unit. A unit is never adopted in part: a blocked or ambiguous member decides for all of it. Members that
-// stay as they are do not count.
+// UnitState is the state of a unit. A unit is never adopted in part: if one member is blocked or ambiguous, so is the unit. Members that
+// are skipped or were never built do not count.
 type UnitState string
 
 // States of units.
@@ -84,7 +84,7 @@ func (u *Unit) Name() string {
 	return name
 }
 
-// Objects are all that the unit is about, each once.
+// Objects lists all objects of the unit, each once.
 func (u *Unit) Objects() (objects []migrate.ObjectRef) {
 	add := func(refs ...*migrate.ObjectRef) {
 		for _, ref := range refs {
@@ -157,7 +157,7 @@ func (p *Plan) Only(names []string) error {
 	return nil
 }
 
-// Undecided are the findings that keep units from being adopted.
+// Undecided returns the findings that keep units from being adopted.
 func (p *Plan) Undecided() []migrate.Finding {
 	return slices.DeleteFunc(slices.Clone(p.Findings), func(finding migrate.Finding) bool { return !finding.Undecided() })
 }
@@ -239,7 +239,7 @@ type Field struct {
 	After   json.RawMessage `json:"after"`
 }
 
-// FieldState is where a live object is between before and after.
+// FieldState compares a field of a live object with the step.
 type FieldState string
 
 // States of fields.

@@ -111,6 +111,11 @@ func setOwner(finding *migrate.Finding, owner migrate.ObjectRef) {
 	}
 }
 
+// warning is a finding that keeps nothing from being adopted.
+func warning(reason string, object migrate.ObjectRef, format string, args ...any) migrate.Finding {
+	return migrate.Finding{Severity: migrate.Warning, Reason: reason, Object: object, Message: fmt.Sprintf(format, args...)}
+}
+
 func hasControlPlane(cluster *clusterv1.Cluster) bool {
 	return cluster.Spec.ControlPlaneRef.Kind == kindControlPlane
 }
@@ -122,10 +127,8 @@ func (f *fleet) invalidEndpoints() (findings []migrate.Finding) {
 		if !f.inScope(cluster) || !strings.Contains(cluster.Spec.ControlPlaneEndpoint.Host, "://") || !hasControlPlane(cluster) {
 			continue
 		}
-		findings = append(findings, migrate.Finding{
-			Severity: migrate.Warning, Reason: ReasonInvalidClusterEndpoint, Object: migrate.Ref("Cluster", cluster),
-			Message: "spec.controlPlaneEndpoint.host is a URL, so clients cannot connect. Apply the plan with --fix-cluster-endpoints, or remove https:// from it",
-		})
+		findings = append(findings, warning(ReasonInvalidClusterEndpoint, migrate.Ref("Cluster", cluster),
+			"spec.controlPlaneEndpoint.host is a URL, so clients cannot connect. Apply the plan with --fix-cluster-endpoints, or remove https:// from it"))
 	}
 	return findings
 }
@@ -141,10 +144,11 @@ func (f *fleet) renamedTemplates() []migrate.Finding {
 	if len(refs) == 0 {
 		return nil
 	}
-	definition := migrate.OlderTemplateDefinition
-	return []migrate.Finding{{Severity: migrate.Warning, Reason: ReasonTemplateKindRenamed, Object: refs[0], AlsoAbout: refs[1:], Message: fmt.Sprintf(
-		"Cluster API could never use this kind, and the spelling of its name cannot be changed in place. Stop CAPT v0.3, then export the objects and delete the CustomResourceDefinition before this version is installed:\nkubectl get %s --all-namespaces -o yaml > captcontrolplanetemplates.yaml\nkubectl delete crd %s",
-		definition, definition)}}
+	finding := warning(ReasonTemplateKindRenamed, refs[0], "Cluster API could never use this kind, and the spelling of its name cannot be changed in place. Stop CAPT v0.3, "+
+		"then export the objects and delete the CustomResourceDefinition before this version is installed:\n"+
+		"kubectl get %[1]s --all-namespaces -o yaml > captcontrolplanetemplates.yaml\nkubectl delete crd %[1]s", migrate.OlderTemplateDefinition)
+	finding.AlsoAbout = refs[1:]
+	return []migrate.Finding{finding}
 }
 
 // pendingChanges compares every adopted Workspace with what the manager would write: it may have been edited since the gate of its adoption.
@@ -186,20 +190,19 @@ func (f *fleet) pendingChangesOf(o *owner) (findings []migrate.Finding) {
 		}
 		if len(differences) > 0 {
 			source := f.editedObject(variant, differences)
-			findings = append(findings, migrate.Finding{
-				Severity: migrate.Warning, Reason: ReasonPendingChange, Object: o.Object, Workspace: o.Workspace, Differences: differences,
-				Message: fmt.Sprintf("the manager would now change Workspace %s in %s, and Terraform would run: %s was edited. If that is intended, start the manager. %s",
-					o.live.GetName(), strings.Join(fieldsOf(differences), ", "), source, f.revertAdvice(o, source, "the manager")),
-			})
+			finding := warning(ReasonPendingChange, o.Object, "the manager would now change Workspace %s in %s, and Terraform would run: %s was edited. If that is intended, start the manager. %s",
+				o.live.GetName(), strings.Join(fieldsOf(differences), ", "), source, f.revertAdvice(o, source, "the manager"))
+			finding.Differences = differences
+			findings = append(findings, finding)
 			break
 		}
 	}
 	if unwritten != nil {
-		findings = append(findings, migrate.Finding{
-			Severity: migrate.Warning, Reason: ReasonRenderFailed, Object: o.Object, Workspace: o.Workspace,
-			Message: fmt.Sprintf("Workspace %s cannot be compared with what the manager would write once this is corrected: %v. Correct it, and compare again before the manager starts",
-				o.live.GetName(), unwritten),
-		})
+		findings = append(findings, warning(ReasonRenderFailed, o.Object,
+			"Workspace %s cannot be compared with what the manager would write once this is corrected: %v. Correct it, and compare again before the manager starts", o.live.GetName(), unwritten))
+	}
+	for i := range findings {
+		findings[i].Workspace = o.Workspace
 	}
 	return findings
 }

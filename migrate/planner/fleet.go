@@ -33,7 +33,7 @@ const (
 	kindTemplate     = "WorkspaceTemplate"
 )
 
-// fleet is a snapshot with what belongs together found.
+// fleet is a snapshot with indexes, and with the match of each owner.
 type fleet struct {
 	*migrate.Snapshot
 	decided      decisionIndex
@@ -50,7 +50,7 @@ type fleet struct {
 	users map[types.NamespacedName][]user
 }
 
-// owner is a CAPTCluster, a CAPTControlPlane, or a WorkspaceTemplateApply without one, with what was found out about it.
+// owner is a CAPTCluster, a CAPTControlPlane, or a WorkspaceTemplateApply without one, with the results of planning.
 type owner struct {
 	plan.Member
 	cluster         string // The name of its Cluster, as far as it is known.

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package planner decides what a migration writes. It is pure: a snapshot and decisions in, a plan out. Evidence says what belongs to
-// what (fleet), doubts become findings (resolve, workspace), what would make Terraform run is blocked (gate), and the rest becomes
-// fields to write (steps).
+// Package planner creates a plan from a snapshot and the decisions of the user. It sends no requests. The files are in this order: fleet.go
+// matches owners with their WorkspaceTemplateApplies by evidence, resolve.go and workspace.go report what the evidence does not decide,
+// gate.go blocks what would make Terraform run, steps.go lists the fields to write, and recheck.go repeats all of it for one unit.
 package planner
 
 import (
@@ -121,7 +121,7 @@ func (f *fleet) protectedWorkspace(o *owner) *unstructured.Unstructured {
 	return live
 }
 
-// stateOf the unit of some owners. A blocked or ambiguous owner decides for all: adopted in part, a unit would be run by two managers' rules.
+// stateOf returns the state of the unit of some owners. If one owner is blocked or ambiguous, so is the unit: it is never adopted in part.
 func stateOf(owners []*owner) plan.UnitState {
 	for _, rule := range []struct {
 		owner migrate.OwnerState

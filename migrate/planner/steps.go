@@ -188,8 +188,8 @@ func grantedPermissions(units []plan.Unit) (findings []migrate.Finding) {
 		}
 	}
 	for template, users := range namespaces {
-		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonPermissionGranted, Object: template, Message: fmt.Sprintf(
-			"other namespaces use it, and the plan adds them to spec.allowedNamespaces: %s", abbreviated(sets.List(sets.New(users...))))})
+		findings = append(findings, warning(ReasonPermissionGranted, template,
+			"other namespaces use it, and the plan adds them to spec.allowedNamespaces: %s", abbreviated(sets.List(sets.New(users...)))))
 	}
 	slices.SortFunc(findings, func(a, b migrate.Finding) int { return strings.Compare(a.Object.String(), b.Object.String()) })
 	return findings

@@ -100,7 +100,8 @@ func (f *fleet) belongsToWrong(live *unstructured.Unstructured, key types.Namesp
 		live.GetUID(), key.Name, found, strings.Join(write, ", or "), remedy)
 }
 
-// betterMatches returns the WorkspaceTemplateApplies for which less differs in the Workspace than for the given one. One that is adopted has its Workspace.
+// betterMatches returns the WorkspaceTemplateApplies whose rendering differs less from the Workspace than that of the chosen one. It returns
+// none if the chosen one is adopted.
 func (f *fleet) betterMatches(chosen *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured, key types.NamespacedName) (why string, by []*infrav1.WorkspaceTemplateApply) {
 	differing := func(claim *infrav1.WorkspaceTemplateApply) (sets.Set[string], error) {
 		differences, err := f.differencesFrom(claim, live)
@@ -131,8 +132,8 @@ func (f *fleet) unusedDecisions(decisions migrate.Decisions) (findings []migrate
 	for _, decision := range decisions.Workspaces {
 		for key, live := range f.workspaces {
 			if live.GetUID() == decision.UID && len(f.claims[key]) == 0 {
-				findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonWorkspaceShared, Object: migrate.RefOf(live), Message: fmt.Sprintf(
-					"workspaces[uid=%s].belongsTo in --decisions has no effect: no WorkspaceTemplateApply refers to this Workspace. Remove the entry, or correct its uid", decision.UID)})
+				findings = append(findings, warning(ReasonWorkspaceShared, migrate.RefOf(live),
+					"workspaces[uid=%s].belongsTo in --decisions has no effect: no WorkspaceTemplateApply refers to this Workspace. Remove the entry, or correct its uid", decision.UID))
 			}
 		}
 	}
@@ -161,7 +162,8 @@ func (f *fleet) onlySharesName(o *owner, holder *infrav1.WorkspaceTemplateApply,
 	return true
 }
 
-// provenHolder is the only one whose status records the Workspace, and which renders exactly that; nil when the evidence does not decide.
+// provenHolder returns the only WorkspaceTemplateApply whose status records the Workspace and that renders exactly it; nil if the evidence
+// does not decide.
 func (f *fleet) provenHolder(key types.NamespacedName) *infrav1.WorkspaceTemplateApply {
 	var holder *infrav1.WorkspaceTemplateApply
 	for _, claim := range f.claims[key] {

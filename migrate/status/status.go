@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status reports where every unit of a migration stands. It writes nothing.
+// Package status reports the state of every unit of a migration. It writes nothing.
 package status
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/capt-provider/capt/migrate/planner"
 )
 
-// Status is where a migration stands: a new plan, the journals and the Lease, together.
+// Status is the state of a migration, from a new plan, the journals and the Lease.
 type Status struct {
 	metav1.TypeMeta `json:",inline"`
 	Units           []Unit       `json:"units"`           // Units are those of a plan made now, and those of applied plans that no longer exist.
@@ -78,19 +78,19 @@ type Options struct {
 	Progress            migrate.Progress
 }
 
-// Fleet is a plan made now, and where its units stand: check, plan, apply and status report the same.
+// Fleet is a plan created now, and the state of its units. check, plan, apply and status all report it.
 type Fleet struct {
 	*plan.Plan
 	Snapshot *migrate.Snapshot
 	Selected []string // The names of the only units that were asked for; empty for all.
-	Statuses []Unit   // Statuses are the units of the plan, and those of applied plans that no longer exist, sorted by name.
+	Statuses []Unit   // Statuses are the states of the units of the plan, and of units of applied plans that no longer exist, sorted by name.
 	// Journals are those of the plans that were applied, the latest last. Last is the latest of these plans; nil if there is none.
 	Journals []apply.State
 	Last     *plan.Plan
 	Lock     *lock.Holder
 }
 
-// Survey plans the fleet as it is now, and finds out where its units stand.
+// Survey reads the fleet, creates a plan for it, and finds the state of each unit.
 func Survey(ctx context.Context, o Options) (*Fleet, error) {
 	now, progress := o.Clock.Now(), cmp.Or[migrate.Progress](o.Progress, migrate.Silent{})
 	progress.Phase("Reading objects", 0)
@@ -132,8 +132,8 @@ func (f *Fleet) readJournals(ctx context.Context, o Options, now time.Time) (err
 	return client.IgnoreNotFound(err)
 }
 
-// EarlierDecisions returns what the user decided for all plans that were applied, as far as it still fits the objects. Of two decisions about an object the
-// one for the later plan counts.
+// EarlierDecisions returns the decisions of all plans that were applied, as far as they still fit the objects. A later plan replaces the
+// decisions of an earlier one about the same object.
 func EarlierDecisions(journals []apply.State, s *migrate.Snapshot) (decisions *migrate.Decisions) {
 	for i := range journals {
 		decisions = decisions.Merge(journals[i].Decisions)
@@ -202,7 +202,7 @@ func stateOf(planned plan.UnitState, last recorded, skipped bool) plan.UnitState
 	return planned
 }
 
-// StatusOf returns where a unit stands.
+// StatusOf returns the state of a unit.
 func (f *Fleet) StatusOf(name string) Unit {
 	if i := slices.IndexFunc(f.Statuses, func(unit Unit) bool { return unit.Unit == name }); i >= 0 {
 		return f.Statuses[i]
@@ -210,7 +210,7 @@ func (f *Fleet) StatusOf(name string) Unit {
 	return Unit{Unit: name}
 }
 
-// NotYetApplied are the units of the plan that was applied last that it would still adopt, if it was applied to others.
+// NotYetApplied returns the units that the plan that was applied last still has to adopt.
 func (f *Fleet) NotYetApplied() (names []string) {
 	if f.Last == nil {
 		return nil
@@ -224,7 +224,7 @@ func (f *Fleet) NotYetApplied() (names []string) {
 	return names
 }
 
-// RemainingWrites counts what a run of a plan still has to write, or to revert, for a unit.
+// RemainingWrites counts the steps of a unit that a run of a plan still has to write or to revert.
 func (f *Fleet) RemainingWrites(p *plan.Plan, unit *plan.Unit, run Run) int {
 	var last apply.UnitState
 	if i := slices.IndexFunc(f.Journals, func(journal apply.State) bool { return journal.PlanID == p.ID }); i >= 0 {

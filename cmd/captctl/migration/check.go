@@ -35,9 +35,10 @@ nothing.
 A unit is a Cluster with all that belongs to it, or a WorkspaceTemplateApply that belongs to none.
 WRITES is how many objects a plan writes for it.
 
-Each conflict is one finding, with the evidence. After the findings, check prints the file for
-captctl migrate plan --decisions, in which one line of each entry has to be uncommented. It takes
-the decisions of all plans that were applied; of two about one object that of the later plan.
+Each conflict is one finding, with the evidence. After the findings, check prints a file with the
+decisions to make: uncomment one line of each entry, and pass the file to captctl migrate plan with
+--decisions. Decisions of plans that were applied still count; a later plan replaces those of an
+earlier one about the same object.
 
 Exit codes: 0 ready, or nothing to do; 1 a check failed; 3 something needs a decision.`,
 		Example: `  # The whole fleet
