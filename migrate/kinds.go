@@ -31,11 +31,6 @@ const (
 	OlderTemplateDefinition = "captcontrolplanetemplates.controlplane.cluster.x-k8s.io"
 )
 
-// OlderTemplates returns the kind CaptControlPlaneTemplate of CAPT v0.3.
-func OlderTemplates() schema.GroupVersionKind {
-	return controlplanev1.GroupVersion.WithKind(OlderTemplateKind).GroupKind().WithVersion(LegacyVersion)
-}
-
 // FieldManager is the field manager of all writes of captctl. Admission permits it to revert what an adoption wrote.
 const FieldManager = naming.MigrationFieldManager
 

@@ -38,10 +38,8 @@ type Snapshot struct {
 	ControlPlanes []controlplanev1.CAPTControlPlane
 	Templates     []infrav1.WorkspaceTemplate
 	Applies       []infrav1.WorkspaceTemplateApply
-	// OlderTemplates are of the kind that CAPT v0.3 spelled CaptControlPlaneTemplate. They cannot be converted in place.
-	OlderTemplates []unstructured.Unstructured
-	Workspaces     []unstructured.Unstructured // Those of all scopes.
-	Namespaces     []corev1.Namespace
+	Workspaces    []unstructured.Unstructured // Those of all scopes.
+	Namespaces    []corev1.Namespace
 }
 
 // Read takes a snapshot. It writes nothing. CAPT's and Cluster API's objects are read in v1beta2 or v1beta1, whichever is served.
@@ -50,7 +48,6 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 	each := eachHub(reader)
 	reads := []func() error{
 		func() (err error) { s.ClusterUID, err = ClusterUID(ctx, reader); return err },
-		func() error { return ignoreMissing(Each(ctx, reader, OlderTemplates(), namespace, s.add)) },
 		func() error { return Each(ctx, reader, corev1.SchemeGroupVersion.WithKind("Namespace"), "", s.add) },
 		func() error { return each(ctx, clusterv1.GroupVersion.WithKind("Cluster"), namespace, s.add) },
 	}
@@ -160,8 +157,6 @@ func (s *Snapshot) add(object *unstructured.Unstructured) error {
 		return appendTyped(&s.CAPTClusters, object)
 	case "CAPTControlPlane":
 		return appendTyped(&s.ControlPlanes, object)
-	case OlderTemplateKind:
-		s.OlderTemplates = append(s.OlderTemplates, *object)
 	case terraform.WorkspaceKind:
 		s.Workspaces = append(s.Workspaces, *object)
 	default:

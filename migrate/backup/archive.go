@@ -163,7 +163,7 @@ func (w *writer) writeAll(ctx context.Context, p *plan.Plan) error {
 	if err := w.writeEntry(planEntry, document.Bytes()); err != nil {
 		return err
 	}
-	for _, kind := range append(migrate.ReadOrWritten(), migrate.OlderTemplates()) {
+	for _, kind := range migrate.ReadOrWritten() {
 		if err := migrate.EachServed(ctx, w.reader, kind, "", w.writeObject); err != nil && !meta.IsNoMatchError(err) { // A kind that is not installed has none.
 			return err
 		}

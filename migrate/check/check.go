@@ -55,7 +55,6 @@ const (
 const (
 	CheckPermissions = "permissions"
 	CheckJournal     = "journal namespace"
-	CheckLock        = "lock"
 	CheckClock       = "clock"
 	CheckClusterAPI  = "Cluster API"
 	CheckCertManager = "cert-manager"
@@ -200,7 +199,6 @@ func (l *checker) checks() []stagedCheck {
 	return []stagedCheck{
 		{CheckPermissions, all, l.permissions},
 		{CheckJournal, all, l.journal},
-		{CheckLock, all, l.lock},
 		{CheckClock, all, l.clock},
 		{CheckClusterAPI, beforeApply, l.clusterAPI},
 		{CheckProvider, beforeApply, l.provider},

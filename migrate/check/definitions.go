@@ -97,15 +97,18 @@ func (l *checker) legacyDefinitions(ctx context.Context) (Check, error) {
 		}
 	}
 	if template := installed[migrate.OlderTemplateDefinition]; isLegacyTemplate(template) && found.Status == OK {
-		objects, err := l.listSome(ctx, schema.GroupVersionKind{Group: template.Spec.Group, Version: l.version, Kind: migrate.OlderTemplateKind}, 1)
+		objects, err := l.listSome(ctx, schema.GroupVersionKind{Group: template.Spec.Group, Version: l.version, Kind: migrate.OlderTemplateKind}, 0)
 		if err != nil {
 			return found, err
 		}
 		found.Status = Warning
-		found.Message = "the kind of " + template.Name + " cannot be changed in place. Delete it before this version is installed"
+		found.Message = "Cluster API could never use the kind of " + template.Name + ", and it cannot be changed in place. Delete it before this version is installed"
 		found.Commands = []string{replaceTemplates()[2]}
 		if len(objects) > 0 {
 			found.Commands = []string{replaceTemplates()[0], replaceTemplates()[2]}
+		}
+		for i := range objects {
+			found.Objects = append(found.Objects, migrate.RefOf(&objects[i]).String())
 		}
 	}
 	for _, name := range legacyDefinitionNames {
@@ -134,6 +137,7 @@ func (l *checker) storedVersions(context.Context) (Check, error) {
 	return found, err
 }
 
+// listSome lists at most limit objects of a kind; all if the limit is 0.
 func (l *checker) listSome(ctx context.Context, kind schema.GroupVersionKind, limit int64) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

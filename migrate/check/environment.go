@@ -35,7 +35,6 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/config/rbac"
 	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/retry"
 )
 
@@ -189,15 +188,6 @@ func (l *checker) statusIfMissing() Status {
 		return Warning
 	}
 	return Failed
-}
-
-func (l *checker) lock(ctx context.Context) (Check, error) {
-	holder, err := lock.Held(ctx, l.client, l.options.JournalNamespace, l.now)
-	if err != nil || holder == nil {
-		return Check{Status: OK, Message: "no run is in progress"}, err
-	}
-	return Check{Status: Failed, Objects: []string{"Lease " + l.options.JournalNamespace + "/" + lock.Name},
-		Message: fmt.Sprintf("another run is in progress: %s. Wait until it has ended", holder)}, nil
 }
 
 // clock reports a difference of the clocks that matters where captctl compares times of several hosts.

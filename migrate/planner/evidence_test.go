@@ -117,16 +117,6 @@ func withMachine(t *testing.T, s *scene) *infrav1.WorkspaceTemplateApply {
 	return apply
 }
 
-func TestOlderTemplatesAreReportedWithTheirCommands(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
-	s.add(olderTemplate("standard"), olderTemplate("large"))
-	findings := planFor(t, nil, s).Findings
-	require.Len(t, findings, 1, "their definition goes as a whole")
-	assert.Len(t, findings[0].AlsoAbout, 1)
-	assert.Contains(t, findings[0].Message, "kubectl get captcontrolplanetemplates.controlplane.cluster.x-k8s.io --all-namespaces -o yaml > captcontrolplanetemplates.yaml\n")
-	assert.Contains(t, findings[0].Message, "kubectl delete crd captcontrolplanetemplates.controlplane.cluster.x-k8s.io")
-}
-
 // Users' templates name literal namespaces, as those of CAPT v0.3's own helpers do. What the Workspace has already is accepted.
 func TestALiteralReferenceOfTheLiveWorkspaceIsAccepted(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)

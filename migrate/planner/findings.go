@@ -44,7 +44,6 @@ const (
 	ReasonPaused                         = "Paused"
 	ReasonPermissionGranted              = "PermissionGranted"
 	ReasonInvalidClusterEndpoint         = "InvalidClusterEndpoint"
-	ReasonTemplateKindRenamed            = "TemplateKindRenamed"
 )
 
 // mergeConflicts merges findings about one conflict: owners that may have the same WorkspaceTemplateApply, or the same Workspace.
@@ -131,24 +130,6 @@ func (f *fleet) invalidEndpoints() (findings []migrate.Finding) {
 			"spec.controlPlaneEndpoint.host is a URL, so clients cannot connect. Apply the plan with --fix-cluster-endpoints, or remove https:// from it"))
 	}
 	return findings
-}
-
-// renamedTemplates reports the objects of the kind that CAPT v0.3 spelled differently, all at once: their definition is deleted as a whole.
-func (f *fleet) renamedTemplates() []migrate.Finding {
-	var refs []migrate.ObjectRef
-	for i := range f.OlderTemplates {
-		if f.inScope(&f.OlderTemplates[i]) {
-			refs = append(refs, migrate.RefOf(&f.OlderTemplates[i]))
-		}
-	}
-	if len(refs) == 0 {
-		return nil
-	}
-	finding := warning(ReasonTemplateKindRenamed, refs[0], "Cluster API could never use this kind, and the spelling of its name cannot be changed in place. Stop CAPT v0.3, "+
-		"then export the objects and delete the CustomResourceDefinition before this version is installed:\n"+
-		"kubectl get %[1]s --all-namespaces -o yaml > captcontrolplanetemplates.yaml\nkubectl delete crd %[1]s", migrate.OlderTemplateDefinition)
-	finding.AlsoAbout = refs[1:]
-	return []migrate.Finding{finding}
 }
 
 // pendingChanges compares every adopted Workspace with what the manager would write: it may have been edited since the gate of its adoption.

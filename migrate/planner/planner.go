@@ -59,7 +59,7 @@ func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 		}
 	}
 	slices.SortFunc(p.Units, func(a, b plan.Unit) int { return strings.Compare(a.Name(), b.Name()) })
-	p.Findings = slices.Concat(mergeConflicts(owners), f.unusedDecisions(decisions), tooMany, grantedPermissions(p.Units), f.invalidEndpoints(), f.renamedTemplates(), f.pendingChanges())
+	p.Findings = slices.Concat(mergeConflicts(owners), f.unusedDecisions(decisions), tooMany, grantedPermissions(p.Units), f.invalidEndpoints(), f.pendingChanges())
 	return p, p.Seal()
 }
 

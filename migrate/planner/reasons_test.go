@@ -230,21 +230,8 @@ func situations() map[string]situation {
 			}),
 			solve: edit(func(s *scene) { s.cluster.Spec.ControlPlaneEndpoint.Host = s.endpoint() }),
 		},
-		planner.ReasonTemplateKindRenamed: {
-			arrange: arrange(func(s *scene) { s.add(olderTemplate("standard"), olderTemplate("large")) }),
-			solve:   edit(func(s *scene) { s.gone[s.more[2]], s.gone[s.more[3]] = true, true }),
-		},
 	}
 	return found
-}
-
-func olderTemplate(name string) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetAPIVersion("controlplane.cluster.x-k8s.io/v1beta1")
-	object.SetKind(migrate.OlderTemplateKind)
-	object.SetNamespace("team-a")
-	object.SetName(name)
-	return object
 }
 
 // Every reason has a way out that ends: once it is gone, the finding is gone, and nothing else blocks.

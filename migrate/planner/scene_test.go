@@ -155,10 +155,6 @@ func take(t *testing.T, snapshot *migrate.Snapshot, object client.Object) {
 	t.Helper()
 	switch object := object.(type) {
 	case *unstructured.Unstructured:
-		if object.GetKind() == migrate.OlderTemplateKind {
-			snapshot.OlderTemplates = append(snapshot.OlderTemplates, *object)
-			return
-		}
 		snapshot.Workspaces = append(snapshot.Workspaces, *object)
 		return
 	case *clusterv1.Cluster:

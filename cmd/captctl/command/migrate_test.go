@@ -207,17 +207,17 @@ func TestApplyGivesTheRunWhatItNeeds(t *testing.T) {
 	assert.Equal(t, filepath.Join(dir, "b.tar.gz"), backup.File)
 }
 
-func TestApplyChecksFirstButForTheLease(t *testing.T) {
+func TestApplyChecksFirst(t *testing.T) {
 	w := undecided()
 	_, _, err := w.run(t, "migrate", "apply", saved(t, twoUnits(t, false)), "--dry-run")
 	require.NoError(t, err, "a dry run asks nothing")
 	assert.True(t, w.applied.DryRun)
-	w.report.Checks = []check.Check{{Name: check.CheckLock, Status: check.Failed, Message: "another run is in progress"}}
-	require.NoError(t, w.applied.Check(t.Context()), "the run itself waits for the Lease")
+	require.NoError(t, w.applied.Check(t.Context()))
 	assert.Equal(t, check.Apply, w.checked.Before)
-	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckLegacy, Status: check.Failed, Message: "CAPT v0.3 runs"})
-	w.report.Checks[1].Message += ". It must not run together with this version"
-	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckPermissions, Status: check.Failed, Message: "2 permissions are missing", Objects: []string{"patch x", "create y"}})
+	w.report.Checks = []check.Check{
+		{Name: check.CheckLegacy, Status: check.Failed, Message: "CAPT v0.3 runs. It must not run together with this version"},
+		{Name: check.CheckPermissions, Status: check.Failed, Message: "2 permissions are missing", Objects: []string{"patch x", "create y"}},
+	}
 	assert.Equal(t, "checks failed:\n  CAPT v0.3: CAPT v0.3 runs\n  permissions: 2 permissions are missing\n  patch x\n  create y\ncaptctl migrate check shows the commands, and with -o wide all details",
 		cli.Line(w.applied.Check(t.Context())))
 }

@@ -162,8 +162,6 @@ func (r *runOptions) options(connected client.Client, p *plan.Plan, before check
 			if err != nil {
 				return err
 			}
-			// The run itself waits for the Lease: a run that was killed holds it for some seconds.
-			report.Checks = slices.DeleteFunc(report.Checks, func(c check.Check) bool { return c.Name == check.CheckLock })
 			return failedChecks(report, "captctl migrate check shows the commands, and with -o wide all details")
 		},
 		Gate: apply.Gate(connected, p, r.Clock),

@@ -90,7 +90,7 @@ func findings() []migrate.Finding {
 		},
 		endpoint("demo"), endpoint("shop"),
 		{Severity: migrate.Skipped, Reason: planner.ReasonSkipped, Object: skipped, Message: "it stays as it is, as decided"},
-		{Severity: migrate.Warning, Reason: planner.ReasonTemplateKindRenamed, Object: ref("CaptControlPlaneTemplate", "team-a", "t", "template-1"), Message: "export it:\nkubectl get x\nkubectl delete x"},
+		{Severity: migrate.Warning, Reason: planner.ReasonNeverBuilt, Object: ref("CAPTControlPlane", "team-a", "t", "template-1"), Message: "export it:\nkubectl get x\nkubectl delete x"},
 	}
 }
 

@@ -23,7 +23,6 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate/check"
-	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
@@ -48,7 +47,7 @@ func TestUntouched(t *testing.T) {
 		assert.Equal(t, check.Untouched, r.Stage)
 		require.Empty(t, r.Failed())
 		assert.Equal(t, map[string]check.Status{
-			check.CheckPermissions: check.OK, check.CheckLock: check.OK, check.CheckClock: check.OK, check.CheckJournal: check.OK,
+			check.CheckPermissions: check.OK, check.CheckClock: check.OK, check.CheckJournal: check.OK,
 			check.CheckClusterAPI: check.OK, check.CheckCertManager: check.Warning, check.CheckProvider: check.Warning, check.CheckWorkspaces: check.OK,
 			check.CheckDefinitions: check.Warning, check.CheckStored: check.OK, check.CheckInstallers: check.OK, check.CheckLegacy: check.OK,
 		}, statuses(r))
@@ -166,7 +165,7 @@ func TestBeforeApply(t *testing.T) {
 	assert.Equal(t, check.Apply, r.Stage)
 	require.Empty(t, r.Failed())
 	assert.Equal(t, map[string]check.Status{
-		check.CheckPermissions: check.OK, check.CheckLock: check.OK, check.CheckClock: check.OK, check.CheckJournal: check.OK,
+		check.CheckPermissions: check.OK, check.CheckClock: check.OK, check.CheckJournal: check.OK,
 		check.CheckClusterAPI: check.OK, check.CheckProvider: check.Warning, check.CheckWorkspaces: check.OK, check.CheckDefinitions: check.OK,
 		check.CheckConversion: check.OK, check.CheckAdmission: check.OK, check.CheckStored: check.OK, check.CheckInstallers: check.OK,
 		check.CheckLegacy: check.OK, check.CheckManager: check.Warning,
@@ -181,7 +180,7 @@ func TestBeforeApply(t *testing.T) {
 	rollback := report(t, sandbox.Captctl, func(o *check.Options) { o.Before = check.Rollback })
 	require.Empty(t, rollback.Failed())
 	assert.Equal(t, map[string]check.Status{
-		check.CheckPermissions: check.OK, check.CheckLock: check.OK, check.CheckClock: check.OK, check.CheckJournal: check.OK,
+		check.CheckPermissions: check.OK, check.CheckClock: check.OK, check.CheckJournal: check.OK,
 		check.CheckDefinitions: check.OK, check.CheckConversion: check.OK, check.CheckAdmission: check.OK, check.CheckLegacy: check.OK,
 	}, statuses(rollback))
 }
@@ -285,17 +284,6 @@ func TestTheManagerIsFoundByItsLease(t *testing.T) {
 	assert.Equal(t, check.OK, look(t, check.CheckManager).Status)
 	patch(t, lease, `{"spec":{"leaseDurationSeconds":1,"renewTime":"2026-01-01T00:00:00.000000Z"}}`)
 	assert.Equal(t, check.Warning, look(t, check.CheckManager).Status)
-}
-
-func TestAnotherRunHoldsTheLease(t *testing.T) {
-	install(t)
-	lease := leaseOf(lock.Name)
-	create(t, lease)
-	c := look(t, check.CheckLock)
-	assert.Equal(t, check.Failed, c.Status)
-	assert.Contains(t, c.Message, "elsewhere")
-	patch(t, lease, `{"spec":{"renewTime":"2026-01-01T00:00:00.000000Z"}}`)
-	assert.Equal(t, check.OK, look(t, check.CheckLock).Status, "it was not renewed")
 }
 
 func TestNamespaceAndClock(t *testing.T) {
