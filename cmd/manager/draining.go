@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// longest is the maximum time that the API server waits for a response: 30 seconds for a conversion, less for all other requests.
-const longest = 30 * time.Second
+// maxRequestDuration is the maximum time that the API server waits for a response: 30 seconds for a conversion, less for all other requests.
+const maxRequestDuration = 30 * time.Second
 
 // delayed returns a context that is canceled when the time has passed after the cancellation of the given one. Until then, Services learn that
 // this replica ends, and the API server closes its connections (see drainingServer).
@@ -38,7 +38,7 @@ func (s *drainingServer) Register(path string, handler http.Handler) {
 			w.Header().Set("Connection", "close")
 		}
 		// The context of the server cancels the context of the request. Requests that were accepted must still be completed.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), longest)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), maxRequestDuration)
 		defer cancel()
 		handler.ServeHTTP(w, r.WithContext(ctx))
 	}))
