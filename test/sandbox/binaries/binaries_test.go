@@ -53,6 +53,17 @@ func TestOneGoBuildBuildsAllBinariesOfAModule(t *testing.T) {
 	}, steps)
 }
 
+func TestOwnBinariesAreBuiltUnlessTheyAreUpToDate(t *testing.T) {
+	dir := pinned(t)
+	program(t, filepath.Join(dir, "bin", Manager), "")
+	for value, want := range map[string]int{"": 2, "true": 1} {
+		t.Setenv(upToDate, value)
+		list, err := missing(dir, []string{Manager, Provider})
+		require.NoError(t, err)
+		require.Len(t, list, want)
+	}
+}
+
 func TestUnknownBinaryIsRejected(t *testing.T) {
 	require.ErrorContains(t, Build(t.Context(), io.Discard, "kubelet"), `unknown binary "kubelet"`)
 }
