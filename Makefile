@@ -27,6 +27,8 @@ LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl
 TEST_FLAGS := -count=1 -vet=off -ldflags="-s -w"
 UNIT_FLAGS ?= $(TEST_FLAGS) -timeout 10m -p 2
 SERVER_FLAGS ?= $(TEST_FLAGS) -timeout 25m -p 3
+# BUILT tells sandboxes of tests that their programs need no go build, because sandbox-binaries was made before.
+BUILT := CAPT_BINARIES_UP_TO_DATE=true
 # SHARED are the control planes that packages share. A package that is tested alone (go test ./test/deletion) starts its own.
 SHARED := full,exclusive
 # LONGEST packages start first, so that none of them runs alone at the end. Go prints results in the order of packages, so the first ones are late.
@@ -137,12 +139,12 @@ cover-integration: sandbox-binaries ## Print the coverage of product code by the
 .PHONY: test-integration
 test-integration: sandbox-binaries ## Run the tests on a real API server.
 	@echo "== integration tests (the first results take several minutes)"
-	@bin/sandbox with $(SHARED) -- $(GO) test $(SERVER_FLAGS) $$($(GO) list $(LONGEST) ./test/... | grep -vE '/test/(e2e|bench|$(SLOW))(/|$$)') | $(RESULTS)
+	@$(BUILT) bin/sandbox with $(SHARED) -- $(GO) test $(SERVER_FLAGS) $$($(GO) list $(LONGEST) ./test/... | grep -vE '/test/(e2e|bench|$(SLOW))(/|$$)') | $(RESULTS)
 
 .PHONY: test-e2e
 test-e2e: sandbox-binaries ## Run the tests of whole clusters, with Cluster API and Terraform.
 	@echo "== end-to-end tests"
-	@$(GO) test $(SERVER_FLAGS) ./test/e2e/... | $(RESULTS)
+	@$(BUILT) $(GO) test $(SERVER_FLAGS) ./test/e2e/... | $(RESULTS)
 
 .PHONY: test-long
 test-long: ## Run every fuzz target for FUZZ_TIME (default 30s).
@@ -155,11 +157,11 @@ test-long: ## Run every fuzz target for FUZZ_TIME (default 30s).
 
 .PHONY: test-slow
 test-slow: sandbox-binaries ## Run the tests and the combinations that are too slow for "make test".
-	@CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
+	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
 
 .PHONY: chaos
 chaos: sandbox-binaries ## Kill captctl at every single API call of a migration (make test-slow: at each kind of call).
-	@CAPT_CRASH=all $(GO) test $(TEST_FLAGS) -timeout 150m ./test/migrate/crash
+	@$(BUILT) CAPT_CRASH=all $(GO) test $(TEST_FLAGS) -timeout 150m ./test/migrate/crash
 
 .PHONY: bench
 bench: sandbox-binaries ## Run the benchmarks that match BENCH=<regular expression> (default: all).

@@ -247,7 +247,7 @@ func (a *author) delete(object *unstructured.Unstructured) {
 // patience is how long a provider may take for a Workspace, and tick how often it is polled.
 const (
 	patience = 5 * time.Minute
-	tick     = 100 * time.Millisecond
+	tick     = 300 * time.Millisecond
 )
 
 // await returns when a provider has run a Workspace, or failed to.

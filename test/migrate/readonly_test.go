@@ -22,12 +22,14 @@ import (
 )
 
 // TestReadOnlyCommandsWriteNothing runs check, plan, show and status before anything is installed, after the upgrade and after the adoption, as a
-// user who may write everything and as one who may only read. Commands that write list what that user lacks, and write nothing.
+// user who may write everything and as one who may only read. Commands that write list what that user lacks, and write nothing. The fleet is the
+// fixture of the reference fleet, which needs no decision.
 func TestReadOnlyCommandsWriteNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, sandbox.Options{})
 	_, err := w.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
 	require.NoError(t, err)
+	requireFieldsOfTheReference(t, w.World)
 	// reader may do what the documentation lists for users who only look.
 	reader, began := w.host.Another(w.KubeconfigOf(sandbox.Reader)), time.Now()
 	forbidden := w.host.Another(w.KubeconfigOf(sandbox.Provider))
@@ -42,7 +44,8 @@ func TestReadOnlyCommandsWriteNothing(t *testing.T) {
 			assert.Contains(t, refused, "cannot list resource \""+resource+"\"", "everything that is missing is reported at once")
 		}
 	})
-	require.NoError(t, w.Upgrade(t.Context()))
+	requireNoDecision(t, w.World)
+	require.NoError(t, w.StartControllers(t.Context()))
 	w.await(w.withoutAdoptionRequired)
 	w.awaitReconciled()
 	t.Run("after the upgrade", func(t *testing.T) {

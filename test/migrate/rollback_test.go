@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -26,7 +26,7 @@ import (
 )
 
 // TestARollbackRestoresEveryObject applies plans and rolls them back: while the manager does not reconcile, after it has reconciled, after a
-// user changed something, and twice at the same time.
+// user changed something, and twice at the same time. Afterwards, templates are edited.
 func TestARollbackRestoresEveryObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, sandbox.Options{})
@@ -54,6 +54,7 @@ func TestARollbackRestoresEveryObject(t *testing.T) {
 	})
 	t.Run("all but what a user added", func(t *testing.T) { w.keepsWhatAUserAdded(t, p) })
 	before.require(t)
+	t.Run("an edit while the controllers are off is reported", w.reportsAnEdit)
 	w.requireHarmless()
 }
 
@@ -65,18 +66,7 @@ func (w *world) requireFields(t *testing.T, p *plan.Plan, want plan.FieldState, 
 		if slices.Contains(reverted, unit.Name()) {
 			want = plan.Pending
 		}
-		for _, step := range unit.Steps {
-			kind, err := step.Object.GroupVersionKind()
-			require.NoError(t, err)
-			live := &unstructured.Unstructured{}
-			live.SetGroupVersionKind(kind)
-			require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Namespace: step.Object.Namespace, Name: step.Object.Name}, live))
-			for _, field := range step.Fields {
-				state, err := field.State(live.Object)
-				require.NoError(t, err)
-				assert.Equal(t, want, state, "%s %s", step.Object, field.Path)
-			}
-		}
+		host.RequireFields(t, w.Admin, unit, want)
 	}
 }
 
@@ -122,6 +112,32 @@ func (w *world) keepsWhatAUserAdded(t *testing.T, p *plan.Plan) {
 	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(labeled), labeled))
 	require.Equal(t, "shop", labeled.Labels["team"])
 	w.requireFields(t, p, plan.Pending)
+}
+
+// reportsAnEdit edits the templates of an adopted cluster, and of one that awaits adoption, while the manager does not reconcile. What it will
+// change, or would change, is reported before it does.
+func (w *world) reportsAnEdit(t *testing.T) {
+	const adopted, awaiting = "reference-set/reference-set-demo", "reference-empty-arbitrary-name/reference-empty-arbitrary-name-demo"
+	h := w.host.In(t)
+	h.Plan()
+	h.Run(migrate.Done, "apply", "plan.json", "--cluster="+adopted, "--yes")
+	require.Empty(t, h.Status()[adopted].PendingChange)
+
+	require.NoError(t, w.StartControllers(t.Context(), legacy.WebhooksOnly))
+	var templates infrav1.WorkspaceTemplateList
+	require.NoError(t, w.Admin.List(t.Context(), &templates))
+	for i := range templates.Items {
+		edited := &templates.Items[i]
+		before := client.MergeFrom(edited.DeepCopy())
+		edited.Spec.Template.Spec.ForProvider.Module += "\n# edited\n"
+		require.NoError(t, w.Admin.Patch(t.Context(), edited, before))
+	}
+	untouched := w.untouched()
+	require.NotEmpty(t, h.Status()[adopted].PendingChange)
+	h.Start("status", "--detailed-exitcode").Ends(migrate.NeedsDecision)
+	h.Start("plan").Ends(migrate.NeedsDecision)
+	h.Start("apply", "plan.json", "--cluster="+awaiting, "--yes").Ends(migrate.Failed)
+	untouched.require(t)
 }
 
 func requireSame(t *testing.T, want, live map[string]string) {

@@ -32,8 +32,8 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
-// tick is how often a test looks at what it waits for.
-const tick = 50 * time.Millisecond
+// tick is how often a test checks what it waits for. Many of these checks list the whole fleet, through the conversion webhook.
+const tick = 200 * time.Millisecond
 
 // world is a management cluster and a host with captctl.
 type world struct {

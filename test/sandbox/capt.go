@@ -4,10 +4,12 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -104,10 +106,14 @@ func (s *Sandbox) captSet(port string) (manifests.Set, error) {
 }
 
 func (s *Sandbox) captObjects() ([]*unstructured.Unstructured, error) {
-	if s.options.Installation != "" {
-		return manifests.Load(s.options.Installation)
-	}
-	return manifests.Load(filepath.Join(s.root, "config", "default"))
+	config := filepath.Join(s.root, "config")
+	return s.built(cmp.Or(s.options.Installation, filepath.Join(config, "default")), config)
+}
+
+// built returns what kustomize builds of a directory, which may refer to a base.
+func (s *Sandbox) built(dir, base string) ([]*unstructured.Unstructured, error) {
+	name := strings.Trim(strings.ReplaceAll(dir, string(filepath.Separator), "-"), "-")
+	return manifests.Cached(filepath.Join(s.root, "bin", "manifests", name+".json"), dir, dir, base)
 }
 
 // InstalledManagerUser is the user of the manager: ManagerUser unless Options.Installation has another ServiceAccount.

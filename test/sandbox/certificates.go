@@ -58,7 +58,7 @@ func (s *Sandbox) createCertificates(context.Context) error {
 	if err := apiserver.WritePKI(s.pkiDir(), authority); err != nil {
 		return err
 	}
-	for _, name := range []string{KubeControllerManager, ClusterAPI, Manager} {
+	for _, name := range []string{ClusterAPI, Manager} {
 		serving, err := authority.Server(name)
 		if err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
-	"strconv"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -118,30 +117,18 @@ func (s *Sandbox) apiServer() *component {
 	}
 }
 
-// kubeControllerManager runs each controller with its own ServiceAccount, as in a real cluster: admission rules exempt
-// the garbage collector by its user name.
+// kubeControllerManager runs only some controllers of the real one (see test/sandbox/binaries/kubernetes/controllers).
 func (s *Sandbox) kubeControllerManager() *component {
 	return &component{
 		name:   KubeControllerManager,
-		binary: binaries.KubeControllerManager,
-		client: apiserver.Client(s.authority.Bundle()),
-		ports:  []string{KubeControllerManager},
+		binary: binaries.KubeControllers,
+		client: http.DefaultClient,
+		ports:  []string{KubeControllerManager + healthPort},
 		args: func() ([]string, error) {
-			port, err := s.port(KubeControllerManager)
-			return []string{
-				"--kubeconfig=" + s.kubeconfigInUse(KubeControllerManager),
-				"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller",
-				"--use-service-account-credentials=true",
-				"--service-account-private-key-file=" + filepath.Join(s.pkiDir(), "sa.key"),
-				"--leader-elect=false",
-				"--bind-address=127.0.0.1",
-				"--secure-port=" + strconv.Itoa(port),
-				"--tls-cert-file=" + filepath.Join(s.servingDir(KubeControllerManager), "tls.crt"),
-				"--tls-private-key-file=" + filepath.Join(s.servingDir(KubeControllerManager), "tls.key"),
-				"--profiling=false",
-			}, err
+			health, err := s.address(KubeControllerManager + healthPort)
+			return []string{"--kubeconfig=" + s.kubeconfigInUse(KubeControllerManager), "--health-addr=" + health}, err
 		},
-		health: s.healthURL("https", KubeControllerManager, "/healthz"),
+		health: s.healthURL("http", KubeControllerManager+healthPort, "/healthz"),
 	}
 }
 

@@ -112,14 +112,30 @@ func (s *Sandbox) installClusterAPIDefinitions(ctx context.Context) error {
 	return s.installSet(ctx, manifests.Set{Definitions: set.Definitions})
 }
 
-func (s *Sandbox) clusterAPIManifests(ctx context.Context) (manifests.Set, error) {
+// clusterAPISource is the directory of the source of Cluster API.
+func (s *Sandbox) clusterAPISource(ctx context.Context) (string, error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.clusterAPIDir != "" {
+		return s.clusterAPIDir, nil
+	}
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
 	cmd.Dir = binaries.PinDir(s.root, "cluster-api")
 	output, err := cmd.Output()
 	if err != nil {
-		return manifests.Set{}, fmt.Errorf("finding the source of Cluster API: %w", err)
+		return "", fmt.Errorf("finding the source of Cluster API: %w", err)
 	}
-	objects, err := manifests.Load(filepath.Join(strings.TrimSpace(string(output)), "core", "config", "default"))
+	s.clusterAPIDir = strings.TrimSpace(string(output))
+	return s.clusterAPIDir, nil
+}
+
+func (s *Sandbox) clusterAPIManifests(ctx context.Context) (manifests.Set, error) {
+	source, err := s.clusterAPISource(ctx)
+	if err != nil {
+		return manifests.Set{}, err
+	}
+	config := filepath.Join(source, "core", "config")
+	objects, err := s.built(filepath.Join(config, "default"), config)
 	if err != nil {
 		return manifests.Set{}, err
 	}

@@ -80,11 +80,11 @@ func (o *Options) runManager() bool {
 func (o *Options) binaries() []string {
 	names := append([]string{binaries.Etcd, binaries.KubeAPIServer, binaries.Sandbox}, o.Programs...)
 	for name, wanted := range map[string]bool{
-		binaries.KubeControllerManager: o.KubeControllerManager,
-		binaries.ClusterAPICore:        o.ClusterAPI,
-		binaries.Tofu:                  o.Provider,
-		binaries.Provider:              o.runProvider(),
-		binaries.Manager:               o.runManager(),
+		binaries.KubeControllers: o.KubeControllerManager,
+		binaries.ClusterAPICore:  o.ClusterAPI,
+		binaries.Tofu:            o.Provider,
+		binaries.Provider:        o.runProvider(),
+		binaries.Manager:         o.runManager(),
 	} {
 		if wanted {
 			names = append(names, name)

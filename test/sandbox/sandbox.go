@@ -48,7 +48,9 @@ type Sandbox struct {
 	ports       map[string]int
 	components  map[string]*component
 	kubeconfigs map[string]string
-	stopped     bool
+	// clusterAPIDir is the directory of the source of Cluster API, once it is known.
+	clusterAPIDir string
+	stopped       bool
 	// attached is set when another process owns the sandbox.
 	attached bool
 }

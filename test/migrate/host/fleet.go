@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
@@ -94,4 +96,21 @@ func Settled(t *testing.T, s *sandbox.Sandbox, read func() map[string]string) (l
 	})
 	require.NoError(t, err)
 	return last
+}
+
+// RequireFields requires that all fields that a plan writes to objects of a unit are in a state.
+func RequireFields(t *testing.T, reader client.Reader, unit *plan.Unit, want plan.FieldState) {
+	t.Helper()
+	for _, step := range unit.Steps {
+		kind, err := step.Object.GroupVersionKind()
+		require.NoError(t, err)
+		live := &unstructured.Unstructured{}
+		live.SetGroupVersionKind(kind)
+		require.NoError(t, reader.Get(t.Context(), client.ObjectKey{Namespace: step.Object.Namespace, Name: step.Object.Name}, live))
+		for _, field := range step.Fields {
+			state, err := field.State(live.Object)
+			require.NoError(t, err)
+			assert.Equal(t, want, state, "%s %s", step.Object, field.Path)
+		}
+	}
 }

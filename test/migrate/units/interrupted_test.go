@@ -18,7 +18,6 @@ import (
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/test/legacy"
-	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // live returns an object of a plan.
@@ -56,12 +55,11 @@ func memberOf(t *testing.T, unit *plan.Unit, kind string) plan.Member {
 	return plan.Member{}
 }
 
-// While only the webhooks of the manager run, nothing reports what is applied: the run ends with what to do, and another one goes on.
-func TestApplyWithoutControllersTimesOutAndIsResumed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "reference-empty-generated-name")
-	require.NoError(t, w.StopComponent(t.Context(), sandbox.Manager))
-	require.NoError(t, w.StartManager(t.Context(), legacy.WebhooksOnly))
+// timesOutWithoutControllers applies a unit while only the webhooks of the manager run: nothing reports what is applied. The run ends with what to
+// do, and another one resumes it.
+func (w *world) timesOutWithoutControllers(t *testing.T) {
+	w = w.in(t)
+	require.NoError(t, w.StartControllers(t.Context(), legacy.WebhooksOnly))
 	p, before := w.plan(), w.fleet()
 	unit := unitOf(t, p, "reference-empty-generated-name")
 	o := w.optionsFor(p)
@@ -93,14 +91,12 @@ func TestApplyWithoutControllersTimesOutAndIsResumed(t *testing.T) {
 		assert.Equal(t, writes, w.objectWrites(), "everything was written")
 		assert.Equal(t, map[apply.UnitOutcome]int{apply.Unchanged: 1}, outcomes(result))
 		w.requireEqual(before, "Workspace ")
-		w.requireAdopted(p)
+		w.requireAdopted(unit)
 	})
 }
 
-func TestPausesOfUsersAreKept(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "reference-set", "cluster-paused", "reference-empty-arbitrary-name")
-	require.NoError(t, w.StartControllers(t.Context()))
+func (w *world) keepsPausesOfUsers(t *testing.T) {
+	w = w.in(t)
 	p, before := w.plan(), w.fleet()
 	mine, paused := unitOf(t, p, "reference-set"), unitOf(t, p, "cluster-paused")
 	plane := memberOf(t, mine, "CAPTControlPlane")

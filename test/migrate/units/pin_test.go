@@ -337,7 +337,7 @@ func (d *drifted) oneIsRolledBack(t *testing.T) {
 		assert.Equal(t, object, fleet[name], name)
 	}
 	unit := slices.IndexFunc(p.Units, func(unit plan.Unit) bool { return unit.Name() == d.theirs })
-	d.requireReverted(&plan.Plan{Units: p.Units[unit : unit+1]})
+	host.RequireFields(t, d.Admin, &p.Units[unit], plan.Pending)
 	used := &infrav1.WorkspaceTemplateApply{}
 	d.get(t, used, "drifted-other", "two-eks-controlplane-apply")
 	assert.Equal(t, infrav1.WorkspaceTemplateReference{Name: legacy.ControlPlaneTemplate, Namespace: "drifted"}, used.Spec.TemplateRef)

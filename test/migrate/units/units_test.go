@@ -18,18 +18,25 @@ import (
 	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/test/legacy"
-	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// What changed after the plan was made stops the unit that it belongs to, before the first write of it. What the plan does not adopt is left out.
-func TestWhatIsNotAsPlannedIsNotWritten(t *testing.T) {
+// TestUnitsAreAdoptedOneByOne adopts the clusters of one fleet, in the order of these subtests.
+func TestUnitsAreAdoptedOneByOne(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "reference-set", "reference-empty-arbitrary-name", "hand-made-without-owner-reference", "two-claimants")
-	require.NoError(t, w.StartControllers(t.Context()))
+	w := newWorld(t, "reference-empty-generated-name", "reference-set", "cluster-paused", "reference-empty-arbitrary-name", "hand-made-without-owner-reference", "two-claimants")
+	t.Run("without controllers, a run times out and is resumed", w.timesOutWithoutControllers)
+	t.Run("pauses of users are kept", w.keepsPausesOfUsers)
+	t.Run("what is not as planned is not written", w.writesNothingThatIsNotAsPlanned)
+}
+
+// writesNothingThatIsNotAsPlanned changes the template of a unit after the plan was made: that stops the unit before its first write. What the
+// plan does not adopt is left out. Three units are adopted already.
+func (w *world) writesNothingThatIsNotAsPlanned(t *testing.T) {
+	w = w.in(t)
 	p, before := w.plan(), w.fleet()
 	options := w.optionsFor(p)
-	require.Len(t, adoptable(p), 3)
-	left := len(p.Units) - 3
+	require.Len(t, adoptable(p), 2)
+	left := len(p.Units) - 5
 	require.Positive(t, left)
 	handMade := unitOf(t, p, "hand-made-without-owner-reference")
 	module := w.templateOf(handMade).Spec.Template.Spec.ForProvider.Module
@@ -51,7 +58,7 @@ func TestWhatIsNotAsPlannedIsNotWritten(t *testing.T) {
 		o.DryRun = true
 		result, err := apply.Apply(t.Context(), p, o)
 		assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "%v", err)
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 3, apply.LeftOut: left}, outcomes(result))
+		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 2, apply.Unchanged: 3, apply.LeftOut: left}, outcomes(result))
 		w.requireEqual(before, "")
 		assert.NoFileExists(t, filepath.Join(w.directory, backup.DefaultFile(p.ID)))
 	})
@@ -68,7 +75,7 @@ func TestWhatIsNotAsPlannedIsNotWritten(t *testing.T) {
 		result, err := apply.Apply(t.Context(), p, options)
 		require.Error(t, err)
 		assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err), "nothing was written")
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.NotStarted: 2, apply.LeftOut: left}, outcomes(result), "%v", result.Units)
+		assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.NotStarted: 1, apply.Unchanged: 3, apply.LeftOut: left}, outcomes(result), "%v", result.Units)
 		unchanged(t)
 	})
 	t.Run("unless some may fail", func(t *testing.T) {
@@ -76,23 +83,24 @@ func TestWhatIsNotAsPlannedIsNotWritten(t *testing.T) {
 		o.MaxFailures = 1
 		result, err := apply.Apply(t.Context(), p, o)
 		assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err), "%v", err)
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.Applied: 2, apply.LeftOut: left}, outcomes(result), "%v", result.Units)
+		assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.Applied: 1, apply.Unchanged: 3, apply.LeftOut: left}, outcomes(result), "%v", result.Units)
 		w.requireEqual(before, "Workspace ")
 	})
 	t.Run("what is left out needs a decision when everything else is applied", func(t *testing.T) {
 		write(t, module)
 		result, err := apply.Apply(t.Context(), p, options)
 		assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "%v", err)
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 1, apply.Unchanged: 2, apply.LeftOut: left}, outcomes(result), "%v", result.Units)
+		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 1, apply.Unchanged: 4, apply.LeftOut: left}, outcomes(result), "%v", result.Units)
 		w.requireEqual(before, "Workspace ")
 	})
 	t.Run("status shows what the manager would change, and what is undecided", func(t *testing.T) {
-		require.NoError(t, w.StopComponent(t.Context(), sandbox.Manager))
-		require.NoError(t, w.StartManager(t.Context(), legacy.WebhooksOnly))
+		require.NoError(t, w.StartControllers(t.Context(), legacy.WebhooksOnly))
 		write(t, module+"\n# edited\n")
 		for _, unit := range w.status().Units {
 			assert.Equal(t, unit.Unit == handMade.Name(), unit.PendingChange != "", "%v", unit)
-			assert.Equal(t, unit.State == plan.NeedsDecision || unit.State == plan.Blocked, unit.Message != "", "%v", unit)
+			if !unit.Paused {
+				assert.Equal(t, unit.State == plan.NeedsDecision || unit.State == plan.Blocked, unit.Message != "", "%v", unit)
+			}
 		}
 	})
 }

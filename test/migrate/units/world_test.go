@@ -52,6 +52,13 @@ func newWorld(t *testing.T, fixtures ...string) *world {
 	})
 }
 
+// in is the same world in a subtest.
+func (w *world) in(t *testing.T) *world {
+	other := *w
+	other.T = t
+	return &other
+}
+
 // upgraded is a world with what was created under CAPT v0.3.
 func upgraded(t *testing.T, options sandbox.Options, create func(*world)) *world {
 	t.Helper()
@@ -147,40 +154,19 @@ func (w *world) requireEqual(want map[string]string, prefix string) {
 	assert.Len(w, live, len(want))
 }
 
-// requireReverted fails if a field that the plan wrote is not as it was before.
-func (w *world) requireReverted(p *plan.Plan) {
-	w.Helper()
-	for _, unit := range p.Units {
-		for _, step := range unit.Steps {
-			kind, err := step.Object.GroupVersionKind()
-			require.NoError(w, err)
-			live := &unstructured.Unstructured{}
-			live.SetGroupVersionKind(kind)
-			require.NoError(w, w.Admin.Get(w.Context(), client.ObjectKey{Namespace: step.Object.Namespace, Name: step.Object.Name}, live))
-			for _, field := range step.Fields {
-				state, err := field.State(live.Object)
-				require.NoError(w, err)
-				assert.Equal(w, plan.Pending, state, "%s %s", step.Object, field.Path)
-			}
-		}
-	}
-}
-
 // requireAdopted fails if the manager reports an object of a Workspace as not adopted.
-func (w *world) requireAdopted(p *plan.Plan) {
+func (w *world) requireAdopted(unit *plan.Unit) {
 	w.Helper()
-	for _, unit := range p.Units {
-		for _, member := range unit.Members {
-			if member.Workspace == nil {
-				continue
-			}
-			used := &infrav1.WorkspaceTemplateApply{}
-			require.NoError(w, w.Admin.Get(w.Context(), client.ObjectKey{Namespace: member.WorkspaceTemplateApply.Namespace, Name: member.WorkspaceTemplateApply.Name}, used))
-			assert.False(w, meta.IsStatusConditionTrue(used.Status.Conditions, infrav1.AdoptionRequiredCondition), used.Name)
-			assert.Equal(w, used.Generation, used.Status.WrittenGeneration, used.Name)
-			assert.Equal(w, member.Workspace.UID, used.Status.WorkspaceRef.UID, used.Name)
-			assert.NotContains(w, used.Annotations, clusterv1.PausedAnnotation, used.Name)
+	for _, member := range unit.Members {
+		if member.Workspace == nil {
+			continue
 		}
+		used := &infrav1.WorkspaceTemplateApply{}
+		require.NoError(w, w.Admin.Get(w.Context(), client.ObjectKey{Namespace: member.WorkspaceTemplateApply.Namespace, Name: member.WorkspaceTemplateApply.Name}, used))
+		assert.False(w, meta.IsStatusConditionTrue(used.Status.Conditions, infrav1.AdoptionRequiredCondition), used.Name)
+		assert.Equal(w, used.Generation, used.Status.WrittenGeneration, used.Name)
+		assert.Equal(w, member.Workspace.UID, used.Status.WorkspaceRef.UID, used.Name)
+		assert.NotContains(w, used.Annotations, clusterv1.PausedAnnotation, used.Name)
 	}
 }
 

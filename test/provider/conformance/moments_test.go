@@ -162,4 +162,4 @@ func (s *subject) close(name string) {
 	}
 }
 
-const tick = 20 * time.Millisecond
+const tick = 50 * time.Millisecond

@@ -55,6 +55,10 @@ func Build(ctx context.Context, out io.Writer, names ...string) error {
 	return nil
 }
 
+// upToDate is the environment variable that is set when CAPT's own binaries in bin are those of the working directory, as after sandbox build.
+// Otherwise every start of a sandbox runs go build for them, which takes seconds of CPU time to find that nothing has changed.
+const upToDate = "CAPT_BINARIES_UP_TO_DATE"
+
 // missing returns the named binaries that go build must be run for, in the order of the catalog.
 func missing(root string, names []string) ([]binary, error) {
 	for _, name := range names {
@@ -71,7 +75,7 @@ func missing(root string, names []string) ([]binary, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := os.Stat(path); err == nil && b.pin != "" {
+		if _, err := os.Stat(path); err == nil && (b.pin != "" || os.Getenv(upToDate) != "") {
 			continue
 		}
 		list = append(list, b)

@@ -20,17 +20,17 @@ import (
 
 // Names of the binaries, on disk and in the sandbox's output.
 const (
-	Etcd                  = "etcd"
-	KubeAPIServer         = "kube-apiserver"
-	KubeControllerManager = "kube-controller-manager"
-	Kubectl               = "kubectl"
-	ClusterAPICore        = "core"
-	Clusterctl            = "clusterctl"
-	Tofu                  = "tofu"
-	Manager               = "manager"
-	Captctl               = "captctl"
-	Provider              = "provider"
-	Sandbox               = "sandbox"
+	Etcd            = "etcd"
+	KubeAPIServer   = "kube-apiserver"
+	KubeControllers = "kube-controllers"
+	Kubectl         = "kubectl"
+	ClusterAPICore  = "core"
+	Clusterctl      = "clusterctl"
+	Tofu            = "tofu"
+	Manager         = "manager"
+	Captctl         = "captctl"
+	Provider        = "provider"
+	Sandbox         = "sandbox"
 )
 
 // binary describes how one program is built. A pinned binary comes from a module below test/sandbox/binaries and is
@@ -42,7 +42,7 @@ type binary struct {
 	pin string
 	// module is the path in the pin's go.mod whose version the binary has.
 	module string
-	// pkg is the main package: an import path for pinned binaries, a path relative to the repository for CAPT's own.
+	// pkg is the main package: an import path, or a path relative to the pin or, for CAPT's own, to the repository.
 	pkg string
 	// output is the name that go build gives the binary, if it differs from name.
 	output string
@@ -62,7 +62,7 @@ func catalog() []binary {
 	return []binary{
 		{name: Etcd, pin: "etcd", module: etcdServer, pkg: etcdServer, output: "server", versionArgs: []string{"--version"}},
 		{name: KubeAPIServer, pin: "kubernetes", module: kubernetes, pkg: kubernetes + "/cmd/kube-apiserver", versionArgs: []string{"--version"}},
-		{name: KubeControllerManager, pin: "kubernetes", module: kubernetes, pkg: kubernetes + "/cmd/kube-controller-manager"},
+		{name: KubeControllers, pin: "kubernetes", module: kubernetes, pkg: "./controllers", output: "controllers"},
 		{name: Kubectl, pin: "kubernetes", module: kubernetes, pkg: kubernetes + "/cmd/kubectl", versionArgs: []string{"version", "--client"}},
 		{name: ClusterAPICore, pin: "cluster-api", module: clusterAPI, pkg: clusterAPI + "/core"},
 		{name: Clusterctl, pin: "cluster-api", module: clusterAPI, pkg: clusterAPI + "/cmd/clusterctl"},

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package legacy_test
+package migrate_test
 
 import (
 	"strings"
@@ -30,7 +30,7 @@ func requireNoDecision(t *testing.T, w *legacy.World) {
 	require.NoError(t, w.Upgrade(t.Context(), legacy.WebhooksOnly))
 	snapshot, err := migrate.Read(t.Context(), w.Admin, "", untouched.Taken)
 	require.NoError(t, err)
-	requireSame(t, untouched, snapshot)
+	requireSameSnapshot(t, untouched, snapshot)
 	p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
 	require.NoError(t, err)
 	// A CAPTCluster with an existing VPC has nothing. The 25 WorkspaceTemplateApplies are of 9 owners, and 16 without one.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package legacy_test
+package migrate_test
 
 import (
 	"errors"
@@ -32,40 +32,40 @@ var update = flag.Bool("update", false, "write testdata/reference.txt from the r
 // referenceVariable names the folder of the reference data. Without it the folder is looked for beside the checkout.
 const referenceVariable = "CAPT_REFERENCE"
 
-// The fields of every object that CAPT v0.3.0 and provider-terraform really wrote are in testdata/reference.txt, and the fixture
-// has the same ones. Where the reference fleet itself is at hand, the file is compared with it.
-func TestTheFixtureIsWhatCAPTv03ReallyWrites(t *testing.T) {
-	const golden = "testdata/reference.txt"
+// golden has the fields of every object that CAPT v0.3.0 and provider-terraform really wrote. The fixture has the same ones.
+const golden = "testdata/reference.txt"
+
+// TestTheRealFleetNeedsNoDecision compares the file with the reference fleet, where that is at hand, and upgrades it.
+func TestTheRealFleetNeedsNoDecision(t *testing.T) {
 	folder := referenceFolder(t)
-	if folder != "" {
-		measured := shapes(readReference(t, folder))
-		if *update {
-			require.NoError(t, os.WriteFile(golden, []byte(measured), 0o600))
-		}
-		known, err := os.ReadFile(golden)
-		require.NoError(t, err)
-		require.Equal(t, measured, string(known), "%s is not what %s has; run this test with -update", golden, folder)
-	} else {
+	if folder == "" {
 		require.False(t, *update, "there is no reference fleet: set %s", referenceVariable)
+		return
+	}
+	t.Parallel()
+	measured := shapes(readReference(t, folder))
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(measured), 0o600))
 	}
 	known, err := os.ReadFile(golden)
 	require.NoError(t, err)
-	require.NotEmpty(t, known)
+	require.Equal(t, measured, string(known), "%s is not what %s has; run this test with -update", golden, folder)
 
 	w := legacy.New(t, sandbox.Options{})
-	_, err = w.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
+	load(t, w, readReference(t, folder))
+	requireNoDecision(t, w)
+}
+
+// requireFieldsOfTheReference requires that a fleet, as it was created, has the fields of the reference fleet.
+func requireFieldsOfTheReference(t *testing.T, w *legacy.World) {
+	t.Helper()
+	known, err := os.ReadFile(golden)
 	require.NoError(t, err)
+	require.NotEmpty(t, known)
 	for _, deployment := range legacy.Deployments(0) {
 		require.NoError(t, w.Admin.Create(t.Context(), deployment))
 	}
 	assert.Equal(t, string(known), shapes(readFixture(t, w)))
-	requireNoDecision(t, w)
-
-	if folder != "" {
-		w := legacy.New(t, sandbox.Options{})
-		load(t, w, readReference(t, folder))
-		requireNoDecision(t, w)
-	}
 }
 
 // referenceFolder is empty when there is none.

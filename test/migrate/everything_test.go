@@ -1,15 +1,20 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package legacy_test
+package migrate_test
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,27 +30,105 @@ import (
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
 )
 
-func TestEveryFixtureSurvivesTheUpgrade(t *testing.T) {
-	require.Len(t, shared.objects, len(legacy.Named()))
-	for name, objects := range shared.objects {
-		t.Run(name, func(t *testing.T) {
-			for _, object := range objects.Items {
-				if object.GetKind() == legacy.OlderTemplate {
-					continue
-				}
-				shared.requireKept(t, &object)
-			}
-			for _, adoption := range objects.Adoptions {
-				shared.requireRendered(t, adoption)
-			}
+// everything is a management cluster with every known kind of legacy fleet.
+type everything struct {
+	*world
+	objects map[string]*legacy.Objects
+	// read is what captctl read before the upgrade.
+	read *migrate.Snapshot
+}
+
+// TestEveryKindOfFleet upgrades every known kind of legacy fleet, and then runs the manager over it.
+func TestEveryKindOfFleet(t *testing.T) {
+	t.Parallel()
+	w := &everything{world: newWorld(t, sandbox.Options{}), objects: map[string]*legacy.Objects{}}
+	w.create()
+	require.Len(t, w.objects, len(legacy.Named()))
+	w.read = w.snapshot(t, time.Now())
+	require.Error(t, w.Upgrade(t.Context(), legacy.WebhooksOnly), "objects of "+legacy.OlderTemplate+" would go with their definition")
+	_, err := w.TakeTemplates(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, w.Upgrade(t.Context(), legacy.WebhooksOnly))
+
+	t.Run("it is read before the upgrade as it is served after it", w.isReadAsItIsServedLater)
+	for name, objects := range w.objects {
+		t.Run(name, func(t *testing.T) { w.requireUpgraded(t, objects) })
+	}
+	t.Run("plans find what belongs together", w.plansFindWhatBelongsTogether)
+	t.Run("tools leave their marks", w.toolsLeaveTheirMarks)
+	t.Run("before the adoption nothing is built", w.nothingIsBuilt)
+}
+
+// create creates every fixture under the older definitions.
+func (w *everything) create() {
+	w.Helper()
+	var group errgroup.Group
+	var lock sync.Mutex
+	for name, fixture := range legacy.Named() {
+		group.Go(func() error {
+			objects, err := w.Create(w.Context(), fixture, legacy.NamesOf(name))
+			lock.Lock()
+			defer lock.Unlock()
+			w.objects[name] = objects
+			return err
 		})
+	}
+	require.NoError(w, group.Wait())
+}
+
+// snapshot is what captctl reads.
+func (w *world) snapshot(t *testing.T, now time.Time) *migrate.Snapshot {
+	t.Helper()
+	captctl, err := w.Client(sandbox.Captctl)
+	require.NoError(t, err)
+	snapshot, err := migrate.Read(t.Context(), captctl, "", now)
+	require.NoError(t, err)
+	return snapshot
+}
+
+// What captctl reads of a management cluster that nothing of this version was installed in is what the API server and the webhook
+// serve later, for every fixture.
+func (w *everything) isReadAsItIsServedLater(t *testing.T) {
+	events, err := w.AuditEvents(audit.Filter{User: sandbox.CaptctlUser, Verbs: audit.Writes})
+	require.NoError(t, err)
+	assert.Empty(t, events, "reading writes nothing")
+	snapshot := w.snapshot(t, w.read.Taken)
+	require.NotEmpty(t, snapshot.Applies)
+	requireSameSnapshot(t, w.read, snapshot)
+}
+
+// requireSameSnapshot compares what was read before and after the upgrade: objects, reports and plans.
+func requireSameSnapshot(t *testing.T, untouched, upgraded *migrate.Snapshot) {
+	t.Helper()
+	untouched.Namespaces = upgraded.Namespaces // The manager has a new one.
+	require.Equal(t, upgraded, untouched)
+
+	plans := [2][]byte{}
+	for i, snapshot := range []*migrate.Snapshot{untouched, upgraded} {
+		p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
+		require.NoError(t, err)
+		plans[i], err = json.Marshal(p)
+		require.NoError(t, err)
+	}
+	require.JSONEq(t, string(plans[1]), string(plans[0]))
+}
+
+func (w *everything) requireUpgraded(t *testing.T, objects *legacy.Objects) {
+	for _, object := range objects.Items {
+		if object.GetKind() != legacy.OlderTemplate {
+			w.requireKept(t, &object)
+		}
+	}
+	for _, adoption := range objects.Adoptions {
+		w.requireRendered(t, adoption)
 	}
 }
 
 // requireKept reads an object in today's version.
-func (w *world) requireKept(t *testing.T, before *unstructured.Unstructured) {
+func (w *everything) requireKept(t *testing.T, before *unstructured.Unstructured) {
 	t.Helper()
 	after := &unstructured.Unstructured{}
 	gvk := before.GroupVersionKind()
@@ -76,7 +159,7 @@ func requireOlderAll(t *testing.T, object *unstructured.Unstructured) {
 }
 
 // requireRendered proves that today's renderer makes of a WorkspaceTemplateApply exactly the Workspace that is there.
-func (w *world) requireRendered(t *testing.T, adoption legacy.Adoption) {
+func (w *everything) requireRendered(t *testing.T, adoption legacy.Adoption) {
 	t.Helper()
 	apply, template, workspace := &infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplate{}, &unstructured.Unstructured{}
 	require.NoError(t, w.Admin.Get(t.Context(), adoption.Apply, apply))
@@ -99,11 +182,8 @@ func (w *world) requireRendered(t *testing.T, adoption legacy.Adoption) {
 }
 
 // What a fixture says of itself is what captctl finds out.
-func TestPlansFindWhatBelongsTogether(t *testing.T) {
-	reader, err := shared.Client(sandbox.Captctl)
-	require.NoError(t, err)
-	snapshot, err := migrate.Read(t.Context(), reader, "", time.Now())
-	require.NoError(t, err)
+func (w *everything) plansFindWhatBelongsTogether(t *testing.T) {
+	snapshot := w.snapshot(t, time.Now())
 	p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
 	require.NoError(t, err)
 	members := map[types.UID]plan.Member{}
@@ -112,7 +192,7 @@ func TestPlansFindWhatBelongsTogether(t *testing.T) {
 			members[member.Object.UID] = member
 		}
 	}
-	for name, objects := range shared.objects {
+	for name, objects := range w.objects {
 		t.Run(name, func(t *testing.T) {
 			require.NotEmpty(t, objects.Adoptions)
 			for _, adoption := range objects.Adoptions {
@@ -138,7 +218,7 @@ func requireFound(t *testing.T, adoption legacy.Adoption, member plan.Member) {
 }
 
 // A tool that applies objects from Git is recognized by what it left on them, which is also what it would write again.
-func TestKeepersLeaveTheirMarks(t *testing.T) {
+func (w *everything) toolsLeaveTheirMarks(t *testing.T) {
 	for fixture, row := range map[string]struct {
 		keeper    legacy.Keeper
 		operation metav1.ManagedFieldsOperationType
@@ -150,7 +230,7 @@ func TestKeepersLeaveTheirMarks(t *testing.T) {
 		"clusterclass-owned": {legacy.Topology, metav1.ManagedFieldsOperationApply, clusterv1.ClusterTopologyOwnedLabel},
 	} {
 		t.Run(fixture, func(t *testing.T) {
-			objects := shared.objects[fixture]
+			objects := w.objects[fixture]
 			for _, object := range objects.Items {
 				if object.GetKind() != "CAPTControlPlane" {
 					continue
@@ -170,4 +250,44 @@ func TestKeepersLeaveTheirMarks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// nothingIsBuilt runs the manager over fleets without references, with several candidates, with references to what another cluster has, without
+// status. Nothing is created, changed or deleted.
+func (w *everything) nothingIsBuilt(t *testing.T) {
+	before, untouched := w.legacyObjects(), w.untouched()
+
+	require.NoError(t, w.StartControllers(t.Context()))
+	w.await(func() string {
+		for name, object := range w.legacyObjects() {
+			awaited := infrav1.AdoptionRequiredCondition
+			if object.GetDeletionTimestamp() != nil {
+				awaited = infrav1.DeletingCondition
+			}
+			_, conditions := splitStatus(t, object)
+			if object.GetKind() != "WorkspaceTemplate" && conditions[awaited]["status"] != "True" {
+				return name + " does not report " + awaited
+			}
+		}
+		return ""
+	})
+	w.awaitReconciled()
+
+	untouched.require(t)
+	for _, event := range w.managerWrites(untouched.since) {
+		require.Equal(t, "patch status", event.Verb+" "+event.ObjectRef.Subresource, event.RequestURI)
+	}
+	// What is being deleted reports that, and an owner without a status has none to keep.
+	kept := func(objects map[string]*unstructured.Unstructured) map[string]*unstructured.Unstructured {
+		maps.DeleteFunc(objects, func(_ string, object *unstructured.Unstructured) bool {
+			return object.GetDeletionTimestamp() != nil || strings.HasPrefix(object.GetNamespace(), "status-wiped")
+		})
+		return objects
+	}
+	w.requireOnlyConditions(kept(before), kept(w.legacyObjects()))
+
+	again := time.Now()
+	require.NoError(t, w.StartControllers(t.Context()))
+	w.awaitReconciled()
+	require.Empty(t, w.managerWrites(again))
 }
