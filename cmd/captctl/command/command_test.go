@@ -153,7 +153,7 @@ func TestAShellCompletesFlagsFromWhatThereIs(t *testing.T) {
 	assert.Equal(t, "yaml\nyml\njson\n:8\n", complete("migrate", "plan", "--decisions", ""))
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("plan.json", nil, 0o600))
-	for _, command := range []string{"show", "apply", "status", "rollback"} {
+	for _, command := range []string{"show", "apply", "rollback"} {
 		assert.Equal(t, "plan.json\n:0\n", complete("migrate", command, ""))
 	}
 	assert.Equal(t, "production\n:4\n", complete("migrate", "plan", "--context", ""))
@@ -228,7 +228,7 @@ func TestAClusterThatDoesNotAnswerCompletesNothing(t *testing.T) {
 	w.funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("no")
 	}
-	out, _, err := w.run(t, cobra.ShellCompRequestCmd, "migrate", "status", "")
+	out, _, err := w.run(t, cobra.ShellCompRequestCmd, "migrate", "show", "")
 	require.NoError(t, err)
 	assert.Equal(t, ":0\n", out)
 	w = undecided()

@@ -89,15 +89,11 @@ func (c *common) checks(before check.Stage) (check.Options, error) {
 // failedChecks is the error for checks that failed: the first sentence of each. Next says where the rest is.
 func failedChecks(report *check.Report, next string) error {
 	list := &cli.ListError{Title: "checks failed", Next: next}
-	seen := map[string]bool{}
 	for _, one := range report.Failed() {
-		if !seen[one.Name] {
-			seen[one.Name] = true
-			sentence, _, _ := strings.Cut(strings.Join(strings.Fields(one.Message), " "), ". ")
-			list.Items = append(list.Items, one.Name+": "+sentence)
-			if one.Name == check.CheckPermissions && next != "" { // A user who lacks permissions must request all at once; check has shown them.
-				list.Items = append(list.Items, one.Objects...)
-			}
+		sentence, _, _ := strings.Cut(strings.Join(strings.Fields(one.Message), " "), ". ")
+		list.Items = append(list.Items, one.Name+": "+sentence)
+		if one.Name == check.CheckPermissions && next != "" { // A user who lacks permissions must request all at once; check has shown them.
+			list.Items = append(list.Items, one.Objects...)
 		}
 	}
 	if len(list.Items) == 0 {

@@ -38,8 +38,8 @@ func newStatus(environment *cli.Environment) *cobra.Command {
 whether the manager would change a Workspace. Also shows the plans that were applied, a run in
 progress, and the stored versions. It writes nothing.
 
-Decisions of plans that were applied still count; a later plan replaces those of an earlier one about
-the same object.
+Decisions of plans that were applied still count; a later plan replaces those of an earlier one
+about the same object.
 
 Exit codes: 0; with --detailed-exitcode 2 if something can be adopted or resumed, a decision skips
 an object, the manager would change a Workspace or CAPT v0.3 runs, and 3 if something needs a
