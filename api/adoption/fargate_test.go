@@ -31,18 +31,18 @@ func applyOf(name, template, cluster, profile string, options ...builder.Option)
 }
 
 func TestWhatAFargateProfileExpects(t *testing.T) {
-	want := adoption.OfProfile("demo", batch)
+	want := adoption.ExpectationOfFargateProfile("demo", batch)
 	assert.Equal(t, "demo-batch-fargate-apply", want.SchemeName)
 	assert.Empty(t, want.Recorded)
 	assert.Equal(t, infrav1.WorkspaceTemplateReference{Name: "fargate"}, want.Template)
 	assert.Equal(t, map[string]string{"cluster_name": "demo", "profile_name": "batch"}, want.Variables)
-	assert.Empty(t, adoption.OfProfile("", batch).SchemeName, "it is unknown before the Cluster")
+	assert.Empty(t, adoption.ExpectationOfFargateProfile("", batch).SchemeName, "it is unknown before the Cluster")
 }
 
 func TestWhatAFargateProfileMayTake(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	owned := builder.OwnedBy(owner)
-	known, early := adoption.OfProfile("demo", referring), adoption.OfProfile("", referring)
+	known, early := adoption.ExpectationOfFargateProfile("demo", referring), adoption.ExpectationOfFargateProfile("", referring)
 	const (
 		template       = "it refers to another WorkspaceTemplate"
 		noCluster      = "it has no cluster_name"
@@ -127,14 +127,14 @@ func TestThatOfAFargateProfileIsACandidateByTheNameOfAnother(t *testing.T) {
 func TestAConflictOfAFargateProfileSaysWhatToDo(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	anothers := builder.OwnedBy(builder.CAPTControlPlane("other"))
-	want := adoption.OfProfile("demo", referring)
+	want := adoption.ExpectationOfFargateProfile("demo", referring)
 	assert.Equal(t, "nothing is written: WorkspaceTemplateApply x does not match what this object would create for Fargate profile batch: it has no profile_name. If another one is meant, correct the reference (if it is set already, remove the profile from spec, and add it again); if x belongs to this object, first give both the same template, cluster_name and profile_name",
 		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "")))
 	assert.Equal(t, "spec.fargateProfiles[batch].workspaceTemplateApplyRef names WorkspaceTemplateApply x, which belongs to CAPTControlPlane other: nothing is written. Remove the profile from spec, and add it again without the reference",
 		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "batch", anothers)))
 
 	const named = "demo-batch-fargate-apply"
-	want = adoption.OfProfile("demo", batch)
+	want = adoption.ExpectationOfFargateProfile("demo", batch)
 	assert.Equal(t, "nothing is written: WorkspaceTemplateApply demo-batch-fargate-apply does not match what this object would create for Fargate profile batch: it has no profile_name. If another one is meant, set workspaceTemplateApplyRef of the profile to it; if demo-batch-fargate-apply belongs to this object, first give both the same template, cluster_name and profile_name",
 		adoption.Conflict(owner, want, applyOf(named, "fargate", "demo", "")))
 	assert.Equal(t, "the naming scheme, for Fargate profile batch, names WorkspaceTemplateApply demo-batch-fargate-apply, which belongs to CAPTControlPlane other: nothing is written. Set workspaceTemplateApplyRef of the profile to another name",

@@ -21,7 +21,7 @@ const endpoint = "cluster_endpoint"
 func planeAndItsApply() (adoption.Claimant, infrav1.WorkspaceTemplateApply) {
 	plane := builder.CAPTControlPlane("demo")
 	claimant := adoption.Claimant{
-		Kind: "CAPTControlPlane", Object: plane, Want: adoption.OfControlPlane(plane, "demo"),
+		Kind: "CAPTControlPlane", Object: plane, Want: adoption.ExpectationOfControlPlane(plane, "demo"),
 		Outputs: map[string]string{endpoint: "own.example.com:443"},
 	}
 	apply := *builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", eks, builder.OwnedBy(plane), builder.WithUID("own"))
@@ -64,9 +64,9 @@ func TestAMatchThatSpecDoesNotReferToIsNone(t *testing.T) {
 	claimant, own := planeAndItsApply()
 	applies := []infrav1.WorkspaceTemplateApply{own}
 	for name, row := range map[string]struct {
-		reference string
-		decided   types.UID
-		matched   bool
+		reference     string
+		chooseDecided types.UID
+		matched       bool
 	}{
 		"no reference":                   {"", "", true},
 		"a reference to the match":       {own.Name, "", true},
@@ -76,7 +76,7 @@ func TestAMatchThatSpecDoesNotReferToIsNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			claimant := claimant
-			claimant.Reference, claimant.Decided = row.reference, row.decided
+			claimant.Reference, claimant.Decided = row.reference, row.chooseDecided
 			match := adoption.MatchFleet([]adoption.Claimant{claimant}, applies, nil)[0]
 			assert.Equal(t, row.matched, match.Apply != nil)
 			assert.Equal(t, row.matched, match.Problem == "")

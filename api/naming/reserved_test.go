@@ -121,6 +121,6 @@ func FuzzClustersOfFargateProfilesAreFound(f *testing.F) {
 
 func TestNamesakesMayGetTheSameWorkspace(t *testing.T) {
 	for name, want := range map[string]string{"x": "x-apply", "x-apply": "x", "-apply": "-apply-apply", "apply": "apply-apply"} {
-		assert.Equal(t, want, naming.Namesake(name))
+		assert.Equal(t, want, naming.ApplyWithSameWorkspace(name))
 	}
 }

@@ -87,7 +87,7 @@ func renamed(name string) builder.Option {
 func (r row) run(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTCluster("demo", r.object...)
-	got, err := owners.CAPTCluster(t.Context(), newWorld(append(r.world, object)...), object)
+	got, err := owners.ValidateCAPTCluster(t.Context(), newWorld(append(r.world, object)...), object)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, r.refused...)
 	assertWarned(t, got.Warnings, r.warnings...)
@@ -133,7 +133,7 @@ func TestACAPTClusterCreatedAgainKeepsItsWorkspaceTemplateApply(t *testing.T) {
 	again := builder.CAPTCluster("demo", builder.WithUID("again"), builder.WithApplyRef("by-hand"))
 	for owner, refused := range map[*infrav1.CAPTCluster]int{there: 0, builder.CAPTCluster("demo", builder.WithUID("before")): 1} {
 		world := newWorld(complete("vpc"), there, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)))
-		got, err := owners.CAPTCluster(t.Context(), world, again)
+		got, err := owners.ValidateCAPTCluster(t.Context(), world, again)
 		require.NoError(t, err)
 		assert.Len(t, got.Errors, refused, owner.UID)
 	}
@@ -162,7 +162,7 @@ func TestTemplatesOfCAPTClusters(t *testing.T) {
 			refused: []finding{{"spec.template.spec.vpc.template.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			expect(t, row.refused, row.warnings...)(owners.CAPTClusterTemplate(t.Context(), newWorld(row.world...), captClusterTemplate(row.object...)))
+			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTClusterTemplate(t.Context(), newWorld(row.world...), captClusterTemplate(row.object...)))
 		})
 	}
 }
@@ -196,7 +196,7 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 			}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			expect(t, row.refused, row.warnings...)(owners.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate(row.object...)))
+			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate(row.object...)))
 		})
 	}
 }
@@ -208,8 +208,8 @@ func TestLabelsThatCopiesCouldNotHave(t *testing.T) {
 	world := newWorld(complete("eks"))
 	want := []finding{{"spec.template.metadata.labels", field.ErrorTypeInvalid, "name part"}, {"spec.template.metadata.annotations", field.ErrorTypeInvalid, ""}}
 
-	expect(t, want)(owners.CAPTClusterTemplate(t.Context(), world, networks))
-	expect(t, want)(owners.CAPTControlPlaneTemplate(t.Context(), world, planes))
+	expect(t, want)(owners.ValidateCAPTClusterTemplate(t.Context(), world, networks))
+	expect(t, want)(owners.ValidateCAPTControlPlaneTemplate(t.Context(), world, planes))
 }
 
 func TestTemplatesOfAClusterClassAreImmutable(t *testing.T) {
@@ -218,17 +218,17 @@ func TestTemplatesOfAClusterClassAreImmutable(t *testing.T) {
 
 	relabeled := captClusterTemplate()
 	relabeled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
-	errs, err := owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), relabeled)
+	errs, err := owners.ValidateCAPTClusterTemplateUpdate(t.Context(), world, captClusterTemplate(), relabeled)
 	require.NoError(t, err)
 	assertRefused(t, errs)
-	errs, err = owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))
+	errs, err = owners.ValidateCAPTClusterTemplateUpdate(t.Context(), world, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))
 	require.NoError(t, err)
 	assertRefused(t, errs, want)
 
-	errs, err = owners.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate())
+	errs, err = owners.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate())
 	require.NoError(t, err)
 	assertRefused(t, errs)
-	errs, err = owners.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate(vpcVariables("a", "b")))
+	errs, err = owners.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate(vpcVariables("a", "b")))
 	require.NoError(t, err)
 	assertRefused(t, errs, want)
 }

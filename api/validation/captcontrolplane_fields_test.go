@@ -161,7 +161,7 @@ func TestVariablesOfFargateTemplates(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
-			expect(t, nil, row.warnings...)(owners.CAPTControlPlane(t.Context(), newWorld(complete("eks"), complete("fargate", row.template...), object), object))
+			expect(t, nil, row.warnings...)(owners.ValidateCAPTControlPlane(t.Context(), newWorld(complete("eks"), complete("fargate", row.template...), object), object))
 		})
 	}
 }
@@ -201,14 +201,14 @@ func TestStepsOfTheVersion(t *testing.T) {
 		applying = " is pending or in progress. Wait until it has completed or failed"
 		upwards  = "EKS upgrades one minor version at a time. "
 	)
-	pending, failed := versions.Versions{Running: "v1.31.0", Given: "1.32"}, versions.Versions{Running: "1.31", Given: "1.32", Failed: true}
+	pending, failed := versions.Versions{Running: "v1.31.0", Requested: "1.32"}, versions.Versions{Running: "1.31", Requested: "1.32", Failed: true}
 	for title, row := range map[string]struct {
 		from    versions.Versions
 		allowed []string
 		refused map[string]string
 	}{
 		"nothing was given": {from: versions.Versions{}, allowed: []string{"1.20", "1.53", "2.0"}},
-		"what was given runs": {from: versions.Versions{Running: "1.31", Given: "1.31"}, allowed: []string{"1.31", "v1.31.7", "1.32", "v1.32.0"},
+		"what was given runs": {from: versions.Versions{Running: "1.31", Requested: "1.31"}, allowed: []string{"1.31", "v1.31.7", "1.32", "v1.32.0"},
 			refused: map[string]string{
 				"1.30": "the cluster runs 1.31 and EKS cannot downgrade it to 1.30",
 				"1.33": "the cluster runs 1.31 and " + upwards + "Upgrade to 1.32 first",
@@ -224,27 +224,27 @@ func TestStepsOfTheVersion(t *testing.T) {
 			"1.30": "the cluster runs 1.31 and EKS cannot downgrade it to 1.30",
 			"1.33": "the cluster runs 1.31 and " + upwards + "Wait until the upgrade to 1.32 is complete",
 		}},
-		"two versions at once have failed": {from: versions.Versions{Running: "1.31", Given: "1.33", Failed: true}, allowed: []string{"1.31", "1.32"},
+		"two versions at once have failed": {from: versions.Versions{Running: "1.31", Requested: "1.33", Failed: true}, allowed: []string{"1.31", "1.32"},
 			refused: map[string]string{"1.33": "the cluster runs 1.31"}},
-		"it is not known what runs": {from: versions.Versions{Given: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
+		"it is not known what runs": {from: versions.Versions{Requested: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
 			"1.30": "the change to 1.31" + applying,
 			"1.33": "the cluster is being created with 1.31 and " + upwards + "Upgrade to 1.32 first",
 		}},
-		"it is not known, and it has failed": {from: versions.Versions{Given: "1.31", Failed: true}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
+		"it is not known, and it has failed": {from: versions.Versions{Requested: "1.31", Failed: true}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
 			"1.30": "the upgrade to 1.31 failed and the running version is unknown. EKS cannot downgrade it to 1.30",
 		}},
-		"AWS has upgraded by itself": {from: versions.Versions{Running: "1.32", Given: "1.31"}, allowed: []string{"1.32", "1.33"}, refused: map[string]string{
+		"AWS has upgraded by itself": {from: versions.Versions{Running: "1.32", Requested: "1.31"}, allowed: []string{"1.32", "1.33"}, refused: map[string]string{
 			"1.31": "the cluster runs 1.32 and EKS cannot downgrade it to 1.31", "1.34": "the cluster runs 1.32 and " + upwards + "Upgrade to 1.33 first"}},
 		"only what runs is known":            {from: versions.Versions{Running: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{"1.30": "the cluster runs 1.31", "1.33": "Upgrade to 1.32 first"}},
-		"not a version":                      {from: versions.Versions{Given: "${version}"}, allowed: []string{"1.30"}},
+		"not a version":                      {from: versions.Versions{Requested: "${version}"}, allowed: []string{"1.30"}},
 		"to something that is not a version": {from: pending, allowed: []string{"latest"}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			for _, to := range row.allowed {
-				assert.NoError(t, versions.KubernetesVersionStep(row.from, to), to)
+				assert.NoError(t, versions.ValidateVersionChange(row.from, to), to)
 			}
 			for to, text := range row.refused {
-				assert.ErrorContains(t, versions.KubernetesVersionStep(row.from, to), text, to)
+				assert.ErrorContains(t, versions.ValidateVersionChange(row.from, to), text, to)
 			}
 		})
 	}
@@ -263,18 +263,18 @@ func TestWhereAStepBegins(t *testing.T) {
 		want   versions.Versions
 	}{
 		"no WorkspaceTemplateApply":              {"v1.31.0", nil, versions.Versions{}},
-		"nothing is reported yet":                {"", []builder.Option{given}, versions.Versions{Given: "1.32"}},
-		"applied":                                {"v1.31.0", []builder.Option{given, builder.UpToDate(nil)}, versions.Versions{Running: "1.32", Given: "1.32"}},
-		"applied, and Terraform reports another": {"v1.31.0", []builder.Option{given, builder.UpToDate(map[string]string{"cluster_version": "1.33"})}, versions.Versions{Running: "1.33", Given: "1.32"}},
-		"not seen yet":                           {"v1.31.0", []builder.Option{given, builder.UpToDate(nil), unseen}, versions.Versions{Running: "v1.31.0", Given: "1.32"}},
-		"at work":                                {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Running: "v1.31.0", Given: "1.32"}},
-		"at work, with an output of half of it":  {"v1.31.0", []builder.Option{given, before, outputs, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Running: "v1.31.0", Given: "1.32"}},
-		"a version of before this one":           {"v1.31.0", []builder.Option{given, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Given: "1.32"}},
-		"failed to apply":                        {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{Running: "v1.31.0", Given: "1.32", Failed: true}},
-		"failed to plan":                         {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("PlanFailed", "")}, versions.Versions{Running: "v1.31.0", Given: "1.32", Failed: true}},
-		"what failed was before":                 {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("ApplyFailed", ""), unseen}, versions.Versions{Running: "v1.31.0", Given: "1.32"}},
+		"nothing is reported yet":                {"", []builder.Option{given}, versions.Versions{Requested: "1.32"}},
+		"applied":                                {"v1.31.0", []builder.Option{given, builder.UpToDate(nil)}, versions.Versions{Running: "1.32", Requested: "1.32"}},
+		"applied, and Terraform reports another": {"v1.31.0", []builder.Option{given, builder.UpToDate(map[string]string{"cluster_version": "1.33"})}, versions.Versions{Running: "1.33", Requested: "1.32"}},
+		"not seen yet":                           {"v1.31.0", []builder.Option{given, builder.UpToDate(nil), unseen}, versions.Versions{Running: "v1.31.0", Requested: "1.32"}},
+		"at work":                                {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Running: "v1.31.0", Requested: "1.32"}},
+		"at work, with an output of half of it":  {"v1.31.0", []builder.Option{given, before, outputs, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Running: "v1.31.0", Requested: "1.32"}},
+		"a version of before this one":           {"v1.31.0", []builder.Option{given, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Requested: "1.32"}},
+		"failed to apply":                        {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{Running: "v1.31.0", Requested: "1.32", Failed: true}},
+		"failed to plan":                         {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("PlanFailed", "")}, versions.Versions{Running: "v1.31.0", Requested: "1.32", Failed: true}},
+		"what failed was before":                 {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("ApplyFailed", ""), unseen}, versions.Versions{Running: "v1.31.0", Requested: "1.32"}},
 		"failed for the first time":              {"", []builder.Option{given, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{}},
-		"failed after something was built":       {"", []builder.Option{given, outputs, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{Given: "1.32", Failed: true}},
+		"failed after something was built":       {"", []builder.Option{given, outputs, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{Requested: "1.32", Failed: true}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			controlPlane := builder.CAPTControlPlane("demo")
@@ -283,7 +283,7 @@ func TestWhereAStepBegins(t *testing.T) {
 			if row.apply != nil {
 				apply = builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", row.apply...)
 			}
-			assert.Equal(t, row.want, versions.VersionsOf(controlPlane, apply))
+			assert.Equal(t, row.want, versions.CurrentVersions(controlPlane, apply))
 		})
 	}
 }
@@ -348,7 +348,7 @@ func TestTags(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", plane(func(c *controlplanev1.CAPTControlPlane) {
 				c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{row.key: controlplanev1.TagValue(row.value)}
 			}))
-			expect(t, row.refused)(owners.CAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object))
+			expect(t, row.refused)(owners.ValidateCAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object))
 		})
 	}
 }
@@ -360,7 +360,7 @@ func TestTagsAreRefusedInTheSameOrderEveryTime(t *testing.T) {
 	}))
 	var want string
 	for range 100 {
-		got, err := owners.CAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object)
+		got, err := owners.ValidateCAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object)
 		require.NoError(t, err)
 		message := got.Errors.ToAggregate().Error()
 		if want == "" {

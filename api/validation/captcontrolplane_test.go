@@ -37,7 +37,7 @@ func (r row) controlPlane(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTControlPlane("demo", r.object...)
 	world := newWorld(append([]validation.Owner{complete("eks"), complete("fargate"), object}, r.world...)...)
-	got, err := owners.CAPTControlPlane(t.Context(), world, object)
+	got, err := owners.ValidateCAPTControlPlane(t.Context(), world, object)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, r.refused...)
 	assertWarned(t, got.Warnings, r.warnings...)
@@ -200,7 +200,7 @@ func TestKubeconfigSecretsThatMeet(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane(row.name)
-			expect(t, refusedIf("metadata.name", row.refused))(owners.CAPTControlPlane(t.Context(), newWorld(append(row.others, object, complete("eks"))...), object))
+			expect(t, refusedIf("metadata.name", row.refused))(owners.ValidateCAPTControlPlane(t.Context(), newWorld(append(row.others, object, complete("eks"))...), object))
 		})
 	}
 }
@@ -218,7 +218,7 @@ func TestWhatAStoredEndpointMeans(t *testing.T) {
 		"a URL of no API server":         {clusterv1.APIEndpoint{Host: "http://a.example.com", Port: 443}, none},
 		"a scheme and nothing behind it": {clusterv1.APIEndpoint{Host: "https://", Port: 443}, none},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, owners.Endpoint(row.stored)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, owners.RepairEndpoint(row.stored)) })
 	}
 }
 
@@ -248,13 +248,13 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 				want = []finding{{"spec.region", field.ErrorTypeInvalid,
 					"CAPTControlPlane demo is in region us-gov-west-1, but CAPTCluster demo of the same Cluster is in region ap-northeast-1"}}
 			}
-			expect(t, want)(owners.CAPTCluster(t.Context(), newWorld(objects...), network))
-			expect(t, want)(owners.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane))
+			expect(t, want)(owners.ValidateCAPTCluster(t.Context(), newWorld(objects...), network))
+			expect(t, want)(owners.ValidateCAPTControlPlane(t.Context(), newWorld(objects...), controlPlane))
 		})
 	}
 	alone := newWorld(builder.Cluster("demo"), complete("vpc"), complete("eks"))
-	expect(t, nil)(owners.CAPTCluster(t.Context(), alone, builder.CAPTCluster("demo")))
-	expect(t, nil)(owners.CAPTControlPlane(t.Context(), alone, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1"))))
+	expect(t, nil)(owners.ValidateCAPTCluster(t.Context(), alone, builder.CAPTCluster("demo")))
+	expect(t, nil)(owners.ValidateCAPTControlPlane(t.Context(), alone, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1"))))
 }
 
 // The control plane is in use with a WorkspaceTemplateApply for a region, and the Cluster has a network or none.
@@ -281,7 +281,7 @@ func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 			if row.network != "" {
 				objects = append(objects, builder.CAPTCluster("demo", builder.WithRegion(row.network)))
 			}
-			expect(t, refusedIf("spec.region", row.refused))(owners.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane))
+			expect(t, refusedIf("spec.region", row.refused))(owners.ValidateCAPTControlPlane(t.Context(), newWorld(objects...), controlPlane))
 		})
 	}
 }

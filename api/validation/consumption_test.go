@@ -104,7 +104,7 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", row.object)
-			expect(t, row.refused, row.warnings...)(owners.CAPTControlPlane(t.Context(), newWorld(passing(row.template...), object), object))
+			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTControlPlane(t.Context(), newWorld(passing(row.template...), object), object))
 		})
 	}
 }
@@ -123,7 +123,7 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 			pinned := passing(builder.WithLabel(naming.PinnedLabel, "true"))
 			pinned.Name = "eks-pinned"
 			world := newWorld(passing(), second, pinned, apply, old)
-			expect(t, nil, cidrs+": "+open)(owners.CAPTControlPlane(t.Context(), world, old))
+			expect(t, nil, cidrs+": "+open)(owners.ValidateCAPTControlPlane(t.Context(), world, old))
 
 			for change, row := range map[string]struct {
 				option  builder.Option
@@ -140,7 +140,7 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 			} {
 				t.Run(change, func(t *testing.T) {
 					after := builder.CAPTControlPlane("demo", append(options, restricted("203.0.113.0/24"), row.option)...)
-					errs, err := consumption.CAPTControlPlaneChange(t.Context(), world, old, after)
+					errs, err := consumption.ValidateCAPTControlPlaneUpdate(t.Context(), world, old, after)
 					require.NoError(t, err)
 					assertRefused(t, errs, row.refused...)
 				})
@@ -149,7 +149,7 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 	}
 	t.Run("one that is not built is validated as a whole", func(t *testing.T) {
 		old, after := builder.CAPTControlPlane("demo"), builder.CAPTControlPlane("demo", restricted("203.0.113.0/24"))
-		errs, err := consumption.CAPTControlPlaneChange(t.Context(), newWorld(passing(), old), old, after)
+		errs, err := consumption.ValidateCAPTControlPlaneUpdate(t.Context(), newWorld(passing(), old), old, after)
 		require.NoError(t, err)
 		assertRefused(t, errs)
 	})
@@ -159,25 +159,25 @@ func TestSafety14OtherOwners(t *testing.T) {
 	vpc := builder.WorkspaceTemplate("vpc")
 	named := builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Name = "main" })
 	ofVPC := []string{"spec.region: has no effect", "spec.vpc.template.name: has no effect"}
-	expect(t, nil, ofVPC...)(owners.CAPTCluster(t.Context(), newWorld(vpc), builder.CAPTCluster("demo", named)))
-	expect(t, nil, "spec.template."+ofVPC[0], "spec.template."+ofVPC[1])(owners.CAPTClusterTemplate(t.Context(), newWorld(vpc), captClusterTemplate(named)))
+	expect(t, nil, ofVPC...)(owners.ValidateCAPTCluster(t.Context(), newWorld(vpc), builder.CAPTCluster("demo", named)))
+	expect(t, nil, "spec.template."+ofVPC[0], "spec.template."+ofVPC[1])(owners.ValidateCAPTClusterTemplate(t.Context(), newWorld(vpc), captClusterTemplate(named)))
 	expect(t, nil, "spec.template."+cidrs+": "+open)(
-		owners.CAPTControlPlaneTemplate(t.Context(), newWorld(passing()), controlPlaneTemplate(restricted("203.0.113.0/24"))))
+		owners.ValidateCAPTControlPlaneTemplate(t.Context(), newWorld(passing()), controlPlaneTemplate(restricted("203.0.113.0/24"))))
 	object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
 	expect(t, nil, "spec.fargateProfiles[0].name: has no effect", "spec.fargateProfiles[0].selectors: has no effect")(
-		owners.CAPTControlPlane(t.Context(), newWorld(passing(), builder.WorkspaceTemplate("fargate"), object), object))
+		owners.ValidateCAPTControlPlane(t.Context(), newWorld(passing(), builder.WorkspaceTemplate("fargate"), object), object))
 }
 
 func TestSafety14TemplatesThatDropAPlaceholder(t *testing.T) {
 	before, after := passing(builder.Consuming("endpoint_public_access_cidrs")), passing()
 	user := builder.CAPTControlPlane("office", restricted("203.0.113.0/24"))
 	world := newWorld(user, builder.CAPTControlPlane("open"), builder.CAPTControlPlane("elsewhere", restricted("203.0.113.0/24"), builder.WithNamespace("team")))
-	warnings, err := consumption.WorkspaceTemplateUpdate(t.Context(), world, before, after)
+	warnings, err := consumption.WorkspaceTemplateUpdateWarnings(t.Context(), world, before, after)
 	require.NoError(t, err)
 	assertWarned(t, warnings, "after this update, the API servers of 1 CAPTControlPlanes will be reachable from more networks than specified: the template no longer uses the placeholder of a field, for example default/office (spec.endpointAccess.publicCIDRs)")
 	assert.Contains(t, warnings[0], "default/office ("+cidrs+")")
 
-	warnings, err = consumption.WorkspaceTemplateUpdate(t.Context(), world, after, after)
+	warnings, err = consumption.WorkspaceTemplateUpdateWarnings(t.Context(), world, after, after)
 	require.NoError(t, err)
 	assert.Empty(t, warnings, "no new warning without a change")
 }
@@ -186,11 +186,11 @@ func TestSafety13TemplatesThatAreBeingDeleted(t *testing.T) {
 	const text = "is being deleted and cannot be used by new objects"
 	eks := complete("eks", builder.Deleting())
 	object := builder.CAPTControlPlane("demo")
-	expect(t, []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, text}})(owners.CAPTControlPlane(t.Context(), newWorld(eks, object), object))
+	expect(t, []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, text}})(owners.ValidateCAPTControlPlane(t.Context(), newWorld(eks, object), object))
 	expect(t, []finding{{"spec.templateRef", field.ErrorTypeForbidden, text}})(
-		applies.WorkspaceTemplateApply(t.Context(), newWorld(builder.WorkspaceTemplate("vpc", builder.Deleting())), builder.WorkspaceTemplateApply("by-hand")))
+		applies.ValidateWorkspaceTemplateApply(t.Context(), newWorld(builder.WorkspaceTemplate("vpc", builder.Deleting())), builder.WorkspaceTemplateApply("by-hand")))
 	expect(t, []finding{{"spec.vpc.template.ref", field.ErrorTypeForbidden, text}})(
-		owners.CAPTCluster(t.Context(), newWorld(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo")))
+		owners.ValidateCAPTCluster(t.Context(), newWorld(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo")))
 }
 
 func TestSafety15KeysThatAreGivenTwice(t *testing.T) {
@@ -200,13 +200,13 @@ func TestSafety15KeysThatAreGivenTwice(t *testing.T) {
 		params.Vars = append(params.Vars, terraform.Var{Key: "a", Value: "1"}, terraform.Var{Key: "a", Value: "2"})
 		params.Env = []terraform.EnvVar{{Name: "B", Value: "1"}, {Name: "C", Value: "1"}, {Name: "B", Value: "1"}}
 	})
-	got := templates.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", twice))
+	got := templates.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", twice))
 	assertRefused(t, got.Errors, finding{path + "vars[2].key", field.ErrorTypeDuplicate, ""}, finding{path + "env[2].name", field.ErrorTypeDuplicate, ""})
 
 	both := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 		params.VarMap = &apiextensionsv1.JSON{Raw: []byte(`{"cluster_name": "x"}`)}
 	})
-	got = templates.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", both))
+	got = templates.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", both))
 	assertRefused(t, got.Errors)
 	assertWarned(t, got.Warnings, path+"varmap[cluster_name]: is also in vars")
 }
@@ -228,10 +228,10 @@ func TestSafety16FieldsThatAreNotImplemented(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", row.option)
-			got, err := owners.CAPTControlPlane(t.Context(), newWorld(complete("eks"), object), object)
+			got, err := owners.ValidateCAPTControlPlane(t.Context(), newWorld(complete("eks"), object), object)
 			require.NoError(t, err)
 			assertWarned(t, got.Warnings, row.warnings...)
-			got, err = owners.CAPTControlPlaneTemplate(t.Context(), newWorld(complete("eks")), controlPlaneTemplate(row.option))
+			got, err = owners.ValidateCAPTControlPlaneTemplate(t.Context(), newWorld(complete("eks")), controlPlaneTemplate(row.option))
 			require.NoError(t, err)
 			assertWarned(t, got.Warnings, row.warnings...)
 		})
@@ -246,7 +246,7 @@ func TestNamesOfVariables(t *testing.T) {
 		"": false, "1a": false, "a-b": false, "a.b": false, "a b": false, "é": false, "a\n": false, "tags_a/b": false,
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := modules.Variables(map[string]string{name: "correcthorse"}, variablesPath)
+			errs := modules.ValidateVariableNames(map[string]string{name: "correcthorse"}, variablesPath)
 			if legal {
 				assert.Empty(t, errs)
 				return
@@ -259,8 +259,8 @@ func TestNamesOfVariables(t *testing.T) {
 
 func TestOnlyCAPTNamesVariablesAfterTags(t *testing.T) {
 	variables := map[string]string{"tags_kubernetes.io/cluster/x": "owned", "b-c": "", "a-b": ""}
-	assert.Len(t, modules.Variables(variables, variablesPath), 3)
-	errs := modules.AppliedVariables(variables, variablesPath)
+	assert.Len(t, modules.ValidateVariableNames(variables, variablesPath), 3)
+	errs := modules.ValidateAppliedVariableNames(variables, variablesPath)
 	require.Len(t, errs, 2)
 	assert.Equal(t, []string{"spec.variables[a-b]", "spec.variables[b-c]"}, []string{errs[0].Field, errs[1].Field}, "sorted")
 	assert.Len(t, variables, 3, "the map of the caller stays as it is")
@@ -291,7 +291,7 @@ func TestValuesThatBecomePartOfAModule(t *testing.T) {
 		"anything, when the template has no use it": {builder.WithModule(""), `correcthorse"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			findings := modules.VariablesOfTemplate(builder.WorkspaceTemplate("vpc", row.option), map[string]string{"owner": row.value}, variablesPath)
+			findings := modules.ValidateVariableValues(builder.WorkspaceTemplate("vpc", row.option), map[string]string{"owner": row.value}, variablesPath)
 			if !row.refused {
 				assert.Empty(t, findings)
 				return
@@ -305,8 +305,8 @@ func TestValuesThatBecomePartOfAModule(t *testing.T) {
 func TestTheNameOfTheWorkspaceIsNotTheUsersToGive(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${WORKSPACE_NAME}" }`))
 	given := map[string]string{"WORKSPACE_NAME": `"`}
-	assert.Empty(t, modules.VariablesOfTemplate(template, given, variablesPath), "what has no effect does no harm")
-	assertWarned(t, modules.UnusedVariables(template, given, variablesPath),
+	assert.Empty(t, modules.ValidateVariableValues(template, given, variablesPath), "what has no effect does no harm")
+	assertWarned(t, modules.UnusedVariableWarnings(template, given, variablesPath),
 		"spec.variables[WORKSPACE_NAME]: has no effect: CAPT always sets ${WORKSPACE_NAME} to the name of the Workspace")
 }
 
@@ -353,7 +353,7 @@ func TestVariablesThatLookMisspelled(t *testing.T) {
 			for _, variable := range row.given {
 				given[variable] = "correcthorse"
 			}
-			warnings := modules.UnusedVariables(builder.WorkspaceTemplate("vpc", row.option), given, variablesPath, row.further...)
+			warnings := modules.UnusedVariableWarnings(builder.WorkspaceTemplate("vpc", row.option), given, variablesPath, row.further...)
 			assertWarned(t, warnings, row.want...)
 			assert.NotContains(t, strings.Join(warnings, "\n"), "correcthorse")
 		})

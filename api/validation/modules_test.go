@@ -31,7 +31,7 @@ func inlineJSON(module string) terraform.WorkspaceParameters {
 
 func template(params terraform.WorkspaceParameters) field.ErrorList {
 	object := builder.WorkspaceTemplate("vpc", builder.WithParameters(func(p *terraform.WorkspaceParameters) { *p = params }))
-	return templates.WorkspaceTemplate(object).Errors
+	return templates.ValidateWorkspaceTemplate(object).Errors
 }
 
 func TestModulesThatParse(t *testing.T) {
@@ -89,7 +89,7 @@ func TestAnErrorNeverQuotesTheModule(t *testing.T) {
 		"JSON string not closed": inlineJSON(`{"a": "` + secret),
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := modules.Module(params, field.NewPath("forProvider"))
+			errs := modules.ValidateModule(params, field.NewPath("forProvider"))
 			require.NotEmpty(t, errs)
 			assert.NotContains(t, errs.ToAggregate().Error(), secret)
 		})
@@ -131,7 +131,7 @@ func TestParameters(t *testing.T) {
 		"entrypoint out of it by a detour":     {terraform.WorkspaceParameters{Entrypoint: "modules/../../other"}, "forProvider.entrypoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := templates.Parameters(row.params, field.NewPath("forProvider"))
+			errs := templates.ValidateParameters(row.params, field.NewPath("forProvider"))
 			if row.field == "" {
 				assert.Empty(t, errs)
 				return
@@ -164,7 +164,7 @@ func TestGarbageHasAShortAnswer(t *testing.T) {
 		"every line":      {inline(strings.Repeat("a = 1\n", 112)), "and 101 more errors. Correct"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, errs := range []field.ErrorList{template(row.params), modules.Module(row.params, field.NewPath("forProvider"))} {
+			for _, errs := range []field.ErrorList{template(row.params), modules.ValidateModule(row.params, field.NewPath("forProvider"))} {
 				require.Len(t, errs, 11)
 				assert.Contains(t, errs[9].Detail, "line ")
 				assert.Contains(t, errs[10].Detail, row.more)
@@ -180,8 +180,8 @@ func TestAModuleIsFineInTheFormatInWhichItWasFine(t *testing.T) {
 	json := hcl
 	json.InlineFormat = terraform.FormatJSON
 	for range 2 {
-		assert.Empty(t, modules.Module(hcl, field.NewPath("forProvider")))
-		assert.NotEmpty(t, modules.Module(json, field.NewPath("forProvider")))
+		assert.Empty(t, modules.ValidateModule(hcl, field.NewPath("forProvider")))
+		assert.NotEmpty(t, modules.ValidateModule(json, field.NewPath("forProvider")))
 	}
 }
 
@@ -204,11 +204,11 @@ func TestAPlaceholderMayStillMakeAModuleValid(t *testing.T) {
 	testTemplates(t, rows)
 	for name, row := range rows {
 		object := builder.WorkspaceTemplate("vpc", row.option)
-		for _, warning := range templates.WorkspaceTemplate(object).Warnings {
+		for _, warning := range templates.ValidateWorkspaceTemplate(object).Warnings {
 			assert.Contains(t, warning, checkedLater, name)
 		}
 		// When all values are known, nothing is left that could make it right.
-		assert.NotEmpty(t, modules.Module(object.Spec.Template.Spec.ForProvider, nil), name)
+		assert.NotEmpty(t, modules.ValidateModule(object.Spec.Template.Spec.ForProvider, nil), name)
 	}
 	testTemplates(t, map[string]templateRow{
 		"many lines": {option: from("Inline", strings.Repeat("${a}\n", 30)), warnings: append(slices.Repeat([]string{module + "line "}, 10), module+"and 20 more lines like these")},
@@ -220,7 +220,7 @@ func ofParameters(params terraform.WorkspaceParameters) builder.Option {
 }
 
 func TestTheEntrypointIsNotQuoted(t *testing.T) {
-	errs := templates.Parameters(terraform.WorkspaceParameters{Entrypoint: "../correcthorse"}, field.NewPath("forProvider"))
+	errs := templates.ValidateParameters(terraform.WorkspaceParameters{Entrypoint: "../correcthorse"}, field.NewPath("forProvider"))
 	require.Len(t, errs, 1)
 	assert.NotContains(t, errs.ToAggregate().Error(), "correcthorse")
 }
@@ -283,7 +283,7 @@ func TestModulesThatWouldExhaustTheParserAreRefused(t *testing.T) {
 		"JSON strings that go on":        {inlineJSON("[\"\u0600\", \"" + strings.Repeat("[", megabyte) + "\"]"), "line 1: HCL combines the character U+0600"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := modules.Module(row.params, field.NewPath("forProvider"))
+			errs := modules.ValidateModule(row.params, field.NewPath("forProvider"))
 			require.Len(t, errs, 1)
 			assert.Equal(t, "forProvider.module", errs[0].Field)
 			assert.Contains(t, errs[0].Detail, row.want)
@@ -297,14 +297,14 @@ func TestRefusedModulesAreNotParsed(t *testing.T) {
 	for _, params := range []terraform.WorkspaceParameters{inline(upTo("a = ", "[")), inlineJSON(upTo("", "["))} {
 		object := builder.WorkspaceTemplate("vpc", ofParameters(params))
 		object.Spec.PublishOutputs = []string{"a"}
-		findings := templates.WorkspaceTemplate(object)
+		findings := templates.ValidateWorkspaceTemplate(object)
 		require.Len(t, findings.Errors, 1)
 		assert.Empty(t, findings.Warnings)
-		assert.Equal(t, findings.Errors, modules.Module(params, path))
-		assert.Equal(t, findings.Errors, modules.Parseable(params, path))
+		assert.Equal(t, findings.Errors, modules.ValidateModule(params, path))
+		assert.Equal(t, findings.Errors, modules.ValidateComplexity(params, path))
 	}
-	assert.Empty(t, modules.Parseable(inline("a ="), path), "it can be parsed, and the parser reports what is wrong")
-	assert.Empty(t, modules.Parseable(terraform.WorkspaceParameters{Source: terraform.SourceRemote, Module: upTo("", "[")}, path))
+	assert.Empty(t, modules.ValidateComplexity(inline("a ="), path), "it can be parsed, and the parser reports what is wrong")
+	assert.Empty(t, modules.ValidateComplexity(terraform.WorkspaceParameters{Source: terraform.SourceRemote, Module: upTo("", "[")}, path))
 }
 
 func TestLargeModulesAreParsed(t *testing.T) {
@@ -347,7 +347,7 @@ func TestALongExpressionIsNotEvaluated(t *testing.T) {
 		*p = inline(upTo("output \"a\" {\n  value = 1\n  sensitive = a", "+a") + "\n}\n")
 	}))
 	object.Spec.PublishOutputs = []string{"a"}
-	assert.Empty(t, templates.WorkspaceTemplate(object).Errors)
+	assert.Empty(t, templates.ValidateWorkspaceTemplate(object).Errors)
 }
 
 // Where HCL reads on after the end of a string, brackets could hide: no such character may be overlooked.
@@ -359,7 +359,7 @@ func TestStringsOfJSONEndWhereHCLEndsThem(t *testing.T) {
 		params := inlineJSON(fmt.Sprintf(`{"a": "%c"}`, r))
 		_, diags := hclparse.NewParser().ParseJSON([]byte(params.Module), "")
 		if diags.HasErrors() {
-			require.NotEmpty(t, modules.Parseable(params, nil), "%U", r)
+			require.NotEmpty(t, modules.ValidateComplexity(params, nil), "%U", r)
 		}
 	}
 }

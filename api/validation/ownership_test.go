@@ -39,31 +39,31 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 		look      func(w *fakeWorld) error
 		questions string // Of any when empty.
 	}{
-		"CAPTCluster": {func(w *fakeWorld) error { _, err := owners.CAPTCluster(ctx, w, network); return err },
+		"CAPTCluster": {func(w *fakeWorld) error { _, err := owners.ValidateCAPTCluster(ctx, w, network); return err },
 			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf CAPTControlPlane"},
 		"CAPTCluster, existing VPC": {func(w *fakeWorld) error {
-			_, err := owners.CAPTCluster(ctx, w, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")))
+			_, err := owners.ValidateCAPTCluster(ctx, w, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")))
 			return err
 		}, ""},
-		"CAPTControlPlane": {func(w *fakeWorld) error { _, err := owners.CAPTControlPlane(ctx, w, both); return err },
+		"CAPTControlPlane": {func(w *fakeWorld) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, both); return err },
 			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf Cluster CAPTCluster"},
-		"its profile":        {func(w *fakeWorld) error { _, err := owners.CAPTControlPlane(ctx, w, profile); return err }, "WorkspaceTemplateApply ReferrersTo"},
-		"without references": {func(w *fakeWorld) error { _, err := owners.CAPTControlPlane(ctx, w, neither); return err }, "WorkspaceTemplateApply ReferrersTo ClusterOf"},
+		"its profile":        {func(w *fakeWorld) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, profile); return err }, "WorkspaceTemplateApply ReferrersTo"},
+		"without references": {func(w *fakeWorld) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, neither); return err }, "WorkspaceTemplateApply ReferrersTo ClusterOf"},
 		"CAPTClusterTemplate": {func(w *fakeWorld) error {
-			_, err := owners.CAPTClusterTemplate(ctx, w, captClusterTemplate())
+			_, err := owners.ValidateCAPTClusterTemplate(ctx, w, captClusterTemplate())
 			return err
 		}, ""},
 		"CAPTControlPlaneTemplate": {func(w *fakeWorld) error {
-			_, err := owners.CAPTControlPlaneTemplate(ctx, w, controlPlaneTemplate())
+			_, err := owners.ValidateCAPTControlPlaneTemplate(ctx, w, controlPlaneTemplate())
 			return err
 		}, ""},
-		"WorkspaceTemplateApply": {func(w *fakeWorld) error { _, err := applies.WorkspaceTemplateApply(ctx, w, apply); return err }, ""},
+		"WorkspaceTemplateApply": {func(w *fakeWorld) error { _, err := applies.ValidateWorkspaceTemplateApply(ctx, w, apply); return err }, ""},
 		"a new WorkspaceTemplateApply": {func(w *fakeWorld) error {
-			_, err := ownership.WorkspaceTemplateApplyCreation(ctx, w, apply)
+			_, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, w, apply)
 			return err
 		}, ""},
 		"a new one, of a profile": {func(w *fakeWorld) error {
-			_, err := ownership.WorkspaceTemplateApplyCreation(ctx, w, ofProfile)
+			_, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, w, ofProfile)
 			return err
 		},
 			"ReferrersTo Cluster CAPTControlPlane ClusterOf"},
@@ -118,7 +118,7 @@ func TestAReferenceMustBeToWhatTheOwnerWouldMake(t *testing.T) {
 			if row.cluster {
 				world.add(builder.Cluster("demo"))
 			}
-			got, err := owners.CAPTCluster(t.Context(), world, owner)
+			got, err := owners.ValidateCAPTCluster(t.Context(), world, owner)
 			require.NoError(t, err)
 			assert.NotContains(t, fmt.Sprint(got.Errors), "hunter2", "values may be secrets")
 			assertRefused(t, got.Errors, refusedIf(path, row.says)...)
@@ -171,7 +171,7 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", row.owner...)
-			got, err := owners.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+			got, err := owners.ValidateCAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("by-hand", row.apply...)), owner)
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, refusedIf(row.path, row.says)...)
@@ -201,7 +201,7 @@ func TestACreatedProfileGetsNoReferenceToAnother(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", refersTo(row.refs))
-			got, err := owners.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+			got, err := owners.ValidateCAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("demo-fp-fargate-apply", row.made...)), owner)
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, refusedIf("spec.fargateProfiles[0].workspaceTemplateApplyRef", row.says)...)
@@ -228,7 +228,7 @@ func TestNamesAreKeptForOwners(t *testing.T) {
 	refused := func(text string) []finding { return []finding{{"metadata.name", field.ErrorTypeForbidden, text}} }
 	const template = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one refers to another WorkspaceTemplate"
 	const cluster = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one has another cluster_name"
-	testApplies(t, ownership.WorkspaceTemplateApplyCreation, map[string]applyRow{
+	testApplies(t, ownership.ValidateNewWorkspaceTemplateApply, map[string]applyRow{
 		"another name":                               {world: []validation.Owner{owner}, apply: apply("other", of("", "small"))},
 		"no owner of that name":                      {apply: apply(name, of("", "small"))},
 		"the owner in another namespace":             {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithNamespace("other"))}, apply: apply(name, of("", "small"))},
@@ -297,7 +297,7 @@ func TestNamesAreKeptForFargateProfiles(t *testing.T) {
 		return []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTControlPlane demo uses this name for the WorkspaceTemplateApply of its Fargate profile " + profile + ", but this one " + text +
 			". Use another name, or set the template and the variables of the profile"}}
 	}
-	testApplies(t, ownership.WorkspaceTemplateApplyCreation, map[string]applyRow{
+	testApplies(t, ownership.ValidateNewWorkspaceTemplateApply, map[string]applyRow{
 		"as it would be made":              {world: world, apply: made(plain, "fargate", "demo", "fp")},
 		"another template":                 {world: world, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
 		"another cluster":                  {world: world, apply: made(plain, "fargate", "other", "fp"), errors: refused("fp", "has another cluster_name")},

@@ -36,7 +36,7 @@ func testTemplates(t *testing.T, rows map[string]templateRow) {
 	t.Helper()
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			findings := templates.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), row.option))
+			findings := templates.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), row.option))
 			assertRefused(t, findings.Errors, row.errors...)
 			assertWarned(t, findings.Warnings, row.warnings...)
 		})
@@ -132,7 +132,7 @@ func TestFieldsOfATemplate(t *testing.T) {
 func TestUnknownFieldsAreNamed(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { *spec = terraform.WorkspaceSpec{} }))
 	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Inline", "module": "", "modul": "correcthorse", "b": 1}, "writeTo": {}}`), &template.Spec.Template.Spec))
-	findings := templates.WorkspaceTemplate(template)
+	findings := templates.ValidateWorkspaceTemplate(template)
 	assert.Empty(t, findings.Errors)
 	assertWarned(t, findings.Warnings, templateSpec+"writeTo: unknown field, passed to the Workspace unchecked",
 		templateSpec+"forProvider.modul: unknown field, passed to the Workspace unchecked", templateSpec+"forProvider.b: unknown field, passed to the Workspace unchecked")

@@ -65,7 +65,7 @@ func TestWorkspaceTemplateApplies(t *testing.T) {
 	}
 	const own = `must be "default", the namespace of the WorkspaceTemplateApply. Remove the field`
 	inModule := builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${cluster_name}" }`))
-	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
 		"a good one":               {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc")},
 		"one without its template": {apply: builder.WorkspaceTemplateApply("demo-vpc"), warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet"}},
 		"one of a template it may not use": {world: []validation.Owner{shared(infrav1.AllowedNamespaces{})}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
@@ -110,7 +110,7 @@ func TestAWorkspaceCannotMoveToAnotherScope(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.old...)
 			apply := builder.WorkspaceTemplateApply("demo-vpc", row.to)
-			errs, err := applies.WorkspaceTemplateApplyChange(context.Background(), newWorld(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
+			errs, err := applies.ValidateWorkspaceTemplateApplyUpdate(context.Background(), newWorld(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 		})
@@ -156,7 +156,7 @@ func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.status, builder.WithVariables(row.old))
 			apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(row.to))
-			errs, err := applies.WorkspaceTemplateApplyChange(t.Context(), newWorld(vpc), old, apply)
+			errs, err := applies.ValidateWorkspaceTemplateApplyUpdate(t.Context(), newWorld(vpc), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 			assert.NotContains(t, fmt.Sprint(errs), "hunter2", "values may be secrets")
@@ -192,7 +192,7 @@ func TestAWorkspaceHasOneOwner(t *testing.T) {
 	const less, set = `the Workspace name is the name of the WorkspaceTemplateApply without "-apply", which is the same for both`, ". Remove spec.workspaceName"
 	const elsewhere = "a WorkspaceTemplateApply of another namespace owns this cluster-scoped Workspace. Choose another name"
 	notYet := []string{"does not exist yet"}
-	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
 		"its own name":                                     {world: []validation.Owner{vpc, apply("a", named("w"))}, apply: apply("a", named("w"))},
 		"another name":                                     {world: []validation.Owner{vpc, apply("b", named("v"))}, apply: apply("a", named("w"))},
 		"one that is taken":                                {world: []validation.Owner{vpc, apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
@@ -222,7 +222,7 @@ func TestTheSameOfSeveralClaimantsIsNamedEveryTime(t *testing.T) {
 		world.add(builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w")))
 	}
 	for range 50 {
-		findings, err := applies.WorkspaceTemplateApply(context.Background(), world, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
+		findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), world, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
 		require.NoError(t, err)
 		assertRefused(t, findings.Errors, finding{"spec.workspaceName", field.ErrorTypeInvalid, "WorkspaceTemplateApply b owns this Workspace"})
 	}
@@ -231,7 +231,7 @@ func TestTheSameOfSeveralClaimantsIsNamedEveryTime(t *testing.T) {
 func TestNothingOfAnotherNamespaceIsReported(t *testing.T) {
 	other := builder.WorkspaceTemplateApply("secret-project", builder.WithNamespace("secret-team"), builder.WithWorkspaceName("w"), of("shared", "wide"),
 		builder.WaitingForWorkspace("w", builder.Namespace))
-	findings, err := applies.WorkspaceTemplateApply(context.Background(), newWorld(wide, other),
+	findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), newWorld(wide, other),
 		builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w"), of("shared", "wide"), builder.WaitingForWorkspace("w", "secret-team")))
 	require.NoError(t, err)
 	require.Len(t, findings.Errors, 2)
@@ -241,7 +241,7 @@ func TestNothingOfAnotherNamespaceIsReported(t *testing.T) {
 func TestANameThatIsNotForANewWorkspaceIsWarnedAbout(t *testing.T) {
 	apply, named, recorded := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
 	adopted := []string{"no Workspace is created with this name: only an existing Workspace can be adopted"}
-	testApplies(t, applies.ChosenWorkspaceName, map[string]applyRow{
+	testApplies(t, applies.ValidateNewWorkspaceName, map[string]applyRow{
 		"no name":                               {world: []validation.Owner{vpc}, apply: apply("a")},
 		"the name of the scheme":                {world: []validation.Owner{vpc}, apply: apply("a-apply", named("a"))},
 		"another name":                          {world: []validation.Owner{vpc}, apply: apply("a", named("w")), warnings: adopted},
@@ -284,7 +284,7 @@ func TestDependencyCyclesAreRefused(t *testing.T) {
 	}
 	const long = "WorkspaceTemplateApplies cannot depend on each other: a → b → c → a. Remove one of these dependencies"
 	later := []string{"does not exist yet"}
-	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
 		"without dependencies":            {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a")},
 		"waiting for a chain":             {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
 		"waiting for one that is missing": {world: []validation.Owner{vpc}, apply: waiting("a", "b")},
@@ -318,7 +318,7 @@ func TestTheSearchForACycleTerminates(t *testing.T) {
 	for i := range 3000 {
 		world.add(waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000)))
 	}
-	findings, err := applies.WorkspaceTemplateApply(context.Background(), world, waiting("a", "0"))
+	findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), world, waiting("a", "0"))
 	require.NoError(t, err)
 	assert.Empty(t, findings.Errors)
 	assert.LessOrEqual(t, world.looks["ClaimantsOf"], 1002)
@@ -328,7 +328,7 @@ func TestTheSearchForACycleTerminates(t *testing.T) {
 func TestTheSameCycleIsReportedEveryTime(t *testing.T) {
 	world := newWorld(vpc, waiting("b", "d", "e"), waiting("c", "e", "d"), waiting("d", "a"), waiting("e", "a"))
 	for range 50 {
-		findings, err := applies.WorkspaceTemplateApply(context.Background(), world, waiting("a", "c", "b"))
+		findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), world, waiting("a", "c", "b"))
 		require.NoError(t, err)
 		assertRefused(t, findings.Errors, finding{"spec.waitForWorkspaces[0]", field.ErrorTypeInvalid, "WorkspaceTemplateApplies cannot depend on each other: a → c → e → a"})
 	}

@@ -133,8 +133,12 @@ func (w *fakeWorld) ControlPlanesOfTemplate(_ context.Context, template types.Na
 func (w *fakeWorld) UsersOf(context.Context, types.NamespacedName) (int, error) {
 	return 0, w.look("UsersOf")
 }
-func (w *fakeWorld) Orphaned(context.Context, string) (bool, error) { return false, w.look("Orphaned") }
-func (w *fakeWorld) Leftover(context.Context, string) (bool, error) { return false, w.look("Leftover") }
+func (w *fakeWorld) HasUnownedLegacy(context.Context, string) (bool, error) {
+	return false, w.look("Orphaned")
+}
+func (w *fakeWorld) HasUnclaimedWorkspace(context.Context, string) (bool, error) {
+	return false, w.look("Leftover")
+}
 
 func (w *fakeWorld) ReferrersTo(_ context.Context, apply types.NamespacedName) (owners []validation.Owner, err error) {
 	for _, owner := range all[validation.Owner](w) {

@@ -146,7 +146,7 @@ func TestSampleTemplatesAreValidAndPassExactlyTheVariablesOfTheirModules(t *test
 
 func requireValid(t *testing.T, template *infrav1.WorkspaceTemplate) {
 	t.Helper()
-	require.Empty(t, templates.WorkspaceTemplate(template))
+	require.Empty(t, templates.ValidateWorkspaceTemplate(template))
 	var passed []string
 	for _, v := range template.Spec.Template.Spec.ForProvider.Vars {
 		passed = append(passed, v.Key)

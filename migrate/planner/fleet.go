@@ -220,14 +220,14 @@ func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 		Kind: o.Object.Kind, Object: o.typed, Reference: o.referenceInSpec().Name, Decided: f.decided.owners[o.typed.GetUID()].Take,
 	}
 	if o.plane != nil {
-		claimant.Want = adoption.OfControlPlane(o.plane, o.cluster)
+		claimant.Want = adoption.ExpectationOfControlPlane(o.plane, o.cluster)
 		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.plane.Name)
-		if endpoint := owners.Endpoint(o.plane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
+		if endpoint := owners.RepairEndpoint(o.plane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
 			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: address(endpoint)}
 		}
 		return claimant, true
 	}
-	claimant.Want = adoption.OfCAPTCluster(o.network, o.cluster)
+	claimant.Want = adoption.ExpectationOfCAPTCluster(o.network, o.cluster)
 	claimant.ConnectionSecret = naming.VPCConnectionSecret(o.network.Name)
 	if id := o.network.Status.VPC.ID; id != "" {
 		claimant.Outputs = map[string]string{terraform.OutputVPCID: id}

@@ -55,7 +55,7 @@ func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTCluster("demo", append(row.object, unborn)...)
-			got := defaulted(t, captClusterDefaults(newWorld(t, row.there...)), nil, object)
+			got := defaulted(t, captClusterDefaulter(newWorld(t, row.there...)), nil, object)
 			want := object.DeepCopy()
 			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 			if row.want != "" {
@@ -65,21 +65,21 @@ func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
 		})
 	}
 	down := lookup.Reader{Reader: failing{}}
-	require.ErrorIs(t, referVPC(t.Context(), down, builder.CAPTCluster("demo")), errFailing)
-	require.NoError(t, referVPC(t.Context(), down, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
+	require.ErrorIs(t, defaultVPCReference(t.Context(), down, builder.CAPTCluster("demo")), errFailing)
+	require.NoError(t, defaultVPCReference(t.Context(), down, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
 }
 
 // A manifest that never had the reference replaces the object: kubectl replace, and GitOps tools.
 func TestACAPTClusterKeepsItsReference(t *testing.T) {
 	w := newWorld(t)
 	old := builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))
-	assert.Equal(t, old, defaulted(t, captClusterDefaults(w), old, builder.CAPTCluster("demo")))
+	assert.Equal(t, old, defaulted(t, captClusterDefaulter(w), old, builder.CAPTCluster("demo")))
 
 	other := builder.CAPTCluster("demo", builder.WithApplyRef("other"))
-	assert.Equal(t, other, defaulted(t, captClusterDefaults(w), old, other), "the schema refuses it, and reports why")
+	assert.Equal(t, other, defaulted(t, captClusterDefaulter(w), old, other), "the schema refuses it, and reports why")
 
 	without := builder.CAPTCluster("demo")
-	assert.Equal(t, without, defaulted(t, captClusterDefaults(w), without, without), "an older object waits for the user, or for the controller")
+	assert.Equal(t, without, defaulted(t, captClusterDefaulter(w), without, without), "an older object waits for the user, or for the controller")
 }
 
 var errFailing = errors.New("no route to host")
@@ -120,7 +120,7 @@ func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", append(row.object, unborn)...)
-			got := defaulted(t, captControlPlaneDefaults(newWorld(t, row.there...)), nil, object)
+			got := defaulted(t, captControlPlaneDefaulter(newWorld(t, row.there...)), nil, object)
 			want := object.DeepCopy()
 			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 			if row.want != "" {
@@ -129,7 +129,7 @@ func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
 			assert.Equal(t, want, got)
 		})
 	}
-	require.ErrorIs(t, referControlPlane(t.Context(), lookup.Reader{Reader: failing{}}, builder.CAPTControlPlane("demo")), errFailing)
+	require.ErrorIs(t, defaultControlPlane(t.Context(), lookup.Reader{Reader: failing{}}, builder.CAPTControlPlane("demo")), errFailing)
 }
 
 // A manifest that never had what CAPT wrote replaces the object: kubectl replace, and GitOps tools.
@@ -141,7 +141,7 @@ func TestAVersionIsStoredInFull(t *testing.T) {
 	for given, want := range map[string]string{
 		"1.34": "v1.34.0", "v1.34": "v1.34.0", "1.34.2": "v1.34.2", "v1.34.2": "v1.34.2", "latest": "latest", "": "",
 	} {
-		defaults := captControlPlaneDefaults(newWorld(t))
+		defaults := captControlPlaneDefaulter(newWorld(t))
 		assert.Equal(t, want, defaulted(t, defaults, nil, version(given)).Spec.Version, "created with %q", given)
 		assert.Equal(t, want, defaulted(t, defaults, version("v1.33.0"), version(given)).Spec.Version, "changed to %q", given)
 	}
@@ -161,7 +161,7 @@ func TestACAPTControlPlaneKeepsWhatCAPTWrote(t *testing.T) {
 			[]builder.Option{builder.WithApplyRef("x"), builder.WithEndpoint("5.6.7.8", 6443), profiles("a", "x")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, captControlPlaneDefaults(newWorld(t)), old, builder.CAPTControlPlane("demo", row.update...))
+			got := defaulted(t, captControlPlaneDefaulter(newWorld(t)), old, builder.CAPTControlPlane("demo", row.update...))
 			assert.Equal(t, builder.CAPTControlPlane("demo", row.want...), got)
 		})
 	}
@@ -179,14 +179,14 @@ func TestAnInvalidEndpointIsNotRestored(t *testing.T) {
 		"http://a.example.com":  nil,
 	} {
 		old := builder.CAPTControlPlane("demo", builder.WithEndpoint(stored, 443))
-		got := defaulted(t, captControlPlaneDefaults(newWorld(t)), old, builder.CAPTControlPlane("demo"))
+		got := defaulted(t, captControlPlaneDefaulter(newWorld(t)), old, builder.CAPTControlPlane("demo"))
 		assert.Equal(t, builder.CAPTControlPlane("demo", want...), got)
 	}
 }
 
 // Otherwise the API server would say that the version is too short, and not that it is missing.
 func TestDefaultingWritesDownNothingButDefaults(t *testing.T) {
-	defaulter := captControlPlaneDefaults(newWorld(t))
+	defaulter := captControlPlaneDefaulter(newWorld(t))
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
 	r := request(t, nil, builder.CAPTControlPlane("demo"))
 	r.Object.Raw = []byte(`{"apiVersion":"controlplane.cluster.x-k8s.io/v1beta2","kind":"CAPTControlPlane","metadata":{"namespace":"team","name":"demo"},"spec":{"workspaceTemplateRef":{"name":"eks"},"unknown":1}}`)
@@ -225,7 +225,7 @@ func TestSafety14UpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := newWorld(t, builder.WorkspaceTemplate("eks"))
-			assert.Equal(t, row.want, refusedFields(t, validated(t, captControlPlaneRules(world), row.old, row.controlPlane)))
+			assert.Equal(t, row.want, refusedFields(t, validated(t, captControlPlaneValidator(world), row.old, row.controlPlane)))
 		})
 	}
 }
@@ -241,7 +241,7 @@ func TestAPinChangesTheTemplateOfTheOwnerFirst(t *testing.T) {
 		t.Run(manager, func(t *testing.T) {
 			r := request(t, old, pinned)
 			r.Options.Raw = fmt.Appendf(nil, `{"fieldManager":%q}`, manager)
-			response := admission.WithValidator[*controlplanev1.CAPTControlPlane](builder.Scheme(), captControlPlaneRules(w)).Handler.Handle(t.Context(), r)
+			response := admission.WithValidator[*controlplanev1.CAPTControlPlane](builder.Scheme(), captControlPlaneValidator(w)).Handler.Handle(t.Context(), r)
 			assert.Equal(t, want, refusedFields(t, response))
 		})
 	}

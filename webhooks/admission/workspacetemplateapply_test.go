@@ -36,15 +36,15 @@ func TestSafety02ATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	}
 	users := []client.Object{builder.WorkspaceTemplateApply("a"), builder.WorkspaceTemplateApply("b"),
 		builder.WorkspaceTemplateApply("c", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "other" }))}
-	response := validated(t, workspaceTemplateRules(newWorld(t, users...)), in("one"), in("two"))
+	response := validated(t, workspaceTemplateValidator(newWorld(t, users...)), in("one"), in("two"))
 	assert.True(t, response.Allowed)
 	assert.Len(t, response.Warnings, 1)
 	assert.Contains(t, response.Warnings[0], "providerConfigRef: 2 WorkspaceTemplateApply objects use this template")
 
-	assert.Empty(t, validated(t, workspaceTemplateRules(newWorld(t)), in("one"), in("two")).Warnings, "nothing uses it")
+	assert.Empty(t, validated(t, workspaceTemplateValidator(newWorld(t)), in("one"), in("two")).Warnings, "nothing uses it")
 	module := in("one")
 	builder.WithModule("# new")(module)
-	assert.Empty(t, validated(t, workspaceTemplateRules(newWorld(t, users...)), in("one"), module).Warnings)
+	assert.Empty(t, validated(t, workspaceTemplateValidator(newWorld(t, users...)), in("one"), module).Warnings)
 }
 
 func TestSafety14ATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing.T) {
@@ -52,7 +52,7 @@ func TestSafety14ATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing
 		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
 	}))
 	before := builder.WorkspaceTemplate("eks", builder.Consuming("endpoint_public_access_cidrs"))
-	response := validated(t, workspaceTemplateRules(newWorld(t, restricted)), before, builder.WorkspaceTemplate("eks"))
+	response := validated(t, workspaceTemplateValidator(newWorld(t, restricted)), before, builder.WorkspaceTemplate("eks"))
 	assert.True(t, response.Allowed)
 	assert.Len(t, response.Warnings, 1)
 	assert.Contains(t, response.Warnings[0], "default/office")
@@ -77,7 +77,7 @@ func TestAnOwnerThatLeavesItsPinnedTemplateIsAdmittedWithAWarning(t *testing.T) 
 		"it leaves another one":    {controlPlane("eks", ""), controlPlane(pinned.Name, ""), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response := validated(t, captControlPlaneRules(newWorld(t, pinned, unpinned, apply)), row.old, row.object)
+			response := validated(t, captControlPlaneValidator(newWorld(t, pinned, unpinned, apply)), row.old, row.object)
 			var found []string
 			for _, warning := range response.Warnings {
 				if strings.Contains(warning, "no longer refers to its pinned template") {
@@ -93,10 +93,10 @@ func TestAnOwnerThatLeavesItsPinnedTemplateIsAdmittedWithAWarning(t *testing.T) 
 	captCluster := func(template string) *infrav1.CAPTCluster {
 		return builder.CAPTCluster("demo", builder.WithApplyRef(apply.Name), builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Ref.Name = template }))
 	}
-	assert.NotEmpty(t, validated(t, captClusterRules(newWorld(t, pinned, unpinned, apply)), captCluster(pinned.Name), captCluster("eks")).Warnings)
+	assert.NotEmpty(t, validated(t, captClusterValidator(newWorld(t, pinned, unpinned, apply)), captCluster(pinned.Name), captCluster("eks")).Warnings)
 	alone := apply.DeepCopy()
 	alone.Spec.TemplateRef.Name = pinned.Name
-	assert.NotEmpty(t, validated(t, workspaceTemplateApplyRules(newWorld(t, pinned, unpinned, alone)), alone, builder.WorkspaceTemplateApply("demo-eks",
+	assert.NotEmpty(t, validated(t, workspaceTemplateApplyValidator(newWorld(t, pinned, unpinned, alone)), alone, builder.WorkspaceTemplateApply("demo-eks",
 		builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec = alone.Spec; a.Spec.TemplateRef.Name = "eks" }))).Warnings)
 }
 
@@ -143,7 +143,7 @@ func TestANewWorkspaceTemplateApplyIsGivenItsWorkspace(t *testing.T) {
 		"not for what no namespace can be called": {builder.WorkspaceTemplateApply("demo-apply", of("a/b", "vpc")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, workspaceTemplateApplyDefaults(w), nil, row.apply)
+			got := defaulted(t, workspaceTemplateApplyDefaulter(w), nil, row.apply)
 			want := row.apply.DeepCopy()
 			want.Spec.WorkspaceName = row.want
 			assert.Equal(t, want.Spec, got.Spec)
@@ -167,7 +167,7 @@ func TestAnUpdateKeepsTheWorkspaceItLeavesOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			update := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName(row.says))
-			got := defaulted(t, workspaceTemplateApplyDefaults(newWorld(t, builder.WorkspaceTemplate("vpc"))), row.old, update)
+			got := defaulted(t, workspaceTemplateApplyDefaulter(newWorld(t, builder.WorkspaceTemplate("vpc"))), row.old, update)
 			assert.Equal(t, row.want, got.Spec.WorkspaceName)
 		})
 	}
@@ -179,7 +179,7 @@ func TestNothingIsDefaultedWhenTheReadFails(t *testing.T) {
 			return assert.AnError
 		},
 	}).Build()}
-	defaulter := workspaceTemplateApplyDefaults(broken)
+	defaulter := workspaceTemplateApplyDefaulter(broken)
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
 	response := defaulter.Handle(t.Context(), request(t, nil, builder.WorkspaceTemplateApply("demo")))
 	assert.False(t, response.Allowed)
@@ -216,9 +216,9 @@ func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 		"a name that is not reserved":       {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, workspaceTemplateApplyDefaults(lookup.Live{Reader: live, Cached: cached}), nil, row.apply)
+			got := defaulted(t, workspaceTemplateApplyDefaulter(lookup.Live{Reader: live, Cached: cached}), nil, row.apply)
 			assert.Equal(t, row.named, got.Spec.WorkspaceName)
-			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(cached), nil, got)))
+			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyValidator(cached), nil, got)))
 		})
 	}
 }
@@ -231,7 +231,7 @@ func TestARollbackRestoresAReferenceThatIsNotPermitted(t *testing.T) {
 		t.Run(manager, func(t *testing.T) {
 			r := request(t, pinned, restored)
 			r.Options.Raw = fmt.Appendf(nil, `{"fieldManager":%q}`, manager)
-			response := admission.WithValidator[*wta](builder.Scheme(), workspaceTemplateApplyRules(w)).Handler.Handle(t.Context(), r)
+			response := admission.WithValidator[*wta](builder.Scheme(), workspaceTemplateApplyValidator(w)).Handler.Handle(t.Context(), r)
 			assert.Equal(t, want, refusedFields(t, response))
 		})
 	}

@@ -4,7 +4,7 @@
 // Package conversion converts between v1beta1, the version of CAPT v0.3, and v1beta2, the hub and storage version. The conversion webhook and
 // captctl call the same functions.
 //
-// Every function is total (it converts every object that an API server can send), pure (no API calls; the source is not modified, and the
+// Every conversion is total (it converts every object that an API server can send), pure (no API calls; the source is not modified, and the
 // result does not share memory with it), and lossless in both directions, through package carry. This package has the plain rules, which
 // convert the fields that both versions have:
 //

@@ -62,6 +62,6 @@ func TestAwaited(t *testing.T) {
 		"a built CAPTControlPlane with a reference":    {builder.CAPTControlPlane("demo", builder.WithEndpoint("demo.example.com", 443), builder.WithApplyRef("x")), false},
 		"a WorkspaceTemplate":                          {builder.WorkspaceTemplate("x"), false},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, adoption.Awaited(row.object)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, adoption.IsPending(row.object)) })
 	}
 }

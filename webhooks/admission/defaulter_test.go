@@ -45,7 +45,7 @@ func TestAWriteInAnOlderVersionCannotReachStatus(t *testing.T) {
 		"in the hub the API server sees to it": {recorded("ours"), recorded(""), "v1beta2", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defaulter := workspaceTemplateApplyDefaults(newWorld(t))
+			defaulter := workspaceTemplateApplyDefaulter(newWorld(t))
 			defaulter.decoder = admission.NewDecoder(builder.Scheme())
 			r := request(t, row.old, row.written)
 			r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: row.version, Kind: r.Kind.Kind}
@@ -70,7 +70,7 @@ func TestOnlyTheMigrationRemovesImmutableFields(t *testing.T) {
 		"captctl in a version which does not have it": {`{"fieldManager":"captctl"}`, "v1beta1", "w"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defaulter := workspaceTemplateApplyDefaults(newWorld(t))
+			defaulter := workspaceTemplateApplyDefaulter(newWorld(t))
 			defaulter.decoder = admission.NewDecoder(builder.Scheme())
 			r := request(t, builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w")), builder.WorkspaceTemplateApply("demo"))
 			r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: row.version, Kind: r.Kind.Kind}
@@ -119,14 +119,14 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 		}))
 		manifest := forgotten(t, old)
 		require.Empty(t, manifest.Spec.VPC.Template.Variables)
-		assert.Equal(t, old.Spec, replaced(t, captClusterDefaults(newWorld(t)), old, manifest, "v1beta1").Spec)
-		assert.Empty(t, replaced(t, captClusterDefaults(newWorld(t)), old, manifest, "v1beta2").Spec.VPC.Template.Variables, "in v1beta2 it is set")
+		assert.Equal(t, old.Spec, replaced(t, captClusterDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec)
+		assert.Empty(t, replaced(t, captClusterDefaulter(newWorld(t)), old, manifest, "v1beta2").Spec.VPC.Template.Variables, "in v1beta2 it is set")
 	})
 	t.Run("CAPTCluster with a VPC", func(t *testing.T) {
 		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
 			c.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "vpc"}}
 		}))
-		assert.Equal(t, old.Spec, replaced(t, captClusterDefaults(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
+		assert.Equal(t, old.Spec, replaced(t, captClusterDefaulter(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
 	})
 	t.Run("CAPTControlPlane", func(t *testing.T) {
 		old := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
@@ -139,7 +139,7 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 		}), profiles("a", "of-a", "B", "of-b"))
 		manifest := forgotten(t, old)
 		manifest.Spec.ControlPlaneEndpoint.Host = "https://example.com" // An export of before the adoption.
-		assert.Equal(t, old.Spec, replaced(t, captControlPlaneDefaults(newWorld(t)), old, manifest, "v1beta1").Spec)
+		assert.Equal(t, old.Spec, replaced(t, captControlPlaneDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec)
 	})
 	t.Run("WorkspaceTemplate", func(t *testing.T) {
 		old := builder.WorkspaceTemplate("eks", builder.With(func(template *infrav1.WorkspaceTemplate) {
@@ -154,15 +154,15 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 		}))
 		manifest := forgotten(t, old)
 		require.NotEqual(t, old.Spec, manifest.Spec)
-		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateDefaults(), old, manifest, "v1beta1").Spec)
-		assert.Equal(t, manifest.Spec, replaced(t, workspaceTemplateDefaults(), old, manifest, "v1beta2").Spec)
+		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateDefaulter(), old, manifest, "v1beta1").Spec)
+		assert.Equal(t, manifest.Spec, replaced(t, workspaceTemplateDefaulter(), old, manifest, "v1beta2").Spec)
 	})
 	t.Run("WorkspaceTemplateApply", func(t *testing.T) {
 		old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 			apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "a", Namespace: "b", Keys: []string{"key"}}, {Name: "c", Namespace: "b"}}
 			apply.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
 		}))
-		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
+		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateApplyDefaulter(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
 	})
 }
 
@@ -180,15 +180,15 @@ func TestAManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
 				}))
 				manifest := cluster.DeepCopy()
 				manifest.Spec.VPC.Template.Ref.Name = "eks"
-				assert.Equal(t, want, replaced(t, captClusterDefaults(w), cluster, manifest, version).Spec.VPC.Template.Ref.Name)
+				assert.Equal(t, want, replaced(t, captClusterDefaulter(w), cluster, manifest, version).Spec.VPC.Template.Ref.Name)
 
 				controlPlane := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = from }))
 				edited := controlPlane.DeepCopy()
 				edited.Spec.WorkspaceTemplateRef.Name = "eks"
-				assert.Equal(t, want, replaced(t, captControlPlaneDefaults(w), controlPlane, edited, version).Spec.WorkspaceTemplateRef.Name)
+				assert.Equal(t, want, replaced(t, captControlPlaneDefaulter(w), controlPlane, edited, version).Spec.WorkspaceTemplateRef.Name)
 
 				apply := builder.WorkspaceTemplateApply("demo", of("", from), builder.WithWorkspaceName("demo"))
-				assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaults(w), apply, builder.WorkspaceTemplateApply("demo", of("", "eks"), builder.WithWorkspaceName("demo")), version).Spec.TemplateRef.Name)
+				assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaulter(w), apply, builder.WorkspaceTemplateApply("demo", of("", "eks"), builder.WithWorkspaceName("demo")), version).Spec.TemplateRef.Name)
 			}
 		})
 	}
@@ -210,8 +210,8 @@ func TestThatAWorkspaceIsRetainedIsKeptIfAnAdoptionSaidSo(t *testing.T) {
 			}))
 			manifest := old.DeepCopy()
 			manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
-			assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
-			assert.Equal(t, infrav1.DeletionPolicyDelete, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, manifest, "v1beta2").Spec.DeletionPolicy)
+			assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
+			assert.Equal(t, infrav1.DeletionPolicyDelete, replaced(t, workspaceTemplateApplyDefaulter(newWorld(t)), old, manifest, "v1beta2").Spec.DeletionPolicy)
 		})
 	}
 }
@@ -222,5 +222,5 @@ func TestAHelperOfTheSpotRoleStaysRetainedWithoutItsControlPlane(t *testing.T) {
 		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
 	manifest := old.DeepCopy()
 	manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
-	assert.Equal(t, infrav1.DeletionPolicyRetain, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
+	assert.Equal(t, infrav1.DeletionPolicyRetain, replaced(t, workspaceTemplateApplyDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
 }

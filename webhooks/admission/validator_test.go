@@ -56,13 +56,13 @@ func request(t *testing.T, old, object client.Object) admission.Request {
 }
 
 // defaulted is an object after defaulting.
-func defaulted[T client.Object](t *testing.T, defaulter *defaults[T], old, object T) T {
+func defaulted[T client.Object](t *testing.T, defaulter *defaulter[T], old, object T) T {
 	t.Helper()
 	return replaced(t, defaulter, old, object, "v1beta2")
 }
 
 // replaced is what becomes of an object when a client replaces it with a manifest in a version.
-func replaced[T client.Object](t *testing.T, defaulter *defaults[T], old, manifest T, version string) T {
+func replaced[T client.Object](t *testing.T, defaulter *defaulter[T], old, manifest T, version string) T {
 	t.Helper()
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
 	r := request(t, absent(old), manifest)
@@ -85,7 +85,7 @@ func replaced[T client.Object](t *testing.T, defaulter *defaults[T], old, manife
 }
 
 // validated is the answer to a change from old, which is nil for a new object.
-func validated[T client.Object](t *testing.T, validator rules[T], old, object T) admission.Response {
+func validated[T client.Object](t *testing.T, validator validator[T], old, object T) admission.Response {
 	t.Helper()
 	return admission.WithValidator[T](builder.Scheme(), validator).Handler.Handle(t.Context(), request(t, absent(old), object))
 }
@@ -154,7 +154,7 @@ func TestTheClusterOfAnObject(t *testing.T) {
 func TestACacheOfOneNamespaceIsNotAskedAboutOthers(t *testing.T) {
 	shared := builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"))
 	w := newWorld(t)
-	w.Namespace, w.Elsewhere = builder.Namespace, newWorld(t, shared)
+	w.Namespace, w.OtherNamespaces = builder.Namespace, newWorld(t, shared)
 	found, err := w.WorkspaceTemplate(t.Context(), client.ObjectKeyFromObject(shared))
 	require.NoError(t, err)
 	require.NotNil(t, found)
@@ -174,17 +174,17 @@ func (r write) validated(t *testing.T, w lookup.Reader) admission.Response {
 	t.Helper()
 	switch object := r.object.(type) {
 	case *infrav1.CAPTCluster:
-		return validated(t, captClusterRules(w), as[*infrav1.CAPTCluster](r.old), object)
+		return validated(t, captClusterValidator(w), as[*infrav1.CAPTCluster](r.old), object)
 	case *infrav1.CAPTClusterTemplate:
-		return validated(t, captClusterTemplateRules(w), as[*infrav1.CAPTClusterTemplate](r.old), object)
+		return validated(t, captClusterTemplateValidator(w), as[*infrav1.CAPTClusterTemplate](r.old), object)
 	case *controlplanev1.CAPTControlPlane:
-		return validated(t, captControlPlaneRules(w), as[*controlplanev1.CAPTControlPlane](r.old), object)
+		return validated(t, captControlPlaneValidator(w), as[*controlplanev1.CAPTControlPlane](r.old), object)
 	case *controlplanev1.CAPTControlPlaneTemplate:
-		return validated(t, captControlPlaneTemplateRules(w), as[*controlplanev1.CAPTControlPlaneTemplate](r.old), object)
+		return validated(t, captControlPlaneTemplateValidator(w), as[*controlplanev1.CAPTControlPlaneTemplate](r.old), object)
 	case *infrav1.WorkspaceTemplate:
-		return validated(t, workspaceTemplateRules(w), as[*infrav1.WorkspaceTemplate](r.old), object)
+		return validated(t, workspaceTemplateValidator(w), as[*infrav1.WorkspaceTemplate](r.old), object)
 	default:
-		return validated(t, workspaceTemplateApplyRules(w), as[*wta](r.old), object.(*wta))
+		return validated(t, workspaceTemplateApplyValidator(w), as[*wta](r.old), object.(*wta))
 	}
 }
 
