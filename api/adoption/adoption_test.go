@@ -106,20 +106,20 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-func TestWithoutATemplateEverythingThatIsOwnedIsACandidate(t *testing.T) {
+func TestOwnedAppliesAreCandidatesIfTheOwnerHasNoTemplate(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	candidates := adoption.Expectation{SchemeName: "demo-vpc"}.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("by-hand", eks, builder.OwnedBy(owner))})
 	assert.Equal(t, []adoption.Candidate{{Name: "by-hand", Evidence: []adoption.Evidence{adoption.Owned}}}, candidates)
 }
 
-func TestACandidateListsTheEvidence(t *testing.T) {
+func TestCandidateStringListsTheEvidence(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	want := adoption.Expectation{SchemeName: "demo-vpc", Recorded: "demo-vpc"}
 	candidates := want.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner))})
 	assert.Equal(t, "demo-vpc (status records it, this object owns it, its name follows the naming scheme)", candidates[0].String())
 }
 
-func TestWhatAnOwnerMayTake(t *testing.T) {
+func TestConflict(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	want := func(change func(*adoption.Expectation)) adoption.Expectation {
 		expectation := adoption.Expectation{
@@ -143,7 +143,7 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 	for name, row := range map[string]struct {
 		want     adoption.Expectation
 		apply    *infrav1.WorkspaceTemplateApply
-		conflict string // Empty when it may be taken.
+		conflict string // Empty when there is no conflict.
 	}{
 		"its own, of whatever identity":           {want(nil), apply(strange, owned), ""},
 		"its own, without an identity":            {want(nil), apply(builder.WithVariables(nil), owned), ""},
@@ -186,13 +186,13 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 	}
 }
 
-func TestAConflictSaysWhatToDo(t *testing.T) {
+func TestConflictMessages(t *testing.T) {
 	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo"}}
 	secret := builder.WorkspaceTemplateApply("by-hand", builder.WithVariables(map[string]string{"cluster_name": "hunter2"}))
 	assert.Equal(t, "nothing is written: WorkspaceTemplateApply by-hand does not match what this object would create: it has another cluster_name. If another one is meant, correct the reference (if it is set already, recreate this object); if by-hand belongs to this object, first give both the same template and cluster_name",
 		adoption.Conflict(builder.CAPTCluster("demo"), want, secret))
 
-	want.Legacy = true // Its deletion would destroy its cloud resources.
+	want.Legacy = true // Recreating the object would destroy its cloud resources.
 	for _, apply := range []*infrav1.WorkspaceTemplateApply{secret, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("other")))} {
 		message := adoption.Conflict(builder.CAPTCluster("demo"), want, apply)
 		assert.Contains(t, message, "run captctl migrate check, which shows how to decide. Do not delete this object")
@@ -200,8 +200,8 @@ func TestAConflictSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// v0.3 wrote neither status.observedGeneration nor that of a condition of an owner.
-func TestTheStatusOfV03IsRecognized(t *testing.T) {
+// CAPT v0.3 set observedGeneration of owners neither in status nor in conditions.
+func TestLegacyStatusIsRecognized(t *testing.T) {
 	legacy, own := metav1.Condition{Type: "VPCReady"}, metav1.Condition{Type: "AdoptionRequired", ObservedGeneration: 1}
 	for name, row := range map[string]struct {
 		observed   int64

@@ -22,7 +22,7 @@ var (
 		WorkspaceTemplateApplyRef: infrav1.WorkspaceTemplateApplyReference{Name: "x"}}
 )
 
-// applyOf makes a WorkspaceTemplateApply of a template, with the identity that CAPT gives to Fargate profiles.
+// applyOf returns a WorkspaceTemplateApply of a template, with the identity variables of a Fargate profile.
 func applyOf(name, template, cluster, profile string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	variables := map[string]string{"cluster_name": cluster, "profile_name": profile}
 	maps.DeleteFunc(variables, func(_, value string) bool { return value == "" })
@@ -30,7 +30,7 @@ func applyOf(name, template, cluster, profile string, options ...builder.Option)
 	return builder.WorkspaceTemplateApply(name, append(given, options...)...)
 }
 
-func TestWhatAFargateProfileExpects(t *testing.T) {
+func TestExpectationOfFargateProfile(t *testing.T) {
 	want := adoption.ExpectationOfFargateProfile("demo", batch)
 	assert.Equal(t, "demo-batch-fargate-apply", want.SchemeName)
 	assert.Empty(t, want.Recorded)
@@ -39,7 +39,7 @@ func TestWhatAFargateProfileExpects(t *testing.T) {
 	assert.Empty(t, adoption.ExpectationOfFargateProfile("", batch).SchemeName, "it is unknown before the Cluster")
 }
 
-func TestWhatAFargateProfileMayTake(t *testing.T) {
+func TestConflictOfFargateProfiles(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	owned := builder.OwnedBy(owner)
 	known, early := adoption.ExpectationOfFargateProfile("demo", referring), adoption.ExpectationOfFargateProfile("", referring)
@@ -53,7 +53,7 @@ func TestWhatAFargateProfileMayTake(t *testing.T) {
 	for name, row := range map[string]struct {
 		want     adoption.Expectation
 		apply    *infrav1.WorkspaceTemplateApply
-		conflict string // Empty when it may be taken.
+		conflict string // Empty when there is no conflict.
 	}{
 		"its own":                                       {known, applyOf("x", "fargate", "demo", "batch", owned), ""},
 		"its own, of the template it had before":        {known, applyOf("x", "former", "demo", "batch", owned), ""},
@@ -86,8 +86,8 @@ func TestWhatAFargateProfileMayTake(t *testing.T) {
 	}
 }
 
-// A control plane owns those of its profiles, which may even be made from its own template.
-func TestThatOfAFargateProfileIsNeverThatOfItsControlPlaneOrOfAVPC(t *testing.T) {
+// A control plane owns the WorkspaceTemplateApplies of its profiles, which may even have its own template.
+func TestApplyOfAFargateProfileDoesNotMatchAControlPlaneOrVPC(t *testing.T) {
 	for name, owner := range map[string]builder.Option{
 		"controlled":    builder.OwnedBy(builder.CAPTControlPlane("demo")),
 		"without owner": builder.With(func(*infrav1.WorkspaceTemplateApply) {}),
@@ -109,22 +109,22 @@ func TestThatOfAFargateProfileIsNeverThatOfItsControlPlaneOrOfAVPC(t *testing.T)
 	}
 }
 
-// Without webhooks, a user can give a control plane a variable of that name.
-func TestWhatAnOwnerHadIsItsOwnWhateverItsVariables(t *testing.T) {
+// Without webhooks, a user can set the variable profile_name of a control plane.
+func TestRecordedApplyMatchesWithAnyVariables(t *testing.T) {
 	want := adoption.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": "demo"}}
 	assert.Empty(t, adoption.Conflict(builder.CAPTControlPlane("demo"), want, applyOf("x", "eks", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("demo")))))
 	users := adoption.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo", "profile_name": "batch"}}
 	assert.Empty(t, adoption.Conflict(builder.CAPTCluster("demo"), users, applyOf("x", "former", "demo", "batch")), "it belongs to no profile")
 }
 
-// The name is taken all the same, and only the user can decide what happens to that object.
-func TestThatOfAFargateProfileIsACandidateByTheNameOfAnother(t *testing.T) {
+// The name is in use, so the user must decide what happens to the object.
+func TestApplyOfAFargateProfileWithTheNameOfAnOwnerIsACandidate(t *testing.T) {
 	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
 	candidates := want.Candidates(builder.CAPTCluster("demo"), []infrav1.WorkspaceTemplateApply{*applyOf("demo-vpc", "vpc", "demo", "batch")})
 	assert.Equal(t, []string{"demo-vpc"}, adoption.Names(candidates, adoption.Named))
 }
 
-func TestAConflictOfAFargateProfileSaysWhatToDo(t *testing.T) {
+func TestConflictMessagesOfFargateProfiles(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	anothers := builder.OwnedBy(builder.CAPTControlPlane("other"))
 	want := adoption.ExpectationOfFargateProfile("demo", referring)

@@ -17,7 +17,7 @@ import (
 
 const endpoint = "cluster_endpoint"
 
-// planeAndItsApply is what CAPT v0.3 built for a control plane: owned, named by the scheme, and recorded in its status.
+// planeAndItsApply returns a control plane of CAPT v0.3 and its WorkspaceTemplateApply, with all evidence: owner reference, name and status.
 func planeAndItsApply() (adoption.Claimant, infrav1.WorkspaceTemplateApply) {
 	plane := builder.CAPTControlPlane("demo")
 	claimant := adoption.Claimant{
@@ -29,9 +29,9 @@ func planeAndItsApply() (adoption.Claimant, infrav1.WorkspaceTemplateApply) {
 	return claimant, apply
 }
 
-// Another WorkspaceTemplateApply reports the endpoint of the control plane. That counts for nothing only if its own one reports the same, or
-// nothing yet: otherwise the other one may be what was built.
-func TestASharedEndpointIsDroppedOnlyIfTheOutputsAgree(t *testing.T) {
+// Another WorkspaceTemplateApply reports the endpoint of the control plane. It is ignored only if the own one reports the same endpoint, or
+// none yet. Otherwise the other one may have created the cluster.
+func TestCandidateWithASharedEndpointIsDroppedOnlyIfTheOutputsAgree(t *testing.T) {
 	for name, row := range map[string]struct {
 		reported string
 		matched  bool
@@ -59,8 +59,8 @@ func TestASharedEndpointIsDroppedOnlyIfTheOutputsAgree(t *testing.T) {
 	}
 }
 
-// The manager follows the reference, and cannot change it.
-func TestAMatchThatSpecDoesNotReferToIsNone(t *testing.T) {
+// The reference is immutable, so the manager would use it.
+func TestMatchThatSpecDoesNotReferToIsAProblem(t *testing.T) {
 	claimant, own := planeAndItsApply()
 	applies := []infrav1.WorkspaceTemplateApply{own}
 	for name, row := range map[string]struct {

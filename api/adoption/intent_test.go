@@ -15,8 +15,8 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// The Secret is read by its name, and another name would change the Workspace.
-func TestTheConnectionSecretOfWhatExistsIsKept(t *testing.T) {
+// Clients read the Secret by its name, and another name would change the Workspace.
+func TestConnectionSecretOfAnExistingApplyIsKept(t *testing.T) {
 	intent := adoption.Intent{Variables: map[string]string{"cluster_name": "demo"}, ConnectionSecret: "demo-vpc-connection"}
 	recorded := func(name string, options ...builder.Option) builder.Option {
 		return builder.WithRecordedWorkspace(builder.Workspace(name, builder.AtRest, options...))

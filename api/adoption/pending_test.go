@@ -15,7 +15,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func TestAwaited(t *testing.T) {
+func TestIsPending(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	ofOlder := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 	ofMachine := builder.With(func(a *infrav1.WorkspaceTemplateApply) {

@@ -12,7 +12,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-func TestEndpointsThatCanBeUsed(t *testing.T) {
+func TestValidEndpoints(t *testing.T) {
 	for name, row := range map[string]struct {
 		text, host string
 		port       int32
@@ -40,7 +40,7 @@ func TestEndpointsThatCanBeUsed(t *testing.T) {
 	}
 }
 
-func TestEndpointsThatAreRefused(t *testing.T) {
+func TestInvalidEndpoints(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":              "",
 		"blank":              "  ",

@@ -23,7 +23,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// row is a world, an object in it, and what is wrong with it.
+// row is an object among other objects, and the expected findings.
 type row struct {
 	world    []validation.Owner
 	object   []builder.Option
@@ -127,8 +127,8 @@ func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
 	}
 }
 
-// The API server says that it exists, but only after admission. clusterctl move, started again, needs that answer.
-func TestACAPTClusterCreatedAgainKeepsItsWorkspaceTemplateApply(t *testing.T) {
+// The API server responds with AlreadyExists only after admission. A restarted clusterctl move needs that response.
+func TestRepeatedCreationOfACAPTClusterIsAdmitted(t *testing.T) {
 	there := builder.CAPTCluster("demo", builder.WithUID("there"), builder.WithApplyRef("by-hand"))
 	again := builder.CAPTCluster("demo", builder.WithUID("again"), builder.WithApplyRef("by-hand"))
 	for owner, refused := range map[*infrav1.CAPTCluster]int{there: 0, builder.CAPTCluster("demo", builder.WithUID("before")): 1} {
@@ -201,7 +201,7 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 	}
 }
 
-func TestLabelsThatCopiesCouldNotHave(t *testing.T) {
+func TestInvalidMetadataOfTemplates(t *testing.T) {
 	metadata := clusterv1.ObjectMeta{Labels: map[string]string{"a b": "c"}, Annotations: map[string]string{"x/y/z": ""}}
 	networks, planes := captClusterTemplate(builder.WithExistingVPC("vpc-1")), controlPlaneTemplate()
 	networks.Spec.Template.ObjectMeta, planes.Spec.Template.ObjectMeta = metadata, metadata

@@ -78,7 +78,7 @@ func TestTemplatesOfFargateProfiles(t *testing.T) {
 	}
 }
 
-// profile is one with a selector of its own.
+// profile returns a Fargate profile with a unique selector.
 func profile(name string) controlplanev1.FargateProfile {
 	return controlplanev1.FargateProfile{
 		Name: name, WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
@@ -86,7 +86,7 @@ func profile(name string) controlplanev1.FargateProfile {
 	}
 }
 
-func TestFargateProfilesThatMayNotWork(t *testing.T) {
+func TestWarningsAboutFargateProfiles(t *testing.T) {
 	with := func(profiles ...controlplanev1.FargateProfile) []builder.Option {
 		return []builder.Option{plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.FargateProfiles = profiles })}
 	}
@@ -186,7 +186,7 @@ func TestVersionsInAllForms(t *testing.T) {
 	}
 }
 
-func TestTextThatIsNotAVersion(t *testing.T) {
+func TestInvalidVersions(t *testing.T) {
 	for _, text := range []string{"", "v", "1", "v1", "latest", "1.x", "1.31.x", "-1.31", "vv1.31", "1..31"} {
 		t.Run(text, func(t *testing.T) {
 			_, err := versions.ParseKubernetesVersion(text)
@@ -195,8 +195,8 @@ func TestTextThatIsNotAVersion(t *testing.T) {
 	}
 }
 
-// What can be gone to from what runs and what Terraform was given: each text says what is refused, and why.
-func TestStepsOfTheVersion(t *testing.T) {
+// Rows list the allowed versions for a running and a requested version; texts are the errors of others.
+func TestValidateVersionChange(t *testing.T) {
 	const (
 		applying = " is pending or in progress. Wait until it has completed or failed"
 		upwards  = "EKS upgrades one minor version at a time. "
@@ -250,7 +250,7 @@ func TestStepsOfTheVersion(t *testing.T) {
 	}
 }
 
-func TestWhereAStepBegins(t *testing.T) {
+func TestCurrentVersions(t *testing.T) {
 	given := builder.WithVariables(map[string]string{"kubernetes_version": "1.32"})
 	before := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.LastAppliedRevision = "0123456789ab" })
 	outputs := builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
@@ -259,7 +259,7 @@ func TestWhereAStepBegins(t *testing.T) {
 	unseen := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Generation++ })
 	for title, row := range map[string]struct {
 		status string
-		apply  []builder.Option // Nil for none.
+		apply  []builder.Option // Nil for no WorkspaceTemplateApply.
 		want   versions.Versions
 	}{
 		"no WorkspaceTemplateApply":              {"v1.31.0", nil, versions.Versions{}},
@@ -288,7 +288,7 @@ func TestWhereAStepBegins(t *testing.T) {
 	}
 }
 
-func TestSettingsOfAddons(t *testing.T) {
+func TestConfigurationValuesOfAddons(t *testing.T) {
 	const path = "spec.addons[1].configurationValues"
 	for title, r := range map[string]struct{ document, refused string }{
 		"none":                  {"", ""},
@@ -315,7 +315,7 @@ func TestSettingsOfAddons(t *testing.T) {
 	}
 }
 
-// aliases is a document that is small, and would take all memory when its aliases were followed.
+// aliases is a small document that would need all memory if its aliases were expanded.
 func aliases() string {
 	var text strings.Builder
 	for c := 'b'; c < 'k'; c++ {
@@ -353,8 +353,8 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// The errors become the message of a condition. In another order they would be another message, and a status write.
-func TestTagsAreRefusedInTheSameOrderEveryTime(t *testing.T) {
+// The errors become the message of a condition. Another order would change the message and write status.
+func TestErrorsOfTagsHaveAFixedOrder(t *testing.T) {
 	object := builder.CAPTControlPlane("demo", plane(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"b#": "#", "a#": "#", "AWS:c#": "#"}
 	}))

@@ -21,14 +21,14 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// plane changes a CAPTControlPlane.
+// plane returns an option that changes a CAPTControlPlane.
 func plane(change func(*controlplanev1.CAPTControlPlane)) builder.Option { return builder.With(change) }
 
 func version(text string) builder.Option {
 	return plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = text })
 }
 
-// ofTemplate makes a WorkspaceTemplateApply that of a template.
+// ofTemplate returns an option that sets the template of a WorkspaceTemplateApply.
 func ofTemplate(name string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
 }
@@ -79,7 +79,7 @@ func TestCAPTControlPlanes(t *testing.T) {
 	}
 }
 
-// Which step is possible is tested with the package versions.
+// TestValidateVersionChange tests which changes are allowed.
 func TestVersionsOfControlPlanes(t *testing.T) {
 	const path, untested = "spec.version", " is not among the versions this release was tested with (1.30 to 1.35)"
 	running := builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.OwnedBy(builder.CAPTControlPlane("demo")), builder.UpToDate(nil),
@@ -178,7 +178,7 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 	}
 }
 
-func TestKubeconfigSecretsThatMeet(t *testing.T) {
+func TestKubeconfigSecretsWithTheSameName(t *testing.T) {
 	const text = "would have the same Secret a-user-kubeconfig. Choose another name for one of the Clusters"
 	foreign := builder.Cluster("a", builder.WithUID("x"))
 	foreign.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
@@ -205,7 +205,7 @@ func TestKubeconfigSecretsThatMeet(t *testing.T) {
 	}
 }
 
-func TestWhatAStoredEndpointMeans(t *testing.T) {
+func TestRepairEndpoint(t *testing.T) {
 	none := clusterv1.APIEndpoint{}
 	for name, row := range map[string]struct{ stored, want clusterv1.APIEndpoint }{
 		"none":                           {none, none},
@@ -222,13 +222,13 @@ func TestWhatAStoredEndpointMeans(t *testing.T) {
 	}
 }
 
-func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
+func TestRegionConflict(t *testing.T) {
 	foreign := builder.With(func(c *clusterv1.Cluster) {
 		c.Spec.InfrastructureRef.Kind, c.Spec.ControlPlaneRef.Kind = "DockerCluster", "KubeadmControlPlane"
 	})
 	for name, row := range map[string]struct {
-		cluster  *clusterv1.Cluster // Nil while there is none.
-		region   string             // Of the control plane.
+		cluster  *clusterv1.Cluster // Nil if it does not exist.
+		region   string             // The region of the control plane.
 		conflict bool
 	}{
 		"the same":                          {builder.Cluster("demo"), builder.Region, false},
@@ -257,12 +257,12 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 	expect(t, nil)(owners.ValidateCAPTControlPlane(t.Context(), alone, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1"))))
 }
 
-// The control plane is in use with a WorkspaceTemplateApply for a region, and the Cluster has a network or none.
-func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
+// The WorkspaceTemplateApply of the control plane has a region, and the Cluster has a CAPTCluster or none.
+func TestRegionChange(t *testing.T) {
 	const here, there = builder.Region, "us-east-1"
 	for name, row := range map[string]struct {
-		handed  string // Nothing was when empty.
-		network string // There is none when empty.
+		handed  string // The region of the WorkspaceTemplateApply; empty when it has none.
+		network string // The region of the CAPTCluster; empty when there is none.
 		region  string
 		refused string
 	}{
@@ -286,7 +286,7 @@ func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 	}
 }
 
-func TestAConflictOffersOnlyWhatIsPossible(t *testing.T) {
+func TestRemediesOfRegionConflicts(t *testing.T) {
 	controlPlane, network := builder.CAPTControlPlane("demo", builder.WithRegion("us-east-1")), builder.CAPTCluster("demo")
 	for handed, text := range map[string]string{
 		"":             ". Remove spec.region of the CAPTControlPlane, or set spec.infrastructureRef of the Cluster to a CAPTCluster in the same region",

@@ -30,14 +30,14 @@ const (
 	open  = "the API server would be reachable from more networks than specified"
 )
 
-// restricted is a control plane whose API server only some networks may reach.
+// restricted is a control plane that restricts access to its API server.
 func restricted(networks ...controlplanev1.CIDR) builder.Option {
 	return plane(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled, PublicCIDRs: networks}
 	})
 }
 
-// passing is a template that passes placeholders to its module, and kubernetes_version besides.
+// passing returns a template that passes placeholders to its module, in addition to kubernetes_version.
 func passing(options ...builder.Option) *infrav1.WorkspaceTemplate {
 	return builder.WorkspaceTemplate("eks", append([]builder.Option{builder.Consuming("kubernetes_version")}, options...)...)
 }
@@ -109,8 +109,8 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 	}
 }
 
-// A control plane that runs is moved, restored and changed elsewhere; nothing may be added that has no effect.
-func TestSafety14ControlPlanesThatRun(t *testing.T) {
+// An existing control plane can be moved, restored and changed in other fields, but a field without effect cannot be added.
+func TestSafety14FieldsOfExistingControlPlanes(t *testing.T) {
 	running := builder.WithEndpoint("x.eks.amazonaws.com", 443)
 	recorded := builder.WithApplyRef("by-hand")
 	apply := builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks"), builder.OwnedBy(builder.CAPTControlPlane("demo")),
@@ -193,7 +193,7 @@ func TestSafety13TemplatesThatAreBeingDeleted(t *testing.T) {
 		owners.ValidateCAPTCluster(t.Context(), newWorld(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo")))
 }
 
-func TestSafety15KeysThatAreGivenTwice(t *testing.T) {
+func TestSafety15KeysThatAreSetTwice(t *testing.T) {
 	path := "spec.template.spec.forProvider."
 	twice := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 		params.Module += "variable \"a\" {}\n"
@@ -257,7 +257,7 @@ func TestNamesOfVariables(t *testing.T) {
 	}
 }
 
-func TestOnlyCAPTNamesVariablesAfterTags(t *testing.T) {
+func TestVariablesOfTagsAreReservedForCAPT(t *testing.T) {
 	variables := map[string]string{"tags_kubernetes.io/cluster/x": "owned", "b-c": "", "a-b": ""}
 	assert.Len(t, modules.ValidateVariableNames(variables, variablesPath), 3)
 	errs := modules.ValidateAppliedVariableNames(variables, variablesPath)
@@ -266,7 +266,7 @@ func TestOnlyCAPTNamesVariablesAfterTags(t *testing.T) {
 	assert.Len(t, variables, 3, "the map of the caller stays as it is")
 }
 
-func TestValuesThatBecomePartOfAModule(t *testing.T) {
+func TestValuesInTheTextOfAModule(t *testing.T) {
 	inModule := builder.WithModule(`output "a" { value = "${owner}" }`)
 	inVars := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 		params.Vars = []terraform.Var{{Key: "a", Value: "${owner}"}}
@@ -302,7 +302,7 @@ func TestValuesThatBecomePartOfAModule(t *testing.T) {
 	}
 }
 
-func TestTheNameOfTheWorkspaceIsNotTheUsersToGive(t *testing.T) {
+func TestVariableWorkspaceNameOfAUserHasNoEffect(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${WORKSPACE_NAME}" }`))
 	given := map[string]string{"WORKSPACE_NAME": `"`}
 	assert.Empty(t, modules.ValidateVariableValues(template, given, variablesPath), "what has no effect does no harm")
@@ -310,7 +310,7 @@ func TestTheNameOfTheWorkspaceIsNotTheUsersToGive(t *testing.T) {
 		"spec.variables[WORKSPACE_NAME]: has no effect: CAPT always sets ${WORKSPACE_NAME} to the name of the Workspace")
 }
 
-func TestVariablesThatLookMisspelled(t *testing.T) {
+func TestWarningsAboutMisspelledVariables(t *testing.T) {
 	const missing = "spec.variables: placeholder ${b} of WorkspaceTemplate default/vpc has no value and is not replaced"
 	with := func(change func(*terraform.WorkspaceSpec)) builder.Option {
 		return builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {

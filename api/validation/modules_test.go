@@ -34,7 +34,7 @@ func template(params terraform.WorkspaceParameters) field.ErrorList {
 	return templates.ValidateWorkspaceTemplate(object).Errors
 }
 
-func TestModulesThatParse(t *testing.T) {
+func TestValidModules(t *testing.T) {
 	for name, params := range map[string]terraform.WorkspaceParameters{
 		"HCL":                               inline("variable \"a\" {\n  type = string\n}\noutput \"b\" { value = \"${var.a}-b\" }\n"),
 		"empty":                             inline(""),
@@ -51,7 +51,7 @@ func TestModulesThatParse(t *testing.T) {
 	}
 }
 
-func TestModulesThatDoNotParseSayWhere(t *testing.T) {
+func TestErrorsOfModulesHaveLineAndColumn(t *testing.T) {
 	for name, row := range map[string]struct {
 		params terraform.WorkspaceParameters
 		want   string
@@ -73,8 +73,8 @@ func TestModulesThatDoNotParseSayWhere(t *testing.T) {
 	}
 }
 
-// A variable may have been substituted into the module, and an error ends up in a condition and in an event.
-func TestAnErrorNeverQuotesTheModule(t *testing.T) {
+// The module may contain the value of a variable, and errors are shown in conditions and events.
+func TestErrorsNeverQuoteTheModule(t *testing.T) {
 	const secret = "correcthorse"
 	for name, params := range map[string]terraform.WorkspaceParameters{
 		"HCL word":               inline("locals {\n  a = " + secret + " b\n}\n"),
@@ -102,7 +102,7 @@ func TestParameters(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		params terraform.WorkspaceParameters
-		field  string // Empty when the parameters are legal.
+		field  string // Empty when the parameters are valid.
 	}{
 		"nothing at all":                       {terraform.WorkspaceParameters{}, ""},
 		"environment of the provider's plugin": {env("AWS_REGION"), ""},
@@ -142,8 +142,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// The errors become the message of a condition. In another order they would be another message, and a status write.
-func TestErrorsComeInTheSameOrderEveryTime(t *testing.T) {
+// The errors become the message of a condition. Another order would change the message and write status.
+func TestErrorsOfParametersHaveAFixedOrder(t *testing.T) {
 	params := terraform.WorkspaceParameters{
 		InitArgs: []string{"-backend=false"}, PlanArgs: []string{"-state=x"},
 		ApplyArgs: []string{"-state=x"}, DestroyArgs: []string{"-state=x"}, Entrypoint: "..",
@@ -155,7 +155,7 @@ func TestErrorsComeInTheSameOrderEveryTime(t *testing.T) {
 	}
 }
 
-func TestGarbageHasAShortAnswer(t *testing.T) {
+func TestErrorsOfInvalidInputAreLimited(t *testing.T) {
 	for name, row := range map[string]struct {
 		params terraform.WorkspaceParameters
 		more   string
@@ -175,7 +175,7 @@ func TestGarbageHasAShortAnswer(t *testing.T) {
 	assert.Len(t, template(inline(strings.Repeat("a = 1\n", 11))), 10, "as many as may be")
 }
 
-func TestAModuleIsFineInTheFormatInWhichItWasFine(t *testing.T) {
+func TestCacheOfValidModulesDistinguishesFormats(t *testing.T) {
 	hcl := inline("locals { known = 1 }\n")
 	json := hcl
 	json.InlineFormat = terraform.FormatJSON
@@ -185,7 +185,7 @@ func TestAModuleIsFineInTheFormatInWhichItWasFine(t *testing.T) {
 	}
 }
 
-func TestAPlaceholderMayStillMakeAModuleValid(t *testing.T) {
+func TestErrorsInLinesWithPlaceholdersAreWarnings(t *testing.T) {
 	const checkedLater = "it is checked again with the values of the variables"
 	const module = templateSpec + "forProvider.module: "
 	refused := func(where string) []finding {
@@ -207,7 +207,7 @@ func TestAPlaceholderMayStillMakeAModuleValid(t *testing.T) {
 		for _, warning := range templates.ValidateWorkspaceTemplate(object).Warnings {
 			assert.Contains(t, warning, checkedLater, name)
 		}
-		// When all values are known, nothing is left that could make it right.
+		// When all values are known, the error is final.
 		assert.NotEmpty(t, modules.ValidateModule(object.Spec.Template.Spec.ForProvider, nil), name)
 	}
 	testTemplates(t, map[string]templateRow{
@@ -219,7 +219,7 @@ func ofParameters(params terraform.WorkspaceParameters) builder.Option {
 	return builder.WithParameters(func(p *terraform.WorkspaceParameters) { *p = params })
 }
 
-func TestTheEntrypointIsNotQuoted(t *testing.T) {
+func TestErrorAboutTheEntrypointDoesNotQuoteIt(t *testing.T) {
 	errs := templates.ValidateParameters(terraform.WorkspaceParameters{Entrypoint: "../correcthorse"}, field.NewPath("forProvider"))
 	require.Len(t, errs, 1)
 	assert.NotContains(t, errs.ToAggregate().Error(), "correcthorse")
@@ -227,18 +227,18 @@ func TestTheEntrypointIsNotQuoted(t *testing.T) {
 
 const megabyte = 1 << 20
 
-// upTo repeats a text after another, to a module of a megabyte. Larger ones no API server takes.
+// upTo appends a text repeatedly to a prefix, up to one megabyte. API servers reject larger modules.
 func upTo(start, text string) string { return filled(megabyte, start, text) }
 
-// large makes what no person writes, and is parsed all the same.
+// large returns an unusually large module that is parsed nevertheless.
 func large(start, text string) string { return filled(megabyte/8, start, text) }
 
 func filled(size int, start, text string) string {
 	return start + strings.Repeat(text, (size-len(start))/len(text))
 }
 
-// Most of these ended the process, or took minutes, when they were parsed.
-func TestModulesThatWouldExhaustTheParserAreRefused(t *testing.T) {
+// Parsing most of these modules terminated the process or took minutes.
+func TestModulesThatExceedALimitAreRejected(t *testing.T) {
 	const deep = "line 2: nested more than 200 levels deep"
 	hcl := func(text string) terraform.WorkspaceParameters { return inline(upTo("\na = ", text)) }
 	json := func(text string) terraform.WorkspaceParameters { return inlineJSON(upTo("\n", text)) }
@@ -292,7 +292,7 @@ func TestModulesThatWouldExhaustTheParserAreRefused(t *testing.T) {
 	}
 }
 
-func TestRefusedModulesAreNotParsed(t *testing.T) {
+func TestRejectedModulesAreNotParsed(t *testing.T) {
 	path := field.NewPath("spec", "template", "spec", "forProvider")
 	for _, params := range []terraform.WorkspaceParameters{inline(upTo("a = ", "[")), inlineJSON(upTo("", "["))} {
 		object := builder.WorkspaceTemplate("vpc", ofParameters(params))
@@ -341,8 +341,8 @@ func TestLargeModulesAreParsed(t *testing.T) {
 	}
 }
 
-// Some operators are not counted, and evaluating this takes time by the square of its length.
-func TestALongExpressionIsNotEvaluated(t *testing.T) {
+// Some operators are not counted, and the evaluation of this expression takes quadratic time.
+func TestLongExpressionsAreNotEvaluated(t *testing.T) {
 	object := builder.WorkspaceTemplate("vpc", builder.WithParameters(func(p *terraform.WorkspaceParameters) {
 		*p = inline(upTo("output \"a\" {\n  value = 1\n  sensitive = a", "+a") + "\n}\n")
 	}))
@@ -350,8 +350,8 @@ func TestALongExpressionIsNotEvaluated(t *testing.T) {
 	assert.Empty(t, templates.ValidateWorkspaceTemplate(object).Errors)
 }
 
-// Where HCL reads on after the end of a string, brackets could hide: no such character may be overlooked.
-func TestStringsOfJSONEndWhereHCLEndsThem(t *testing.T) {
+// If HCL continued a string after its end according to the scanner, brackets would not be counted. So both must agree for every character.
+func TestStringsOfJSONEndAsInHCL(t *testing.T) {
 	for r := rune(0x80); r < 0x20000; r++ {
 		if !utf8.ValidRune(r) {
 			continue

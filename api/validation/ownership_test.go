@@ -23,8 +23,8 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// An object is never admitted, or found good, because of a question that got no answer.
-func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
+// A failed lookup must never lead to the admission of an object.
+func TestFailedLookupsAreErrors(t *testing.T) {
 	network := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
 	both := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks-controlplane-apply"), fargate(selecting("a")))
 	both.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "demo-fp-fargate-apply"}
@@ -37,7 +37,7 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 	world, ctx := newWorld(network, both, builder.Cluster("demo"), shared(blue)), t.Context()
 	for name, row := range map[string]struct {
 		look      func(w *fakeWorld) error
-		questions string // Of any when empty.
+		questions string // The method that fails; empty for all methods.
 	}{
 		"CAPTCluster": {func(w *fakeWorld) error { _, err := owners.ValidateCAPTCluster(ctx, w, network); return err },
 			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf CAPTControlPlane"},
@@ -79,8 +79,8 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 	assert.Empty(t, findings)
 }
 
-// An owner of "demo" refers to a WorkspaceTemplateApply "by-hand" that has no other owner.
-func TestAReferenceMustBeToWhatTheOwnerWouldMake(t *testing.T) {
+// A CAPTCluster of Cluster "demo" refers to a WorkspaceTemplateApply "by-hand" without another owner.
+func TestApplyReferencesOfCAPTClusters(t *testing.T) {
 	const path = "spec.workspaceTemplateApplyRef.name"
 	identity := func(variables ...string) builder.Option {
 		set := map[string]string{}
@@ -126,7 +126,7 @@ func TestAReferenceMustBeToWhatTheOwnerWouldMake(t *testing.T) {
 	}
 }
 
-func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
+func TestApplyReferencesOfControlPlanes(t *testing.T) {
 	recorded := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: "by-hand"}}
 	})
@@ -179,8 +179,8 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 	}
 }
 
-// A reference cannot be reverted, and with it nothing would be written to the profile any more.
-func TestACreatedProfileGetsNoReferenceToAnother(t *testing.T) {
+// A reference cannot be removed, and with it CAPT would stop writing the profile.
+func TestReferenceAddedToACreatedProfileIsRejected(t *testing.T) {
 	refersTo := func(name string) builder.Option {
 		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
 			fargate(selecting("a"))(c)
@@ -209,7 +209,7 @@ func TestACreatedProfileGetsNoReferenceToAnother(t *testing.T) {
 	}
 }
 
-func TestNamesAreKeptForOwners(t *testing.T) {
+func TestNamesReservedForOwners(t *testing.T) {
 	const name, controlPlaneName = "demo-vpc", "demo-eks-controlplane-apply"
 	apply := builder.WorkspaceTemplateApply
 	owner, controlPlane := builder.CAPTCluster("demo"), builder.CAPTControlPlane("demo")
@@ -268,7 +268,7 @@ func TestNamesAreKeptForOwners(t *testing.T) {
 	})
 }
 
-func TestNamesAreKeptForFargateProfiles(t *testing.T) {
+func TestNamesReservedForFargateProfiles(t *testing.T) {
 	profiles := func(c *controlplanev1.CAPTControlPlane) {
 		fargate(selecting("a"))(c)
 		hashed := c.Spec.FargateProfiles[0]

@@ -25,7 +25,7 @@ import (
 
 const templateSpec = "spec.template.spec."
 
-// templateRow is a template, and what validation reports.
+// templateRow is a template, and the expected findings.
 type templateRow struct {
 	option   builder.Option
 	errors   []finding
@@ -129,7 +129,7 @@ func TestFieldsOfATemplate(t *testing.T) {
 	})
 }
 
-func TestUnknownFieldsAreNamed(t *testing.T) {
+func TestUnknownFieldsCauseWarnings(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { *spec = terraform.WorkspaceSpec{} }))
 	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Inline", "module": "", "modul": "correcthorse", "b": 1}, "writeTo": {}}`), &template.Spec.Template.Spec))
 	findings := templates.ValidateWorkspaceTemplate(template)
@@ -228,7 +228,7 @@ func TestPublishedOutputs(t *testing.T) {
 	})
 }
 
-// References of the template "shared/vpc", as the renderer will look at them when there is a user.
+// References of the template "shared/vpc". Rendering applies the same rules for each user.
 func TestReferencesToNamespaces(t *testing.T) {
 	secret := func(namespace, name string) func(*terraform.WorkspaceSpec) {
 		return func(spec *terraform.WorkspaceSpec) {

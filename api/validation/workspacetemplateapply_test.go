@@ -22,7 +22,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// applyRow is a WorkspaceTemplateApply in a world, and what validation reports.
+// applyRow is a WorkspaceTemplateApply among other objects, and the expected findings.
 type applyRow struct {
 	world    []validation.Owner
 	apply    *infrav1.WorkspaceTemplateApply
@@ -43,13 +43,13 @@ func testApplies(t *testing.T, rule applyRule, rows map[string]applyRow) {
 
 var (
 	vpc = builder.WorkspaceTemplate("vpc")
-	// wide is a template of cluster-wide Workspaces that every namespace may use.
+	// wide is a template for cluster-scoped Workspaces that all namespaces can use.
 	wide = builder.WorkspaceTemplate("wide", builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), with(func(spec *infrav1.WorkspaceTemplateSpec) {
 		spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"*"}}
 	}))
 )
 
-// of says which template a WorkspaceTemplateApply refers to.
+// of returns an option that sets the template of a WorkspaceTemplateApply.
 func of(namespace, name string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 		apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Namespace: namespace, Name: name}
@@ -164,7 +164,7 @@ func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 	}
 }
 
-func TestTheNameOfAWorkspace(t *testing.T) {
+func TestWorkspaceName(t *testing.T) {
 	for name, row := range map[string]struct {
 		apply    *infrav1.WorkspaceTemplateApply
 		template *infrav1.WorkspaceTemplate
@@ -215,8 +215,8 @@ func TestAWorkspaceHasOneOwner(t *testing.T) {
 	})
 }
 
-// An error that was there before an update is known by its text.
-func TestTheSameOfSeveralClaimantsIsNamedEveryTime(t *testing.T) {
+// Webhooks recognize an error that existed before an update by its text.
+func TestClaimConflictNamesAFixedClaimant(t *testing.T) {
 	world := newWorld(vpc)
 	for _, name := range []string{"e", "d", "c", "b"} {
 		world.add(builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w")))
@@ -228,7 +228,7 @@ func TestTheSameOfSeveralClaimantsIsNamedEveryTime(t *testing.T) {
 	}
 }
 
-func TestNothingOfAnotherNamespaceIsReported(t *testing.T) {
+func TestNamesInOtherNamespacesAreNotReported(t *testing.T) {
 	other := builder.WorkspaceTemplateApply("secret-project", builder.WithNamespace("secret-team"), builder.WithWorkspaceName("w"), of("shared", "wide"),
 		builder.WaitingForWorkspace("w", builder.Namespace))
 	findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), newWorld(wide, other),
@@ -238,7 +238,7 @@ func TestNothingOfAnotherNamespaceIsReported(t *testing.T) {
 	assert.NotContains(t, findings.Errors.ToAggregate().Error(), "secret")
 }
 
-func TestANameThatIsNotForANewWorkspaceIsWarnedAbout(t *testing.T) {
+func TestWarningAboutANameThatIsNotForANewWorkspace(t *testing.T) {
 	apply, named, recorded := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
 	adopted := []string{"no Workspace is created with this name: only an existing Workspace can be adopted"}
 	testApplies(t, applies.ValidateNewWorkspaceName, map[string]applyRow{
@@ -252,7 +252,7 @@ func TestANameThatIsNotForANewWorkspaceIsWarnedAbout(t *testing.T) {
 	})
 }
 
-// waiting makes a WorkspaceTemplateApply of a cluster whose Workspace is called w-<name>, and which waits for those of others.
+// waiting returns a WorkspaceTemplateApply with Workspace w-<name>, which waits for the Workspaces of others.
 func waiting(name string, others ...string) *infrav1.WorkspaceTemplateApply {
 	apply := builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w-"+name))
 	for _, other := range others {
@@ -261,7 +261,7 @@ func waiting(name string, others ...string) *infrav1.WorkspaceTemplateApply {
 	return apply
 }
 
-func TestDependencyCyclesAreRefused(t *testing.T) {
+func TestDependencyCyclesAreRejected(t *testing.T) {
 	at := func(i int, text string) []finding {
 		return []finding{{fmt.Sprintf("spec.waitForWorkspaces[%d]", i), field.ErrorTypeInvalid, text}}
 	}
@@ -312,8 +312,8 @@ func TestDependencyCyclesAreRefused(t *testing.T) {
 	})
 }
 
-// Thousands that wait for each other cost no more than a few hundred looks, and each Workspace is looked for once.
-func TestTheSearchForACycleTerminates(t *testing.T) {
+// With thousands of objects that wait for each other, the search makes a few hundred lookups, at most one per Workspace.
+func TestSearchForACycleIsLimited(t *testing.T) {
 	world := newWorld(vpc)
 	for i := range 3000 {
 		world.add(waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000)))
@@ -324,8 +324,8 @@ func TestTheSearchForACycleTerminates(t *testing.T) {
 	assert.LessOrEqual(t, world.looks["ClaimantsOf"], 1002)
 }
 
-// An error that was there before an update is known by its text.
-func TestTheSameCycleIsReportedEveryTime(t *testing.T) {
+// Webhooks recognize an error that existed before an update by its text.
+func TestReportedCycleIsDeterministic(t *testing.T) {
 	world := newWorld(vpc, waiting("b", "d", "e"), waiting("c", "e", "d"), waiting("d", "a"), waiting("e", "a"))
 	for range 50 {
 		findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), world, waiting("a", "c", "b"))
@@ -339,8 +339,8 @@ func applied(name string, options ...builder.Option) *infrav1.WorkspaceTemplateA
 	return builder.WorkspaceTemplateApply(name, append([]builder.Option{builder.WithWorkspaceName(name + "-w"), recorded}, options...)...)
 }
 
-// What is retained would stand on what is destroyed.
-func TestSafety05RetainIsRefusedOnTopOfWhatIsDestroyed(t *testing.T) {
+// A retained Workspace would depend on one that is destroyed.
+func TestSafety05RetainConflictCausesAWarning(t *testing.T) {
 	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
 	vpc := applied("vpc", builder.OwnedBy(builder.CAPTCluster("demo")))
 	roles := applied("roles", builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete))

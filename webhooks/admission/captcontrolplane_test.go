@@ -21,19 +21,19 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-// nameless has a name that the API server will make.
+// nameless is an option for an object with generateName.
 func nameless(object client.Object) {
 	object.SetGenerateName(object.GetName() + "-")
 	object.SetName("")
 }
 
-// unborn takes away what the API server has not set yet when it asks for defaults.
+// unborn removes the fields that the API server has not set yet when it calls the defaulting webhook.
 func unborn(object client.Object) { object.SetUID("") }
 
-// legacy is what CAPT v0.3 made.
+// legacy is a WorkspaceTemplateApply of CAPT v0.3.
 var legacy = builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 
-func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
+func TestReferenceOfANewCAPTClusterIsDefaulted(t *testing.T) {
 	for name, row := range map[string]struct {
 		there  []client.Object
 		object []builder.Option
@@ -69,8 +69,8 @@ func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
 	require.NoError(t, defaultVPCReference(t.Context(), down, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
 }
 
-// A manifest that never had the reference replaces the object: kubectl replace, and GitOps tools.
-func TestACAPTClusterKeepsItsReference(t *testing.T) {
+// kubectl replace and GitOps tools replace the object with a manifest without the reference.
+func TestCAPTClusterKeepsItsReference(t *testing.T) {
 	w := newWorld(t)
 	old := builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))
 	assert.Equal(t, old, defaulted(t, captClusterDefaulter(w), old, builder.CAPTCluster("demo")))
@@ -84,14 +84,14 @@ func TestACAPTClusterKeepsItsReference(t *testing.T) {
 
 var errFailing = errors.New("no route to host")
 
-// failing is an API server that does not answer.
+// failing is a client of an API server that does not respond.
 type failing struct{ client.Reader }
 
 func (failing) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return errFailing
 }
 
-// profiles gives a control plane Fargate profiles: their names, and what they refer to, which may be nothing.
+// profiles returns an option that adds Fargate profiles. The value is the name in their reference; empty for none.
 func profiles(pairs ...string) builder.Option {
 	return builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -105,7 +105,7 @@ func profiles(pairs ...string) builder.Option {
 	})
 }
 
-func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
+func TestReferenceOfANewCAPTControlPlaneIsDefaulted(t *testing.T) {
 	for name, row := range map[string]struct {
 		there  []client.Object
 		object []builder.Option
@@ -132,9 +132,8 @@ func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
 	require.ErrorIs(t, defaultControlPlane(t.Context(), lookup.Reader{Reader: failing{}}, builder.CAPTControlPlane("demo")), errFailing)
 }
 
-// A manifest that never had what CAPT wrote replaces the object: kubectl replace, and GitOps tools.
-// Cluster API's contract: the v is added, and what is stored is a semantic version.
-func TestAVersionIsStoredInFull(t *testing.T) {
+// Cluster API's contract requires a semantic version with the prefix v.
+func TestVersionIsStoredInFull(t *testing.T) {
 	version := func(text string) *controlplanev1.CAPTControlPlane {
 		return builder.CAPTControlPlane("demo", unborn, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = text }))
 	}
@@ -147,7 +146,7 @@ func TestAVersionIsStoredInFull(t *testing.T) {
 	}
 }
 
-func TestACAPTControlPlaneKeepsWhatCAPTWrote(t *testing.T) {
+func TestCAPTControlPlaneKeepsFieldsThatCAPTWrote(t *testing.T) {
 	old := builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"), builder.WithEndpoint("1.2.3.4", 443), profiles("a", "of-a", "b", "of-b", "c", ""))
 	for name, row := range map[string]struct{ update, want []builder.Option }{
 		"all of it is left out": {
@@ -167,12 +166,12 @@ func TestACAPTControlPlaneKeepsWhatCAPTWrote(t *testing.T) {
 	}
 }
 
-// ofTemplate makes a WorkspaceTemplateApply that of a template.
+// ofTemplate returns an option that sets the template of a WorkspaceTemplateApply.
 func ofTemplate(name string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
 }
 
-// CAPT v0.3 wrote a URL for the host, with which clients cannot connect.
+// CAPT v0.3 wrote a URL as the host, so that clients cannot connect.
 func TestAnInvalidEndpointIsNotRestored(t *testing.T) {
 	for stored, want := range map[string][]builder.Option{
 		"https://a.example.com": {builder.WithEndpoint("a.example.com", 443)},
@@ -184,8 +183,8 @@ func TestAnInvalidEndpointIsNotRestored(t *testing.T) {
 	}
 }
 
-// Otherwise the API server would say that the version is too short, and not that it is missing.
-func TestDefaultingWritesDownNothingButDefaults(t *testing.T) {
+// Otherwise the API server would report that the version is too short, and not that it is missing.
+func TestDefaultingAddsNoEmptyFields(t *testing.T) {
 	defaulter := captControlPlaneDefaulter(newWorld(t))
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
 	r := request(t, nil, builder.CAPTControlPlane("demo"))
@@ -196,7 +195,7 @@ func TestDefaultingWritesDownNothingButDefaults(t *testing.T) {
 	assert.Equal(t, "/spec/workspaceTemplateApplyRef", response.Patches[0].Path)
 }
 
-// What was stored before the rule can be changed elsewhere; what an update adds is refused.
+// An object that was stored before the rule existed can be changed in other fields; an update cannot add a field without effect.
 func TestSafety14UpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
 	closed := func(cidrs ...controlplanev1.CIDR) builder.Option {
 		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
@@ -230,8 +229,8 @@ func TestSafety14UpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
 	}
 }
 
-// A pin changes the template of the owner before that of its WorkspaceTemplateApply.
-func TestAPinChangesTheTemplateOfTheOwnerFirst(t *testing.T) {
+// captctl migrate changes the template of the owner before the template of its WorkspaceTemplateApply.
+func TestMigrationMayPinTheTemplateOfTheOwnerFirst(t *testing.T) {
 	old := builder.CAPTControlPlane("demo")
 	w := newWorld(t, builder.WorkspaceTemplate("pinned"), builder.WorkspaceTemplateApply("other-name", of("", "eks"), builder.OwnedBy(old)), builder.Cluster("demo"))
 	pinned := builder.CAPTControlPlane("demo", builder.WithApplyRef("other-name"), builder.With(func(c *controlplanev1.CAPTControlPlane) {

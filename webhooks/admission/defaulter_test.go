@@ -31,8 +31,8 @@ func recorded(uid string) *infrav1.WorkspaceTemplateApply {
 	}))
 }
 
-// Status decides which owner a Workspace has, so that only clients that may write status can change it.
-func TestAWriteInAnOlderVersionCannotReachStatus(t *testing.T) {
+// Status determines the owner of a Workspace, so only clients with the permission to write status must be able to change it.
+func TestWriteInAnOlderVersionCannotChangeStatus(t *testing.T) {
 	for name, row := range map[string]struct {
 		old, written client.Object
 		version      string
@@ -86,7 +86,7 @@ func TestOnlyTheMigrationRemovesImmutableFields(t *testing.T) {
 	}
 }
 
-// forgotten is an object after it was in v1beta1, and lost the annotation there: what a manifest in Git can say of it.
+// forgotten returns an object after a round trip through v1beta1 without the annotation, as from a manifest in Git.
 func forgotten[T client.Object](t *testing.T, object T) T {
 	t.Helper()
 	scheme, registry := conversion.NewRegistry()
@@ -110,7 +110,7 @@ func forgotten[T client.Object](t *testing.T, object T) T {
 	return back
 }
 
-func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
+func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 	t.Run("CAPTCluster with a template", func(t *testing.T) {
 		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
 			c.Spec.VPC = infrav1.VPC{Template: infrav1.VPCTemplate{
@@ -138,7 +138,7 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "example.com", Port: 443}
 		}), profiles("a", "of-a", "B", "of-b"))
 		manifest := forgotten(t, old)
-		manifest.Spec.ControlPlaneEndpoint.Host = "https://example.com" // An export of before the adoption.
+		manifest.Spec.ControlPlaneEndpoint.Host = "https://example.com" // An export from before the adoption.
 		assert.Equal(t, old.Spec, replaced(t, captControlPlaneDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec)
 	})
 	t.Run("WorkspaceTemplate", func(t *testing.T) {
@@ -166,8 +166,8 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 	})
 }
 
-// What a migration pinned, an old manifest names by another template: at each write again, whichever manager owns the field by then.
-func TestAManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
+// After a migration pinned a template, each write of an old manifest refers to another template, with any owner of the field.
+func TestManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
 	pinned := builder.WorkspaceTemplate("demo-pinned-0", builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Labels = map[string]string{naming.PinnedLabel: "true"}
 	}))
@@ -194,8 +194,8 @@ func TestAManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
 	}
 }
 
-// A user who takes retainWorkspaceOnDelete out of a manifest means it. A manifest of before the adoption never said it.
-func TestThatAWorkspaceIsRetainedIsKeptIfAnAdoptionSaidSo(t *testing.T) {
+// Users can remove retainWorkspaceOnDelete from a manifest. But a manifest from before the adoption never had it.
+func TestRetainPolicyThatAnAdoptionSetIsKept(t *testing.T) {
 	for manager, want := range map[string]infrav1.DeletionPolicy{
 		naming.MigrationFieldManager: infrav1.DeletionPolicyRetain,
 		"kubectl":                    infrav1.DeletionPolicyDelete,
@@ -216,8 +216,8 @@ func TestThatAWorkspaceIsRetainedIsKeptIfAnAdoptionSaidSo(t *testing.T) {
 	}
 }
 
-// kubectl replace with an exported manifest removes the controller and captctl's managedFields.
-func TestAHelperOfTheSpotRoleStaysRetainedWithoutItsControlPlane(t *testing.T) {
+// kubectl replace with an exported manifest removes the controller reference and captctl's managedFields.
+func TestSpotRoleHelperRemainsRetainedWithoutItsControlPlane(t *testing.T) {
 	old := builder.WorkspaceTemplateApply("demo-spot-role-check", builder.WithWorkspaceName("w"), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain),
 		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
 	manifest := old.DeepCopy()

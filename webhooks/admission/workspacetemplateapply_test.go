@@ -27,7 +27,7 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-// Their Workspaces would get an empty state in another account. The warning reports how many there are.
+// The Workspaces would get an empty state in another account. The warning has their number.
 func TestSafety02ATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	in := func(name string) *infrav1.WorkspaceTemplate {
 		return builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
@@ -58,8 +58,8 @@ func TestSafety14ATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing
 	assert.Contains(t, response.Warnings[0], "default/office")
 }
 
-// A manifest without the pin of a migration makes Terraform run.
-func TestAnOwnerThatLeavesItsPinnedTemplateIsAdmittedWithAWarning(t *testing.T) {
+// After a manifest without the pinned template is applied, Terraform runs.
+func TestUnpinningIsAdmittedWithAWarning(t *testing.T) {
 	pinned, unpinned := builder.WorkspaceTemplate("demo-pinned", builder.WithLabel(naming.PinnedLabel, "true")), builder.WorkspaceTemplate("eks")
 	apply := builder.WorkspaceTemplateApply("demo-eks", builder.WithWorkspaceName("demo-eks-workspace"))
 	controlPlane := func(template, description string) *controlplanev1.CAPTControlPlane {
@@ -114,7 +114,7 @@ func allowing(names ...string) builder.Option {
 	})
 }
 
-func TestANewWorkspaceTemplateApplyIsGivenItsWorkspace(t *testing.T) {
+func TestWorkspaceNameOfANewWorkspaceTemplateApplyIsDefaulted(t *testing.T) {
 	w := newWorld(t,
 		builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplate("wide", builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), allowing(builder.Namespace)),
@@ -151,8 +151,8 @@ func TestANewWorkspaceTemplateApplyIsGivenItsWorkspace(t *testing.T) {
 	}
 }
 
-// A manifest that never had the name replaces the object: kubectl replace, and GitOps tools.
-func TestAnUpdateKeepsTheWorkspaceItLeavesOut(t *testing.T) {
+// kubectl replace and GitOps tools replace the object with a manifest without the name.
+func TestUpdateKeepsTheWorkspaceNameThatItOmits(t *testing.T) {
 	old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("mine"))
 	for name, row := range map[string]struct {
 		old  *wta
@@ -173,7 +173,7 @@ func TestAnUpdateKeepsTheWorkspaceItLeavesOut(t *testing.T) {
 	}
 }
 
-func TestNothingIsDefaultedWhenTheReadFails(t *testing.T) {
+func TestNothingIsDefaultedWhenALookupFails(t *testing.T) {
 	broken := lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return assert.AnError
@@ -187,9 +187,9 @@ func TestNothingIsDefaultedWhenTheReadFails(t *testing.T) {
 	assert.Contains(t, response.Result.Message, "checking demo")
 }
 
-// Defaulting comes first, and what has a Workspace counts as restored from a backup. The live API server cannot be asked for what an
-// index of the cache finds, and is not asked for many Clusters.
-func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
+// Defaulting runs before validation, and an object with a Workspace name is treated as restored from a backup. The reader of defaulting uses the
+// cache for lookups by index and for Clusters.
+func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", profiles("web", "", "Batch_1", "", "adopted", "by-hand"))
 	objects := []client.Object{controlPlane, builder.CAPTCluster("demo"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}
 	cached, live := newWorld(t, append(objects, builder.Cluster("demo"))...), lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
@@ -223,8 +223,8 @@ func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 	}
 }
 
-// CAPT v0.3 used templates of other namespaces without asking. A pin replaces the reference, and a rollback restores it.
-func TestARollbackRestoresAReferenceThatIsNotPermitted(t *testing.T) {
+// CAPT v0.3 did not check templates of other namespaces. Pinning replaces the reference, and a rollback restores it.
+func TestRollbackMayRestoreAReferenceThatIsNotPermitted(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("eks", builder.WithNamespace("shared")), builder.WorkspaceTemplate("demo-pinned-0", builder.WithNamespace("shared"), allowing(builder.Namespace)))
 	pinned, restored := builder.WorkspaceTemplateApply("demo", of("shared", "demo-pinned-0")), builder.WorkspaceTemplateApply("demo", of("shared", "eks"))
 	for manager, want := range map[string][]string{naming.MigrationFieldManager: nil, "kubectl": {"spec.templateRef"}} {
