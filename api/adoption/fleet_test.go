@@ -68,11 +68,11 @@ func TestMatchThatSpecDoesNotReferToIsAProblem(t *testing.T) {
 		chooseDecided types.UID
 		matched       bool
 	}{
-		"no reference":                   {"", "", true},
-		"a reference to the match":       {own.Name, "", true},
-		"a reference to what is missing": {"missing", "", false},
-		"decided, against the reference": {"missing", own.UID, false},
-		"decided, as the reference says": {own.Name, own.UID, true},
+		"no reference":                    {"", "", true},
+		"a reference to the match":        {own.Name, "", true},
+		"a reference to a missing object": {"missing", "", false},
+		"decided, against the reference":  {"missing", own.UID, false},
+		"decided, same as the reference":  {own.Name, own.UID, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claimant := claimant

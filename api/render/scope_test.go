@@ -203,7 +203,7 @@ func TestKindOfTheProviderConfig(t *testing.T) {
 		given, want string
 	}{
 		"namespaced, by default":       {terraform.ScopeNamespaced, "", "ClusterProviderConfig"},
-		"namespaced, as given":         {terraform.ScopeNamespaced, "ProviderConfig", "ProviderConfig"},
+		"namespaced, explicit":         {terraform.ScopeNamespaced, "ProviderConfig", "ProviderConfig"},
 		"cluster-wide, which has none": {terraform.ScopeCluster, "ProviderConfig", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ func TestValidEndpoints(t *testing.T) {
 		text, host string
 		port       int32
 	}{
-		"what EKS gives":        {"https://ABCDEF.gr7.ap-northeast-1.eks.amazonaws.com", "ABCDEF.gr7.ap-northeast-1.eks.amazonaws.com", 443},
+		"endpoint of EKS":       {"https://ABCDEF.gr7.ap-northeast-1.eks.amazonaws.com", "ABCDEF.gr7.ap-northeast-1.eks.amazonaws.com", 443},
 		"URL with a slash":      {"https://eks.example.com/", "eks.example.com", 443},
 		"URL with a port":       {"https://eks.example.com:6443", "eks.example.com", 6443},
 		"host":                  {"eks.example.com", "eks.example.com", 443},

@@ -24,7 +24,7 @@ func TestValidVPCConfigs(t *testing.T) {
 		"only the VPC":               "\n\n  vpc_id = \"vpc-xxx\"\n",
 		"other kinds of values":      "a = 1\nb = -1.5e3\nc = true\nd = null\ne = { f = \"g\", \"h\" : [1, {}] }\ni = []\n",
 		"a string over lines":        "vpc_id = <<-EOT\n  vpc-xxx\nEOT\n",
-		"what looks like a template": "a = \"$${b}\"\nc = \"%%{d}\"\n",
+		"escaped template sequences": "a = \"$${b}\"\nc = \"%%{d}\"\n",
 		"brackets in a string":       "a = \"" + strings.Repeat("[({", 2000) + "\"\n",
 		"brackets in a comment":      "# " + strings.Repeat("[({${", 2000) + "\na = 1\n",
 		"JSON":                       `{"vpc_id": "vpc-xxx", "private_subnets": ["subnet-xxx", "subnet-yyy"]}`,

@@ -54,11 +54,11 @@ func TestCAPTClusters(t *testing.T) {
 	longest := strings.Repeat("n", naming.MaxCAPTCluster)
 
 	for name, row := range map[string]row{
-		"with a template":                    {world: []validation.Owner{vpc}},
-		"whose reference defaulting has set": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("demo-vpc")}},
-		"with an existing VPC":               {object: []builder.Option{builder.WithExistingVPC("vpc-1")}},
-		"whose template does not exist yet":  {warnings: []string{"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet"}},
-		"whose template is kept by its owners": {world: []validation.Owner{private, namespace("shared", nil), namespace("default", nil)}, object: []builder.Option{vpcNamed("shared")},
+		"with a template":             {world: []validation.Owner{vpc}},
+		"reference set by defaulting": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("demo-vpc")}},
+		"with an existing VPC":        {object: []builder.Option{builder.WithExistingVPC("vpc-1")}},
+		"template does not exist yet": {warnings: []string{"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet"}},
+		"template does not allow the namespace": {world: []validation.Owner{private, namespace("shared", nil), namespace("default", nil)}, object: []builder.Option{vpcNamed("shared")},
 			refused: []finding{{"spec.vpc.template.ref", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 		"with the longest name that fits": {world: []validation.Owner{vpc}, object: []builder.Option{renamed(longest)}},
 		"with a name that is longer": {world: []validation.Owner{vpc}, object: []builder.Option{renamed(longest + "n")},
@@ -73,7 +73,7 @@ func TestCAPTClusters(t *testing.T) {
 			warnings: []string{"spec.vpc.template.variables[sise]: has no effect: WorkspaceTemplate default/vpc has no placeholder ${sise}"}},
 		"with variables that CAPT sets": {world: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("region", "x", "vpc_name", "y", "cluster_name", `z" }`)},
 			warnings: []string{"variables[region]: has no effect: CAPT sets this variable", "variables[vpc_name]: has no effect", "variables[cluster_name]: has no effect"}},
-		"with one that is pasted and CAPT's": {world: []validation.Owner{pasting()}, object: []builder.Option{vpcVariables("owner", "me", "cluster_name", `z" }`)},
+		"unsafe value of a variable that CAPT sets": {world: []validation.Owner{pasting()}, object: []builder.Option{vpcVariables("owner", "me", "cluster_name", `z" }`)},
 			warnings: []string{"variables[cluster_name]: has no effect"}},
 	} {
 		t.Run(name, func(t *testing.T) { row.run(t) })
@@ -101,23 +101,23 @@ func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
 		"its own": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo")))},
 			object: []builder.Option{builder.WithApplyRef("by-hand")}},
 		"without owner": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand")}, object: []builder.Option{builder.WithApplyRef("by-hand")}},
-		"one that does not exist": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("by-hand")},
+		"does not exist": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("by-hand")},
 			warnings: []string{path + ": WorkspaceTemplateApply by-hand does not exist"}},
-		"one of another namespace": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithNamespace("x"), builder.WithApplyRef("demo-vpc"))},
+		"in another namespace": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithNamespace("x"), builder.WithApplyRef("demo-vpc"))},
 			object: []builder.Option{builder.WithApplyRef("demo-vpc")}},
 		"another's": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("other")))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "belongs to CAPTCluster other: two objects cannot share one"}}},
-		"that of one of the same name before it": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before"))))},
+		"owned by an earlier CAPTCluster of the same name": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before"))))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "belongs to CAPTCluster demo"}}},
-		"one that another refers to": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithApplyRef("by-hand"))},
+		"referred to by another CAPTCluster": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithApplyRef("by-hand"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster other: two objects cannot share one"}}},
-		"one that a control plane of the same name refers to": {world: []validation.Owner{vpc, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"))},
+		"referred to by a control plane of the same name": {world: []validation.Owner{vpc, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTControlPlane demo"}}},
-		"one that several refer to": {world: []validation.Owner{vpc, builder.CAPTCluster("b", builder.WithApplyRef("by-hand")), builder.CAPTCluster("a", builder.WithApplyRef("by-hand"))},
+		"referred to by several objects": {world: []validation.Owner{vpc, builder.CAPTCluster("b", builder.WithApplyRef("by-hand")), builder.CAPTCluster("a", builder.WithApplyRef("by-hand"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster a and CAPTCluster b"}}},
 		"any, for an existing VPC": {object: []builder.Option{builder.WithExistingVPC("vpc-1"), builder.WithApplyRef("by-hand")},
@@ -174,7 +174,7 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 	world := newWorld(complete("eks"), complete("fargate"), builder.WorkspaceTemplate("eks-only", versioned, builder.Consuming("profile_name", "selectors")))
 	for title, row := range map[string]row{
 		"good": {object: []builder.Option{fargate(selecting("a"))}},
-		"with what may be wrong for some": {object: []builder.Option{fargate(selecting("a"), selecting("a"))},
+		"warnings that depend on the Cluster": {object: []builder.Option{fargate(selecting("a"), selecting("a"))},
 			warnings: []string{"spec.template.spec.fargateProfiles[0].selectors[1]: duplicates another selector of the profile"}},
 		"with a profile of a template that may come where the Clusters are": {object: []builder.Option{fargate(selecting("a")), plane(func(c *controlplanev1.CAPTControlPlane) {
 			c.Spec.FargateProfiles[0].WorkspaceTemplateRef.Name = "later"

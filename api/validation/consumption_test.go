@@ -68,7 +68,7 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 		"in varmap, under a name that the module does not use": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.VarMap = &apiextensionsv1.JSON{Raw: []byte(`{"access": "${endpoint_public_access_cidrs}"}`)}
 		})}, office, opens, nil},
-		"given to a variable that is declared, and not used": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
+		"passed to an unused variable": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.Module += "variable \"x\" {}\n# var.x\n"
 			p.Vars = append(p.Vars, terraform.Var{Key: "x", Value: "${endpoint_public_access_cidrs}"})
 		})}, office, opens, nil},
@@ -88,13 +88,13 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 		})}, office, opens, nil},
 		"no public endpoint": {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointDisabled, Private: controlplanev1.EndpointEnabled}),
 			[]finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, "${endpoint_public_access}"}}, []string{"spec.endpointAccess.private: has no effect"}},
-		"what the API server fills in": {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled}), nil, nil},
-		"nothing":                      {nil, access(controlplanev1.EndpointAccess{}), nil, nil},
-		"tags":                         {nil, tagged, nil, []string{"spec.additionalTags: has no effect: WorkspaceTemplate default/eks does not pass ${tags}"}},
-		"tags together":                {[]builder.Option{builder.Consuming("tags")}, tagged, nil, nil},
-		"tags one by one":              {[]builder.Option{builder.Consuming("tags_team", "tags_cost")}, tagged, nil, nil},
-		"some of the tags":             {[]builder.Option{builder.Consuming("tags_team")}, tagged, nil, []string{"spec.additionalTags: has no effect"}},
-		"add-ons":                      {nil, addons, nil, []string{"spec.addons: has no effect"}},
+		"default values":   {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled}), nil, nil},
+		"nothing":          {nil, access(controlplanev1.EndpointAccess{}), nil, nil},
+		"tags":             {nil, tagged, nil, []string{"spec.additionalTags: has no effect: WorkspaceTemplate default/eks does not pass ${tags}"}},
+		"tags together":    {[]builder.Option{builder.Consuming("tags")}, tagged, nil, nil},
+		"tags one by one":  {[]builder.Option{builder.Consuming("tags_team", "tags_cost")}, tagged, nil, nil},
+		"some of the tags": {[]builder.Option{builder.Consuming("tags_team")}, tagged, nil, []string{"spec.additionalTags: has no effect"}},
+		"add-ons":          {nil, addons, nil, []string{"spec.addons: has no effect"}},
 		"tags that only a ProviderConfig may use": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.Vars = append(p.Vars, terraform.Var{Key: "x", Value: "${tags}"})
 		})}, tagged, nil, nil},
@@ -133,7 +133,7 @@ func TestSafety14FieldsOfExistingControlPlanes(t *testing.T) {
 				"less":                                  {restricted("203.0.113.0/24", "198.51.100.0/24"), []finding{{cidrs, field.ErrorTypeInvalid, open}}},
 				"unset":                                 {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess = nil }), nil},
 				"another template that ignores it, too": {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-2" }), []finding{{cidrs, field.ErrorTypeInvalid, open}}},
-				"one that reproduces its Workspace":     {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-pinned" }), nil},
+				"pinned template":                       {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-pinned" }), nil},
 				"a closed": {plane(func(c *controlplanev1.CAPTControlPlane) {
 					c.Spec.EndpointAccess.Public = controlplanev1.EndpointDisabled
 				}), []finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, open}}},
@@ -281,9 +281,9 @@ func TestValuesInTheTextOfAModule(t *testing.T) {
 	}{
 		"a plain value":                             {inModule, "Team-1 ._:/@+=,-", false},
 		"an empty value":                            {inModule, "", false},
-		"one that ends a string":                    {inModule, `correcthorse"`, true},
-		"one that begins an expression":             {inModule, "${correcthorse}", true},
-		"one of two lines":                          {inModule, "correcthorse\n", true},
+		"ends a string":                             {inModule, `correcthorse"`, true},
+		"begins an expression":                      {inModule, "${correcthorse}", true},
+		"two lines":                                 {inModule, "correcthorse\n", true},
 		"one with an escape":                        {inModule, `correcthorse\`, true},
 		"one beyond ASCII":                          {inModule, "correcthörse", true},
 		"anything, where it can change nothing":     {inVars, `correcthorse"`, false},
@@ -325,7 +325,7 @@ func TestWarningsAboutMisspelledVariables(t *testing.T) {
 		want    []string
 	}{
 		"all is used": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name"}, nil, nil},
-		"one is not": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name", "cluster_nam"}, nil, []string{
+		"variable without a value": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name", "cluster_nam"}, nil, []string{
 			"spec.variables[cluster_nam]: has no effect: WorkspaceTemplate default/vpc has no placeholder ${cluster_nam}"}},
 		"used in the module":    {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Module = "${b}" }), []string{"b"}, nil, nil},
 		"missing in the module": {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Module = "${b}" }), nil, nil, nil},

@@ -39,19 +39,19 @@ func TestReferenceOfANewCAPTClusterIsDefaulted(t *testing.T) {
 		object []builder.Option
 		want   string // Empty for no reference.
 	}{
-		"nothing is there":                        {nil, nil, "demo-vpc"},
-		"one of another namespace":                {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("x"))}, nil, "demo-vpc"},
-		"one of another name":                     {[]client.Object{builder.WorkspaceTemplateApply("demo")}, nil, "demo-vpc"},
-		"one that it could mean":                  {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, nil, ""},
-		"one that belongs to another":             {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("other")))}, nil, ""},
-		"the user chose":                          {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
-		"the user chose an existing one":          {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, []builder.Option{builder.WithApplyRef("demo-vpc")}, "demo-vpc"},
-		"one CAPT v0.3 left":                      {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
-		"CAPT v0.3's, of another owner":           {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.OwnedBy(builder.CAPTCluster("x")))}, nil, "demo-vpc"},
-		"CAPT v0.3's, of another namespace":       {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithNamespace("x"))}, nil, "demo-vpc"},
-		"CAPT v0.3's, adopted":                    {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithWorkspaceName("x"))}, nil, "demo-vpc"},
-		"its VPC exists, so that nothing is made": {nil, []builder.Option{builder.WithExistingVPC("vpc-1")}, ""},
-		"its name is not made yet":                {nil, []builder.Option{nameless}, ""},
+		"nothing is there":                     {nil, nil, "demo-vpc"},
+		"apply in another namespace":           {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("x"))}, nil, "demo-vpc"},
+		"apply of another name":                {[]client.Object{builder.WorkspaceTemplateApply("demo")}, nil, "demo-vpc"},
+		"apply of that name exists":            {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, nil, ""},
+		"apply of that name has another owner": {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("other")))}, nil, ""},
+		"the user chose":                       {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
+		"the user chose an existing one":       {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, []builder.Option{builder.WithApplyRef("demo-vpc")}, "demo-vpc"},
+		"one CAPT v0.3 left":                   {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
+		"CAPT v0.3's, of another owner":        {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.OwnedBy(builder.CAPTCluster("x")))}, nil, "demo-vpc"},
+		"CAPT v0.3's, of another namespace":    {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithNamespace("x"))}, nil, "demo-vpc"},
+		"CAPT v0.3's, adopted":                 {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithWorkspaceName("x"))}, nil, "demo-vpc"},
+		"existing VPC":                         {nil, []builder.Option{builder.WithExistingVPC("vpc-1")}, ""},
+		"generateName":                         {nil, []builder.Option{nameless}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTCluster("demo", append(row.object, unborn)...)
@@ -111,12 +111,12 @@ func TestReferenceOfANewCAPTControlPlaneIsDefaulted(t *testing.T) {
 		object []builder.Option
 		want   string // Empty for no reference.
 	}{
-		"nothing is there":         {nil, nil, "demo-eks-controlplane-apply"},
-		"one that it could mean":   {[]client.Object{builder.WorkspaceTemplateApply("demo-eks-controlplane-apply")}, nil, ""},
-		"the user chose":           {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
-		"its name is not made yet": {nil, []builder.Option{nameless}, ""},
-		"it was built once":        {nil, []builder.Option{builder.WithEndpoint("demo.eks.amazonaws.com", 443)}, ""},
-		"one CAPT v0.3 left":       {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
+		"nothing is there":          {nil, nil, "demo-eks-controlplane-apply"},
+		"apply of that name exists": {[]client.Object{builder.WorkspaceTemplateApply("demo-eks-controlplane-apply")}, nil, ""},
+		"the user chose":            {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
+		"generateName":              {nil, []builder.Option{nameless}, ""},
+		"it was built once":         {nil, []builder.Option{builder.WithEndpoint("demo.eks.amazonaws.com", 443)}, ""},
+		"one CAPT v0.3 left":        {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", append(row.object, unborn)...)
@@ -155,7 +155,7 @@ func TestCAPTControlPlaneKeepsFieldsThatCAPTWrote(t *testing.T) {
 		"profiles move, come and go": {
 			[]builder.Option{profiles("new", "", "b", "")},
 			[]builder.Option{builder.WithApplyRef("by-hand"), builder.WithEndpoint("1.2.3.4", 443), profiles("new", "", "b", "of-b")}},
-		"what the user sets is not changed": {
+		"values of the user are kept": {
 			[]builder.Option{builder.WithApplyRef("x"), builder.WithEndpoint("5.6.7.8", 6443), profiles("a", "x")},
 			[]builder.Option{builder.WithApplyRef("x"), builder.WithEndpoint("5.6.7.8", 6443), profiles("a", "x")}},
 	} {
@@ -212,15 +212,15 @@ func TestSafety14UpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
 		old, controlPlane *controlplanev1.CAPTControlPlane
 		want              []string
 	}{
-		"a new one":                            {nil, plane(office), refused},
-		"a new one that runs, as after a move": {nil, plane(office, running), nil},
-		"a change elsewhere":                   {plane(office), plane(office, elsewhere), nil},
-		"a change elsewhere, and it runs":      {plane(office, running), plane(office, running, elsewhere), nil},
-		"an endpoint that is written":          {plane(office), plane(office, running), nil},
-		"a field that is set":                  {plane(), plane(office), refused},
-		"a field that is set, and it runs":     {plane(running), plane(running, office), refused},
-		"other networks, and it runs":          {plane(running, office), plane(running, closed("198.51.100.0/24")), refused},
-		"a field that is unset, and it runs":   {plane(running, office), plane(running), nil},
+		"a new one": {nil, plane(office), refused},
+		"new object of an existing cluster, as after a move": {nil, plane(office, running), nil},
+		"change of another field":                            {plane(office), plane(office, elsewhere), nil},
+		"change of another field, existing cluster":          {plane(office, running), plane(office, running, elsewhere), nil},
+		"an endpoint that is written":                        {plane(office), plane(office, running), nil},
+		"a field that is set":                                {plane(), plane(office), refused},
+		"a field that is set, and it runs":                   {plane(running), plane(running, office), refused},
+		"other networks, and it runs":                        {plane(running, office), plane(running, closed("198.51.100.0/24")), refused},
+		"a field that is unset, and it runs":                 {plane(running, office), plane(running), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := newWorld(t, builder.WorkspaceTemplate("eks"))

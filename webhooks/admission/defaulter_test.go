@@ -41,7 +41,7 @@ func TestWriteInAnOlderVersionCannotChangeStatus(t *testing.T) {
 		"a new object that brings a status":    {nil, recorded("theirs"), "v1beta1", []string{"/status"}},
 		"a change that brings one":             {recorded(""), recorded("theirs"), "v1beta1", []string{"/status"}},
 		"a change that wipes it":               {recorded("ours"), recorded(""), "v1beta1", []string{"/status"}},
-		"a change that leaves it":              {recorded("ours"), recorded("ours"), "v1beta1", nil},
+		"status unchanged":                     {recorded("ours"), recorded("ours"), "v1beta1", nil},
 		"in the hub the API server sees to it": {recorded("ours"), recorded(""), "v1beta2", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

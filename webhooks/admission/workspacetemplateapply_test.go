@@ -72,9 +72,9 @@ func TestUnpinningIsAdmittedWithAWarning(t *testing.T) {
 		old, object *controlplanev1.CAPTControlPlane
 		want        int
 	}{
-		"it leaves the pinned one": {controlPlane(pinned.Name, ""), controlPlane("eks", ""), 1},
+		"pinned template replaced": {controlPlane(pinned.Name, ""), controlPlane("eks", ""), 1},
 		"it keeps the pinned one":  {controlPlane(pinned.Name, ""), controlPlane(pinned.Name, "edited"), 0},
-		"it leaves another one":    {controlPlane("eks", ""), controlPlane(pinned.Name, ""), 0},
+		"other template replaced":  {controlPlane("eks", ""), controlPlane(pinned.Name, ""), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			response := validated(t, captControlPlaneValidator(newWorld(t, pinned, unpinned, apply)), row.old, row.object)
@@ -128,19 +128,19 @@ func TestWorkspaceNameOfANewWorkspaceTemplateApplyIsDefaulted(t *testing.T) {
 	}{
 		"by the scheme":                      {builder.WorkspaceTemplateApply("demo-apply"), "demo"},
 		"by the scheme of the cluster scope": {builder.WorkspaceTemplateApply("demo-apply", of("shared", "wide")), "default-demo-sgf5y"},
-		"as its user says":                   {builder.WorkspaceTemplateApply("demo-apply", builder.WithWorkspaceName("mine")), "mine"},
+		"set by the user":                    {builder.WorkspaceTemplateApply("demo-apply", builder.WithWorkspaceName("mine")), "mine"},
 		"not before the template is there":   {builder.WorkspaceTemplateApply("demo-apply", of("", "later")), ""},
 		"not for a template it may not use":  {builder.WorkspaceTemplateApply("demo-apply", of("shared", "closed")), ""},
 		"not before it has a name": {builder.WorkspaceTemplateApply("", builder.With(func(apply *wta) {
 			apply.GenerateName = "demo-"
 		})), ""},
-		"not for one of CAPT v0.3, restored":      {builder.WorkspaceTemplateApply("demo-apply", of("shared", "wide"), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)), ""},
-		"not beside a Workspace of CAPT v0.3":     {builder.WorkspaceTemplateApply("left-apply", of("shared", "wide")), ""},
-		"beside a Workspace with a claim":         {builder.WorkspaceTemplateApply("taken-apply", of("shared", "wide")), naming.Workspace(terraform.ScopeCluster, types.NamespacedName{Namespace: builder.Namespace, Name: "taken-apply"})},
-		"beside it in the namespaced scope":       {builder.WorkspaceTemplateApply("left-apply"), "left"},
-		"not for what the schema will refuse":     {builder.WorkspaceTemplateApply("demo-apply", of("", "")), ""},
-		"not for what no object can be called":    {builder.WorkspaceTemplateApply("demo-apply", of("", "a/b")), ""},
-		"not for what no namespace can be called": {builder.WorkspaceTemplateApply("demo-apply", of("a/b", "vpc")), ""},
+		"restored object of CAPT v0.3":        {builder.WorkspaceTemplateApply("demo-apply", of("shared", "wide"), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)), ""},
+		"not beside a Workspace of CAPT v0.3": {builder.WorkspaceTemplateApply("left-apply", of("shared", "wide")), ""},
+		"beside a Workspace with a claim":     {builder.WorkspaceTemplateApply("taken-apply", of("shared", "wide")), naming.Workspace(terraform.ScopeCluster, types.NamespacedName{Namespace: builder.Namespace, Name: "taken-apply"})},
+		"beside it in the namespaced scope":   {builder.WorkspaceTemplateApply("left-apply"), "left"},
+		"no template name":                    {builder.WorkspaceTemplateApply("demo-apply", of("", "")), ""},
+		"invalid template name":               {builder.WorkspaceTemplateApply("demo-apply", of("", "a/b")), ""},
+		"invalid template namespace":          {builder.WorkspaceTemplateApply("demo-apply", of("a/b", "vpc")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := defaulted(t, workspaceTemplateApplyDefaulter(w), nil, row.apply)
@@ -156,17 +156,17 @@ func TestUpdateKeepsTheWorkspaceNameThatItOmits(t *testing.T) {
 	old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("mine"))
 	for name, row := range map[string]struct {
 		old  *wta
-		says string
+		text string
 		want string
 	}{
-		"leaves it out":               {old, "", "mine"},
-		"says the same":               {old, "mine", "mine"},
-		"says another, for the rules": {old, "other", "other"},
-		"says the first":              {builder.WorkspaceTemplateApply("demo"), "first", "first"},
-		"says none, and had none":     {builder.WorkspaceTemplateApply("demo"), "", ""},
+		"omitted":                     {old, "", "mine"},
+		"unchanged":                   {old, "mine", "mine"},
+		"changed, left to validation": {old, "other", "other"},
+		"set for the first time":      {builder.WorkspaceTemplateApply("demo"), "first", "first"},
+		"never set":                   {builder.WorkspaceTemplateApply("demo"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			update := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName(row.says))
+			update := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName(row.text))
 			got := defaulted(t, workspaceTemplateApplyDefaulter(newWorld(t, builder.WorkspaceTemplate("vpc"))), row.old, update)
 			assert.Equal(t, row.want, got.Spec.WorkspaceName)
 		})
@@ -204,7 +204,7 @@ func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 		named string
 		want  []string
 	}{
-		"as it would be made":               {made("demo-web-fargate-apply", "fargate", "web"), "demo-web-fargate", nil},
+		"matches":                           {made("demo-web-fargate-apply", "fargate", "web"), "demo-web-fargate", nil},
 		"of another template":               {made("demo-web-fargate-apply", "small", "web"), "", kept},
 		"of another profile":                {made("demo-web-fargate-apply", "fargate", "other"), "", kept},
 		"of another template, by its hash":  {made(hashed, "small", "Batch_1"), "", kept},
@@ -212,7 +212,7 @@ func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 		"the control plane's own":           {made("demo-web-fargate-apply", "small", "web", builder.OwnedBy(controlPlane)), "demo-web-fargate", nil},
 		"restored":                          {made("demo-web-fargate-apply", "small", "web", builder.WithWorkspaceName("x")), "x", nil},
 		"restored, before it had one":       {made("demo-web-fargate-apply", "small", "web", builder.WithFinalizers("f")), "demo-web-fargate", nil},
-		"that of a VPC":                     {made("demo-vpc", "small", ""), "", kept},
+		"name reserved for a VPC":           {made("demo-vpc", "small", ""), "", kept},
 		"a name that is not reserved":       {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
