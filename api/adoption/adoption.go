@@ -120,8 +120,8 @@ func (want Expectation) evidenceOfUnowned(owner metav1.Object, apply *infrav1.Wo
 }
 
 // mayOwnUnadopted reports whether a WorkspaceTemplateApply that has not been adopted from CAPT v0.3 may belong to an owner. It ignores name
-// and template: CAPT v0.3 did not change the WorkspaceTemplateApply when the template of its owner changed. It returns false for helpers, and
-// for the WorkspaceTemplateApplies of machines and Fargate profiles.
+// and template: CAPT v0.3 did not change the WorkspaceTemplateApply when the template of its owner changed. It returns false for helpers,
+// and for the WorkspaceTemplateApplies of machines and Fargate profiles.
 func (want Expectation) mayOwnUnadopted(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
 	return want.profile == "" && want.profileDifference(apply) == "" && UnadoptedWorkspace(apply) != "" && helperRole(owner.GetName(), apply) == "" && MachineOwner(apply) == ""
 }
@@ -222,9 +222,9 @@ func (want Expectation) Difference(apply *infrav1.WorkspaceTemplateApply) string
 	return want.IdentityDifference(apply)
 }
 
-// IdentityDifference returns the first difference in the identity variables, as a message for users; empty when there is none. cluster_name must be set, and
-// profile_name must be set for Fargate profiles and unset for VPCs and control planes. vpc_name may be missing, because a template
-// need not use it and control planes do not set it.
+// IdentityDifference returns the first difference in the identity variables, as a message for users; empty when there is none. cluster_name
+// must be set, and profile_name must be set for Fargate profiles and unset for VPCs and control planes. vpc_name may be missing, because a
+// template need not use it and control planes do not set it.
 func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply) string {
 	cluster, vpc := want.Variables[naming.ClusterVariable], want.Variables[naming.VPCVariable]
 	given, named := apply.Spec.Variables[naming.VPCVariable]

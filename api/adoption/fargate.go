@@ -11,9 +11,9 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// ExpectationOfFargateProfile returns what a control plane expects of the WorkspaceTemplateApply of one of its Fargate profiles. clusterName is empty
-// while the Cluster is unknown. Recorded is always empty: the status of a profile repeats the name from spec or from the naming
-// scheme, which does not prove that the WorkspaceTemplateApply was adopted or created.
+// ExpectationOfFargateProfile returns what a control plane expects of the WorkspaceTemplateApply of one of its Fargate profiles.
+// clusterName is empty while the Cluster is unknown. Recorded is always empty: the status of a profile repeats the name from spec or from
+// the naming scheme, which does not prove that the WorkspaceTemplateApply was adopted or created.
 func ExpectationOfFargateProfile(clusterName string, profile *controlplanev1.FargateProfile) Expectation {
 	want := Expectation{
 		profile:  profile.Name,

@@ -91,8 +91,8 @@ func (c *MatchCandidate) conclusive() bool {
 
 func (c *MatchCandidate) has(evidence Evidence) bool { return slices.Contains(c.For, evidence) }
 
-// allEvidenceAgrees reports whether the owner reference, spec and status all confirm a candidate, and its Workspace does not report an endpoint or
-// VPC that differs from the owner's.
+// allEvidenceAgrees reports whether the owner reference, spec and status all confirm a candidate, and its Workspace does not report an
+// endpoint or VPC that differs from the owner's.
 func (x *index) allEvidenceAgrees(c *MatchCandidate) bool {
 	specAgrees := c.has(Referred) || c.has(SameTemplate) && (c.has(Named) || c.has(LegacyNamed) || c.has(SameCluster))
 	sameOutputs := c.has(SameOutputs) || len(x.outputs[c.Apply.UID]) == 0
@@ -146,8 +146,8 @@ func resolveConflicts(matches []Match) {
 	}
 }
 
-// matchDecidedFor returns the match of the owner for which the user chose a WorkspaceTemplateApply; nil if the user chose it for no owner, or
-// for several.
+// matchDecidedFor returns the match of the owner for which the user chose a WorkspaceTemplateApply; nil if the user chose it for no owner,
+// or for several.
 func matchDecidedFor(uid types.UID, claimed []*Match) *Match {
 	named := slices.DeleteFunc(slices.Clone(claimed), func(match *Match) bool { return match.Claimant.Decided != uid })
 	if len(named) != 1 {
@@ -196,7 +196,8 @@ func (x *index) withoutUnprovisioned(candidates []MatchCandidate) []MatchCandida
 	})
 }
 
-// chooseDecided selects the candidate that the user chose, regardless of the evidence, unless it is being deleted or has another controller.
+// chooseDecided selects the candidate that the user chose, regardless of the evidence, unless it is being deleted or has another
+// controller.
 func (m *Match) chooseDecided() {
 	for i := range m.Candidates {
 		switch candidate := &m.Candidates[i]; {
@@ -212,7 +213,7 @@ func (m *Match) chooseDecided() {
 	m.Problem = fmt.Sprintf("the decision names UID %s, but no WorkspaceTemplateApply of the namespace has this UID", m.Claimant.Decided)
 }
 
-// choose selects the best candidate, if its evidence is conclusive and clearly stronger than that of the second best.
+// choose selects the best candidate, if its evidence is conclusive and clearly stronger than the evidence for the second best.
 func (m *Match) choose() {
 	if len(m.Candidates) == 0 {
 		return

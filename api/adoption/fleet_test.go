@@ -17,7 +17,8 @@ import (
 
 const endpoint = "cluster_endpoint"
 
-// planeAndItsApply returns a control plane of CAPT v0.3 and its WorkspaceTemplateApply, with all evidence: owner reference, name and status.
+// planeAndItsApply returns a control plane of CAPT v0.3 and its WorkspaceTemplateApply, with all evidence: owner reference, name and
+// status.
 func planeAndItsApply() (adoption.Claimant, infrav1.WorkspaceTemplateApply) {
 	plane := builder.CAPTControlPlane("demo")
 	claimant := adoption.Claimant{

@@ -18,16 +18,16 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// Intent is the part of a WorkspaceTemplateApply that its owner writes and that reaches the Workspace. Controllers write it. captctl migrate
-// computes before an adoption which changes the controllers would write.
+// Intent is the part of a WorkspaceTemplateApply that its owner writes and that reaches the Workspace. Controllers write it. captctl
+// migrate computes before an adoption which changes the controllers would write.
 type Intent struct {
 	Variables map[string]string
 	// ConnectionSecret is the name of the connection Secret of a new WorkspaceTemplateApply. An existing one keeps its Secret, see For.
 	ConnectionSecret string
 }
 
-// ExpectationOfCAPTCluster returns what a CAPTCluster expects of the WorkspaceTemplateApply of its VPC. cluster is the name of the Cluster, empty
-// while it is unknown.
+// ExpectationOfCAPTCluster returns what a CAPTCluster expects of the WorkspaceTemplateApply of its VPC. cluster is the name of the Cluster,
+// empty while it is unknown.
 func ExpectationOfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation {
 	want := Expectation{
 		SchemeName: naming.VPCWorkspaceTemplateApply(captCluster.Name),
@@ -65,8 +65,8 @@ func vpcVariables(captCluster *infrav1.CAPTCluster, cluster string) map[string]s
 	return out
 }
 
-// ExpectationOfControlPlane returns what a CAPTControlPlane expects of the WorkspaceTemplateApply of its EKS cluster. cluster is the name of the
-// Cluster, empty while it is unknown.
+// ExpectationOfControlPlane returns what a CAPTControlPlane expects of the WorkspaceTemplateApply of its EKS cluster. cluster is the name
+// of the Cluster, empty while it is unknown.
 func ExpectationOfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster string) Expectation {
 	want := Expectation{
 		SchemeName: naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name),
@@ -170,8 +170,8 @@ func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 	return out
 }
 
-// wasAdopted reports whether a WorkspaceTemplateApply was adopted: its Workspace is cluster-scoped, and does not have the name that the naming
-// scheme gives to a new one.
+// wasAdopted reports whether a WorkspaceTemplateApply was adopted: its Workspace is cluster-scoped, and does not have the name that the
+// naming scheme gives to a new one.
 func wasAdopted(apply *infrav1.WorkspaceTemplateApply) bool {
 	ref := apply.Status.WorkspaceRef
 	key := types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}

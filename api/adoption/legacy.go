@@ -13,8 +13,8 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// UnadoptedWorkspace returns the name of the Workspace that CAPT v0.3 created for a WorkspaceTemplateApply that has not been adopted, or whose
-// adoption was rolled back; empty for all others. The naming scheme of this version gives another name to the Workspace, and with it
+// UnadoptedWorkspace returns the name of the Workspace that CAPT v0.3 created for a WorkspaceTemplateApply that has not been adopted, or
+// whose adoption was rolled back; empty for all others. The naming scheme of this version gives another name to the Workspace, and with it
 // another Terraform state: Terraform would create a second VPC or EKS cluster. So the Workspace is neither written nor released.
 //
 // CAPT v0.3 never wrote spec.workspaceName, and added its own finalizer before it created anything. This version writes
@@ -49,8 +49,8 @@ func IsUnownedLegacy(apply *infrav1.WorkspaceTemplateApply) bool {
 	return UnadoptedWorkspace(apply) != "" && metav1.GetControllerOf(apply) == nil
 }
 
-// helperRoles describes the helpers, which are the WorkspaceTemplateApplies that CAPT v0.3 created for a control plane in addition to the one
-// for the EKS cluster. A helper has the name of the control plane and one of these suffixes.
+// helperRoles describes the helpers, which are the WorkspaceTemplateApplies that CAPT v0.3 created for a control plane in addition to the
+// one for the EKS cluster. A helper has the name of the control plane and one of these suffixes.
 var helperRoles = map[string]string{
 	"-kubeconfig-apply": "kubeconfig helper",
 	"-spot-role-check":  "spot role helper",
@@ -76,13 +76,13 @@ func helperRole(controlPlane string, apply *infrav1.WorkspaceTemplateApply) stri
 	return helperRoles[suffix]
 }
 
-// SpotRoleHelper is the HelperRole of the helpers for the service-linked role of EC2 Spot. All clusters of the AWS account use that role, so
-// it is never destroyed.
+// SpotRoleHelper is the HelperRole of the helpers for the service-linked role of EC2 Spot. All clusters of the AWS account use that role,
+// so it is never destroyed.
 const SpotRoleHelper = "spot role helper"
 
 // IsSpotRoleHelper reports whether a WorkspaceTemplateApply is a helper for the Spot role, which must be retained. A helper that was
-// recreated from an exported manifest has lost its finalizers and its owner reference, so its name is sufficient: it is always safe to retain
-// a role.
+// recreated from an exported manifest has lost its finalizers and its owner reference, so its name is sufficient: it is always safe to
+// retain a role.
 func IsSpotRoleHelper(apply *infrav1.WorkspaceTemplateApply) bool {
 	if HelperRole(apply) == SpotRoleHelper {
 		return true

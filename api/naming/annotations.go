@@ -58,11 +58,12 @@ const AllowReleaseFromAnnotation = "capt.cluster.x-k8s.io/allow-release-from"
 const AdoptWorkspaceAnnotation = "capt.cluster.x-k8s.io/adopt-workspace"
 
 // AllowProviderConfigAnnotation on a WorkspaceTemplateApply is the ProviderConfig that its Workspace may be changed to, in the form of
-// render.ProviderConfigOf. Another ProviderConfig may be another AWS account or backend, in which Terraform would create all resources again.
+// render.ProviderConfigOf. Another ProviderConfig may be another AWS account or backend, in which Terraform would create all resources
+// again.
 const AllowProviderConfigAnnotation = "capt.cluster.x-k8s.io/allow-provider-config"
 
-// ExternalNameUIDAnnotation on a WorkspaceTemplateApply is the UID that the object had when ExternalNameAnnotation was set. After a move or a
-// restore, the object has another UID.
+// ExternalNameUIDAnnotation on a WorkspaceTemplateApply is the UID that the object had when ExternalNameAnnotation was set. After a move or
+// a restore, the object has another UID.
 const ExternalNameUIDAnnotation = "capt.cluster.x-k8s.io/external-name-noted-by"
 
 // PinnedLabel with the value "true" marks a WorkspaceTemplate that captctl migrate created to reproduce one Workspace. The value of
@@ -76,12 +77,12 @@ const (
 // caused.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
 
-// SerializeLabel serializes the WorkspaceTemplateApplies of one Cluster with the same label value: Terraform creates, changes or destroys one
-// of them at a time.
+// SerializeLabel serializes the WorkspaceTemplateApplies of one Cluster with the same label value: Terraform creates, changes or destroys
+// one of them at a time.
 const SerializeLabel = "capt.cluster.x-k8s.io/serialize"
 
-// FargateProfilesGroup is the value of SerializeLabel for Fargate profiles. EKS creates or deletes one profile of a cluster at a time, and rejects
-// other requests meanwhile ("Fargate profile quotas and limits" in the user guide of Amazon EKS).
+// FargateProfilesGroup is the value of SerializeLabel for Fargate profiles. EKS creates or deletes one profile of a cluster at a time, and
+// rejects other requests meanwhile ("Fargate profile quotas and limits" in the user guide of Amazon EKS).
 const FargateProfilesGroup = "fargate-profiles"
 
 // Claim returns the value of ClaimAnnotation for a WorkspaceTemplateApply.

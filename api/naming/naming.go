@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package naming derives the names of objects from the names of their owners (the naming scheme). Controllers, webhooks and captctl call the
-// same functions, so that they always agree on the owner of a name.
+// Package naming derives the names of objects from the names of their owners (the naming scheme). Controllers, webhooks and captctl call
+// the same functions, so that they always agree on the owner of a name.
 package naming
 
 import (
@@ -124,8 +124,8 @@ func LegacyWorkspace(apply string) string {
 	return apply
 }
 
-// PinnedTemplate returns the name of the WorkspaceTemplate that reproduces the Workspace of a WorkspaceTemplateApply. The name has a hash of
-// the content, so that it never collides with a template from an earlier migration.
+// PinnedTemplate returns the name of the WorkspaceTemplate that reproduces the Workspace of a WorkspaceTemplateApply. The name has a hash
+// of the content, so that it never collides with a template from an earlier migration.
 func PinnedTemplate(apply, content string) string {
 	return join(maxName, apply, "-pinned-"+hash(longHashLength, content))
 }

@@ -11,8 +11,8 @@ func CAPTClusterOf(apply string) (string, bool) {
 	return ownerOf(apply, vpcSuffix, VPCWorkspaceTemplateApply)
 }
 
-// CAPTControlPlaneOf returns the name of the CAPTControlPlane that gets a WorkspaceTemplateApply of this name by the naming scheme; false if
-// the naming scheme does not give this name. A truncated name does not identify its owner.
+// CAPTControlPlaneOf returns the name of the CAPTControlPlane that gets a WorkspaceTemplateApply of this name by the naming scheme; false
+// if the naming scheme does not give this name. A truncated name does not identify its owner.
 func CAPTControlPlaneOf(apply string) (string, bool) {
 	return ownerOf(apply, controlPlaneApplySuffix, ControlPlaneWorkspaceTemplateApply)
 }
@@ -40,8 +40,8 @@ func ownerOf(name, suffix string, scheme func(string) string) (string, bool) {
 	return owner, found && owner != "" && scheme(owner) == name
 }
 
-// ApplyWithSameWorkspace returns the name of the other WorkspaceTemplateApply whose Workspace gets the same name by the naming scheme: x-apply
-// for x, and x for x-apply.
+// ApplyWithSameWorkspace returns the name of the other WorkspaceTemplateApply whose Workspace gets the same name by the naming scheme:
+// x-apply for x, and x for x-apply.
 func ApplyWithSameWorkspace(apply string) string {
 	if base, found := strings.CutSuffix(apply, applySuffix); found && base != "" {
 		return base

@@ -25,8 +25,8 @@ type Difference struct {
 	Rendered any `json:"rendered"`
 }
 
-// Differences returns the fields of spec in which a live Workspace differs from the rendered one, sorted by path. It ignores the defaults of
-// the CRDs of provider-terraform v0.18 to v1.1. If the scopes differ, the only difference is apiVersion.
+// Differences returns the fields of spec in which a live Workspace differs from the rendered one, sorted by path. It ignores the defaults
+// of the CRDs of provider-terraform v0.18 to v1.1. If the scopes differ, the only difference is apiVersion.
 func Differences(live *unstructured.Unstructured, rendered *Rendered) []Difference {
 	if live.GetAPIVersion() != rendered.Object.GetAPIVersion() {
 		return []Difference{{Field: "apiVersion", Live: live.GetAPIVersion(), Rendered: rendered.Object.GetAPIVersion()}}
@@ -61,8 +61,8 @@ func differences(path string, is, want map[string]any) (found []Difference) {
 
 const envField = "spec.forProvider.env"
 
-// keyedLists are the lists that are compared element by element, so that a difference does not show the other elements, which may be secrets.
-// The value is the field that identifies an element.
+// keyedLists are the lists that are compared element by element, so that a difference does not show the other elements, which may be
+// secrets. The value is the field that identifies an element.
 var keyedLists = map[string]string{"spec.forProvider.vars": "key", envField: "name"}
 
 // keyedDifferences returns the differences of two unequal lists. If only the order differs, the values are the lists of keys.

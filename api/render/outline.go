@@ -18,12 +18,12 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// validateStructure rejects values of variables that change the structure of a module. Even with characters that are safe in a module, a value
-// can change it together with the text around it in the template: the value can end a heredoc, a slash after an asterisk ends a comment,
-// and an empty value between "$" and "{" starts an expression.
+// validateStructure rejects values of variables that change the structure of a module. Even with characters that are safe in a module, a
+// value can change it together with the text around it in the template: the value can end a heredoc, a slash after an asterisk ends a
+// comment, and an empty value between "$" and "{" starts an expression.
 //
-// A template that is not valid HCL before the substitution uses placeholders as part of its structure, for example as labels of blocks. That
-// is allowed.
+// A template that is not valid HCL before the substitution uses placeholders as part of its structure, for example as labels of blocks.
+// That is allowed.
 func validateStructure(template, rendered *terraform.WorkspaceParameters, used []string, path *field.Path) field.ErrorList {
 	if rendered.Source != terraform.SourceInline || rendered.Module == template.Module {
 		return nil
@@ -44,8 +44,8 @@ func validateStructure(template, rendered *terraform.WorkspaceParameters, used [
 	return structureError(used, path)
 }
 
-// validateExpressions rejects values that change the number of expressions of a module in JSON, for example an empty value between "$" and "{".
-// Quotes and backslashes are not allowed in values, so strings stay strings.
+// validateExpressions rejects values that change the number of expressions of a module in JSON, for example an empty value between "$" and
+// "{". Quotes and backslashes are not allowed in values, so strings stay strings.
 func validateExpressions(template, rendered string, used []string, path *field.Path) field.ErrorList {
 	expected := terraform.Placeholder.ReplaceAllStringFunc(template, func(match string) string {
 		if slices.Contains(used, match[2:len(match)-1]) {

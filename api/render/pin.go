@@ -81,8 +81,8 @@ func (p *pinning) value(live, template any, path *field.Path) any {
 	return live
 }
 
-// counterpart returns the element of the template's list that corresponds to an element of the live list: the one with the same key or
-// name, or with the same index if elements have neither; nil if there is none.
+// counterpart returns the element of the template's list that corresponds to an element of the live list. It has the same key or name
+// or, if elements have neither, the same index. It is nil if there is none.
 func counterpart(live any, index int, template []any) any {
 	for _, id := range []string{"key", "name"} {
 		fields, _ := live.(map[string]any)
@@ -103,7 +103,8 @@ func counterpart(live any, index int, template []any) any {
 	return nil
 }
 
-// text returns the string of the template for a live string: the placeholders of the old template if they render to it, else the live string.
+// text returns the string of the template for a live string: the placeholders of the old template if they render to it, else the live
+// string.
 func (p *pinning) text(live string, template any, path *field.Path) string {
 	if before, ok := template.(string); ok && p.rendersTo(before, live) {
 		return before

@@ -37,9 +37,9 @@ func toNamespacedScope(spec *terraform.WorkspaceSpec, namespace string, path *fi
 	return errs
 }
 
-// toClusterScope changes a spec to the spec of a cluster-scoped Workspace. Such a Workspace can read any namespace, so references must be in
-// the namespace of the WorkspaceTemplateApply, or in the namespace of the template if they have no placeholders. References that an adopted
-// Workspace already has are accepted.
+// toClusterScope changes a spec to the spec of a cluster-scoped Workspace. Such a Workspace can read any namespace, so references must be
+// in the namespace of the WorkspaceTemplateApply, or in the namespace of the template if they have no placeholders. References that an
+// adopted Workspace already has are accepted.
 func toClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
 	literal := map[string]string{}
 	for _, ref := range in.Template.Spec.Template.Spec.DeepCopy().References(path) {

@@ -51,8 +51,8 @@ func referring(spec *terraform.WorkspaceSpec) []terraform.Reference {
 	return spec.References(field.NewPath("spec", "template", "spec"))
 }
 
-// A namespaced Workspace can refer only to its own namespace, which is the default. A cluster-scoped Workspace can refer to the namespace of its
-// WorkspaceTemplateApply and, without placeholders, to the namespace of its template.
+// A namespaced Workspace can refer only to its own namespace, which is the default. A cluster-scoped Workspace can refer to the namespace
+// of its WorkspaceTemplateApply and, without placeholders, to the namespace of its template.
 func TestNamespacesOfReferences(t *testing.T) {
 	refused := "refused"
 	for namespace, want := range map[string]map[terraform.Scope]string{

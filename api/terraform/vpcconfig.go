@@ -94,8 +94,8 @@ func isNonBlankString(value cty.Value) bool {
 	return value.Type() == cty.String && !value.IsNull() && strings.TrimSpace(value.AsString()) != ""
 }
 
-// expressionTokens are the HCL tokens that never occur in a literal. They include every token that begins a nested expression, except for the
-// brackets of lists and objects, which checkComplexity counts.
+// expressionTokens are the HCL tokens that never occur in a literal. They include every token that begins a nested expression, except for
+// the brackets of lists and objects, which checkComplexity counts.
 var expressionTokens = map[hclsyntax.TokenType]bool{
 	hclsyntax.TokenTemplateInterp: true, hclsyntax.TokenTemplateControl: true, hclsyntax.TokenOParen: true, hclsyntax.TokenBang: true,
 	hclsyntax.TokenQuestion: true, hclsyntax.TokenStar: true, hclsyntax.TokenDoubleColon: true,

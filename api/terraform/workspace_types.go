@@ -91,8 +91,8 @@ const (
 	ManageDelete ManagementAction = "Delete"
 )
 
-// WorkspaceSpec is the desired state of a Workspace, with the fields of both scopes. Comments mark the fields that only one scope has. Fields
-// that this version of CAPT does not know are kept in Unknown and written to the Workspace unchanged.
+// WorkspaceSpec is the desired state of a Workspace, with the fields of both scopes. Comments mark the fields that only one scope has.
+// Fields that this version of CAPT does not know are kept in Unknown and written to the Workspace unchanged.
 // +kubebuilder:pruning:PreserveUnknownFields
 type WorkspaceSpec struct {
 	// deletionPolicy is what happens to the cloud resources when the Workspace is deleted. Cluster scope only; in the

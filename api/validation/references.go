@@ -17,9 +17,9 @@ import (
 )
 
 // TemplateReference looks up the template that an object in a namespace refers to. The returned template is nil if it does not exist or
-// does not allow that namespace. A template that does not exist is a warning, because it may be created later; one that does not allow the namespace, or
-// is being deleted, is an error. For a template in another namespace, "does not exist" and "does not allow" have the same message, so
-// that the message reveals nothing about that namespace.
+// does not allow that namespace. A template that does not exist is a warning, because it may be created later; one that does not allow the
+// namespace, or is being deleted, is an error. For a template in another namespace, "does not exist" and "does not allow" have the same
+// message, so that the message reveals nothing about that namespace.
 func TemplateReference(ctx context.Context, reader Reader, ref infrav1.WorkspaceTemplateReference, namespace string, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
 	var findings Findings
 	key := ref.Key(namespace)
@@ -45,8 +45,8 @@ func TemplateReference(ctx context.Context, reader Reader, ref infrav1.Workspace
 	return nil, findings, nil
 }
 
-// TemplateDeletingMessage returns the message that a template is being deleted and cannot be used by new objects. Objects that use it already
-// keep it.
+// TemplateDeletingMessage returns the message that a template is being deleted and cannot be used by new objects. Objects that use it
+// already keep it.
 func TemplateDeletingMessage(key types.NamespacedName) string {
 	return fmt.Sprintf("WorkspaceTemplate %s is being deleted and cannot be used by new objects. Refer to another template, or recreate it after the deletion", key)
 }

@@ -21,9 +21,9 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// Reader reads the objects that a rule needs in addition to the object that it checks. In webhooks it reads from the manager's cache, and in
-// some cases from the API server. A nil object means that the object does not exist. An error means that the lookup failed;
-// a rule must return the error and must not decide.
+// Reader reads the objects that a rule needs in addition to the object that it checks. In webhooks it reads from the manager's cache, and
+// in some cases from the API server. A nil object means that the object does not exist. An error means that the lookup failed; a rule must
+// return the error and must not decide.
 type Reader interface {
 	// WorkspaceTemplate returns the WorkspaceTemplate with a key, or nil.
 	WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error)
@@ -43,8 +43,8 @@ type Reader interface {
 	ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error)
 	// HasUnownedLegacy reports whether a namespace has a WorkspaceTemplateApply for which adoption.IsUnownedLegacy is true.
 	HasUnownedLegacy(ctx context.Context, namespace string) (bool, error)
-	// HasUnclaimedWorkspace reports whether a cluster-scoped Workspace with a given name exists that has no naming.ClaimAnnotation, so that CAPT v0.3
-	// may have created it.
+	// HasUnclaimedWorkspace reports whether a cluster-scoped Workspace with a given name exists that has no naming.ClaimAnnotation, so that
+	// CAPT v0.3 may have created it.
 	HasUnclaimedWorkspace(ctx context.Context, workspaceName string) (bool, error)
 	// Cluster returns the Cluster with a key, or nil.
 	Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error)

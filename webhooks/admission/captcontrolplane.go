@@ -26,8 +26,8 @@ func captControlPlaneDefaulter(reader validation.Reader) *defaulter[*controlplan
 	return &defaulter[*controlplanev1.CAPTControlPlane]{reader: reader, create: defaultControlPlane, keep: keepControlPlaneFields, keepHubFields: keepControlPlaneHubFields}
 }
 
-// defaultControlPlane completes spec.version of a new CAPTControlPlane and sets spec.workspaceTemplateApplyRef. It does not set the reference
-// if there is no template: validation rejects the object then.
+// defaultControlPlane completes spec.version of a new CAPTControlPlane and sets spec.workspaceTemplateApplyRef. It does not set the
+// reference if there is no template: validation rejects the object then.
 func defaultControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
 	completeVersion(controlPlane)
 	if controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
@@ -37,8 +37,8 @@ func defaultControlPlane(ctx context.Context, reader validation.Reader, controlP
 	return err
 }
 
-// keepControlPlaneFields restores fields of spec that CAPT wrote and an update omits. An endpoint in the invalid form of CAPT v0.3 is corrected, or
-// removed so that the controller writes it again.
+// keepControlPlaneFields restores fields of spec that CAPT wrote and an update omits. An endpoint in the invalid form of CAPT v0.3 is
+// corrected, or removed so that the controller writes it again.
 func keepControlPlaneFields(old, controlPlane *controlplanev1.CAPTControlPlane) {
 	if controlPlane.Spec.Version != old.Spec.Version { // An unchanged version keeps its form: a write of other fields must not change spec.version.
 		completeVersion(controlPlane)
@@ -57,8 +57,8 @@ func keepControlPlaneFields(old, controlPlane *controlplanev1.CAPTControlPlane) 
 	}
 }
 
-// completeVersion changes spec.version to the form that Cluster API's contract requires: a semantic version with the prefix v. It ignores an
-// invalid version, which validation rejects.
+// completeVersion changes spec.version to the form that Cluster API's contract requires: a semantic version with the prefix v. It ignores
+// an invalid version, which validation rejects.
 func completeVersion(controlPlane *controlplanev1.CAPTControlPlane) {
 	if version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
 		controlPlane.Spec.Version = version.Semantic

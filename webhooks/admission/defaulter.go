@@ -20,9 +20,9 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-// defaulter is the defaulting webhook of a kind. It implements admission.Handler and not admission.Defaulter. The patch of the latter is the
-// difference to the serialized Go type, which has an empty value for each missing required field, so that the API server would not report
-// missing fields.
+// defaulter is the defaulting webhook of a kind. It implements admission.Handler and not admission.Defaulter. The patch of the latter is
+// the difference to the serialized Go type, which has an empty value for each missing required field, so that the API server would not
+// report missing fields.
 type defaulter[T client.Object] struct {
 	decoder admission.Decoder
 	reader  validation.Reader
@@ -79,8 +79,8 @@ func (d defaulter[T]) setDefaults(ctx context.Context, request admission.Request
 	return nil
 }
 
-// isFromMigration reports whether a request is from captctl migrate, which writes only in the hub version. Patch requests have UpdateOptions as
-// well.
+// isFromMigration reports whether a request is from captctl migrate, which writes only in the hub version. Patch requests have
+// UpdateOptions as well.
 func isFromMigration(request admission.Request) bool {
 	var options metav1.UpdateOptions
 	return json.Unmarshal(request.Options.Raw, &options) == nil && options.FieldManager == naming.MigrationFieldManager && !isInOlderVersion(request)

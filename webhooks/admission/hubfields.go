@@ -20,12 +20,13 @@ import (
 	"github.com/capt-provider/capt/api/validation/owners"
 )
 
-// Hub fields are fields that older versions do not have. In objects of an older version, their values are in the conversion-data annotation. A
-// manifest in Git does not have the annotation, so kubectl replace, and every tool that writes whole objects, omits it. Such a write must not
-// remove these fields, and must not set them through a forged annotation. So the functions of this file copy them from the old object.
+// Hub fields are fields that older versions do not have. In objects of an older version, their values are in the conversion-data
+// annotation. A manifest in Git does not have the annotation, so kubectl replace, and every tool that writes whole objects, omits it. Such
+// a write must not remove these fields, and must not set them through a forged annotation. So the functions of this file copy them from the
+// old object.
 
-// keepClusterHubFields restores the fields of a CAPTCluster that v1beta1 does not have. Fields of a VPC source are restored only if the write keeps
-// that source.
+// keepClusterHubFields restores the fields of a CAPTCluster that v1beta1 does not have. Fields of a VPC source are restored only if the
+// write keeps that source.
 func keepClusterHubFields(ctx context.Context, reader validation.Reader, old, captCluster *infrav1.CAPTCluster) error {
 	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
 	now.ConnectionSecretRef = infrav1.LocalSecretReference{}
@@ -66,9 +67,9 @@ func keepTemplateHubFields(_ context.Context, _ validation.Reader, old, template
 	return nil
 }
 
-// keepApplyHubFields restores the fields of a WorkspaceTemplateApply that v1beta1 does not have. It also restores the deletion policy Retain, which
-// v1beta1 has, if captctl migrate set it on adoption: manifests from before the adoption do not have it, and the Workspace of a helper
-// would be destroyed with the helper.
+// keepApplyHubFields restores the fields of a WorkspaceTemplateApply that v1beta1 does not have. It also restores the deletion policy
+// Retain, which v1beta1 has, if captctl migrate set it on adoption: manifests from before the adoption do not have it, and the Workspace of
+// a helper would be destroyed with the helper.
 func keepApplyHubFields(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
 	for i := range apply.Spec.WaitForSecrets {
 		now := &apply.Spec.WaitForSecrets[i]

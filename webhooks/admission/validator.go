@@ -24,8 +24,8 @@ import (
 // validator is the validating webhook of a kind.
 type validator[T client.Object] struct {
 	reader validation.Reader
-	// spec returns the part of an object that is checked. An update that does not change it is always admitted, so that labels and finalizers
-	// of objects that were stored before a rule existed can be changed.
+	// spec returns the part of an object that is checked. An update that does not change it is always admitted, so that labels and
+	// finalizers of objects that were stored before a rule existed can be changed.
 	spec func(T) any
 	// check checks an object on creation and on update.
 	check func(ctx context.Context, reader validation.Reader, object T) (validation.Findings, error)
@@ -97,8 +97,8 @@ func (r validator[T]) ValidateUpdate(ctx context.Context, old, object T) (admiss
 // webhooks must not block deletion.
 func (r validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
 
-// needsSchemaValidation reports whether the object of a request has an older version. The API server validates it only against the schema of that
-// version, but stores it in the hub version.
+// needsSchemaValidation reports whether the object of a request has an older version. The API server validates it only against the schema
+// of that version, but stores it in the hub version.
 func (r validator[T]) needsSchemaValidation(ctx context.Context) bool {
 	request, err := admission.RequestFromContext(ctx)
 	return err == nil && isInOlderVersion(request)
@@ -119,9 +119,10 @@ func (r validator[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) 
 	}), nil
 }
 
-// isAllowedForMigration reports whether captctl migrate may make a change despite an error. A rollback restores references to templates that do not
-// allow the namespace, which CAPT v0.3 did not check. To pin a template, it changes the template of the owner before that of the
-// WorkspaceTemplateApply: in the other order, the manager could write the old template. In both cases the manager does not write Workspaces.
+// isAllowedForMigration reports whether captctl migrate may make a change despite an error. A rollback restores references to templates
+// that do not allow the namespace, which CAPT v0.3 did not check. To pin a template, it changes the template of the owner before the
+// template of the WorkspaceTemplateApply: in the other order, the manager could write the old template. In both cases the manager does not
+// write Workspaces.
 func isAllowedForMigration(err *field.Error) bool {
 	return err.Type == field.ErrorTypeForbidden && (slices.Contains([]string{"spec.templateRef", "spec.workspaceTemplateRef", "spec.vpc.template.ref"}, err.Field) ||
 		strings.HasSuffix(err.Field, "workspaceTemplateApplyRef.name") && strings.Contains(err.Detail, adoption.TemplateDiffers))

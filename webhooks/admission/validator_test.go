@@ -112,7 +112,8 @@ func refusedFields(t *testing.T, response admission.Response) []string {
 	return fields
 }
 
-// A Cluster of a ClusterClass refers to its objects only after their creation. Until then, they have its name in a label or owner reference.
+// A Cluster of a ClusterClass refers to its objects only after their creation. Until then, they have its name in a label or owner
+// reference.
 func TestClusterOf(t *testing.T) {
 	unreferring := builder.With(func(cluster *clusterv1.Cluster) {
 		cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}, clusterv1.ContractVersionedObjectReference{}
@@ -163,8 +164,8 @@ func TestOtherNamespacesAreNotReadFromTheCache(t *testing.T) {
 	require.Nil(t, found)
 }
 
-// write is a new object or a change of an old one, and the fields for which it is rejected. The rules are tested in api/validation. These rows
-// prove that the webhooks call them for each kind, and that objects from before a rule are rejected only for changed fields.
+// write is a new object or a change of an old one, and the fields for which it is rejected. The rules are tested in api/validation. These
+// rows prove that the webhooks call them for each kind, and that objects from before a rule are rejected only for changed fields.
 type write struct {
 	old, object client.Object
 	want        []string

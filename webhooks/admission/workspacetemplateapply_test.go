@@ -187,8 +187,8 @@ func TestNothingIsDefaultedWhenALookupFails(t *testing.T) {
 	assert.Contains(t, response.Result.Message, "checking demo")
 }
 
-// Defaulting runs before validation, and an object with a Workspace name is treated as restored from a backup. The reader of defaulting uses the
-// cache for lookups by index and for Clusters.
+// Defaulting runs before validation, and an object with a Workspace name is treated as restored from a backup. The reader of defaulting
+// uses the cache for lookups by index and for Clusters.
 func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", profiles("web", "", "Batch_1", "", "adopted", "by-hand"))
 	objects := []client.Object{controlPlane, builder.CAPTCluster("demo"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}

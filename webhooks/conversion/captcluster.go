@@ -168,8 +168,8 @@ func captClusterFailure(in *infrav1beta1.CAPTCluster) (metav1.Condition, bool) {
 		in.Status.FailureReason, in.Status.FailureMessage, in.CreationTimestamp)
 }
 
-// removeResolvedFailure removes failureReason and failureMessage, which package carry restored, once the hub no longer reports the failure. The
-// rules cannot derive these fields from the Ready condition, because not every status False is a failure.
+// removeResolvedFailure removes failureReason and failureMessage, which package carry restored, once the hub no longer reports the failure.
+// The rules cannot derive these fields from the Ready condition, because not every status False is a failure.
 func removeResolvedFailure(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
 	failed, ok := captClusterFailure(out)
 	if !ok {

@@ -34,9 +34,9 @@ var (
 	captControlPlaneDown = carry.New(captControlPlaneToSpoke, captControlPlaneToHub)
 )
 
-// ConvertCAPTControlPlaneV1Beta1ToHub converts a v1beta1 CAPTControlPlane to the hub. Values that v1beta2 does not allow are converted unchanged,
-// because the intended value is unknown: an invalid version or CIDR, tags that AWS rejects, add-ons and profiles with the same name, and an
-// endpoint that is neither public nor private.
+// ConvertCAPTControlPlaneV1Beta1ToHub converts a v1beta1 CAPTControlPlane to the hub. Values that v1beta2 does not allow are converted
+// unchanged, because the intended value is unknown: an invalid version or CIDR, tags that AWS rejects, add-ons and profiles with the same
+// name, and an endpoint that is neither public nor private.
 func ConvertCAPTControlPlaneV1Beta1ToHub(_ context.Context, src *controlplanev1beta1.CAPTControlPlane, dst *controlplanev1.CAPTControlPlane) error {
 	return captControlPlaneUp.Convert(src, dst)
 }
@@ -110,8 +110,8 @@ func controlPlaneSpecToSpoke(in *controlplanev1.CAPTControlPlaneTemplateResource
 	return out
 }
 
-// endpointAccessToHub sets both endpoints explicitly. An absent endpoint is disabled in v1beta1, but an absent public endpoint is enabled in
-// v1beta2: a private cluster would become public. v1beta2 allows neither publicCIDRs without a public endpoint nor duplicate CIDRs.
+// endpointAccessToHub sets both endpoints explicitly. An absent endpoint is disabled in v1beta1, but an absent public endpoint is enabled
+// in v1beta2: a private cluster would become public. v1beta2 allows neither publicCIDRs without a public endpoint nor duplicate CIDRs.
 func endpointAccessToHub(in controlplanev1beta1.EndpointAccess) controlplanev1.EndpointAccess {
 	out := controlplanev1.EndpointAccess{Public: endpointToHub(in.Public), Private: endpointToHub(in.Private)}
 	if out.Public == controlplanev1.EndpointDisabled {
@@ -165,8 +165,8 @@ func toSeconds(minutes *int) int32 {
 	return int32(min(max(*minutes, 1), maxTimeoutMinutes)) * 60 //nolint:gosec // The number is between 1 and maxTimeoutMinutes.
 }
 
-// toMinutes converts seconds to minutes, rounded up so that no timeout becomes shorter. Zero becomes the default of the CRD of v1beta1, which
-// the API server would set on the next write.
+// toMinutes converts seconds to minutes, rounded up so that no timeout becomes shorter. Zero becomes the default of the CRD of v1beta1,
+// which the API server would set on the next write.
 func toMinutes(seconds int32, byDefault int) *int {
 	n := byDefault
 	if seconds != 0 {

@@ -57,7 +57,8 @@ func legacy[Hub, Spoke client.Object](p pair[Hub, Spoke]) func(*testing.T) {
 	}
 }
 
-// The API server sets defaults in every write. Converted objects must already have them: otherwise a write of a label would change the spec.
+// The API server sets defaults in every write. Converted objects must already have them: otherwise a write of a label would change the
+// spec.
 func TestConvertedObjectsHaveTheDefaultsOfTheirVersion(t *testing.T) {
 	t.Run("CAPTCluster", defaulted(captClusters,
 		`{spec: {region: r, vpcTemplateRef: {name: t}}}`,

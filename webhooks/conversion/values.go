@@ -41,8 +41,8 @@ func convertList[From, To any](in []From, convert func(From) To) []To {
 	return out
 }
 
-// convertRequiredList is convertList for a field that both versions require: in JSON, an empty list differs from an absent one, which is null
-// and removed by the API server.
+// convertRequiredList is convertList for a field that both versions require: in JSON, an empty list differs from an absent one, which is
+// null and removed by the API server.
 func convertRequiredList[From, To any](in []From, convert func(From) To) []To {
 	if in != nil && len(in) == 0 {
 		return []To{}

@@ -39,8 +39,8 @@ func workspaceSpecToHub(in *infrav1beta1.WorkspaceSpec) terraform.WorkspaceSpec 
 	}
 }
 
-// workspaceSpecToSpoke converts the spec of a Workspace, and sets the defaults of v1beta1. Otherwise the next write in v1beta1, for example of
-// a label, would set them and add them to the hub.
+// workspaceSpecToSpoke converts the spec of a Workspace, and sets the defaults of v1beta1. Otherwise the next write in v1beta1, for example
+// of a label, would set them and add them to the hub.
 func workspaceSpecToSpoke(in *terraform.WorkspaceSpec) infrav1beta1.WorkspaceSpec {
 	out := infrav1beta1.WorkspaceSpec{
 		DeletionPolicy:             optional(string(in.DeletionPolicy)),

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// EndpointAnnotation has the endpoint of a CAPTCluster for the printed column, because status of this version has no field for it. Conversion
-// to this version sets the annotation, and conversion to the hub removes it, so it is never stored.
+// EndpointAnnotation has the endpoint of a CAPTCluster for the printed column, because status of this version has no field for it.
+// Conversion to this version sets the annotation, and conversion to the hub removes it, so it is never stored.
 const EndpointAnnotation = "capt.cluster.x-k8s.io/endpoint"
 
 // WorkspaceTemplateReference names a WorkspaceTemplate.

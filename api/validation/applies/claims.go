@@ -17,8 +17,8 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// validateClaim checks that no other WorkspaceTemplateApply has the same Workspace: in the namespace, and for cluster-scoped Workspaces in all
-// namespaces. Errors do not name an object of another namespace, which the user may not be allowed to read.
+// validateClaim checks that no other WorkspaceTemplateApply has the same Workspace: in the namespace, and for cluster-scoped Workspaces in
+// all namespaces. Errors do not name an object of another namespace, which the user may not be allowed to read.
 func validateClaim(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
 	name := WorkspaceName(apply, template)
 	if name == "" {
@@ -78,8 +78,8 @@ func claimConflict(apply, other *infrav1.WorkspaceTemplateApply, name string) st
 	return "WorkspaceTemplateApply " + other.Name + " owns this Workspace. Remove spec.workspaceName, or rename the WorkspaceTemplateApply"
 }
 
-// implicitClaimant finds the WorkspaceTemplateApply whose Workspace gets the same name by the naming scheme, and whose spec.workspaceName is
-// still empty because it was created before its template.
+// implicitClaimant finds the WorkspaceTemplateApply whose Workspace gets the same name by the naming scheme, and whose spec.workspaceName
+// is still empty because it was created before its template.
 func implicitClaimant(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
 	key := types.NamespacedName{Namespace: apply.Namespace, Name: naming.ApplyWithSameWorkspace(apply.Name)}
 	other, err := reader.WorkspaceTemplateApply(ctx, key)

@@ -25,7 +25,8 @@ import (
 // cycle is admitted, but causes no damage: its objects report that they wait for each other, and nothing is created.
 const maxWaiters = 500
 
-// validateDependencies checks spec.waitForWorkspaces: a WorkspaceTemplateApply must not depend on itself, neither directly nor through others.
+// validateDependencies checks spec.waitForWorkspaces: a WorkspaceTemplateApply must not depend on itself, neither directly nor through
+// others.
 func validateDependencies(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
 	path := field.NewPath("spec", "waitForWorkspaces")
 	name := WorkspaceName(apply, template)
@@ -60,7 +61,8 @@ func namespaceOf(dependency infrav1.WorkspaceDependency, apply *infrav1.Workspac
 	return dependency.Namespace
 }
 
-// cycleText returns the names of the objects of a cycle, in order. Names in other namespaces are omitted: the user may not be allowed to read them.
+// cycleText returns the names of the objects of a cycle, in order. Names in other namespaces are omitted: the user may not be allowed to
+// read them.
 func cycleText(cycle []*infrav1.WorkspaceTemplateApply, namespace string) string {
 	const elsewhere = "(another namespace)"
 	var names []string

@@ -18,9 +18,10 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// RetainConflict returns, as a message for users, why a WorkspaceTemplateApply with deletionPolicy Retain must not be deleted yet; empty when
-// there is no conflict. There is one if the retained cloud resources depend on resources that the deletion of another WorkspaceTemplateApply
-// destroys. The other one need not be in deletion: after the deletion of this one, its own deletion would no longer be delayed.
+// RetainConflict returns, as a message for users, why a WorkspaceTemplateApply with deletionPolicy Retain must not be deleted yet; empty
+// when there is no conflict. There is one if the retained cloud resources depend on resources that the deletion of another
+// WorkspaceTemplateApply destroys. The other one need not be in deletion: after the deletion of this one, its own deletion would no longer
+// be delayed.
 //
 // Helpers of CAPT v0.3 have no conflict: they are retained because they cannot be rendered, or because the whole AWS account uses their
 // resources.
@@ -83,7 +84,8 @@ func waitsFor(apply, other *infrav1.WorkspaceTemplateApply) bool {
 	})
 }
 
-// deletionPolicyField returns the field that sets the deletion policy, for messages. For a VPC it is in the CAPTCluster, which writes the WorkspaceTemplateApply.
+// deletionPolicyField returns the field that sets the deletion policy, for messages. For a VPC it is in the CAPTCluster, which writes the
+// WorkspaceTemplateApply.
 func deletionPolicyField(apply *infrav1.WorkspaceTemplateApply) string {
 	if controller := metav1.GetControllerOf(apply); controller != nil && controller.Kind == "CAPTCluster" {
 		return "spec.vpc.template.deletionPolicy of CAPTCluster " + controller.Name

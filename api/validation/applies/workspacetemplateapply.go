@@ -28,16 +28,16 @@ func WorkspaceName(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Work
 	return naming.Workspace(template.Spec.WorkspaceScope, validation.KeyOf(apply))
 }
 
-// IsStateUnknown reports whether the name of the Terraform state for spec.workspaceName is unknown. This is the case if the naming scheme gives
-// another name, so that the field may name an adopted Workspace, whose state can have any name; and if status, which users cannot write,
-// records no Workspace.
+// IsStateUnknown reports whether the name of the Terraform state for spec.workspaceName is unknown. This is the case if the naming scheme
+// gives another name, so that the field may name an adopted Workspace, whose state can have any name; and if status, which users cannot
+// write, records no Workspace.
 func IsStateUnknown(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) bool {
 	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef == nil && template != nil && apply.Name != "" &&
 		apply.Spec.WorkspaceName != naming.Workspace(template.Spec.WorkspaceScope, validation.KeyOf(apply))
 }
 
-// ValidateNewWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName cannot be the name of a new Workspace. It is only a
-// warning, because the Workspace may exist, or be restored after the object.
+// ValidateNewWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName cannot be the name of a new Workspace. It is
+// only a warning, because the Workspace may exist, or be restored after the object.
 func ValidateNewWorkspaceName(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (findings validation.Findings, err error) {
 	template, permitted, err := validation.PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
 	if err == nil && permitted && IsStateUnknown(apply, template) {
@@ -87,8 +87,8 @@ func ValidateWorkspaceTemplateApplyUpdate(ctx context.Context, reader validation
 	return append(errs, moved...), err
 }
 
-// validateIdentityUpdate rejects changes of identity variables when a Workspace may exist. Before that, users can correct them, and the owner keeps
-// the value.
+// validateIdentityUpdate rejects changes of identity variables when a Workspace may exist. Before that, users can correct them, and the
+// owner keeps the value.
 func validateIdentityUpdate(old, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
 	workspace := RecordedWorkspace(old)
 	if workspace == "" {

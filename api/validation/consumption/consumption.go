@@ -22,8 +22,8 @@ import (
 	"github.com/capt-provider/capt/api/validation/applies"
 )
 
-// CheckFields checks the fields of an object in a namespace against the template that it refers to. It ignores a template that does not exist or
-// does not allow the namespace, which validation.TemplateReference reports.
+// CheckFields checks the fields of an object in a namespace against the template that it refers to. It ignores a template that does not
+// exist or does not allow the namespace, which validation.TemplateReference reports.
 func CheckFields(ctx context.Context, reader validation.Reader, ref infrav1.WorkspaceTemplateReference, namespace string, fields []TypedField) (validation.Findings, error) {
 	var findings validation.Findings
 	template, permitted, err := validation.PermittedTemplate(ctx, reader, ref.Key(namespace), namespace)
@@ -77,8 +77,8 @@ func mayExist(ctx context.Context, reader validation.Reader, controlPlane *contr
 	return apply != nil && applies.RecordedWorkspace(apply) != "", err
 }
 
-// ValidateCAPTControlPlaneUpdate rejects an update of a control plane that exists in AWS if afterwards a field that restricts access has no effect,
-// and the update caused this: it sets the field, or it refers to a template that does not consume the field.
+// ValidateCAPTControlPlaneUpdate rejects an update of a control plane that exists in AWS if afterwards a field that restricts access has no
+// effect, and the update caused this: it sets the field, or it refers to a template that does not consume the field.
 func ValidateCAPTControlPlaneUpdate(ctx context.Context, reader validation.Reader, old, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
 	if exists, err := mayExist(ctx, reader, controlPlane); err != nil || !exists {
 		return nil, err // CheckControlPlane rejects the object.

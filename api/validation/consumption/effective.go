@@ -54,8 +54,8 @@ func (f *TypedField) noEffectMessage(template *infrav1.WorkspaceTemplate) string
 // variableReferences matches references to Terraform variables in a module.
 var variableReferences = regexp.MustCompile(`\bvar\s*\.\s*([A-Za-z_][A-Za-z0-9_-]*)`)
 
-// effectivePlaceholders returns the placeholders that can have an effect on resources. For an inline module, placeholders in comments do not count, nor
-// do those whose value is only passed to a Terraform variable that the module does not use.
+// effectivePlaceholders returns the placeholders that can have an effect on resources. For an inline module, placeholders in comments do
+// not count, nor do those whose value is only passed to a Terraform variable that the module does not use.
 func effectivePlaceholders(spec *terraform.WorkspaceSpec) sets.Set[string] {
 	spec = spec.DeepCopy()
 	params := &spec.ForProvider

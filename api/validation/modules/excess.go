@@ -35,8 +35,8 @@ const (
 	unreadable = "line %d: HCL combines the character %U with the next one; write it as a JSON escape sequence"
 )
 
-// exceededLimit returns why an inline module is too complex to be parsed; empty if it is not. It reads only the tokens, which takes little stack
-// and linear time.
+// exceededLimit returns why an inline module is too complex to be parsed; empty if it is not. It reads only the tokens, which takes little
+// stack and linear time.
 func exceededLimit(params terraform.WorkspaceParameters) string {
 	if params.InlineFormat == terraform.FormatJSON {
 		return (&jsonScanner{text: params.Module, line: 1}).exceededLimit()
@@ -197,8 +197,8 @@ func (w *jsonScanner) skipString(from int) (end int, found string) {
 	return len(w.text), ""
 }
 
-// isPrepended reports whether a character may form one grapheme with the next character (the Unicode property Prepend). HCL searches the end of a
-// string between graphemes, so a quote after such a character does not end the string. The ranges are the Unicode blocks with such
+// isPrepended reports whether a character may form one grapheme with the next character (the Unicode property Prepend). HCL searches the
+// end of a string between graphemes, so a quote after such a character does not end the string. The ranges are the Unicode blocks with such
 // characters.
 func isPrepended(c rune) bool {
 	return c >= 0x0600 && c <= 0x0605 || c == 0x06DD || c == 0x070F || c >= 0x0890 && c <= 0x0891 || c == 0x08E2 || c == 0x0D4E ||

@@ -49,8 +49,8 @@ type Parsed struct {
 	placeholderLines sets.Set[int]
 }
 
-// ValidateModule checks that an inline module is valid HCL, in native syntax or JSON. Errors have line and column. Modules with other sources are
-// not checked.
+// ValidateModule checks that an inline module is valid HCL, in native syntax or JSON. Errors have line and column. Modules with other
+// sources are not checked.
 func ValidateModule(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	if params.Source != terraform.SourceInline {
 		return nil
@@ -70,8 +70,8 @@ func ValidateModule(params terraform.WorkspaceParameters, path *field.Path) fiel
 // this takes a fifth of the time of captctl migrate plan.
 var validModules = lru.New(validCacheSize)
 
-// ValidateComplexity rejects an inline module for which an HCL parser could overflow the stack, or take very long. Call it before a module is
-// parsed, because a Go program cannot recover from a stack overflow.
+// ValidateComplexity rejects an inline module for which an HCL parser could overflow the stack, or take very long. Call it before a module
+// is parsed, because a Go program cannot recover from a stack overflow.
 func ValidateComplexity(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	if params.Source != terraform.SourceInline {
 		return nil
@@ -152,8 +152,8 @@ func (r *Parsed) describe(diag *hcl.Diagnostic) string {
 	return fmt.Sprintf("%s%s: %s", where, diag.Summary, withoutQuotations(diag.Detail, r.text))
 }
 
-// withoutQuotations removes quotations of the module from the detail of a diagnostic, so that the message cannot reveal the value of a variable
-// that became part of the text. Quotations of one character are kept, because without them the message is not understandable.
+// withoutQuotations removes quotations of the module from the detail of a diagnostic, so that the message cannot reveal the value of a
+// variable that became part of the text. Quotations of one character are kept, because without them the message is not understandable.
 func withoutQuotations(detail, module string) string {
 	return quoted.ReplaceAllStringFunc(detail, func(quote string) string {
 		if text, err := strconv.Unquote(quote); err == nil && (len(text) < 2 || !strings.Contains(module, text)) {

@@ -47,7 +47,8 @@ func ValidateVariableNames(variables map[string]string, path *field.Path) field.
 	return errs
 }
 
-// ValidateAppliedVariableNames checks the names of the variables of a WorkspaceTemplateApply. It ignores the variables that CAPT adds for tags.
+// ValidateAppliedVariableNames checks the names of the variables of a WorkspaceTemplateApply. It ignores the variables that CAPT adds for
+// tags.
 func ValidateAppliedVariableNames(variables map[string]string, path *field.Path) field.ErrorList {
 	given := maps.Clone(variables)
 	maps.DeleteFunc(given, func(name, _ string) bool { return strings.HasPrefix(name, TagPrefix) })
@@ -103,8 +104,8 @@ func ValidateVariableValues(template *infrav1.WorkspaceTemplate, variables map[s
 	return findings
 }
 
-// UnusedVariableWarnings warns of probable spelling mistakes: variables of the user without a placeholder in the template, and placeholders of the
-// template without a variable. further are the names of variables that CAPT sets; a template need not use them.
+// UnusedVariableWarnings warns of probable spelling mistakes: variables of the user without a placeholder in the template, and placeholders
+// of the template without a variable. further are the names of variables that CAPT sets; a template need not use them.
 func UnusedVariableWarnings(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) []string {
 	var findings validation.Findings
 	used, needed := Placeholders(&template.Spec.Template.Spec)

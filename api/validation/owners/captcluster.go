@@ -21,8 +21,8 @@ func VPCVariables() []string {
 	return []string{naming.ClusterVariable, naming.VPCVariable, naming.RegionVariable}
 }
 
-// ValidateCAPTCluster checks what the schema of a CAPTCluster cannot: names, and consistency with other objects. The connection Secret of an
-// existing VPC is not checked, because Secrets are not cached.
+// ValidateCAPTCluster checks what the schema of a CAPTCluster cannot: names, and consistency with other objects. The connection Secret of
+// an existing VPC is not checked, because Secrets are not cached.
 func ValidateCAPTCluster(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
 	findings, err := validateVPC(ctx, reader, captCluster)
 	if err != nil {

@@ -30,8 +30,8 @@ func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
 	return names
 }
 
-// ValidateCAPTControlPlane checks what the schema of a CAPTControlPlane cannot: names, the version, documents in fields, and consistency with other
-// objects.
+// ValidateCAPTControlPlane checks what the schema of a CAPTControlPlane cannot: names, the version, documents in fields, and consistency
+// with other objects.
 func ValidateCAPTControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
 	spec := field.NewPath("spec")
 	findings, err := validateControlPlaneSpec(ctx, &controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, spec, lookupFrom(reader, controlPlane.Namespace))
@@ -100,7 +100,8 @@ func validateVersion(controlPlane *controlplanev1.CAPTControlPlane) validation.F
 	return findings
 }
 
-// validateVersionChange checks that EKS can change from the current version to the one in spec. The controller applies the same rule before it writes.
+// validateVersionChange checks that EKS can change from the current version to the one in spec. The controller applies the same rule before
+// it writes.
 func validateVersionChange(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
 	apply, err := validation.ApplyInUse(ctx, reader, controlPlane)
 	if err != nil {

@@ -65,8 +65,8 @@ func validateFargateProfiles(ctx context.Context, profiles []controlplanev1.Farg
 	return findings, nil
 }
 
-// warnOfProfileTemplate warns of placeholders in the template of a Fargate profile that have no value, or whose value is not allowed at their
-// position. These are not errors, because the template can be corrected later.
+// warnOfProfileTemplate warns of placeholders in the template of a Fargate profile that have no value, or whose value is not allowed at
+// their position. These are not errors, because the template can be corrected later.
 func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	given := FargateVariables()
@@ -81,8 +81,8 @@ func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, path *field.Path
 	return findings
 }
 
-// warnOfDuplicateSelectors warns of selectors of a profile that are duplicates of a selector of the same or an earlier profile. Other overlaps,
-// through wildcards, may be intended.
+// warnOfDuplicateSelectors warns of selectors of a profile that are duplicates of a selector of the same or an earlier profile. Other
+// overlaps, through wildcards, may be intended.
 func warnOfDuplicateSelectors(profiles []controlplanev1.FargateProfile, index int, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	own := profiles[index].Selectors

@@ -32,7 +32,8 @@ func ValidateStatePrefix(prefix string) error {
 	return nil
 }
 
-// validateNameLength rejects a name for which derived names would be truncated. Truncated names are unique, but users cannot recognize their owner.
+// validateNameLength rejects a name for which derived names would be truncated. Truncated names are unique, but users cannot recognize
+// their owner.
 func validateNameLength(name string, longest int) field.ErrorList {
 	if len(name) <= longest {
 		return nil
@@ -40,8 +41,9 @@ func validateNameLength(name string, longest int) field.ErrorList {
 	return field.ErrorList{validation.Invalid(namePath, "has %d characters, but other names are derived from it. Use at most %d characters", len(name), longest)}
 }
 
-// validateKubeconfigNames rejects a control plane whose kubeconfig Secrets have the same names as the kubeconfig Secrets of another Cluster: Secret
-// a-user-kubeconfig is the kubeconfig of Cluster a-user in Cluster API's contract, and the kubeconfig for users of Cluster a.
+// validateKubeconfigNames rejects a control plane whose kubeconfig Secrets have the same names as the kubeconfig Secrets of another
+// Cluster: Secret a-user-kubeconfig is the kubeconfig of Cluster a-user in Cluster API's contract, and the kubeconfig for users of Cluster
+// a.
 func validateKubeconfigNames(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
 	cluster, err := reader.ClusterOf(ctx, controlPlane)
 	if err != nil || cluster == nil {

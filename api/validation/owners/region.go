@@ -27,8 +27,9 @@ func Region(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.
 	return controlPlane.Spec.Region
 }
 
-// RegionChange returns an error, with a remedy, if a control plane would move to another region than the one that its WorkspaceTemplateApply
-// has. Before the WorkspaceTemplateApply has a region, the control plane can be in any region. captCluster and apply may be nil.
+// RegionChange returns an error, with a remedy, if a control plane would move to another region than the one that its
+// WorkspaceTemplateApply has. Before the WorkspaceTemplateApply has a region, the control plane can be in any region. captCluster and apply
+// may be nil.
 func RegionChange(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster, apply *infrav1.WorkspaceTemplateApply) error {
 	from, to := appliedRegion(apply), Region(controlPlane, captCluster)
 	if from == "" || to == "" || from == to {

@@ -36,8 +36,8 @@ func lookupFromClass(reader validation.Reader, namespace string) templateLookup 
 	}
 }
 
-// validateTemplateUse checks the WorkspaceTemplate that an owner refers to, and the variables of the user. setByCAPT are the names of the variables
-// that CAPT sets, which override variables of the user.
+// validateTemplateUse checks the WorkspaceTemplate that an owner refers to, and the variables of the user. setByCAPT are the names of the
+// variables that CAPT sets, which override variables of the user.
 func validateTemplateUse(
 	ctx context.Context, ref infrav1.WorkspaceTemplateReference, refPath *field.Path, variables map[string]string, variablesPath *field.Path, setByCAPT []string, lookUp templateLookup,
 ) (validation.Findings, error) {

@@ -66,9 +66,9 @@ func ValidateCAPTControlPlaneTemplateUpdate(_ context.Context, _ validation.Read
 	return validateImmutable(old.Spec.Template.Spec, template.Spec.Template.Spec), nil
 }
 
-// validateImmutable rejects a change of the spec of a template. Cluster API does not watch templates: within its resync period, a change would
-// reach all Clusters of the ClusterClass and run Terraform for each of them. With a new template, the user decides when the change reaches
-// which Cluster.
+// validateImmutable rejects a change of the spec of a template. Cluster API does not watch templates: within its resync period, a change
+// would reach all Clusters of the ClusterClass and run Terraform for each of them. With a new template, the user decides when the change
+// reaches which Cluster.
 func validateImmutable(old, spec any) field.ErrorList {
 	if equality.Semantic.DeepEqual(old, spec) {
 		return nil

@@ -42,8 +42,8 @@ func ValidateApplyReference(ctx context.Context, reader validation.Reader, owner
 	return validateReferredApply(ctx, reader, owner, ref, expectationOf(owner, cluster), path)
 }
 
-// validateReferredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. It warns if that does not exist, unless the
-// reference has the name of the naming scheme, which CAPT gives to a new one.
+// validateReferredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. It warns if that does not exist, unless
+// the reference has the name of the naming scheme, which CAPT gives to a new one.
 func validateReferredApply(ctx context.Context, reader validation.Reader, owner validation.Owner, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path) (validation.Findings, error) {
 	var findings validation.Findings
 	if !ref.IsDefined() {
@@ -63,8 +63,8 @@ func validateReferredApply(ctx context.Context, reader validation.Reader, owner 
 }
 
 // unavailable reports whether a WorkspaceTemplateApply exists, and why an owner cannot have it: it has another owner, or it does not match.
-// reason is empty if the owner can have it. Otherwise the controller would never write it, and the reference could not be changed. advice is
-// added to the reason if the WorkspaceTemplateApply has another owner.
+// reason is empty if the owner can have it. Otherwise the controller would never write it, and the reference could not be changed. advice
+// is added to the reason if the WorkspaceTemplateApply has another owner.
 func unavailable(ctx context.Context, reader validation.Reader, owner validation.Owner, name string, want adoption.Expectation, advice string) (exists bool, reason string, err error) {
 	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
 	referrers, err := reader.ReferrersTo(ctx, key)
@@ -145,8 +145,9 @@ func ValidateApplyReferences(ctx context.Context, reader validation.Reader, cont
 	return findings, nil
 }
 
-// validateApplyOfProfile checks that a Fargate profile may have its WorkspaceTemplateApply. Without a reference, the naming scheme determines its
-// name, once the name of the Cluster is known. Then a conflict is only a warning, because the user can delete the WorkspaceTemplateApply.
+// validateApplyOfProfile checks that a Fargate profile may have its WorkspaceTemplateApply. Without a reference, the naming scheme
+// determines its name, once the name of the Cluster is known. Then a conflict is only a warning, because the user can delete the
+// WorkspaceTemplateApply.
 func validateApplyOfProfile(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (validation.Findings, error) {
 	want := adoption.ExpectationOfFargateProfile(cluster, profile)
 	if profile.WorkspaceTemplateApplyRef.IsDefined() || want.SchemeName == "" {
@@ -165,8 +166,8 @@ func validateApplyOfProfile(ctx context.Context, reader validation.Reader, contr
 	return findings, err
 }
 
-// validateAddedReference rejects a reference that is added to a Fargate profile which already has a WorkspaceTemplateApply of another name. With the
-// reference, CAPT would create the profile a second time, so it would stop writing; and a reference cannot be removed again.
+// validateAddedReference rejects a reference that is added to a Fargate profile which already has a WorkspaceTemplateApply of another name.
+// With the reference, CAPT would create the profile a second time, so it would stop writing; and a reference cannot be removed again.
 func validateAddedReference(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path, findings *validation.Findings) error {
 	if !ref.IsDefined() || want.SchemeName == "" || ref.Name == want.SchemeName {
 		return nil
@@ -178,8 +179,8 @@ func validateAddedReference(ctx context.Context, reader validation.Reader, contr
 	return err
 }
 
-// validateDistinctApplies checks that a control plane and its Fargate profiles do not share a WorkspaceTemplateApply. For a profile without a
-// reference, the naming scheme determines the name, once the name of the Cluster is known.
+// validateDistinctApplies checks that a control plane and its Fargate profiles do not share a WorkspaceTemplateApply. For a profile without
+// a reference, the naming scheme determines the name, once the name of the Cluster is known.
 func validateDistinctApplies(controlPlane *controlplanev1.CAPTControlPlane, cluster string) field.ErrorList {
 	var errs field.ErrorList
 	spec := &controlPlane.Spec

@@ -19,10 +19,10 @@ import (
 	"github.com/capt-provider/capt/api/validation/applies"
 )
 
-// ValidateNewWorkspaceTemplateApply rejects a new WorkspaceTemplateApply with a name that an owner reserves for its own, unless it matches what
-// the owner would create. The owner would not take over a mismatch, and would wait forever for the name. An object that is restored from a
-// backup is never rejected: without it, the owner would create a new one, and Terraform a second EKS cluster or VPC. If the restored object
-// does not match, the owner reports a conflict and writes nothing.
+// ValidateNewWorkspaceTemplateApply rejects a new WorkspaceTemplateApply with a name that an owner reserves for its own, unless it matches
+// what the owner would create. The owner would not take over a mismatch, and would wait forever for the name. An object that is restored
+// from a backup is never rejected: without it, the owner would create a new one, and Terraform a second EKS cluster or VPC. If the restored
+// object does not match, the owner reports a conflict and writes nothing.
 //
 // Call it before defaulting sets spec.workspaceName, which identifies a restored object.
 func ValidateNewWorkspaceTemplateApply(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {

@@ -58,8 +58,8 @@ func validateVarFiles(params terraform.WorkspaceParameters, path *field.Path) fi
 	return errs
 }
 
-// validateProviderConfigKind checks the kind of the ProviderConfig, which only references in the namespaced scope have. A missing reference is
-// valid in both scopes: the provider uses the ProviderConfig with the name "default".
+// validateProviderConfigKind checks the kind of the ProviderConfig, which only references in the namespaced scope have. A missing reference
+// is valid in both scopes: the provider uses the ProviderConfig with the name "default".
 func validateProviderConfigKind(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) field.ErrorList {
 	ref := spec.Template.Spec.ProviderConfigRef
 	if ref == nil || ref.Kind == "" || spec.WorkspaceScope == terraform.ScopeCluster || terraform.Placeholder.MatchString(ref.Kind) {
@@ -108,8 +108,8 @@ func warnOfFieldsWithoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.
 	return findings
 }
 
-// warnOfUnknownFields warns of fields that CAPT does not know and copies to the Workspace unchanged. A misspelled field is otherwise detected only
-// when the API server rejects the first Workspace.
+// warnOfUnknownFields warns of fields that CAPT does not know and copies to the Workspace unchanged. A misspelled field is otherwise
+// detected only when the API server rejects the first Workspace.
 func warnOfUnknownFields(spec *terraform.WorkspaceSpec, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	for _, level := range []struct {

@@ -39,9 +39,10 @@ func references(spec *terraform.WorkspaceSpec, path *field.Path) []reference {
 	return refs
 }
 
-// validateReferences checks the namespaces of references to other objects. A reference is limited to the namespace of the WorkspaceTemplateApply; in
-// the cluster scope, one without placeholders may also be in the namespace of the template. So a reference to any other namespace works
-// only for WorkspaceTemplateApplies in that namespace: it is a warning if the template allows that namespace, and an error if not.
+// validateReferences checks the namespaces of references to other objects. A reference is limited to the namespace of the
+// WorkspaceTemplateApply; in the cluster scope, one without placeholders may also be in the namespace of the template. So a reference to
+// any other namespace works only for WorkspaceTemplateApplies in that namespace: it is a warning if the template allows that namespace, and
+// an error if not.
 func validateReferences(template *infrav1.WorkspaceTemplate, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	shared := template.Spec.AllowedNamespaces.IsDefined()
@@ -62,8 +63,8 @@ func validateReferences(template *infrav1.WorkspaceTemplate, path *field.Path) v
 	return findings
 }
 
-// isOwnNamespaceAllowed reports whether WorkspaceTemplateApplies in other namespaces may use a reference to the namespace of the template. Such a
-// reference must not have a placeholder: with a variable, users could read any object in that namespace.
+// isOwnNamespaceAllowed reports whether WorkspaceTemplateApplies in other namespaces may use a reference to the namespace of the template.
+// Such a reference must not have a placeholder: with a variable, users could read any object in that namespace.
 func isOwnNamespaceAllowed(template *infrav1.WorkspaceTemplate, ref reference) bool {
 	return (ref.anyScope || template.Spec.WorkspaceScope == terraform.ScopeCluster) && !terraform.Placeholder.MatchString(ref.object)
 }

@@ -94,7 +94,8 @@ func ValidateParameters(params terraform.WorkspaceParameters, path *field.Path) 
 	return errs
 }
 
-// validateUniqueKeys rejects duplicate keys of vars and env: Terraform, or its process, would use one of the values and silently ignore the other.
+// validateUniqueKeys rejects duplicate keys of vars and env: Terraform, or its process, would use one of the values and silently ignore the
+// other.
 func validateUniqueKeys(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	vars, env := sets.New[string](), sets.New[string]()

@@ -191,8 +191,8 @@ func (r Reader) ClusterOf(ctx context.Context, owner validation.Owner) (*cluster
 	return r.clusterByOwnerReference(ctx, owner, kind)
 }
 
-// clusterByOwnerReference returns the Cluster that an object names although the Cluster does not refer to the object yet: Cluster API creates the
-// objects of a ClusterClass before it refers to them. A Cluster that refers to another object is not returned.
+// clusterByOwnerReference returns the Cluster that an object names although the Cluster does not refer to the object yet: Cluster API
+// creates the objects of a ClusterClass before it refers to them. A Cluster that refers to another object is not returned.
 func (r Reader) clusterByOwnerReference(ctx context.Context, owner validation.Owner, kind string) (*clusterv1.Cluster, error) {
 	name := owner.GetLabels()[clusterv1.ClusterNameLabel]
 	for _, ref := range owner.GetOwnerReferences() {

@@ -96,8 +96,8 @@ func metadata(o client.Object) *metav1.ObjectMeta {
 	return o.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
 }
 
-// takeAnnotation removes the annotation from an object and returns its fields. An annotation that cannot be decoded, because another client wrote it,
-// is ignored: otherwise the object could not be converted, and not even deleted.
+// takeAnnotation removes the annotation from an object and returns its fields. An annotation that cannot be decoded, because another client
+// wrote it, is ignored: otherwise the object could not be converted, and not even deleted.
 func takeAnnotation(o client.Object) []field {
 	annotations := o.GetAnnotations()
 	text, ok := annotations[Annotation]

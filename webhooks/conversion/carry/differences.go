@@ -49,8 +49,8 @@ func (c *comparison) compareMembers(at *place, s *shape, have, want reflect.Valu
 	return nil
 }
 
-// compareLists compares lists element by element, if all elements have unique keys and the elements of want are a subset of those of have in
-// the same order. Any other list is one lost field.
+// compareLists compares lists element by element, if all elements have unique keys and the elements of want are a subset of those of have
+// in the same order. Any other list is one lost field.
 func (c *comparison) compareLists(at *place, s *shape, have, want reflect.Value) error {
 	haveKeys, ok := s.elem.keys(have)
 	wantKeys, alsoOK := s.elem.keys(want)

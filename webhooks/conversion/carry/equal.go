@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// equality reports whether two values of one type are equal. It returns the same result as reflect.DeepEqual, except that times are equal if
-// they are the same instant.
+// equality reports whether two values of one type are equal. It returns the same result as reflect.DeepEqual, except that times are equal
+// if they are the same instant.
 type equality func(have, want reflect.Value) bool
 
 var (

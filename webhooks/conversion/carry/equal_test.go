@@ -84,8 +84,8 @@ func fillRaw(r *runtime.RawExtension, c randfill.Continue)  { r.Raw = []byte(c.S
 func fillJSON(r *apiextensionsv1.JSON, c randfill.Continue) { r.Raw = []byte(c.String(0)) }
 func isOneOf[T any](t reflect.Type) bool                    { return t == reflect.TypeFor[T]() }
 
-// touch changes the n-th value within v, where n is left, and returns its path; ok is false when there are fewer. Basic values count, and also
-// whether pointers, lists and maps are nil.
+// touch changes the n-th value within v, where n is left, and returns its path; ok is false when there are fewer. Basic values count, and
+// also whether pointers, lists and maps are nil.
 func touch(v reflect.Value, left *int) (path string, ok bool) {
 	switch t := v.Type(); {
 	case isOneOf[metav1.TypeMeta](t), isOneOf[metav1.ObjectMeta](t):

@@ -60,8 +60,8 @@ func encode(v any, use func([]byte) string) (string, error) {
 	return use(bytes.TrimSuffix(e.text.Bytes(), []byte("\n"))), nil
 }
 
-// fingerprint returns a hash of a value, to detect changes by other clients. It need not be a cryptographic hash: a client that can write the
-// annotation can also write the field.
+// fingerprint returns a hash of a value, to detect changes by other clients. It need not be a cryptographic hash: a client that can write
+// the annotation can also write the field.
 func fingerprint(v reflect.Value) (string, error) {
 	if isBlank(v) {
 		return "", nil

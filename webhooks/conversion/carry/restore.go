@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// restore sets a lost field in an object, if the plain rules returned the same value as when the field was stored. Otherwise a client changed
-// the field since, and the stored value is dropped. A value that does not match the type is dropped, too: every client can write the
-// annotation, and a wrong one must not make the object unreadable.
+// restore sets a lost field in an object, if the plain rules returned the same value as when the field was stored. Otherwise a client
+// changed the field since, and the stored value is dropped. A value that does not match the type is dropped, too: every client can write
+// the annotation, and a wrong one must not make the object unreadable.
 func (f field) restore(s *shape, object reflect.Value) {
 	f.restoreIn(s, object, names(f.Path))
 }
