@@ -17,7 +17,7 @@ var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.*)$`)
 	fence   = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
-	// dropped are the characters that GitHub leaves out of anchors.
+	// dropped matches the characters that GitHub omits from anchors.
 	dropped = regexp.MustCompile(`[^\p{L}\p{N}\- _]`)
 )
 
@@ -31,7 +31,7 @@ func anchors(text string) map[string]bool {
 	return found
 }
 
-func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
+func TestLinksAreValid(t *testing.T) {
 	var documents []string
 	for _, pattern := range []string{"../*.md", "*.md", "decisions/*.md", "../config/samples/*/*.md"} {
 		found, err := filepath.Glob(pattern)
@@ -69,8 +69,8 @@ func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
 	require.Greater(t, links, 100)
 }
 
-// A document that the index does not name is hard to find.
-func TestTheIndexNamesEveryDocument(t *testing.T) {
+// docs/README.md is the index.
+func TestIndexListsEveryDocument(t *testing.T) {
 	index, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	documents, err := filepath.Glob("*.md")

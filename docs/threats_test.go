@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs checks what the documentation claims about the code.
+// Package docs checks statements of the documentation about the code.
 package docs
 
 import (
@@ -55,7 +55,7 @@ func threats(t *testing.T) string {
 	return string(text)
 }
 
-func TestEveryTestThatTheThreatsNameExists(t *testing.T) {
+func TestTestsNamedInThreatsExist(t *testing.T) {
 	exists := testsOfRepository(t)
 	names := named.FindAllStringSubmatch(threats(t), -1)
 	require.NotEmpty(t, names)
@@ -64,7 +64,7 @@ func TestEveryTestThatTheThreatsNameExists(t *testing.T) {
 	}
 }
 
-func TestEverySafetyRuleIsInTheThreatsWithItsTest(t *testing.T) {
+func TestThreatsNameTheTestsOfEverySafetyRule(t *testing.T) {
 	text, exists := threats(t), testsOfRepository(t)
 	for rule := 1; rule <= safetyRules; rule++ {
 		row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| %d \\|.*`TestSafety%02d[A-Za-z0-9]+`", rule, rule))
@@ -77,8 +77,8 @@ func TestEverySafetyRuleIsInTheThreatsWithItsTest(t *testing.T) {
 	}
 }
 
-// A cell without a test must say that it is not covered, or that the combination does not exist.
-func TestEveryCellOfTheMatrixIsCoveredOrSaysThatItIsNot(t *testing.T) {
+// A cell without a test must contain "not covered", or a dash if the combination does not exist.
+func TestEveryCellOfTheThreatMatrixNamesATestOrIsNotCovered(t *testing.T) {
 	_, matrices, found := strings.Cut(threats(t), "\n## The matrix\n")
 	require.True(t, found)
 	matrices, _, _ = strings.Cut(matrices, "\n## Not covered\n")

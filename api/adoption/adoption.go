@@ -27,14 +27,14 @@ type Expectation struct {
 	Template infrav1.WorkspaceTemplateReference
 	// Variables are the variables that the owner would set. The value is empty while the owner does not know it.
 	Variables map[string]string
-	// Built is the path of the field that proves that the owner's cloud resources were created, for example status.vpc.id; empty
-	// without such a field.
-	Built string
+	// ProvisionedField is the path of the field of the owner that shows that its cloud resources were created, for example status.vpc.id;
+	// empty while no field shows it.
+	ProvisionedField string
 	// Legacy is true when CAPT v0.3 wrote the status of the owner last.
 	Legacy bool
 	// profile is the name of the Fargate profile; empty for a VPC or a control plane.
 	profile string
-	// byScheme is true when no reference names the WorkspaceTemplateApply, so that it has the name of the naming scheme.
+	// byScheme is true for a Fargate profile without a reference: its WorkspaceTemplateApply has the name of the naming scheme.
 	byScheme bool
 }
 
@@ -72,8 +72,8 @@ func (c Candidate) String() string {
 }
 
 // Candidates returns the WorkspaceTemplateApplies of a namespace that may belong to an owner whose spec refers to none, sorted by
-// name: the one with the name of the naming scheme, the one that status records, those that the owner owns, and those of CAPT v0.3
-// without a controller that use the template of the owner or have its cluster_name.
+// name: the WorkspaceTemplateApply with the name of the naming scheme, the one in the status of the owner, those with an owner reference
+// to the owner, and those of CAPT v0.3 without a controller that use the template of the owner or have its cluster_name.
 //
 // While there is a candidate, the owner must not get a new WorkspaceTemplateApply: if the candidate belongs to the owner, the new
 // one would create a second EKS cluster, VPC or Fargate profile.
@@ -100,14 +100,14 @@ func (want Expectation) EvidenceFor(owner metav1.Object, apply *infrav1.Workspac
 	if named {
 		found = append(found, Named)
 	}
-	if len(found) == 0 && Ownerless(apply) && want.mayOwnUnadopted(owner, apply) {
-		found = want.evidenceOfOwnerless(owner, apply)
+	if len(found) == 0 && IsUnownedLegacy(apply) && want.mayOwnUnadopted(owner, apply) {
+		found = want.evidenceOfUnowned(owner, apply)
 	}
 	return found
 }
 
-// evidenceOfOwnerless is the evidence for a WorkspaceTemplateApply that no controller owns: its template and its cluster_name.
-func (want Expectation) evidenceOfOwnerless(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []Evidence {
+// evidenceOfUnowned returns the evidence for a WorkspaceTemplateApply that no controller owns: its template and its cluster_name.
+func (want Expectation) evidenceOfUnowned(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []Evidence {
 	cluster := apply.Spec.Variables[naming.ClusterVariable]
 	ofCluster := cluster != "" && (cluster == want.Variables[naming.ClusterVariable] || cluster == owner.GetName())
 	switch {
@@ -119,11 +119,11 @@ func (want Expectation) evidenceOfOwnerless(owner metav1.Object, apply *infrav1.
 	return nil
 }
 
-// mayOwnUnadopted reports whether a WorkspaceTemplateApply that has not been adopted from CAPT v0.3 may belong to an owner, whatever its
-// name and template: when the template of an owner changed, CAPT v0.3 did not change the WorkspaceTemplateApply. Helpers, and the
-// WorkspaceTemplateApplies of machines and Fargate profiles, do not count.
+// mayOwnUnadopted reports whether a WorkspaceTemplateApply that has not been adopted from CAPT v0.3 may belong to an owner. It ignores name
+// and template: CAPT v0.3 did not change the WorkspaceTemplateApply when the template of its owner changed. It returns false for helpers,
+// and for the WorkspaceTemplateApplies of machines and Fargate profiles.
 func (want Expectation) mayOwnUnadopted(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
-	return want.profile == "" && want.profileDifference(apply) == "" && Unadopted(apply) != "" && helperOf(owner.GetName(), apply) == "" && Machine(apply) == ""
+	return want.profile == "" && want.profileDifference(apply) == "" && UnadoptedWorkspace(apply) != "" && helperRole(owner.GetName(), apply) == "" && MachineOwner(apply) == ""
 }
 
 // matchesTemplate reports whether a WorkspaceTemplateApply has the template that the owner would refer to. A control plane also owns
@@ -147,7 +147,7 @@ func owns(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
 	return slices.ContainsFunc(apply.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
 }
 
-// OtherController returns the controller of a WorkspaceTemplateApply when that is not the owner; else nil.
+// OtherController returns the controller of a WorkspaceTemplateApply; nil when that is the owner, or when there is none.
 func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) *metav1.OwnerReference {
 	controller := metav1.GetControllerOf(apply)
 	if controller == nil || controller.UID == owner.GetUID() {
@@ -156,8 +156,8 @@ func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply)
 	return controller
 }
 
-// Conflict returns, as a text for users, why an owner must not take over the WorkspaceTemplateApply that its spec refers to, or that
-// a Fargate profile without a reference has by the naming scheme; empty when it may.
+// Conflict returns, as a message for users, why an owner must not take over the WorkspaceTemplateApply that its spec refers to, or that the
+// naming scheme determines for a Fargate profile without a reference. It is empty when there is no conflict.
 //
 // An owner never takes over a WorkspaceTemplateApply of another controller. It takes over one without a controller if that matches
 // what the owner would create, or if the owner's status records it and only the owner reference was lost. Otherwise a wrong name in a
@@ -165,10 +165,10 @@ func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply)
 func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTemplateApply) string {
 	if other := OtherController(owner, apply); other != nil {
 		return fmt.Sprintf("%s names WorkspaceTemplateApply %s, which belongs to %s %s: nothing is written. %s",
-			want.source(), apply.Name, other.Kind, other.Name, want.anotherName())
+			want.source(), apply.Name, other.Kind, other.Name, want.otherNameAdvice())
 	}
 	if differs := want.Mismatch(owner, apply); differs != "" {
-		return "nothing is written: " + want.Refusal(apply, differs)
+		return "nothing is written: " + want.MismatchMessage(apply, differs)
 	}
 	if want.Variables[naming.ClusterVariable] == "" && !want.Records(apply) && !metav1.IsControlledBy(apply, owner) {
 		return fmt.Sprintf("%s names WorkspaceTemplateApply %s, but the reference cannot be verified before the Cluster of this object exists: nothing is written. Create the Cluster that refers to this object",
@@ -177,14 +177,14 @@ func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTem
 	return ""
 }
 
-// Mismatch returns why an owner must not take over a WorkspaceTemplateApply that has no other controller; empty when it may.
+// Mismatch returns why an owner must not take over a WorkspaceTemplateApply that has no other controller; empty when it matches.
 //
-//   - One that the owner's status records always belongs to the owner: the template of the owner may have changed since.
-//   - One that the owner controls has the owner's identity variables, but its template must match: it may be a helper of CAPT v0.3,
-//     or belong to a Fargate profile.
+//   - If the owner's status records it, it always matches: the template of the owner may have changed since.
+//   - If the owner controls it, it has the owner's identity variables, but its template must match: it may be a helper of CAPT v0.3, or
+//     belong to a Fargate profile.
 //   - For a Fargate profile, the identity variables must always match, because a control plane controls the WorkspaceTemplateApplies of
-//     all its profiles. The template of one that it controls may differ: the template of the profile may have changed.
-//   - For any other, both must match.
+//     all its profiles. If the control plane controls it, its template may differ: the template of the profile may have changed.
+//   - In all other cases, template and identity variables must match.
 func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) string {
 	controlled := metav1.IsControlledBy(apply, owner)
 	switch {
@@ -202,7 +202,8 @@ func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTe
 
 // MayDelete reports whether an owner that is being deleted may delete the WorkspaceTemplateApply that it refers to: the owner controls
 // it, or the owner's status records it. Neither is true of an owner that was restored from a backup and is garbage-collected because its
-// Cluster does not exist; such an owner must not delete anything. A Fargate profile always may, because nothing is recorded of it.
+// Cluster does not exist; such an owner must not delete anything. For a Fargate profile it always returns true, because status does not
+// prove that its WorkspaceTemplateApply was created.
 func (want Expectation) MayDelete(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
 	return want.profile != "" || metav1.IsControlledBy(apply, owner) || want.Records(apply)
 }
@@ -212,8 +213,8 @@ func (want Expectation) Records(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Name == want.Recorded
 }
 
-// Difference returns how a WorkspaceTemplateApply differs from the one that an owner would create: in its template, or in an
-// identity variable; empty when it does not. A value that the owner does not know yet is not a difference.
+// Difference returns, as a message for users, how a WorkspaceTemplateApply differs from what an owner would create: in its template, or in
+// an identity variable. It is empty when there is no difference. A value that the owner does not know yet is not a difference.
 func (want Expectation) Difference(apply *infrav1.WorkspaceTemplateApply) string {
 	if difference := want.templateDifference(apply); difference != "" {
 		return difference
@@ -221,9 +222,9 @@ func (want Expectation) Difference(apply *infrav1.WorkspaceTemplateApply) string
 	return want.IdentityDifference(apply)
 }
 
-// IdentityDifference returns the first difference in the identity variables; empty when there is none. cluster_name must be set, and
-// profile_name must be set for Fargate profiles and unset for VPCs and control planes. vpc_name may be missing, because a template
-// need not use it and control planes do not set it.
+// IdentityDifference returns the first difference in the identity variables, as a message for users; empty when there is none. cluster_name
+// must be set, and profile_name must be set for Fargate profiles and unset for VPCs and control planes. vpc_name may be missing, because a
+// template need not use it and control planes do not set it.
 func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply) string {
 	cluster, vpc := want.Variables[naming.ClusterVariable], want.Variables[naming.VPCVariable]
 	given, named := apply.Spec.Variables[naming.VPCVariable]
@@ -240,7 +241,7 @@ func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply
 	return ""
 }
 
-// TemplateDiffers is the text of a difference in the template.
+// TemplateDiffers is the message of Difference for another template.
 const TemplateDiffers = "refers to another WorkspaceTemplate"
 
 func (want Expectation) templateDifference(apply *infrav1.WorkspaceTemplateApply) string {

@@ -35,15 +35,15 @@ func TestCandidates(t *testing.T) {
 		want    []string
 	}{
 		"nothing there": {nil, nil},
-		"one of the name that the scheme gives, with any owner": {
+		"name of the naming scheme, any owner": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc")}, []string{"demo-vpc"}},
-		"one of the name that the scheme gives, of another template": {
+		"name of the naming scheme, another template": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc", eks, owned)}, []string{"demo-vpc"}},
-		"one that the owner had": {
+		"recorded by the owner": {
 			[]infrav1.WorkspaceTemplateApply{apply("recorded")}, []string{"recorded"}},
-		"one that the owner had, of another template": {
+		"recorded by the owner, another template": {
 			[]infrav1.WorkspaceTemplateApply{apply("recorded", eks, owned)}, []string{"recorded"}},
-		"one of another name that the owner owns": {
+		"owned, another name": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", owned)}, []string{"made-by-hand"}},
 		"its template in other words": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", owned, of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace}))}, []string{"made-by-hand"}},
@@ -57,33 +57,33 @@ func TestCandidates(t *testing.T) {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", builder.OwnedBy(namesake))}, nil},
 		"a name that only begins like the scheme's": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc-2")}, nil},
-		"one of CAPT v0.3's without owner, for the same cluster": {
+		"CAPT v0.3, no owner, same cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder)}, []string{"made-by-hand"}},
-		"one of CAPT v0.3's without owner, for any cluster": {
+		"CAPT v0.3, no owner, no cluster_name": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.WithVariables(nil))}, []string{"made-by-hand"}},
-		"one of CAPT v0.3's without owner, for another cluster": {
+		"CAPT v0.3, no owner, another cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.WithVariables(map[string]string{"cluster_name": "other"}))}, nil},
-		"one of CAPT v0.3's without owner, of another template": {
+		"CAPT v0.3, no owner, another template": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks)}, []string{"made-by-hand"}},
-		"one of CAPT v0.3's without owner, of another template and for any cluster": {
+		"CAPT v0.3, no owner, another template, no cluster_name": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.WithVariables(nil))}, nil},
-		"one of CAPT v0.3's without owner, of another template and for another cluster": {
+		"CAPT v0.3, no owner, another template and cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.WithVariables(map[string]string{"cluster_name": "other"}))}, nil},
-		"one of CAPT v0.3's that the owner owns, of another template": {
+		"CAPT v0.3, owned, another template": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, owned, builder.WithVariables(nil))}, []string{"made-by-hand"}},
-		"one of this version that the owner owns, of another template": {
+		"this version, owned, another template": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", eks, owned)}, nil},
 		"a helper of CAPT v0.3's, not adopted yet": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-kubeconfig-apply", ofOlder, owned, eks)}, nil},
-		"one of a Fargate profile of CAPT v0.3's": {
+		"CAPT v0.3, of a Fargate profile": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "web"}))}, nil},
-		"one of a machine of CAPT v0.3's": {
+		"CAPT v0.3, of a machine": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 				apply.OwnerReferences = []metav1.OwnerReference{{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CaptMachine", Name: "worker", UID: "machine"}}
 			}))}, nil},
-		"one of CAPT v0.3's that was adopted on its own": {
+		"CAPT v0.3, adopted separately": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.WorkspaceName = "made-by-hand" }))}, nil},
-		"one of CAPT v0.3's that another has": {
+		"CAPT v0.3, owned by another object": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.OwnedBy(namesake))}, nil},
 		"several are sorted": {
 			[]infrav1.WorkspaceTemplateApply{apply("z", owned), apply("demo-vpc"), apply("stranger"), apply("a", owned)}, []string{"a", "demo-vpc", "z"}},
@@ -106,20 +106,20 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-func TestWithoutATemplateEverythingThatIsOwnedIsACandidate(t *testing.T) {
+func TestOwnedAppliesAreCandidatesIfTheOwnerHasNoTemplate(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	candidates := adoption.Expectation{SchemeName: "demo-vpc"}.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("by-hand", eks, builder.OwnedBy(owner))})
 	assert.Equal(t, []adoption.Candidate{{Name: "by-hand", Evidence: []adoption.Evidence{adoption.Owned}}}, candidates)
 }
 
-func TestACandidateListsTheEvidence(t *testing.T) {
+func TestCandidateStringListsTheEvidence(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	want := adoption.Expectation{SchemeName: "demo-vpc", Recorded: "demo-vpc"}
 	candidates := want.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner))})
 	assert.Equal(t, "demo-vpc (status records it, this object owns it, its name follows the naming scheme)", candidates[0].String())
 }
 
-func TestWhatAnOwnerMayTake(t *testing.T) {
+func TestConflict(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	want := func(change func(*adoption.Expectation)) adoption.Expectation {
 		expectation := adoption.Expectation{
@@ -143,19 +143,19 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 	for name, row := range map[string]struct {
 		want     adoption.Expectation
 		apply    *infrav1.WorkspaceTemplateApply
-		conflict string // Empty when it may be taken.
+		conflict string // Empty when there is no conflict.
 	}{
-		"its own, of whatever identity":           {want(nil), apply(strange, owned), ""},
-		"its own, without an identity":            {want(nil), apply(builder.WithVariables(nil), owned), ""},
-		"its own, of another template":            {want(nil), apply(owned, eks), anotherTemplate},
-		"a helper of CAPT v0.3":                   {want(chosen), apply(owned, eks), anotherTemplate},
-		"its own, of another template, recorded":  {want(recorded), apply(owned, eks), ""},
-		"its own, while the Cluster is not known": {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(owned), ""},
+		"its own, of whatever identity":                 {want(nil), apply(strange, owned), ""},
+		"its own, without an identity":                  {want(nil), apply(builder.WithVariables(nil), owned), ""},
+		"its own, of another template":                  {want(nil), apply(owned, eks), anotherTemplate},
+		"a helper of CAPT v0.3":                         {want(chosen), apply(owned, eks), anotherTemplate},
+		"its own, of another template, recorded":        {want(recorded), apply(owned, eks), ""},
+		"owned, unknown Cluster":                        {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(owned), ""},
 		"another's":                                     {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to CAPTCluster other"},
-		"that of an owner of the same name":             {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before")))), "belongs to CAPTCluster demo"},
+		"owned by an earlier object of the same name":   {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before")))), "belongs to CAPTCluster demo"},
 		"another's, though it was its own":              {want(recorded), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to"},
 		"without owner, as it would be created":         {want(nil), apply(), ""},
-		"the namespace of the template said":            {want(nil), apply(of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace})), ""},
+		"explicit namespace of the template":            {want(nil), apply(of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace})), ""},
 		"another template":                              {want(nil), apply(eks), anotherTemplate},
 		"a template of another namespace":               {want(nil), apply(of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"})), anotherTemplate},
 		"another cluster":                               {want(nil), apply(strange), "it has another cluster_name"},
@@ -164,14 +164,14 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 		"another VPC":                                   {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": "demo", "vpc_name": "other"})), "it has another vpc_name"},
 		"no name of the VPC":                            {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": "demo"})), ""},
 		"a VPC, which a control plane does not name":    {want(func(e *adoption.Expectation) { delete(e.Variables, "vpc_name") }), apply(), ""},
-		"while the Cluster is not known":                {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(), "before the Cluster of this object exists"},
-		"while the Cluster is not known, nor named":     {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(builder.WithVariables(nil)), "before the Cluster of this object exists"},
+		"unknown Cluster":                               {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(), "before the Cluster of this object exists"},
+		"unknown Cluster, no cluster_name":              {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(builder.WithVariables(nil)), "before the Cluster of this object exists"},
 		"a name that the user chose":                    {want(chosen), apply(), ""},
 		"a name that the user chose, another template":  {want(chosen), apply(eks), anotherTemplate},
 		"a name that the user chose, another cluster":   {want(chosen), apply(strange), "it has another cluster_name"},
 		"its own without owner reference":               {want(recorded), apply(strange), ""},
 		"its own without owner reference, and template": {want(recorded), apply(strange, eks), ""},
-		"recorded, while the Cluster is not known":      {want(func(e *adoption.Expectation) { recorded(e); e.Variables["cluster_name"] = "" }), apply(), ""},
+		"recorded, unknown Cluster":                     {want(func(e *adoption.Expectation) { recorded(e); e.Variables["cluster_name"] = "" }), apply(), ""},
 		"another one than it had recorded":              {want(func(e *adoption.Expectation) { e.Recorded = "by-hand" }), apply(strange), "it has another cluster_name"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,13 +186,13 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 	}
 }
 
-func TestAConflictSaysWhatToDo(t *testing.T) {
+func TestConflictMessages(t *testing.T) {
 	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo"}}
 	secret := builder.WorkspaceTemplateApply("by-hand", builder.WithVariables(map[string]string{"cluster_name": "hunter2"}))
 	assert.Equal(t, "nothing is written: WorkspaceTemplateApply by-hand does not match what this object would create: it has another cluster_name. If another one is meant, correct the reference (if it is set already, recreate this object); if by-hand belongs to this object, first give both the same template and cluster_name",
 		adoption.Conflict(builder.CAPTCluster("demo"), want, secret))
 
-	want.Legacy = true // Its deletion would destroy its cloud resources.
+	want.Legacy = true // Recreating the object would destroy its cloud resources.
 	for _, apply := range []*infrav1.WorkspaceTemplateApply{secret, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("other")))} {
 		message := adoption.Conflict(builder.CAPTCluster("demo"), want, apply)
 		assert.Contains(t, message, "run captctl migrate check, which shows how to decide. Do not delete this object")
@@ -200,8 +200,8 @@ func TestAConflictSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// v0.3 wrote neither status.observedGeneration nor that of a condition of an owner.
-func TestTheStatusOfV03IsRecognized(t *testing.T) {
+// CAPT v0.3 set observedGeneration of owners neither in status nor in conditions.
+func TestLegacyStatusIsRecognized(t *testing.T) {
 	legacy, own := metav1.Condition{Type: "VPCReady"}, metav1.Condition{Type: "AdoptionRequired", ObservedGeneration: 1}
 	for name, row := range map[string]struct {
 		observed   int64

@@ -11,10 +11,10 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// OfProfile returns what a control plane expects of the WorkspaceTemplateApply of one of its Fargate profiles. clusterName is empty
-// while the Cluster is unknown. Recorded is always empty: the status of a profile repeats the name from spec or from the naming
-// scheme, which does not prove that the WorkspaceTemplateApply was adopted or created.
-func OfProfile(clusterName string, profile *controlplanev1.FargateProfile) Expectation {
+// ExpectationOfFargateProfile returns what a control plane expects of the WorkspaceTemplateApply of one of its Fargate profiles.
+// clusterName is empty while the Cluster is unknown. Recorded is always empty: the status of a profile repeats the name from spec or from
+// the naming scheme, which does not prove that the WorkspaceTemplateApply was adopted or created.
+func ExpectationOfFargateProfile(clusterName string, profile *controlplanev1.FargateProfile) Expectation {
 	want := Expectation{
 		profile:  profile.Name,
 		byScheme: !profile.WorkspaceTemplateApplyRef.IsDefined(),
@@ -30,8 +30,8 @@ func OfProfile(clusterName string, profile *controlplanev1.FargateProfile) Expec
 	return want
 }
 
-// profileDifference returns how the variable profile_name differs; empty when it does not. A WorkspaceTemplateApply with that variable
-// never belongs to a VPC or a control plane.
+// profileDifference returns the difference in the variable profile_name, as a message for users; empty when there is none. A
+// WorkspaceTemplateApply with that variable never belongs to a VPC or a control plane.
 func (want Expectation) profileDifference(apply *infrav1.WorkspaceTemplateApply) string {
 	given := apply.Spec.Variables[naming.ProfileVariable]
 	switch {
@@ -45,7 +45,7 @@ func (want Expectation) profileDifference(apply *infrav1.WorkspaceTemplateApply)
 	return "has another " + naming.ProfileVariable
 }
 
-// source describes, for messages, the field or rule that names the WorkspaceTemplateApply.
+// source returns the field or rule that determines the name of the WorkspaceTemplateApply, for messages.
 func (want Expectation) source() string {
 	switch {
 	case want.profile == "":
@@ -56,11 +56,11 @@ func (want Expectation) source() string {
 	return fmt.Sprintf("spec.fargateProfiles[%s].workspaceTemplateApplyRef", want.profile)
 }
 
-// anotherName is the advice for using a WorkspaceTemplateApply of another name. A reference can be set, but not changed.
-func (want Expectation) anotherName() string {
+// otherNameAdvice returns what to do to use a WorkspaceTemplateApply with another name. A reference can be set, but not changed.
+func (want Expectation) otherNameAdvice() string {
 	switch {
 	case want.profile == "" && want.Legacy:
-		return checkFirst
+		return checkAdvice
 	case want.profile == "":
 		return "Recreate this object without the reference"
 	case want.byScheme:
@@ -69,26 +69,41 @@ func (want Expectation) anotherName() string {
 	return "Remove the profile from spec, and add it again without the reference"
 }
 
-// checkFirst is the advice for an object of CAPT v0.3. Its cloud resources exist, so it must not be recreated.
-const checkFirst = "Correct the reference if it can still be changed, or run captctl migrate check, which shows how to decide. Do not delete this object"
+// checkAdvice is what to do for an object of CAPT v0.3. Its cloud resources exist, so it must not be recreated.
+const checkAdvice = "Correct the reference if it can still be changed, or run captctl migrate check, which shows how to decide. Do not delete this object"
 
-// Refusal is the message that a WorkspaceTemplateApply is not taken over because of a Mismatch, with what to do next.
-func (want Expectation) Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {
-	made, correct, same := "would create", "correct the reference (if it is set already, recreate this object)", "template and "+naming.ClusterVariable
-	if want.profile != "" {
-		made = "would create for Fargate profile " + want.profile
-		correct = "correct the reference (if it is set already, remove the profile from spec, and add it again)"
-		same = fmt.Sprintf("template, %s and %s", naming.ClusterVariable, naming.ProfileVariable)
-	}
+// MismatchMessage is the message that a WorkspaceTemplateApply is not taken over because of a Mismatch, with what to do next.
+func (want Expectation) MismatchMessage(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {
+	text := fmt.Sprintf("WorkspaceTemplateApply %s does not match what this object would create%s: it %s. ", apply.Name, want.forProfile(), mismatch)
 	if want.profile == "" && want.Legacy {
-		return fmt.Sprintf("WorkspaceTemplateApply %s does not match what this object %s: it %s. %s", apply.Name, made, mismatch, checkFirst)
+		return text + checkAdvice
 	}
-	if want.byScheme {
-		correct = "set workspaceTemplateApplyRef of the profile to it"
-	}
-	text := fmt.Sprintf("WorkspaceTemplateApply %s does not match what this object %s: it %s. If another one is meant, %s", apply.Name, made, mismatch, correct)
+	text += "If another one is meant, " + want.referenceAdvice()
 	if want.profile == "" && want.profileDifference(apply) != "" {
 		return text // It cannot belong to a control plane: the variable is the identity of what exists in AWS.
 	}
+	same := fmt.Sprintf("template and %s", naming.ClusterVariable)
+	if want.profile != "" {
+		same = fmt.Sprintf("template, %s and %s", naming.ClusterVariable, naming.ProfileVariable)
+	}
 	return text + fmt.Sprintf("; if %s belongs to this object, first give both the same %s", apply.Name, same)
+}
+
+// forProfile names the Fargate profile in messages; empty for a VPC or a control plane.
+func (want Expectation) forProfile() string {
+	if want.profile == "" {
+		return ""
+	}
+	return " for Fargate profile " + want.profile
+}
+
+// referenceAdvice returns how to refer to another WorkspaceTemplateApply.
+func (want Expectation) referenceAdvice() string {
+	switch {
+	case want.profile == "":
+		return "correct the reference (if it is set already, recreate this object)"
+	case want.byScheme:
+		return "set workspaceTemplateApplyRef of the profile to it"
+	}
+	return "correct the reference (if it is set already, remove the profile from spec, and add it again)"
 }

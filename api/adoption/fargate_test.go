@@ -22,7 +22,7 @@ var (
 		WorkspaceTemplateApplyRef: infrav1.WorkspaceTemplateApplyReference{Name: "x"}}
 )
 
-// applyOf makes a WorkspaceTemplateApply of a template, with the identity that CAPT gives to Fargate profiles.
+// applyOf returns a WorkspaceTemplateApply of a template, with the identity variables of a Fargate profile.
 func applyOf(name, template, cluster, profile string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	variables := map[string]string{"cluster_name": cluster, "profile_name": profile}
 	maps.DeleteFunc(variables, func(_, value string) bool { return value == "" })
@@ -30,19 +30,19 @@ func applyOf(name, template, cluster, profile string, options ...builder.Option)
 	return builder.WorkspaceTemplateApply(name, append(given, options...)...)
 }
 
-func TestWhatAFargateProfileExpects(t *testing.T) {
-	want := adoption.OfProfile("demo", batch)
+func TestExpectationOfFargateProfile(t *testing.T) {
+	want := adoption.ExpectationOfFargateProfile("demo", batch)
 	assert.Equal(t, "demo-batch-fargate-apply", want.SchemeName)
 	assert.Empty(t, want.Recorded)
 	assert.Equal(t, infrav1.WorkspaceTemplateReference{Name: "fargate"}, want.Template)
 	assert.Equal(t, map[string]string{"cluster_name": "demo", "profile_name": "batch"}, want.Variables)
-	assert.Empty(t, adoption.OfProfile("", batch).SchemeName, "it is unknown before the Cluster")
+	assert.Empty(t, adoption.ExpectationOfFargateProfile("", batch).SchemeName, "it is unknown before the Cluster")
 }
 
-func TestWhatAFargateProfileMayTake(t *testing.T) {
+func TestConflictOfFargateProfiles(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	owned := builder.OwnedBy(owner)
-	known, early := adoption.OfProfile("demo", referring), adoption.OfProfile("", referring)
+	known, early := adoption.ExpectationOfFargateProfile("demo", referring), adoption.ExpectationOfFargateProfile("", referring)
 	const (
 		template       = "it refers to another WorkspaceTemplate"
 		noCluster      = "it has no cluster_name"
@@ -53,26 +53,26 @@ func TestWhatAFargateProfileMayTake(t *testing.T) {
 	for name, row := range map[string]struct {
 		want     adoption.Expectation
 		apply    *infrav1.WorkspaceTemplateApply
-		conflict string // Empty when it may be taken.
+		conflict string // Empty when there is no conflict.
 	}{
 		"its own":                                       {known, applyOf("x", "fargate", "demo", "batch", owned), ""},
 		"its own, of the template it had before":        {known, applyOf("x", "former", "demo", "batch", owned), ""},
 		"its own, of another cluster":                   {known, applyOf("x", "fargate", "other", "batch", owned), anotherCluster},
-		"its own, while the Cluster is not known":       {early, applyOf("x", "former", "demo", "batch", owned), ""},
-		"that of another profile":                       {known, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
-		"that of another profile, in another spelling":  {known, applyOf("x", "fargate", "demo", "Batch", owned), anotherProfile},
-		"that of another profile, not known":            {early, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
-		"that of the control plane itself":              {known, applyOf("x", "eks", "demo", "", owned), noProfile},
-		"that of the control plane, of its template":    {known, applyOf("x", "fargate", "demo", "", owned), noProfile},
+		"owned, unknown Cluster":                        {early, applyOf("x", "former", "demo", "batch", owned), ""},
+		"another profile":                               {known, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
+		"another profile, different case":               {known, applyOf("x", "fargate", "demo", "Batch", owned), anotherProfile},
+		"another profile, unknown Cluster":              {early, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
+		"the apply of the control plane":                {known, applyOf("x", "eks", "demo", "", owned), noProfile},
+		"the apply of the control plane, same template": {known, applyOf("x", "fargate", "demo", "", owned), noProfile},
 		"a helper of CAPT v0.3":                         {known, applyOf("demo-kubeconfig-apply", "kubeconfig", "", "", owned), noCluster},
 		"another's":                                     {known, applyOf("x", "fargate", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("other"))), "belongs to CAPTControlPlane other"},
-		"without owner, as it would be made":            {known, applyOf("x", "fargate", "demo", "batch"), ""},
+		"no owner, matches":                             {known, applyOf("x", "fargate", "demo", "batch"), ""},
 		"without owner, of another template":            {known, applyOf("x", "former", "demo", "batch"), template},
 		"without owner, of another cluster":             {known, applyOf("x", "fargate", "other", "batch"), anotherCluster},
-		"without owner, of no cluster":                  {known, applyOf("x", "fargate", "", "batch"), noCluster},
+		"no owner, no cluster_name":                     {known, applyOf("x", "fargate", "", "batch"), noCluster},
 		"without owner, of another profile":             {known, applyOf("x", "fargate", "demo", "web"), anotherProfile},
-		"without owner, of no profile":                  {known, applyOf("x", "fargate", "demo", ""), noProfile},
-		"without owner, while the Cluster is not known": {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names WorkspaceTemplateApply x, but the reference cannot be verified before the Cluster"},
+		"no owner, no profile_name":                     {known, applyOf("x", "fargate", "demo", ""), noProfile},
+		"no owner, unknown Cluster":                     {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names WorkspaceTemplateApply x, but the reference cannot be verified before the Cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := adoption.Conflict(owner, row.want, row.apply)
@@ -86,8 +86,8 @@ func TestWhatAFargateProfileMayTake(t *testing.T) {
 	}
 }
 
-// A control plane owns those of its profiles, which may even be made from its own template.
-func TestThatOfAFargateProfileIsNeverThatOfItsControlPlaneOrOfAVPC(t *testing.T) {
+// A control plane owns the WorkspaceTemplateApplies of its profiles, which may even have its own template.
+func TestApplyOfAFargateProfileDoesNotMatchAControlPlaneOrVPC(t *testing.T) {
 	for name, owner := range map[string]builder.Option{
 		"controlled":    builder.OwnedBy(builder.CAPTControlPlane("demo")),
 		"without owner": builder.With(func(*infrav1.WorkspaceTemplateApply) {}),
@@ -109,32 +109,32 @@ func TestThatOfAFargateProfileIsNeverThatOfItsControlPlaneOrOfAVPC(t *testing.T)
 	}
 }
 
-// Without webhooks, a user can give a control plane a variable of that name.
-func TestWhatAnOwnerHadIsItsOwnWhateverItsVariables(t *testing.T) {
+// Without webhooks, a user can set the variable profile_name of a control plane.
+func TestRecordedApplyMatchesWithAnyVariables(t *testing.T) {
 	want := adoption.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": "demo"}}
 	assert.Empty(t, adoption.Conflict(builder.CAPTControlPlane("demo"), want, applyOf("x", "eks", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("demo")))))
 	users := adoption.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo", "profile_name": "batch"}}
 	assert.Empty(t, adoption.Conflict(builder.CAPTCluster("demo"), users, applyOf("x", "former", "demo", "batch")), "it belongs to no profile")
 }
 
-// The name is taken all the same, and only the user can decide what happens to that object.
-func TestThatOfAFargateProfileIsACandidateByTheNameOfAnother(t *testing.T) {
+// The name is in use, so the user must decide what happens to the object.
+func TestApplyOfAFargateProfileWithTheNameOfAnOwnerIsACandidate(t *testing.T) {
 	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
 	candidates := want.Candidates(builder.CAPTCluster("demo"), []infrav1.WorkspaceTemplateApply{*applyOf("demo-vpc", "vpc", "demo", "batch")})
 	assert.Equal(t, []string{"demo-vpc"}, adoption.Names(candidates, adoption.Named))
 }
 
-func TestAConflictOfAFargateProfileSaysWhatToDo(t *testing.T) {
+func TestConflictMessagesOfFargateProfiles(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	anothers := builder.OwnedBy(builder.CAPTControlPlane("other"))
-	want := adoption.OfProfile("demo", referring)
+	want := adoption.ExpectationOfFargateProfile("demo", referring)
 	assert.Equal(t, "nothing is written: WorkspaceTemplateApply x does not match what this object would create for Fargate profile batch: it has no profile_name. If another one is meant, correct the reference (if it is set already, remove the profile from spec, and add it again); if x belongs to this object, first give both the same template, cluster_name and profile_name",
 		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "")))
 	assert.Equal(t, "spec.fargateProfiles[batch].workspaceTemplateApplyRef names WorkspaceTemplateApply x, which belongs to CAPTControlPlane other: nothing is written. Remove the profile from spec, and add it again without the reference",
 		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "batch", anothers)))
 
 	const named = "demo-batch-fargate-apply"
-	want = adoption.OfProfile("demo", batch)
+	want = adoption.ExpectationOfFargateProfile("demo", batch)
 	assert.Equal(t, "nothing is written: WorkspaceTemplateApply demo-batch-fargate-apply does not match what this object would create for Fargate profile batch: it has no profile_name. If another one is meant, set workspaceTemplateApplyRef of the profile to it; if demo-batch-fargate-apply belongs to this object, first give both the same template, cluster_name and profile_name",
 		adoption.Conflict(owner, want, applyOf(named, "fargate", "demo", "")))
 	assert.Equal(t, "the naming scheme, for Fargate profile batch, names WorkspaceTemplateApply demo-batch-fargate-apply, which belongs to CAPTControlPlane other: nothing is written. Set workspaceTemplateApplyRef of the profile to another name",

@@ -17,11 +17,12 @@ import (
 
 const endpoint = "cluster_endpoint"
 
-// planeAndItsApply is what CAPT v0.3 built for a control plane: owned, named by the scheme, and recorded in its status.
+// planeAndItsApply returns a control plane of CAPT v0.3 and its WorkspaceTemplateApply, with all evidence: owner reference, name and
+// status.
 func planeAndItsApply() (adoption.Claimant, infrav1.WorkspaceTemplateApply) {
 	plane := builder.CAPTControlPlane("demo")
 	claimant := adoption.Claimant{
-		Kind: "CAPTControlPlane", Object: plane, Want: adoption.OfControlPlane(plane, "demo"),
+		Kind: "CAPTControlPlane", Object: plane, Want: adoption.ExpectationOfControlPlane(plane, "demo"),
 		Outputs: map[string]string{endpoint: "own.example.com:443"},
 	}
 	apply := *builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", eks, builder.OwnedBy(plane), builder.WithUID("own"))
@@ -29,9 +30,9 @@ func planeAndItsApply() (adoption.Claimant, infrav1.WorkspaceTemplateApply) {
 	return claimant, apply
 }
 
-// Another WorkspaceTemplateApply reports the endpoint of the control plane. That counts for nothing only if its own one reports the same, or
-// nothing yet: otherwise the other one may be what was built.
-func TestASharedEndpointIsDroppedOnlyIfTheOutputsAgree(t *testing.T) {
+// Another WorkspaceTemplateApply reports the endpoint of the control plane. It is ignored only if the own one reports the same endpoint, or
+// none yet. Otherwise the other one may have created the cluster.
+func TestCandidateWithASharedEndpointIsDroppedOnlyIfTheOutputsAgree(t *testing.T) {
 	for name, row := range map[string]struct {
 		reported string
 		matched  bool
@@ -59,24 +60,24 @@ func TestASharedEndpointIsDroppedOnlyIfTheOutputsAgree(t *testing.T) {
 	}
 }
 
-// The manager follows the reference, and cannot change it.
-func TestAMatchThatSpecDoesNotReferToIsNone(t *testing.T) {
+// The reference is immutable, so the manager would use it.
+func TestMatchThatSpecDoesNotReferToIsAProblem(t *testing.T) {
 	claimant, own := planeAndItsApply()
 	applies := []infrav1.WorkspaceTemplateApply{own}
 	for name, row := range map[string]struct {
-		reference string
-		decided   types.UID
-		matched   bool
+		reference     string
+		chooseDecided types.UID
+		matched       bool
 	}{
-		"no reference":                   {"", "", true},
-		"a reference to the match":       {own.Name, "", true},
-		"a reference to what is missing": {"missing", "", false},
-		"decided, against the reference": {"missing", own.UID, false},
-		"decided, as the reference says": {own.Name, own.UID, true},
+		"no reference":                    {"", "", true},
+		"a reference to the match":        {own.Name, "", true},
+		"a reference to a missing object": {"missing", "", false},
+		"decided, against the reference":  {"missing", own.UID, false},
+		"decided, same as the reference":  {own.Name, own.UID, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claimant := claimant
-			claimant.Reference, claimant.Decided = row.reference, row.decided
+			claimant.Reference, claimant.Decided = row.reference, row.chooseDecided
 			match := adoption.MatchFleet([]adoption.Claimant{claimant}, applies, nil)[0]
 			assert.Equal(t, row.matched, match.Apply != nil)
 			assert.Equal(t, row.matched, match.Problem == "")

@@ -18,17 +18,17 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// Intent is the part of a WorkspaceTemplateApply that its owner writes and that reaches the Workspace. Controllers write it; captctl
-// migrate computes before an adoption what it would change.
+// Intent is the part of a WorkspaceTemplateApply that its owner writes and that reaches the Workspace. Controllers write it. captctl
+// migrate computes before an adoption which changes the controllers would write.
 type Intent struct {
 	Variables map[string]string
 	// ConnectionSecret is the name of the connection Secret of a new WorkspaceTemplateApply. An existing one keeps its Secret, see For.
 	ConnectionSecret string
 }
 
-// OfCAPTCluster returns what a CAPTCluster expects of the WorkspaceTemplateApply of its VPC. cluster is the name of the Cluster, empty
-// while it is unknown.
-func OfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation {
+// ExpectationOfCAPTCluster returns what a CAPTCluster expects of the WorkspaceTemplateApply of its VPC. cluster is the name of the Cluster,
+// empty while it is unknown.
+func ExpectationOfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation {
 	want := Expectation{
 		SchemeName: naming.VPCWorkspaceTemplateApply(captCluster.Name),
 		Legacy:     LegacyStatus(captCluster.Status.ObservedGeneration, captCluster.Status.Conditions),
@@ -37,7 +37,7 @@ func OfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation
 	if template := captCluster.Spec.VPC.Template; template.IsDefined() {
 		want.Template, want.Variables = template.Ref, vpcVariables(captCluster, cluster)
 		if captCluster.Status.VPC.ID != "" {
-			want.Built = "status.vpc.id"
+			want.ProvisionedField = "status.vpc.id"
 		}
 	}
 	if known := captCluster.Status.WorkspaceTemplateApply; known != nil {
@@ -65,9 +65,9 @@ func vpcVariables(captCluster *infrav1.CAPTCluster, cluster string) map[string]s
 	return out
 }
 
-// OfControlPlane returns what a CAPTControlPlane expects of the WorkspaceTemplateApply of its EKS cluster. cluster is the name of the
-// Cluster, empty while it is unknown.
-func OfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster string) Expectation {
+// ExpectationOfControlPlane returns what a CAPTControlPlane expects of the WorkspaceTemplateApply of its EKS cluster. cluster is the name
+// of the Cluster, empty while it is unknown.
+func ExpectationOfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster string) Expectation {
 	want := Expectation{
 		SchemeName: naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name),
 		Template:   controlPlane.Spec.WorkspaceTemplateRef,
@@ -79,9 +79,9 @@ func OfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster strin
 	}
 	switch {
 	case controlPlane.Spec.ControlPlaneEndpoint.Host != "":
-		want.Built = "spec.controlPlaneEndpoint"
+		want.ProvisionedField = "spec.controlPlaneEndpoint"
 	case ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false):
-		want.Built = "status.initialization"
+		want.ProvisionedField = "status.initialization"
 	}
 	return want
 }
@@ -145,9 +145,9 @@ func orEmptyMap[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// For returns the intent for an existing WorkspaceTemplateApply, or for a new one if apply is nil. Identity variables of an existing one
-// keep their values, and so does the name of the connection Secret, which other clients may read. One that was adopted without a
-// connection Secret does not get one.
+// For returns the intent for an existing WorkspaceTemplateApply, or for a new one if apply is nil. An existing WorkspaceTemplateApply keeps
+// the values of its identity variables, and the name of its connection Secret, which other clients may read. If it was adopted without a
+// connection Secret, it does not get one.
 func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 	out := Intent{Variables: maps.Clone(in.Variables), ConnectionSecret: in.ConnectionSecret}
 	if out.Variables == nil {
@@ -164,15 +164,15 @@ func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 	switch ref := apply.Spec.WriteConnectionSecretToRef; {
 	case ref != nil && ref.Name != "":
 		out.ConnectionSecret = ref.Name
-	case ofLegacy(apply):
-		out.ConnectionSecret = "" // Only the template may name a Secret. Setting it here would change the Workspace.
+	case wasAdopted(apply):
+		out.ConnectionSecret = "" // Only the template may name a Secret: a name here would change the Workspace.
 	}
 	return out
 }
 
-// ofLegacy reports whether a WorkspaceTemplateApply was adopted: its Workspace is cluster-scoped, and its name is not the one that this
-// version would give.
-func ofLegacy(apply *infrav1.WorkspaceTemplateApply) bool {
+// wasAdopted reports whether a WorkspaceTemplateApply was adopted: its Workspace is cluster-scoped, and does not have the name that the
+// naming scheme gives to a new one.
+func wasAdopted(apply *infrav1.WorkspaceTemplateApply) bool {
 	ref := apply.Status.WorkspaceRef
 	key := types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}
 	return ref != nil && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, key)

@@ -15,8 +15,8 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// The Secret is read by its name, and another name would change the Workspace.
-func TestTheConnectionSecretOfWhatExistsIsKept(t *testing.T) {
+// Clients read the Secret by its name, and another name would change the Workspace.
+func TestConnectionSecretOfAnExistingApplyIsKept(t *testing.T) {
 	intent := adoption.Intent{Variables: map[string]string{"cluster_name": "demo"}, ConnectionSecret: "demo-vpc-connection"}
 	recorded := func(name string, options ...builder.Option) builder.Option {
 		return builder.WithRecordedWorkspace(builder.Workspace(name, builder.AtRest, options...))
@@ -25,12 +25,12 @@ func TestTheConnectionSecretOfWhatExistsIsKept(t *testing.T) {
 		options []builder.Option
 		want    string
 	}{
-		"a new one":                                   {nil, "demo-vpc-connection"},
-		"one that names another":                      {[]builder.Option{builder.WithConnectionSecret("mine", "default")}, "mine"},
-		"adopted, without one":                        {[]builder.Option{recorded("demo-vpc", builder.InClusterScope())}, ""},
-		"adopted, with one":                           {[]builder.Option{recorded("demo-vpc", builder.InClusterScope()), builder.WithConnectionSecret("mine", "default")}, "mine"},
-		"made by this version of CAPT, which lost it": {[]builder.Option{recorded(naming.Workspace(terraform.ScopeCluster, types.NamespacedName{Namespace: "default", Name: "demo-vpc"}), builder.InClusterScope())}, "demo-vpc-connection"},
-		"made by this version of CAPT in its namespace, lost it": {[]builder.Option{recorded("demo-vpc")}, "demo-vpc-connection"},
+		"a new one":                               {nil, "demo-vpc-connection"},
+		"another connection Secret":               {[]builder.Option{builder.WithConnectionSecret("mine", "default")}, "mine"},
+		"adopted, without one":                    {[]builder.Option{recorded("demo-vpc", builder.InClusterScope())}, ""},
+		"adopted, with one":                       {[]builder.Option{recorded("demo-vpc", builder.InClusterScope()), builder.WithConnectionSecret("mine", "default")}, "mine"},
+		"created by this version, Secret removed": {[]builder.Option{recorded(naming.Workspace(terraform.ScopeCluster, types.NamespacedName{Namespace: "default", Name: "demo-vpc"}), builder.InClusterScope())}, "demo-vpc-connection"},
+		"created by this version in a namespace, Secret removed": {[]builder.Option{recorded("demo-vpc")}, "demo-vpc-connection"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			apply := builder.WorkspaceTemplateApply("demo-vpc", row.options...)

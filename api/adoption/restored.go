@@ -8,9 +8,9 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// Restored reports whether a WorkspaceTemplateApply was restored from a backup or moved, and does not own its Workspace again yet: the
-// annotations were written for an object with another UID, of which this one is a copy.
+// Restored reports whether a WorkspaceTemplateApply is a copy that was restored from a backup or moved, and whose status does not record
+// its Workspace yet: its annotations were written for an object with another UID.
 func Restored(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Status.WorkspaceRef == nil && apply.Annotations[naming.ExternalNameAnnotation] != "" &&
-		apply.Annotations[naming.NotedByAnnotation] != string(apply.UID)
+		apply.Annotations[naming.ExternalNameUIDAnnotation] != string(apply.UID)
 }

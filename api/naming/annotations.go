@@ -34,11 +34,11 @@ const ExternalNameAnnotation = "capt.cluster.x-k8s.io/external-name"
 // namespace with objects of CAPT. Deletions by the manager do not need it.
 const AllowDeleteAnnotation = "capt.cluster.x-k8s.io/allow-delete"
 
-// PolicyLabel says which rule a ValidatingAdmissionPolicyBinding is for, whatever an installation names it.
+// PolicyLabel identifies a ValidatingAdmissionPolicyBinding of CAPT. Installations can rename the binding.
 const PolicyLabel = "capt.cluster.x-k8s.io/policy"
 
-// GuardGroup, GuardResource and the verbs name an RBAC permission by which policies and webhooks recognize the manager; there is no such
-// API. The ClusterRole of the manager grants GuardVerb. No role grants GuardWildcardVerb by name: a client that has it has a wildcard
+// GuardGroup, GuardResource and the verbs form an RBAC permission by which policies and webhooks recognize the manager. The resource does
+// not exist. The ClusterRole of the manager grants GuardVerb. No role grants GuardWildcardVerb by name: a client that has it has a wildcard
 // permission, so that cluster administrators are not treated as the manager.
 const (
 	GuardGroup        = "capt.cluster.x-k8s.io"
@@ -54,16 +54,17 @@ const AllowReleaseFromAnnotation = "capt.cluster.x-k8s.io/allow-release-from"
 
 // AdoptWorkspaceAnnotation on a WorkspaceTemplateApply is the UID of the Workspace that the user decided to adopt: one that a deleted
 // object of the same name left behind, or that CAPT v0.3 created. The other evidence is still required, because a user of one namespace
-// could set the UID of a Workspace of another.
+// could set the UID of a Workspace of another namespace.
 const AdoptWorkspaceAnnotation = "capt.cluster.x-k8s.io/adopt-workspace"
 
-// AllowProviderConfigAnnotation on a WorkspaceTemplateApply is the ProviderConfig that its Workspace may be changed to, in the form that
-// the condition shows. Another ProviderConfig may be another AWS account or backend, whose state does not have the existing resources.
+// AllowProviderConfigAnnotation on a WorkspaceTemplateApply is the ProviderConfig that its Workspace may be changed to, in the form of
+// render.ProviderConfigOf. Another ProviderConfig may be another AWS account or backend, in which Terraform would create all resources
+// again.
 const AllowProviderConfigAnnotation = "capt.cluster.x-k8s.io/allow-provider-config"
 
-// NotedByAnnotation on a WorkspaceTemplateApply is the UID that the object had when ExternalNameAnnotation was set. After a move or a
-// restore, the object has another UID.
-const NotedByAnnotation = "capt.cluster.x-k8s.io/external-name-noted-by"
+// ExternalNameUIDAnnotation on a WorkspaceTemplateApply is the UID that the object had when ExternalNameAnnotation was set. After a move or
+// a restore, the object has another UID.
+const ExternalNameUIDAnnotation = "capt.cluster.x-k8s.io/external-name-noted-by"
 
 // PinnedLabel with the value "true" marks a WorkspaceTemplate that captctl migrate created to reproduce one Workspace. The value of
 // PinnedForAnnotation is the kind, namespace and name of the object that it was created for.
@@ -76,15 +77,15 @@ const (
 // caused.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
 
-// SerializeLabel serializes the WorkspaceTemplateApplies of one Cluster with the same label value: Terraform creates, changes or destroys one
-// of them at a time.
+// SerializeLabel serializes the WorkspaceTemplateApplies of one Cluster with the same label value: Terraform creates, changes or destroys
+// one of them at a time.
 const SerializeLabel = "capt.cluster.x-k8s.io/serialize"
 
-// FargateProfilesGroup is the value of SerializeLabel for Fargate profiles. EKS creates or deletes one profile of a cluster at a time, and rejects
-// other requests meanwhile ("Fargate profile quotas and limits" in the user guide of Amazon EKS).
+// FargateProfilesGroup is the value of SerializeLabel for Fargate profiles. EKS creates or deletes one profile of a cluster at a time, and
+// rejects other requests meanwhile ("Fargate profile quotas and limits" in the user guide of Amazon EKS).
 const FargateProfilesGroup = "fargate-profiles"
 
-// Claim is the value of ClaimAnnotation for a WorkspaceTemplateApply.
+// Claim returns the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }
 
 // Identity variables: they identify cloud resources. Once a WorkspaceTemplateApply has a value for one of them, CAPT does not change it:
@@ -109,7 +110,7 @@ const (
 // VersionVariable is the Kubernetes version in EKS' form, for example 1.31.
 const VersionVariable = "kubernetes_version"
 
-// IdentityVariables lists the identity variables.
+// IdentityVariables returns the names of the identity variables.
 func IdentityVariables() []string {
 	return []string{ClusterVariable, VPCVariable, VPCIDVariable, RegionVariable, ProfileVariable}
 }

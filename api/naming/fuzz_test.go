@@ -60,7 +60,7 @@ func FuzzWorkspacesNeverShareState(f *testing.F) {
 	})
 }
 
-func FuzzWorkspaceNamesAreLegal(f *testing.F) {
+func FuzzWorkspaceNamesAreValid(f *testing.F) {
 	f.Add("team", "demo-vpc")
 	f.Add("team", "apply")
 	f.Add("team", "demo.with.dots-apply")
@@ -90,7 +90,7 @@ func FuzzWorkspaceNamesAreLegal(f *testing.F) {
 	})
 }
 
-func FuzzFargateProfilesGetNamesOfTheirOwn(f *testing.F) {
+func FuzzFargateProfilesGetDifferentNames(f *testing.F) {
 	for _, pair := range [][4]string{
 		{"a", "b-c", "a-b", "c"},
 		{"a", "A", "a", "a"},

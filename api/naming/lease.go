@@ -6,8 +6,8 @@ package naming
 // leaderElectionLease is the Lease of a manager that watches all namespaces and objects.
 const leaderElectionLease = "capt-manager-leader-election"
 
-// LeaderElectionLease is the name of the Lease for leader election. Managers that watch another namespace or another value of the watch
-// label need different Leases: with one Lease, only one of them would reconcile. The label value may not be a valid name, so it is
+// LeaderElectionLease returns the name of the Lease for leader election. Managers that watch another namespace or another value of the
+// watch label need different Leases: with one Lease, only one of them would reconcile. The label value may not be a valid name, so it is
 // hashed.
 func LeaderElectionLease(namespace, watchFilter string) string {
 	if namespace == "" && watchFilter == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-func TestEachShardHasALeaseOfItsOwn(t *testing.T) {
+func TestEachShardHasItsOwnLease(t *testing.T) {
 	assert.Equal(t, "capt-manager-leader-election", naming.LeaderElectionLease("", ""), "upgrades keep their Lease")
 	long := strings.Repeat("x", 63)
 	seen := map[string]bool{}

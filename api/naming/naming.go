@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package naming derives the names of objects from the names of their owners. Controllers, webhooks and captctl call the same
-// functions, so that they always agree on the owner of a name.
+// Package naming derives the names of objects from the names of their owners (the naming scheme). Controllers, webhooks and captctl call
+// the same functions, so that they always agree on the owner of a name.
 package naming
 
 import (
@@ -44,7 +44,7 @@ const (
 // MaxStatePrefix is the maximum length of --state-prefix. A longer prefix would leave too few characters for the rest of a state name.
 const MaxStatePrefix = 20
 
-// VPCWorkspaceTemplateApply is the name of the WorkspaceTemplateApply of a CAPTCluster's VPC.
+// VPCWorkspaceTemplateApply returns the name of the WorkspaceTemplateApply of a CAPTCluster's VPC.
 func VPCWorkspaceTemplateApply(captCluster string) string {
 	return join(maxName, captCluster, vpcSuffix)
 }
@@ -52,41 +52,41 @@ func VPCWorkspaceTemplateApply(captCluster string) string {
 // LegacyFixedApply is the name that an early version of CAPT gave to the WorkspaceTemplateApply of any control plane.
 const LegacyFixedApply = "demo-eks-controlplane-apply"
 
-// VPC is the default name of a CAPTCluster's VPC.
+// VPC returns the default name of a CAPTCluster's VPC.
 func VPC(captCluster string) string {
 	return join(maxName, captCluster, vpcSuffix)
 }
 
-// ControlPlaneWorkspaceTemplateApply is the name of the WorkspaceTemplateApply of a CAPTControlPlane.
+// ControlPlaneWorkspaceTemplateApply returns the name of the WorkspaceTemplateApply of a CAPTControlPlane.
 func ControlPlaneWorkspaceTemplateApply(captControlPlane string) string {
 	return join(maxName, captControlPlane, controlPlaneApplySuffix)
 }
 
-// VPCConnectionSecret is the name of the connection Secret of a CAPTCluster's VPC.
+// VPCConnectionSecret returns the name of the connection Secret of a CAPTCluster's VPC.
 func VPCConnectionSecret(captCluster string) string {
 	return join(maxName, captCluster, vpcConnectionSuffix)
 }
 
-// ControlPlaneConnectionSecret is the name of the connection Secret of a CAPTControlPlane.
+// ControlPlaneConnectionSecret returns the name of the connection Secret of a CAPTControlPlane.
 func ControlPlaneConnectionSecret(captControlPlane string) string {
 	return join(maxName, captControlPlane, "-eks-connection")
 }
 
-// FargateWorkspaceTemplateApply is the name of the WorkspaceTemplateApply of a Fargate profile of a Cluster.
+// FargateWorkspaceTemplateApply returns the name of the WorkspaceTemplateApply of a Fargate profile of a Cluster.
 func FargateWorkspaceTemplateApply(cluster, profile string) string {
-	return join(maxName, fargate(cluster, profile), fargateApplySuffix)
+	return join(maxName, fargatePrefix(cluster, profile), fargateApplySuffix)
 }
 
-// FargateConnectionSecret is the name of the connection Secret of a Fargate profile of a Cluster.
+// FargateConnectionSecret returns the name of the connection Secret of a Fargate profile of a Cluster.
 func FargateConnectionSecret(cluster, profile string) string {
-	return join(maxName, fargate(cluster, profile), "-fargate-connection")
+	return join(maxName, fargatePrefix(cluster, profile), "-fargate-connection")
 }
 
-// fargate returns the prefix of the names of a Fargate profile: <cluster>-<profile> if the profile has only lower-case letters and
+// fargatePrefix returns the prefix of the names of a Fargate profile: <cluster>-<profile> if the profile has only lower-case letters and
 // digits. Any other prefix ends with two dashes and a hash of both names, for two reasons: names of EKS profiles are case-sensitive and
 // object names are not, and profile b-c of Cluster a must not collide with profile c of Cluster a-b. The first form never has two dashes
 // before the profile, so the two forms do not collide.
-func fargate(cluster, profile string) string {
+func fargatePrefix(cluster, profile string) string {
 	plain := profile != ""
 	safe := strings.Map(func(r rune) rune {
 		switch {
@@ -106,12 +106,17 @@ func fargate(cluster, profile string) string {
 	return strings.TrimRight(cluster+"-"+safe, "-") + "--" + hash(hashLength, cluster+"/"+profile)
 }
 
-// KubeconfigSecret is the name of the kubeconfig Secret of a Cluster, which Cluster API's contract prescribes.
+// KubeconfigSecret returns the name of the kubeconfig Secret of a Cluster, which Cluster API's contract prescribes.
 func KubeconfigSecret(cluster string) string {
-	return cluster + "-kubeconfig" // As secret.Name of Cluster API, whose package imports controller-runtime.
+	return cluster + "-kubeconfig" // The same as secret.Name of Cluster API, which cannot be imported: its package imports controller-runtime.
 }
 
-// LegacyWorkspace is the name that CAPT v0.3 gave to the cluster-scoped Workspace of a WorkspaceTemplateApply.
+// UserKubeconfigSecret returns the name of the Secret with the kubeconfig for users, who authenticate with their AWS credentials.
+func UserKubeconfigSecret(cluster string) string {
+	return join(maxName, cluster, "-user-kubeconfig")
+}
+
+// LegacyWorkspace returns the name that CAPT v0.3 gave to the cluster-scoped Workspace of a WorkspaceTemplateApply.
 func LegacyWorkspace(apply string) string {
 	if base := strings.TrimSuffix(apply, applySuffix); base != "" {
 		return base
@@ -119,13 +124,13 @@ func LegacyWorkspace(apply string) string {
 	return apply
 }
 
-// PinnedTemplate is the name of the WorkspaceTemplate that reproduces the Workspace of a WorkspaceTemplateApply. The name has a hash of
-// the content, so that it never collides with a template from an earlier migration.
+// PinnedTemplate returns the name of the WorkspaceTemplate that reproduces the Workspace of a WorkspaceTemplateApply. The name has a hash
+// of the content, so that it never collides with a template from an earlier migration.
 func PinnedTemplate(apply, content string) string {
 	return join(maxName, apply, "-pinned-"+hash(longHashLength, content))
 }
 
-// Workspace is the name of a new Workspace. Adopted Workspaces keep their names.
+// Workspace returns the name of a new Workspace. Adopted Workspaces keep their names.
 func Workspace(scope terraform.Scope, apply types.NamespacedName) string {
 	base := LegacyWorkspace(apply.Name)
 	if scope != terraform.ScopeCluster {
@@ -134,10 +139,10 @@ func Workspace(scope terraform.Scope, apply types.NamespacedName) string {
 	return join(maxName, apply.Namespace+"-"+base, "-"+hash(hashLength, apply.String()))
 }
 
-// ExternalName is the name of the Terraform workspace (the state) of a new Workspace of either scope, without --state-prefix.
+// ExternalName returns the name of the Terraform workspace (the state) of a new Workspace of either scope, without --state-prefix.
 func ExternalName(apply types.NamespacedName) string { return PrefixedExternalName("", apply) }
 
-// PrefixedExternalName is the name of the Terraform workspace (the state) of a new Workspace of either scope. It is unique across
+// PrefixedExternalName returns the name of the Terraform workspace (the state) of a new Workspace of either scope. It is unique across
 // namespaces, and across installations with different prefixes, because Workspaces with the same backend and the same name share their
 // state. Backends derive names of Secrets and files from it, hence the limit of 63 characters.
 func PrefixedExternalName(prefix string, apply types.NamespacedName) string {
@@ -162,9 +167,4 @@ func join(limit int, stem, suffix string) string {
 func hash(n int, s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:n]
-}
-
-// UserKubeconfigSecret is the name of the Secret with the kubeconfig for users, which get their credentials from AWS.
-func UserKubeconfigSecret(cluster string) string {
-	return join(maxName, cluster, "-user-kubeconfig")
 }

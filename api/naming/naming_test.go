@@ -70,7 +70,7 @@ func TestNamesNeverExceedTheirLimit(t *testing.T) {
 	}
 }
 
-func TestTheLongestNamesThatAreNotCut(t *testing.T) {
+func TestLongestNamesThatAreNotTruncated(t *testing.T) {
 	for name, row := range map[string]struct {
 		longest int
 		derived []func(string) string
@@ -94,8 +94,8 @@ func TestTheLongestNamesThatAreNotCut(t *testing.T) {
 	}
 }
 
-// What a Fargate profile may be called in EKS, and object names do not tell apart, or tell apart only with a hash.
-func TestFargateProfilesThatLookAlikeGetNamesOfTheirOwn(t *testing.T) {
+// These names are different in EKS, but equal in object names, or different only by a hash.
+func TestSimilarFargateProfilesGetDifferentNames(t *testing.T) {
 	made := map[string][2]string{}
 	for _, pair := range [][2]string{
 		{"a", "b"}, {"a", "B"}, {"a", "b-c"}, {"a-b", "c"}, {"a", "b_c"}, {"a", "b--c"}, {"a-b", "C"}, {"a", "-b"}, {"a", "b-"}, {"a", "-"}, {"a", "_"}, {"a", "__"},
@@ -109,7 +109,7 @@ func TestFargateProfilesThatLookAlikeGetNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestTooLongNamesAreCutAndKeepTheirSuffix(t *testing.T) {
+func TestTruncatedNamesKeepTheirSuffix(t *testing.T) {
 	stem := strings.Repeat("n", 253)
 	made := naming.ControlPlaneWorkspaceTemplateApply(stem)
 	require.Len(t, made, 253)
@@ -117,14 +117,14 @@ func TestTooLongNamesAreCutAndKeepTheirSuffix(t *testing.T) {
 	assert.True(t, strings.HasPrefix(made, strings.Repeat("n", 200)), made)
 }
 
-func TestTooLongNamesThatDifferOnlyInWhatIsCutOffStayDifferent(t *testing.T) {
+func TestTruncatedNamesRemainDifferent(t *testing.T) {
 	stem := strings.Repeat("n", 252)
 	assert.NotEqual(t, naming.VPCWorkspaceTemplateApply(stem+"a"), naming.VPCWorkspaceTemplateApply(stem+"b"))
 	assert.NotEqual(t, naming.ExternalName(key("team", stem+"a")), naming.ExternalName(key("team", stem+"b")))
 	assert.NotEqual(t, naming.Workspace(terraform.ScopeCluster, key("team", stem+"a")), naming.Workspace(terraform.ScopeCluster, key("team", stem+"b")))
 }
 
-func TestNamesThatAreCutAtADashOrADotStayLegal(t *testing.T) {
+func TestNamesTruncatedAtADashOrDotAreValid(t *testing.T) {
 	for cut := 1; cut < 80; cut++ {
 		for _, separator := range []string{"-", "."} {
 			name := strings.Repeat("n", cut) + separator + strings.Repeat("m", 250-cut)
@@ -134,9 +134,9 @@ func TestNamesThatAreCutAtADashOrADotStayLegal(t *testing.T) {
 	}
 }
 
-// CAPT v0.3 called a Workspace like its WorkspaceTemplateApply less "-apply". In a namespace this is still the rule,
-// so that names can be guessed; the controller and admission find the pair that collides.
-func TestWorkspacesOfXAndXApplyCollideInANamespaceByTheLegacyRule(t *testing.T) {
+// CAPT v0.3 gave a Workspace the name of its WorkspaceTemplateApply without "-apply". In a namespace this is still the rule, so that users
+// know the name. The controller and admission detect a collision.
+func TestWorkspacesOfXAndXApplyHaveTheSameNameInANamespace(t *testing.T) {
 	assert.Equal(t,
 		naming.Workspace(terraform.ScopeNamespaced, key("team", "x")),
 		naming.Workspace(terraform.ScopeNamespaced, key("team", "x-apply")))
@@ -146,13 +146,13 @@ func TestTerraformWorkspacesOfXAndXApplyDoNotShareState(t *testing.T) {
 	assert.NotEqual(t, naming.ExternalName(key("team", "x")), naming.ExternalName(key("team", "x-apply")))
 }
 
-func TestAWorkspaceTemplateApplyCalledApplyGivesANameToo(t *testing.T) {
+func TestWorkspaceNameOfAnApplyNamedApply(t *testing.T) {
 	assert.Equal(t, "apply", naming.Workspace(terraform.ScopeNamespaced, key("team", "apply")))
 	assert.Empty(t, validation.IsDNS1123Label(naming.ExternalName(key("team", "apply"))))
 }
 
-// Ten thousand pairs of look-alikes: parts that come again in another order, with and without "-apply", short and long.
-func TestTenThousandPairsNeverGetOneName(t *testing.T) {
+// The pairs are similar: they have the same parts in another order, with and without "-apply", short and long.
+func TestTenThousandSimilarPairsGetDifferentNames(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	part := func() string {
 		parts := []string{"a", "b", "a-b", "a.b", "x", "x-apply", "apply", "vpc", "a-vpc", strings.Repeat("n", 40), strings.Repeat("n", 41)}
@@ -174,7 +174,7 @@ func TestTenThousandPairsNeverGetOneName(t *testing.T) {
 	}
 }
 
-// Two management clusters with one backend, and equal names in both.
+// Two management clusters have the same backend, and objects with equal names.
 func TestSafety12StatePrefixesKeepInstallationsApart(t *testing.T) {
 	apply := key("team", "demo-vpc")
 	states := map[string]bool{}

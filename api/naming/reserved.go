@@ -5,16 +5,16 @@ package naming
 
 import "strings"
 
-// CAPTClusterOf returns the name of the CAPTCluster whose VPC gets a WorkspaceTemplateApply of this name by the naming scheme; false when
-// there is no such name. A truncated name does not identify its owner.
+// CAPTClusterOf returns the name of the CAPTCluster whose VPC gets a WorkspaceTemplateApply of this name by the naming scheme; false if the
+// naming scheme does not give this name. A truncated name does not identify its owner.
 func CAPTClusterOf(apply string) (string, bool) {
-	return stem(apply, vpcSuffix, VPCWorkspaceTemplateApply)
+	return ownerOf(apply, vpcSuffix, VPCWorkspaceTemplateApply)
 }
 
 // CAPTControlPlaneOf returns the name of the CAPTControlPlane that gets a WorkspaceTemplateApply of this name by the naming scheme; false
-// when there is no such name. A truncated name does not identify its owner.
+// if the naming scheme does not give this name. A truncated name does not identify its owner.
 func CAPTControlPlaneOf(apply string) (string, bool) {
-	return stem(apply, controlPlaneApplySuffix, ControlPlaneWorkspaceTemplateApply)
+	return ownerOf(apply, controlPlaneApplySuffix, ControlPlaneWorkspaceTemplateApply)
 }
 
 // FargateClustersOf returns the names of the Clusters whose Fargate profiles may get a WorkspaceTemplateApply of this name by the naming
@@ -34,15 +34,15 @@ func FargateClustersOf(apply string) []string {
 	return clusters
 }
 
-// stem returns a name without the suffix, and whether the naming scheme derives the name from the result.
-func stem(name, suffix string, scheme func(string) string) (string, bool) {
+// ownerOf returns a name without the suffix, and whether the naming scheme derives the name from the result. scheme derives it.
+func ownerOf(name, suffix string, scheme func(string) string) (string, bool) {
 	owner, found := strings.CutSuffix(name, suffix)
 	return owner, found && owner != "" && scheme(owner) == name
 }
 
-// Namesake is the name of the other WorkspaceTemplateApply for which the naming scheme gives the same name to the Workspace: x-apply for
-// x, and x for x-apply.
-func Namesake(apply string) string {
+// ApplyWithSameWorkspace returns the name of the other WorkspaceTemplateApply whose Workspace gets the same name by the naming scheme:
+// x-apply for x, and x for x-apply.
+func ApplyWithSameWorkspace(apply string) string {
 	if base, found := strings.CutSuffix(apply, applySuffix); found && base != "" {
 		return base
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-func TestWhoseNamesTheSchemeReserves(t *testing.T) {
+func TestOwnersOfReservedNames(t *testing.T) {
 	for name, row := range map[string]struct{ captCluster, captControlPlane string }{
 		"demo-vpc":                         {captCluster: "demo"},
 		"demo-eks-controlplane-apply":      {captControlPlane: "demo"},
@@ -47,8 +47,8 @@ func TestWhoseNamesTheSchemeReserves(t *testing.T) {
 	}
 }
 
-// Every name that was not cut is found again, and what is found gives the name.
-func FuzzOwnersAgreeWithTheScheme(f *testing.F) {
+// The owner of every name that is not truncated is found, and the naming scheme gives the name to it.
+func FuzzOwnersOfReservedNames(f *testing.F) {
 	f.Add("demo")
 	f.Add("demo-vpc")
 	f.Add("demo-eks-controlplane-apply")
@@ -76,7 +76,7 @@ func FuzzOwnersAgreeWithTheScheme(f *testing.F) {
 	})
 }
 
-func TestWhoseProfilesTheSchemeReserves(t *testing.T) {
+func TestFargateClustersOf(t *testing.T) {
 	for name, clusters := range map[string][]string{
 		"demo-batch-fargate-apply":               {"demo"},
 		"demo-eu-batch-fargate-apply":            {"demo", "demo-eu"},
@@ -95,9 +95,8 @@ func TestWhoseProfilesTheSchemeReserves(t *testing.T) {
 	}
 }
 
-// Cluster API lets the name of a Cluster be the value of a label, and EKS that of a profile have 100 characters: then nothing is
-// cut, and the Cluster is among those that are found.
-func FuzzClustersOfFargateProfilesAreFound(f *testing.F) {
+// The name of a Cluster is a label value, and a profile name has at most 100 characters. So nothing is truncated, and the Cluster is found.
+func FuzzFargateClustersOf(f *testing.F) {
 	for _, profile := range []string{"batch", "a-b", "A", "-", "_", "a_", "--a", strings.Repeat("n", 100), strings.Repeat("N", 100)} {
 		f.Add("demo", profile)
 		f.Add("demo.eu-1", profile)
@@ -119,8 +118,8 @@ func FuzzClustersOfFargateProfilesAreFound(f *testing.F) {
 	})
 }
 
-func TestNamesakesMayGetTheSameWorkspace(t *testing.T) {
+func TestApplyWithSameWorkspace(t *testing.T) {
 	for name, want := range map[string]string{"x": "x-apply", "x-apply": "x", "-apply": "-apply-apply", "apply": "apply-apply"} {
-		assert.Equal(t, want, naming.Namesake(name))
+		assert.Equal(t, want, naming.ApplyWithSameWorkspace(name))
 	}
 }

@@ -21,7 +21,8 @@ var publicForms = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`[a-z]\d[a-z0-9-]*\.(?:nano|micro|small|medium|large|\d*xlarge|metal)`, // Types of instances.
 }, "|") + `)$`)
 
-func public(value string) bool {
+// isPublic reports whether a value has a form that is never a secret.
+func isPublic(value string) bool {
 	return len(value) <= maxPublic && publicForms.MatchString(value)
 }
 
@@ -54,27 +55,27 @@ var lookalikePatterns = []lookalike{
 	{pattern: regexp.MustCompile(`[A-Za-z0-9]://([^\s/?#"'<>]+)@`), keep: func(s string) bool { return s == "git" }},
 	{pattern: regexp.MustCompile(`(?i)authorization` + afterName + `[:=]\s*\\*["']?((?:basic|bearer|negotiate|token)\s+[^\s"'\\,]+|(?:digest|aws4-hmac-sha256)\s+[^\s"'\\]+(?:\s+\w+=[^\s"'\\]+)*)`)},
 	{pattern: regexp.MustCompile(`(?i)bearer\s+([A-Za-z0-9._~+/=-]{8,})`), keep: isWord},
-	{pattern: regexp.MustCompile(`(?:` + passwordName + `|` + secretName + `)` + afterName + `(?:=>?|:)[ \t]*` + quotedValue), keep: public},
-	{pattern: regexp.MustCompile(`(?:` + passwordName + `|` + secretName + `)` + afterName + `=>?[ \t]*` + bareValue), keep: expression, bare: true},
-	{pattern: regexp.MustCompile(passwordName + afterName + `:[ \t]*` + bareValue), keep: expression, bare: true},
-	{pattern: regexp.MustCompile(secretName + afterName + `:[ \t]*` + bareValue), keep: prose, bare: true},
+	{pattern: regexp.MustCompile(`(?:` + passwordName + `|` + secretName + `)` + afterName + `(?:=>?|:)[ \t]*` + quotedValue), keep: isPublic},
+	{pattern: regexp.MustCompile(`(?:` + passwordName + `|` + secretName + `)` + afterName + `=>?[ \t]*` + bareValue), keep: isPublicOrExpression, bare: true},
+	{pattern: regexp.MustCompile(passwordName + afterName + `:[ \t]*` + bareValue), keep: isPublicOrExpression, bare: true},
+	{pattern: regexp.MustCompile(secretName + afterName + `:[ \t]*` + bareValue), keep: isProse, bare: true},
 	{pattern: regexp.MustCompile(`(?i:request|host)[ _-]?(?i:id)["':= ]{1,4}[A-Za-z0-9+/=-]+|[A-Za-z0-9+/_-]+={0,2}`), keep: looksLikeName},
 }
 
-// arns are never secrets.
-var arns = regexp.MustCompile(`arn:aws[a-z-]*:[\w:/.+*@-]*`)
+// arnPattern matches ARNs, which are never secrets.
+var arnPattern = regexp.MustCompile(`arn:aws[a-z-]*:[\w:/.+*@-]*`)
 
-// lookalikes finds text that looks like a secret.
-func lookalikes(text string) []span {
+// findLookalikes finds text that looks like a secret.
+func findLookalikes(text string) []span {
 	var spans []span
-	names := arns.FindAllStringIndex(text, -1)
+	names := arnPattern.FindAllStringIndex(text, -1)
 	for _, l := range lookalikePatterns {
 		for from := 0; from < len(text); {
 			match := l.pattern.FindStringSubmatchIndex(text[from:])
 			if match == nil {
 				break
 			}
-			start, end := group(match)
+			start, end := lastGroup(match)
 			start, end = start+from, end+from
 			if l.keep != nil && l.keep(text[start:end]) {
 				if start > from+match[0] { // The match begins with a name: what follows may be the name of another value.
@@ -84,7 +85,7 @@ func lookalikes(text string) []span {
 				if l.bare {
 					end += len(text[end:]) - len(strings.TrimLeftFunc(text[end:], inBareValue))
 				}
-				if !within(names, start, end) {
+				if !isWithin(names, start, end) {
 					spans = append(spans, span{start, end})
 				}
 			}
@@ -94,14 +95,14 @@ func lookalikes(text string) []span {
 	return spans
 }
 
-// within reports whether one of several sorted ranges contains a range.
-func within(ranges [][]int, start, end int) bool {
+// isWithin reports whether one of several sorted ranges contains a range.
+func isWithin(ranges [][]int, start, end int) bool {
 	i := sort.Search(len(ranges), func(i int) bool { return ranges[i][1] >= end })
 	return i < len(ranges) && ranges[i][0] <= start
 }
 
-// group returns the last group that matched, otherwise the whole match.
-func group(match []int) (start, end int) {
+// lastGroup returns the last group that matched, otherwise the whole match.
+func lastGroup(match []int) (start, end int) {
 	for i := len(match) - 2; i > 0; i -= 2 {
 		if match[i] >= 0 {
 			return match[i], match[i+1]
@@ -110,17 +111,20 @@ func group(match []int) (start, end int) {
 	return match[0], match[1]
 }
 
+// inBareValue reports whether a character can be part of a secret without quotes.
 func inBareValue(r rune) bool { return !strings.ContainsRune(" \t\r\n\v\f\"',;&", r) }
 
-// reference matches HCL expressions in excerpts of modules.
-var reference = regexp.MustCompile(`^(?:\$\{|(?:var|local|data|module|each|self|random_password|(?:aws|tls|kubernetes|helm)_\w+)\.[A-Za-z_])`)
+// hclReference matches HCL expressions in excerpts of modules.
+var hclReference = regexp.MustCompile(`^(?:\$\{|(?:var|local|data|module|each|self|random_password|(?:aws|tls|kubernetes|helm)_\w+)\.[A-Za-z_])`)
 
-// expression reports whether a value is public, or an HCL expression.
-func expression(value string) bool { return public(value) || reference.MatchString(value) }
+// isPublicOrExpression reports whether a value is public, or an HCL expression.
+func isPublicOrExpression(value string) bool {
+	return isPublic(value) || hclReference.MatchString(value)
+}
 
-// prose reports whether the text after a name and a colon is part of a sentence, as in "ExpiredToken: The".
-func prose(value string) bool {
-	return len(value) < minSecret || !strings.ContainsAny(value, "0123456789") || strings.HasPrefix(value, "http") || expression(value)
+// isProse reports whether the text after a name and a colon is part of a sentence, as in "ExpiredToken: The".
+func isProse(value string) bool {
+	return len(value) < minSecret || !strings.ContainsAny(value, "0123456789") || strings.HasPrefix(value, "http") || isPublicOrExpression(value)
 }
 
 // isWord reports whether the text after "Bearer" is a word, as in "bearer authentication".
@@ -128,13 +132,13 @@ func isWord(value string) bool {
 	return len(value) < 20 && !strings.ContainsAny(value, "0123456789")
 }
 
-// ids are random but not secret: IDs of requests, objects and AWS resources.
-var ids = regexp.MustCompile(`[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|[a-z]+-[0-9a-f]{17}`)
+// idPattern matches IDs of requests, objects and AWS resources, which are random text but not secrets.
+var idPattern = regexp.MustCompile(`[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|[a-z]+-[0-9a-f]{17}`)
 
 // looksLikeName reports whether a long string is a name or a path, and not random text. In a name, the kind of character (upper case,
 // lower case, digit, separator) changes about every fifth character, in random text about every second one.
 func looksLikeName(run string) bool {
-	run = strings.TrimRight(ids.ReplaceAllString(run, ""), "=")
+	run = strings.TrimRight(idPattern.ReplaceAllString(run, ""), "=")
 	if len(run) < 40 || strings.ContainsAny(run, `:="' `) { // Only the alternative for request IDs matches these separators.
 		return true
 	}
@@ -159,6 +163,7 @@ func looksLikeName(run string) bool {
 	return changes*100 < len(run)*28
 }
 
+// kindOf returns '0' for a digit, 'a' for a lower-case letter, 'A' for an upper-case letter, and '/' for any other character.
 func kindOf(r rune) rune {
 	switch {
 	case r >= '0' && r <= '9':

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redact removes secrets from texts that users read. It is pure.
+// Package redact removes secrets from texts that users read. Its functions are pure.
 package redact
 
 import (
@@ -35,12 +35,12 @@ const (
 // example, the name and endpoint of a cluster. Values with a public form are never replaced: booleans, regions, ARNs, IDs of
 // resources and accounts, addresses, versions, instance types, and values with less than six characters.
 //
-// Text that looks like a secret is replaced, too: keys and tokens of AWS, Kubernetes and git hosts, JWTs, PEM, passwords in URLs, headers
+// Text that looks like a secret is also replaced: keys and tokens of AWS, Kubernetes and git hosts, JWTs, PEM, passwords in URLs, headers
 // with credentials, values with names such as password, and long random text. This is a heuristic.
 //
 // It is idempotent and takes linear time. The text grows at most to three times its size.
 func Text(text string, known [][]byte) string {
-	values := secrets{limit: len(text), values: map[string]bool{}, known: map[string]bool{}, forms: map[string][]string{}}
+	values := secrets{limit: len(text), addedValues: map[string]bool{}, addedForms: map[string]bool{}, forms: map[string][]string{}}
 	for _, value := range known {
 		values.add(string(value), maxNesting)
 	}
@@ -65,7 +65,7 @@ func Value(name, value string) string {
 func (s secrets) redactOnce(text string) string {
 	pieces := strings.Split(text, Placeholder)
 	for i, piece := range pieces {
-		spans := append(s.find(piece), lookalikes(piece)...)
+		spans := append(s.findKnown(piece), findLookalikes(piece)...)
 		slices.SortFunc(spans, func(a, b span) int { return a.from - b.from })
 		var out strings.Builder
 		end, begun := 0, false
@@ -88,13 +88,14 @@ type span struct{ from, to int }
 type secrets struct {
 	// limit is the length of the text in bytes: longer forms cannot occur in it.
 	limit int
-	// values and known are the sets of values and forms that were added already.
-	values, known map[string]bool
+	// addedValues and addedForms are the sets of values and forms that were added already.
+	addedValues, addedForms map[string]bool
 	// forms are the forms by their first minSecret bytes, so that a search takes linear time.
 	forms map[string][]string
 }
 
-func (s secrets) find(text string) []span {
+// findKnown finds the known values in a text. At each position, the longest form is used.
+func (s secrets) findKnown(text string) []span {
 	var spans []span
 	for i := 0; i+minSecret <= len(text); i++ {
 		longest := 0
@@ -113,7 +114,8 @@ func (s secrets) find(text string) []span {
 var (
 	// assignment is a line of a tfvars, environment or AWS credentials file.
 	assignment = regexp.MustCompile(`^[\w."'-]+\s*=\s*(.+)$`)
-	quotation  = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
+	// quotation is a string in double quotes.
+	quotation = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
 	// assignmentSign matches the text after a quoted string that is a name, not a value.
 	assignmentSign = regexp.MustCompile(`^\s*[=:]`)
 )
@@ -121,10 +123,10 @@ var (
 // add adds a value, and the values within it if it is a document.
 func (s secrets) add(value string, nesting int) {
 	value = strings.TrimSpace(value)
-	if len(value) < minSecret || nesting == 0 || s.values[value] || public(value) {
+	if len(value) < minSecret || nesting == 0 || s.addedValues[value] || isPublic(value) {
 		return
 	}
-	s.values[value] = true
+	s.addedValues[value] = true
 	s.encode(value)
 
 	switch {
@@ -138,6 +140,7 @@ func (s secrets) add(value string, nesting int) {
 	}
 }
 
+// addLine adds the values within a single line: an assigned value, quoted strings, and text that looks like a secret.
 func (s secrets) addLine(value string, nesting int) {
 	if match := assignment.FindStringSubmatch(value); match != nil {
 		s.add(strings.Trim(match[1], `"',; `), nesting)
@@ -151,7 +154,7 @@ func (s secrets) addLine(value string, nesting int) {
 			s.add(plain, nesting)
 		}
 	}
-	for _, sp := range lookalikes(value) { // Such as the token in a kubeconfig.
+	for _, sp := range findLookalikes(value) { // Such as the token in a kubeconfig.
 		s.add(value[sp.from:sp.to], nesting)
 	}
 }
@@ -170,6 +173,7 @@ func (s secrets) addJSON(value string, nesting int) bool {
 	return false
 }
 
+// addLeaves adds all strings of a decoded JSON document.
 func (s secrets) addLeaves(document any, nesting int) {
 	switch value := document.(type) {
 	case string:
@@ -220,8 +224,8 @@ func (s secrets) encode(value string) {
 func (s secrets) addForms(forms ...string) {
 	for _, form := range forms {
 		for part := range strings.SplitSeq(form, Placeholder) {
-			if len(part) >= minSecret && len(part) <= s.limit && !s.known[part] {
-				s.known[part] = true
+			if len(part) >= minSecret && len(part) <= s.limit && !s.addedForms[part] {
+				s.addedForms[part] = true
 				s.forms[part[:minSecret]] = append(s.forms[part[:minSecret]], part)
 			}
 		}

@@ -48,7 +48,7 @@ func TestAKnownValueIsReplacedInEveryForm(t *testing.T) {
 	}
 }
 
-func TestAKnownValueIsFoundInsideOfBase64(t *testing.T) {
+func TestKnownValueIsFoundWithinBase64(t *testing.T) {
 	for _, user := range []string{"a", "ab", "abc"} {
 		header := base64.StdEncoding.EncodeToString([]byte(user + ":correct horse"))
 		got := Text("it sent "+header, [][]byte{[]byte("correct horse")})
@@ -57,7 +57,7 @@ func TestAKnownValueIsFoundInsideOfBase64(t *testing.T) {
 	}
 }
 
-func TestAKnownValueIsFoundWhenLinesWereFolded(t *testing.T) {
+func TestKnownValueIsFoundInFoldedLines(t *testing.T) {
 	require.Equal(t, "got [redacted].", Text("got first line second line.", [][]byte{[]byte("first line\n  second line\n")}))
 }
 
@@ -84,7 +84,7 @@ func TestPartsOfAKnownValueAreReplaced(t *testing.T) {
 	}
 }
 
-func TestKnownValuesThatTouchOrOverlapAreOne(t *testing.T) {
+func TestAdjacentAndOverlappingValuesAreRedactedOnce(t *testing.T) {
 	known := [][]byte{[]byte("abcdefgh"), []byte("efghijkl"), []byte("123456")}
 	require.Equal(t, "x[redacted]x", Text("xabcdefghijkl123456x", known))
 }
@@ -94,7 +94,7 @@ const (
 	jwt       = "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJkZW1vIiwiZXhwIjoxfQ.c2lnbmF0dXJlLWlzLW5vdC1yZWFs"
 )
 
-func TestWhatLooksLikeASecretIsReplaced(t *testing.T) {
+func TestTextThatLooksLikeASecretIsRedacted(t *testing.T) {
 	for text, want := range map[string]string{
 		"key AKIAIOSFODNN7EXAMPLE of demo":                                          "key [redacted] of demo",
 		"key ASIAIOSFODNN7EXAMPLE.":                                                 "key [redacted].",
@@ -166,8 +166,8 @@ func TestDetailsForTroubleshootingAreKept(t *testing.T) {
 	}
 }
 
-// What real errors lose: the decoded authorization failure, and a presigned URL.
-func TestFailuresStayReadable(t *testing.T) {
+// These parts of real errors are lost: the decoded authorization failure, and a presigned URL.
+func TestErrorsRemainReadable(t *testing.T) {
 	for _, sample := range failures.Samples() {
 		t.Run(sample.Class+"/"+sample.Name, func(t *testing.T) {
 			got := Text(sample.Stderr, nil)
@@ -183,7 +183,7 @@ func TestFailuresStayReadable(t *testing.T) {
 	}
 }
 
-func TestALongTextTakesLinearTime(t *testing.T) {
+func TestLongTextsAreRedactedInLinearTime(t *testing.T) {
 	for _, text := range []string{"token: ", "token=arn:aws:", `token="`, "https://a@", "-----BEGIN A-----", "eyJ", "Authorization: Basic a ", "aB3/", "request id: "} {
 		text = strings.Repeat(text, 1<<18/len(text))
 		start := time.Now()
@@ -211,7 +211,7 @@ func FuzzRedact(f *testing.F) {
 
 			require.Equal(t, got, Text(got, known), "redacting again changes nothing")
 			require.LessOrEqual(t, len(got), 3*len(text)+len(Placeholder))
-			if trimmed := strings.TrimSpace(value); len(trimmed) < minSecret || trimmed != value || public(value) || !utf8.ValidString(value) || strings.Contains(value, Placeholder) {
+			if trimmed := strings.TrimSpace(value); len(trimmed) < minSecret || trimmed != value || isPublic(value) || !utf8.ValidString(value) || strings.Contains(value, Placeholder) {
 				continue
 			}
 			for _, piece := range strings.Split(got, Placeholder) {

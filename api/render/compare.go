@@ -25,18 +25,19 @@ type Difference struct {
 	Rendered any `json:"rendered"`
 }
 
-// Differences returns the fields of spec in which a live Workspace differs from the rendered one, sorted by path. Defaults of the CRDs
-// of provider-terraform v0.18 to v1.1 do not count. If the scopes differ, the only difference is apiVersion.
+// Differences returns the fields of spec in which a live Workspace differs from the rendered one, sorted by path. It ignores the defaults
+// of the CRDs of provider-terraform v0.18 to v1.1. If the scopes differ, the only difference is apiVersion.
 func Differences(live *unstructured.Unstructured, rendered *Rendered) []Difference {
 	if live.GetAPIVersion() != rendered.Object.GetAPIVersion() {
 		return []Difference{{Field: "apiVersion", Live: live.GetAPIVersion(), Rendered: rendered.Object.GetAPIVersion()}}
 	}
-	is, _, _ := unstructured.NestedMap(live.Object, "spec")
-	want, _, _ := unstructured.NestedMap(rendered.Object.Object, "spec")
+	liveSpec, _, _ := unstructured.NestedMap(live.Object, "spec")
+	renderedSpec, _, _ := unstructured.NestedMap(rendered.Object.Object, "spec")
 	cluster := live.GroupVersionKind() == terraform.ScopeCluster.GroupVersionKind()
-	return differences("spec", withDefaults(is, cluster), withDefaults(want, cluster))
+	return differences("spec", withDefaults(liveSpec, cluster), withDefaults(renderedSpec, cluster))
 }
 
+// differences compares two objects field by field. Objects within them are compared in the same way.
 func differences(path string, is, want map[string]any) (found []Difference) {
 	keys := maps.Clone(is)
 	maps.Copy(keys, want)
@@ -52,7 +53,7 @@ func differences(path string, is, want map[string]any) (found []Difference) {
 		case isKeyed:
 			found = append(found, keyedDifferences(field, id, live, rendered)...)
 		default:
-			found = append(found, Difference{Field: field, Live: shown(key, live), Rendered: shown(key, rendered)})
+			found = append(found, Difference{Field: field, Live: redacted(key, live), Rendered: redacted(key, rendered)})
 		}
 	}
 	return found
@@ -60,7 +61,8 @@ func differences(path string, is, want map[string]any) (found []Difference) {
 
 const envField = "spec.forProvider.env"
 
-// keyedLists are compared element by element, because an element may be a secret. The value is the field that identifies an element.
+// keyedLists are the lists that are compared element by element, so that a difference does not show the other elements, which may be
+// secrets. The value is the field that identifies an element.
 var keyedLists = map[string]string{"spec.forProvider.vars": "key", envField: "name"}
 
 // keyedDifferences returns the differences of two unequal lists. If only the order differs, the values are the lists of keys.
@@ -69,7 +71,7 @@ func keyedDifferences(path, id string, live, rendered any) (found []Difference) 
 	want, renderedKeys := byKey(id, rendered)
 	for _, key := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(liveKeys, renderedKeys)))) {
 		if !equality.Semantic.DeepEqual(is[key], want[key]) {
-			found = append(found, Difference{Field: path + "[" + key + "]", Live: shownElement(path, key, is[key]), Rendered: shownElement(path, key, want[key])})
+			found = append(found, Difference{Field: path + "[" + key + "]", Live: redactedElement(path, key, is[key]), Rendered: redactedElement(path, key, want[key])})
 		}
 	}
 	if len(found) == 0 {
@@ -90,35 +92,35 @@ func byKey(id string, list any) (map[string]any, []string) {
 	return found, keys
 }
 
-// shownElement returns the redacted value of a variable, or the source of an environment variable, whose value is omitted.
-func shownElement(path, key string, element any) any {
+// redactedElement returns the redacted value of a variable, or the source of an environment variable, whose value is omitted.
+func redactedElement(path, key string, element any) any {
 	fields, exists := element.(map[string]any)
 	switch value, has := fields["value"]; {
 	case !exists:
 		return nil
 	case path != envField:
-		return shown(key, value)
+		return redacted(key, value)
 	case has:
 		return "[omitted]"
 	}
-	return shown(key, fields)
+	return redacted(key, fields)
 }
 
-// shown returns a value with its strings redacted.
-func shown(name string, value any) any {
+// redacted returns a value with its strings redacted.
+func redacted(name string, value any) any {
 	switch value := value.(type) {
 	case string:
 		return redact.Value(name, value)
 	case map[string]any:
 		out := make(map[string]any, len(value))
 		for key := range value {
-			out[key] = shown(key, value[key])
+			out[key] = redacted(key, value[key])
 		}
 		return out
 	case []any:
 		out := make([]any, len(value))
 		for i := range value {
-			out[i] = shown(name, value[i])
+			out[i] = redacted(name, value[i])
 		}
 		return out
 	}
@@ -131,21 +133,22 @@ func withDefaults(spec map[string]any, cluster bool) map[string]any {
 	if spec == nil {
 		spec = map[string]any{}
 	}
-	fill(spec, "managementPolicies", []any{string(terraform.ManageAll)})
+	setDefault(spec, "managementPolicies", []any{string(terraform.ManageAll)})
 	config := map[string]any{"name": defaultProviderConfig}
 	if cluster {
-		fill(spec, "deletionPolicy", "Delete")
+		setDefault(spec, "deletionPolicy", "Delete")
 	} else {
 		config["kind"] = DefaultProviderConfigKind
 	}
-	fill(spec, "providerConfigRef", config)
+	setDefault(spec, "providerConfigRef", config)
 	if parameters, ok := spec["forProvider"].(map[string]any); ok {
-		fill(parameters, "entrypoint", "")
+		setDefault(parameters, "entrypoint", "")
 	}
 	return spec
 }
 
-func fill(fields map[string]any, name string, value any) {
+// setDefault sets a field that is absent.
+func setDefault(fields map[string]any, name string, value any) {
 	if _, ok := fields[name]; !ok {
 		fields[name] = value
 	}

@@ -24,8 +24,8 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// A module is the template's author's, a value is its user's. Whatever the user says, the module stays what it is.
-func FuzzModuleBytesUnchangedOrRefused(f *testing.F) {
+// The author of the template writes the module, its user sets the values. No value may change the module.
+func FuzzModulesUnchangedOrRejected(f *testing.F) {
 	for _, module := range append(slices.Clone(hostileModules),
 		"${${value}}}$", "\u2028 ${value", "}",
 	) {
@@ -70,7 +70,7 @@ func moduleUnchangedOrRefused(t *testing.T, module, name, value, other string) (
 	return true
 }
 
-func FuzzVarsArriveByteForByte(f *testing.F) {
+func FuzzVarsReachTerraformUnchanged(f *testing.F) {
 	for _, value := range hostile {
 		f.Add(value, "x")
 		f.Add("${other}", value)
@@ -89,7 +89,7 @@ func varsByteForByte(t *testing.T, value, other string) {
 				p.VarMap = varmap(`{"a": "${value}", "b": [{"c": "<${value}${other}>"}]}`)
 			}), builder.WithScope(scope)),
 		}.must(t)
-		// What the API server is sent, and sends on to Terraform's provider.
+		// The JSON that is sent to the API server, and from there to provider-terraform.
 		parameters := asLive(t, rendered).Object["spec"].(map[string]any)["forProvider"].(map[string]any)
 		assert.Equal(t, []any{
 			map[string]any{"key": "a", "value": value}, map[string]any{"key": "b", "value": "<" + value + other + ">"},
@@ -100,7 +100,7 @@ func varsByteForByte(t *testing.T, value, other string) {
 	}
 }
 
-// CAPT v0.3 put values into serialized text, where they could add a field, or take one away (defect 12).
+// CAPT v0.3 replaced placeholders in serialized text, so that values could add or remove fields (defect 12).
 func FuzzValuesNeverAddFields(f *testing.F) {
 	for _, value := range hostile {
 		f.Add(value, "demo", "default", `{"a": ["${value}", {"b": "x${value}${name}"}], "${value}": 1, "c": null}`)
@@ -124,7 +124,7 @@ func FuzzValuesNeverAddFields(f *testing.F) {
 	})
 }
 
-// skipUnlessText skips bytes that JSON, and so an API server, does not have.
+// skipUnlessText skips bytes that are not valid in JSON, so that an API server never has them.
 func skipUnlessText(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -134,8 +134,7 @@ func skipUnlessText(t *testing.T, texts ...string) {
 	}
 }
 
-// placeholdersEverywhere is a template with a placeholder in each field that can have one: the CRD holds the others to a
-// list of words.
+// placeholdersEverywhere is a template with a placeholder in each field that can have one: the other fields are enums in the CRD.
 func placeholdersEverywhere(varmap string) builder.Option {
 	key := &terraform.KeyReference{Name: "${value}", Namespace: "${namespace}", Key: "${value}"}
 	kind := terraform.ProviderConfigReference{Name: "${value}", Kind: "${value}"}
@@ -159,7 +158,7 @@ func placeholdersEverywhere(varmap string) builder.Option {
 	})
 }
 
-// withoutTexts is a tree with the same word in place of every text.
+// withoutTexts returns a tree with the same word in place of every string.
 func withoutTexts(node any) any {
 	switch node := node.(type) {
 	case string:
@@ -181,7 +180,7 @@ func withoutTexts(node any) any {
 	}
 }
 
-// substituted says in other words what a module should become, and which variables must not become a part of it.
+// substituted is a second implementation of the substitution: it returns the expected module, and the variables that must be rejected.
 func substituted(module string, values map[string]string) (out string, unsafe []string) {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	for {
@@ -211,8 +210,8 @@ func names(errs field.ErrorList, variable string) bool {
 	})
 }
 
-// structure of a module: its blocks, with type and labels, and the names of the arguments in them. It is false for a text
-// that is no module.
+// structure returns the structure of a module: its blocks, with type and labels, and the names of the arguments in them. It returns false for
+// text that is not a module.
 func structure(module string) ([]string, bool) {
 	file, diags := hclsyntax.ParseConfig([]byte(module), "", hcl.InitialPos)
 	if diags.HasErrors() {

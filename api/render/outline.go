@@ -18,20 +18,20 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// sameOutline rejects values of variables that change the structure of a module. Even with characters that are safe in a module, a value
-// can change it together with the text around it in the template: the value can end a heredoc, a slash after an asterisk ends a comment,
-// and an empty value between "$" and "{" starts an expression.
+// validateStructure rejects values of variables that change the structure of a module. Even with characters that are safe in a module, a
+// value can change it together with the text around it in the template: the value can end a heredoc, a slash after an asterisk ends a
+// comment, and an empty value between "$" and "{" starts an expression.
 //
-// A template that is not valid HCL before the substitution uses placeholders as part of its structure, for example as labels of blocks. That
-// is allowed.
-func sameOutline(template, rendered *terraform.WorkspaceParameters, used []string, path *field.Path) field.ErrorList {
+// A template that is not valid HCL before the substitution uses placeholders as part of its structure, for example as labels of blocks.
+// That is allowed.
+func validateStructure(template, rendered *terraform.WorkspaceParameters, used []string, path *field.Path) field.ErrorList {
 	if rendered.Source != terraform.SourceInline || rendered.Module == template.Module {
 		return nil
 	}
 	if rendered.InlineFormat == terraform.FormatJSON {
-		return sameExpressions(template.Module, rendered.Module, used, path)
+		return validateExpressions(template.Module, rendered.Module, used, path)
 	}
-	if len(modules.Parseable(*template, path)) > 0 || len(modules.Parseable(*rendered, path)) > 0 {
+	if len(modules.ValidateComplexity(*template, path)) > 0 || len(modules.ValidateComplexity(*rendered, path)) > 0 {
 		return nil // Reported by the validation of the module.
 	}
 	before, ok := outlineOf(template.Module, used)
@@ -41,27 +41,28 @@ func sameOutline(template, rendered *terraform.WorkspaceParameters, used []strin
 	if after, ok := outlineOf(rendered.Module, used); ok && slices.Equal(before, after) {
 		return nil
 	}
-	return changesModule(used, path)
+	return structureError(used, path)
 }
 
-// sameExpressions rejects values that change the number of expressions of a module in JSON, for example an empty value between "$" and "{".
-// Quotes and backslashes are not allowed in values, so strings stay strings.
-func sameExpressions(template, rendered string, used []string, path *field.Path) field.ErrorList {
-	harmless := terraform.Placeholder.ReplaceAllStringFunc(template, func(match string) string {
+// validateExpressions rejects values that change the number of expressions of a module in JSON, for example an empty value between "$" and
+// "{". Quotes and backslashes are not allowed in values, so strings stay strings.
+func validateExpressions(template, rendered string, used []string, path *field.Path) field.ErrorList {
+	expected := terraform.Placeholder.ReplaceAllStringFunc(template, func(match string) string {
 		if slices.Contains(used, match[2:len(match)-1]) {
 			return "x"
 		}
 		return match
 	})
 	for _, start := range []string{"${", "%{"} {
-		if strings.Count(harmless, start) != strings.Count(rendered, start) {
-			return changesModule(used, path)
+		if strings.Count(expected, start) != strings.Count(rendered, start) {
+			return structureError(used, path)
 		}
 	}
 	return nil
 }
 
-func changesModule(used []string, path *field.Path) field.ErrorList {
+// structureError returns the error for variables whose values change the structure of a module.
+func structureError(used []string, path *field.Path) field.ErrorList {
 	names := make([]string, len(used))
 	for i, name := range used {
 		names[i] = strconv.Quote(name)

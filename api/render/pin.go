@@ -52,12 +52,13 @@ func Pin(live map[string]any, name string, old *infrav1.WorkspaceTemplate, appli
 	return spec, p.errs
 }
 
-// pinning converts the spec of a Workspace to the spec of a template.
+// pinning converts the spec of a Workspace to the spec of a template, value by value.
 type pinning struct {
 	variables []map[string]string
 	errs      field.ErrorList
 }
 
+// value returns the value of the template for a live value and the corresponding value of the old template, which may be nil.
 func (p *pinning) value(live, template any, path *field.Path) any {
 	switch live := live.(type) {
 	case map[string]any:
@@ -80,8 +81,8 @@ func (p *pinning) value(live, template any, path *field.Path) any {
 	return live
 }
 
-// counterpart returns the element of the template's list that corresponds to an element of the live list: the one with the same key or
-// name, or with the same index if elements have neither; nil if there is none.
+// counterpart returns the element of the template's list that corresponds to an element of the live list. It has the same key or name
+// or, if elements have neither, the same index. It is nil if there is none.
 func counterpart(live any, index int, template []any) any {
 	for _, id := range []string{"key", "name"} {
 		fields, _ := live.(map[string]any)
@@ -102,6 +103,8 @@ func counterpart(live any, index int, template []any) any {
 	return nil
 }
 
+// text returns the string of the template for a live string: the placeholders of the old template if they render to it, else the live
+// string.
 func (p *pinning) text(live string, template any, path *field.Path) string {
 	if before, ok := template.(string); ok && p.rendersTo(before, live) {
 		return before
@@ -122,5 +125,5 @@ func (p *pinning) text(live string, template any, path *field.Path) string {
 
 // rendersTo reports whether a string of a template becomes the live one with the variables of each WorkspaceTemplateApply.
 func (p *pinning) rendersTo(template, live string) bool {
-	return !slices.ContainsFunc(p.variables, func(variables map[string]string) bool { return filled(template, variables) != live })
+	return !slices.ContainsFunc(p.variables, func(variables map[string]string) bool { return replacePlaceholders(template, variables) != live })
 }

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package render renders a WorkspaceTemplate with variables to a Workspace. It is pure and deterministic. The rules are in
-// docs/templates.md.
+// Package render renders a WorkspaceTemplate with variables to a Workspace. Its functions are pure and deterministic. docs/templates.md
+// describes the rules.
 package render
 
 import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,7 +31,7 @@ const (
 	DefaultProviderConfigKind = "ClusterProviderConfig"
 )
 
-// Input of a rendering.
+// Input has everything that determines a rendered Workspace.
 type Input struct {
 	Apply    *infrav1.WorkspaceTemplateApply
 	Template *infrav1.WorkspaceTemplate
@@ -58,9 +59,7 @@ type Rendered struct {
 func Workspace(in Input) (*Rendered, field.ErrorList) {
 	path := field.NewPath("spec", "template", "spec")
 	variables := make(map[string]string, len(in.Apply.Spec.Variables)+1)
-	for name, value := range in.Apply.Spec.Variables {
-		variables[name] = value
-	}
+	maps.Copy(variables, in.Apply.Spec.Variables)
 	variables[workspaceNameVariable] = in.Name
 
 	spec, errs := substituteSpec(&in.Template.Spec.Template.Spec, variables, path)
@@ -72,19 +71,20 @@ func Workspace(in Input) (*Rendered, field.ErrorList) {
 	}
 	scope := in.Template.Spec.WorkspaceScope
 	if scope == terraform.ScopeCluster {
-		errs = intoClusterScope(spec, in, path)
+		errs = toClusterScope(spec, in, path)
 	} else {
-		errs = intoNamespace(spec, in.Apply.Namespace, path)
+		errs = toNamespacedScope(spec, in.Apply.Namespace, path)
 	}
-	errs = append(errs, fluxSource(spec, in, path)...)
-	errs = append(errs, modules.Module(spec.ForProvider, path.Child("forProvider"))...)
-	errs = append(errs, templates.Parameters(spec.ForProvider, path.Child("forProvider"))...)
+	errs = append(errs, validateFluxSource(spec, in, path)...)
+	errs = append(errs, modules.ValidateModule(spec.ForProvider, path.Child("forProvider"))...)
+	errs = append(errs, templates.ValidateParameters(spec.ForProvider, path.Child("forProvider"))...)
 	if len(errs) > 0 {
 		return nil, errs
 	}
 	return assemble(spec, scope, in)
 }
 
+// assemble returns the Workspace for a rendered spec.
 func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*Rendered, field.ErrorList) {
 	content, err := toMap(spec)
 	if err != nil {

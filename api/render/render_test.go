@@ -18,7 +18,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// rendering is an apply with a template, to be rendered to the Workspace "demo-vpc".
+// rendering returns an Input for the Workspace "demo-vpc".
 type rendering struct {
 	apply    []builder.Option
 	template []builder.Option
@@ -61,7 +61,7 @@ func at(t *testing.T, rendered *Rendered, path ...string) any {
 
 func varmap(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
 
-// asLive is what the API server has after it accepted a rendered Workspace.
+// asLive returns the Workspace that the API server stores for a rendered one.
 func asLive(t *testing.T, rendered *Rendered) *unstructured.Unstructured {
 	t.Helper()
 	data, err := rendered.Object.MarshalJSON()
@@ -71,7 +71,7 @@ func asLive(t *testing.T, rendered *Rendered) *unstructured.Unstructured {
 	return object
 }
 
-func TestARenderedWorkspaceHoldsWhatCAPTWantsToOwnAndNothingElse(t *testing.T) {
+func TestRenderedWorkspaceHasOnlyTheFieldsThatCAPTOwns(t *testing.T) {
 	rendered := rendering{}.must(t)
 	assert.Equal(t, map[string]any{
 		"apiVersion": "tf.m.upbound.io/v1beta1",
@@ -94,13 +94,13 @@ func TestARenderedWorkspaceHoldsWhatCAPTWantsToOwnAndNothingElse(t *testing.T) {
 	assert.Regexp(t, "^default-demo-vpc-[a-z2-7]{5}$", rendered.Object.GetAnnotations()["crossplane.io/external-name"])
 }
 
-func TestAClusterWideWorkspaceHasNoNamespace(t *testing.T) {
+func TestClusterScopedWorkspaceHasNoNamespace(t *testing.T) {
 	rendered := rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster)}}.must(t)
 	assert.Equal(t, "tf.upbound.io/v1beta1", rendered.Object.GetAPIVersion())
 	assert.Empty(t, rendered.Object.GetNamespace())
 }
 
-func TestRenderingIsTheSameEveryTime(t *testing.T) {
+func TestRenderingIsDeterministic(t *testing.T) {
 	input := rendering{
 		apply: variables("a", "1", "b", "2", "c", "3", "d", "4", "e", "5"),
 		template: params(func(p *terraform.WorkspaceParameters) {
@@ -121,7 +121,7 @@ func TestRenderingIsTheSameEveryTime(t *testing.T) {
 	}
 }
 
-func TestRenderingChangesNeitherTheApplyNorTheTemplate(t *testing.T) {
+func TestRenderingDoesNotModifyItsInput(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		input := rendering{template: []builder.Option{builder.WithScope(scope), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 			spec.DeletionPolicy = terraform.DeletionOrphan
@@ -136,7 +136,7 @@ func TestRenderingChangesNeitherTheApplyNorTheTemplate(t *testing.T) {
 	}
 }
 
-func TestTheRevision(t *testing.T) {
+func TestRevision(t *testing.T) {
 	revision := func(options ...builder.Option) string { return rendering{template: options}.must(t).Revision }
 	base := revision()
 	assert.Regexp(t, "^[0-9a-f]{12}$", base)
@@ -147,7 +147,7 @@ func TestTheRevision(t *testing.T) {
 	assert.Equal(t, base, rendering{apply: variables("cluster_name", "demo", "unused", "x")}.must(t).Revision, "one that is not does not")
 }
 
-func TestTheConnectionSecretOfTheApplyTakesThePlaceOfTheTemplates(t *testing.T) {
+func TestConnectionSecretOfTheApplyOverridesTheTemplate(t *testing.T) {
 	rendered := rendering{
 		apply: []builder.Option{builder.WithConnectionSecret("of-the-apply", "")},
 		template: []builder.Option{builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
@@ -157,9 +157,8 @@ func TestTheConnectionSecretOfTheApplyTakesThePlaceOfTheTemplates(t *testing.T) 
 	assert.Equal(t, map[string]any{"name": "of-the-apply"}, at(t, rendered, "spec", "writeConnectionSecretToRef"))
 }
 
-// The API server fills the format in, and lists of a Workspace are atomic: without the default the live Workspace would
-// differ forever.
-func TestTheFormatOfAVarFileIsFilledIn(t *testing.T) {
+// The API server sets the default format, and lists of a Workspace are atomic: without the default, the live Workspace would always differ.
+func TestFormatOfAVarFileIsDefaulted(t *testing.T) {
 	rendered := rendering{template: params(func(p *terraform.WorkspaceParameters) {
 		ref := &terraform.KeyReference{Name: "s", Key: "k"}
 		p.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: ref}, {Source: "SecretKey", SecretKeyRef: ref, Format: terraform.FormatJSON}}
@@ -169,7 +168,7 @@ func TestTheFormatOfAVarFileIsFilledIn(t *testing.T) {
 	assert.Equal(t, "JSON", files[1].(map[string]any)["format"])
 }
 
-func TestFieldsThatCAPTDoesNotKnowReachTheWorkspace(t *testing.T) {
+func TestUnknownFieldsReachTheWorkspace(t *testing.T) {
 	rendered := rendering{
 		apply: variables("name", "demo"),
 		template: []builder.Option{builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
@@ -191,8 +190,8 @@ func TestNumbersOfAVarmapAreNotChanged(t *testing.T) {
 	}, at(t, rendered, "spec", "forProvider", "varmap"))
 }
 
-// Otherwise the Workspace would be written in every reconcile, and never be up to date.
-func TestAStoredWorkspaceHasNoDifferences(t *testing.T) {
+// Otherwise the Workspace would be written in every reconcile, and would never be up to date.
+func TestStoredWorkspaceHasNoDifferences(t *testing.T) {
 	for name, r := range map[string]rendering{
 		"plain": {},
 		"varmap with numbers": {template: params(func(p *terraform.WorkspaceParameters) {
@@ -212,7 +211,7 @@ func TestAStoredWorkspaceHasNoDifferences(t *testing.T) {
 	}
 }
 
-func TestAModuleOrParametersThatAreNotLegalAreNotRendered(t *testing.T) {
+func TestInvalidModulesAndParametersAreNotRendered(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*terraform.WorkspaceParameters)
 		field  string
@@ -235,7 +234,7 @@ func TestAModuleOrParametersThatAreNotLegalAreNotRendered(t *testing.T) {
 	}
 }
 
-func TestSafety15KeysThatBecomeEqualAreRefused(t *testing.T) {
+func TestSafety15KeysThatBecomeEqualAreRejected(t *testing.T) {
 	twice := rendering{apply: variables("a", "zones", "b", "zones"), template: params(func(p *terraform.WorkspaceParameters) {
 		p.Vars = []terraform.Var{{Key: "${a}", Value: "1"}, {Key: "${b}", Value: "2"}}
 		p.Env = []terraform.EnvVar{{Name: "A_${a}"}, {Name: "A_${b}"}}
@@ -246,9 +245,9 @@ func TestSafety15KeysThatBecomeEqualAreRefused(t *testing.T) {
 	assert.Equal(t, "spec.template.spec.forProvider.env[1].name", errs[1].Field)
 }
 
-// A pinned template renders what is live, for the object as it is and as its owner will write it. What did not drift keeps its
+// A pinned template renders the live Workspace, for the object as it is and as its owner will write it. Strings without drift keep their
 // placeholders.
-func TestAPinnedTemplateReproducesAWorkspace(t *testing.T) {
+func TestPinnedTemplateReproducesTheWorkspace(t *testing.T) {
 	built := rendering{
 		apply: append(variables("cluster_name", "demo", "kubernetes_version", "1.31"), builder.WithConnectionSecret("out", "default")),
 		template: []builder.Option{builder.WithScope(terraform.ScopeCluster), builder.WithParameters(func(p *terraform.WorkspaceParameters) {
@@ -261,7 +260,7 @@ func TestAPinnedTemplateReproducesAWorkspace(t *testing.T) {
 	}
 	live := asLive(t, built.must(t))
 
-	// Since then, the template got another module and another variable, and the owner asks for another version.
+	// Since then, the template got another module and another variable, and the owner another version.
 	old := built.input().Template
 	params := &old.Spec.Template.Spec.ForProvider
 	params.Module += "# edited\n"
@@ -282,14 +281,14 @@ func TestAPinnedTemplateReproducesAWorkspace(t *testing.T) {
 	assert.Equal(t, "${WORKSPACE_NAME}", spec.ForProvider.Env[0].Value)
 	assert.Equal(t, "${cluster_name}", spec.ForProvider.VarFiles[0].SecretKeyRef.Name)
 
-	// Without a template, all is literal.
+	// Without a template, all strings are literal.
 	spec, errs = Pin(live.Object["spec"].(map[string]any), "demo-vpc", nil, asked)
 	require.Empty(t, errs)
 	assert.Equal(t, "demo-$", spec.ForProvider.Vars[1].Value)
 }
 
 // The template language cannot escape a placeholder.
-func TestAPinnedTemplateCannotSayTheNameOfAVariable(t *testing.T) {
+func TestPinnedTemplateCannotContainALiteralPlaceholder(t *testing.T) {
 	live := map[string]any{"forProvider": map[string]any{"source": "Inline", "module": `locals { x = [for region in ["a"] : "${region}"] }`}}
 	asked := builder.WorkspaceTemplateApply("demo", builder.WithVariables(map[string]string{"region": "eu-west-1"}))
 
@@ -299,7 +298,7 @@ func TestAPinnedTemplateCannotSayTheNameOfAVariable(t *testing.T) {
 	assert.Contains(t, errs[0].Error(), "${region}")
 }
 
-// Differences are printed, logged in pipelines and stored in ConfigMaps that users without access to Workspaces can read.
+// Users without access to Workspaces can read differences, which are printed, logged in pipelines and stored in ConfigMaps.
 func TestDifferencesOmitSecrets(t *testing.T) {
 	list := func(elements ...map[string]any) []any {
 		out := make([]any, len(elements))

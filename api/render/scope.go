@@ -13,13 +13,13 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// intoNamespace changes a spec to that of a namespaced Workspace. References must be in its namespace, and their field namespace is
+// toNamespacedScope changes a spec to the spec of a namespaced Workspace. References must be in its namespace, and their field namespace is
 // removed. Fields of the cluster scope are converted or removed.
-func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.Path) field.ErrorList {
+func toNamespacedScope(spec *terraform.WorkspaceSpec, namespace string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, ref := range spec.References(path) {
 		if *ref.Namespace != "" && *ref.Namespace != namespace {
-			errs = append(errs, otherNamespace(ref, namespace))
+			errs = append(errs, otherNamespaceError(ref, namespace))
 		}
 		*ref.Namespace = ""
 	}
@@ -37,10 +37,10 @@ func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.
 	return errs
 }
 
-// intoClusterScope changes a spec to that of a cluster-scoped Workspace. Such a Workspace can read any namespace, so references must be in
-// the namespace of the WorkspaceTemplateApply, or in that of the template if they have no placeholders. References that an adopted
-// Workspace already has are accepted.
-func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
+// toClusterScope changes a spec to the spec of a cluster-scoped Workspace. Such a Workspace can read any namespace, so references must be
+// in the namespace of the WorkspaceTemplateApply, or in the namespace of the template if they have no placeholders. References that an
+// adopted Workspace already has are accepted.
+func toClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
 	literal := map[string]string{}
 	for _, ref := range in.Template.Spec.Template.Spec.DeepCopy().References(path) {
 		if *ref.Namespace == in.Template.Namespace {
@@ -61,7 +61,7 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 		default:
 			ofTemplate := *ref.Namespace == in.Template.Namespace && isLiteral && object == ref.Object
 			if !ofTemplate && !isRecorded(ref, in.Recorded) {
-				errs = append(errs, otherNamespace(ref, in.Apply.Namespace))
+				errs = append(errs, otherNamespaceError(ref, in.Apply.Namespace))
 			}
 		}
 	}
@@ -78,8 +78,8 @@ func isRecorded(ref terraform.Reference, recorded *terraform.WorkspaceSpec) bool
 	})
 }
 
-// fluxSource applies the rule for references to the source of a Flux module, Kind::namespace/name.
-func fluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
+// validateFluxSource applies the rule for references to the source of a Flux module, Kind::namespace/name.
+func validateFluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
 	if spec.ForProvider.Source != terraform.SourceFlux {
 		return nil
 	}
@@ -94,7 +94,8 @@ func fluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field
 		"must be Kind::%s/name, a source in the namespace of the WorkspaceTemplateApply, or a literal source in the namespace of the template", in.Apply.Namespace))}
 }
 
-func otherNamespace(ref terraform.Reference, namespace string) *field.Error {
+// otherNamespaceError returns the error for a reference to a namespace that is not allowed.
+func otherNamespaceError(ref terraform.Reference, namespace string) *field.Error {
 	return field.Forbidden(ref.Path.Child("namespace"), fmt.Sprintf(
 		"must be %q, the namespace of the WorkspaceTemplateApply. Remove the field", namespace))
 }

@@ -43,7 +43,7 @@ func typed(t *testing.T, rendered *Rendered) *terraform.WorkspaceSpec {
 	return &workspace.Spec
 }
 
-// referring has every reference that there is.
+// referring has every kind of reference.
 func referring(spec *terraform.WorkspaceSpec) []terraform.Reference {
 	spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "ConfigMapKey", ConfigMapKeyRef: key("")}, {Source: "SecretKey", SecretKeyRef: key("")}}
 	spec.ForProvider.Env = []terraform.EnvVar{{Name: "A", ConfigMapKeyRef: key("")}, {Name: "B", SecretKeyRef: key("")}}
@@ -51,8 +51,8 @@ func referring(spec *terraform.WorkspaceSpec) []terraform.Reference {
 	return spec.References(field.NewPath("spec", "template", "spec"))
 }
 
-// A namespaced Workspace refers to its own namespace only, which is implied. A cluster-wide one refers to that of its
-// WorkspaceTemplateApply, or to what the template says literally of its own.
+// A namespaced Workspace can refer only to its own namespace, which is the default. A cluster-scoped Workspace can refer to the namespace
+// of its WorkspaceTemplateApply and, without placeholders, to the namespace of its template.
 func TestNamespacesOfReferences(t *testing.T) {
 	refused := "refused"
 	for namespace, want := range map[string]map[terraform.Scope]string{
@@ -81,14 +81,14 @@ func TestNamespacesOfReferences(t *testing.T) {
 	}
 }
 
-// Otherwise a tenant could have the outputs written over any Secret of the template's namespace.
-func TestTheApplysOwnConnectionSecretIsInItsOwnNamespace(t *testing.T) {
+// Otherwise a tenant could overwrite any Secret in the namespace of the template with outputs.
+func TestConnectionSecretOfTheApplyMustBeInItsNamespace(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		for namespace, legal := range map[string]bool{"": true, "team": true, "shared": false, "other": false} {
 			_, errs := Workspace(rendering{
 				apply: []builder.Option{builder.WithNamespace("team"), builder.WithConnectionSecret("any", namespace)},
 				template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(scope), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
-					// The template's own reference is of no consequence, even when it is one that would be permitted.
+					// The reference in the template is ignored, even if it would be permitted.
 					spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "out", Namespace: "shared"}
 				})},
 			}.input())
@@ -97,8 +97,8 @@ func TestTheApplysOwnConnectionSecretIsInItsOwnNamespace(t *testing.T) {
 	}
 }
 
-// CAPT v0.3 wrote connection Secrets into any namespace. What an adopted Workspace writes, it goes on writing, and nothing else.
-func TestTheConnectionSecretOfAnAdoptedWorkspaceStaysWhereItIs(t *testing.T) {
+// CAPT v0.3 allowed connection Secrets in any namespace. An adopted Workspace keeps its Secret, but cannot get another one.
+func TestConnectionSecretOfAnAdoptedWorkspaceKeepsItsNamespace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		scope terraform.Scope
 		live  *terraform.SecretReference
@@ -125,7 +125,7 @@ func TestTheConnectionSecretOfAnAdoptedWorkspaceStaysWhereItIs(t *testing.T) {
 	}
 }
 
-// A template of CAPT v0.3 could name any namespace. What an adopted Workspace reads already, it may go on reading, and nothing else.
+// A template of CAPT v0.3 could refer to any namespace. An adopted Workspace keeps its references, but cannot get others.
 func TestReferencesOfAnAdoptedWorkspaceAreAccepted(t *testing.T) {
 	reads := func(name string) *terraform.WorkspaceSpec {
 		ref := key("other")
@@ -166,7 +166,7 @@ func TestEveryReferenceToAnotherNamespaceIsReported(t *testing.T) {
 	assert.Contains(t, errs[0].Detail, `must be "default", the namespace of the WorkspaceTemplateApply. Remove the field`)
 }
 
-func TestWhatOnlyTheClusterScopeHasReachesNoNamespacedWorkspace(t *testing.T) {
+func TestFieldsOfTheClusterScopeAreRemovedInANamespace(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		spec := typed(t, rendering{template: []builder.Option{builder.WithScope(scope), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 			spec.DeletionPolicy = terraform.DeletionDelete
@@ -181,7 +181,7 @@ func TestWhatOnlyTheClusterScopeHasReachesNoNamespacedWorkspace(t *testing.T) {
 	}
 }
 
-func TestOrphanBecomesManagementWithoutDeleteInANamespace(t *testing.T) {
+func TestOrphanIsConvertedToManagementPoliciesInANamespace(t *testing.T) {
 	for name, row := range map[string]struct{ given, want []terraform.ManagementAction }{
 		"absent":     {nil, []terraform.ManagementAction{"Observe", "Create", "Update", "LateInitialize"}},
 		"everything": {[]terraform.ManagementAction{"*"}, []terraform.ManagementAction{"Observe", "Create", "Update", "LateInitialize"}},
@@ -197,13 +197,13 @@ func TestOrphanBecomesManagementWithoutDeleteInANamespace(t *testing.T) {
 	}
 }
 
-func TestTheKindOfTheProviderConfig(t *testing.T) {
+func TestKindOfTheProviderConfig(t *testing.T) {
 	for name, row := range map[string]struct {
 		scope       terraform.Scope
 		given, want string
 	}{
 		"namespaced, by default":       {terraform.ScopeNamespaced, "", "ClusterProviderConfig"},
-		"namespaced, as given":         {terraform.ScopeNamespaced, "ProviderConfig", "ProviderConfig"},
+		"namespaced, explicit":         {terraform.ScopeNamespaced, "ProviderConfig", "ProviderConfig"},
 		"cluster-wide, which has none": {terraform.ScopeCluster, "ProviderConfig", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestTheKindOfTheProviderConfig(t *testing.T) {
 	}
 }
 
-func TestWhatTheTemplateSaysOfItsOwnNamespaceMustBeLiteralAltogether(t *testing.T) {
+func TestReferencesToTheNamespaceOfTheTemplateMustBeLiteral(t *testing.T) {
 	for _, row := range []struct {
 		namespace, name, key string
 		legal                bool
@@ -227,7 +227,7 @@ func TestWhatTheTemplateSaysOfItsOwnNamespaceMustBeLiteralAltogether(t *testing.
 	}
 }
 
-func TestAFluxSourceIsThatOfTheApplyOrLiterallyThatOfTheTemplate(t *testing.T) {
+func TestFluxSourceIsInTheNamespaceOfTheApplyOrLiteral(t *testing.T) {
 	for module, legal := range map[string]bool{
 		"GitRepository::team/modules": true, "GitRepository::${mine}/modules": true, "GitRepository::shared/modules": true,
 		"GitRepository::other/modules": false, "GitRepository::${theirs}/modules": false, "GitRepository::shared/${mine}": false, "modules": false,
@@ -242,7 +242,7 @@ func TestAFluxSourceIsThatOfTheApplyOrLiterallyThatOfTheTemplate(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyTheClusterScopeHasReachesAClusterWideWorkspace(t *testing.T) {
+func TestFieldsOfTheClusterScopeReachAClusterScopedWorkspace(t *testing.T) {
 	spec := typed(t, rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 		spec.DeletionPolicy = terraform.DeletionOrphan
 		spec.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}

@@ -41,17 +41,17 @@ func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]stri
 	if err := json.Unmarshal(data, spec); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
-	if len(s.errs) == 0 && spec.ForProvider.Source == terraform.SourceRemote {
+	if spec.ForProvider.Source == terraform.SourceRemote {
 		for _, name := range modules.UnsafeInSource(template.ForProvider.Module, variables) {
-			s.errs = append(s.errs, modules.UnsafeSource(module, name))
+			s.errs = append(s.errs, modules.UnsafeSourceError(module, name))
 		}
 		return spec, s.errs
 	}
-	return spec, sameOutline(&template.ForProvider, &spec.ForProvider, s.used, module)
+	return spec, validateStructure(&template.ForProvider, &spec.ForProvider, s.used, module)
 }
 
-// filled replaces the placeholders of a string, without a check of the values.
-func filled(text string, variables map[string]string) string {
+// replacePlaceholders replaces the placeholders of a string without checking the values.
+func replacePlaceholders(text string, variables map[string]string) string {
 	return terraform.Placeholder.ReplaceAllStringFunc(text, func(match string) string {
 		if value, ok := variables[match[2:len(match)-1]]; ok {
 			return value
@@ -60,6 +60,7 @@ func filled(text string, variables map[string]string) string {
 	})
 }
 
+// substitution replaces the placeholders in all strings of a spec, and collects the errors.
 type substitution struct {
 	variables map[string]string
 	// module is the path of the field forProvider.module.
@@ -106,7 +107,7 @@ func (s *substitution) replace(text string, path *field.Path) string {
 		return value
 	})
 	for _, name := range refused {
-		s.errs = append(s.errs, modules.UnsafeInModule(path, name))
+		s.errs = append(s.errs, modules.UnsafeInModuleError(path, name))
 	}
 	return out
 }

@@ -41,7 +41,7 @@ func TestPlaceholdersAreReplacedInEveryStringOfTheSpec(t *testing.T) {
 	}, rendered.Object.Object["spec"])
 }
 
-func TestKeysAreNotStringsToReplaceIn(t *testing.T) {
+func TestPlaceholdersInKeysAreNotReplaced(t *testing.T) {
 	rendered := rendering{
 		apply:    variables("name", "demo"),
 		template: params(func(p *terraform.WorkspaceParameters) { p.VarMap = varmap(`{"${name}": "x"}`) }),
@@ -49,13 +49,13 @@ func TestKeysAreNotStringsToReplaceIn(t *testing.T) {
 	assert.Equal(t, map[string]any{"${name}": "x"}, at(t, rendered, "spec", "forProvider", "varmap"))
 }
 
-func TestUnknownPlaceholdersAreTerraformsOwn(t *testing.T) {
+func TestUnknownPlaceholdersAreKept(t *testing.T) {
 	const module = "output \"a\" { value = \"${var.region}-${substr(local.id, 0, 8)}-${unknown}-$${name}-${ name }\" }\n"
 	rendered := rendering{apply: variables("other", "x"), template: []builder.Option{builder.WithModule(module)}}.must(t)
 	assert.Equal(t, module, at(t, rendered, "spec", "forProvider", "module"))
 }
 
-func TestAValueIsNotLookedAtForPlaceholdersAgain(t *testing.T) {
+func TestPlaceholdersInValuesAreNotReplaced(t *testing.T) {
 	rendered := rendering{
 		apply:    variables("a", "${b}", "b", "never"),
 		template: params(func(p *terraform.WorkspaceParameters) { p.Vars = []terraform.Var{{Key: "a", Value: "${a}"}} }),
@@ -63,7 +63,7 @@ func TestAValueIsNotLookedAtForPlaceholdersAgain(t *testing.T) {
 	assert.Equal(t, []any{map[string]any{"key": "a", "value": "${b}"}}, at(t, rendered, "spec", "forProvider", "vars"))
 }
 
-func TestTheNameOfTheWorkspaceIsAVariable(t *testing.T) {
+func TestWorkspaceNameIsAVariable(t *testing.T) {
 	rendered := rendering{
 		apply: variables("WORKSPACE_NAME", "a user's own is not heard"),
 		template: []builder.Option{builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
@@ -73,7 +73,7 @@ func TestTheNameOfTheWorkspaceIsAVariable(t *testing.T) {
 	assert.Equal(t, "demo-vpc-connection", at(t, rendered, "spec", "writeConnectionSecretToRef", "name"))
 }
 
-// hostile are values that meant something in the serialized text into which CAPT v0.3 put them (defect 12).
+// hostile are values with a meaning in serialized text, in which CAPT v0.3 replaced placeholders (defect 12).
 var hostile = map[string]string{
 	"quote":              `x"`,
 	"ends the string":    `x", "providerConfigRef": {"name": "admin"}, "a": "`,
@@ -91,7 +91,7 @@ var hostile = map[string]string{
 	"empty":              "",
 }
 
-func TestARefusedValueIsReportedByTheNameOfItsVariableOnly(t *testing.T) {
+func TestErrorAboutAValueHasOnlyTheNameOfTheVariable(t *testing.T) {
 	input := rendering{
 		apply:    variables("password", `hunter2"`, "fine", "x"),
 		template: []builder.Option{builder.WithModule(`output "a" { value = "${password}${password}${fine}" }`)},
@@ -104,15 +104,15 @@ func TestARefusedValueIsReportedByTheNameOfItsVariableOnly(t *testing.T) {
 	assert.NotContains(t, errs.ToAggregate().Error(), "hunter2")
 }
 
-func TestAValueThatTheModuleDoesNotUseIsNotLookedAt(t *testing.T) {
+func TestUnusedValuesAreNotChecked(t *testing.T) {
 	rendering{apply: variables("cluster_name", "demo", "unused", `x"`)}.must(t)
 }
 
-// The address of a module says which code runs. A value may choose a name or a version in it, but not lead elsewhere.
-func TestAValueDoesNotLeadToAnotherModule(t *testing.T) {
+// The address of a module determines which code runs. A value can select a name or a version, but not another host or path.
+func TestValuesCannotSelectAnotherModule(t *testing.T) {
 	for name, row := range map[string]struct {
 		module, value string
-		want          string // Empty when it is refused.
+		want          string // Empty when it is rejected.
 	}{
 		"a name":                      {"git::https://example.com/acme/${value}.git", "vpc", "git::https://example.com/acme/vpc.git"},
 		"a version":                   {"git::https://example.com/acme/vpc.git?ref=${value}", "release/1.2", "git::https://example.com/acme/vpc.git?ref=release/1.2"},
@@ -137,7 +137,7 @@ func TestAValueDoesNotLeadToAnotherModule(t *testing.T) {
 	}
 }
 
-func TestNothingBetweenADollarAndABraceIsNotAnExpressionInJSON(t *testing.T) {
+func TestEmptyValueCannotStartAnExpressionInJSON(t *testing.T) {
 	input := func(module, value string) Input {
 		return rendering{apply: variables("value", value), template: params(func(p *terraform.WorkspaceParameters) {
 			p.InlineFormat, p.Module = terraform.FormatJSON, module
@@ -151,7 +151,7 @@ func TestNothingBetweenADollarAndABraceIsNotAnExpressionInJSON(t *testing.T) {
 	assert.Empty(t, errs)
 }
 
-func TestAValueDoesNotChangeWhatTheModuleConsistsOf(t *testing.T) {
+func TestValuesCannotChangeTheStructureOfAModule(t *testing.T) {
 	for name, row := range map[string]struct{ module, value string }{
 		"ends a heredoc":        {"a = <<EOT\n${value}\nb = <<EOT\nEOT\n", "EOT"},
 		"ends half a heredoc":   {"a = <<EOT\n${value}\nEOT\n", "EOT"},
@@ -173,7 +173,7 @@ func TestAValueDoesNotChangeWhatTheModuleConsistsOf(t *testing.T) {
 	}
 }
 
-func TestAPlaceholderMayStandWhereverAModuleHasAText(t *testing.T) {
+func TestPlaceholdersAreAllowedInAnyTextOfAModule(t *testing.T) {
 	for _, module := range []string{
 		`a = "${value}"`,
 		`a = "x${value}y${var.b}$${value}"`,
@@ -183,7 +183,7 @@ func TestAPlaceholderMayStandWhereverAModuleHasAText(t *testing.T) {
 		"a = <<-EOT\n  x ${value}\n  EOT\nb = <<EOT\n${value}\nEOT\n",
 		"# ${value}\n// ${value}\n/* ${value} */\na = 1\n",
 		"resource \"terraform_data\" \"a\" {\n  input = \"${value}\"\n  provisioner \"local-exec\" { command = \"${value}\" }\n}\n",
-		// Where HCL knows no placeholder, it is meant to become a part of the module.
+		// Where a placeholder is not valid HCL, it is replaced as a part of the structure.
 		"resource \"terraform_data\" \"${value}\" {}\n",
 		"a = ${value}\n", "${value} = 1\n", "a = [${value}, ${value}]\n",
 	} {
@@ -193,8 +193,8 @@ func TestAPlaceholderMayStandWhereverAModuleHasAText(t *testing.T) {
 	}
 }
 
-// Nothing that is safe in a module means anything in a JSON text.
-func TestAPlaceholderMayStandInEveryTextOfAModuleInJSON(t *testing.T) {
+// Characters that are safe in a module have no meaning in a JSON string.
+func TestPlaceholdersAreAllowedInAnyTextOfAJSONModule(t *testing.T) {
 	rendered := rendering{
 		apply: variables("value", "demo"),
 		template: params(func(p *terraform.WorkspaceParameters) {
@@ -204,10 +204,10 @@ func TestAPlaceholderMayStandInEveryTextOfAModuleInJSON(t *testing.T) {
 	assert.Equal(t, `{"resource": {"terraform_data": {"demo": {"input": "demo"}}}}`, at(t, rendered, "spec", "forProvider", "module"))
 }
 
-// rounds is how many values each property is held against on every run of the tests; the fuzz targets go on from there.
+// rounds is the number of values with which each property is tested in every run. The fuzz targets test more.
 const rounds = 10_000
 
-// hostileModules are modules in which a harmless looking value could mean something.
+// hostileModules are modules in which harmless values could have a meaning.
 var hostileModules = []string{
 	"output \"a\" { value = \"${value}-${other}-${unknown}-$${value}-${WORKSPACE_NAME}\" }\n",
 	"resource \"terraform_data\" \"${value}\" {\n  input = { \"${other}\" = local.all[\"${value}\"], n = ${value} }\n}\n",
@@ -218,16 +218,16 @@ var hostileModules = []string{
 	"# ${value}\na = \"%{ if var.a }${other}%{ endif }\"\n",
 }
 
-// fragments are what breaks out of text, if anything does.
+// fragments are strings that can end a string or start an expression.
 var fragments = []string{
 	"EOT", "\nEOT\n", "\"", "\\", "\\\"", "'", "${", "%{", "$${", "}", "{", "/*", "*/", "//", "#", "\n", "\r", "\t", "\u2028", "\x00", "ö", "東", "\U0001F600",
 	"${other}", "${value}", "${WORKSPACE_NAME}", "demo", "a", "0", " ", ".", "_", ":", "/", "@", "+", "=", ",", "-", "resource", "provider \"aws\" {}", "\\u0022",
 }
 
-// harmless are fragments of characters that are safe in a module, next to harmless text.
+// harmless are fragments of characters that are safe in a module.
 var harmless = []string{"EOT", "/", "demo", "0", " ", ".", "_", ":", "@", "+", "=", ",", "-", "resource"}
 
-// value makes a value out of fragments and of any other characters; every other one of harmless fragments only.
+// value returns a random value of fragments and other characters; every second value has harmless fragments only.
 func value(random *rand.Rand) string {
 	var text strings.Builder
 	if random.IntN(2) == 0 {
@@ -246,7 +246,7 @@ func value(random *rand.Rand) string {
 	return text.String()
 }
 
-func TestTenThousandValuesLeaveModulesAsTheyAreOrAreRefused(t *testing.T) {
+func TestTenThousandValuesCannotChangeModules(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) // The same values each time.
 	accepted := 0
 	for range rounds {
@@ -258,7 +258,7 @@ func TestTenThousandValuesLeaveModulesAsTheyAreOrAreRefused(t *testing.T) {
 	assert.Less(t, accepted, rounds*9/10, "nor to accept it")
 }
 
-func TestTenThousandValuesArriveInVarsByteForByte(t *testing.T) {
+func TestTenThousandValuesReachVarsUnchanged(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4)) // The same values each time.
 	for range rounds {
 		varsByteForByte(t, value(random), value(random))

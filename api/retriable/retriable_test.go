@@ -17,7 +17,7 @@ import (
 
 func TestAnUnknownOwnerVersionIsRecognized(t *testing.T) {
 	resource := schema.GroupResource{Group: "infrastructure.cluster.x-k8s.io", Resource: "workspacetemplateapplies"}
-	// The text is that of kubernetes/plugin/pkg/admission/gc.
+	// The text is from kubernetes/plugin/pkg/admission/gc.
 	unknown := errors.New("cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion x/v1beta2 Kind CAPTCluster")
 	for name, row := range map[string]struct {
 		err  error

@@ -15,10 +15,10 @@ import (
 const defaultPort = 443
 
 // ParseEndpoint splits the output cluster_endpoint, a URL or host[:port], into host and port. The host has neither scheme
-// nor brackets. Errors never quote the text, which may hold credentials.
+// nor brackets. Errors never quote the text, which may contain credentials.
 func ParseEndpoint(text string) (host string, port int32, err error) {
 	parsed, err := url.Parse(withScheme(strings.TrimSpace(text)))
-	if err != nil || parsed.Hostname() == "" || parsed.Scheme != "https" || !bare(parsed) {
+	if err != nil || parsed.Hostname() == "" || parsed.Scheme != "https" || !hasOnlyHostAndPort(parsed) {
 		return "", 0, errors.New("it is neither an https URL nor host[:port]")
 	}
 	if parsed.Port() == "" {
@@ -42,7 +42,7 @@ func withScheme(address string) string {
 	return "https://" + address
 }
 
-// bare reports whether a URL has only a scheme, a host and a port.
-func bare(u *url.URL) bool {
+// hasOnlyHostAndPort reports whether a URL has only a scheme, a host and a port.
+func hasOnlyHostAndPort(u *url.URL) bool {
 	return u.User == nil && (u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
 }

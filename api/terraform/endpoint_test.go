@@ -12,12 +12,12 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-func TestEndpointsThatCanBeUsed(t *testing.T) {
+func TestValidEndpoints(t *testing.T) {
 	for name, row := range map[string]struct {
 		text, host string
 		port       int32
 	}{
-		"what EKS gives":        {"https://ABCDEF.gr7.ap-northeast-1.eks.amazonaws.com", "ABCDEF.gr7.ap-northeast-1.eks.amazonaws.com", 443},
+		"endpoint of EKS":       {"https://ABCDEF.gr7.ap-northeast-1.eks.amazonaws.com", "ABCDEF.gr7.ap-northeast-1.eks.amazonaws.com", 443},
 		"URL with a slash":      {"https://eks.example.com/", "eks.example.com", 443},
 		"URL with a port":       {"https://eks.example.com:6443", "eks.example.com", 6443},
 		"host":                  {"eks.example.com", "eks.example.com", 443},
@@ -40,7 +40,7 @@ func TestEndpointsThatCanBeUsed(t *testing.T) {
 	}
 }
 
-func TestEndpointsThatAreRefused(t *testing.T) {
+func TestInvalidEndpoints(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":              "",
 		"blank":              "  ",

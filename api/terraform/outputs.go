@@ -5,10 +5,10 @@ package terraform
 
 // Names of the Terraform outputs that CAPT understands. Templates publish them; see docs/templates.md.
 const (
-	// OutputVPCID is the id of the VPC, "vpc-…".
+	// OutputVPCID is the ID of the VPC, for example vpc-0abc1234.
 	OutputVPCID = "vpc_id"
-	// OutputVPCConfig describes the network, in the connection Secret. See CheckVPCConfig for the format; the VPC template and the
-	// templates of Fargate profiles decide which variables it has.
+	// OutputVPCConfig is a file of Terraform variables that describes the VPC; it is read from the connection Secret. CheckVPCConfig
+	// documents the format. The VPC template and the templates of Fargate profiles determine its variables.
 	OutputVPCConfig = "vpc_config"
 	// OutputAvailabilityZones is a list of zones, or a comma-separated string of them.
 	OutputAvailabilityZones = "availability_zones"

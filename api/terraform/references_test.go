@@ -14,8 +14,8 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// A field that is new in the type and names a namespace must become known to the security rules.
-func TestReferencesKnowsEveryFieldThatNamesANamespace(t *testing.T) {
+// The security rules must cover every new field with a namespace.
+func TestReferencesListsEveryFieldWithANamespace(t *testing.T) {
 	spec := &terraform.WorkspaceSpec{}
 	want := fill(reflect.ValueOf(spec).Elem(), "")
 	require.NotEmpty(t, want)
@@ -26,7 +26,7 @@ func TestReferencesKnowsEveryFieldThatNamesANamespace(t *testing.T) {
 	require.ElementsMatch(t, want, known)
 }
 
-// fill gives every pointer and every list of a type something to hold, and returns the paths of structs with a namespace.
+// fill sets every pointer of a type and adds an element to every list. It returns the paths of structs with a namespace.
 func fill(value reflect.Value, path string) (found []string) {
 	switch value.Kind() {
 	case reflect.Pointer:

@@ -48,6 +48,7 @@ func (in WorkspaceParameters) MarshalJSON() ([]byte, error) {
 	return withUnknown(known(in), in.Unknown)
 }
 
+// unknownFields returns the fields of a JSON object that a type, given as a pointer to a struct, does not have; nil when there are none.
 func unknownFields(data []byte, typed any) (UnknownFields, error) {
 	all := map[string]json.RawMessage{}
 	if err := json.Unmarshal(data, &all); err != nil {
@@ -68,6 +69,7 @@ func unknownFields(data []byte, typed any) (UnknownFields, error) {
 	return unknown, nil
 }
 
+// withUnknown returns the JSON of the known fields with the unknown fields added.
 func withUnknown(known any, unknown UnknownFields) ([]byte, error) {
 	data, err := json.Marshal(known)
 	if err != nil || len(unknown) == 0 {

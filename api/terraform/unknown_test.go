@@ -15,7 +15,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// future is a spec with fields at both levels that no provider-terraform has yet.
+// future is a spec with unknown fields at both levels, as a later provider-terraform may have.
 const future = `{
   "deletionPolicy": "Orphan",
   "futureOfSpec": {"list": [1, "two", null], "on": true},
@@ -35,7 +35,7 @@ func decode(t *testing.T, text string) terraform.WorkspaceSpec {
 	return spec
 }
 
-func TestKnownFieldsAreReadAndTheOthersKeptAtBothLevels(t *testing.T) {
+func TestUnknownFieldsAreKeptAtBothLevels(t *testing.T) {
 	spec := decode(t, future)
 	assert.Equal(t, terraform.DeletionOrphan, spec.DeletionPolicy)
 	assert.Equal(t, []terraform.Var{{Key: "a"}}, spec.ForProvider.Vars)
@@ -58,7 +58,7 @@ func TestUnknownFieldsSurviveTheUnstructuredConverterBothWays(t *testing.T) {
 	assert.JSONEq(t, future, string(text))
 }
 
-func TestADeepCopySharesNoUnknownField(t *testing.T) {
+func TestDeepCopyDoesNotShareUnknownFields(t *testing.T) {
 	spec := decode(t, future)
 	copied := spec.DeepCopy()
 	copy(spec.Unknown["futureOfSpec"].Raw, "XXXX")
@@ -69,7 +69,7 @@ func TestADeepCopySharesNoUnknownField(t *testing.T) {
 	assert.JSONEq(t, future, string(text))
 }
 
-func TestAFieldThatIsKnownNowWinsOverItsRawCopy(t *testing.T) {
+func TestKnownFieldTakesPrecedenceOverAnUnknownOne(t *testing.T) {
 	spec := terraform.WorkspaceSpec{
 		DeletionPolicy: terraform.DeletionDelete,
 		Unknown:        terraform.UnknownFields{"deletionPolicy": runtime.RawExtension{Raw: []byte(`"Orphan"`)}},
@@ -79,26 +79,26 @@ func TestAFieldThatIsKnownNowWinsOverItsRawCopy(t *testing.T) {
 	assert.JSONEq(t, `{"deletionPolicy": "Delete"}`, string(text))
 }
 
-func TestReadingAgainForgetsTheUnknownFieldsOfBefore(t *testing.T) {
+func TestDecodingReplacesUnknownFields(t *testing.T) {
 	spec := decode(t, future)
 	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Remote", "module": "m"}}`), &spec))
 	assert.Nil(t, spec.Unknown)
 	assert.Nil(t, spec.ForProvider.Unknown)
 }
 
-func TestADocumentThatIsNotAnObjectIsAnError(t *testing.T) {
+func TestDecodingANonObjectIsAnError(t *testing.T) {
 	for _, text := range []string{`[]`, `"text"`, `{"forProvider": []}`} {
 		require.Error(t, json.Unmarshal([]byte(text), &terraform.WorkspaceSpec{}), text)
 	}
 }
 
-func TestTheKindsOfBothScopes(t *testing.T) {
+func TestKindsOfBothScopes(t *testing.T) {
 	assert.Equal(t, "tf.m.upbound.io/v1beta1, Kind=Workspace", terraform.ScopeNamespaced.GroupVersionKind().String())
 	assert.Equal(t, "tf.upbound.io/v1beta1, Kind=Workspace", terraform.ScopeCluster.GroupVersionKind().String())
 	assert.Equal(t, terraform.ScopeNamespaced.GroupVersionKind(), terraform.Scope("").GroupVersionKind(), "the default is Namespaced")
 }
 
-func TestNoPublishedOutputIsASecretByItsMeaning(t *testing.T) {
+func TestPublishedOutputsAreNotSecret(t *testing.T) {
 	assert.NotContains(t, terraform.PublishedOutputs(), terraform.OutputKubeconfig)
 	assert.NotContains(t, terraform.PublishedOutputs(), terraform.OutputClusterCA)
 }

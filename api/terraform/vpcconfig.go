@@ -47,9 +47,9 @@ func CheckVPCConfig(text string) error {
 	case !utf8.ValidString(text):
 		return fmt.Errorf("line %d: the text is not UTF-8; write it as UTF-8", 1+slices.IndexFunc(strings.Split(text, "\n"), func(line string) bool { return !utf8.ValidString(line) }))
 	}
-	read := hclVariables
+	read := parseHCLVariables
 	if trimmed[0] == '{' { // An HCL file of variables cannot begin with a brace.
-		read = jsonVariables
+		read = parseJSONVariables
 	}
 	variables, err := read(text)
 	if err != nil {
@@ -58,7 +58,7 @@ func CheckVPCConfig(text string) error {
 	if len(variables) == 0 {
 		return fmt.Errorf("it has no variables; write %s", exampleVPCConfig)
 	}
-	return checkVPC(variables)
+	return checkVPCVariables(variables)
 }
 
 // variable is the value of a variable, and its line in the file, counted from 1.
@@ -67,8 +67,9 @@ type variable struct {
 	line  int
 }
 
-func checkVPC(variables map[string]variable) error {
-	if id, ok := variables[vpcIDVariable]; ok && !filled(id.value) {
+// checkVPCVariables checks vpc_id and private_subnets, if they are set.
+func checkVPCVariables(variables map[string]variable) error {
+	if id, ok := variables[vpcIDVariable]; ok && !isNonBlankString(id.value) {
 		return fmt.Errorf(`line %d: vpc_id must be a non-empty string: write the ID of the VPC, as in vpc_id = "vpc-..."`, id.line)
 	}
 	subnets, ok := variables[subnetsVariable]
@@ -82,29 +83,30 @@ func checkVPC(variables map[string]variable) error {
 	if subnets.value.LengthInt() == 0 {
 		return fmt.Errorf("line %d: private_subnets is empty; %s", subnets.line, advice)
 	}
-	if !slices.ContainsFunc(subnets.value.AsValueSlice(), func(v cty.Value) bool { return !filled(v) }) {
+	if !slices.ContainsFunc(subnets.value.AsValueSlice(), func(v cty.Value) bool { return !isNonBlankString(v) }) {
 		return nil
 	}
 	return fmt.Errorf("line %d: private_subnets must be a list of non-empty strings; %s", subnets.line, advice)
 }
 
-// filled reports whether a value is a string that is not blank.
-func filled(value cty.Value) bool {
+// isNonBlankString reports whether a value is a string that is not blank.
+func isNonBlankString(value cty.Value) bool {
 	return value.Type() == cty.String && !value.IsNull() && strings.TrimSpace(value.AsString()) != ""
 }
 
-// expressions are the HCL tokens that never occur in a literal. They include every token that begins a nested expression, except for the
-// brackets of lists and objects, which parseable counts.
-var expressions = map[hclsyntax.TokenType]bool{
+// expressionTokens are the HCL tokens that never occur in a literal. They include every token that begins a nested expression, except for
+// the brackets of lists and objects, which checkComplexity counts.
+var expressionTokens = map[hclsyntax.TokenType]bool{
 	hclsyntax.TokenTemplateInterp: true, hclsyntax.TokenTemplateControl: true, hclsyntax.TokenOParen: true, hclsyntax.TokenBang: true,
 	hclsyntax.TokenQuestion: true, hclsyntax.TokenStar: true, hclsyntax.TokenDoubleColon: true,
 }
 
+// noLiteral is the message for an expression that is not a literal, with its line.
 const noLiteral = "line %d: not a literal; write the value itself: a file of Terraform variables cannot contain references or function calls"
 
-// hclVariables reads the variables of a file in HCL. Errors have the line and never quote the text.
-func hclVariables(text string) (map[string]variable, error) {
-	if err := parseable(text); err != nil {
+// parseHCLVariables reads the variables of a file in HCL. Errors have the line and never quote the text.
+func parseHCLVariables(text string) (map[string]variable, error) {
+	if err := checkComplexity(text); err != nil {
 		return nil, err
 	}
 	file, diags := hclsyntax.ParseConfig([]byte(text), "vpc_config", hcl.InitialPos)
@@ -132,9 +134,9 @@ func hclVariables(text string) (map[string]variable, error) {
 	return variables, nil
 }
 
-// parseable rejects text for which the HCL parser could overflow the stack. It checks the tokens of the parser's own lexer, so that
+// checkComplexity rejects text for which the HCL parser could overflow the stack. It checks the tokens of the parser's own lexer, so that
 // brackets in strings and comments do not count.
-func parseable(text string) error {
+func checkComplexity(text string) error {
 	tokens, _ := hclsyntax.LexConfig([]byte(text), "vpc_config", hcl.InitialPos)
 	opened, previous := 0, hclsyntax.TokenNil
 	for _, token := range tokens {
@@ -145,7 +147,7 @@ func parseable(text string) error {
 		if opened > maxOpened {
 			return fmt.Errorf("line %d: more than %d lists and objects; keep to the variables that templates of Fargate profiles read", line, maxOpened)
 		}
-		if expressions[token.Type] || previous == hclsyntax.TokenMinus && token.Type != hclsyntax.TokenNumberLit {
+		if expressionTokens[token.Type] || previous == hclsyntax.TokenMinus && token.Type != hclsyntax.TokenNumberLit {
 			return fmt.Errorf(noLiteral, line)
 		}
 		previous = token.Type
@@ -173,8 +175,8 @@ func literal(expression hclsyntax.Expression) (cty.Value, error) {
 	return value, nil
 }
 
-// jsonVariables reads the variables of a file in JSON. Errors have the line and never quote the text.
-func jsonVariables(text string) (map[string]variable, error) {
+// parseJSONVariables reads the variables of a file in JSON. Errors have the line and never quote the text.
+func parseJSONVariables(text string) (map[string]variable, error) {
 	const advice = "correct the JSON, or write HCL, as in " + exampleVPCConfig
 	var syntax *json.SyntaxError
 	if err := json.Unmarshal([]byte(text), &map[string]json.RawMessage{}); errors.As(err, &syntax) {
@@ -203,7 +205,7 @@ func jsonVariables(text string) (map[string]variable, error) {
 	return variables, nil
 }
 
-// jsonValue returns a string or a list, and null for any other value: checkVPC accepts only strings and lists.
+// jsonValue returns a string or a list, and null for any other value: checkVPCVariables accepts only strings and lists.
 func jsonValue(raw json.RawMessage) cty.Value {
 	var text *string
 	if json.Unmarshal(raw, &text) == nil && text != nil {

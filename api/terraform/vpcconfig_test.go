@@ -14,7 +14,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-func TestDescriptionsOfVPCsThatCanBeUsed(t *testing.T) {
+func TestValidVPCConfigs(t *testing.T) {
 	for name, text := range map[string]string{
 		"as the design has it":       "vpc_id = \"vpc-xxx\"\nprivate_subnets = [\"subnet-xxx\", \"subnet-yyy\"]\n",
 		"with Windows' lines":        "vpc_id = \"vpc-xxx\"\r\nprivate_subnets = [\"subnet-xxx\"]\r\n",
@@ -24,7 +24,7 @@ func TestDescriptionsOfVPCsThatCanBeUsed(t *testing.T) {
 		"only the VPC":               "\n\n  vpc_id = \"vpc-xxx\"\n",
 		"other kinds of values":      "a = 1\nb = -1.5e3\nc = true\nd = null\ne = { f = \"g\", \"h\" : [1, {}] }\ni = []\n",
 		"a string over lines":        "vpc_id = <<-EOT\n  vpc-xxx\nEOT\n",
-		"what looks like a template": "a = \"$${b}\"\nc = \"%%{d}\"\n",
+		"escaped template sequences": "a = \"$${b}\"\nc = \"%%{d}\"\n",
 		"brackets in a string":       "a = \"" + strings.Repeat("[({", 2000) + "\"\n",
 		"brackets in a comment":      "# " + strings.Repeat("[({${", 2000) + "\na = 1\n",
 		"JSON":                       `{"vpc_id": "vpc-xxx", "private_subnets": ["subnet-xxx", "subnet-yyy"]}`,
@@ -37,10 +37,10 @@ func TestDescriptionsOfVPCsThatCanBeUsed(t *testing.T) {
 	}
 }
 
-// secret stands in values: no error may quote it.
+// secret is part of the values: no error may quote it.
 const secret = "hunter22"
 
-func TestDescriptionsOfVPCsThatCannotBeUsed(t *testing.T) {
+func TestInvalidVPCConfigs(t *testing.T) {
 	const (
 		literal = "not a literal; write the value itself"
 		lines   = "write each variable on a line of its own"
@@ -121,7 +121,7 @@ func TestDescriptionsOfVPCsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Whatever is accepted, Terraform can read.
+// Terraform can read every accepted text.
 func FuzzCheckVPCConfig(f *testing.F) {
 	for _, text := range []string{
 		"vpc_id = \"subnet\"\nprivate_subnets = [\"subnet-1\", \"subnet-2\"]\n", "a = { b = [1, -2, true, null], \"c\" : <<EOT\nsubnet\nEOT\n}\n",
@@ -139,7 +139,7 @@ func FuzzCheckVPCConfig(f *testing.F) {
 		if strings.TrimSpace(text)[0] == '{' {
 			return
 		}
-		// As Terraform reads a file of variables.
+		// This is how Terraform reads a file of variables.
 		file, diags := hclparse.NewParser().ParseHCL([]byte(text), "terraform.tfvars")
 		require.False(t, diags.HasErrors(), diags)
 		attributes, diags := file.Body.JustAttributes()

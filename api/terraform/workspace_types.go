@@ -11,22 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Scope says which of provider-terraform's two Workspace kinds is meant.
+// Scope is one of the two scopes of provider-terraform's Workspaces, which are different kinds.
 // +kubebuilder:validation:Enum=Namespaced;Cluster
 type Scope string
 
 const (
-	// ScopeNamespaced is the Workspace of tf.m.upbound.io: it lives in a namespace and refers to objects of that
+	// ScopeNamespaced: the Workspace is of tf.m.upbound.io. It is in a namespace and refers to objects of that
 	// namespace only.
 	ScopeNamespaced Scope = "Namespaced"
-	// ScopeCluster is the Workspace of tf.upbound.io: it has no namespace, and its references name one.
+	// ScopeCluster: the Workspace is of tf.upbound.io. It has no namespace, and its references name one.
 	ScopeCluster Scope = "Cluster"
 )
 
 // WorkspaceKind is the kind of both Workspaces.
 const WorkspaceKind = "Workspace"
 
-// GroupVersionKind of the Workspace of this scope. An empty scope is the default one, Namespaced.
+// GroupVersionKind returns the kind of the Workspaces of this scope. An empty scope means Namespaced.
 func (s Scope) GroupVersionKind() schema.GroupVersionKind {
 	if s == ScopeCluster {
 		return schema.GroupVersionKind{Group: "tf.upbound.io", Version: "v1beta1", Kind: WorkspaceKind}
@@ -34,7 +34,7 @@ func (s Scope) GroupVersionKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "tf.m.upbound.io", Version: "v1beta1", Kind: WorkspaceKind}
 }
 
-// OrDefault is the scope, or Namespaced when it is empty.
+// OrDefault returns the scope; Namespaced when it is empty.
 func (s Scope) OrDefault() Scope {
 	if s == ScopeCluster {
 		return ScopeCluster
@@ -45,16 +45,16 @@ func (s Scope) OrDefault() Scope {
 // Scopes lists every scope, the default one first.
 func Scopes() []Scope { return []Scope{ScopeNamespaced, ScopeCluster} }
 
-// Source says where a root module comes from.
+// Source is the kind of location of a root module.
 // +kubebuilder:validation:Enum=Remote;Inline;Flux
 type Source string
 
 const (
-	// SourceRemote is any address that "terraform init -from-module" takes.
+	// SourceRemote: an address that "terraform init -from-module" accepts.
 	SourceRemote Source = "Remote"
-	// SourceInline is the text of a main.tf or main.tf.json.
+	// SourceInline: the text of a main.tf or main.tf.json.
 	SourceInline Source = "Inline"
-	// SourceFlux is Kind::namespace/name of a Flux source.
+	// SourceFlux: a Flux source, in the form Kind::namespace/name.
 	SourceFlux Source = "Flux"
 )
 
@@ -65,11 +65,11 @@ type FileFormat string
 const (
 	// FormatHCL is Terraform's own language.
 	FormatHCL FileFormat = "HCL"
-	// FormatJSON is its JSON form.
+	// FormatJSON is the JSON syntax of that language.
 	FormatJSON FileFormat = "JSON"
 )
 
-// DeletionPolicy says what becomes of the cloud resources when a cluster-scoped Workspace is deleted.
+// DeletionPolicy is what happens to the cloud resources when a cluster-scoped Workspace is deleted.
 // +kubebuilder:validation:Enum=Orphan;Delete
 type DeletionPolicy string
 
@@ -80,27 +80,27 @@ const (
 	DeletionDelete DeletionPolicy = "Delete"
 )
 
-// ManagementAction is one thing Crossplane may do to the external resources of a Workspace.
+// ManagementAction is an action that Crossplane may take on the cloud resources of a Workspace.
 // +kubebuilder:validation:Enum=Observe;Create;Update;Delete;LateInitialize;"*"
 type ManagementAction string
 
 const (
 	// ManageAll means every action.
 	ManageAll ManagementAction = "*"
-	// ManageDelete lets Crossplane destroy.
+	// ManageDelete lets Crossplane destroy the cloud resources.
 	ManageDelete ManagementAction = "Delete"
 )
 
-// WorkspaceSpec is the desired state of a Workspace: the union of both scopes' fields. Fields that only one scope has
-// are marked in their comments. Fields that this version does not know are kept in Unknown and sent unchanged.
+// WorkspaceSpec is the desired state of a Workspace, with the fields of both scopes. Comments mark the fields that only one scope has.
+// Fields that this version of CAPT does not know are kept in Unknown and written to the Workspace unchanged.
 // +kubebuilder:pruning:PreserveUnknownFields
 type WorkspaceSpec struct {
-	// deletionPolicy says what becomes of the cloud resources when the Workspace is deleted. Cluster scope only; in the
-	// namespaced scope leave Delete out of managementPolicies instead.
+	// deletionPolicy is what happens to the cloud resources when the Workspace is deleted. Cluster scope only; in the
+	// namespaced scope, omit Delete from managementPolicies instead.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// managementPolicies are the actions Crossplane may take; absent means all of them.
+	// managementPolicies are the actions that Crossplane may take; absent means all actions.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=6
@@ -115,15 +115,15 @@ type WorkspaceSpec struct {
 	// +optional
 	PublishConnectionDetailsTo *PublishConnectionDetailsTo `json:"publishConnectionDetailsTo,omitempty"`
 
-	// writeConnectionSecretToRef names the Secret that receives all outputs, sensitive ones included.
+	// writeConnectionSecretToRef names the Secret that receives all outputs, including sensitive ones.
 	// +optional
 	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
 
-	// forProvider is what Terraform is given.
+	// forProvider has the parameters of Terraform.
 	// +required
 	ForProvider WorkspaceParameters `json:"forProvider,omitempty,omitzero"`
 
-	// Unknown holds the fields that this version of CAPT does not know, so that they are not lost on the way.
+	// Unknown has the fields that this version of CAPT does not know, so that they are not lost.
 	Unknown UnknownFields `json:"-"`
 }
 
@@ -148,14 +148,14 @@ type ProviderConfigReference struct {
 	Policy *ReferencePolicy `json:"policy,omitempty"`
 }
 
-// ReferencePolicy says when and whether a reference must be resolved.
+// ReferencePolicy specifies when and whether a reference must be resolved.
 type ReferencePolicy struct {
-	// resolution says whether the reference must resolve.
+	// resolution specifies whether the reference must be resolvable.
 	// +optional
 	// +kubebuilder:validation:Enum=Required;Optional
 	Resolution string `json:"resolution,omitempty"`
 
-	// resolve says when it is resolved.
+	// resolve specifies when the reference is resolved.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent
 	Resolve string `json:"resolve,omitempty"`
@@ -205,10 +205,10 @@ type ConnectionSecretMetadata struct {
 	Type *corev1.SecretType `json:"type,omitempty"`
 }
 
-// WorkspaceParameters is what Terraform is given.
+// WorkspaceParameters are the parameters of Terraform.
 // +kubebuilder:pruning:PreserveUnknownFields
 type WorkspaceParameters struct {
-	// source says where the module comes from.
+	// source is the kind of location of the module: Remote, Inline or Flux.
 	// +required
 	Source Source `json:"source"`
 
@@ -220,7 +220,7 @@ type WorkspaceParameters struct {
 	// +optional
 	InlineFormat FileFormat `json:"inlineFormat,omitempty"`
 
-	// entrypoint is the folder within the module in which Terraform runs.
+	// entrypoint is the directory within the module in which Terraform runs.
 	// +optional
 	Entrypoint string `json:"entrypoint,omitempty"`
 
@@ -236,7 +236,7 @@ type WorkspaceParameters struct {
 	// +kubebuilder:validation:Type=object
 	VarMap *apiextensionsv1.JSON `json:"varmap,omitempty"`
 
-	// varFiles are files of variables. Give each variable in one place only.
+	// varFiles are files of variables. Set each variable in one place only.
 	// +optional
 	// +listType=atomic
 	VarFiles []VarFile `json:"varFiles,omitempty"`
@@ -270,12 +270,12 @@ type WorkspaceParameters struct {
 	// +optional
 	EnableTerraformCLILogging *bool `json:"enableTerraformCLILogging,omitempty"`
 
-	// remotePullPolicy says when a remote module is fetched again.
+	// remotePullPolicy specifies when a remote module is fetched again.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent
 	RemotePullPolicy string `json:"remotePullPolicy,omitempty"`
 
-	// Unknown holds the fields that this version of CAPT does not know, so that they are not lost on the way.
+	// Unknown has the fields that this version of CAPT does not know, so that they are not lost.
 	Unknown UnknownFields `json:"-"`
 }
 
@@ -292,7 +292,7 @@ type Var struct {
 
 // VarFile is a file of Terraform variables.
 type VarFile struct {
-	// source says whether the file comes from a ConfigMap or from a Secret.
+	// source specifies whether the file is in a ConfigMap or in a Secret.
 	// +required
 	// +kubebuilder:validation:Enum=ConfigMapKey;SecretKey
 	Source string `json:"source"`
@@ -344,16 +344,16 @@ type KeyReference struct {
 	Key string `json:"key"`
 }
 
-// WorkspaceStatus is what the provider reports.
+// WorkspaceStatus is the state that the provider reports.
 type WorkspaceStatus struct {
 	// conditions are Ready and Synced, see docs/provider-terraform.md.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// atProvider is what Terraform returned.
+	// atProvider is the state that Terraform returned.
 	AtProvider WorkspaceObservation `json:"atProvider,omitempty"`
 }
 
-// WorkspaceObservation is what Terraform returned.
+// WorkspaceObservation is the state that Terraform returned.
 type WorkspaceObservation struct {
 	// checksum of the configuration that was applied.
 	Checksum string `json:"checksum,omitempty"`
@@ -362,7 +362,7 @@ type WorkspaceObservation struct {
 	Outputs map[string]runtime.RawExtension `json:"outputs,omitempty"`
 }
 
-// Workspace is a provider-terraform Workspace of either scope; TypeMeta says which.
+// Workspace is a provider-terraform Workspace of either scope; TypeMeta identifies the scope.
 type Workspace struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

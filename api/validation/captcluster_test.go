@@ -23,7 +23,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// row is a world, an object in it, and what is wrong with it.
+// row is an object among other objects, and the expected findings.
 type row struct {
 	world    []validation.Owner
 	object   []builder.Option
@@ -54,11 +54,11 @@ func TestCAPTClusters(t *testing.T) {
 	longest := strings.Repeat("n", naming.MaxCAPTCluster)
 
 	for name, row := range map[string]row{
-		"with a template":                    {world: []validation.Owner{vpc}},
-		"whose reference defaulting has set": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("demo-vpc")}},
-		"with an existing VPC":               {object: []builder.Option{builder.WithExistingVPC("vpc-1")}},
-		"whose template does not exist yet":  {warnings: []string{"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet"}},
-		"whose template is kept by its owners": {world: []validation.Owner{private, namespace("shared", nil), namespace("default", nil)}, object: []builder.Option{vpcNamed("shared")},
+		"with a template":             {world: []validation.Owner{vpc}},
+		"reference set by defaulting": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("demo-vpc")}},
+		"with an existing VPC":        {object: []builder.Option{builder.WithExistingVPC("vpc-1")}},
+		"template does not exist yet": {warnings: []string{"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet"}},
+		"template does not allow the namespace": {world: []validation.Owner{private, namespace("shared", nil), namespace("default", nil)}, object: []builder.Option{vpcNamed("shared")},
 			refused: []finding{{"spec.vpc.template.ref", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 		"with the longest name that fits": {world: []validation.Owner{vpc}, object: []builder.Option{renamed(longest)}},
 		"with a name that is longer": {world: []validation.Owner{vpc}, object: []builder.Option{renamed(longest + "n")},
@@ -73,7 +73,7 @@ func TestCAPTClusters(t *testing.T) {
 			warnings: []string{"spec.vpc.template.variables[sise]: has no effect: WorkspaceTemplate default/vpc has no placeholder ${sise}"}},
 		"with variables that CAPT sets": {world: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("region", "x", "vpc_name", "y", "cluster_name", `z" }`)},
 			warnings: []string{"variables[region]: has no effect: CAPT sets this variable", "variables[vpc_name]: has no effect", "variables[cluster_name]: has no effect"}},
-		"with one that is pasted and CAPT's": {world: []validation.Owner{pasting()}, object: []builder.Option{vpcVariables("owner", "me", "cluster_name", `z" }`)},
+		"unsafe value of a variable that CAPT sets": {world: []validation.Owner{pasting()}, object: []builder.Option{vpcVariables("owner", "me", "cluster_name", `z" }`)},
 			warnings: []string{"variables[cluster_name]: has no effect"}},
 	} {
 		t.Run(name, func(t *testing.T) { row.run(t) })
@@ -87,7 +87,7 @@ func renamed(name string) builder.Option {
 func (r row) run(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTCluster("demo", r.object...)
-	got, err := owners.CAPTCluster(t.Context(), newWorld(append(r.world, object)...), object)
+	got, err := owners.ValidateCAPTCluster(t.Context(), newWorld(append(r.world, object)...), object)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, r.refused...)
 	assertWarned(t, got.Warnings, r.warnings...)
@@ -101,23 +101,23 @@ func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
 		"its own": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo")))},
 			object: []builder.Option{builder.WithApplyRef("by-hand")}},
 		"without owner": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand")}, object: []builder.Option{builder.WithApplyRef("by-hand")}},
-		"one that does not exist": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("by-hand")},
+		"does not exist": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("by-hand")},
 			warnings: []string{path + ": WorkspaceTemplateApply by-hand does not exist"}},
-		"one of another namespace": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithNamespace("x"), builder.WithApplyRef("demo-vpc"))},
+		"in another namespace": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithNamespace("x"), builder.WithApplyRef("demo-vpc"))},
 			object: []builder.Option{builder.WithApplyRef("demo-vpc")}},
 		"another's": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("other")))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "belongs to CAPTCluster other: two objects cannot share one"}}},
-		"that of one of the same name before it": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before"))))},
+		"owned by an earlier CAPTCluster of the same name": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before"))))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "belongs to CAPTCluster demo"}}},
-		"one that another refers to": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithApplyRef("by-hand"))},
+		"referred to by another CAPTCluster": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithApplyRef("by-hand"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster other: two objects cannot share one"}}},
-		"one that a control plane of the same name refers to": {world: []validation.Owner{vpc, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"))},
+		"referred to by a control plane of the same name": {world: []validation.Owner{vpc, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTControlPlane demo"}}},
-		"one that several refer to": {world: []validation.Owner{vpc, builder.CAPTCluster("b", builder.WithApplyRef("by-hand")), builder.CAPTCluster("a", builder.WithApplyRef("by-hand"))},
+		"referred to by several objects": {world: []validation.Owner{vpc, builder.CAPTCluster("b", builder.WithApplyRef("by-hand")), builder.CAPTCluster("a", builder.WithApplyRef("by-hand"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster a and CAPTCluster b"}}},
 		"any, for an existing VPC": {object: []builder.Option{builder.WithExistingVPC("vpc-1"), builder.WithApplyRef("by-hand")},
@@ -127,13 +127,13 @@ func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
 	}
 }
 
-// The API server says that it exists, but only after admission. clusterctl move, started again, needs that answer.
-func TestACAPTClusterCreatedAgainKeepsItsWorkspaceTemplateApply(t *testing.T) {
+// The API server responds with AlreadyExists only after admission. A restarted clusterctl move needs that response.
+func TestRepeatedCreationOfACAPTClusterIsAdmitted(t *testing.T) {
 	there := builder.CAPTCluster("demo", builder.WithUID("there"), builder.WithApplyRef("by-hand"))
 	again := builder.CAPTCluster("demo", builder.WithUID("again"), builder.WithApplyRef("by-hand"))
 	for owner, refused := range map[*infrav1.CAPTCluster]int{there: 0, builder.CAPTCluster("demo", builder.WithUID("before")): 1} {
 		world := newWorld(complete("vpc"), there, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)))
-		got, err := owners.CAPTCluster(t.Context(), world, again)
+		got, err := owners.ValidateCAPTCluster(t.Context(), world, again)
 		require.NoError(t, err)
 		assert.Len(t, got.Errors, refused, owner.UID)
 	}
@@ -162,7 +162,7 @@ func TestTemplatesOfCAPTClusters(t *testing.T) {
 			refused: []finding{{"spec.template.spec.vpc.template.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			expect(t, row.refused, row.warnings...)(owners.CAPTClusterTemplate(t.Context(), newWorld(row.world...), captClusterTemplate(row.object...)))
+			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTClusterTemplate(t.Context(), newWorld(row.world...), captClusterTemplate(row.object...)))
 		})
 	}
 }
@@ -174,7 +174,7 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 	world := newWorld(complete("eks"), complete("fargate"), builder.WorkspaceTemplate("eks-only", versioned, builder.Consuming("profile_name", "selectors")))
 	for title, row := range map[string]row{
 		"good": {object: []builder.Option{fargate(selecting("a"))}},
-		"with what may be wrong for some": {object: []builder.Option{fargate(selecting("a"), selecting("a"))},
+		"warnings that depend on the Cluster": {object: []builder.Option{fargate(selecting("a"), selecting("a"))},
 			warnings: []string{"spec.template.spec.fargateProfiles[0].selectors[1]: duplicates another selector of the profile"}},
 		"with a profile of a template that may come where the Clusters are": {object: []builder.Option{fargate(selecting("a")), plane(func(c *controlplanev1.CAPTControlPlane) {
 			c.Spec.FargateProfiles[0].WorkspaceTemplateRef.Name = "later"
@@ -196,20 +196,20 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 			}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			expect(t, row.refused, row.warnings...)(owners.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate(row.object...)))
+			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate(row.object...)))
 		})
 	}
 }
 
-func TestLabelsThatCopiesCouldNotHave(t *testing.T) {
+func TestInvalidMetadataOfTemplates(t *testing.T) {
 	metadata := clusterv1.ObjectMeta{Labels: map[string]string{"a b": "c"}, Annotations: map[string]string{"x/y/z": ""}}
 	networks, planes := captClusterTemplate(builder.WithExistingVPC("vpc-1")), controlPlaneTemplate()
 	networks.Spec.Template.ObjectMeta, planes.Spec.Template.ObjectMeta = metadata, metadata
 	world := newWorld(complete("eks"))
 	want := []finding{{"spec.template.metadata.labels", field.ErrorTypeInvalid, "name part"}, {"spec.template.metadata.annotations", field.ErrorTypeInvalid, ""}}
 
-	expect(t, want)(owners.CAPTClusterTemplate(t.Context(), world, networks))
-	expect(t, want)(owners.CAPTControlPlaneTemplate(t.Context(), world, planes))
+	expect(t, want)(owners.ValidateCAPTClusterTemplate(t.Context(), world, networks))
+	expect(t, want)(owners.ValidateCAPTControlPlaneTemplate(t.Context(), world, planes))
 }
 
 func TestTemplatesOfAClusterClassAreImmutable(t *testing.T) {
@@ -218,17 +218,17 @@ func TestTemplatesOfAClusterClassAreImmutable(t *testing.T) {
 
 	relabeled := captClusterTemplate()
 	relabeled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
-	errs, err := owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), relabeled)
+	errs, err := owners.ValidateCAPTClusterTemplateUpdate(t.Context(), world, captClusterTemplate(), relabeled)
 	require.NoError(t, err)
 	assertRefused(t, errs)
-	errs, err = owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))
+	errs, err = owners.ValidateCAPTClusterTemplateUpdate(t.Context(), world, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))
 	require.NoError(t, err)
 	assertRefused(t, errs, want)
 
-	errs, err = owners.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate())
+	errs, err = owners.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate())
 	require.NoError(t, err)
 	assertRefused(t, errs)
-	errs, err = owners.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate(vpcVariables("a", "b")))
+	errs, err = owners.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate(vpcVariables("a", "b")))
 	require.NoError(t, err)
 	assertRefused(t, errs, want)
 }

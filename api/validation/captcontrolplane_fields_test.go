@@ -40,18 +40,18 @@ func TestSelectorsOfFargateProfiles(t *testing.T) {
 	const labels = "spec.fargateProfiles[0].selectors[0].labels"
 	invalid := func(path, text string) []finding { return []finding{{path, field.ErrorTypeInvalid, text}} }
 	for title, row := range map[string]row{
-		"a namespace":                    {object: []builder.Option{fargate(selecting("kube-system"))}},
-		"any namespace":                  {object: []builder.Option{fargate(selecting("*"))}},
-		"namespaces that begin alike":    {object: []builder.Option{fargate(selecting("team-?-*"))}},
-		"labels":                         {object: []builder.Option{fargate(selecting("a", "app.kubernetes.io/name", "web-1", "empty", ""))}},
-		"labels with wildcards":          {object: []builder.Option{fargate(selecting("a", "k*", "v?*"))}},
-		"a namespace in capitals":        {object: []builder.Option{fargate(selecting("Team"))}, refused: invalid("spec.fargateProfiles[0].selectors[0].namespace", "cannot match any pod")},
-		"a namespace that begins with -": {object: []builder.Option{fargate(selecting("-*"))}, refused: invalid("spec.fargateProfiles[0].selectors[0].namespace", "The wildcards * and ? are allowed")},
-		"a key with a space":             {object: []builder.Option{fargate(selecting("a", "a b", "c"))}, refused: invalid(labels+"[a b]", "name part")},
-		"a value with a space":           {object: []builder.Option{fargate(selecting("a", "k", "b c"))}, refused: invalid(labels+"[k]", "cannot match any pod")},
-		"a value that is too long":       {object: []builder.Option{fargate(selecting("a", "k", strings.Repeat("v", 64)))}, refused: invalid(labels+"[k]", "cannot match any pod")},
-		"the second of them":             {object: []builder.Option{fargate(selecting("a"), selecting("B"))}, refused: invalid("spec.fargateProfiles[0].selectors[1].namespace", "cannot match any pod")},
-		"a key with two slashes":         {object: []builder.Option{fargate(selecting("a", "x/y/z", "v"))}, refused: invalid(labels+"[x/y/z]", "cannot match any pod")},
+		"a namespace":                     {object: []builder.Option{fargate(selecting("kube-system"))}},
+		"any namespace":                   {object: []builder.Option{fargate(selecting("*"))}},
+		"namespaces with a common prefix": {object: []builder.Option{fargate(selecting("team-?-*"))}},
+		"labels":                          {object: []builder.Option{fargate(selecting("a", "app.kubernetes.io/name", "web-1", "empty", ""))}},
+		"labels with wildcards":           {object: []builder.Option{fargate(selecting("a", "k*", "v?*"))}},
+		"a namespace in capitals":         {object: []builder.Option{fargate(selecting("Team"))}, refused: invalid("spec.fargateProfiles[0].selectors[0].namespace", "cannot match any pod")},
+		"a namespace that begins with -":  {object: []builder.Option{fargate(selecting("-*"))}, refused: invalid("spec.fargateProfiles[0].selectors[0].namespace", "The wildcards * and ? are allowed")},
+		"a key with a space":              {object: []builder.Option{fargate(selecting("a", "a b", "c"))}, refused: invalid(labels+"[a b]", "name part")},
+		"a value with a space":            {object: []builder.Option{fargate(selecting("a", "k", "b c"))}, refused: invalid(labels+"[k]", "cannot match any pod")},
+		"a value that is too long":        {object: []builder.Option{fargate(selecting("a", "k", strings.Repeat("v", 64)))}, refused: invalid(labels+"[k]", "cannot match any pod")},
+		"the second of them":              {object: []builder.Option{fargate(selecting("a"), selecting("B"))}, refused: invalid("spec.fargateProfiles[0].selectors[1].namespace", "cannot match any pod")},
+		"a key with two slashes":          {object: []builder.Option{fargate(selecting("a", "x/y/z", "v"))}, refused: invalid(labels+"[x/y/z]", "cannot match any pod")},
 	} {
 		t.Run(title, func(t *testing.T) { row.controlPlane(t) })
 	}
@@ -70,7 +70,7 @@ func TestTemplatesOfFargateProfiles(t *testing.T) {
 		"there": {object: []builder.Option{of(infrav1.WorkspaceTemplateReference{Name: "fargate", Namespace: "default"})}},
 		"not yet there": {object: []builder.Option{of(infrav1.WorkspaceTemplateReference{Name: "later"})},
 			warnings: []string{"spec.fargateProfiles[1].workspaceTemplateRef: WorkspaceTemplate later does not exist yet"}},
-		"kept by its owners": {world: []validation.Owner{complete("fargate", builder.WithNamespace("shared"))},
+		"does not allow the namespace": {world: []validation.Owner{complete("fargate", builder.WithNamespace("shared"))},
 			object:  []builder.Option{of(infrav1.WorkspaceTemplateReference{Name: "fargate", Namespace: "shared"})},
 			refused: []finding{{"spec.fargateProfiles[1].workspaceTemplateRef", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 	} {
@@ -78,7 +78,7 @@ func TestTemplatesOfFargateProfiles(t *testing.T) {
 	}
 }
 
-// profile is one with a selector of its own.
+// profile returns a Fargate profile with a unique selector.
 func profile(name string) controlplanev1.FargateProfile {
 	return controlplanev1.FargateProfile{
 		Name: name, WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
@@ -86,7 +86,7 @@ func profile(name string) controlplanev1.FargateProfile {
 	}
 }
 
-func TestFargateProfilesThatMayNotWork(t *testing.T) {
+func TestWarningsAboutFargateProfiles(t *testing.T) {
 	with := func(profiles ...controlplanev1.FargateProfile) []builder.Option {
 		return []builder.Option{plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.FargateProfiles = profiles })}
 	}
@@ -145,23 +145,23 @@ func TestVariablesOfFargateTemplates(t *testing.T) {
 		template []builder.Option
 		warnings []string
 	}{
-		"all that CAPT gives":       {[]builder.Option{vars(all...)}, nil},
-		"none of them":              {[]builder.Option{builder.WithModule("")}, nil},
-		"a Secret that CAPT names":  {[]builder.Option{files}, nil},
-		"the name of the Workspace": {[]builder.Option{vars("name", "${WORKSPACE_NAME}")}, nil},
-		"what a control plane has":  {[]builder.Option{vars("version", "${kubernetes_version}")}, []string{path + "placeholder ${kubernetes_version} of WorkspaceTemplate default/fargate has no value and is not replaced: templates of Fargate profiles only get cluster_name, profile_name, region, selectors, tags, vpc_connection_secret, eks_connection_secret"}},
-		"a tag by itself":           {[]builder.Option{vars("team", "${tags_team}")}, []string{"placeholder ${tags_team}"}},
-		"a mistake":                 {[]builder.Option{vars("a", "${cluster_nam}", "b", "${regoin}")}, []string{"placeholder ${cluster_nam}", "placeholder ${regoin}"}},
-		"Terraform's own":           {[]builder.Option{builder.WithModule("output \"a\" { value = \"${each}\" }\n")}, nil},
-		"a name within the module":  {[]builder.Option{builder.WithModule("output \"a\" { value = \"${profile_name} in ${region}\" }\n")}, nil},
-		"a list within the module":  {[]builder.Option{builder.WithModule("locals { s = jsondecode(\"${selectors}\") }\n")}, []string{path + "in WorkspaceTemplate default/fargate the value of variable \"selectors\" has characters that could change the module. Declare a Terraform variable"}},
+		"all that CAPT gives":        {[]builder.Option{vars(all...)}, nil},
+		"no variables":               {[]builder.Option{builder.WithModule("")}, nil},
+		"a Secret that CAPT names":   {[]builder.Option{files}, nil},
+		"the name of the Workspace":  {[]builder.Option{vars("name", "${WORKSPACE_NAME}")}, nil},
+		"variable of control planes": {[]builder.Option{vars("version", "${kubernetes_version}")}, []string{path + "placeholder ${kubernetes_version} of WorkspaceTemplate default/fargate has no value and is not replaced: templates of Fargate profiles only get cluster_name, profile_name, region, selectors, tags, vpc_connection_secret, eks_connection_secret"}},
+		"a tag by itself":            {[]builder.Option{vars("team", "${tags_team}")}, []string{"placeholder ${tags_team}"}},
+		"a mistake":                  {[]builder.Option{vars("a", "${cluster_nam}", "b", "${regoin}")}, []string{"placeholder ${cluster_nam}", "placeholder ${regoin}"}},
+		"Terraform's own":            {[]builder.Option{builder.WithModule("output \"a\" { value = \"${each}\" }\n")}, nil},
+		"a name within the module":   {[]builder.Option{builder.WithModule("output \"a\" { value = \"${profile_name} in ${region}\" }\n")}, nil},
+		"a list within the module":   {[]builder.Option{builder.WithModule("locals { s = jsondecode(\"${selectors}\") }\n")}, []string{path + "in WorkspaceTemplate default/fargate the value of variable \"selectors\" has characters that could change the module. Declare a Terraform variable"}},
 		"an object in the address": {[]builder.Option{builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 			params.Source, params.Module, params.Vars = terraform.SourceRemote, "git::https://example.com/${tags}", nil
 		})}, []string{path + "in WorkspaceTemplate default/fargate the value of variable \"tags\""}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
-			expect(t, nil, row.warnings...)(owners.CAPTControlPlane(t.Context(), newWorld(complete("eks"), complete("fargate", row.template...), object), object))
+			expect(t, nil, row.warnings...)(owners.ValidateCAPTControlPlane(t.Context(), newWorld(complete("eks"), complete("fargate", row.template...), object), object))
 		})
 	}
 }
@@ -186,7 +186,7 @@ func TestVersionsInAllForms(t *testing.T) {
 	}
 }
 
-func TestTextThatIsNotAVersion(t *testing.T) {
+func TestInvalidVersions(t *testing.T) {
 	for _, text := range []string{"", "v", "1", "v1", "latest", "1.x", "1.31.x", "-1.31", "vv1.31", "1..31"} {
 		t.Run(text, func(t *testing.T) {
 			_, err := versions.ParseKubernetesVersion(text)
@@ -195,20 +195,20 @@ func TestTextThatIsNotAVersion(t *testing.T) {
 	}
 }
 
-// What can be gone to from what runs and what Terraform was given: each text says what is refused, and why.
-func TestStepsOfTheVersion(t *testing.T) {
+// Rows list the allowed versions for a running and a requested version; texts are the errors of others.
+func TestValidateVersionChange(t *testing.T) {
 	const (
 		applying = " is pending or in progress. Wait until it has completed or failed"
 		upwards  = "EKS upgrades one minor version at a time. "
 	)
-	pending, failed := versions.Versions{Running: "v1.31.0", Given: "1.32"}, versions.Versions{Running: "1.31", Given: "1.32", Failed: true}
+	pending, failed := versions.Versions{Running: "v1.31.0", Requested: "1.32"}, versions.Versions{Running: "1.31", Requested: "1.32", Failed: true}
 	for title, row := range map[string]struct {
 		from    versions.Versions
 		allowed []string
 		refused map[string]string
 	}{
-		"nothing was given": {from: versions.Versions{}, allowed: []string{"1.20", "1.53", "2.0"}},
-		"what was given runs": {from: versions.Versions{Running: "1.31", Given: "1.31"}, allowed: []string{"1.31", "v1.31.7", "1.32", "v1.32.0"},
+		"no versions": {from: versions.Versions{}, allowed: []string{"1.20", "1.53", "2.0"}},
+		"requested version runs": {from: versions.Versions{Running: "1.31", Requested: "1.31"}, allowed: []string{"1.31", "v1.31.7", "1.32", "v1.32.0"},
 			refused: map[string]string{
 				"1.30": "the cluster runs 1.31 and EKS cannot downgrade it to 1.30",
 				"1.33": "the cluster runs 1.31 and " + upwards + "Upgrade to 1.32 first",
@@ -224,33 +224,33 @@ func TestStepsOfTheVersion(t *testing.T) {
 			"1.30": "the cluster runs 1.31 and EKS cannot downgrade it to 1.30",
 			"1.33": "the cluster runs 1.31 and " + upwards + "Wait until the upgrade to 1.32 is complete",
 		}},
-		"two versions at once have failed": {from: versions.Versions{Running: "1.31", Given: "1.33", Failed: true}, allowed: []string{"1.31", "1.32"},
+		"two versions at once have failed": {from: versions.Versions{Running: "1.31", Requested: "1.33", Failed: true}, allowed: []string{"1.31", "1.32"},
 			refused: map[string]string{"1.33": "the cluster runs 1.31"}},
-		"it is not known what runs": {from: versions.Versions{Given: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
+		"running version unknown": {from: versions.Versions{Requested: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
 			"1.30": "the change to 1.31" + applying,
 			"1.33": "the cluster is being created with 1.31 and " + upwards + "Upgrade to 1.32 first",
 		}},
-		"it is not known, and it has failed": {from: versions.Versions{Given: "1.31", Failed: true}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
+		"running version unknown, failed": {from: versions.Versions{Requested: "1.31", Failed: true}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
 			"1.30": "the upgrade to 1.31 failed and the running version is unknown. EKS cannot downgrade it to 1.30",
 		}},
-		"AWS has upgraded by itself": {from: versions.Versions{Running: "1.32", Given: "1.31"}, allowed: []string{"1.32", "1.33"}, refused: map[string]string{
+		"AWS has upgraded by itself": {from: versions.Versions{Running: "1.32", Requested: "1.31"}, allowed: []string{"1.32", "1.33"}, refused: map[string]string{
 			"1.31": "the cluster runs 1.32 and EKS cannot downgrade it to 1.31", "1.34": "the cluster runs 1.32 and " + upwards + "Upgrade to 1.33 first"}},
-		"only what runs is known":            {from: versions.Versions{Running: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{"1.30": "the cluster runs 1.31", "1.33": "Upgrade to 1.32 first"}},
-		"not a version":                      {from: versions.Versions{Given: "${version}"}, allowed: []string{"1.30"}},
+		"only running version known":         {from: versions.Versions{Running: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{"1.30": "the cluster runs 1.31", "1.33": "Upgrade to 1.32 first"}},
+		"not a version":                      {from: versions.Versions{Requested: "${version}"}, allowed: []string{"1.30"}},
 		"to something that is not a version": {from: pending, allowed: []string{"latest"}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			for _, to := range row.allowed {
-				assert.NoError(t, versions.KubernetesVersionStep(row.from, to), to)
+				assert.NoError(t, versions.ValidateVersionChange(row.from, to), to)
 			}
 			for to, text := range row.refused {
-				assert.ErrorContains(t, versions.KubernetesVersionStep(row.from, to), text, to)
+				assert.ErrorContains(t, versions.ValidateVersionChange(row.from, to), text, to)
 			}
 		})
 	}
 }
 
-func TestWhereAStepBegins(t *testing.T) {
+func TestCurrentVersions(t *testing.T) {
 	given := builder.WithVariables(map[string]string{"kubernetes_version": "1.32"})
 	before := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.LastAppliedRevision = "0123456789ab" })
 	outputs := builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
@@ -259,22 +259,22 @@ func TestWhereAStepBegins(t *testing.T) {
 	unseen := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Generation++ })
 	for title, row := range map[string]struct {
 		status string
-		apply  []builder.Option // Nil for none.
+		apply  []builder.Option // Nil for no WorkspaceTemplateApply.
 		want   versions.Versions
 	}{
 		"no WorkspaceTemplateApply":              {"v1.31.0", nil, versions.Versions{}},
-		"nothing is reported yet":                {"", []builder.Option{given}, versions.Versions{Given: "1.32"}},
-		"applied":                                {"v1.31.0", []builder.Option{given, builder.UpToDate(nil)}, versions.Versions{Running: "1.32", Given: "1.32"}},
-		"applied, and Terraform reports another": {"v1.31.0", []builder.Option{given, builder.UpToDate(map[string]string{"cluster_version": "1.33"})}, versions.Versions{Running: "1.33", Given: "1.32"}},
-		"not seen yet":                           {"v1.31.0", []builder.Option{given, builder.UpToDate(nil), unseen}, versions.Versions{Running: "v1.31.0", Given: "1.32"}},
-		"at work":                                {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Running: "v1.31.0", Given: "1.32"}},
-		"at work, with an output of half of it":  {"v1.31.0", []builder.Option{given, before, outputs, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Running: "v1.31.0", Given: "1.32"}},
-		"a version of before this one":           {"v1.31.0", []builder.Option{given, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Given: "1.32"}},
-		"failed to apply":                        {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{Running: "v1.31.0", Given: "1.32", Failed: true}},
-		"failed to plan":                         {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("PlanFailed", "")}, versions.Versions{Running: "v1.31.0", Given: "1.32", Failed: true}},
-		"what failed was before":                 {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("ApplyFailed", ""), unseen}, versions.Versions{Running: "v1.31.0", Given: "1.32"}},
+		"nothing is reported yet":                {"", []builder.Option{given}, versions.Versions{Requested: "1.32"}},
+		"applied":                                {"v1.31.0", []builder.Option{given, builder.UpToDate(nil)}, versions.Versions{Running: "1.32", Requested: "1.32"}},
+		"applied, and Terraform reports another": {"v1.31.0", []builder.Option{given, builder.UpToDate(map[string]string{"cluster_version": "1.33"})}, versions.Versions{Running: "1.33", Requested: "1.32"}},
+		"not seen yet":                           {"v1.31.0", []builder.Option{given, builder.UpToDate(nil), unseen}, versions.Versions{Running: "v1.31.0", Requested: "1.32"}},
+		"at work":                                {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Running: "v1.31.0", Requested: "1.32"}},
+		"at work, with an output of half of it":  {"v1.31.0", []builder.Option{given, before, outputs, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Running: "v1.31.0", Requested: "1.32"}},
+		"a version of before this one":           {"v1.31.0", []builder.Option{given, builder.NotUpToDate("Provisioning", "")}, versions.Versions{Requested: "1.32"}},
+		"failed to apply":                        {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{Running: "v1.31.0", Requested: "1.32", Failed: true}},
+		"failed to plan":                         {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("PlanFailed", "")}, versions.Versions{Running: "v1.31.0", Requested: "1.32", Failed: true}},
+		"earlier apply failed":                   {"v1.31.0", []builder.Option{given, before, builder.NotUpToDate("ApplyFailed", ""), unseen}, versions.Versions{Running: "v1.31.0", Requested: "1.32"}},
 		"failed for the first time":              {"", []builder.Option{given, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{}},
-		"failed after something was built":       {"", []builder.Option{given, outputs, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{Given: "1.32", Failed: true}},
+		"failed after something was built":       {"", []builder.Option{given, outputs, builder.NotUpToDate("ApplyFailed", "")}, versions.Versions{Requested: "1.32", Failed: true}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			controlPlane := builder.CAPTControlPlane("demo")
@@ -283,12 +283,12 @@ func TestWhereAStepBegins(t *testing.T) {
 			if row.apply != nil {
 				apply = builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", row.apply...)
 			}
-			assert.Equal(t, row.want, versions.VersionsOf(controlPlane, apply))
+			assert.Equal(t, row.want, versions.CurrentVersions(controlPlane, apply))
 		})
 	}
 }
 
-func TestSettingsOfAddons(t *testing.T) {
+func TestConfigurationValuesOfAddons(t *testing.T) {
 	const path = "spec.addons[1].configurationValues"
 	for title, r := range map[string]struct{ document, refused string }{
 		"none":                  {"", ""},
@@ -297,7 +297,7 @@ func TestSettingsOfAddons(t *testing.T) {
 		"an empty object":       {"{}", ""},
 		"JSON that is cut":      {`{"password": "hunter2", `, "is neither JSON nor YAML"},
 		"YAML with a bad line":  {"a: b\npassword: hunter2: x\n", "is neither JSON nor YAML (line 2)"},
-		"an alias of nothing":   {"a: *hunter2", "is neither JSON nor YAML"},
+		"undefined alias":       {"a: *hunter2", "is neither JSON nor YAML"},
 		"a list":                {`[1, 2]`, `must be a JSON or YAML object, for example {"replicaCount": 2}`},
 		"a word":                {"hunter2", "must be a JSON or YAML object"},
 		"nothing but a comment": {"# none\n", "must be a JSON or YAML object"},
@@ -315,7 +315,7 @@ func TestSettingsOfAddons(t *testing.T) {
 	}
 }
 
-// aliases is a document that is small, and would take all memory when its aliases were followed.
+// aliases is a small document that would need all memory if its aliases were expanded.
 func aliases() string {
 	var text strings.Builder
 	for c := 'b'; c < 'k'; c++ {
@@ -330,37 +330,37 @@ func TestTags(t *testing.T) {
 		key, value string
 		refused    []finding
 	}{
-		"plain":                        {"Environment", "dev", nil},
-		"every symbol":                 {"k8s.io/a+b-c=d._:/@e", "+-=._:/@ 1", nil},
-		"empty value":                  {"team", "", nil},
-		"any script":                   {"部署 環境", "тест ٣ é", nil},
-		"a semicolon in the value":     {"team", "a;b", []finding{{"spec.additionalTags[team]", field.ErrorTypeInvalid, "the value has the character ';'. AWS allows letters, digits, spaces and + - = . _ : / @"}}},
-		"a star in the key":            {"te*m", "a", []finding{{"spec.additionalTags[te*m]", field.ErrorTypeInvalid, "the key has the character '*'"}}},
-		"a line break":                 {"team", "a\nb", []finding{{"spec.additionalTags[team]", field.ErrorTypeInvalid, `the value has the character '\n'`}}},
-		"an emoji":                     {"team", "a🙂", []finding{{"spec.additionalTags[team]", field.ErrorTypeInvalid, "the value has the character '🙂'"}}},
-		"both":                         {"a#", "#", []finding{{"spec.additionalTags[a#]", field.ErrorTypeInvalid, "the key has the character '#'"}, {"spec.additionalTags[a#]", field.ErrorTypeInvalid, "the value has the character '#'"}}},
-		"AWS' own, in capitals":        {"AWS:x", "a", []finding{{"spec.additionalTags[AWS:x]", field.ErrorTypeInvalid, "reserved by AWS"}}},
-		"AWS' own, in mixed case":      {"aWs:x", "a", []finding{{"spec.additionalTags[aWs:x]", field.ErrorTypeInvalid, "reserved by AWS"}}},
-		"AWS' own, as the schema says": {"aws:x", "a", nil},
-		"only like AWS' own":           {"awsx:y", "aws:x", nil},
+		"plain":                    {"Environment", "dev", nil},
+		"every symbol":             {"k8s.io/a+b-c=d._:/@e", "+-=._:/@ 1", nil},
+		"empty value":              {"team", "", nil},
+		"any script":               {"部署 環境", "тест ٣ é", nil},
+		"a semicolon in the value": {"team", "a;b", []finding{{"spec.additionalTags[team]", field.ErrorTypeInvalid, "the value has the character ';'. AWS allows letters, digits, spaces and + - = . _ : / @"}}},
+		"a star in the key":        {"te*m", "a", []finding{{"spec.additionalTags[te*m]", field.ErrorTypeInvalid, "the key has the character '*'"}}},
+		"a line break":             {"team", "a\nb", []finding{{"spec.additionalTags[team]", field.ErrorTypeInvalid, `the value has the character '\n'`}}},
+		"an emoji":                 {"team", "a🙂", []finding{{"spec.additionalTags[team]", field.ErrorTypeInvalid, "the value has the character '🙂'"}}},
+		"both":                     {"a#", "#", []finding{{"spec.additionalTags[a#]", field.ErrorTypeInvalid, "the key has the character '#'"}, {"spec.additionalTags[a#]", field.ErrorTypeInvalid, "the value has the character '#'"}}},
+		"AWS' own, in capitals":    {"AWS:x", "a", []finding{{"spec.additionalTags[AWS:x]", field.ErrorTypeInvalid, "reserved by AWS"}}},
+		"AWS' own, in mixed case":  {"aWs:x", "a", []finding{{"spec.additionalTags[aWs:x]", field.ErrorTypeInvalid, "reserved by AWS"}}},
+		"reserved prefix, rejected by the schema": {"aws:x", "a", nil},
+		"only like AWS' own":                      {"awsx:y", "aws:x", nil},
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", plane(func(c *controlplanev1.CAPTControlPlane) {
 				c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{row.key: controlplanev1.TagValue(row.value)}
 			}))
-			expect(t, row.refused)(owners.CAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object))
+			expect(t, row.refused)(owners.ValidateCAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object))
 		})
 	}
 }
 
-// The errors become the message of a condition. In another order they would be another message, and a status write.
-func TestTagsAreRefusedInTheSameOrderEveryTime(t *testing.T) {
+// The errors become the message of a condition. Another order would change the message and write status.
+func TestErrorsOfTagsHaveAFixedOrder(t *testing.T) {
 	object := builder.CAPTControlPlane("demo", plane(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"b#": "#", "a#": "#", "AWS:c#": "#"}
 	}))
 	var want string
 	for range 100 {
-		got, err := owners.CAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object)
+		got, err := owners.ValidateCAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object)
 		require.NoError(t, err)
 		message := got.Errors.ToAggregate().Error()
 		if want == "" {

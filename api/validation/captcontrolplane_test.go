@@ -21,14 +21,14 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// plane changes a CAPTControlPlane.
+// plane returns an option that changes a CAPTControlPlane.
 func plane(change func(*controlplanev1.CAPTControlPlane)) builder.Option { return builder.With(change) }
 
 func version(text string) builder.Option {
 	return plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = text })
 }
 
-// ofTemplate makes a WorkspaceTemplateApply that of a template.
+// ofTemplate returns an option that sets the template of a WorkspaceTemplateApply.
 func ofTemplate(name string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
 }
@@ -37,7 +37,7 @@ func (r row) controlPlane(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTControlPlane("demo", r.object...)
 	world := newWorld(append([]validation.Owner{complete("eks"), complete("fargate"), object}, r.world...)...)
-	got, err := owners.CAPTControlPlane(t.Context(), world, object)
+	got, err := owners.ValidateCAPTControlPlane(t.Context(), world, object)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, r.refused...)
 	assertWarned(t, got.Warnings, r.warnings...)
@@ -55,9 +55,9 @@ func TestCAPTControlPlanes(t *testing.T) {
 	}
 	for title, row := range map[string]row{
 		"as short as can be": {},
-		"whose template does not exist yet": {object: []builder.Option{template(infrav1.WorkspaceTemplateReference{Name: "later"})},
+		"template does not exist yet": {object: []builder.Option{template(infrav1.WorkspaceTemplateReference{Name: "later"})},
 			warnings: []string{"spec.workspaceTemplateRef: WorkspaceTemplate later does not exist yet"}},
-		"whose template is kept by its owners": {world: []validation.Owner{complete("eks", builder.WithNamespace("shared"))},
+		"template does not allow the namespace": {world: []validation.Owner{complete("eks", builder.WithNamespace("shared"))},
 			object:  []builder.Option{template(infrav1.WorkspaceTemplateReference{Name: "eks", Namespace: "shared"})},
 			refused: []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 		"with the longest name that fits": {object: []builder.Option{name(longest)}},
@@ -79,7 +79,7 @@ func TestCAPTControlPlanes(t *testing.T) {
 	}
 }
 
-// Which step is possible is tested with the package versions.
+// TestValidateVersionChange tests which changes are allowed.
 func TestVersionsOfControlPlanes(t *testing.T) {
 	const path, untested = "spec.version", " is not among the versions this release was tested with (1.30 to 1.35)"
 	running := builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.OwnedBy(builder.CAPTControlPlane("demo")), builder.UpToDate(nil),
@@ -118,16 +118,16 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 	}
 	const meet, alike = "spoTnighTlyjObs", "SPOtnighTlYjObs" // Their hashes are the same.
 	for title, row := range map[string]row{
-		"the scheme's":            {object: []builder.Option{builder.WithApplyRef("demo-eks-controlplane-apply")}},
-		"one that does not exist": {object: []builder.Option{builder.WithApplyRef("by-hand")}, warnings: []string{path + ": WorkspaceTemplateApply by-hand does not exist"}},
-		"one that a CAPTCluster refers to": {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))},
+		"the scheme's":   {object: []builder.Option{builder.WithApplyRef("demo-eks-controlplane-apply")}},
+		"does not exist": {object: []builder.Option{builder.WithApplyRef("by-hand")}, warnings: []string{path + ": WorkspaceTemplateApply by-hand does not exist"}},
+		"referred to by a CAPTCluster": {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))},
 			object: []builder.Option{builder.WithApplyRef("by-hand")}, refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster demo"}}},
-		"one of a profile of another": {world: []validation.Owner{builder.CAPTControlPlane("other", profiles("a", "by-hand"))},
+		"referred to by a profile of another control plane": {world: []validation.Owner{builder.CAPTControlPlane("other", profiles("a", "by-hand"))},
 			object: []builder.Option{builder.WithApplyRef("by-hand")}, refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTControlPlane other"}}},
 		"those of profiles": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("a", "demo-a-fargate-apply", "b", "")}},
-		"that of a profile, which does not exist": {object: []builder.Option{profiles("a", "by-hand")},
+		"of a profile, does not exist": {object: []builder.Option{profiles("a", "by-hand")},
 			warnings: []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply by-hand does not exist"}},
-		"that of a profile, which is another's": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("other")))},
+		"of a profile, owned by another object": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("other")))},
 			object:  []builder.Option{profiles("a", "by-hand")},
 			refused: []finding{{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "belongs to CAPTControlPlane other"}}},
 		"one for two profiles": {world: []validation.Owner{ofProfile("a")}, object: []builder.Option{profiles("a", "by-hand", "b", "by-hand")},
@@ -141,15 +141,15 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 				{path, field.ErrorTypeForbidden, "it belongs to a Fargate profile"},
 				{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by the control plane itself"},
 			}},
-		"the one that another profile gets": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
+		"name reserved for another profile": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
 			object:   []builder.Option{profiles("a", "demo-b-fargate-apply", "b", "")},
 			refused:  []finding{{"spec.fargateProfiles[1].name", field.ErrorTypeForbidden, "the WorkspaceTemplateApply of this profile would be demo-b-fargate-apply, which is in use by Fargate profile a"}},
 			warnings: []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
-		"the one that a profile before gets": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
+		"name reserved for an earlier profile": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
 			object:   []builder.Option{profiles("b", "", "a", "demo-b-fargate-apply")},
 			refused:  []finding{{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by Fargate profile b"}},
 			warnings: []string{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
-		"the one that another profile gets, of an unknown Cluster": {object: []builder.Option{profiles("a", "demo-b-fargate-apply", "b", "")},
+		"name reserved for another profile, unknown Cluster": {object: []builder.Option{profiles("a", "demo-b-fargate-apply", "b", "")},
 			warnings: []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
 		"the scheme's, as a profile would have it": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", ofTemplate("fargate"),
 			builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"}))}, object: []builder.Option{profiles("a", "")}},
@@ -165,20 +165,20 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 		"the scheme's, of an unknown Cluster": {world: []validation.Owner{builder.WorkspaceTemplateApply("demo-a-fargate-apply")}, object: []builder.Option{profiles("a", "")}},
 		"a profile twice, which the schema refuses": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("a", "", "a", "")},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile a has the same selector"}},
-		"profiles whose names meet": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
+		"profiles with colliding names": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
 			object:   []builder.Option{profiles(meet, "", alike, "")},
 			refused:  []finding{{"spec.fargateProfiles[1].name", field.ErrorTypeForbidden, "the WorkspaceTemplateApply of this profile would be demo-spotnightlyjobs--54lb5-fargate-apply, which is in use by Fargate profile spoTnighTlyjObs"}},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile " + meet + " has the same selector"}},
-		"profiles whose names would collide, of an unknown Cluster": {object: []builder.Option{profiles("A", "", "a", "")},
+		"profiles with colliding names, unknown Cluster": {object: []builder.Option{profiles("A", "", "a", "")},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile A has the same selector"}},
-		"profiles whose names differ in case": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("A", "", "a", "")},
+		"profiles with names that differ in case": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("A", "", "a", "")},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile A has the same selector"}},
 	} {
 		t.Run(title, func(t *testing.T) { row.controlPlane(t) })
 	}
 }
 
-func TestKubeconfigSecretsThatMeet(t *testing.T) {
+func TestKubeconfigSecretsWithTheSameName(t *testing.T) {
 	const text = "would have the same Secret a-user-kubeconfig. Choose another name for one of the Clusters"
 	foreign := builder.Cluster("a", builder.WithUID("x"))
 	foreign.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
@@ -189,23 +189,23 @@ func TestKubeconfigSecretsThatMeet(t *testing.T) {
 		others  []validation.Owner
 		refused string
 	}{
-		"the one for users, with that of the contract":     {"a", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user")}, text},
-		"that of the contract, with the one for users":     {"a-user", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user")}, text},
-		"with the one of another provider's control plane": {"a", []validation.Owner{builder.Cluster("a"), foreignUser}, text},
-		"others make none for users":                       {"a-user", []validation.Owner{foreign, builder.Cluster("a-user")}, ""},
-		"alone":                                            {"a-user", []validation.Owner{builder.Cluster("a-user")}, ""},
-		"while its own Cluster does not exist":             {"a-user", []validation.Owner{builder.Cluster("a")}, ""},
-		"in another namespace":                             {"a", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user", builder.WithNamespace("x"))}, ""},
-		"a Cluster called -user":                           {"-user", []validation.Owner{builder.Cluster("-user")}, ""},
+		"user kubeconfig with the name of a contract kubeconfig": {"a", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user")}, text},
+		"contract kubeconfig with the name of a user kubeconfig": {"a-user", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user")}, text},
+		"control plane of another provider":                      {"a", []validation.Owner{builder.Cluster("a"), foreignUser}, text},
+		"others make none for users":                             {"a-user", []validation.Owner{foreign, builder.Cluster("a-user")}, ""},
+		"alone":                                                  {"a-user", []validation.Owner{builder.Cluster("a-user")}, ""},
+		"while its own Cluster does not exist":                   {"a-user", []validation.Owner{builder.Cluster("a")}, ""},
+		"in another namespace":                                   {"a", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user", builder.WithNamespace("x"))}, ""},
+		"a Cluster called -user":                                 {"-user", []validation.Owner{builder.Cluster("-user")}, ""},
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane(row.name)
-			expect(t, refusedIf("metadata.name", row.refused))(owners.CAPTControlPlane(t.Context(), newWorld(append(row.others, object, complete("eks"))...), object))
+			expect(t, refusedIf("metadata.name", row.refused))(owners.ValidateCAPTControlPlane(t.Context(), newWorld(append(row.others, object, complete("eks"))...), object))
 		})
 	}
 }
 
-func TestWhatAStoredEndpointMeans(t *testing.T) {
+func TestRepairEndpoint(t *testing.T) {
 	none := clusterv1.APIEndpoint{}
 	for name, row := range map[string]struct{ stored, want clusterv1.APIEndpoint }{
 		"none":                           {none, none},
@@ -215,20 +215,20 @@ func TestWhatAStoredEndpointMeans(t *testing.T) {
 		"a URL with a slash":             {clusterv1.APIEndpoint{Host: "https://a.example.com/", Port: 6443}, clusterv1.APIEndpoint{Host: "a.example.com", Port: 6443}},
 		"a URL that alone has the port":  {clusterv1.APIEndpoint{Host: "https://a.example.com:6443"}, clusterv1.APIEndpoint{Host: "a.example.com", Port: 6443}},
 		"a URL without any port":         {clusterv1.APIEndpoint{Host: "https://a.example.com"}, clusterv1.APIEndpoint{Host: "a.example.com", Port: 443}},
-		"a URL of no API server":         {clusterv1.APIEndpoint{Host: "http://a.example.com", Port: 443}, none},
+		"not an https URL":               {clusterv1.APIEndpoint{Host: "http://a.example.com", Port: 443}, none},
 		"a scheme and nothing behind it": {clusterv1.APIEndpoint{Host: "https://", Port: 443}, none},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, owners.Endpoint(row.stored)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, owners.RepairEndpoint(row.stored)) })
 	}
 }
 
-func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
+func TestRegionConflict(t *testing.T) {
 	foreign := builder.With(func(c *clusterv1.Cluster) {
 		c.Spec.InfrastructureRef.Kind, c.Spec.ControlPlaneRef.Kind = "DockerCluster", "KubeadmControlPlane"
 	})
 	for name, row := range map[string]struct {
-		cluster  *clusterv1.Cluster // Nil while there is none.
-		region   string             // Of the control plane.
+		cluster  *clusterv1.Cluster // Nil if it does not exist.
+		region   string             // The region of the control plane.
 		conflict bool
 	}{
 		"the same":                          {builder.Cluster("demo"), builder.Region, false},
@@ -248,25 +248,25 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 				want = []finding{{"spec.region", field.ErrorTypeInvalid,
 					"CAPTControlPlane demo is in region us-gov-west-1, but CAPTCluster demo of the same Cluster is in region ap-northeast-1"}}
 			}
-			expect(t, want)(owners.CAPTCluster(t.Context(), newWorld(objects...), network))
-			expect(t, want)(owners.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane))
+			expect(t, want)(owners.ValidateCAPTCluster(t.Context(), newWorld(objects...), network))
+			expect(t, want)(owners.ValidateCAPTControlPlane(t.Context(), newWorld(objects...), controlPlane))
 		})
 	}
 	alone := newWorld(builder.Cluster("demo"), complete("vpc"), complete("eks"))
-	expect(t, nil)(owners.CAPTCluster(t.Context(), alone, builder.CAPTCluster("demo")))
-	expect(t, nil)(owners.CAPTControlPlane(t.Context(), alone, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1"))))
+	expect(t, nil)(owners.ValidateCAPTCluster(t.Context(), alone, builder.CAPTCluster("demo")))
+	expect(t, nil)(owners.ValidateCAPTControlPlane(t.Context(), alone, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1"))))
 }
 
-// The control plane is in use with a WorkspaceTemplateApply for a region, and the Cluster has a network or none.
-func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
+// The WorkspaceTemplateApply of the control plane has a region, and the Cluster has a CAPTCluster or none.
+func TestRegionChange(t *testing.T) {
 	const here, there = builder.Region, "us-east-1"
 	for name, row := range map[string]struct {
-		handed  string // Nothing was when empty.
-		network string // There is none when empty.
+		handed  string // The region of the WorkspaceTemplateApply; empty when it has none.
+		network string // The region of the CAPTCluster; empty when there is none.
 		region  string
 		refused string
 	}{
-		"nothing was handed over":           {"", "", there, ""},
+		"no region in the apply":            {"", "", there, ""},
 		"the same":                          {here, "", here, ""},
 		"another":                           {here, "", there, "the control plane exists in region ap-northeast-1 and cannot move to us-east-1"},
 		"region of its network":             {here, here, "", ""},
@@ -281,12 +281,12 @@ func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 			if row.network != "" {
 				objects = append(objects, builder.CAPTCluster("demo", builder.WithRegion(row.network)))
 			}
-			expect(t, refusedIf("spec.region", row.refused))(owners.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane))
+			expect(t, refusedIf("spec.region", row.refused))(owners.ValidateCAPTControlPlane(t.Context(), newWorld(objects...), controlPlane))
 		})
 	}
 }
 
-func TestAConflictOffersOnlyWhatIsPossible(t *testing.T) {
+func TestRemediesOfRegionConflicts(t *testing.T) {
 	controlPlane, network := builder.CAPTControlPlane("demo", builder.WithRegion("us-east-1")), builder.CAPTCluster("demo")
 	for handed, text := range map[string]string{
 		"":             ". Remove spec.region of the CAPTControlPlane, or set spec.infrastructureRef of the Cluster to a CAPTCluster in the same region",

@@ -30,14 +30,14 @@ const (
 	open  = "the API server would be reachable from more networks than specified"
 )
 
-// restricted is a control plane whose API server only some networks may reach.
+// restricted is a control plane that restricts access to its API server.
 func restricted(networks ...controlplanev1.CIDR) builder.Option {
 	return plane(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled, PublicCIDRs: networks}
 	})
 }
 
-// passing is a template that passes placeholders to its module, and kubernetes_version besides.
+// passing returns a template that passes placeholders to its module, in addition to kubernetes_version.
 func passing(options ...builder.Option) *infrav1.WorkspaceTemplate {
 	return builder.WorkspaceTemplate("eks", append([]builder.Option{builder.Consuming("kubernetes_version")}, options...)...)
 }
@@ -68,7 +68,7 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 		"in varmap, under a name that the module does not use": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.VarMap = &apiextensionsv1.JSON{Raw: []byte(`{"access": "${endpoint_public_access_cidrs}"}`)}
 		})}, office, opens, nil},
-		"given to a variable that is declared, and not used": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
+		"passed to an unused variable": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.Module += "variable \"x\" {}\n# var.x\n"
 			p.Vars = append(p.Vars, terraform.Var{Key: "x", Value: "${endpoint_public_access_cidrs}"})
 		})}, office, opens, nil},
@@ -88,13 +88,13 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 		})}, office, opens, nil},
 		"no public endpoint": {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointDisabled, Private: controlplanev1.EndpointEnabled}),
 			[]finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, "${endpoint_public_access}"}}, []string{"spec.endpointAccess.private: has no effect"}},
-		"what the API server fills in": {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled}), nil, nil},
-		"nothing":                      {nil, access(controlplanev1.EndpointAccess{}), nil, nil},
-		"tags":                         {nil, tagged, nil, []string{"spec.additionalTags: has no effect: WorkspaceTemplate default/eks does not pass ${tags}"}},
-		"tags together":                {[]builder.Option{builder.Consuming("tags")}, tagged, nil, nil},
-		"tags one by one":              {[]builder.Option{builder.Consuming("tags_team", "tags_cost")}, tagged, nil, nil},
-		"some of the tags":             {[]builder.Option{builder.Consuming("tags_team")}, tagged, nil, []string{"spec.additionalTags: has no effect"}},
-		"add-ons":                      {nil, addons, nil, []string{"spec.addons: has no effect"}},
+		"default values":   {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled}), nil, nil},
+		"nothing":          {nil, access(controlplanev1.EndpointAccess{}), nil, nil},
+		"tags":             {nil, tagged, nil, []string{"spec.additionalTags: has no effect: WorkspaceTemplate default/eks does not pass ${tags}"}},
+		"tags together":    {[]builder.Option{builder.Consuming("tags")}, tagged, nil, nil},
+		"tags one by one":  {[]builder.Option{builder.Consuming("tags_team", "tags_cost")}, tagged, nil, nil},
+		"some of the tags": {[]builder.Option{builder.Consuming("tags_team")}, tagged, nil, []string{"spec.additionalTags: has no effect"}},
+		"add-ons":          {nil, addons, nil, []string{"spec.addons: has no effect"}},
 		"tags that only a ProviderConfig may use": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.Vars = append(p.Vars, terraform.Var{Key: "x", Value: "${tags}"})
 		})}, tagged, nil, nil},
@@ -104,13 +104,13 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", row.object)
-			expect(t, row.refused, row.warnings...)(owners.CAPTControlPlane(t.Context(), newWorld(passing(row.template...), object), object))
+			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTControlPlane(t.Context(), newWorld(passing(row.template...), object), object))
 		})
 	}
 }
 
-// A control plane that runs is moved, restored and changed elsewhere; nothing may be added that has no effect.
-func TestSafety14ControlPlanesThatRun(t *testing.T) {
+// An existing control plane can be moved, restored and changed in other fields, but a field without effect cannot be added.
+func TestSafety14FieldsOfExistingControlPlanes(t *testing.T) {
 	running := builder.WithEndpoint("x.eks.amazonaws.com", 443)
 	recorded := builder.WithApplyRef("by-hand")
 	apply := builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks"), builder.OwnedBy(builder.CAPTControlPlane("demo")),
@@ -123,7 +123,7 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 			pinned := passing(builder.WithLabel(naming.PinnedLabel, "true"))
 			pinned.Name = "eks-pinned"
 			world := newWorld(passing(), second, pinned, apply, old)
-			expect(t, nil, cidrs+": "+open)(owners.CAPTControlPlane(t.Context(), world, old))
+			expect(t, nil, cidrs+": "+open)(owners.ValidateCAPTControlPlane(t.Context(), world, old))
 
 			for change, row := range map[string]struct {
 				option  builder.Option
@@ -133,14 +133,14 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 				"less":                                  {restricted("203.0.113.0/24", "198.51.100.0/24"), []finding{{cidrs, field.ErrorTypeInvalid, open}}},
 				"unset":                                 {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess = nil }), nil},
 				"another template that ignores it, too": {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-2" }), []finding{{cidrs, field.ErrorTypeInvalid, open}}},
-				"one that reproduces its Workspace":     {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-pinned" }), nil},
+				"pinned template":                       {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-pinned" }), nil},
 				"a closed": {plane(func(c *controlplanev1.CAPTControlPlane) {
 					c.Spec.EndpointAccess.Public = controlplanev1.EndpointDisabled
 				}), []finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, open}}},
 			} {
 				t.Run(change, func(t *testing.T) {
 					after := builder.CAPTControlPlane("demo", append(options, restricted("203.0.113.0/24"), row.option)...)
-					errs, err := consumption.CAPTControlPlaneChange(t.Context(), world, old, after)
+					errs, err := consumption.ValidateCAPTControlPlaneUpdate(t.Context(), world, old, after)
 					require.NoError(t, err)
 					assertRefused(t, errs, row.refused...)
 				})
@@ -149,7 +149,7 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 	}
 	t.Run("one that is not built is validated as a whole", func(t *testing.T) {
 		old, after := builder.CAPTControlPlane("demo"), builder.CAPTControlPlane("demo", restricted("203.0.113.0/24"))
-		errs, err := consumption.CAPTControlPlaneChange(t.Context(), newWorld(passing(), old), old, after)
+		errs, err := consumption.ValidateCAPTControlPlaneUpdate(t.Context(), newWorld(passing(), old), old, after)
 		require.NoError(t, err)
 		assertRefused(t, errs)
 	})
@@ -159,25 +159,25 @@ func TestSafety14OtherOwners(t *testing.T) {
 	vpc := builder.WorkspaceTemplate("vpc")
 	named := builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Name = "main" })
 	ofVPC := []string{"spec.region: has no effect", "spec.vpc.template.name: has no effect"}
-	expect(t, nil, ofVPC...)(owners.CAPTCluster(t.Context(), newWorld(vpc), builder.CAPTCluster("demo", named)))
-	expect(t, nil, "spec.template."+ofVPC[0], "spec.template."+ofVPC[1])(owners.CAPTClusterTemplate(t.Context(), newWorld(vpc), captClusterTemplate(named)))
+	expect(t, nil, ofVPC...)(owners.ValidateCAPTCluster(t.Context(), newWorld(vpc), builder.CAPTCluster("demo", named)))
+	expect(t, nil, "spec.template."+ofVPC[0], "spec.template."+ofVPC[1])(owners.ValidateCAPTClusterTemplate(t.Context(), newWorld(vpc), captClusterTemplate(named)))
 	expect(t, nil, "spec.template."+cidrs+": "+open)(
-		owners.CAPTControlPlaneTemplate(t.Context(), newWorld(passing()), controlPlaneTemplate(restricted("203.0.113.0/24"))))
+		owners.ValidateCAPTControlPlaneTemplate(t.Context(), newWorld(passing()), controlPlaneTemplate(restricted("203.0.113.0/24"))))
 	object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
 	expect(t, nil, "spec.fargateProfiles[0].name: has no effect", "spec.fargateProfiles[0].selectors: has no effect")(
-		owners.CAPTControlPlane(t.Context(), newWorld(passing(), builder.WorkspaceTemplate("fargate"), object), object))
+		owners.ValidateCAPTControlPlane(t.Context(), newWorld(passing(), builder.WorkspaceTemplate("fargate"), object), object))
 }
 
 func TestSafety14TemplatesThatDropAPlaceholder(t *testing.T) {
 	before, after := passing(builder.Consuming("endpoint_public_access_cidrs")), passing()
 	user := builder.CAPTControlPlane("office", restricted("203.0.113.0/24"))
 	world := newWorld(user, builder.CAPTControlPlane("open"), builder.CAPTControlPlane("elsewhere", restricted("203.0.113.0/24"), builder.WithNamespace("team")))
-	warnings, err := consumption.WorkspaceTemplateUpdate(t.Context(), world, before, after)
+	warnings, err := consumption.WorkspaceTemplateUpdateWarnings(t.Context(), world, before, after)
 	require.NoError(t, err)
 	assertWarned(t, warnings, "after this update, the API servers of 1 CAPTControlPlanes will be reachable from more networks than specified: the template no longer uses the placeholder of a field, for example default/office (spec.endpointAccess.publicCIDRs)")
 	assert.Contains(t, warnings[0], "default/office ("+cidrs+")")
 
-	warnings, err = consumption.WorkspaceTemplateUpdate(t.Context(), world, after, after)
+	warnings, err = consumption.WorkspaceTemplateUpdateWarnings(t.Context(), world, after, after)
 	require.NoError(t, err)
 	assert.Empty(t, warnings, "no new warning without a change")
 }
@@ -186,27 +186,27 @@ func TestSafety13TemplatesThatAreBeingDeleted(t *testing.T) {
 	const text = "is being deleted and cannot be used by new objects"
 	eks := complete("eks", builder.Deleting())
 	object := builder.CAPTControlPlane("demo")
-	expect(t, []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, text}})(owners.CAPTControlPlane(t.Context(), newWorld(eks, object), object))
+	expect(t, []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, text}})(owners.ValidateCAPTControlPlane(t.Context(), newWorld(eks, object), object))
 	expect(t, []finding{{"spec.templateRef", field.ErrorTypeForbidden, text}})(
-		applies.WorkspaceTemplateApply(t.Context(), newWorld(builder.WorkspaceTemplate("vpc", builder.Deleting())), builder.WorkspaceTemplateApply("by-hand")))
+		applies.ValidateWorkspaceTemplateApply(t.Context(), newWorld(builder.WorkspaceTemplate("vpc", builder.Deleting())), builder.WorkspaceTemplateApply("by-hand")))
 	expect(t, []finding{{"spec.vpc.template.ref", field.ErrorTypeForbidden, text}})(
-		owners.CAPTCluster(t.Context(), newWorld(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo")))
+		owners.ValidateCAPTCluster(t.Context(), newWorld(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo")))
 }
 
-func TestSafety15KeysThatAreGivenTwice(t *testing.T) {
+func TestSafety15KeysThatAreSetTwice(t *testing.T) {
 	path := "spec.template.spec.forProvider."
 	twice := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 		params.Module += "variable \"a\" {}\n"
 		params.Vars = append(params.Vars, terraform.Var{Key: "a", Value: "1"}, terraform.Var{Key: "a", Value: "2"})
 		params.Env = []terraform.EnvVar{{Name: "B", Value: "1"}, {Name: "C", Value: "1"}, {Name: "B", Value: "1"}}
 	})
-	got := templates.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", twice))
+	got := templates.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", twice))
 	assertRefused(t, got.Errors, finding{path + "vars[2].key", field.ErrorTypeDuplicate, ""}, finding{path + "env[2].name", field.ErrorTypeDuplicate, ""})
 
 	both := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 		params.VarMap = &apiextensionsv1.JSON{Raw: []byte(`{"cluster_name": "x"}`)}
 	})
-	got = templates.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", both))
+	got = templates.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", both))
 	assertRefused(t, got.Errors)
 	assertWarned(t, got.Warnings, path+"varmap[cluster_name]: is also in vars")
 }
@@ -228,10 +228,10 @@ func TestSafety16FieldsThatAreNotImplemented(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", row.option)
-			got, err := owners.CAPTControlPlane(t.Context(), newWorld(complete("eks"), object), object)
+			got, err := owners.ValidateCAPTControlPlane(t.Context(), newWorld(complete("eks"), object), object)
 			require.NoError(t, err)
 			assertWarned(t, got.Warnings, row.warnings...)
-			got, err = owners.CAPTControlPlaneTemplate(t.Context(), newWorld(complete("eks")), controlPlaneTemplate(row.option))
+			got, err = owners.ValidateCAPTControlPlaneTemplate(t.Context(), newWorld(complete("eks")), controlPlaneTemplate(row.option))
 			require.NoError(t, err)
 			assertWarned(t, got.Warnings, row.warnings...)
 		})
@@ -246,7 +246,7 @@ func TestNamesOfVariables(t *testing.T) {
 		"": false, "1a": false, "a-b": false, "a.b": false, "a b": false, "é": false, "a\n": false, "tags_a/b": false,
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := modules.Variables(map[string]string{name: "correcthorse"}, variablesPath)
+			errs := modules.ValidateVariableNames(map[string]string{name: "correcthorse"}, variablesPath)
 			if legal {
 				assert.Empty(t, errs)
 				return
@@ -257,16 +257,16 @@ func TestNamesOfVariables(t *testing.T) {
 	}
 }
 
-func TestOnlyCAPTNamesVariablesAfterTags(t *testing.T) {
+func TestVariablesOfTagsAreReservedForCAPT(t *testing.T) {
 	variables := map[string]string{"tags_kubernetes.io/cluster/x": "owned", "b-c": "", "a-b": ""}
-	assert.Len(t, modules.Variables(variables, variablesPath), 3)
-	errs := modules.AppliedVariables(variables, variablesPath)
+	assert.Len(t, modules.ValidateVariableNames(variables, variablesPath), 3)
+	errs := modules.ValidateAppliedVariableNames(variables, variablesPath)
 	require.Len(t, errs, 2)
 	assert.Equal(t, []string{"spec.variables[a-b]", "spec.variables[b-c]"}, []string{errs[0].Field, errs[1].Field}, "sorted")
 	assert.Len(t, variables, 3, "the map of the caller stays as it is")
 }
 
-func TestValuesThatBecomePartOfAModule(t *testing.T) {
+func TestValuesInTheTextOfAModule(t *testing.T) {
 	inModule := builder.WithModule(`output "a" { value = "${owner}" }`)
 	inVars := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 		params.Vars = []terraform.Var{{Key: "a", Value: "${owner}"}}
@@ -281,9 +281,9 @@ func TestValuesThatBecomePartOfAModule(t *testing.T) {
 	}{
 		"a plain value":                             {inModule, "Team-1 ._:/@+=,-", false},
 		"an empty value":                            {inModule, "", false},
-		"one that ends a string":                    {inModule, `correcthorse"`, true},
-		"one that begins an expression":             {inModule, "${correcthorse}", true},
-		"one of two lines":                          {inModule, "correcthorse\n", true},
+		"ends a string":                             {inModule, `correcthorse"`, true},
+		"begins an expression":                      {inModule, "${correcthorse}", true},
+		"two lines":                                 {inModule, "correcthorse\n", true},
 		"one with an escape":                        {inModule, `correcthorse\`, true},
 		"one beyond ASCII":                          {inModule, "correcthörse", true},
 		"anything, where it can change nothing":     {inVars, `correcthorse"`, false},
@@ -291,7 +291,7 @@ func TestValuesThatBecomePartOfAModule(t *testing.T) {
 		"anything, when the template has no use it": {builder.WithModule(""), `correcthorse"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			findings := modules.VariablesOfTemplate(builder.WorkspaceTemplate("vpc", row.option), map[string]string{"owner": row.value}, variablesPath)
+			findings := modules.ValidateVariableValues(builder.WorkspaceTemplate("vpc", row.option), map[string]string{"owner": row.value}, variablesPath)
 			if !row.refused {
 				assert.Empty(t, findings)
 				return
@@ -302,15 +302,15 @@ func TestValuesThatBecomePartOfAModule(t *testing.T) {
 	}
 }
 
-func TestTheNameOfTheWorkspaceIsNotTheUsersToGive(t *testing.T) {
+func TestVariableWorkspaceNameOfAUserHasNoEffect(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${WORKSPACE_NAME}" }`))
 	given := map[string]string{"WORKSPACE_NAME": `"`}
-	assert.Empty(t, modules.VariablesOfTemplate(template, given, variablesPath), "what has no effect does no harm")
-	assertWarned(t, modules.UnusedVariables(template, given, variablesPath),
+	assert.Empty(t, modules.ValidateVariableValues(template, given, variablesPath), "what has no effect does no harm")
+	assertWarned(t, modules.UnusedVariableWarnings(template, given, variablesPath),
 		"spec.variables[WORKSPACE_NAME]: has no effect: CAPT always sets ${WORKSPACE_NAME} to the name of the Workspace")
 }
 
-func TestVariablesThatLookMisspelled(t *testing.T) {
+func TestWarningsAboutMisspelledVariables(t *testing.T) {
 	const missing = "spec.variables: placeholder ${b} of WorkspaceTemplate default/vpc has no value and is not replaced"
 	with := func(change func(*terraform.WorkspaceSpec)) builder.Option {
 		return builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
@@ -325,7 +325,7 @@ func TestVariablesThatLookMisspelled(t *testing.T) {
 		want    []string
 	}{
 		"all is used": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name"}, nil, nil},
-		"one is not": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name", "cluster_nam"}, nil, []string{
+		"variable without a value": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name", "cluster_nam"}, nil, []string{
 			"spec.variables[cluster_nam]: has no effect: WorkspaceTemplate default/vpc has no placeholder ${cluster_nam}"}},
 		"used in the module":    {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Module = "${b}" }), []string{"b"}, nil, nil},
 		"missing in the module": {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Module = "${b}" }), nil, nil, nil},
@@ -353,7 +353,7 @@ func TestVariablesThatLookMisspelled(t *testing.T) {
 			for _, variable := range row.given {
 				given[variable] = "correcthorse"
 			}
-			warnings := modules.UnusedVariables(builder.WorkspaceTemplate("vpc", row.option), given, variablesPath, row.further...)
+			warnings := modules.UnusedVariableWarnings(builder.WorkspaceTemplate("vpc", row.option), given, variablesPath, row.further...)
 			assertWarned(t, warnings, row.want...)
 			assert.NotContains(t, strings.Join(warnings, "\n"), "correcthorse")
 		})

@@ -31,10 +31,10 @@ func inlineJSON(module string) terraform.WorkspaceParameters {
 
 func template(params terraform.WorkspaceParameters) field.ErrorList {
 	object := builder.WorkspaceTemplate("vpc", builder.WithParameters(func(p *terraform.WorkspaceParameters) { *p = params }))
-	return templates.WorkspaceTemplate(object).Errors
+	return templates.ValidateWorkspaceTemplate(object).Errors
 }
 
-func TestModulesThatParse(t *testing.T) {
+func TestValidModules(t *testing.T) {
 	for name, params := range map[string]terraform.WorkspaceParameters{
 		"HCL":                               inline("variable \"a\" {\n  type = string\n}\noutput \"b\" { value = \"${var.a}-b\" }\n"),
 		"empty":                             inline(""),
@@ -51,7 +51,7 @@ func TestModulesThatParse(t *testing.T) {
 	}
 }
 
-func TestModulesThatDoNotParseSayWhere(t *testing.T) {
+func TestErrorsOfModulesHaveLineAndColumn(t *testing.T) {
 	for name, row := range map[string]struct {
 		params terraform.WorkspaceParameters
 		want   string
@@ -73,8 +73,8 @@ func TestModulesThatDoNotParseSayWhere(t *testing.T) {
 	}
 }
 
-// A variable may have been substituted into the module, and an error ends up in a condition and in an event.
-func TestAnErrorNeverQuotesTheModule(t *testing.T) {
+// The module may contain the value of a variable, and errors are shown in conditions and events.
+func TestErrorsNeverQuoteTheModule(t *testing.T) {
 	const secret = "correcthorse"
 	for name, params := range map[string]terraform.WorkspaceParameters{
 		"HCL word":               inline("locals {\n  a = " + secret + " b\n}\n"),
@@ -89,7 +89,7 @@ func TestAnErrorNeverQuotesTheModule(t *testing.T) {
 		"JSON string not closed": inlineJSON(`{"a": "` + secret),
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := modules.Module(params, field.NewPath("forProvider"))
+			errs := modules.ValidateModule(params, field.NewPath("forProvider"))
 			require.NotEmpty(t, errs)
 			assert.NotContains(t, errs.ToAggregate().Error(), secret)
 		})
@@ -102,7 +102,7 @@ func TestParameters(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		params terraform.WorkspaceParameters
-		field  string // Empty when the parameters are legal.
+		field  string // Empty when the parameters are valid.
 	}{
 		"nothing at all":                       {terraform.WorkspaceParameters{}, ""},
 		"environment of the provider's plugin": {env("AWS_REGION"), ""},
@@ -124,14 +124,14 @@ func TestParameters(t *testing.T) {
 		"initArgs -from-module":                {terraform.WorkspaceParameters{InitArgs: []string{"-from-module=x"}}, "forProvider.initArgs[0]"},
 		"initArgs -plugin-dir":                 {terraform.WorkspaceParameters{InitArgs: []string{"-plugin-dir=x"}}, "forProvider.initArgs[0]"},
 		"applyArgs -destroy":                   {terraform.WorkspaceParameters{ApplyArgs: []string{"-destroy"}}, "forProvider.applyArgs[0]"},
-		"arguments that change nothing of it":  {terraform.WorkspaceParameters{InitArgs: []string{"-upgrade"}, PlanArgs: []string{"-parallelism=2", "-lock-timeout=3s"}}, ""},
+		"harmless arguments":                   {terraform.WorkspaceParameters{InitArgs: []string{"-upgrade"}, PlanArgs: []string{"-parallelism=2", "-lock-timeout=3s"}}, ""},
 		"entrypoint":                           {terraform.WorkspaceParameters{Entrypoint: "modules/eks"}, ""},
 		"entrypoint with dots in a name":       {terraform.WorkspaceParameters{Entrypoint: "v1..2/..eks"}, ""},
 		"entrypoint out of the module":         {terraform.WorkspaceParameters{Entrypoint: "../other"}, "forProvider.entrypoint"},
 		"entrypoint out of it by a detour":     {terraform.WorkspaceParameters{Entrypoint: "modules/../../other"}, "forProvider.entrypoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := templates.Parameters(row.params, field.NewPath("forProvider"))
+			errs := templates.ValidateParameters(row.params, field.NewPath("forProvider"))
 			if row.field == "" {
 				assert.Empty(t, errs)
 				return
@@ -142,8 +142,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// The errors become the message of a condition. In another order they would be another message, and a status write.
-func TestErrorsComeInTheSameOrderEveryTime(t *testing.T) {
+// The errors become the message of a condition. Another order would change the message and write status.
+func TestErrorsOfParametersHaveAFixedOrder(t *testing.T) {
 	params := terraform.WorkspaceParameters{
 		InitArgs: []string{"-backend=false"}, PlanArgs: []string{"-state=x"},
 		ApplyArgs: []string{"-state=x"}, DestroyArgs: []string{"-state=x"}, Entrypoint: "..",
@@ -155,7 +155,7 @@ func TestErrorsComeInTheSameOrderEveryTime(t *testing.T) {
 	}
 }
 
-func TestGarbageHasAShortAnswer(t *testing.T) {
+func TestErrorsOfInvalidInputAreLimited(t *testing.T) {
 	for name, row := range map[string]struct {
 		params terraform.WorkspaceParameters
 		more   string
@@ -164,7 +164,7 @@ func TestGarbageHasAShortAnswer(t *testing.T) {
 		"every line":      {inline(strings.Repeat("a = 1\n", 112)), "and 101 more errors. Correct"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, errs := range []field.ErrorList{template(row.params), modules.Module(row.params, field.NewPath("forProvider"))} {
+			for _, errs := range []field.ErrorList{template(row.params), modules.ValidateModule(row.params, field.NewPath("forProvider"))} {
 				require.Len(t, errs, 11)
 				assert.Contains(t, errs[9].Detail, "line ")
 				assert.Contains(t, errs[10].Detail, row.more)
@@ -175,40 +175,40 @@ func TestGarbageHasAShortAnswer(t *testing.T) {
 	assert.Len(t, template(inline(strings.Repeat("a = 1\n", 11))), 10, "as many as may be")
 }
 
-func TestAModuleIsFineInTheFormatInWhichItWasFine(t *testing.T) {
+func TestCacheOfValidModulesDistinguishesFormats(t *testing.T) {
 	hcl := inline("locals { known = 1 }\n")
 	json := hcl
 	json.InlineFormat = terraform.FormatJSON
 	for range 2 {
-		assert.Empty(t, modules.Module(hcl, field.NewPath("forProvider")))
-		assert.NotEmpty(t, modules.Module(json, field.NewPath("forProvider")))
+		assert.Empty(t, modules.ValidateModule(hcl, field.NewPath("forProvider")))
+		assert.NotEmpty(t, modules.ValidateModule(json, field.NewPath("forProvider")))
 	}
 }
 
-func TestAPlaceholderMayStillMakeAModuleValid(t *testing.T) {
+func TestErrorsInLinesWithPlaceholdersAreWarnings(t *testing.T) {
 	const checkedLater = "it is checked again with the values of the variables"
 	const module = templateSpec + "forProvider.module: "
 	refused := func(where string) []finding {
 		return []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, where}}
 	}
 	rows := map[string]templateRow{
-		"a line of its own":      {option: from("Inline", "locals {\n  a = 1\n  ${extra}\n  b = 2\n}\n"), warnings: []string{module + "line 3, column 3: "}},
-		"within a number":        {option: from("Inline", "locals {\n  a = 10${n}\n}\n"), warnings: []string{module + "line 2, column 9: "}},
-		"columns stay right":     {option: from("Inline", "locals {\n  a = \"${long_name}\" b\n}\n"), warnings: []string{module + "line 2, column 22: "}},
-		"another line is wrong":  {option: from("Inline", "locals {\n  b = = 2\n  ${extra}\n}\n"), warnings: []string{module + "line 3"}, errors: refused("line 2, column 7: ")},
-		"no placeholder":         {option: from("Inline", "locals {\n  a = 1 {1}\n}\n"), errors: refused("line 2, column 9: ")},
-		"a placeholder far away": {option: from("Inline", "locals {\n  a = \"${a}\"\n  b = }\n"), errors: refused("line 3, column 7: ")},
-		"JSON":                   {option: ofParameters(inlineJSON("{\"locals\": {\n  \"a\": ${a1},\n  \"b\": 1\n}}")), warnings: []string{module + "line 2, column 8: "}},
-		"JSON that is wrong":     {option: ofParameters(inlineJSON("{\"locals\": {\n  \"a\": ${a1},\n  \"b\": x\n}}")), warnings: []string{module + "line 2"}, errors: refused("line 3, column 8: ")},
+		"placeholder on a separate line": {option: from("Inline", "locals {\n  a = 1\n  ${extra}\n  b = 2\n}\n"), warnings: []string{module + "line 3, column 3: "}},
+		"within a number":                {option: from("Inline", "locals {\n  a = 10${n}\n}\n"), warnings: []string{module + "line 2, column 9: "}},
+		"columns stay right":             {option: from("Inline", "locals {\n  a = \"${long_name}\" b\n}\n"), warnings: []string{module + "line 2, column 22: "}},
+		"another line is wrong":          {option: from("Inline", "locals {\n  b = = 2\n  ${extra}\n}\n"), warnings: []string{module + "line 3"}, errors: refused("line 2, column 7: ")},
+		"no placeholder":                 {option: from("Inline", "locals {\n  a = 1 {1}\n}\n"), errors: refused("line 2, column 9: ")},
+		"a placeholder far away":         {option: from("Inline", "locals {\n  a = \"${a}\"\n  b = }\n"), errors: refused("line 3, column 7: ")},
+		"JSON":                           {option: ofParameters(inlineJSON("{\"locals\": {\n  \"a\": ${a1},\n  \"b\": 1\n}}")), warnings: []string{module + "line 2, column 8: "}},
+		"JSON that is wrong":             {option: ofParameters(inlineJSON("{\"locals\": {\n  \"a\": ${a1},\n  \"b\": x\n}}")), warnings: []string{module + "line 2"}, errors: refused("line 3, column 8: ")},
 	}
 	testTemplates(t, rows)
 	for name, row := range rows {
 		object := builder.WorkspaceTemplate("vpc", row.option)
-		for _, warning := range templates.WorkspaceTemplate(object).Warnings {
+		for _, warning := range templates.ValidateWorkspaceTemplate(object).Warnings {
 			assert.Contains(t, warning, checkedLater, name)
 		}
-		// When all values are known, nothing is left that could make it right.
-		assert.NotEmpty(t, modules.Module(object.Spec.Template.Spec.ForProvider, nil), name)
+		// When all values are known, the error is final.
+		assert.NotEmpty(t, modules.ValidateModule(object.Spec.Template.Spec.ForProvider, nil), name)
 	}
 	testTemplates(t, map[string]templateRow{
 		"many lines": {option: from("Inline", strings.Repeat("${a}\n", 30)), warnings: append(slices.Repeat([]string{module + "line "}, 10), module+"and 20 more lines like these")},
@@ -219,26 +219,26 @@ func ofParameters(params terraform.WorkspaceParameters) builder.Option {
 	return builder.WithParameters(func(p *terraform.WorkspaceParameters) { *p = params })
 }
 
-func TestTheEntrypointIsNotQuoted(t *testing.T) {
-	errs := templates.Parameters(terraform.WorkspaceParameters{Entrypoint: "../correcthorse"}, field.NewPath("forProvider"))
+func TestErrorAboutTheEntrypointDoesNotQuoteIt(t *testing.T) {
+	errs := templates.ValidateParameters(terraform.WorkspaceParameters{Entrypoint: "../correcthorse"}, field.NewPath("forProvider"))
 	require.Len(t, errs, 1)
 	assert.NotContains(t, errs.ToAggregate().Error(), "correcthorse")
 }
 
 const megabyte = 1 << 20
 
-// upTo repeats a text after another, to a module of a megabyte. Larger ones no API server takes.
+// upTo appends a text repeatedly to a prefix, up to one megabyte. API servers reject larger modules.
 func upTo(start, text string) string { return filled(megabyte, start, text) }
 
-// large makes what no person writes, and is parsed all the same.
+// large returns an unusually large module that is parsed nevertheless.
 func large(start, text string) string { return filled(megabyte/8, start, text) }
 
 func filled(size int, start, text string) string {
 	return start + strings.Repeat(text, (size-len(start))/len(text))
 }
 
-// Most of these ended the process, or took minutes, when they were parsed.
-func TestModulesThatWouldExhaustTheParserAreRefused(t *testing.T) {
+// Parsing most of these modules terminated the process or took minutes.
+func TestModulesThatExceedALimitAreRejected(t *testing.T) {
 	const deep = "line 2: nested more than 200 levels deep"
 	hcl := func(text string) terraform.WorkspaceParameters { return inline(upTo("\na = ", text)) }
 	json := func(text string) terraform.WorkspaceParameters { return inlineJSON(upTo("\n", text)) }
@@ -283,7 +283,7 @@ func TestModulesThatWouldExhaustTheParserAreRefused(t *testing.T) {
 		"JSON strings that go on":        {inlineJSON("[\"\u0600\", \"" + strings.Repeat("[", megabyte) + "\"]"), "line 1: HCL combines the character U+0600"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := modules.Module(row.params, field.NewPath("forProvider"))
+			errs := modules.ValidateModule(row.params, field.NewPath("forProvider"))
 			require.Len(t, errs, 1)
 			assert.Equal(t, "forProvider.module", errs[0].Field)
 			assert.Contains(t, errs[0].Detail, row.want)
@@ -292,19 +292,19 @@ func TestModulesThatWouldExhaustTheParserAreRefused(t *testing.T) {
 	}
 }
 
-func TestRefusedModulesAreNotParsed(t *testing.T) {
+func TestRejectedModulesAreNotParsed(t *testing.T) {
 	path := field.NewPath("spec", "template", "spec", "forProvider")
 	for _, params := range []terraform.WorkspaceParameters{inline(upTo("a = ", "[")), inlineJSON(upTo("", "["))} {
 		object := builder.WorkspaceTemplate("vpc", ofParameters(params))
 		object.Spec.PublishOutputs = []string{"a"}
-		findings := templates.WorkspaceTemplate(object)
+		findings := templates.ValidateWorkspaceTemplate(object)
 		require.Len(t, findings.Errors, 1)
 		assert.Empty(t, findings.Warnings)
-		assert.Equal(t, findings.Errors, modules.Module(params, path))
-		assert.Equal(t, findings.Errors, modules.Parseable(params, path))
+		assert.Equal(t, findings.Errors, modules.ValidateModule(params, path))
+		assert.Equal(t, findings.Errors, modules.ValidateComplexity(params, path))
 	}
-	assert.Empty(t, modules.Parseable(inline("a ="), path), "it can be parsed, and the parser reports what is wrong")
-	assert.Empty(t, modules.Parseable(terraform.WorkspaceParameters{Source: terraform.SourceRemote, Module: upTo("", "[")}, path))
+	assert.Empty(t, modules.ValidateComplexity(inline("a ="), path), "it can be parsed, and the parser reports what is wrong")
+	assert.Empty(t, modules.ValidateComplexity(terraform.WorkspaceParameters{Source: terraform.SourceRemote, Module: upTo("", "[")}, path))
 }
 
 func TestLargeModulesAreParsed(t *testing.T) {
@@ -312,46 +312,46 @@ func TestLargeModulesAreParsed(t *testing.T) {
 		return "a = " + strings.Repeat(open, 199) + text + strings.Repeat(end, 199) + "\n"
 	}
 	for name, params := range map[string]terraform.WorkspaceParameters{
-		"as deep as it may be":        inline(deep("[", "1", "]") + strings.Replace(deep("!", "a", ""), "a", "b", 1)),
-		"often as deep as it may be":  inline("a = [\n" + strings.Repeat(strings.Repeat("[", 198)+strings.Repeat("]", 198)+",\n", 1000) + "]\n"),
-		"JSON as deep as it may be":   inlineJSON(`{"a": ` + strings.Repeat("[", 199) + strings.Repeat("]", 199) + "}"),
-		"as many conditionals":        inline("a = " + strings.Repeat("a?", 10000) + "b" + strings.Repeat(":c", 10000) + "\n"),
-		"as many splats":              inline("a = a" + strings.Repeat("[*]", 10000) + "\n"),
-		"as many directives":          inline(`a = "` + strings.Repeat("%{if a}", 5000) + strings.Repeat("%{endif}", 5000) + "\"\n"),
-		"as many namespaces":          inline("a = a" + strings.Repeat("::a", 10000) + "()\n"),
-		"attributes":                  inline(large("a = a", ".b") + "\n"),
-		"indexes":                     inline(large("a = a", "[0]") + "\n"),
-		"indexes by reference":        inline(large("a = a", "[b]") + "\n"),
-		"legacy splats":               inline(large("a = a", ".*[b]") + "\n"),
-		"sums":                        inline(large("a = a", "+a") + "\n"),
-		"operators of all kinds":      inline(large("a = a", "||a&&a==a<a+a*a") + "\n"),
-		"lists":                       inline(large("a = [", "1,") + "]\n"),
-		"templates":                   inline(large(`a = "`, "${a}") + "\"\n"),
-		"negative numbers":            inline(large("a = [", "-1,") + "]\n"),
-		"blocks":                      inline(large("", "b {\n}\n")),
-		"brackets in strings":         inline(large(`a = "`, "[({") + "\"\n"),
-		"brackets in comments":        inline(large("# ", "[({") + "\n"),
-		"JSON lists":                  inlineJSON(large(`{"a": [`, "1,") + "1]}"),
-		"JSON objects":                inlineJSON(large(`{`, `"a":{},`) + `"b":{}}`),
-		"JSON brackets in strings":    inlineJSON(large(`{"a": "`, "[{") + "\"}"),
-		"JSON, a character that goes": inlineJSON(`{"a": "\u0600"}`),
-		"JSON in other languages":     inlineJSON(`{"a": "日本語", "b": "é🙂"}`),
+		"as deep as it may be":            inline(deep("[", "1", "]") + strings.Replace(deep("!", "a", ""), "a", "b", 1)),
+		"often as deep as it may be":      inline("a = [\n" + strings.Repeat(strings.Repeat("[", 198)+strings.Repeat("]", 198)+",\n", 1000) + "]\n"),
+		"JSON as deep as it may be":       inlineJSON(`{"a": ` + strings.Repeat("[", 199) + strings.Repeat("]", 199) + "}"),
+		"as many conditionals":            inline("a = " + strings.Repeat("a?", 10000) + "b" + strings.Repeat(":c", 10000) + "\n"),
+		"as many splats":                  inline("a = a" + strings.Repeat("[*]", 10000) + "\n"),
+		"as many directives":              inline(`a = "` + strings.Repeat("%{if a}", 5000) + strings.Repeat("%{endif}", 5000) + "\"\n"),
+		"as many namespaces":              inline("a = a" + strings.Repeat("::a", 10000) + "()\n"),
+		"attributes":                      inline(large("a = a", ".b") + "\n"),
+		"indexes":                         inline(large("a = a", "[0]") + "\n"),
+		"indexes by reference":            inline(large("a = a", "[b]") + "\n"),
+		"legacy splats":                   inline(large("a = a", ".*[b]") + "\n"),
+		"sums":                            inline(large("a = a", "+a") + "\n"),
+		"operators of all kinds":          inline(large("a = a", "||a&&a==a<a+a*a") + "\n"),
+		"lists":                           inline(large("a = [", "1,") + "]\n"),
+		"templates":                       inline(large(`a = "`, "${a}") + "\"\n"),
+		"negative numbers":                inline(large("a = [", "-1,") + "]\n"),
+		"blocks":                          inline(large("", "b {\n}\n")),
+		"brackets in strings":             inline(large(`a = "`, "[({") + "\"\n"),
+		"brackets in comments":            inline(large("# ", "[({") + "\n"),
+		"JSON lists":                      inlineJSON(large(`{"a": [`, "1,") + "1]}"),
+		"JSON objects":                    inlineJSON(large(`{`, `"a":{},`) + `"b":{}}`),
+		"JSON brackets in strings":        inlineJSON(large(`{"a": "`, "[{") + "\"}"),
+		"JSON, allowed Prepend character": inlineJSON(`{"a": "\u0600"}`),
+		"JSON in other languages":         inlineJSON(`{"a": "日本語", "b": "é🙂"}`),
 	} {
 		t.Run(name, func(t *testing.T) { assert.Empty(t, template(params)) })
 	}
 }
 
-// Some operators are not counted, and evaluating this takes time by the square of its length.
-func TestALongExpressionIsNotEvaluated(t *testing.T) {
+// Some operators are not counted, and the evaluation of this expression takes quadratic time.
+func TestLongExpressionsAreNotEvaluated(t *testing.T) {
 	object := builder.WorkspaceTemplate("vpc", builder.WithParameters(func(p *terraform.WorkspaceParameters) {
 		*p = inline(upTo("output \"a\" {\n  value = 1\n  sensitive = a", "+a") + "\n}\n")
 	}))
 	object.Spec.PublishOutputs = []string{"a"}
-	assert.Empty(t, templates.WorkspaceTemplate(object).Errors)
+	assert.Empty(t, templates.ValidateWorkspaceTemplate(object).Errors)
 }
 
-// Where HCL reads on after the end of a string, brackets could hide: no such character may be overlooked.
-func TestStringsOfJSONEndWhereHCLEndsThem(t *testing.T) {
+// If HCL continued a string after its end according to the scanner, brackets would not be counted. So both must agree for every character.
+func TestStringsOfJSONEndAsInHCL(t *testing.T) {
 	for r := rune(0x80); r < 0x20000; r++ {
 		if !utf8.ValidRune(r) {
 			continue
@@ -359,7 +359,7 @@ func TestStringsOfJSONEndWhereHCLEndsThem(t *testing.T) {
 		params := inlineJSON(fmt.Sprintf(`{"a": "%c"}`, r))
 		_, diags := hclparse.NewParser().ParseJSON([]byte(params.Module), "")
 		if diags.HasErrors() {
-			require.NotEmpty(t, modules.Parseable(params, nil), "%U", r)
+			require.NotEmpty(t, modules.ValidateComplexity(params, nil), "%U", r)
 		}
 	}
 }

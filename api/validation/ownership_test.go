@@ -23,8 +23,8 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// An object is never admitted, or found good, because of a question that got no answer.
-func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
+// A failed lookup must never lead to the admission of an object.
+func TestFailedLookupsAreErrors(t *testing.T) {
 	network := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
 	both := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks-controlplane-apply"), fargate(selecting("a")))
 	both.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "demo-fp-fargate-apply"}
@@ -37,33 +37,33 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 	world, ctx := newWorld(network, both, builder.Cluster("demo"), shared(blue)), t.Context()
 	for name, row := range map[string]struct {
 		look      func(w *fakeWorld) error
-		questions string // Of any when empty.
+		questions string // The method that fails; empty for all methods.
 	}{
-		"CAPTCluster": {func(w *fakeWorld) error { _, err := owners.CAPTCluster(ctx, w, network); return err },
+		"CAPTCluster": {func(w *fakeWorld) error { _, err := owners.ValidateCAPTCluster(ctx, w, network); return err },
 			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf CAPTControlPlane"},
 		"CAPTCluster, existing VPC": {func(w *fakeWorld) error {
-			_, err := owners.CAPTCluster(ctx, w, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")))
+			_, err := owners.ValidateCAPTCluster(ctx, w, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")))
 			return err
 		}, ""},
-		"CAPTControlPlane": {func(w *fakeWorld) error { _, err := owners.CAPTControlPlane(ctx, w, both); return err },
+		"CAPTControlPlane": {func(w *fakeWorld) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, both); return err },
 			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf Cluster CAPTCluster"},
-		"its profile":        {func(w *fakeWorld) error { _, err := owners.CAPTControlPlane(ctx, w, profile); return err }, "WorkspaceTemplateApply ReferrersTo"},
-		"without references": {func(w *fakeWorld) error { _, err := owners.CAPTControlPlane(ctx, w, neither); return err }, "WorkspaceTemplateApply ReferrersTo ClusterOf"},
+		"its profile":        {func(w *fakeWorld) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, profile); return err }, "WorkspaceTemplateApply ReferrersTo"},
+		"without references": {func(w *fakeWorld) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, neither); return err }, "WorkspaceTemplateApply ReferrersTo ClusterOf"},
 		"CAPTClusterTemplate": {func(w *fakeWorld) error {
-			_, err := owners.CAPTClusterTemplate(ctx, w, captClusterTemplate())
+			_, err := owners.ValidateCAPTClusterTemplate(ctx, w, captClusterTemplate())
 			return err
 		}, ""},
 		"CAPTControlPlaneTemplate": {func(w *fakeWorld) error {
-			_, err := owners.CAPTControlPlaneTemplate(ctx, w, controlPlaneTemplate())
+			_, err := owners.ValidateCAPTControlPlaneTemplate(ctx, w, controlPlaneTemplate())
 			return err
 		}, ""},
-		"WorkspaceTemplateApply": {func(w *fakeWorld) error { _, err := applies.WorkspaceTemplateApply(ctx, w, apply); return err }, ""},
+		"WorkspaceTemplateApply": {func(w *fakeWorld) error { _, err := applies.ValidateWorkspaceTemplateApply(ctx, w, apply); return err }, ""},
 		"a new WorkspaceTemplateApply": {func(w *fakeWorld) error {
-			_, err := ownership.WorkspaceTemplateApplyCreation(ctx, w, apply)
+			_, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, w, apply)
 			return err
 		}, ""},
 		"a new one, of a profile": {func(w *fakeWorld) error {
-			_, err := ownership.WorkspaceTemplateApplyCreation(ctx, w, ofProfile)
+			_, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, w, ofProfile)
 			return err
 		},
 			"ReferrersTo Cluster CAPTControlPlane ClusterOf"},
@@ -79,8 +79,8 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 	assert.Empty(t, findings)
 }
 
-// An owner of "demo" refers to a WorkspaceTemplateApply "by-hand" that has no other owner.
-func TestAReferenceMustBeToWhatTheOwnerWouldMake(t *testing.T) {
+// A CAPTCluster of Cluster "demo" refers to a WorkspaceTemplateApply "by-hand" without another owner.
+func TestApplyReferencesOfCAPTClusters(t *testing.T) {
 	const path = "spec.workspaceTemplateApplyRef.name"
 	identity := func(variables ...string) builder.Option {
 		set := map[string]string{}
@@ -97,9 +97,9 @@ func TestAReferenceMustBeToWhatTheOwnerWouldMake(t *testing.T) {
 		apply   []builder.Option
 		owner   []builder.Option
 		cluster bool
-		says    string
+		text    string
 	}{
-		"as it would be made":               {nil, nil, true, ""},
+		"matches":                           {nil, nil, true, ""},
 		"another template":                  {[]builder.Option{of("", "eks")}, nil, true, "it refers to another WorkspaceTemplate. If another one is meant, correct the reference"},
 		"another cluster":                   {[]builder.Option{identity("cluster_name", "hunter2")}, nil, true, "it has another cluster_name"},
 		"another cluster, by label":         {nil, []builder.Option{builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, false, "it has another cluster_name"},
@@ -118,15 +118,15 @@ func TestAReferenceMustBeToWhatTheOwnerWouldMake(t *testing.T) {
 			if row.cluster {
 				world.add(builder.Cluster("demo"))
 			}
-			got, err := owners.CAPTCluster(t.Context(), world, owner)
+			got, err := owners.ValidateCAPTCluster(t.Context(), world, owner)
 			require.NoError(t, err)
 			assert.NotContains(t, fmt.Sprint(got.Errors), "hunter2", "values may be secrets")
-			assertRefused(t, got.Errors, refusedIf(path, row.says)...)
+			assertRefused(t, got.Errors, refusedIf(path, row.text)...)
 		})
 	}
 }
 
-func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
+func TestApplyReferencesOfControlPlanes(t *testing.T) {
 	recorded := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: "by-hand"}}
 	})
@@ -148,39 +148,39 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 		apply []builder.Option
 		owner []builder.Option
 		path  string
-		says  string
+		text  string
 	}{
-		"as it would be made":                       {[]builder.Option{of("", "eks")}, []builder.Option{refers}, path, ""},
-		"the VPC":                                   {nil, []builder.Option{refers}, path, "it refers to another WorkspaceTemplate"},
-		"the VPC, by its own template's name":       {[]builder.Option{of("shared", "eks")}, []builder.Option{refers}, path, "it refers to another WorkspaceTemplate"},
-		"no cluster":                                {[]builder.Option{of("", "eks"), builder.WithVariables(nil)}, []builder.Option{refers}, path, "it has no cluster_name"},
-		"recorded":                                  {nil, []builder.Option{refers, recorded}, path, ""},
-		"that of a profile":                         {[]builder.Option{of("", "fargate"), profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, ""},
-		"that of a profile, of another template":    {[]builder.Option{profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, "it refers to another WorkspaceTemplate"},
-		"that of a profile, of no cluster":          {[]builder.Option{of("", "fargate"), builder.WithVariables(nil)}, []builder.Option{builder.With(profile)}, profilePath, "it has no cluster_name"},
-		"that of a profile, of another cluster":     {[]builder.Option{of("", "fargate"), profileOf("other", "fp")}, []builder.Option{builder.With(profile)}, profilePath, "it has another cluster_name"},
-		"that of another profile":                   {[]builder.Option{of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile)}, profilePath, "it has another profile_name"},
-		"that of no profile":                        {[]builder.Option{of("", "fargate")}, []builder.Option{builder.With(profile)}, profilePath, "it has no profile_name"},
-		"that of another profile, its own":          {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile)}, profilePath, "it has another profile_name"},
-		"that of another profile, recorded":         {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile), recordedProfile}, profilePath, "it has another profile_name"},
-		"that of the control plane, for a profile":  {[]builder.Option{owned, of("", "eks")}, []builder.Option{builder.With(profile)}, profilePath, "it has no profile_name"},
-		"that of a profile, for the control plane":  {[]builder.Option{owned, of("", "eks"), profileOf("demo", "fp")}, []builder.Option{refers}, path, "it belongs to a Fargate profile"},
-		"that of a profile, of the template before": {[]builder.Option{owned, profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, ""},
-		"that of a profile, before its Cluster":     {[]builder.Option{of("", "fargate"), profileOf("other", "fp")}, []builder.Option{builder.With(profile), renamed}, profilePath, ""},
-		"that of a profile, by the label":           {[]builder.Option{of("", "fargate"), profileOf("demo", "fp")}, []builder.Option{builder.With(profile), builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, profilePath, "it has another cluster_name"},
+		"matches":                              {[]builder.Option{of("", "eks")}, []builder.Option{refers}, path, ""},
+		"the VPC":                              {nil, []builder.Option{refers}, path, "it refers to another WorkspaceTemplate"},
+		"the VPC, by its own template's name":  {[]builder.Option{of("shared", "eks")}, []builder.Option{refers}, path, "it refers to another WorkspaceTemplate"},
+		"no cluster":                           {[]builder.Option{of("", "eks"), builder.WithVariables(nil)}, []builder.Option{refers}, path, "it has no cluster_name"},
+		"recorded":                             {nil, []builder.Option{refers, recorded}, path, ""},
+		"of a profile":                         {[]builder.Option{of("", "fargate"), profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, ""},
+		"of a profile, of another template":    {[]builder.Option{profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, "it refers to another WorkspaceTemplate"},
+		"of a profile, of no cluster":          {[]builder.Option{of("", "fargate"), builder.WithVariables(nil)}, []builder.Option{builder.With(profile)}, profilePath, "it has no cluster_name"},
+		"of a profile, of another cluster":     {[]builder.Option{of("", "fargate"), profileOf("other", "fp")}, []builder.Option{builder.With(profile)}, profilePath, "it has another cluster_name"},
+		"of another profile":                   {[]builder.Option{of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile)}, profilePath, "it has another profile_name"},
+		"of no profile":                        {[]builder.Option{of("", "fargate")}, []builder.Option{builder.With(profile)}, profilePath, "it has no profile_name"},
+		"of another profile, its own":          {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile)}, profilePath, "it has another profile_name"},
+		"of another profile, recorded":         {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile), recordedProfile}, profilePath, "it has another profile_name"},
+		"of the control plane, for a profile":  {[]builder.Option{owned, of("", "eks")}, []builder.Option{builder.With(profile)}, profilePath, "it has no profile_name"},
+		"of a profile, for the control plane":  {[]builder.Option{owned, of("", "eks"), profileOf("demo", "fp")}, []builder.Option{refers}, path, "it belongs to a Fargate profile"},
+		"of a profile, of the template before": {[]builder.Option{owned, profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, ""},
+		"of a profile, before its Cluster":     {[]builder.Option{of("", "fargate"), profileOf("other", "fp")}, []builder.Option{builder.With(profile), renamed}, profilePath, ""},
+		"of a profile, by the label":           {[]builder.Option{of("", "fargate"), profileOf("demo", "fp")}, []builder.Option{builder.With(profile), builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, profilePath, "it has another cluster_name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", row.owner...)
-			got, err := owners.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+			got, err := owners.ValidateCAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("by-hand", row.apply...)), owner)
 			require.NoError(t, err)
-			assertRefused(t, got.Errors, refusedIf(row.path, row.says)...)
+			assertRefused(t, got.Errors, refusedIf(row.path, row.text)...)
 		})
 	}
 }
 
-// A reference cannot be reverted, and with it nothing would be written to the profile any more.
-func TestACreatedProfileGetsNoReferenceToAnother(t *testing.T) {
+// A reference cannot be removed, and with it CAPT would stop writing the profile.
+func TestReferenceAddedToACreatedProfileIsRejected(t *testing.T) {
 	refersTo := func(name string) builder.Option {
 		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
 			fargate(selecting("a"))(c)
@@ -192,24 +192,24 @@ func TestACreatedProfileGetsNoReferenceToAnother(t *testing.T) {
 	for name, row := range map[string]struct {
 		made []builder.Option
 		refs string
-		says string
+		text string
 	}{
 		"another name":                      {[]builder.Option{owned, variables}, "another", "the profile already has WorkspaceTemplateApply demo-fp-fargate-apply"},
 		"its own name":                      {[]builder.Option{owned, variables}, "demo-fp-fargate-apply", ""},
 		"instead of one with another owner": {[]builder.Option{builder.OwnedBy(builder.CAPTControlPlane("other")), variables}, "another", ""},
-		"instead of what is something else": {[]builder.Option{owned}, "another", ""},
+		"derived name has another owner":    {[]builder.Option{owned}, "another", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", refersTo(row.refs))
-			got, err := owners.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+			got, err := owners.ValidateCAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("demo-fp-fargate-apply", row.made...)), owner)
 			require.NoError(t, err)
-			assertRefused(t, got.Errors, refusedIf("spec.fargateProfiles[0].workspaceTemplateApplyRef", row.says)...)
+			assertRefused(t, got.Errors, refusedIf("spec.fargateProfiles[0].workspaceTemplateApplyRef", row.text)...)
 		})
 	}
 }
 
-func TestNamesAreKeptForOwners(t *testing.T) {
+func TestNamesReservedForOwners(t *testing.T) {
 	const name, controlPlaneName = "demo-vpc", "demo-eks-controlplane-apply"
 	apply := builder.WorkspaceTemplateApply
 	owner, controlPlane := builder.CAPTCluster("demo"), builder.CAPTControlPlane("demo")
@@ -228,12 +228,12 @@ func TestNamesAreKeptForOwners(t *testing.T) {
 	refused := func(text string) []finding { return []finding{{"metadata.name", field.ErrorTypeForbidden, text}} }
 	const template = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one refers to another WorkspaceTemplate"
 	const cluster = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one has another cluster_name"
-	testApplies(t, ownership.WorkspaceTemplateApplyCreation, map[string]applyRow{
+	testApplies(t, ownership.ValidateNewWorkspaceTemplateApply, map[string]applyRow{
 		"another name":                               {world: []validation.Owner{owner}, apply: apply("other", of("", "small"))},
 		"no owner of that name":                      {apply: apply(name, of("", "small"))},
 		"the owner in another namespace":             {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithNamespace("other"))}, apply: apply(name, of("", "small"))},
 		"another template":                           {world: []validation.Owner{owner}, apply: apply(name, of("", "small")), errors: refused(template)},
-		"one of that name in another namespace":      {world: []validation.Owner{owner}, apply: apply(name, of("shared", "vpc")), errors: refused(template)},
+		"same name in another namespace":             {world: []validation.Owner{owner}, apply: apply(name, of("shared", "vpc")), errors: refused(template)},
 		"the same template":                          {world: []validation.Owner{owner}, apply: apply(name)},
 		"the same template in other words":           {world: []validation.Owner{owner}, apply: apply(name, of("default", "vpc"))},
 		"the owner's own":                            {world: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.OwnedBy(owner))},
@@ -268,7 +268,7 @@ func TestNamesAreKeptForOwners(t *testing.T) {
 	})
 }
 
-func TestNamesAreKeptForFargateProfiles(t *testing.T) {
+func TestNamesReservedForFargateProfiles(t *testing.T) {
 	profiles := func(c *controlplanev1.CAPTControlPlane) {
 		fargate(selecting("a"))(c)
 		hashed := c.Spec.FargateProfiles[0]
@@ -297,31 +297,31 @@ func TestNamesAreKeptForFargateProfiles(t *testing.T) {
 		return []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTControlPlane demo uses this name for the WorkspaceTemplateApply of its Fargate profile " + profile + ", but this one " + text +
 			". Use another name, or set the template and the variables of the profile"}}
 	}
-	testApplies(t, ownership.WorkspaceTemplateApplyCreation, map[string]applyRow{
-		"as it would be made":              {world: world, apply: made(plain, "fargate", "demo", "fp")},
-		"another template":                 {world: world, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
-		"another cluster":                  {world: world, apply: made(plain, "fargate", "other", "fp"), errors: refused("fp", "has another cluster_name")},
-		"another profile":                  {world: world, apply: made(plain, "fargate", "demo", "Batch_1"), errors: refused("fp", "has another profile_name")},
-		"no profile":                       {world: world, apply: builder.WorkspaceTemplateApply(plain, of("", "fargate")), errors: refused("fp", "has no profile_name")},
-		"a hash, as it would be made":      {world: world, apply: made(hashed, "fargate", "demo", "Batch_1")},
-		"a hash, of another template":      {world: world, apply: made(hashed, "small", "demo", "Batch_1"), errors: refused("Batch_1", "refers to another WorkspaceTemplate")},
-		"a hash, of another profile":       {world: world, apply: made(hashed, "fargate", "demo", "batch_1"), errors: refused("Batch_1", "has another profile_name")},
-		"a profile of no control plane":    {world: world, apply: made("demo-web-fargate-apply", "small", "demo", "web")},
-		"a Cluster without control plane":  {world: world, apply: made("other-fp-fargate-apply", "small", "other", "fp")},
-		"in another namespace":             {world: world, apply: made(plain, "small", "demo", "fp", builder.WithNamespace("other"))},
-		"the Cluster is unknown":           {world: []validation.Owner{controlPlane()}, apply: made(plain, "small", "demo", "fp")},
-		"a Cluster of another provider":    {world: []validation.Owner{controlPlane(), foreign}, apply: made(plain, "small", "demo", "fp")},
-		"the control plane's own":          {world: world, apply: made(plain, "small", "demo", "fp", builder.OwnedBy(builder.CAPTControlPlane("demo")))},
-		"of an earlier control plane":      {world: world, apply: made(plain, "small", "demo", "fp", builder.OwnedBy(builder.CAPTControlPlane("demo", builder.WithUID("earlier")))), errors: refused("fp", "refers to another WorkspaceTemplate")},
-		"restored, of another template":    {world: world, apply: made(plain, "small", "demo", "fp", builder.WithWorkspaceName("demo-fp-fargate"))},
-		"restored, known by its finalizer": {world: world, apply: made(plain, "small", "demo", "fp", builder.WithFinalizers("f"))},
-		"of another template, recorded":    {world: []validation.Owner{controlPlane(recorded), builder.Cluster("demo")}, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
-		"a profile that has another one":   {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made(plain, "small", "demo", "fp")},
-		"the one that it has":              {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made("by-hand", "fargate", "demo", "fp")},
-		"the one that it has, of another":  {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made("by-hand", "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
-		"the one that it has, no Cluster":  {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "fargate", "demo", "web"), errors: refused("fp", "has another profile_name")},
-		"the one that it has, elsewhere":   {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "small", "demo", "fp", builder.WithNamespace("other"))},
-		"a VPC that an owner refers to":    {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))}, apply: made("by-hand", "small", "demo", "")},
-		"a VPC, of a profile":              {world: []validation.Owner{builder.CAPTCluster("demo")}, apply: made("demo-vpc", "vpc", "demo", "fp"), errors: []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one belongs to a Fargate profile"}}},
+	testApplies(t, ownership.ValidateNewWorkspaceTemplateApply, map[string]applyRow{
+		"matches":                           {world: world, apply: made(plain, "fargate", "demo", "fp")},
+		"another template":                  {world: world, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
+		"another cluster":                   {world: world, apply: made(plain, "fargate", "other", "fp"), errors: refused("fp", "has another cluster_name")},
+		"another profile":                   {world: world, apply: made(plain, "fargate", "demo", "Batch_1"), errors: refused("fp", "has another profile_name")},
+		"no profile":                        {world: world, apply: builder.WorkspaceTemplateApply(plain, of("", "fargate")), errors: refused("fp", "has no profile_name")},
+		"hashed name, matches":              {world: world, apply: made(hashed, "fargate", "demo", "Batch_1")},
+		"a hash, of another template":       {world: world, apply: made(hashed, "small", "demo", "Batch_1"), errors: refused("Batch_1", "refers to another WorkspaceTemplate")},
+		"a hash, of another profile":        {world: world, apply: made(hashed, "fargate", "demo", "batch_1"), errors: refused("Batch_1", "has another profile_name")},
+		"profile of no control plane":       {world: world, apply: made("demo-web-fargate-apply", "small", "demo", "web")},
+		"a Cluster without control plane":   {world: world, apply: made("other-fp-fargate-apply", "small", "other", "fp")},
+		"in another namespace":              {world: world, apply: made(plain, "small", "demo", "fp", builder.WithNamespace("other"))},
+		"the Cluster is unknown":            {world: []validation.Owner{controlPlane()}, apply: made(plain, "small", "demo", "fp")},
+		"a Cluster of another provider":     {world: []validation.Owner{controlPlane(), foreign}, apply: made(plain, "small", "demo", "fp")},
+		"the control plane's own":           {world: world, apply: made(plain, "small", "demo", "fp", builder.OwnedBy(builder.CAPTControlPlane("demo")))},
+		"of an earlier control plane":       {world: world, apply: made(plain, "small", "demo", "fp", builder.OwnedBy(builder.CAPTControlPlane("demo", builder.WithUID("earlier")))), errors: refused("fp", "refers to another WorkspaceTemplate")},
+		"restored, of another template":     {world: world, apply: made(plain, "small", "demo", "fp", builder.WithWorkspaceName("demo-fp-fargate"))},
+		"restored, known by its finalizer":  {world: world, apply: made(plain, "small", "demo", "fp", builder.WithFinalizers("f"))},
+		"of another template, recorded":     {world: []validation.Owner{controlPlane(recorded), builder.Cluster("demo")}, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
+		"a profile that has another one":    {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made(plain, "small", "demo", "fp")},
+		"referred apply":                    {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made("by-hand", "fargate", "demo", "fp")},
+		"referred apply, another template":  {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made("by-hand", "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
+		"referred apply, no Cluster":        {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "fargate", "demo", "web"), errors: refused("fp", "has another profile_name")},
+		"referred apply, another namespace": {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "small", "demo", "fp", builder.WithNamespace("other"))},
+		"a VPC that an owner refers to":     {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))}, apply: made("by-hand", "small", "demo", "")},
+		"a VPC, of a profile":               {world: []validation.Owner{builder.CAPTCluster("demo")}, apply: made("demo-vpc", "vpc", "demo", "fp"), errors: []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one belongs to a Fargate profile"}}},
 	})
 }

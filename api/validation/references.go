@@ -16,10 +16,10 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// TemplateReference looks up the template that an object in a namespace refers to. The returned template is nil if none may be used from
-// that namespace. A template that does not exist is a warning, because it may be created later; one that does not allow the namespace, or
-// is being deleted, is an error. For a template in another namespace, "does not exist" and "does not allow" have the same message, so
-// that the message reveals nothing about that namespace.
+// TemplateReference looks up the template that an object in a namespace refers to. The returned template is nil if it does not exist or
+// does not allow that namespace. A template that does not exist is a warning, because it may be created later; one that does not allow the
+// namespace, or is being deleted, is an error. For a template in another namespace, "does not exist" and "does not allow" have the same
+// message, so that the message reveals nothing about that namespace.
 func TemplateReference(ctx context.Context, reader Reader, ref infrav1.WorkspaceTemplateReference, namespace string, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
 	var findings Findings
 	key := ref.Key(namespace)
@@ -45,7 +45,8 @@ func TemplateReference(ctx context.Context, reader Reader, ref infrav1.Workspace
 	return nil, findings, nil
 }
 
-// TemplateDeletingMessage is the message that a template is being deleted and new objects cannot use it. Existing users keep it.
+// TemplateDeletingMessage returns the message that a template is being deleted and cannot be used by new objects. Objects that use it
+// already keep it.
 func TemplateDeletingMessage(key types.NamespacedName) string {
 	return fmt.Sprintf("WorkspaceTemplate %s is being deleted and cannot be used by new objects. Refer to another template, or recreate it after the deletion", key)
 }
@@ -71,7 +72,7 @@ func ApplyInUse(ctx context.Context, reader Reader, controlPlane *controlplanev1
 	return reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
 }
 
-// KeyOf is the namespace and name of an object.
+// KeyOf returns the namespace and name of an object.
 func KeyOf(object metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }

@@ -21,9 +21,9 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// Reader reads the objects that a rule may need in addition to the object that it checks. In webhooks it reads the manager's cache, in
-// captctl the given files or the API server. A nil object means that the object does not exist. An error means that the lookup failed;
-// a rule must return the error and must not decide.
+// Reader reads the objects that a rule needs in addition to the object that it checks. In webhooks it reads from the manager's cache, and
+// in some cases from the API server. A nil object means that the object does not exist. An error means that the lookup failed; a rule must
+// return the error and must not decide.
 type Reader interface {
 	// WorkspaceTemplate returns the WorkspaceTemplate with a key, or nil.
 	WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error)
@@ -41,11 +41,11 @@ type Reader interface {
 	ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]Owner, error)
 	// ControlPlanesOfTemplate lists the CAPTControlPlanes of all namespaces whose spec.workspaceTemplateRef refers to a template.
 	ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error)
-	// Orphaned reports whether a namespace has a WorkspaceTemplateApply that is adoption.Ownerless.
-	Orphaned(ctx context.Context, namespace string) (bool, error)
-	// Leftover reports whether a cluster-scoped Workspace with a given name exists that has no naming.ClaimAnnotation, so that CAPT v0.3
-	// may have created it.
-	Leftover(ctx context.Context, workspaceName string) (bool, error)
+	// HasUnownedLegacy reports whether a namespace has a WorkspaceTemplateApply for which adoption.IsUnownedLegacy is true.
+	HasUnownedLegacy(ctx context.Context, namespace string) (bool, error)
+	// HasUnclaimedWorkspace reports whether a cluster-scoped Workspace with a given name exists that has no naming.ClaimAnnotation, so that
+	// CAPT v0.3 may have created it.
+	HasUnclaimedWorkspace(ctx context.Context, workspaceName string) (bool, error)
 	// Cluster returns the Cluster with a key, or nil.
 	Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error)
 	// ClusterOf returns the Cluster whose spec refers to an object as its infrastructure or control plane, or nil.
@@ -68,29 +68,29 @@ type Findings struct {
 	Warnings []string
 }
 
-// Refuse adds errors.
+// Refuse adds errors, which reject the object.
 func (f *Findings) Refuse(errs ...*field.Error) { f.Errors = append(f.Errors, errs...) }
 
-// Warn adds a warning about a field.
+// Warn adds a warning about the field at a path.
 func (f *Findings) Warn(path *field.Path, format string, args ...any) {
 	f.Warnings = append(f.Warnings, path.String()+": "+fmt.Sprintf(format, args...))
 }
 
-// Add adds other findings.
+// Add adds the errors and warnings of other findings.
 func (f *Findings) Add(other Findings) {
 	f.Errors = append(f.Errors, other.Errors...)
 	f.Warnings = append(f.Warnings, other.Warnings...)
 }
 
-// WarnOf adds errors as warnings.
-func (f *Findings) WarnOf(errs field.ErrorList) {
+// AddWarnings adds errors as warnings.
+func (f *Findings) AddWarnings(errs field.ErrorList) {
 	for _, e := range errs {
 		f.Warnings = append(f.Warnings, e.Field+": "+e.Detail)
 	}
 }
 
-// OnlyWarn turns all errors into warnings.
-func (f *Findings) OnlyWarn() {
-	f.WarnOf(f.Errors)
+// DowngradeToWarnings turns all errors into warnings.
+func (f *Findings) DowngradeToWarnings() {
+	f.AddWarnings(f.Errors)
 	f.Errors = nil
 }

@@ -25,7 +25,7 @@ import (
 
 const templateSpec = "spec.template.spec."
 
-// templateRow is a template, and what validation reports.
+// templateRow is a template, and the expected findings.
 type templateRow struct {
 	option   builder.Option
 	errors   []finding
@@ -36,7 +36,7 @@ func testTemplates(t *testing.T, rows map[string]templateRow) {
 	t.Helper()
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			findings := templates.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), row.option))
+			findings := templates.ValidateWorkspaceTemplate(builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), row.option))
 			assertRefused(t, findings.Errors, row.errors...)
 			assertWarned(t, findings.Warnings, row.warnings...)
 		})
@@ -57,7 +57,7 @@ func TestSourcesOfAModule(t *testing.T) {
 	flux := []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "has the form Kind::namespace/name"}}
 	testTemplates(t, map[string]templateRow{
 		"a remote one":                        {option: from("Remote", "git::https://example.com/modules.git//vpc?ref=v1")},
-		"a remote one of nowhere":             {option: from("Remote", " "), errors: []finding{{templateSpec + "forProvider.module", field.ErrorTypeRequired, "set the address of the module"}}},
+		"remote without an address":           {option: from("Remote", " "), errors: []finding{{templateSpec + "forProvider.module", field.ErrorTypeRequired, "set the address of the module"}}},
 		"an empty inline one":                 {option: from("Inline", "")},
 		"one from Flux":                       {option: from("Flux", "OCIRepository::shared/modules")},
 		"one from Flux of a kind by variable": {option: from("Flux", "${kind}::shared/modules")},
@@ -105,11 +105,11 @@ func TestFieldsOfATemplate(t *testing.T) {
 		"a file from a ConfigMap that is not named": {option: file(terraform.VarFile{Source: "ConfigMapKey"}),
 			errors: []finding{{templateSpec + "forProvider.varFiles[0].configMapKeyRef", field.ErrorTypeRequired, "requires the name and the key of a ConfigMap"}}},
 
-		"the default ProviderConfig":  {option: with(func(s *infrav1.WorkspaceTemplateSpec) { s.Template.Spec.ProviderConfigRef = nil })},
-		"a ProviderConfig":            {option: kind(terraform.ScopeNamespaced, "ProviderConfig")},
-		"a ClusterProviderConfig":     {option: kind(terraform.ScopeNamespaced, "ClusterProviderConfig")},
-		"one of a kind by a variable": {option: kind(terraform.ScopeNamespaced, "${kind}")},
-		"one of no such kind": {option: kind(terraform.ScopeNamespaced, "Secret"),
+		"the default ProviderConfig": {option: with(func(s *infrav1.WorkspaceTemplateSpec) { s.Template.Spec.ProviderConfigRef = nil })},
+		"a ProviderConfig":           {option: kind(terraform.ScopeNamespaced, "ProviderConfig")},
+		"a ClusterProviderConfig":    {option: kind(terraform.ScopeNamespaced, "ClusterProviderConfig")},
+		"kind from a variable":       {option: kind(terraform.ScopeNamespaced, "${kind}")},
+		"unknown kind": {option: kind(terraform.ScopeNamespaced, "Secret"),
 			errors: []finding{{templateSpec + "providerConfigRef.kind", field.ErrorTypeNotSupported, `"ClusterProviderConfig", "ProviderConfig"`}}},
 		"a kind in the cluster scope, which has none": {option: kind(terraform.ScopeCluster, "Secret")},
 
@@ -129,10 +129,10 @@ func TestFieldsOfATemplate(t *testing.T) {
 	})
 }
 
-func TestUnknownFieldsAreNamed(t *testing.T) {
+func TestUnknownFieldsCauseWarnings(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { *spec = terraform.WorkspaceSpec{} }))
 	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Inline", "module": "", "modul": "correcthorse", "b": 1}, "writeTo": {}}`), &template.Spec.Template.Spec))
-	findings := templates.WorkspaceTemplate(template)
+	findings := templates.ValidateWorkspaceTemplate(template)
 	assert.Empty(t, findings.Errors)
 	assertWarned(t, findings.Warnings, templateSpec+"writeTo: unknown field, passed to the Workspace unchecked",
 		templateSpec+"forProvider.modul: unknown field, passed to the Workspace unchecked", templateSpec+"forProvider.b: unknown field, passed to the Workspace unchecked")
@@ -161,14 +161,14 @@ func TestVariablesThatAModuleDeclares(t *testing.T) {
 		params.VarMap = &apiextensionsv1.JSON{Raw: []byte(`{"a": {"x": 1}, "c": [1]}`)}
 	}
 	testTemplates(t, map[string]templateRow{
-		"all is given":        {option: given(module, vars("a", "b"))},
-		"a default is enough": {option: given(module, vars("a"))},
-		"one is not given":    {option: given(module, nil), warnings: []string{noValue}},
-		"one is not declared": {option: given(module, vars("a", "c")), warnings: []string{
+		"all variables have values": {option: given(module, vars("a", "b"))},
+		"a default is enough":       {option: given(module, vars("a"))},
+		"variable without a value":  {option: given(module, nil), warnings: []string{noValue}},
+		"undeclared variable": {option: given(module, vars("a", "c")), warnings: []string{
 			templateSpec + `forProvider.vars[1].key: the module declares no variable "c". Declare the variable, or correct the spelling`}},
-		"one of varmap is not declared": {option: given(module, varmap), warnings: []string{
+		"undeclared variable in varmap": {option: given(module, varmap), warnings: []string{
 			templateSpec + `forProvider.varmap[c]: the module declares no variable "c"`}},
-		"one that a variable names": {option: given(module, vars("${name}"))},
+		"name from a placeholder": {option: given(module, vars("${name}"))},
 		"a file may give it": {option: given(module, func(p *terraform.WorkspaceParameters) {
 			p.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Name: "a", Key: "b"}}}
 		})},
@@ -183,7 +183,7 @@ func TestVariablesThatAModuleDeclares(t *testing.T) {
 		"JSON":                                   {option: given(`{"variable": {"a": {}, "b": {"default": 1}}}`, asJSON(vars("b", "c"))), warnings: []string{noValue, "vars[1].key: "}},
 		"JSON in lists":                          {option: given(`{"variable": [{"a": [{"type": "string"}]}]}`, asJSON(vars("a")))},
 		"a module that cannot be read is enough": {option: given("variable \"a\" {", vars("c")), errors: []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "line 1, column 14"}}},
-		"a module from elsewhere": {option: given("x", func(p *terraform.WorkspaceParameters) {
+		"remote module": {option: given("x", func(p *terraform.WorkspaceParameters) {
 			p.Source = terraform.SourceRemote
 			vars("c")(p)
 		})},
@@ -209,26 +209,26 @@ func TestPublishedOutputs(t *testing.T) {
 	sensitive := func(value string) string { return "output \"a\" {\n  value = 1\n  sensitive = " + value + "\n}\n" }
 	refused := []finding{{"spec.publishOutputs[0]", field.ErrorTypeForbidden, `output "a" is sensitive and cannot be published in status`}}
 	testTemplates(t, map[string]templateRow{
-		"one that is declared":                 {option: publish("output \"a\" { value = 1 }\n", "a")},
-		"one that is not":                      {option: publish("", "a"), warnings: []string{`spec.publishOutputs[0]: the module declares no output "a"`}},
-		"a sensitive one":                      {option: publish(sensitive("true"), "a"), errors: refused},
-		"a sensitive one, as a text":           {option: publish(sensitive(`"true"`), "a"), errors: refused},
-		"one that says it is not":              {option: publish(sensitive("false"), "a")},
-		"one that a variable decides about":    {option: publish(sensitive("${hidden}"), "a")},
-		"a sensitive one that is not for them": {option: publish(sensitive("true")+"output \"b\" { value = 1 }\n", "b")},
-		"one whose name a variable is part of": {option: publish("output \"${x}_a\" { value = 1 }\n", "x_a")},
+		"declared":                     {option: publish("output \"a\" { value = 1 }\n", "a")},
+		"not declared":                 {option: publish("", "a"), warnings: []string{`spec.publishOutputs[0]: the module declares no output "a"`}},
+		"a sensitive one":              {option: publish(sensitive("true"), "a"), errors: refused},
+		"a sensitive one, as a text":   {option: publish(sensitive(`"true"`), "a"), errors: refused},
+		"sensitive = false":            {option: publish(sensitive("false"), "a")},
+		"sensitive from a placeholder": {option: publish(sensitive("${hidden}"), "a")},
+		"another output is sensitive":  {option: publish(sensitive("true")+"output \"b\" { value = 1 }\n", "b")},
+		"name with a placeholder":      {option: publish("output \"${x}_a\" { value = 1 }\n", "x_a")},
 		"a sensitive one in JSON": {option: with(func(spec *infrav1.WorkspaceTemplateSpec) {
 			spec.PublishOutputs = []string{"b", "a"}
 			spec.Template.Spec.ForProvider = inlineJSON(`{"output": {"a": {"value": 1, "sensitive": true}, "b": {"value": 1}}}`)
 		}), errors: []finding{{"spec.publishOutputs[1]", field.ErrorTypeForbidden, "sensitive"}}},
-		"one of a module from elsewhere": {option: with(func(spec *infrav1.WorkspaceTemplateSpec) {
+		"remote module": {option: with(func(spec *infrav1.WorkspaceTemplateSpec) {
 			spec.PublishOutputs = []string{"a"}
 			spec.Template.Spec.ForProvider = terraform.WorkspaceParameters{Source: terraform.SourceRemote, Module: "x"}
 		})},
 	})
 }
 
-// References of the template "shared/vpc", as the renderer will look at them when there is a user.
+// References of the template "shared/vpc". Rendering applies the same rules for each user.
 func TestReferencesToNamespaces(t *testing.T) {
 	secret := func(namespace, name string) func(*terraform.WorkspaceSpec) {
 		return func(spec *terraform.WorkspaceSpec) {
@@ -311,13 +311,13 @@ func TestReferencesToTemplates(t *testing.T) {
 			world: newWorld(own), ref: infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "team"}, found: true},
 		"not there yet": {world: newWorld(), ref: local,
 			warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet"}},
-		"one of the same name elsewhere is another one": {world: newWorld(shared(infrav1.AllowedNamespaces{})), ref: local, warnings: []string{"does not exist yet"}},
-		"elsewhere, and allowed":                        {world: newWorld(shared(infrav1.AllowedNamespaces{Names: []string{"team"}})), ref: remote, found: true},
-		"elsewhere, and allowed by labels":              {world: newWorld(shared(blue), namespace("team", map[string]string{"team": "blue"})), ref: remote, found: true},
-		"elsewhere, and not allowed":                    {world: newWorld(shared(infrav1.AllowedNamespaces{})), ref: remote, errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
-		"elsewhere, and not allowed by labels": {world: newWorld(shared(blue), namespace("team", nil)), ref: remote,
+		"same name in another namespace":       {world: newWorld(shared(infrav1.AllowedNamespaces{})), ref: local, warnings: []string{"does not exist yet"}},
+		"another namespace, allowed":           {world: newWorld(shared(infrav1.AllowedNamespaces{Names: []string{"team"}})), ref: remote, found: true},
+		"another namespace, allowed by labels": {world: newWorld(shared(blue), namespace("team", map[string]string{"team": "blue"})), ref: remote, found: true},
+		"another namespace, not allowed":       {world: newWorld(shared(infrav1.AllowedNamespaces{})), ref: remote, errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
+		"another namespace, not allowed by labels": {world: newWorld(shared(blue), namespace("team", nil)), ref: remote,
 			errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
-		"elsewhere, and not there": {world: newWorld(), ref: remote, warnings: []string{"spec.templateRef: " + hidden}},
+		"another namespace, does not exist": {world: newWorld(), ref: remote, warnings: []string{"spec.templateRef: " + hidden}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			template, findings, err := validation.TemplateReference(context.Background(), row.world, row.ref, "team", field.NewPath("spec", "templateRef"))
@@ -347,12 +347,12 @@ func TestNamespacesThatMayUseATemplate(t *testing.T) {
 		"its own namespace":                {infrav1.AllowedNamespaces{}, "shared", nil, true},
 		"its own, though others are named": {infrav1.AllowedNamespaces{Names: []string{"other"}}, "shared", nil, true},
 		"no other namespace by default":    {infrav1.AllowedNamespaces{}, "team", labels.Set{}, false},
-		"one that is named":                {infrav1.AllowedNamespaces{Names: []string{"team"}}, "team", nil, true},
+		"listed by name":                   {infrav1.AllowedNamespaces{Names: []string{"team"}}, "team", nil, true},
 		"names are not patterns":           {infrav1.AllowedNamespaces{Names: []string{"te*"}}, "team", nil, false},
 		"every namespace":                  {infrav1.AllowedNamespaces{Names: []string{"*"}}, "team", nil, true},
-		"one whose labels match":           {blue, "team", labels.Set{"team": "blue"}, true},
-		"one whose labels do not":          {blue, "team", labels.Set{"team": "red"}, false},
-		"one that is gone":                 {blue, "team", nil, false},
+		"labels match":                     {blue, "team", labels.Set{"team": "blue"}, true},
+		"labels do not match":              {blue, "team", labels.Set{"team": "red"}, false},
+		"namespace does not exist":         {blue, "team", nil, false},
 		"a name or a label":                {infrav1.AllowedNamespaces{Names: []string{"team"}, Selector: blue.Selector}, "team", labels.Set{}, true},
 		"no namespace, when the selector is invalid": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}},

@@ -22,7 +22,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// applyRow is a WorkspaceTemplateApply in a world, and what validation reports.
+// applyRow is a WorkspaceTemplateApply among other objects, and the expected findings.
 type applyRow struct {
 	world    []validation.Owner
 	apply    *infrav1.WorkspaceTemplateApply
@@ -43,13 +43,13 @@ func testApplies(t *testing.T, rule applyRule, rows map[string]applyRow) {
 
 var (
 	vpc = builder.WorkspaceTemplate("vpc")
-	// wide is a template of cluster-wide Workspaces that every namespace may use.
+	// wide is a template for cluster-scoped Workspaces that all namespaces can use.
 	wide = builder.WorkspaceTemplate("wide", builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), with(func(spec *infrav1.WorkspaceTemplateSpec) {
 		spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"*"}}
 	}))
 )
 
-// of says which template a WorkspaceTemplateApply refers to.
+// of returns an option that sets the template of a WorkspaceTemplateApply.
 func of(namespace, name string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 		apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Namespace: namespace, Name: name}
@@ -65,26 +65,26 @@ func TestWorkspaceTemplateApplies(t *testing.T) {
 	}
 	const own = `must be "default", the namespace of the WorkspaceTemplateApply. Remove the field`
 	inModule := builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${cluster_name}" }`))
-	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
 		"a good one":               {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc")},
 		"one without its template": {apply: builder.WorkspaceTemplateApply("demo-vpc"), warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet"}},
-		"one of a template it may not use": {world: []validation.Owner{shared(infrav1.AllowedNamespaces{})}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
+		"template does not allow the namespace": {world: []validation.Owner{shared(infrav1.AllowedNamespaces{})}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
 			errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, "WorkspaceTemplate shared/vpc does not exist, or does not allow namespace default"}}},
-		"outputs into a Secret":            {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", ""))},
-		"outputs into a Secret of its own": {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "default"))},
-		"outputs into another namespace":   {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "other")), errors: []finding{{"spec.writeConnectionSecretToRef.namespace", field.ErrorTypeForbidden, own}}},
+		"outputs into a Secret":              {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", ""))},
+		"connection Secret in its namespace": {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "default"))},
+		"outputs into another namespace":     {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "other")), errors: []finding{{"spec.writeConnectionSecretToRef.namespace", field.ErrorTypeForbidden, own}}},
 		"outputs of a helper, into another namespace": {world: world, apply: builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.WithConnectionSecret("s", "other"), builder.OwnedBy(builder.CAPTControlPlane("demo"))),
 			warnings: []string{"spec.writeConnectionSecretToRef.namespace: is not \"default\""}},
-		"outputs of what is called like a helper": {world: world, apply: builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.WithConnectionSecret("s", "other")),
+		"connection Secret of an object with the name of a helper": {world: world, apply: builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.WithConnectionSecret("s", "other")),
 			errors: []finding{{"spec.writeConnectionSecretToRef.namespace", field.ErrorTypeForbidden, own}}},
-		"waiting for a Secret of its own":    {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", waitingIn("default"))},
-		"waiting for one of another":         {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", waitingIn("other")), errors: []finding{{"spec.waitForSecrets[1].namespace", field.ErrorTypeForbidden, own}}},
-		"a legal name of the Workspace":      {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("b.c-1"))},
-		"no legal name of the Workspace":     {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("B_C")), errors: []finding{{"spec.workspaceName", field.ErrorTypeInvalid, "RFC 1123"}}},
-		"a variable that cannot be one":      {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "demo", "a-b": ""})), errors: []finding{{"spec.variables[a-b]", field.ErrorTypeInvalid, "Use letters"}}, warnings: []string{"${a-b}"}},
-		"a value that would change a module": {world: []validation.Owner{inModule}, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": `"`})), errors: []finding{{"spec.variables[cluster_name]", field.ErrorTypeInvalid, "the value of variable \"cluster_name\" has characters that could change the module"}}},
-		"a variable that is missing":         {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil)), warnings: []string{"placeholder ${cluster_name}"}},
-		"CAPT gives what it always gives":    {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo")), builder.WithVariables(map[string]string{"region": "x"}))},
+		"waits for a Secret in its namespace":        {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", waitingIn("default"))},
+		"waits for a Secret in another namespace":    {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", waitingIn("other")), errors: []finding{{"spec.waitForSecrets[1].namespace", field.ErrorTypeForbidden, own}}},
+		"a legal name of the Workspace":              {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("b.c-1"))},
+		"no legal name of the Workspace":             {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("B_C")), errors: []finding{{"spec.workspaceName", field.ErrorTypeInvalid, "RFC 1123"}}},
+		"a variable that cannot be one":              {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "demo", "a-b": ""})), errors: []finding{{"spec.variables[a-b]", field.ErrorTypeInvalid, "Use letters"}}, warnings: []string{"${a-b}"}},
+		"a value that would change a module":         {world: []validation.Owner{inModule}, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": `"`})), errors: []finding{{"spec.variables[cluster_name]", field.ErrorTypeInvalid, "the value of variable \"cluster_name\" has characters that could change the module"}}},
+		"a variable that is missing":                 {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil)), warnings: []string{"placeholder ${cluster_name}"}},
+		"variables of an owner without placeholders": {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo")), builder.WithVariables(map[string]string{"region": "x"}))},
 	})
 }
 
@@ -97,9 +97,9 @@ func TestAWorkspaceCannotMoveToAnotherScope(t *testing.T) {
 		to     builder.Option
 		errors []finding
 	}{
-		"the same template":                {[]builder.Option{recorded}, of("", "vpc"), nil},
-		"the same template in other words": {[]builder.Option{inClusterScope}, of("default", "vpc"), nil},
-		"another one of the same scope":    {[]builder.Option{recorded}, of("", "small"), nil},
+		"the same template":                  {[]builder.Option{recorded}, of("", "vpc"), nil},
+		"the same template in other words":   {[]builder.Option{inClusterScope}, of("default", "vpc"), nil},
+		"another template of the same scope": {[]builder.Option{recorded}, of("", "small"), nil},
 		"another scope": {[]builder.Option{recorded}, of("shared", "wide"), []finding{{"spec.templateRef", field.ErrorTypeForbidden,
 			"Workspace demo-vpc has scope Namespaced, but WorkspaceTemplate shared/wide has scope Cluster, and a Workspace cannot move to another scope"}}},
 		"another scope, the other way":       {[]builder.Option{inClusterScope}, of("", "small"), []finding{{"spec.templateRef", field.ErrorTypeForbidden, "Workspace demo-vpc has scope Cluster, but WorkspaceTemplate default/small has scope Namespaced, and a Workspace cannot move to another scope"}}},
@@ -110,7 +110,7 @@ func TestAWorkspaceCannotMoveToAnotherScope(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.old...)
 			apply := builder.WorkspaceTemplateApply("demo-vpc", row.to)
-			errs, err := applies.WorkspaceTemplateApplyChange(context.Background(), newWorld(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
+			errs, err := applies.ValidateWorkspaceTemplateApplyUpdate(context.Background(), newWorld(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 		})
@@ -139,24 +139,24 @@ func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 		to     map[string]string
 		errors []finding
 	}{
-		"the same":                        {recorded, all, all, nil},
-		"another cluster":                 {recorded, all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
-		"emptied":                         {recorded, all, but("cluster_name", ""), forbidden("cluster_name")},
-		"another size":                    {recorded, all, but("size", "large"), nil},
-		"one removed":                     {recorded, all, map[string]string{"vpc_name": "net", "vpc_id": "vpc-1", "region": "eu-west-1"}, forbidden("cluster_name")},
-		"another region and VPC":          {recorded, all, map[string]string{"cluster_name": all["cluster_name"], "vpc_name": "x", "vpc_id": "vpc-2", "region": "us-east-1"}, forbidden("vpc_name", "vpc_id", "region")},
-		"all removed":                     {recorded, all, nil, forbidden("cluster_name", "vpc_name", "vpc_id", "region")},
-		"one that was not there":          {recorded, map[string]string{"size": "small"}, all, nil},
-		"one that was empty":              {recorded, but("vpc_id", ""), all, nil},
-		"recorded by name":                {named, all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
-		"made by CAPT v0.3":               {builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
-		"corrected, before there is any":  {builder.WithWorkspaceName("demo-vpc"), all, but("cluster_name", "prod"), nil},
-		"taken away, before there is any": {builder.WithWorkspaceName("demo-vpc"), all, nil, nil},
+		"the same":                          {recorded, all, all, nil},
+		"another cluster":                   {recorded, all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
+		"emptied":                           {recorded, all, but("cluster_name", ""), forbidden("cluster_name")},
+		"another size":                      {recorded, all, but("size", "large"), nil},
+		"one removed":                       {recorded, all, map[string]string{"vpc_name": "net", "vpc_id": "vpc-1", "region": "eu-west-1"}, forbidden("cluster_name")},
+		"another region and VPC":            {recorded, all, map[string]string{"cluster_name": all["cluster_name"], "vpc_name": "x", "vpc_id": "vpc-2", "region": "us-east-1"}, forbidden("vpc_name", "vpc_id", "region")},
+		"all removed":                       {recorded, all, nil, forbidden("cluster_name", "vpc_name", "vpc_id", "region")},
+		"new variable":                      {recorded, map[string]string{"size": "small"}, all, nil},
+		"variable was empty":                {recorded, but("vpc_id", ""), all, nil},
+		"recorded by name":                  {named, all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
+		"created by CAPT v0.3":              {builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
+		"corrected, before there is any":    {builder.WithWorkspaceName("demo-vpc"), all, but("cluster_name", "prod"), nil},
+		"removed before a Workspace exists": {builder.WithWorkspaceName("demo-vpc"), all, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.status, builder.WithVariables(row.old))
 			apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(row.to))
-			errs, err := applies.WorkspaceTemplateApplyChange(t.Context(), newWorld(vpc), old, apply)
+			errs, err := applies.ValidateWorkspaceTemplateApplyUpdate(t.Context(), newWorld(vpc), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 			assert.NotContains(t, fmt.Sprint(errs), "hunter2", "values may be secrets")
@@ -164,16 +164,16 @@ func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 	}
 }
 
-func TestTheNameOfAWorkspace(t *testing.T) {
+func TestWorkspaceName(t *testing.T) {
 	for name, row := range map[string]struct {
 		apply    *infrav1.WorkspaceTemplateApply
 		template *infrav1.WorkspaceTemplate
 		want     string
 	}{
-		"spec says":               {builder.WorkspaceTemplateApply("a-apply", builder.WithWorkspaceName("b")), nil, "b"},
+		"from spec":               {builder.WorkspaceTemplateApply("a-apply", builder.WithWorkspaceName("b")), nil, "b"},
 		"the scheme":              {builder.WorkspaceTemplateApply("a-apply"), vpc, "a"},
 		"the scheme of the scope": {builder.WorkspaceTemplateApply("a-apply"), wide, "default-a-6uo2r"},
-		"it is not known":         {builder.WorkspaceTemplateApply("a-apply"), nil, ""},
+		"unknown":                 {builder.WorkspaceTemplateApply("a-apply"), nil, ""},
 		"no name yet":             {builder.WorkspaceTemplateApply(""), vpc, ""},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, applies.WorkspaceName(row.apply, row.template)) })
@@ -192,56 +192,56 @@ func TestAWorkspaceHasOneOwner(t *testing.T) {
 	const less, set = `the Workspace name is the name of the WorkspaceTemplateApply without "-apply", which is the same for both`, ". Remove spec.workspaceName"
 	const elsewhere = "a WorkspaceTemplateApply of another namespace owns this cluster-scoped Workspace. Choose another name"
 	notYet := []string{"does not exist yet"}
-	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
-		"its own name":                                     {world: []validation.Owner{vpc, apply("a", named("w"))}, apply: apply("a", named("w"))},
-		"another name":                                     {world: []validation.Owner{vpc, apply("b", named("v"))}, apply: apply("a", named("w"))},
-		"one that is taken":                                {world: []validation.Owner{vpc, apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
-		"one that a scheme takes":                          {world: []validation.Owner{vpc, apply("b", named("a"))}, apply: apply("a"), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
-		"x-apply beside x":                                 {world: []validation.Owner{vpc, apply("x", named("x"))}, apply: apply("x-apply", named("x")), errors: refused("WorkspaceTemplateApply x owns this Workspace: " + less)},
-		"x beside x-apply":                                 {world: []validation.Owner{vpc, apply("x-apply", named("x"))}, apply: apply("x"), errors: refused(less)},
-		"x beside an x-apply that has no name yet":         {world: []validation.Owner{vpc, apply("x-apply")}, apply: apply("x"), errors: refused(less)},
-		"x beside an x-apply of another name":              {world: []validation.Owner{vpc, apply("x-apply", named("other"))}, apply: apply("x")},
-		"x beside an x-apply whose Workspace is not known": {world: []validation.Owner{vpc, apply("x-apply", of("", "later"))}, apply: apply("x")},
-		"x beside x-apply in the cluster scope":            {world: []validation.Owner{wide, apply("x-apply", of("shared", "wide"))}, apply: apply("x", of("shared", "wide"), builder.WithVariables(nil)), warnings: []string{"${cluster_name}"}},
-		"taken, though the template is not there":          {world: []validation.Owner{apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b"), warnings: notYet},
-		"no name and no template":                          {world: []validation.Owner{apply("x-apply", named("x"))}, apply: apply("x"), warnings: notYet},
-		"the same in another namespace":                    {world: []validation.Owner{vpc, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"))},
-		"cluster-wide in another namespace":                {world: []validation.Owner{wide, apply("b", in("other"), named("w"), of("shared", "wide"))}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
-		"recorded cluster-wide in another namespace":       {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
-		"recorded cluster-wide, and the template gone":     {world: []validation.Owner{apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), recordedWide), errors: refused(elsewhere), warnings: notYet},
-		"namespaced in another namespace":                  {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recorded)}, apply: apply("a", named("w"), of("shared", "wide"))},
-		"of a scope it is not known":                       {world: []validation.Owner{wide, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"), of("shared", "wide"))},
-		"the own scope is unknown":                         {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w")), warnings: notYet},
+	testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
+		"its own name":                               {world: []validation.Owner{vpc, apply("a", named("w"))}, apply: apply("a", named("w"))},
+		"another name":                               {world: []validation.Owner{vpc, apply("b", named("v"))}, apply: apply("a", named("w"))},
+		"name in use":                                {world: []validation.Owner{vpc, apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
+		"name in use by the naming scheme":           {world: []validation.Owner{vpc, apply("b", named("a"))}, apply: apply("a"), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
+		"x-apply beside x":                           {world: []validation.Owner{vpc, apply("x", named("x"))}, apply: apply("x-apply", named("x")), errors: refused("WorkspaceTemplateApply x owns this Workspace: " + less)},
+		"x beside x-apply":                           {world: []validation.Owner{vpc, apply("x-apply", named("x"))}, apply: apply("x"), errors: refused(less)},
+		"x beside an x-apply that has no name yet":   {world: []validation.Owner{vpc, apply("x-apply")}, apply: apply("x"), errors: refused(less)},
+		"x beside an x-apply of another name":        {world: []validation.Owner{vpc, apply("x-apply", named("other"))}, apply: apply("x")},
+		"x and x-apply with an unknown Workspace":    {world: []validation.Owner{vpc, apply("x-apply", of("", "later"))}, apply: apply("x")},
+		"x beside x-apply in the cluster scope":      {world: []validation.Owner{wide, apply("x-apply", of("shared", "wide"))}, apply: apply("x", of("shared", "wide"), builder.WithVariables(nil)), warnings: []string{"${cluster_name}"}},
+		"name in use, template missing":              {world: []validation.Owner{apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b"), warnings: notYet},
+		"no name and no template":                    {world: []validation.Owner{apply("x-apply", named("x"))}, apply: apply("x"), warnings: notYet},
+		"the same in another namespace":              {world: []validation.Owner{vpc, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"))},
+		"cluster-wide in another namespace":          {world: []validation.Owner{wide, apply("b", in("other"), named("w"), of("shared", "wide"))}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
+		"recorded cluster-wide in another namespace": {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
+		"recorded cluster-scoped, template missing":  {world: []validation.Owner{apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), recordedWide), errors: refused(elsewhere), warnings: notYet},
+		"namespaced in another namespace":            {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recorded)}, apply: apply("a", named("w"), of("shared", "wide"))},
+		"unknown scope":                              {world: []validation.Owner{wide, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"), of("shared", "wide"))},
+		"the own scope is unknown":                   {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w")), warnings: notYet},
 	})
 }
 
-// An error that was there before an update is known by its text.
-func TestTheSameOfSeveralClaimantsIsNamedEveryTime(t *testing.T) {
+// Webhooks recognize an error that existed before an update by its text.
+func TestClaimConflictNamesAFixedClaimant(t *testing.T) {
 	world := newWorld(vpc)
 	for _, name := range []string{"e", "d", "c", "b"} {
 		world.add(builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w")))
 	}
 	for range 50 {
-		findings, err := applies.WorkspaceTemplateApply(context.Background(), world, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
+		findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), world, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
 		require.NoError(t, err)
 		assertRefused(t, findings.Errors, finding{"spec.workspaceName", field.ErrorTypeInvalid, "WorkspaceTemplateApply b owns this Workspace"})
 	}
 }
 
-func TestNothingOfAnotherNamespaceIsReported(t *testing.T) {
+func TestNamesInOtherNamespacesAreNotReported(t *testing.T) {
 	other := builder.WorkspaceTemplateApply("secret-project", builder.WithNamespace("secret-team"), builder.WithWorkspaceName("w"), of("shared", "wide"),
 		builder.WaitingForWorkspace("w", builder.Namespace))
-	findings, err := applies.WorkspaceTemplateApply(context.Background(), newWorld(wide, other),
+	findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), newWorld(wide, other),
 		builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w"), of("shared", "wide"), builder.WaitingForWorkspace("w", "secret-team")))
 	require.NoError(t, err)
 	require.Len(t, findings.Errors, 2)
 	assert.NotContains(t, findings.Errors.ToAggregate().Error(), "secret")
 }
 
-func TestANameThatIsNotForANewWorkspaceIsWarnedAbout(t *testing.T) {
+func TestWarningAboutANameThatIsNotForANewWorkspace(t *testing.T) {
 	apply, named, recorded := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
 	adopted := []string{"no Workspace is created with this name: only an existing Workspace can be adopted"}
-	testApplies(t, applies.ChosenWorkspaceName, map[string]applyRow{
+	testApplies(t, applies.ValidateNewWorkspaceName, map[string]applyRow{
 		"no name":                               {world: []validation.Owner{vpc}, apply: apply("a")},
 		"the name of the scheme":                {world: []validation.Owner{vpc}, apply: apply("a-apply", named("a"))},
 		"another name":                          {world: []validation.Owner{vpc}, apply: apply("a", named("w")), warnings: adopted},
@@ -252,7 +252,7 @@ func TestANameThatIsNotForANewWorkspaceIsWarnedAbout(t *testing.T) {
 	})
 }
 
-// waiting makes a WorkspaceTemplateApply of a cluster whose Workspace is called w-<name>, and which waits for those of others.
+// waiting returns a WorkspaceTemplateApply with Workspace w-<name>, which waits for the Workspaces of others.
 func waiting(name string, others ...string) *infrav1.WorkspaceTemplateApply {
 	apply := builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w-"+name))
 	for _, other := range others {
@@ -261,7 +261,7 @@ func waiting(name string, others ...string) *infrav1.WorkspaceTemplateApply {
 	return apply
 }
 
-func TestDependencyCyclesAreRefused(t *testing.T) {
+func TestDependencyCyclesAreRejected(t *testing.T) {
 	at := func(i int, text string) []finding {
 		return []finding{{fmt.Sprintf("spec.waitForWorkspaces[%d]", i), field.ErrorTypeInvalid, text}}
 	}
@@ -284,22 +284,22 @@ func TestDependencyCyclesAreRefused(t *testing.T) {
 	}
 	const long = "WorkspaceTemplateApplies cannot depend on each other: a → b → c → a. Remove one of these dependencies"
 	later := []string{"does not exist yet"}
-	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
-		"without dependencies":            {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a")},
-		"waiting for a chain":             {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
-		"waiting for one that is missing": {world: []validation.Owner{vpc}, apply: waiting("a", "b")},
-		"waiting for oneself":             {world: []validation.Owner{vpc}, apply: waiting("a", "b", "a"), errors: at(1, "Workspace w-a cannot depend on itself. Remove it from the list")},
-		"a cycle of two":                  {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
-		"a cycle of three":                {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a")}, apply: waiting("a", "x", "b"), errors: at(1, long)},
-		"a cycle of others":               {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "b")}, apply: waiting("a", "b")},
-		"another who waits for itself":    {world: []validation.Owner{vpc, waiting("b", "b")}, apply: waiting("a", "b")},
-		"the shortest of two is reported": {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a"), waiting("d", "a")}, apply: waiting("a", "b", "d"), errors: at(1, "WorkspaceTemplateApplies cannot depend on each other: a → d → a")},
-		"two ways that meet":              {world: []validation.Owner{vpc, waiting("b", "d"), waiting("c", "d"), waiting("d")}, apply: waiting("a", "b", "c")},
-		"what is stored does not count":   {world: []validation.Owner{vpc, waiting("a", "b"), waiting("b", "a")}, apply: waiting("a")},
-		"what is stored has no name":      {world: []validation.Owner{vpc, unnamed(waiting("a")), waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
-		"one of that name elsewhere is another one": {
+	testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
+		"without dependencies":               {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a")},
+		"waiting for a chain":                {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
+		"waits for a missing Workspace":      {world: []validation.Owner{vpc}, apply: waiting("a", "b")},
+		"waiting for oneself":                {world: []validation.Owner{vpc}, apply: waiting("a", "b", "a"), errors: at(1, "Workspace w-a cannot depend on itself. Remove it from the list")},
+		"a cycle of two":                     {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
+		"a cycle of three":                   {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a")}, apply: waiting("a", "x", "b"), errors: at(1, long)},
+		"a cycle of others":                  {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "b")}, apply: waiting("a", "b")},
+		"another who waits for itself":       {world: []validation.Owner{vpc, waiting("b", "b")}, apply: waiting("a", "b")},
+		"the shortest of two is reported":    {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a"), waiting("d", "a")}, apply: waiting("a", "b", "d"), errors: at(1, "WorkspaceTemplateApplies cannot depend on each other: a → d → a")},
+		"two ways that meet":                 {world: []validation.Owner{vpc, waiting("b", "d"), waiting("c", "d"), waiting("d")}, apply: waiting("a", "b", "c")},
+		"request replaces the stored object": {world: []validation.Owner{vpc, waiting("a", "b"), waiting("b", "a")}, apply: waiting("a")},
+		"stored object has no workspaceName": {world: []validation.Owner{vpc, unnamed(waiting("a")), waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
+		"same name in another namespace": {
 			world: []validation.Owner{vpc, waiting("b"), there("other", waiting("b"), "a")}, apply: waiting("a", "b")},
-		"itself by that name elsewhere is another one": {world: []validation.Owner{vpc, there("other", waiting("a"))}, apply: from(waiting("a"), "other", "a")},
+		"own name in another namespace": {world: []validation.Owner{vpc, there("other", waiting("a"))}, apply: from(waiting("a"), "other", "a")},
 		"through other namespaces, which are not reported": {
 			world: []validation.Owner{vpc, there("other", waiting("b", "c")), there("other", waiting("c"), "d"), waiting("d", "a")},
 			apply: from(waiting("a"), "other", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → (another namespace) → d → a")},
@@ -312,23 +312,23 @@ func TestDependencyCyclesAreRefused(t *testing.T) {
 	})
 }
 
-// Thousands that wait for each other cost no more than a few hundred looks, and each Workspace is looked for once.
-func TestTheSearchForACycleTerminates(t *testing.T) {
+// With thousands of objects that wait for each other, the search makes a few hundred lookups, at most one per Workspace.
+func TestSearchForACycleIsLimited(t *testing.T) {
 	world := newWorld(vpc)
 	for i := range 3000 {
 		world.add(waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000)))
 	}
-	findings, err := applies.WorkspaceTemplateApply(context.Background(), world, waiting("a", "0"))
+	findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), world, waiting("a", "0"))
 	require.NoError(t, err)
 	assert.Empty(t, findings.Errors)
 	assert.LessOrEqual(t, world.looks["ClaimantsOf"], 1002)
 }
 
-// An error that was there before an update is known by its text.
-func TestTheSameCycleIsReportedEveryTime(t *testing.T) {
+// Webhooks recognize an error that existed before an update by its text.
+func TestReportedCycleIsDeterministic(t *testing.T) {
 	world := newWorld(vpc, waiting("b", "d", "e"), waiting("c", "e", "d"), waiting("d", "a"), waiting("e", "a"))
 	for range 50 {
-		findings, err := applies.WorkspaceTemplateApply(context.Background(), world, waiting("a", "c", "b"))
+		findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), world, waiting("a", "c", "b"))
 		require.NoError(t, err)
 		assertRefused(t, findings.Errors, finding{"spec.waitForWorkspaces[0]", field.ErrorTypeInvalid, "WorkspaceTemplateApplies cannot depend on each other: a → c → e → a"})
 	}
@@ -339,8 +339,8 @@ func applied(name string, options ...builder.Option) *infrav1.WorkspaceTemplateA
 	return builder.WorkspaceTemplateApply(name, append([]builder.Option{builder.WithWorkspaceName(name + "-w"), recorded}, options...)...)
 }
 
-// What is retained would stand on what is destroyed.
-func TestSafety05RetainIsRefusedOnTopOfWhatIsDestroyed(t *testing.T) {
+// A retained Workspace would depend on one that is destroyed.
+func TestSafety05RetainConflictCausesAWarning(t *testing.T) {
 	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
 	vpc := applied("vpc", builder.OwnedBy(builder.CAPTCluster("demo")))
 	roles := applied("roles", builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete))
@@ -365,11 +365,11 @@ func TestSafety05RetainIsRefusedOnTopOfWhatIsDestroyed(t *testing.T) {
 		"by the full name":                    {applied("eks", retain, builder.WaitingForWorkspace("vpc-w", builder.Namespace)), []*infrav1.WorkspaceTemplateApply{vpc}, "vpc"},
 		"two, in whatever order":              {applied("eks", retain, on("vpc", "roles")), []*infrav1.WorkspaceTemplateApply{vpc, roles}, "roles, vpc"},
 		"two, the other way round":            {applied("eks", retain, on("roles", "vpc")), []*infrav1.WorkspaceTemplateApply{roles, vpc}, "roles, vpc"},
-		"one of the two is allowed":           {applied("eks", retain, on("vpc", "roles"), allow("roles")), []*infrav1.WorkspaceTemplateApply{vpc, roles}, "vpc"},
+		"one of two is allowed":               {applied("eks", retain, on("vpc", "roles"), allow("roles")), []*infrav1.WorkspaceTemplateApply{vpc, roles}, "vpc"},
 		"both are allowed":                    {applied("eks", retain, on("vpc", "roles"), allow("roles,vpc")), []*infrav1.WorkspaceTemplateApply{vpc, roles}, ""},
 		"true allows nothing":                 {applied("eks", retain, on("vpc"), allow("true")), []*infrav1.WorkspaceTemplateApply{vpc}, "vpc"},
 		"the VPC is retained, too":            {applied("eks", retain, on("net")), []*infrav1.WorkspaceTemplateApply{applied("net", retain)}, ""},
-		"it stands on nothing":                {applied("eks", retain), []*infrav1.WorkspaceTemplateApply{vpc}, ""},
+		"no dependencies":                     {applied("eks", retain), []*infrav1.WorkspaceTemplateApply{vpc}, ""},
 		"the VPC was never applied":           {applied("eks", retain, on("net")), []*infrav1.WorkspaceTemplateApply{builder.WorkspaceTemplateApply("net", builder.WithWorkspaceName("net-w"))}, ""},
 		"of another namespace":                {applied("eks", retain, on("vpc")), []*infrav1.WorkspaceTemplateApply{applied("vpc", builder.WithNamespace("other"))}, ""},
 		"never applied":                       {builder.WorkspaceTemplateApply("eks", retain, on("vpc")), []*infrav1.WorkspaceTemplateApply{vpc}, ""},

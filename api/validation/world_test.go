@@ -27,20 +27,20 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// fakeWorld is a world of a few objects.
+// fakeWorld is a validation.Reader with a few objects.
 type fakeWorld struct {
-	// objects are found by their type, namespace and name, and listed in random order.
+	// objects by type, namespace and name. They are listed in random order.
 	objects map[string]validation.Owner
-	// err is the error of every look, or of those by one method.
+	// err is the error of all lookups, or of one method.
 	err     error
 	failing string
-	// looks counts how often something was looked for, by the method's name.
+	// looks counts the lookups, by the name of the method.
 	looks map[string]int
 }
 
 var _ validation.Reader = &fakeWorld{}
 
-// newWorld makes a world of objects that a builder made, and of Namespaces.
+// newWorld returns a world with objects and Namespaces.
 func newWorld(objects ...validation.Owner) *fakeWorld {
 	w := &fakeWorld{objects: map[string]validation.Owner{}, looks: map[string]int{}}
 	for _, object := range objects {
@@ -68,21 +68,21 @@ func all[T validation.Owner](w *fakeWorld) (found []T) {
 	return found
 }
 
-// failingAt is the same world, in which one method fails.
+// failingAt returns the same world, in which one method fails.
 func (w *fakeWorld) failingAt(method string) *fakeWorld {
 	return &fakeWorld{objects: w.objects, looks: w.looks, err: errUnreachable, failing: method}
 }
 
 var errUnreachable = errors.New("no route to host")
 
-// complete makes a WorkspaceTemplate that uses all variables that CAPT gives to a VPC, a control plane or a Fargate profile.
+// complete returns a WorkspaceTemplate that uses all variables that CAPT sets for a VPC, a control plane or a Fargate profile.
 func complete(name string, options ...builder.Option) *infrav1.WorkspaceTemplate {
 	given := map[string][]string{"vpc": owners.VPCVariables(), "eks": owners.ControlPlaneVariables(nil), "fargate": {"profile_name", "selectors"}}[name]
-	given = slices.DeleteFunc(given, func(variable string) bool { return variable == "cluster_name" }) // The builder has that one.
+	given = slices.DeleteFunc(given, func(variable string) bool { return variable == "cluster_name" }) // The builder adds it.
 	return builder.WorkspaceTemplate(name, append(options, builder.Consuming(given...))...)
 }
 
-// namespace makes a Namespace for newWorld.
+// namespace returns a Namespace for newWorld.
 func namespace(name string, set map[string]string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: set}}
 }
@@ -129,12 +129,16 @@ func (w *fakeWorld) ControlPlanesOfTemplate(_ context.Context, template types.Na
 	return users, w.look("ControlPlanesOfTemplate")
 }
 
-// What asks for these is tested in webhooks/admission.
+// The callers of these methods are tested in webhooks/admission.
 func (w *fakeWorld) UsersOf(context.Context, types.NamespacedName) (int, error) {
 	return 0, w.look("UsersOf")
 }
-func (w *fakeWorld) Orphaned(context.Context, string) (bool, error) { return false, w.look("Orphaned") }
-func (w *fakeWorld) Leftover(context.Context, string) (bool, error) { return false, w.look("Leftover") }
+func (w *fakeWorld) HasUnownedLegacy(context.Context, string) (bool, error) {
+	return false, w.look("Orphaned")
+}
+func (w *fakeWorld) HasUnclaimedWorkspace(context.Context, string) (bool, error) {
+	return false, w.look("Leftover")
+}
 
 func (w *fakeWorld) ReferrersTo(_ context.Context, apply types.NamespacedName) (owners []validation.Owner, err error) {
 	for _, owner := range all[validation.Owner](w) {
@@ -180,14 +184,14 @@ func (w *fakeWorld) NamespaceLabels(_ context.Context, name string) (labels.Set,
 	return found, w.look("NamespaceLabels")
 }
 
-// finding is an error as a test expects it: the path of the field, its type, and a part of its text.
+// finding is an expected error: the path of the field, its type, and a part of its text.
 type finding struct {
 	path string
 	kind field.ErrorType
 	text string
 }
 
-// assertRefused checks that exactly these errors were found, in any order.
+// assertRefused asserts that exactly these errors were found, in any order.
 func assertRefused(t *testing.T, errs field.ErrorList, want ...finding) {
 	t.Helper()
 	if !assert.Len(t, errs, len(want), "%v", errs.ToAggregate()) {
@@ -200,7 +204,7 @@ func assertRefused(t *testing.T, errs field.ErrorList, want ...finding) {
 	}
 }
 
-// expect checks what a rule found: exactly these errors and warnings.
+// expect asserts that a rule found exactly these errors and warnings.
 func expect(t *testing.T, refused []finding, warnings ...string) func(validation.Findings, error) {
 	t.Helper()
 	return func(got validation.Findings, err error) {
@@ -211,7 +215,7 @@ func expect(t *testing.T, refused []finding, warnings ...string) func(validation
 	}
 }
 
-// refusedIf is the error with a text, and none when the text is empty.
+// refusedIf returns an expected error with a text; none when the text is empty.
 func refusedIf(path, text string) []finding {
 	if text == "" {
 		return nil
@@ -219,7 +223,7 @@ func refusedIf(path, text string) []finding {
 	return []finding{{path, field.ErrorTypeForbidden, text}}
 }
 
-// assertWarned checks that as many warnings were found, each of which contains one of the texts.
+// assertWarned asserts that there are as many warnings as texts, and that each contains one of the texts.
 func assertWarned(t *testing.T, warnings []string, want ...string) {
 	t.Helper()
 	if !assert.Len(t, warnings, len(want), "%q", warnings) {

@@ -115,7 +115,7 @@ func (o *options) validate() error {
 	if err := o.validateTokens(); err != nil {
 		return err
 	}
-	if err := owners.StatePrefix(o.statePrefix); err != nil {
+	if err := owners.ValidateStatePrefix(o.statePrefix); err != nil {
 		return fmt.Errorf("--state-prefix: %w", err)
 	}
 	if _, err := storedversions.ParsePhases(o.skipPhases); err != nil {

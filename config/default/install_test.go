@@ -32,7 +32,7 @@ func TestKindsWithTwoVersionsAreConverted(t *testing.T) {
 			group, _, _ := strings.Cut(definition.Spec.Group, ".")
 			provider := map[string]string{"infrastructure": "infrastructure-capt", "controlplane": "control-plane-capt"}[group]
 			want := map[string]string{"cluster.x-k8s.io/provider": provider, "clusterctl.cluster.x-k8s.io": ""}
-			if slices.Contains([]string{"WorkspaceTemplate", "WorkspaceTemplateApply"}, definition.Spec.Names.Kind) { // They need not belong to a Cluster, and yet move with it.
+			if slices.Contains([]string{"WorkspaceTemplate", "WorkspaceTemplateApply"}, definition.Spec.Names.Kind) { // They are moved although they need not belong to a Cluster.
 				want["clusterctl.cluster.x-k8s.io/move"] = ""
 			}
 			for _, version := range definition.Spec.Versions {
@@ -57,21 +57,21 @@ func TestKindsWithTwoVersionsAreConverted(t *testing.T) {
 	}
 }
 
-func TestTheServingCertificateIsForTheService(t *testing.T) {
+func TestServingCertificateIsForTheService(t *testing.T) {
 	i := load(t)
 	service := one[corev1.Service](t, i, "Service")
 	c, by := signed(t, i, false)
 	assert.Contains(t, c.Spec.DNSNames, service.Name+"."+service.Namespace+".svc", "the API server calls it by this name")
 	assert.Contains(t, c.Spec.DNSNames, service.Name+"."+service.Namespace+".svc.cluster.local")
 
-	// What the API server trusts outlives it.
+	// The certificate authority is valid for longer.
 	authority, root := signed(t, i, true)
 	assert.Equal(t, authority.Spec.SecretName, by.Spec.CA.SecretName)
 	assert.NotNil(t, root.Spec.SelfSigned)
 	assert.NotEqual(t, authority.Spec.SecretName, c.Spec.SecretName)
 }
 
-func TestTheServiceAndTheBudgetAreForTheManager(t *testing.T) {
+func TestServiceAndPodDisruptionBudgetSelectTheManager(t *testing.T) {
 	i := load(t)
 	service, deployment := one[corev1.Service](t, i, "Service"), one[appsv1.Deployment](t, i, "Deployment")
 	pod := deployment.Spec.Template
@@ -98,7 +98,7 @@ func TestTheServiceAndTheBudgetAreForTheManager(t *testing.T) {
 	assert.EqualValues(t, 443, service.Spec.Ports[0].Port)
 }
 
-func TestEverythingNamespacedIsInOneNamespace(t *testing.T) {
+func TestAllNamespacedObjectsAreInOneNamespace(t *testing.T) {
 	i := load(t)
 	namespace := one[corev1.Namespace](t, i, "Namespace")
 	assert.Equal(t, "restricted", namespace.Labels["pod-security.kubernetes.io/enforce"])

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package default_test checks that the parts of an installation fit each other: what one names, another is.
+// Package default_test checks that the parts of an installation are consistent: every reference has a target.
 package default_test
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
-// injection is the annotation by which cert-manager knows whose authority to put in.
+// injection is the annotation that names the Certificate whose authority cert-manager injects.
 const injection = "cert-manager.io/inject-ca-from"
 
-// certificate is the slice of cert-manager's Certificate that matters here.
+// certificate has the fields of cert-manager's Certificate that these tests need.
 type certificate struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
@@ -32,7 +32,7 @@ type certificate struct {
 	} `json:"spec"`
 }
 
-// issuer is the slice of cert-manager's Issuer that matters here.
+// issuer has the fields of cert-manager's Issuer that these tests need.
 type issuer struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
@@ -43,7 +43,7 @@ type issuer struct {
 	} `json:"spec"`
 }
 
-// installation is everything that config/default installs, in the order of the file.
+// installation returns all objects that config/default installs, in the order of the file.
 type installation struct {
 	objects []*unstructured.Unstructured
 }
@@ -55,7 +55,7 @@ func load(t *testing.T) installation {
 	return installation{objects}
 }
 
-// all decodes the objects of a kind. A field that the kind has not is an error.
+// all decodes the objects of a kind. An unknown field is an error.
 func all[T any](t *testing.T, i installation, kind string) []*T {
 	t.Helper()
 	var decoded []*T
@@ -94,7 +94,7 @@ func named[T any, P interface {
 	return nil
 }
 
-// signed returns the only Certificate that is, or is not, an authority, and the Issuer that signs it.
+// signed returns the only Certificate that is, or is not, a certificate authority, and the Issuer that signs it.
 func signed(t *testing.T, i installation, authority bool) (*certificate, *issuer) {
 	t.Helper()
 	for _, c := range all[certificate](t, i, "Certificate") {
@@ -111,7 +111,7 @@ func signed(t *testing.T, i installation, authority bool) (*certificate, *issuer
 	return nil, nil
 }
 
-// requireCalled checks that a webhook is served by our Service, which trusts our authority.
+// requireCalled requires that a webhook is called through CAPT's Service, and that the API server trusts CAPT's certificate authority.
 func requireCalled(t *testing.T, i installation, annotations map[string]string, namespace, name string) {
 	t.Helper()
 	service := one[corev1.Service](t, i, "Service")

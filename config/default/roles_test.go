@@ -15,7 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// role returns the ClusterRole of a name.
+// role returns the ClusterRole with a name.
 func role(t *testing.T, i installation, name string) *rbacv1.ClusterRole {
 	t.Helper()
 	return named[rbacv1.ClusterRole](t, i, "ClusterRole", name)
@@ -27,7 +27,7 @@ func allows(rules []rbacv1.PolicyRule, group, resource, verb string) bool {
 	})
 }
 
-func TestTheManagerHasOneAccount(t *testing.T) {
+func TestManagerHasOneServiceAccount(t *testing.T) {
 	i := load(t)
 	account := one[corev1.ServiceAccount](t, i, "ServiceAccount")
 	want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}}
@@ -42,7 +42,7 @@ func TestTheManagerHasOneAccount(t *testing.T) {
 	assert.Equal(t, account.Name, one[appsv1.Deployment](t, i, "Deployment").Spec.Template.Spec.ServiceAccountName)
 }
 
-// aggregations are the labels by which a role becomes a part of others.
+// aggregations are the labels that aggregate a role to other roles.
 func aggregations(role *rbacv1.ClusterRole) []string {
 	var labels []string
 	for name, value := range role.Labels {
@@ -53,7 +53,7 @@ func aggregations(role *rbacv1.ClusterRole) []string {
 	return labels
 }
 
-func TestUsersMayDoEverythingButRunCode(t *testing.T) {
+func TestUserRolesDoNotAllowCodeExecution(t *testing.T) {
 	i := load(t)
 	view, edit, author := role(t, i, "capt-view"), role(t, i, "capt-edit"), role(t, i, "capt-template-author")
 	assert.Equal(t, []string{"rbac.authorization.k8s.io/aggregate-to-view"}, aggregations(view))

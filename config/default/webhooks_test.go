@@ -24,8 +24,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// webhooks decodes the webhooks of a kind of configuration, which differ in one field only, and returns them by the kind
-// that they are for.
+// webhooks decodes the webhooks of a kind of configuration, and returns them by the kind of object for which they are called.
 func webhooks(t *testing.T, i installation, configuration, verb string) map[string]admissionv1.ValidatingWebhook {
 	t.Helper()
 	byKind := map[string]admissionv1.ValidatingWebhook{}
@@ -51,7 +50,7 @@ func webhooks(t *testing.T, i installation, configuration, verb string) map[stri
 	return byKind
 }
 
-// kindOf is the one kind that a webhook is for: never status, never another owner's.
+// kindOf returns the only kind for which a webhook is called. It must not be called for status or for kinds of other projects.
 func kindOf(t *testing.T, i installation, webhook admissionv1.ValidatingWebhook) string {
 	t.Helper()
 	require.Len(t, webhook.Rules, 1)
@@ -67,7 +66,7 @@ func kindOf(t *testing.T, i installation, webhook admissionv1.ValidatingWebhook)
 	return ""
 }
 
-func TestWebhooksNeverStandInTheWayOfDeletionOrOfOthers(t *testing.T) {
+func TestWebhooksDoNotBlockDeletionOrOtherKinds(t *testing.T) {
 	i := load(t)
 	mutating := webhooks(t, i, "MutatingWebhookConfiguration", "mutate")
 	validating := webhooks(t, i, "ValidatingWebhookConfiguration", "validate")
@@ -91,15 +90,15 @@ func TestWebhooksNeverStandInTheWayOfDeletionOrOfOthers(t *testing.T) {
 	}
 }
 
-// notByCAPT is the expression by which the policies recognize the manager; all use the same.
+// notByCAPT is the CEL expression by which all policies recognize the manager.
 func notByCAPT(t *testing.T, i installation) string {
 	t.Helper()
 	return policy(t, i, "capt-delete-through-the-owner").Spec.MatchConditions[0].Expression
 }
 
-// The manager's ClusterRole has the right by which it is recognized, no other role has it, and nothing has the right that only
-// those have who may do everything.
-func TestTheManagerIsRecognizedByARight(t *testing.T) {
+// Only the ClusterRole of the manager has the permission by which it is recognized. No role has the permission by which policies recognize
+// wildcard permissions.
+func TestManagerIsRecognizedByAPermission(t *testing.T) {
 	i := load(t)
 	expression := notByCAPT(t, i)
 	for _, name := range []string{naming.GuardGroup, naming.GuardResource, naming.GuardVerb, naming.GuardWildcardVerb} {
@@ -118,7 +117,7 @@ func TestTheManagerIsRecognizedByARight(t *testing.T) {
 	}
 }
 
-func TestPoliciesHoldEverywhere(t *testing.T) {
+func TestPoliciesApplyToAllNamespaces(t *testing.T) {
 	i := load(t)
 	bindings := map[string]*admissionv1.ValidatingAdmissionPolicyBinding{}
 	for _, binding := range all[admissionv1.ValidatingAdmissionPolicyBinding](t, i, "ValidatingAdmissionPolicyBinding") {
@@ -136,7 +135,7 @@ func TestPoliciesHoldEverywhere(t *testing.T) {
 			assert.Nil(t, binding.Spec.ParamRef, policy.Name)
 			continue
 		}
-		// Its parameters are the objects of a namespace: without any, or while they cannot be read, it refuses nothing.
+		// The parameters of the policy are the objects of a namespace: without any, or while they cannot be read, it rejects nothing.
 		assert.Equal(t, admissionv1.Ignore, *policy.Spec.FailurePolicy, policy.Name)
 		assert.Equal(t, []string{"namespaces"}, policy.Spec.MatchConstraints.ResourceRules[0].Resources)
 		assert.Equal(t, admissionv1.AllowAction, *binding.Spec.ParamRef.ParameterNotFoundAction)
@@ -144,7 +143,7 @@ func TestPoliciesHoldEverywhere(t *testing.T) {
 	}
 }
 
-func TestDefinitionsAreGuardedByName(t *testing.T) {
+func TestDefinitionsAreProtectedByName(t *testing.T) {
 	i := load(t)
 	names := policy(t, i, "capt-keep-definitions").Spec.MatchConditions[0].Expression
 	for _, definition := range all[apiextensionsv1.CustomResourceDefinition](t, i, "CustomResourceDefinition") {
@@ -159,13 +158,13 @@ func TestDefinitionsAreGuardedByName(t *testing.T) {
 	assert.Contains(t, names, "'clusters."+clusterv1.GroupVersion.Group+"'")
 }
 
-// policy is the policy of a name.
+// policy returns the policy with a name.
 func policy(t *testing.T, i installation, name string) *admissionv1.ValidatingAdmissionPolicy {
 	t.Helper()
 	return named[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy", name)
 }
 
-func TestTheDeletePolicyNamesWhatExists(t *testing.T) {
+func TestDeletePolicyNamesExistingResources(t *testing.T) {
 	i := load(t)
 	workspaces := policy(t, i, "capt-delete-workspaces-through-capt")
 	policy := policy(t, i, "capt-delete-through-the-owner")
@@ -177,7 +176,7 @@ func TestTheDeletePolicyNamesWhatExists(t *testing.T) {
 	assert.Contains(t, policy.Spec.Validations[0].MessageExpression, naming.AllowDeleteAnnotation)
 }
 
-func TestTheMovePolicyNamesWhatExists(t *testing.T) {
+func TestMovePolicyNamesExistingResources(t *testing.T) {
 	policy := policy(t, load(t), "capt-moved-workspaces")
 	var groups []string
 	for _, scope := range terraform.Scopes() {
@@ -191,7 +190,7 @@ func TestTheMovePolicyNamesWhatExists(t *testing.T) {
 	assert.Contains(t, policy.Spec.MatchConditions[1].Expression, "'crossplane.io/external-name'")
 }
 
-func TestThePolicyOfImmutableFieldsNamesCaptctl(t *testing.T) {
+func TestPolicyOfImmutableFieldsExemptsCaptctl(t *testing.T) {
 	policy := policy(t, load(t), "capt-written-once")
 	assert.Contains(t, policy.Spec.MatchConditions[0].Expression, "'"+naming.MigrationFieldManager+"'")
 	assert.Contains(t, policy.Spec.MatchConditions[0].Expression, "'"+infrav1.GroupVersion.Version+"'")

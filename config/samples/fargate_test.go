@@ -27,9 +27,9 @@ func TestEveryKindOfSampleClusterHasAFargateProfile(t *testing.T) {
 	}
 }
 
-// TestSampleVPCsGiveWhatIsReadFromTheirSecrets compares both ends of a variables file: the values that the VPC template writes,
+// TestSampleVPCsWriteTheVariablesThatTemplatesRead compares both ends of a variables file: the values that the VPC template writes,
 // and the variables that the reading templates expect.
-func TestSampleVPCsGiveWhatIsReadFromTheirSecrets(t *testing.T) {
+func TestSampleVPCsWriteTheVariablesThatTemplatesRead(t *testing.T) {
 	for flavor, samples := range load(t) {
 		given := map[string][]string{}
 		templates := ofKind[*infrav1.WorkspaceTemplate](samples)

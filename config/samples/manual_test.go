@@ -28,7 +28,7 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
-// The documents with samples of Fargate profiles.
+// The documents with examples of Fargate profiles.
 const fargateChapter, templatesChapter = "fargate.md", "templates.md"
 
 // block matches a YAML block.
@@ -41,7 +41,7 @@ func chapter(t *testing.T, name string) string {
 	return string(text)
 }
 
-// manual reads the objects in docs/fargate.md, of both versions, in their order.
+// manual returns the objects in docs/fargate.md, of both versions, in their order.
 func manual(t *testing.T) (samples []sample) {
 	t.Helper()
 	for _, match := range block.FindAllStringSubmatch(chapter(t, fargateChapter), -1) {
@@ -57,7 +57,7 @@ func manual(t *testing.T) (samples []sample) {
 }
 
 // Objects that only show a status get the spec of the first object of their kind.
-func TestObjectsInTheManualPassTheirSchemas(t *testing.T) {
+func TestObjectsInTheDocumentsPassTheirSchemas(t *testing.T) {
 	schemas, err := schema.New(crd.Definitions)
 	require.NoError(t, err)
 	specs := map[runtimeschema.GroupVersionKind]any{}
@@ -83,7 +83,7 @@ func TestObjectsInTheManualPassTheirSchemas(t *testing.T) {
 }
 
 // Each v1beta1 object follows the same object in v1beta2.
-func TestTheManualSaysTheSameInBothVersions(t *testing.T) {
+func TestDocumentsShowTheSameObjectInBothVersions(t *testing.T) {
 	samples, pairs := manual(t), 0
 	for i, s := range samples {
 		older, ok := s.object.(*controlplanev1beta1.CAPTControlPlane)
@@ -125,7 +125,7 @@ func requireSays(t *testing.T, object client.Object, want map[string]any) {
 	requireContains(t, have, want, "")
 }
 
-func TestTemplatesInTheManualAreGivenEveryVariable(t *testing.T) {
+func TestTemplatesInTheDocumentsGetEveryVariable(t *testing.T) {
 	found := ofKind[*infrav1.WorkspaceTemplate](manual(t))
 	require.NotEmpty(t, found)
 	for _, template := range found {
@@ -134,7 +134,7 @@ func TestTemplatesInTheManualAreGivenEveryVariable(t *testing.T) {
 	}
 }
 
-func TestTheManualHasEveryVariableOfFargateProfiles(t *testing.T) {
+func TestDocumentsListEveryVariableOfFargateProfiles(t *testing.T) {
 	for _, name := range []string{fargateChapter, templatesChapter} {
 		for _, variable := range fargateVariables {
 			require.Contains(t, chapter(t, name), "\n| `"+variable+"` | ", name)
@@ -143,7 +143,7 @@ func TestTheManualHasEveryVariableOfFargateProfiles(t *testing.T) {
 }
 
 // The samples read the same keys of the connection Secret that the document shows.
-func TestTheManualDescribesAVPCAsTheSamplesReadIt(t *testing.T) {
+func TestDocumentsDescribeTheVPCConfigThatSamplesRead(t *testing.T) {
 	for _, flavor := range []string{"aws", "sandbox"} {
 		template, err := os.ReadFile(filepath.Join(flavor, "fargate-template.yaml"))
 		require.NoError(t, err)
@@ -162,7 +162,7 @@ func TestTheManualDescribesAVPCAsTheSamplesReadIt(t *testing.T) {
 	require.Equal(t, secrets[0].Name, clusters[0].Spec.VPC.ConnectionSecretRef.Name)
 }
 
-func TestTheManualKnowsEveryConditionAndReasonOfFargateProfiles(t *testing.T) {
+func TestDocumentsListEveryConditionAndReasonOfFargateProfiles(t *testing.T) {
 	for _, word := range []string{
 		controlplanev1.FargateProfileReadyCondition, controlplanev1.FargateProfileCreatingCondition, controlplanev1.FargateProfileFailedCondition,
 		controlplanev1.FargateProfileReadyReason, controlplanev1.FargateProfileCreatingReason, controlplanev1.FargateProfileNotCreatingReason,

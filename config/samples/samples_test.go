@@ -48,7 +48,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// load reads every sample. All files in and below one directory belong together; its name is the flavor.
+// load reads all samples. All files in and below one directory belong together; the name of the directory is the flavor.
 func load(t *testing.T) map[string][]sample {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("*", "*.yaml"))
@@ -72,7 +72,7 @@ func load(t *testing.T) map[string][]sample {
 	return flavors
 }
 
-// decode refuses fields that the kind does not have.
+// decode decodes an object. An unknown field is an error.
 func decode(t *testing.T, raw map[string]any, document string) client.Object {
 	t.Helper()
 	apiVersion, _ := raw["apiVersion"].(string)
@@ -103,8 +103,8 @@ func TestClustersAreAppliedAfterTheirTemplates(t *testing.T) {
 	}
 }
 
-// The spec of a Workspace keeps unknown fields. Everywhere else, decode refuses them.
-func TestSamplesHaveNoFieldThatCAPTDoesNotKnow(t *testing.T) {
+// The spec of a Workspace keeps unknown fields. Everywhere else, decode reports them.
+func TestSamplesHaveNoUnknownFields(t *testing.T) {
 	for _, samples := range load(t) {
 		for _, template := range ofKind[*infrav1.WorkspaceTemplate](samples) {
 			require.Empty(t, template.Spec.Template.Spec.Unknown, template.Name)
@@ -136,7 +136,7 @@ func requireContains(t *testing.T, have, want any, path string) {
 	}
 }
 
-func TestSampleTemplatesAreValidAndPassExactlyTheVariablesOfTheirModules(t *testing.T) {
+func TestSampleTemplatesPassExactlyTheVariablesOfTheirModules(t *testing.T) {
 	for _, samples := range load(t) {
 		for _, template := range ofKind[*infrav1.WorkspaceTemplate](samples) {
 			t.Run(template.Name, func(t *testing.T) { requireValid(t, template) })
@@ -146,7 +146,7 @@ func TestSampleTemplatesAreValidAndPassExactlyTheVariablesOfTheirModules(t *test
 
 func requireValid(t *testing.T, template *infrav1.WorkspaceTemplate) {
 	t.Helper()
-	require.Empty(t, templates.WorkspaceTemplate(template))
+	require.Empty(t, templates.ValidateWorkspaceTemplate(template))
 	var passed []string
 	for _, v := range template.Spec.Template.Spec.ForProvider.Vars {
 		passed = append(passed, v.Key)
@@ -185,9 +185,9 @@ var (
 	}
 )
 
-// TestSampleClustersGiveTheirTemplatesEveryVariable renders each template for its users. A placeholder without a value would
+// TestSampleClustersSetEveryVariableOfTheirTemplates renders each template for its users. A placeholder without a value would
 // be passed to Terraform unchanged.
-func TestSampleClustersGiveTheirTemplatesEveryVariable(t *testing.T) {
+func TestSampleClustersSetEveryVariableOfTheirTemplates(t *testing.T) {
 	for flavor, samples := range load(t) {
 		t.Run(flavor, func(t *testing.T) {
 			templates := map[string]*infrav1.WorkspaceTemplate{}
@@ -241,7 +241,7 @@ func requireRendered(t *testing.T, template *infrav1.WorkspaceTemplate, set []st
 	}
 }
 
-func TestSampleClustersReferToObjectsBesideThem(t *testing.T) {
+func TestSampleClustersReferToObjectsOfTheSameSample(t *testing.T) {
 	for flavor, samples := range load(t) {
 		t.Run(flavor, func(t *testing.T) {
 			var names []string

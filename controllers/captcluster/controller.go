@@ -40,6 +40,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Act:             engine.InOrder(r.reconcileVPC, r.awaitTemplate),
 		Status:          status,
 		EventConditions: []string{infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.FieldsConsumedCondition},
-		IsWarning:       func(condition metav1.Condition) bool { return infrav1.NeedsUser(condition.Reason) },
+		IsWarning:       func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },
 	})
 }

@@ -64,7 +64,7 @@ func (r *Reconciler) applies(f *Facts) owner.Reader {
 // observeVPC reads the WorkspaceTemplateApply and the template of the VPC.
 func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (err error) {
 	template, spec := captCluster.Spec.VPC.Template, &captCluster.Spec
-	want := adoption.OfCAPTCluster(captCluster, f.clusterName(captCluster))
+	want := adoption.ExpectationOfCAPTCluster(captCluster, f.clusterName(captCluster))
 	f.Apply, err = r.applies(f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
 	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
 		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, consumption.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
@@ -87,7 +87,7 @@ func (r *Reconciler) observeControlPlane(ctx context.Context, captCluster *infra
 		return nil
 	}
 	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached}
-	apply, err := reader.Observe(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, adoption.OfControlPlane(controlPlane, f.Cluster.Name))
+	apply, err := reader.Observe(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, adoption.ExpectationOfControlPlane(controlPlane, f.Cluster.Name))
 	if apply.AwaitsAdoption {
 		f.Apply.AdoptedWith, f.Apply.AwaitsAdoption = "CAPTControlPlane "+key.Name, true
 	}

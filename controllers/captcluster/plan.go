@@ -35,7 +35,7 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*Plan, error) {
 	}
 	if clusterName := f.clusterName(captCluster); template.IsDefined() && p.Blocked == nil && clusterName != "" {
 		intent.Want = &owner.Want{
-			Expectation: adoption.OfCAPTCluster(captCluster, clusterName), ClusterName: clusterName, Template: template.Ref,
+			Expectation: adoption.ExpectationOfCAPTCluster(captCluster, clusterName), ClusterName: clusterName, Template: template.Ref,
 			Intent: adoption.VPCIntent(captCluster, clusterName), DeletionPolicy: template.DeletionPolicy,
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // reconcileControlPlane holds, provisions, destroys or releases the WorkspaceTemplateApply of the control plane.
 func (r *Reconciler) reconcileControlPlane(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, _ *Facts, p *Plan) error {
 	return p.Apply.Act(ctx, r.Client, func() {
-		controlPlane.Spec.ControlPlaneEndpoint = owners.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
+		controlPlane.Spec.ControlPlaneEndpoint = owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	})
 }
 
@@ -37,7 +37,7 @@ func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlp
 	if !p.PublishEndpoint {
 		return nil
 	}
-	endpoint := owners.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	endpoint := owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	if !endpoint.IsValid() {
 		var err error
 		if endpoint, err = f.outputs().Endpoint(); err != nil || endpoint.IsZero() {

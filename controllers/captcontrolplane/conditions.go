@@ -95,7 +95,7 @@ func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, 
 	yes := func(message string) engine.Condition {
 		return engine.True(controlplanev1.EndpointAvailableCondition, controlplanev1.EndpointKnownReason, message)
 	}
-	written := owners.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	written := owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	known := written.IsValid()
 	switch {
 	case !p.Apply.Ready() && known:
@@ -162,5 +162,5 @@ func isWarning(condition metav1.Condition) bool {
 		controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason, controlplanev1.DegradedReason:
 		return true
 	}
-	return infrav1.NeedsUser(condition.Reason)
+	return infrav1.RequiresUserAction(condition.Reason)
 }

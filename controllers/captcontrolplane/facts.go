@@ -92,7 +92,7 @@ func (f *Facts) infrastructureUnreported() bool {
 	if f.Infrastructure == nil {
 		return unreported && !f.hasCAPTCluster()
 	}
-	return unreported && !infrav1.NeedsUser(conditions.GetReason(f.Infrastructure, infrav1.ReadyCondition))
+	return unreported && !infrav1.RequiresUserAction(conditions.GetReason(f.Infrastructure, infrav1.ReadyCondition))
 }
 
 // vpcID returns the ID of the VPC of the CAPTCluster; empty while it is unknown. For an existing VPC, spec is used if status has no ID: the

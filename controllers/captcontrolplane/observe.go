@@ -54,7 +54,7 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 	// Confirm with the API server that one is missing only if it may be created.
 	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached, Confirm: f.Paused == "" && f.infrastructureReady()}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
-	want := adoption.OfControlPlane(controlPlane, clusterName(controlPlane, f.Cluster))
+	want := adoption.ExpectationOfControlPlane(controlPlane, clusterName(controlPlane, f.Cluster))
 	if f.Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func (in *input) waitingForOwner() string {
 
 // newTemplate returns the template if the control plane does not use it yet.
 func (in *input) newTemplate() *owner.TemplateFacts {
-	built := adoption.OfControlPlane(in.controlPlane, in.Cluster.Name).Built != ""
+	built := adoption.ExpectationOfControlPlane(in.controlPlane, in.Cluster.Name).ProvisionedField != ""
 	if in.Template.InUse(in.Apply.Apply, built) {
 		return nil
 	}
@@ -178,16 +178,16 @@ func (in *input) regionMissing() string {
 
 // regionChanged blocks a change of region, for which Terraform would replace the running cluster.
 func (in *input) regionChanged() string {
-	return describe("", owners.RegionMove(in.controlPlane, in.Infrastructure, in.Apply.Apply))
+	return describe("", owners.RegionChange(in.controlPlane, in.Infrastructure, in.Apply.Apply))
 }
 
 // versionStep blocks an update that EKS would reject. A version that the WorkspaceTemplateApply already has is not an update.
 func (in *input) versionStep() string {
-	from := versions.VersionsOf(in.controlPlane, in.Apply.Apply)
-	if from.Given == in.Version.EKS {
+	from := versions.CurrentVersions(in.controlPlane, in.Apply.Apply)
+	if from.Requested == in.Version.EKS {
 		return ""
 	}
-	return describe("spec.version: ", versions.KubernetesVersionStep(from, in.Version.EKS))
+	return describe("spec.version: ", versions.ValidateVersionChange(from, in.Version.EKS))
 }
 
 // want returns the desired WorkspaceTemplateApply of the control plane.
@@ -196,7 +196,7 @@ func (f *Facts) want(controlPlane *controlplanev1.CAPTControlPlane) (*owner.Want
 		Cluster: f.Cluster.Name, EKSVersion: f.Version.EKS, Region: f.region(controlPlane), VPCID: f.vpcID(),
 	})
 	return &owner.Want{
-		Expectation: adoption.OfControlPlane(controlPlane, f.Cluster.Name), ClusterName: f.Cluster.Name, Template: controlPlane.Spec.WorkspaceTemplateRef,
+		Expectation: adoption.ExpectationOfControlPlane(controlPlane, f.Cluster.Name), ClusterName: f.Cluster.Name, Template: controlPlane.Spec.WorkspaceTemplateRef,
 		Intent: intent, WaitForWorkspaces: f.vpcWorkspace(), WaitForSecrets: f.vpcSecret(),
 	}, err
 }

@@ -24,7 +24,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	}
 	s.ObservedGeneration = controlPlane.Generation
 	s.ExternalManagedControlPlane = ptr.To(true)
-	if endpoint := owners.Endpoint(controlPlane.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
+	if endpoint := owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
 		s.Endpoint = endpoint.String()
 	}
 	engine.SetOnce(controlPlane, engine.PausedCondition(f.Paused))

@@ -133,7 +133,7 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 // name of the naming scheme, which is stable because the names of Cluster and profile are immutable. CAPT does not write the reference into
 // spec, because the list would then differ from the one in Git.
 func expected(clusterName, eksName string, spec *controlplanev1.FargateProfile) (adoption.Expectation, infrav1.WorkspaceTemplateApplyReference) {
-	want, ref := adoption.OfProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
+	want, ref := adoption.ExpectationOfFargateProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
 	want.Variables[naming.ClusterVariable] = eksName
 	if !ref.IsDefined() {
 		ref = infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}

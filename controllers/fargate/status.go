@@ -101,7 +101,7 @@ func (p *Plan) deletionState(facts *owner.Facts) state {
 		return state{stage: deleting}
 	}
 	message := fmt.Sprintf("WorkspaceTemplateApply %s: %s", apply.Name, cause.Message)
-	if infrav1.NeedsUser(cause.Reason) {
+	if infrav1.RequiresUserAction(cause.Reason) {
 		return state{failed, message}
 	}
 	return state{deleting, message}

@@ -82,7 +82,7 @@ func (r Reader) candidates(ctx context.Context, object client.Object, want adopt
 	candidates := want.Candidates(object, applies.Items)
 	facts := Facts{Candidates: candidates, OwnedCandidates: adoption.Names(candidates, adoption.Owned)}
 	if len(candidates) == 0 {
-		facts.BuiltField = want.Built
+		facts.BuiltField = want.ProvisionedField
 	}
 	facts.AwaitsAdoption = facts.NeedsDecision() && (want.Legacy || facts.anyUnadopted(applies.Items))
 	return facts, nil
@@ -92,7 +92,7 @@ func (r Reader) candidates(ctx context.Context, object client.Object, want adopt
 func (f *Facts) anyUnadopted(applies []infrav1.WorkspaceTemplateApply) bool {
 	for i := range applies {
 		isCandidate := func(c adoption.Candidate) bool { return c.Name == applies[i].Name }
-		if adoption.Unadopted(&applies[i]) != "" && slices.ContainsFunc(f.Candidates, isCandidate) {
+		if adoption.UnadoptedWorkspace(&applies[i]) != "" && slices.ContainsFunc(f.Candidates, isCandidate) {
 			return true
 		}
 	}
@@ -132,7 +132,7 @@ func usable(object client.Object, want adoption.Expectation, apply *infrav1.Work
 	if !object.GetDeletionTimestamp().IsZero() && !want.MayDelete(object, apply) {
 		return Facts{Conflict: fmt.Sprintf("WorkspaceTemplateApply %s is kept: it has no owner reference to this object, and the status of this object does not record it", apply.Name)}
 	}
-	if workspace := adoption.Unadopted(apply); workspace != "" {
+	if workspace := adoption.UnadoptedWorkspace(apply); workspace != "" {
 		candidate := adoption.Candidate{Name: apply.Name, Evidence: []adoption.Evidence{adoption.Referred}}
 		return Facts{Candidates: []adoption.Candidate{candidate}, OwnedCandidates: []string{apply.Name}, Unadopted: workspace}
 	}

@@ -63,7 +63,7 @@ func (a *awaiting) add(ctx context.Context, reader client.Reader, kind string, n
 			return err
 		}
 		err = meta.EachListItem(list, func(item runtime.Object) error {
-			if object, ok := item.(metav1.Object); ok && adoption.Awaited(object) {
+			if object, ok := item.(metav1.Object); ok && adoption.IsPending(object) {
 				a.total++
 				a.byKind[kind]++
 				a.kind, a.object = kind, object

@@ -151,9 +151,11 @@ func atStart(_ context.Context, queue workqueue.TypedRateLimitingInterface[recon
 // adoptionChanged passes events that change the number of objects that await adoption.
 func adoptionChanged() predicate.Funcs {
 	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return adoption.Awaited(e.Object) },
-		DeleteFunc:  func(e event.DeleteEvent) bool { return adoption.Awaited(e.Object) },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return adoption.Awaited(e.ObjectOld) != adoption.Awaited(e.ObjectNew) },
+		CreateFunc: func(e event.CreateEvent) bool { return adoption.IsPending(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return adoption.IsPending(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return adoption.IsPending(e.ObjectOld) != adoption.IsPending(e.ObjectNew)
+		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }

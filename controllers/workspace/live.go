@@ -151,7 +151,7 @@ func (l *Live) ExternalName() string { return l.object.GetAnnotations()[render.E
 // annotation of the object itself does not count: it is set before a Workspace is created, which may find a retained one.
 func (l *Live) restoredWith(apply *infrav1.WorkspaceTemplateApply) bool {
 	name := apply.Annotations[naming.ExternalNameAnnotation]
-	return name != "" && name == l.ExternalName() && apply.Annotations[naming.NotedByAnnotation] != string(apply.UID)
+	return name != "" && name == l.ExternalName() && apply.Annotations[naming.ExternalNameUIDAnnotation] != string(apply.UID)
 }
 
 // confirmedByUser reports whether a user confirmed that the Workspace belongs to a WorkspaceTemplateApply.

@@ -44,11 +44,11 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	if err := r.Client.List(ctx, &users, client.MatchingFields{UserIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing WorkspaceTemplateApplies of the template: %w", err)
 	}
-	f := &Facts{Errors: templates.WorkspaceTemplate(template).Errors}
+	f := &Facts{Errors: templates.ValidateWorkspaceTemplate(template).Errors}
 	for i := range users.Items {
 		namespace := users.Items[i].Namespace
 		// Users without permission do not block the deletion. For those of CAPT v0.3, the permission is written by the adoption.
-		if adoption.Unadopted(&users.Items[i]) != "" {
+		if adoption.UnadoptedWorkspace(&users.Items[i]) != "" {
 			f.Users = append(f.Users, client.ObjectKeyFromObject(&users.Items[i]).String())
 			continue
 		}
@@ -76,7 +76,7 @@ func awaitsAdoption(template *infrav1.WorkspaceTemplate, users []infrav1.Workspa
 		return false
 	}
 	for i := range users {
-		if adoption.Unadopted(&users[i]) != "" {
+		if adoption.UnadoptedWorkspace(&users[i]) != "" {
 			return true
 		}
 	}

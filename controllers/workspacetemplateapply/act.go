@@ -223,7 +223,7 @@ func (r *Reconciler) protect(ctx context.Context, apply *infrav1.WorkspaceTempla
 		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, clusterctlv1.BlockMoveAnnotation, f.MoveBlock)
 		if name := f.externalName(); apply.Annotations[naming.ExternalNameAnnotation] != name {
 			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameAnnotation, name)
-			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.NotedByAnnotation, string(apply.UID))
+			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameUIDAnnotation, string(apply.UID))
 		}
 	})
 }

@@ -60,7 +60,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		EventConditions: []string{
 			infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.WorkspaceConflictCondition,
 		},
-		IsWarning: func(condition metav1.Condition) bool { return infrav1.NeedsUser(condition.Reason) },
+		IsWarning: func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },
 	})
 }
 

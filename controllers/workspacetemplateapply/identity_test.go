@@ -79,7 +79,7 @@ func restoredApply(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	key := types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}
 	return builder.WorkspaceTemplateApply("demo-vpc", append([]builder.Option{
 		builder.WithWorkspaceName("demo-vpc"), builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer),
-		builder.WithAnnotation(naming.ExternalNameAnnotation, naming.ExternalName(key)), builder.WithAnnotation(naming.NotedByAnnotation, "before"),
+		builder.WithAnnotation(naming.ExternalNameAnnotation, naming.ExternalName(key)), builder.WithAnnotation(naming.ExternalNameUIDAnnotation, "before"),
 	}, options...)...)
 }
 

@@ -32,7 +32,7 @@ import (
 
 func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Facts, error) {
 	f := &Facts{
-		Now: r.Clock.Now(), Unadopted: adoption.Unadopted(apply), Retained: retained(apply), Restored: adoption.Restored(apply),
+		Now: r.Clock.Now(), Unadopted: adoption.UnadoptedWorkspace(apply), Retained: retained(apply), Restored: adoption.Restored(apply),
 		Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate,
 	}
 	if err := r.observePause(ctx, apply, f); err != nil {
@@ -126,7 +126,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		r.observed.UnclaimedFor(client.ObjectKeyFromObject(apply), "", f.Now)
 		f.NotRecreated = apply.Status.WorkspaceRef != nil && retained(apply)
 		f.LostState = lostState(apply, f)
-		f.StateUnknown = applies.StateUnknown(apply, f.Template)
+		f.StateUnknown = applies.IsStateUnknown(apply, f.Template)
 		f.Unadopted, err = r.unadopted(ctx, apply, f)
 		return err
 	}
@@ -168,7 +168,7 @@ func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.Workspace
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
-	gone := retained(apply) && apply.Status.WorkspaceRef != nil || lostState(apply, f) != "" || applies.StateUnknown(apply, f.Template)
+	gone := retained(apply) && apply.Status.WorkspaceRef != nil || lostState(apply, f) != "" || applies.IsStateUnknown(apply, f.Template)
 	if live == nil && err == nil && gone { // Confirmed by the API server, and in the other scope, before it is reported.
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
@@ -234,7 +234,7 @@ func (r *Reconciler) belongsToAnother(ctx context.Context, apply *infrav1.Worksp
 		others, err := r.list(ctx, client.MatchingFields{field: name})
 		taken := slices.ContainsFunc(others, func(other infrav1.WorkspaceTemplateApply) bool {
 			self := other.Namespace == apply.Namespace && other.Name == apply.Name
-			return !self && (other.Spec.WorkspaceName == name || adoption.Unadopted(&other) == name)
+			return !self && (other.Spec.WorkspaceName == name || adoption.UnadoptedWorkspace(&other) == name)
 		})
 		if err != nil || taken {
 			return taken, err

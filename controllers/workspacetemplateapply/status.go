@@ -25,9 +25,9 @@ import (
 func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	s := &apply.Status
 	// Objects without the status of CAPT v0.3, for example from Git, have no status to keep.
-	if apply.DeletionTimestamp.IsZero() && (adoption.Unadopted(apply) != "" || engine.IsMigrating(apply)) {
+	if apply.DeletionTimestamp.IsZero() && (adoption.UnadoptedWorkspace(apply) != "" || engine.IsMigrating(apply)) {
 		required := f.adoptionRequired()
-		if adoption.LeftAlone(apply) {
+		if adoption.NeedsNoAdoption(apply) {
 			required = engine.False(infrav1.AdoptionRequiredCondition, infrav1.LeftAloneReason, leftAloneMessage)
 			engine.SetOnce(apply, required)
 		}

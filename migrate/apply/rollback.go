@@ -194,7 +194,7 @@ func (r *run) permissionUser(ctx context.Context, unit *plan.Unit, step *plan.St
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, other); err != nil {
 			return err
 		}
-		if other.TemplateKey() == key && adoption.Unadopted(other) == "" && !leaving[other.UID] {
+		if other.TemplateKey() == key && adoption.UnadoptedWorkspace(other) == "" && !leaving[other.UID] {
 			user = migrate.Ref(applyKind, other).String()
 		}
 		return nil

@@ -220,14 +220,14 @@ func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 		Kind: o.Object.Kind, Object: o.typed, Reference: o.referenceInSpec().Name, Decided: f.decided.owners[o.typed.GetUID()].Take,
 	}
 	if o.controlPlane != nil {
-		claimant.Want = adoption.OfControlPlane(o.controlPlane, o.cluster)
+		claimant.Want = adoption.ExpectationOfControlPlane(o.controlPlane, o.cluster)
 		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.controlPlane.Name)
-		if endpoint := owners.Endpoint(o.controlPlane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
+		if endpoint := owners.RepairEndpoint(o.controlPlane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
 			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: addressOf(endpoint)}
 		}
 		return claimant, true
 	}
-	claimant.Want = adoption.OfCAPTCluster(o.captCluster, o.cluster)
+	claimant.Want = adoption.ExpectationOfCAPTCluster(o.captCluster, o.cluster)
 	claimant.ConnectionSecret = naming.VPCConnectionSecret(o.captCluster.Name)
 	if id := o.captCluster.Status.VPC.ID; id != "" {
 		claimant.Outputs = map[string]string{terraform.OutputVPCID: id}

@@ -291,7 +291,7 @@ func pinFailed(o *owner, why error) *obstacle {
 }
 
 func pinErrors(o *owner, template, old *infrav1.WorkspaceTemplate) field.ErrorList {
-	errs := templates.WorkspaceTemplate(template).Errors
+	errs := templates.ValidateWorkspaceTemplate(template).Errors
 	if o.controlPlane == nil {
 		return errs
 	}

@@ -140,7 +140,7 @@ func stateOf(owners []*owner) plan.UnitState {
 func endpointStep(cluster *clusterv1.Cluster) *plan.Step {
 	var c change
 	stored := cluster.Spec.ControlPlaneEndpoint
-	if repaired := owners.Endpoint(stored); repaired.Host != "" {
+	if repaired := owners.RepairEndpoint(stored); repaired.Host != "" {
 		c.set("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 		c.set("/spec/controlPlaneEndpoint/port", stored.Port, repaired.Port, "the port of its API server")
 	}

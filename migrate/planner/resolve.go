@@ -112,7 +112,7 @@ func isAdopted(apply *infrav1.WorkspaceTemplateApply) bool {
 
 // createdByThisVersion reports whether this version created the Workspace of a WorkspaceTemplateApply, or will.
 func createdByThisVersion(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Spec.WorkspaceName == "" && adoption.Unadopted(apply) == "" && slices.Contains(apply.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
+	return apply.Spec.WorkspaceName == "" && adoption.UnadoptedWorkspace(apply) == "" && slices.Contains(apply.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 }
 
 func (f *fleet) isUnclear(o *owner) bool {
@@ -172,7 +172,7 @@ func (f *fleet) wasBuilt(o *owner) bool {
 	if _, left := f.workspaces[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]; left && len(f.claims[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]) == 0 {
 		return true
 	}
-	return o.match.Claimant.Want.Built != "" || o.referenceInSpec().IsDefined()
+	return o.match.Claimant.Want.ProvisionedField != "" || o.referenceInSpec().IsDefined()
 }
 
 func (f *fleet) candidates(o *owner) []migrate.Candidate {
@@ -243,16 +243,16 @@ func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[t
 			o.Role = fmt.Sprintf("of %s %s", ref.Kind, ref.Name)
 		}
 	}
-	if machine := adoption.Machine(apply); machine != "" {
+	if machine := adoption.MachineOwner(apply); machine != "" {
 		o.Role, o.machine, o.retain = "machine of "+machine, true, true
 	}
-	switch helper := adoption.Helper(apply); {
+	switch helper := adoption.HelperRole(apply); {
 	case helper != "":
 		o.Role, o.helper = fmt.Sprintf("%s of %s %s", helper, kindControlPlane, metav1.GetControllerOf(apply).Name), true
-	case adoption.KeepsSpotRole(apply):
-		o.Role, o.helper = adoption.SpotRole+" without its control plane", true
+	case adoption.IsSpotRoleHelper(apply):
+		o.Role, o.helper = adoption.SpotRoleHelper+" without its control plane", true
 	}
-	o.retain = o.retain || adoption.KeepsSpotRole(apply)
+	o.retain = o.retain || adoption.IsSpotRoleHelper(apply)
 	return o
 }
 
@@ -291,5 +291,5 @@ func isOfProfile(apply *infrav1.WorkspaceTemplateApply, cluster string, profile 
 	case cluster == "": // Its name will be known when its Cluster is.
 		return profile.Name == apply.Spec.Variables[naming.ProfileVariable]
 	}
-	return adoption.OfProfile(cluster, profile).SchemeName == apply.Name
+	return adoption.ExpectationOfFargateProfile(cluster, profile).SchemeName == apply.Name
 }

@@ -71,7 +71,7 @@ func (o *owner) whyRetained() string {
 		return ""
 	case o.machine:
 		return "what a CaptMachine created outlives it"
-	case adoption.KeepsSpotRole(o.apply):
+	case adoption.IsSpotRoleHelper(o.apply):
 		return "all clusters of the account use the Spot role"
 	}
 	return "it is not adopted, and must not block a deletion"
@@ -110,7 +110,7 @@ func (o *owner) ownerSteps() []plan.Step {
 	}
 	if o.controlPlane != nil {
 		stored := o.controlPlane.Spec.ControlPlaneEndpoint
-		if repaired := owners.Endpoint(stored); repaired.Host != "" {
+		if repaired := owners.RepairEndpoint(stored); repaired.Host != "" {
 			c.set("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 		}
 	}

@@ -171,7 +171,7 @@ func (f *fleet) provenHolder(key types.NamespacedName) *infrav1.WorkspaceTemplat
 		switch {
 		case records && holder == nil:
 			holder = claim
-		case records, adoption.Unadopted(claim) == "", f.ownerBuilt(claim):
+		case records, adoption.UnadoptedWorkspace(claim) == "", f.ownerBuilt(claim):
 			return nil
 		}
 	}
@@ -186,7 +186,7 @@ func (f *fleet) provenHolder(key types.NamespacedName) *infrav1.WorkspaceTemplat
 
 func (f *fleet) ownerBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 	return slices.ContainsFunc(f.owners, func(o *owner) bool {
-		return o.apply == apply && o.match.Claimant != nil && o.match.Claimant.Want.Built != ""
+		return o.apply == apply && o.match.Claimant != nil && o.match.Claimant.Want.ProvisionedField != ""
 	})
 }
 
@@ -225,7 +225,7 @@ func (f *fleet) neverBuilt(o *owner) bool {
 
 func (f *fleet) recordsWorkspace(o *owner) bool {
 	claimant := o.match.Claimant
-	return claimant != nil && claimant.Want.Built != "" || o.apply != nil && f.workspaces[f.workspaceKey(o.apply)] != nil
+	return claimant != nil && claimant.Want.ProvisionedField != "" || o.apply != nil && f.workspaces[f.workspaceKey(o.apply)] != nil
 }
 
 // workspaceMissing is what to do about one whose Workspace does not exist. The deletion of a helper must wait for nothing.

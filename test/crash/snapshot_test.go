@@ -43,7 +43,7 @@ func timeless(node any) any {
 		for key, value := range node {
 			switch {
 			case key == "uid", key == "resourceVersion", key == "creationTimestamp", strings.HasSuffix(key, "Time"), key == "time",
-				strings.HasPrefix(key, "crossplane.io/external-create-"), key == naming.NotedByAnnotation, key == naming.AdoptWorkspaceAnnotation:
+				strings.HasPrefix(key, "crossplane.io/external-create-"), key == naming.ExternalNameUIDAnnotation, key == naming.AdoptWorkspaceAnnotation:
 				node[key] = "(some)"
 			default:
 				node[key] = timeless(value)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheDocumentationHasTheMatrix holds docs/deletion.md against the tables that the tests are made from.
+// TestTheDocumentationHasTheMatrix compares docs/deletion.md with the tables of the tests.
 func TestTheDocumentationHasTheMatrix(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "deletion.md"))
 	require.NoError(t, err)
@@ -22,22 +22,22 @@ func TestTheDocumentationHasTheMatrix(t *testing.T) {
 	}
 }
 
-// statesTable says how each state comes about.
+// statesTable lists how the tests create each state.
 func statesTable() string {
 	lines := []string{"| state | how the test creates it |", "|---|---|"}
 	for _, r := range rows {
 		story := r.story
 		if r.impossible != "" {
-			story = "not tried: " + r.impossible
+			story = "not tested: " + r.impossible
 		}
 		lines = append(lines, fmt.Sprintf("| `%s` | %s |", r.name, story))
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// matrixTable says how the deletion goes in each cell.
+// matrixTable lists the result of the deletion for each state and obstacle.
 func matrixTable() string {
-	head, rule := "| |", "|---|"
+	head, rule := "| obstacle |", "|---|"
 	for _, r := range rows {
 		head, rule = head+" "+r.name+" |", rule+"---|"
 	}
@@ -66,7 +66,7 @@ func outcome(r row, c column) string {
 
 // helpTable lists where an obstacle is reported, and what resolves it.
 func helpTable() string {
-	lines := []string{"| | who says it | with the words | what helps |", "|---|---|---|---|"}
+	lines := []string{"| obstacle | reported in | message contains | how to resolve it |", "|---|---|---|---|"}
 	for _, c := range append(columns, providerDown) {
 		if c.report == nil {
 			continue

@@ -113,7 +113,8 @@ func (c *cell) finishApply() {
 	c.playControlPlane(scripted.Step{})
 }
 
-// awaitReported waits until the object concerned reports the obstacle. The log has how long that took: on an idle machine, less than a minute.
+// awaitReported waits until the object concerned reports the obstacle. The log has how long that took: on an idle machine, less than a
+// minute.
 func (c *cell) awaitReported() {
 	c.Helper()
 	report := c.column.report(c.row)

@@ -59,14 +59,14 @@ var columns = []column{
 	{
 		name: "namespace deleted, Workspaces in it", namespace: true,
 		report: ofApply(infrav1.NamespaceTerminatingReason, "delete the Cluster first, and the namespace when the Cluster is gone"),
-		help:   releaseWorkspaces, helpText: "destroy by hand what the state lists, and remove the finalizers of the Workspaces", mayEnd: true, leavesCloud: true,
+		help:   releaseWorkspaces, helpText: "destroy the resources of the state manually, and remove the finalizers of the Workspaces", mayEnd: true, leavesCloud: true,
 	},
 	{name: "foreground deletion", options: []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationForeground)}},
 	{name: "template missing", obstruct: forceTemplates},
 	{
 		name: "ProviderConfig missing", obstruct: removeProviderConfig,
 		report: ofApply(infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig"),
-		help:   func(c *cell) { c.User(c.ProviderConfig()) }, helpText: "make the ProviderConfig again",
+		help:   func(c *cell) { c.User(c.ProviderConfig()) }, helpText: "recreate the ProviderConfig",
 	},
 	{
 		name: "Cluster paused", scope: terraform.ScopeCluster, obstruct: pauseCluster, frozen: true,
@@ -82,7 +82,7 @@ var columns = []column{
 	{
 		name: "destroy failing", scope: terraform.ScopeCluster, destroy: scripted.Step{Stderr: inUse},
 		report: ofApply(infrav1.DestroyFailedReason, "DependencyViolation"),
-		help:   func(c *cell) { c.playDestroy(scripted.Step{}) }, helpText: "delete what is in the way in AWS",
+		help:   func(c *cell) { c.playDestroy(scripted.Step{}) }, helpText: "delete the AWS resources that use the VPC",
 	},
 }
 

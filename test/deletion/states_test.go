@@ -28,14 +28,14 @@ type row struct {
 }
 
 var rows = []row{
-	{name: "Pending", build: pending, story: "the control plane was paused before anything of it was made; the VPC is there"},
+	{name: "Pending", build: pending, story: "the control plane is paused before Terraform starts to create it; the VPC exists"},
 	{name: "Validating", build: validating, story: "the control plane waits for a VPC whose template has no output `vpc_id`"},
-	{name: "Provisioning", build: ready, held: true, apply: scripted.Step{Hang: true}, story: "Terraform applies the control plane for the first time, and goes on after the deletion"},
-	{name: "Configuring", build: configuring, held: true, story: "Terraform is done, but its template has no output `cluster_endpoint`"},
-	{name: "Ready", build: ready, held: true, story: "all is well"},
+	{name: "Provisioning", build: ready, held: true, apply: scripted.Step{Hang: true}, story: "Terraform applies the control plane for the first time, and continues after the deletion request"},
+	{name: "Configuring", build: configuring, held: true, story: "Terraform has finished, but the template has no output `cluster_endpoint`"},
+	{name: "Ready", build: ready, held: true, story: "everything is ready"},
 	{name: "Degraded", build: degraded, held: true, apply: scripted.Step{Stderr: refused}, story: "an update of the control plane fails"},
-	{name: "Failed", build: failed, held: true, apply: scripted.Step{Stderr: refused, Partial: true}, story: "the first apply of the control plane fails until its timeout, with half of it made"},
-	{name: "Recovering", impossible: "no recovery action is carried out yet, so nothing reports this state"},
+	{name: "Failed", build: failed, held: true, apply: scripted.Step{Stderr: refused, Partial: true}, story: "the first apply of the control plane fails until its timeout, after it created a part of the resources"},
+	{name: "Recovering", impossible: "recovery actions are not implemented yet, so this state is not reported"},
 }
 
 // state is what status.state says.

@@ -207,7 +207,7 @@ func (w *warnings) take() string {
 	return texts
 }
 
-func TestWhatALaterObjectCanResolveIsAWarning(t *testing.T) {
+func TestProblemsThatALaterObjectCanResolveAreWarnings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	heard := &warnings{}

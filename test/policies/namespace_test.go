@@ -33,7 +33,7 @@ func TestSafety09NamespaceWithClustersIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	w := build(t, terraform.ScopeNamespaced)
 	output := kubectlRefused(t, w.Namespace)
-	require.Contains(t, output, "Namespace "+w.Namespace+" still holds ")
+	require.Contains(t, output, "Namespace "+w.Namespace+" still contains ")
 	require.Contains(t, output, "Delete its Clusters")
 	require.Contains(t, output, naming.AllowDeleteAnnotation+` to "true"`)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}
@@ -68,7 +68,7 @@ func TestEachKindKeepsItsNamespace(t *testing.T) {
 			t.Parallel()
 			w := shared.NewWorld(t, terraform.ScopeNamespaced)
 			w.User(document)
-			require.Contains(t, kubectlRefused(t, w.Namespace), "still holds "+kind+" alone")
+			require.Contains(t, kubectlRefused(t, w.Namespace), "still contains "+kind+" alone")
 		})
 	}
 }
@@ -92,7 +92,7 @@ func TestAWorkspaceWithAClaimKeepsItsNamespace(t *testing.T) {
 	retained, other := shared.NewWorld(t, terraform.ScopeNamespaced), shared.NewWorld(t, terraform.ScopeNamespaced)
 	other.User(fmt.Sprintf(workspace, "other", ""))
 	retained.User(fmt.Sprintf(workspace, "retained", ", "+naming.ClaimAnnotation+": a/b"))
-	require.Contains(t, kubectlRefused(t, retained.Namespace), "still holds Workspace retained")
+	require.Contains(t, kubectlRefused(t, retained.Namespace), "still contains Workspace retained")
 	output, err := kubectl(t, "delete", "namespace", "--wait=false", other.Namespace)
 	require.NoError(t, err, output)
 }

@@ -128,7 +128,7 @@ func (w *world) awaited(t *testing.T) (objects []client.Object) {
 	for _, list := range []client.ObjectList{&controlplanev1.CAPTControlPlaneList{}, &infrav1.CAPTClusterList{}, &infrav1.WorkspaceTemplateApplyList{}} {
 		require.NoError(t, w.Admin.List(t.Context(), list))
 		require.NoError(t, meta.EachListItem(list, func(item runtime.Object) error {
-			if object := item.(client.Object); adoption.Awaited(object) {
+			if object := item.(client.Object); adoption.IsPending(object) {
 				objects = append(objects, object)
 			}
 			return nil
@@ -142,17 +142,17 @@ func (w *world) adopt(t *testing.T, object client.Object) {
 	t.Helper()
 	apply, isApply := object.(*infrav1.WorkspaceTemplateApply)
 	switch {
-	case isApply && adoption.Helper(apply) != "":
+	case isApply && adoption.HelperRole(apply) != "":
 		patch(t, w.Admin, object, `{"spec":{"deletionPolicy":"Retain"}}`)
 	case isApply:
-		patch(t, w.Admin, object, `{"spec":{"workspaceName":"`+adoption.Unadopted(apply)+`"}}`)
+		patch(t, w.Admin, object, `{"spec":{"workspaceName":"`+adoption.UnadoptedWorkspace(apply)+`"}}`)
 	default:
 		require.NoError(t, w.Admin.Status().Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"status":{"observedGeneration":1}}`))))
-		if adoption.Awaited(object) {
+		if adoption.IsPending(object) {
 			patch(t, w.Admin, object, `{"spec":{"workspaceTemplateApplyRef":{"name":"`+object.GetName()+`"}}}`)
 		}
 	}
-	require.False(t, adoption.Awaited(object), "%T %s", object, object.GetName())
+	require.False(t, adoption.IsPending(object), "%T %s", object, object.GetName())
 }
 
 func patch(t *testing.T, c client.Client, object client.Object, body string) {

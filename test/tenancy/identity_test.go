@@ -27,11 +27,11 @@ func TestSafety01StateOfAnotherNamespaceIsNeverUsed(t *testing.T) {
 			apply.Spec.WorkspaceName = state
 		}},
 		"annotation": {"", func(apply *infrav1.WorkspaceTemplateApply, state string) {
-			apply.Annotations = map[string]string{naming.ExternalNameAnnotation: state, naming.NotedByAnnotation: "another"}
+			apply.Annotations = map[string]string{naming.ExternalNameAnnotation: state, naming.ExternalNameUIDAnnotation: "another"}
 		}},
 		"all of it, cluster scope": {clusterScope, func(apply *infrav1.WorkspaceTemplateApply, state string) {
 			apply.Spec.WorkspaceName = state
-			apply.Annotations = map[string]string{naming.ExternalNameAnnotation: state, naming.NotedByAnnotation: "another"}
+			apply.Annotations = map[string]string{naming.ExternalNameAnnotation: state, naming.ExternalNameUIDAnnotation: "another"}
 			apply.Status.WorkspaceName = state // Dropped at creation.
 			apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "tf.upbound.io/v1beta1", Kind: "Workspace", Name: state, UID: "1", ExternalName: state}
 		}},

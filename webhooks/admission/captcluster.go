@@ -17,40 +17,40 @@ import (
 )
 
 func setupCAPTCluster(mgr ctrl.Manager, cached, live lookup.Reader) error {
-	return serve(mgr, captClusterDefaults(lookup.Live{Reader: live, Cached: cached}), captClusterRules(cached))
+	return register(mgr, captClusterDefaulter(lookup.Live{Reader: live, Cached: cached}), captClusterValidator(cached))
 }
 
-func captClusterDefaults(reader validation.Reader) *defaults[*infrav1.CAPTCluster] {
-	return &defaults[*infrav1.CAPTCluster]{
+func captClusterDefaulter(reader validation.Reader) *defaulter[*infrav1.CAPTCluster] {
+	return &defaulter[*infrav1.CAPTCluster]{
 		reader: reader,
-		create: referVPC,
+		create: defaultVPCReference,
 		keep: func(old, captCluster *infrav1.CAPTCluster) {
 			keepReference(old.Spec.WorkspaceTemplateApplyRef, &captCluster.Spec.WorkspaceTemplateApplyRef)
 		},
-		keepHubFields: keepCluster,
+		keepHubFields: keepClusterHubFields,
 	}
 }
 
-// referVPC sets spec.workspaceTemplateApplyRef of a new CAPTCluster with a VPC template.
-func referVPC(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (err error) {
+// defaultVPCReference sets spec.workspaceTemplateApplyRef of a new CAPTCluster with a VPC template.
+func defaultVPCReference(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (err error) {
 	if !captCluster.Spec.VPC.Template.IsDefined() || captCluster.Spec.WorkspaceTemplateApplyRef.IsDefined() {
 		return nil
 	}
-	captCluster.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, reader, captCluster, adoption.OfCAPTCluster(captCluster, ""))
+	captCluster.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, reader, captCluster, adoption.ExpectationOfCAPTCluster(captCluster, ""))
 	return err
 }
 
-// newReference returns the reference to the WorkspaceTemplateApply that the controller will create, with the name of the naming scheme. The
-// reference is empty, and the controller decides later, in these cases:
+// newReference returns the reference to the WorkspaceTemplateApply that the controller will create, with the name of the naming scheme. It
+// returns an empty reference, which the controller sets later, in these cases:
 //
 //   - A WorkspaceTemplateApply with that name exists: the user must decide whether it belongs to the owner (AdoptionRequired).
-//   - The namespace has any WorkspaceTemplateApply of CAPT v0.3 without a controller: it may belong to the owner, which only the controller
-//     can determine, because it knows the Cluster (adoption.Expectation.Candidates).
+//   - The namespace has a WorkspaceTemplateApply of CAPT v0.3 without a controller: it may belong to the owner. Only the controller can
+//     determine that, because it knows the Cluster (adoption.Expectation.Candidates).
 //   - The status of the owner records cloud resources: the owner was restored from a backup, and its WorkspaceTemplateApply may be
 //     restored next, with any name.
 //   - The owner has only generateName.
 func newReference(ctx context.Context, reader validation.Reader, owner validation.Owner, want adoption.Expectation) (infrav1.WorkspaceTemplateApplyReference, error) {
-	if owner.GetName() == "" || want.Built != "" {
+	if owner.GetName() == "" || want.ProvisionedField != "" {
 		return infrav1.WorkspaceTemplateApplyReference{}, nil
 	}
 	apply, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: want.SchemeName})
@@ -60,7 +60,7 @@ func newReference(ctx context.Context, reader validation.Reader, owner validatio
 	if apply != nil {
 		return infrav1.WorkspaceTemplateApplyReference{}, nil
 	}
-	if orphaned, err := reader.Orphaned(ctx, owner.GetNamespace()); err != nil || orphaned {
+	if found, err := reader.HasUnownedLegacy(ctx, owner.GetNamespace()); err != nil || found {
 		return infrav1.WorkspaceTemplateApplyReference{}, err
 	}
 	return infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}, nil
@@ -73,12 +73,12 @@ func keepReference(old infrav1.WorkspaceTemplateApplyReference, reference *infra
 	}
 }
 
-func captClusterRules(reader validation.Reader) rules[*infrav1.CAPTCluster] {
-	return rules[*infrav1.CAPTCluster]{
+func captClusterValidator(reader validation.Reader) validator[*infrav1.CAPTCluster] {
+	return validator[*infrav1.CAPTCluster]{
 		reader: reader,
 		spec:   func(captCluster *infrav1.CAPTCluster) any { return captCluster.Spec },
-		check:  owners.CAPTCluster,
-		warn: leavesPin("CAPTCluster", vpcTemplate, func(captCluster *infrav1.CAPTCluster) string {
+		check:  owners.ValidateCAPTCluster,
+		warn: warnOfUnpinning("CAPTCluster", vpcTemplate, func(captCluster *infrav1.CAPTCluster) string {
 			return captCluster.Spec.WorkspaceTemplateApplyRef.Name
 		}),
 	}

@@ -19,32 +19,33 @@ import (
 )
 
 func setupCAPTControlPlane(mgr ctrl.Manager, cached, live lookup.Reader) error {
-	return serve(mgr, captControlPlaneDefaults(lookup.Live{Reader: live, Cached: cached}), captControlPlaneRules(cached))
+	return register(mgr, captControlPlaneDefaulter(lookup.Live{Reader: live, Cached: cached}), captControlPlaneValidator(cached))
 }
 
-func captControlPlaneDefaults(reader validation.Reader) *defaults[*controlplanev1.CAPTControlPlane] {
-	return &defaults[*controlplanev1.CAPTControlPlane]{reader: reader, create: referControlPlane, keep: keepWritten, keepHubFields: keepControlPlane}
+func captControlPlaneDefaulter(reader validation.Reader) *defaulter[*controlplanev1.CAPTControlPlane] {
+	return &defaulter[*controlplanev1.CAPTControlPlane]{reader: reader, create: defaultControlPlane, keep: keepControlPlaneFields, keepHubFields: keepControlPlaneHubFields}
 }
 
-// referControlPlane sets spec.workspaceTemplateApplyRef of a new CAPTControlPlane, unless that has no template: validation rejects it then.
-func referControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
+// defaultControlPlane completes spec.version of a new CAPTControlPlane and sets spec.workspaceTemplateApplyRef. It does not set the
+// reference if there is no template: validation rejects the object then.
+func defaultControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
 	completeVersion(controlPlane)
 	if controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
 		return nil
 	}
-	controlPlane.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, reader, controlPlane, adoption.OfControlPlane(controlPlane, ""))
+	controlPlane.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, reader, controlPlane, adoption.ExpectationOfControlPlane(controlPlane, ""))
 	return err
 }
 
-// keepWritten restores fields of spec that CAPT wrote and an update omits. An endpoint in the invalid form of CAPT v0.3 is corrected, or
-// removed so that the controller writes it again.
-func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
-	if controlPlane.Spec.Version != old.Spec.Version { // An unchanged version keeps the form of CAPT v0.3, so that a write of other fields does not change it.
+// keepControlPlaneFields restores fields of spec that CAPT wrote and an update omits. An endpoint in the invalid form of CAPT v0.3 is
+// corrected, or removed so that the controller writes it again.
+func keepControlPlaneFields(old, controlPlane *controlplanev1.CAPTControlPlane) {
+	if controlPlane.Spec.Version != old.Spec.Version { // An unchanged version keeps its form: a write of other fields must not change spec.version.
 		completeVersion(controlPlane)
 	}
 	keepReference(old.Spec.WorkspaceTemplateApplyRef, &controlPlane.Spec.WorkspaceTemplateApplyRef)
 	if controlPlane.Spec.ControlPlaneEndpoint.IsZero() {
-		controlPlane.Spec.ControlPlaneEndpoint = owners.Endpoint(old.Spec.ControlPlaneEndpoint)
+		controlPlane.Spec.ControlPlaneEndpoint = owners.RepairEndpoint(old.Spec.ControlPlaneEndpoint)
 	}
 	references := map[string]infrav1.WorkspaceTemplateApplyReference{}
 	for i := range old.Spec.FargateProfiles {
@@ -56,20 +57,20 @@ func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
 	}
 }
 
-// completeVersion changes spec.version to the form that Cluster API's contract requires: a semantic version with the prefix v. It ignores an
-// invalid version, which validation rejects.
+// completeVersion changes spec.version to the form that Cluster API's contract requires: a semantic version with the prefix v. It ignores
+// an invalid version, which validation rejects.
 func completeVersion(controlPlane *controlplanev1.CAPTControlPlane) {
 	if version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
 		controlPlane.Spec.Version = version.Semantic
 	}
 }
 
-func captControlPlaneRules(reader validation.Reader) rules[*controlplanev1.CAPTControlPlane] {
-	return rules[*controlplanev1.CAPTControlPlane]{
+func captControlPlaneValidator(reader validation.Reader) validator[*controlplanev1.CAPTControlPlane] {
+	return validator[*controlplanev1.CAPTControlPlane]{
 		reader: reader,
 		spec:   func(controlPlane *controlplanev1.CAPTControlPlane) any { return controlPlane.Spec },
-		check:  owners.CAPTControlPlane, change: consumption.CAPTControlPlaneChange,
-		warn: leavesPin("CAPTControlPlane",
+		check:  owners.ValidateCAPTControlPlane, change: consumption.ValidateCAPTControlPlaneUpdate,
+		warn: warnOfUnpinning("CAPTControlPlane",
 			func(controlPlane *controlplanev1.CAPTControlPlane) infrav1.WorkspaceTemplateReference {
 				return controlPlane.Spec.WorkspaceTemplateRef
 			},

@@ -21,41 +21,41 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-// nameless has a name that the API server will make.
+// nameless is an option for an object with generateName.
 func nameless(object client.Object) {
 	object.SetGenerateName(object.GetName() + "-")
 	object.SetName("")
 }
 
-// unborn takes away what the API server has not set yet when it asks for defaults.
+// unborn removes the fields that the API server has not set yet when it calls the defaulting webhook.
 func unborn(object client.Object) { object.SetUID("") }
 
-// legacy is what CAPT v0.3 made.
+// legacy is a WorkspaceTemplateApply of CAPT v0.3.
 var legacy = builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 
-func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
+func TestReferenceOfANewCAPTClusterIsDefaulted(t *testing.T) {
 	for name, row := range map[string]struct {
 		there  []client.Object
 		object []builder.Option
 		want   string // Empty for no reference.
 	}{
-		"nothing is there":                        {nil, nil, "demo-vpc"},
-		"one of another namespace":                {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("x"))}, nil, "demo-vpc"},
-		"one of another name":                     {[]client.Object{builder.WorkspaceTemplateApply("demo")}, nil, "demo-vpc"},
-		"one that it could mean":                  {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, nil, ""},
-		"one that belongs to another":             {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("other")))}, nil, ""},
-		"the user chose":                          {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
-		"the user chose an existing one":          {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, []builder.Option{builder.WithApplyRef("demo-vpc")}, "demo-vpc"},
-		"one CAPT v0.3 left":                      {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
-		"CAPT v0.3's, of another owner":           {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.OwnedBy(builder.CAPTCluster("x")))}, nil, "demo-vpc"},
-		"CAPT v0.3's, of another namespace":       {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithNamespace("x"))}, nil, "demo-vpc"},
-		"CAPT v0.3's, adopted":                    {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithWorkspaceName("x"))}, nil, "demo-vpc"},
-		"its VPC exists, so that nothing is made": {nil, []builder.Option{builder.WithExistingVPC("vpc-1")}, ""},
-		"its name is not made yet":                {nil, []builder.Option{nameless}, ""},
+		"nothing is there":                     {nil, nil, "demo-vpc"},
+		"apply in another namespace":           {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("x"))}, nil, "demo-vpc"},
+		"apply of another name":                {[]client.Object{builder.WorkspaceTemplateApply("demo")}, nil, "demo-vpc"},
+		"apply of that name exists":            {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, nil, ""},
+		"apply of that name has another owner": {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("other")))}, nil, ""},
+		"the user chose":                       {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
+		"the user chose an existing one":       {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, []builder.Option{builder.WithApplyRef("demo-vpc")}, "demo-vpc"},
+		"one CAPT v0.3 left":                   {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
+		"CAPT v0.3's, of another owner":        {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.OwnedBy(builder.CAPTCluster("x")))}, nil, "demo-vpc"},
+		"CAPT v0.3's, of another namespace":    {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithNamespace("x"))}, nil, "demo-vpc"},
+		"CAPT v0.3's, adopted":                 {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithWorkspaceName("x"))}, nil, "demo-vpc"},
+		"existing VPC":                         {nil, []builder.Option{builder.WithExistingVPC("vpc-1")}, ""},
+		"generateName":                         {nil, []builder.Option{nameless}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTCluster("demo", append(row.object, unborn)...)
-			got := defaulted(t, captClusterDefaults(newWorld(t, row.there...)), nil, object)
+			got := defaulted(t, captClusterDefaulter(newWorld(t, row.there...)), nil, object)
 			want := object.DeepCopy()
 			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 			if row.want != "" {
@@ -65,33 +65,33 @@ func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
 		})
 	}
 	down := lookup.Reader{Reader: failing{}}
-	require.ErrorIs(t, referVPC(t.Context(), down, builder.CAPTCluster("demo")), errFailing)
-	require.NoError(t, referVPC(t.Context(), down, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
+	require.ErrorIs(t, defaultVPCReference(t.Context(), down, builder.CAPTCluster("demo")), errFailing)
+	require.NoError(t, defaultVPCReference(t.Context(), down, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
 }
 
-// A manifest that never had the reference replaces the object: kubectl replace, and GitOps tools.
-func TestACAPTClusterKeepsItsReference(t *testing.T) {
+// kubectl replace and GitOps tools replace the object with a manifest without the reference.
+func TestCAPTClusterKeepsItsReference(t *testing.T) {
 	w := newWorld(t)
 	old := builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))
-	assert.Equal(t, old, defaulted(t, captClusterDefaults(w), old, builder.CAPTCluster("demo")))
+	assert.Equal(t, old, defaulted(t, captClusterDefaulter(w), old, builder.CAPTCluster("demo")))
 
 	other := builder.CAPTCluster("demo", builder.WithApplyRef("other"))
-	assert.Equal(t, other, defaulted(t, captClusterDefaults(w), old, other), "the schema refuses it, and reports why")
+	assert.Equal(t, other, defaulted(t, captClusterDefaulter(w), old, other), "the schema refuses it, and reports why")
 
 	without := builder.CAPTCluster("demo")
-	assert.Equal(t, without, defaulted(t, captClusterDefaults(w), without, without), "an older object waits for the user, or for the controller")
+	assert.Equal(t, without, defaulted(t, captClusterDefaulter(w), without, without), "an older object waits for the user, or for the controller")
 }
 
 var errFailing = errors.New("no route to host")
 
-// failing is an API server that does not answer.
+// failing is a client of an API server that does not respond.
 type failing struct{ client.Reader }
 
 func (failing) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return errFailing
 }
 
-// profiles gives a control plane Fargate profiles: their names, and what they refer to, which may be nothing.
+// profiles returns an option that adds Fargate profiles. The value is the name in their reference; empty for none.
 func profiles(pairs ...string) builder.Option {
 	return builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -105,22 +105,22 @@ func profiles(pairs ...string) builder.Option {
 	})
 }
 
-func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
+func TestReferenceOfANewCAPTControlPlaneIsDefaulted(t *testing.T) {
 	for name, row := range map[string]struct {
 		there  []client.Object
 		object []builder.Option
 		want   string // Empty for no reference.
 	}{
-		"nothing is there":         {nil, nil, "demo-eks-controlplane-apply"},
-		"one that it could mean":   {[]client.Object{builder.WorkspaceTemplateApply("demo-eks-controlplane-apply")}, nil, ""},
-		"the user chose":           {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
-		"its name is not made yet": {nil, []builder.Option{nameless}, ""},
-		"it was built once":        {nil, []builder.Option{builder.WithEndpoint("demo.eks.amazonaws.com", 443)}, ""},
-		"one CAPT v0.3 left":       {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
+		"nothing is there":          {nil, nil, "demo-eks-controlplane-apply"},
+		"apply of that name exists": {[]client.Object{builder.WorkspaceTemplateApply("demo-eks-controlplane-apply")}, nil, ""},
+		"the user chose":            {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
+		"generateName":              {nil, []builder.Option{nameless}, ""},
+		"it was built once":         {nil, []builder.Option{builder.WithEndpoint("demo.eks.amazonaws.com", 443)}, ""},
+		"one CAPT v0.3 left":        {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", append(row.object, unborn)...)
-			got := defaulted(t, captControlPlaneDefaults(newWorld(t, row.there...)), nil, object)
+			got := defaulted(t, captControlPlaneDefaulter(newWorld(t, row.there...)), nil, object)
 			want := object.DeepCopy()
 			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 			if row.want != "" {
@@ -129,25 +129,24 @@ func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
 			assert.Equal(t, want, got)
 		})
 	}
-	require.ErrorIs(t, referControlPlane(t.Context(), lookup.Reader{Reader: failing{}}, builder.CAPTControlPlane("demo")), errFailing)
+	require.ErrorIs(t, defaultControlPlane(t.Context(), lookup.Reader{Reader: failing{}}, builder.CAPTControlPlane("demo")), errFailing)
 }
 
-// A manifest that never had what CAPT wrote replaces the object: kubectl replace, and GitOps tools.
-// Cluster API's contract: the v is added, and what is stored is a semantic version.
-func TestAVersionIsStoredInFull(t *testing.T) {
+// Cluster API's contract requires a semantic version with the prefix v.
+func TestVersionIsStoredInFull(t *testing.T) {
 	version := func(text string) *controlplanev1.CAPTControlPlane {
 		return builder.CAPTControlPlane("demo", unborn, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = text }))
 	}
 	for given, want := range map[string]string{
 		"1.34": "v1.34.0", "v1.34": "v1.34.0", "1.34.2": "v1.34.2", "v1.34.2": "v1.34.2", "latest": "latest", "": "",
 	} {
-		defaults := captControlPlaneDefaults(newWorld(t))
+		defaults := captControlPlaneDefaulter(newWorld(t))
 		assert.Equal(t, want, defaulted(t, defaults, nil, version(given)).Spec.Version, "created with %q", given)
 		assert.Equal(t, want, defaulted(t, defaults, version("v1.33.0"), version(given)).Spec.Version, "changed to %q", given)
 	}
 }
 
-func TestACAPTControlPlaneKeepsWhatCAPTWrote(t *testing.T) {
+func TestCAPTControlPlaneKeepsFieldsThatCAPTWrote(t *testing.T) {
 	old := builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"), builder.WithEndpoint("1.2.3.4", 443), profiles("a", "of-a", "b", "of-b", "c", ""))
 	for name, row := range map[string]struct{ update, want []builder.Option }{
 		"all of it is left out": {
@@ -156,37 +155,37 @@ func TestACAPTControlPlaneKeepsWhatCAPTWrote(t *testing.T) {
 		"profiles move, come and go": {
 			[]builder.Option{profiles("new", "", "b", "")},
 			[]builder.Option{builder.WithApplyRef("by-hand"), builder.WithEndpoint("1.2.3.4", 443), profiles("new", "", "b", "of-b")}},
-		"what the user sets is not changed": {
+		"values of the user are kept": {
 			[]builder.Option{builder.WithApplyRef("x"), builder.WithEndpoint("5.6.7.8", 6443), profiles("a", "x")},
 			[]builder.Option{builder.WithApplyRef("x"), builder.WithEndpoint("5.6.7.8", 6443), profiles("a", "x")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, captControlPlaneDefaults(newWorld(t)), old, builder.CAPTControlPlane("demo", row.update...))
+			got := defaulted(t, captControlPlaneDefaulter(newWorld(t)), old, builder.CAPTControlPlane("demo", row.update...))
 			assert.Equal(t, builder.CAPTControlPlane("demo", row.want...), got)
 		})
 	}
 }
 
-// ofTemplate makes a WorkspaceTemplateApply that of a template.
+// ofTemplate returns an option that sets the template of a WorkspaceTemplateApply.
 func ofTemplate(name string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
 }
 
-// CAPT v0.3 wrote a URL for the host, with which clients cannot connect.
+// CAPT v0.3 wrote a URL as the host, so that clients cannot connect.
 func TestAnInvalidEndpointIsNotRestored(t *testing.T) {
 	for stored, want := range map[string][]builder.Option{
 		"https://a.example.com": {builder.WithEndpoint("a.example.com", 443)},
 		"http://a.example.com":  nil,
 	} {
 		old := builder.CAPTControlPlane("demo", builder.WithEndpoint(stored, 443))
-		got := defaulted(t, captControlPlaneDefaults(newWorld(t)), old, builder.CAPTControlPlane("demo"))
+		got := defaulted(t, captControlPlaneDefaulter(newWorld(t)), old, builder.CAPTControlPlane("demo"))
 		assert.Equal(t, builder.CAPTControlPlane("demo", want...), got)
 	}
 }
 
-// Otherwise the API server would say that the version is too short, and not that it is missing.
-func TestDefaultingWritesDownNothingButDefaults(t *testing.T) {
-	defaulter := captControlPlaneDefaults(newWorld(t))
+// Otherwise the API server would report that the version is too short, and not that it is missing.
+func TestDefaultingAddsNoEmptyFields(t *testing.T) {
+	defaulter := captControlPlaneDefaulter(newWorld(t))
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
 	r := request(t, nil, builder.CAPTControlPlane("demo"))
 	r.Object.Raw = []byte(`{"apiVersion":"controlplane.cluster.x-k8s.io/v1beta2","kind":"CAPTControlPlane","metadata":{"namespace":"team","name":"demo"},"spec":{"workspaceTemplateRef":{"name":"eks"},"unknown":1}}`)
@@ -196,7 +195,7 @@ func TestDefaultingWritesDownNothingButDefaults(t *testing.T) {
 	assert.Equal(t, "/spec/workspaceTemplateApplyRef", response.Patches[0].Path)
 }
 
-// What was stored before the rule can be changed elsewhere; what an update adds is refused.
+// An object that was stored before the rule existed can be changed in other fields; an update cannot add a field without effect.
 func TestSafety14UpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
 	closed := func(cidrs ...controlplanev1.CIDR) builder.Option {
 		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
@@ -213,25 +212,25 @@ func TestSafety14UpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
 		old, controlPlane *controlplanev1.CAPTControlPlane
 		want              []string
 	}{
-		"a new one":                            {nil, plane(office), refused},
-		"a new one that runs, as after a move": {nil, plane(office, running), nil},
-		"a change elsewhere":                   {plane(office), plane(office, elsewhere), nil},
-		"a change elsewhere, and it runs":      {plane(office, running), plane(office, running, elsewhere), nil},
-		"an endpoint that is written":          {plane(office), plane(office, running), nil},
-		"a field that is set":                  {plane(), plane(office), refused},
-		"a field that is set, and it runs":     {plane(running), plane(running, office), refused},
-		"other networks, and it runs":          {plane(running, office), plane(running, closed("198.51.100.0/24")), refused},
-		"a field that is unset, and it runs":   {plane(running, office), plane(running), nil},
+		"a new one": {nil, plane(office), refused},
+		"new object of an existing cluster, as after a move": {nil, plane(office, running), nil},
+		"change of another field":                            {plane(office), plane(office, elsewhere), nil},
+		"change of another field, existing cluster":          {plane(office, running), plane(office, running, elsewhere), nil},
+		"an endpoint that is written":                        {plane(office), plane(office, running), nil},
+		"a field that is set":                                {plane(), plane(office), refused},
+		"a field that is set, and it runs":                   {plane(running), plane(running, office), refused},
+		"other networks, and it runs":                        {plane(running, office), plane(running, closed("198.51.100.0/24")), refused},
+		"a field that is unset, and it runs":                 {plane(running, office), plane(running), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := newWorld(t, builder.WorkspaceTemplate("eks"))
-			assert.Equal(t, row.want, refusedFields(t, validated(t, captControlPlaneRules(world), row.old, row.controlPlane)))
+			assert.Equal(t, row.want, refusedFields(t, validated(t, captControlPlaneValidator(world), row.old, row.controlPlane)))
 		})
 	}
 }
 
-// A pin changes the template of the owner before that of its WorkspaceTemplateApply.
-func TestAPinChangesTheTemplateOfTheOwnerFirst(t *testing.T) {
+// captctl migrate changes the template of the owner before the template of its WorkspaceTemplateApply.
+func TestMigrationMayPinTheTemplateOfTheOwnerFirst(t *testing.T) {
 	old := builder.CAPTControlPlane("demo")
 	w := newWorld(t, builder.WorkspaceTemplate("pinned"), builder.WorkspaceTemplateApply("other-name", of("", "eks"), builder.OwnedBy(old)), builder.Cluster("demo"))
 	pinned := builder.CAPTControlPlane("demo", builder.WithApplyRef("other-name"), builder.With(func(c *controlplanev1.CAPTControlPlane) {
@@ -241,7 +240,7 @@ func TestAPinChangesTheTemplateOfTheOwnerFirst(t *testing.T) {
 		t.Run(manager, func(t *testing.T) {
 			r := request(t, old, pinned)
 			r.Options.Raw = fmt.Appendf(nil, `{"fieldManager":%q}`, manager)
-			response := admission.WithValidator[*controlplanev1.CAPTControlPlane](builder.Scheme(), captControlPlaneRules(w)).Handler.Handle(t.Context(), r)
+			response := admission.WithValidator[*controlplanev1.CAPTControlPlane](builder.Scheme(), captControlPlaneValidator(w)).Handler.Handle(t.Context(), r)
 			assert.Equal(t, want, refusedFields(t, response))
 		})
 	}

@@ -3,9 +3,9 @@
 
 package admission
 
-// config/webhook/manifests.yaml is generated from these markers. The operations are create and update, not delete: an outage of the webhooks
-// must not block deletion. The rules have no subresources, so writes of status are not checked. With matchPolicy=Equivalent, the API server
-// converts requests in v1beta1 to v1beta2.
+// config/webhook/manifests.yaml is generated from these markers. The operations are create and update, not delete: an outage of the
+// webhooks must not block deletion. The rules have no subresources, so writes of status are not checked. With matchPolicy=Equivalent, the
+// API server converts requests in v1beta1 to v1beta2.
 //
 // The generator does not support matchConditions: a patch next to the generated file excludes objects that are being deleted.
 

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission has the defaulting and validating webhooks. They only call other packages: rules are in api/validation, names in
-// api/naming.
+// Package admission has the defaulting and validating webhooks. The rules are in api/validation, the names in api/naming.
 package admission
 
 import (
@@ -27,9 +26,9 @@ func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager, namespace st
 	if err := lookup.IndexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("setting up the indexes of the webhooks: %w", err)
 	}
-	// The cache may be stale. Decisions about a new object are based on reads from the API server, except for lookups that need an index
-	// (lookup.Live): the objects that matter for these exist for a long time.
-	cached := lookup.Reader{Reader: mgr.GetClient(), Namespace: namespace, Elsewhere: mgr.GetAPIReader()}
+	// The cache may be stale, so defaulting of new objects reads from the API server. Only lookups that need an index use the cache
+	// (lookup.Live): the objects that they search have usually existed for a long time.
+	cached := lookup.Reader{Reader: mgr.GetClient(), Namespace: namespace, OtherNamespaces: mgr.GetAPIReader()}
 	live := lookup.Reader{Reader: mgr.GetAPIReader()}
 	for _, setup := range []func(ctrl.Manager, lookup.Reader, lookup.Reader) error{
 		setupWorkspaceTemplate, setupWorkspaceTemplateApply,
@@ -43,17 +42,17 @@ func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager, namespace st
 	return nil
 }
 
-// definitions are the schemas of CAPT's own CRDs.
-var definitions = sync.OnceValues(func() (*schema.Schemas, error) { return schema.New(crd.Definitions) })
+// crdSchemas are the schemas of CAPT's own CRDs.
+var crdSchemas = sync.OnceValues(func() (*schema.Schemas, error) { return schema.New(crd.Definitions) })
 
-// serve adds the webhooks of one kind; without defaults, only the validating one.
-func serve[T client.Object](mgr ctrl.Manager, defaulter *defaults[T], validator rules[T]) error {
+// register adds the webhooks of one kind; without defaults, only the validating one.
+func register[T client.Object](mgr ctrl.Manager, defaulter *defaulter[T], validator validator[T]) error {
 	var kind T
 	gvk, err := mgr.GetClient().GroupVersionKindFor(lookup.NewObject(kind))
 	if err != nil {
 		return err
 	}
-	schemas, err := definitions()
+	schemas, err := crdSchemas()
 	if err != nil {
 		return err
 	}

@@ -14,27 +14,27 @@ import (
 )
 
 func setupCAPTClusterTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) error {
-	return serve(mgr, nil, captClusterTemplateRules(cached))
+	return register(mgr, nil, captClusterTemplateValidator(cached))
 }
 
 func setupCAPTControlPlaneTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) error {
-	return serve(mgr, nil, captControlPlaneTemplateRules(cached))
+	return register(mgr, nil, captControlPlaneTemplateValidator(cached))
 }
 
-func captClusterTemplateRules(reader validation.Reader) rules[*infrav1.CAPTClusterTemplate] {
-	return rules[*infrav1.CAPTClusterTemplate]{
+func captClusterTemplateValidator(reader validation.Reader) validator[*infrav1.CAPTClusterTemplate] {
+	return validator[*infrav1.CAPTClusterTemplate]{
 		reader: reader,
 		spec:   func(template *infrav1.CAPTClusterTemplate) any { return template.Spec },
-		check:  owners.CAPTClusterTemplate,
-		change: owners.CAPTClusterTemplateChange,
+		check:  owners.ValidateCAPTClusterTemplate,
+		change: owners.ValidateCAPTClusterTemplateUpdate,
 	}
 }
 
-func captControlPlaneTemplateRules(reader validation.Reader) rules[*controlplanev1.CAPTControlPlaneTemplate] {
-	return rules[*controlplanev1.CAPTControlPlaneTemplate]{
+func captControlPlaneTemplateValidator(reader validation.Reader) validator[*controlplanev1.CAPTControlPlaneTemplate] {
+	return validator[*controlplanev1.CAPTControlPlaneTemplate]{
 		reader: reader,
 		spec:   func(template *controlplanev1.CAPTControlPlaneTemplate) any { return template.Spec },
-		check:  owners.CAPTControlPlaneTemplate,
-		change: owners.CAPTControlPlaneTemplateChange,
+		check:  owners.ValidateCAPTControlPlaneTemplate,
+		change: owners.ValidateCAPTControlPlaneTemplateUpdate,
 	}
 }

@@ -21,43 +21,43 @@ import (
 )
 
 func setupWorkspaceTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) error {
-	return serve(mgr, workspaceTemplateDefaults(), workspaceTemplateRules(cached))
+	return register(mgr, workspaceTemplateDefaulter(), workspaceTemplateValidator(cached))
 }
 
-// workspaceTemplateDefaults sets no defaults. The webhook exists only to restore fields after writes in an older version.
-func workspaceTemplateDefaults() *defaults[*infrav1.WorkspaceTemplate] {
-	return &defaults[*infrav1.WorkspaceTemplate]{
+// workspaceTemplateDefaulter sets no defaults. The webhook exists only to restore fields after writes in an older version.
+func workspaceTemplateDefaulter() *defaulter[*infrav1.WorkspaceTemplate] {
+	return &defaulter[*infrav1.WorkspaceTemplate]{
 		create:        func(context.Context, validation.Reader, *infrav1.WorkspaceTemplate) error { return nil },
 		keep:          func(_, _ *infrav1.WorkspaceTemplate) {},
-		keepHubFields: keepTemplate,
+		keepHubFields: keepTemplateHubFields,
 	}
 }
 
-func workspaceTemplateRules(reader validation.Reader) rules[*infrav1.WorkspaceTemplate] {
-	return rules[*infrav1.WorkspaceTemplate]{
+func workspaceTemplateValidator(reader validation.Reader) validator[*infrav1.WorkspaceTemplate] {
+	return validator[*infrav1.WorkspaceTemplate]{
 		reader: reader,
 		spec:   func(template *infrav1.WorkspaceTemplate) any { return template.Spec },
 		check: func(_ context.Context, _ validation.Reader, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
-			return templates.WorkspaceTemplate(template), nil
+			return templates.ValidateWorkspaceTemplate(template), nil
 		},
 		warn: func(ctx context.Context, reader validation.Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
-			fields, err := consumption.WorkspaceTemplateUpdate(ctx, reader, old, template)
+			fields, err := consumption.WorkspaceTemplateUpdateWarnings(ctx, reader, old, template)
 			if err != nil {
 				return nil, err
 			}
-			config, err := templates.ProviderConfigChange(ctx, reader, old, template)
+			config, err := templates.ProviderConfigUpdateWarnings(ctx, reader, old, template)
 			return append(fields, config...), err
 		},
 	}
 }
 
-// leavesPin warns when an update removes the reference to the template that captctl migrate created to reproduce the Workspace (the pin),
-// for example when a manifest from before the migration is applied. A rollback removes it on purpose; the manager does not write Workspaces
-// then.
-func leavesPin[T client.Object](kind string, template func(T) infrav1.WorkspaceTemplateReference, apply func(T) string) func(context.Context, validation.Reader, T, T) ([]string, error) {
+// warnOfUnpinning warns when an update removes the reference to the template that captctl migrate created to reproduce the Workspace (the
+// pinned template), for example when a manifest from before the migration is applied. It does not warn of a rollback, which removes the
+// reference on purpose.
+func warnOfUnpinning[T client.Object](kind string, template func(T) infrav1.WorkspaceTemplateReference, apply func(T) string) func(context.Context, validation.Reader, T, T) ([]string, error) {
 	return func(ctx context.Context, reader validation.Reader, old, object T) ([]string, error) {
 		before, after := template(old).Key(old.GetNamespace()), template(object).Key(object.GetNamespace())
-		if request, err := admission.RequestFromContext(ctx); before == after || err == nil && byMigration(request) {
+		if request, err := admission.RequestFromContext(ctx); before == after || err == nil && isFromMigration(request) {
 			return nil, nil
 		}
 		pinned, err := reader.WorkspaceTemplate(ctx, before)

@@ -20,32 +20,32 @@ import (
 )
 
 func setupWorkspaceTemplateApply(mgr ctrl.Manager, cached, live lookup.Reader) error {
-	return serve(mgr, workspaceTemplateApplyDefaults(lookup.Live{Reader: live, Cached: cached}), workspaceTemplateApplyRules(cached))
+	return register(mgr, workspaceTemplateApplyDefaulter(lookup.Live{Reader: live, Cached: cached}), workspaceTemplateApplyValidator(cached))
 }
 
-func workspaceTemplateApplyDefaults(reader validation.Reader) *defaults[*infrav1.WorkspaceTemplateApply] {
-	return &defaults[*infrav1.WorkspaceTemplateApply]{
+func workspaceTemplateApplyDefaulter(reader validation.Reader) *defaulter[*infrav1.WorkspaceTemplateApply] {
+	return &defaulter[*infrav1.WorkspaceTemplateApply]{
 		reader: reader,
-		create: nameWorkspace,
+		create: defaultWorkspaceName,
 		keep: func(old, apply *infrav1.WorkspaceTemplateApply) {
 			if apply.Spec.WorkspaceName == "" {
 				apply.Spec.WorkspaceName = old.Spec.WorkspaceName
 			}
 		},
-		keepHubFields: keepApply,
+		keepHubFields: keepApplyHubFields,
 	}
 }
 
-// nameWorkspace sets spec.workspaceName of a new object. It does not set the name in these cases:
+// defaultWorkspaceName sets spec.workspaceName of a new object, except in these cases:
 //
 //   - There is no template that the object may use: the scope of the Workspace is unknown, and the controller sets the name later.
 //   - Validation will reject the object: with a name, the rule would treat it as restored from a backup, and allow it.
 //   - The object is restored from CAPT v0.3: with a name it would count as adopted, and get a second Workspace.
-func nameWorkspace(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) error {
-	if apply.Spec.WorkspaceName != "" || apply.Name == "" || adoption.Unadopted(apply) != "" {
+func defaultWorkspaceName(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) error {
+	if apply.Spec.WorkspaceName != "" || apply.Name == "" || adoption.UnadoptedWorkspace(apply) != "" {
 		return nil
 	}
-	reserved, err := ownership.WorkspaceTemplateApplyCreation(ctx, reader, apply)
+	reserved, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, reader, apply)
 	if err != nil || len(reserved.Errors) > 0 {
 		return err
 	}
@@ -54,8 +54,8 @@ func nameWorkspace(ctx context.Context, reader validation.Reader, apply *infrav1
 		return err
 	}
 	if template != nil && template.Spec.WorkspaceScope.OrDefault() == terraform.ScopeCluster {
-		left, err := reader.Leftover(ctx, naming.LegacyWorkspace(apply.Name))
-		if err != nil || left { // The controller determines whether the Workspace belongs to another object.
+		found, err := reader.HasUnclaimedWorkspace(ctx, naming.LegacyWorkspace(apply.Name))
+		if err != nil || found { // The controller determines whether the Workspace belongs to another object.
 			return err
 		}
 	}
@@ -63,14 +63,14 @@ func nameWorkspace(ctx context.Context, reader validation.Reader, apply *infrav1
 	return nil
 }
 
-func workspaceTemplateApplyRules(reader validation.Reader) rules[*infrav1.WorkspaceTemplateApply] {
-	return rules[*infrav1.WorkspaceTemplateApply]{
+func workspaceTemplateApplyValidator(reader validation.Reader) validator[*infrav1.WorkspaceTemplateApply] {
+	return validator[*infrav1.WorkspaceTemplateApply]{
 		reader: reader,
 		spec:   func(apply *infrav1.WorkspaceTemplateApply) any { return apply.Spec },
-		check:  applies.WorkspaceTemplateApply,
-		create: newWorkspaceTemplateApply,
-		change: applies.WorkspaceTemplateApplyChange,
-		warn: leavesPin("WorkspaceTemplateApply",
+		check:  applies.ValidateWorkspaceTemplateApply,
+		create: validateNewWorkspaceTemplateApply,
+		change: applies.ValidateWorkspaceTemplateApplyUpdate,
+		warn: warnOfUnpinning("WorkspaceTemplateApply",
 			func(apply *infrav1.WorkspaceTemplateApply) infrav1.WorkspaceTemplateReference {
 				return apply.Spec.TemplateRef
 			},
@@ -78,12 +78,13 @@ func workspaceTemplateApplyRules(reader validation.Reader) rules[*infrav1.Worksp
 	}
 }
 
-func newWorkspaceTemplateApply(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
-	findings, err := ownership.WorkspaceTemplateApplyCreation(ctx, reader, apply)
+// validateNewWorkspaceTemplateApply checks the name of a new object, and the name of its Workspace.
+func validateNewWorkspaceTemplateApply(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
+	findings, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, reader, apply)
 	if err != nil {
 		return findings, err
 	}
-	named, err := applies.ChosenWorkspaceName(ctx, reader, apply)
+	named, err := applies.ValidateNewWorkspaceName(ctx, reader, apply)
 	findings.Add(named)
 	return findings, err
 }

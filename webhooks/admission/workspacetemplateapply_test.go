@@ -27,7 +27,7 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-// Their Workspaces would get an empty state in another account. The warning reports how many there are.
+// The Workspaces would get an empty state in another account. The warning has their number.
 func TestSafety02ATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	in := func(name string) *infrav1.WorkspaceTemplate {
 		return builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
@@ -36,15 +36,15 @@ func TestSafety02ATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	}
 	users := []client.Object{builder.WorkspaceTemplateApply("a"), builder.WorkspaceTemplateApply("b"),
 		builder.WorkspaceTemplateApply("c", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "other" }))}
-	response := validated(t, workspaceTemplateRules(newWorld(t, users...)), in("one"), in("two"))
+	response := validated(t, workspaceTemplateValidator(newWorld(t, users...)), in("one"), in("two"))
 	assert.True(t, response.Allowed)
 	assert.Len(t, response.Warnings, 1)
 	assert.Contains(t, response.Warnings[0], "providerConfigRef: 2 WorkspaceTemplateApply objects use this template")
 
-	assert.Empty(t, validated(t, workspaceTemplateRules(newWorld(t)), in("one"), in("two")).Warnings, "nothing uses it")
+	assert.Empty(t, validated(t, workspaceTemplateValidator(newWorld(t)), in("one"), in("two")).Warnings, "nothing uses it")
 	module := in("one")
 	builder.WithModule("# new")(module)
-	assert.Empty(t, validated(t, workspaceTemplateRules(newWorld(t, users...)), in("one"), module).Warnings)
+	assert.Empty(t, validated(t, workspaceTemplateValidator(newWorld(t, users...)), in("one"), module).Warnings)
 }
 
 func TestSafety14ATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing.T) {
@@ -52,14 +52,14 @@ func TestSafety14ATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing
 		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
 	}))
 	before := builder.WorkspaceTemplate("eks", builder.Consuming("endpoint_public_access_cidrs"))
-	response := validated(t, workspaceTemplateRules(newWorld(t, restricted)), before, builder.WorkspaceTemplate("eks"))
+	response := validated(t, workspaceTemplateValidator(newWorld(t, restricted)), before, builder.WorkspaceTemplate("eks"))
 	assert.True(t, response.Allowed)
 	assert.Len(t, response.Warnings, 1)
 	assert.Contains(t, response.Warnings[0], "default/office")
 }
 
-// A manifest without the pin of a migration makes Terraform run.
-func TestAnOwnerThatLeavesItsPinnedTemplateIsAdmittedWithAWarning(t *testing.T) {
+// After a manifest without the pinned template is applied, Terraform runs.
+func TestUnpinningIsAdmittedWithAWarning(t *testing.T) {
 	pinned, unpinned := builder.WorkspaceTemplate("demo-pinned", builder.WithLabel(naming.PinnedLabel, "true")), builder.WorkspaceTemplate("eks")
 	apply := builder.WorkspaceTemplateApply("demo-eks", builder.WithWorkspaceName("demo-eks-workspace"))
 	controlPlane := func(template, description string) *controlplanev1.CAPTControlPlane {
@@ -72,12 +72,12 @@ func TestAnOwnerThatLeavesItsPinnedTemplateIsAdmittedWithAWarning(t *testing.T) 
 		old, object *controlplanev1.CAPTControlPlane
 		want        int
 	}{
-		"it leaves the pinned one": {controlPlane(pinned.Name, ""), controlPlane("eks", ""), 1},
+		"pinned template replaced": {controlPlane(pinned.Name, ""), controlPlane("eks", ""), 1},
 		"it keeps the pinned one":  {controlPlane(pinned.Name, ""), controlPlane(pinned.Name, "edited"), 0},
-		"it leaves another one":    {controlPlane("eks", ""), controlPlane(pinned.Name, ""), 0},
+		"other template replaced":  {controlPlane("eks", ""), controlPlane(pinned.Name, ""), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response := validated(t, captControlPlaneRules(newWorld(t, pinned, unpinned, apply)), row.old, row.object)
+			response := validated(t, captControlPlaneValidator(newWorld(t, pinned, unpinned, apply)), row.old, row.object)
 			var found []string
 			for _, warning := range response.Warnings {
 				if strings.Contains(warning, "no longer refers to its pinned template") {
@@ -93,10 +93,10 @@ func TestAnOwnerThatLeavesItsPinnedTemplateIsAdmittedWithAWarning(t *testing.T) 
 	captCluster := func(template string) *infrav1.CAPTCluster {
 		return builder.CAPTCluster("demo", builder.WithApplyRef(apply.Name), builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Ref.Name = template }))
 	}
-	assert.NotEmpty(t, validated(t, captClusterRules(newWorld(t, pinned, unpinned, apply)), captCluster(pinned.Name), captCluster("eks")).Warnings)
+	assert.NotEmpty(t, validated(t, captClusterValidator(newWorld(t, pinned, unpinned, apply)), captCluster(pinned.Name), captCluster("eks")).Warnings)
 	alone := apply.DeepCopy()
 	alone.Spec.TemplateRef.Name = pinned.Name
-	assert.NotEmpty(t, validated(t, workspaceTemplateApplyRules(newWorld(t, pinned, unpinned, alone)), alone, builder.WorkspaceTemplateApply("demo-eks",
+	assert.NotEmpty(t, validated(t, workspaceTemplateApplyValidator(newWorld(t, pinned, unpinned, alone)), alone, builder.WorkspaceTemplateApply("demo-eks",
 		builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec = alone.Spec; a.Spec.TemplateRef.Name = "eks" }))).Warnings)
 }
 
@@ -114,7 +114,7 @@ func allowing(names ...string) builder.Option {
 	})
 }
 
-func TestANewWorkspaceTemplateApplyIsGivenItsWorkspace(t *testing.T) {
+func TestWorkspaceNameOfANewWorkspaceTemplateApplyIsDefaulted(t *testing.T) {
 	w := newWorld(t,
 		builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplate("wide", builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), allowing(builder.Namespace)),
@@ -128,22 +128,22 @@ func TestANewWorkspaceTemplateApplyIsGivenItsWorkspace(t *testing.T) {
 	}{
 		"by the scheme":                      {builder.WorkspaceTemplateApply("demo-apply"), "demo"},
 		"by the scheme of the cluster scope": {builder.WorkspaceTemplateApply("demo-apply", of("shared", "wide")), "default-demo-sgf5y"},
-		"as its user says":                   {builder.WorkspaceTemplateApply("demo-apply", builder.WithWorkspaceName("mine")), "mine"},
+		"set by the user":                    {builder.WorkspaceTemplateApply("demo-apply", builder.WithWorkspaceName("mine")), "mine"},
 		"not before the template is there":   {builder.WorkspaceTemplateApply("demo-apply", of("", "later")), ""},
 		"not for a template it may not use":  {builder.WorkspaceTemplateApply("demo-apply", of("shared", "closed")), ""},
 		"not before it has a name": {builder.WorkspaceTemplateApply("", builder.With(func(apply *wta) {
 			apply.GenerateName = "demo-"
 		})), ""},
-		"not for one of CAPT v0.3, restored":      {builder.WorkspaceTemplateApply("demo-apply", of("shared", "wide"), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)), ""},
-		"not beside a Workspace of CAPT v0.3":     {builder.WorkspaceTemplateApply("left-apply", of("shared", "wide")), ""},
-		"beside a Workspace with a claim":         {builder.WorkspaceTemplateApply("taken-apply", of("shared", "wide")), naming.Workspace(terraform.ScopeCluster, types.NamespacedName{Namespace: builder.Namespace, Name: "taken-apply"})},
-		"beside it in the namespaced scope":       {builder.WorkspaceTemplateApply("left-apply"), "left"},
-		"not for what the schema will refuse":     {builder.WorkspaceTemplateApply("demo-apply", of("", "")), ""},
-		"not for what no object can be called":    {builder.WorkspaceTemplateApply("demo-apply", of("", "a/b")), ""},
-		"not for what no namespace can be called": {builder.WorkspaceTemplateApply("demo-apply", of("a/b", "vpc")), ""},
+		"restored object of CAPT v0.3":        {builder.WorkspaceTemplateApply("demo-apply", of("shared", "wide"), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)), ""},
+		"not beside a Workspace of CAPT v0.3": {builder.WorkspaceTemplateApply("left-apply", of("shared", "wide")), ""},
+		"beside a Workspace with a claim":     {builder.WorkspaceTemplateApply("taken-apply", of("shared", "wide")), naming.Workspace(terraform.ScopeCluster, types.NamespacedName{Namespace: builder.Namespace, Name: "taken-apply"})},
+		"beside it in the namespaced scope":   {builder.WorkspaceTemplateApply("left-apply"), "left"},
+		"no template name":                    {builder.WorkspaceTemplateApply("demo-apply", of("", "")), ""},
+		"invalid template name":               {builder.WorkspaceTemplateApply("demo-apply", of("", "a/b")), ""},
+		"invalid template namespace":          {builder.WorkspaceTemplateApply("demo-apply", of("a/b", "vpc")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, workspaceTemplateApplyDefaults(w), nil, row.apply)
+			got := defaulted(t, workspaceTemplateApplyDefaulter(w), nil, row.apply)
 			want := row.apply.DeepCopy()
 			want.Spec.WorkspaceName = row.want
 			assert.Equal(t, want.Spec, got.Spec)
@@ -151,35 +151,35 @@ func TestANewWorkspaceTemplateApplyIsGivenItsWorkspace(t *testing.T) {
 	}
 }
 
-// A manifest that never had the name replaces the object: kubectl replace, and GitOps tools.
-func TestAnUpdateKeepsTheWorkspaceItLeavesOut(t *testing.T) {
+// kubectl replace and GitOps tools replace the object with a manifest without the name.
+func TestUpdateKeepsTheWorkspaceNameThatItOmits(t *testing.T) {
 	old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("mine"))
 	for name, row := range map[string]struct {
 		old  *wta
-		says string
+		text string
 		want string
 	}{
-		"leaves it out":               {old, "", "mine"},
-		"says the same":               {old, "mine", "mine"},
-		"says another, for the rules": {old, "other", "other"},
-		"says the first":              {builder.WorkspaceTemplateApply("demo"), "first", "first"},
-		"says none, and had none":     {builder.WorkspaceTemplateApply("demo"), "", ""},
+		"omitted":                     {old, "", "mine"},
+		"unchanged":                   {old, "mine", "mine"},
+		"changed, left to validation": {old, "other", "other"},
+		"set for the first time":      {builder.WorkspaceTemplateApply("demo"), "first", "first"},
+		"never set":                   {builder.WorkspaceTemplateApply("demo"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			update := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName(row.says))
-			got := defaulted(t, workspaceTemplateApplyDefaults(newWorld(t, builder.WorkspaceTemplate("vpc"))), row.old, update)
+			update := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName(row.text))
+			got := defaulted(t, workspaceTemplateApplyDefaulter(newWorld(t, builder.WorkspaceTemplate("vpc"))), row.old, update)
 			assert.Equal(t, row.want, got.Spec.WorkspaceName)
 		})
 	}
 }
 
-func TestNothingIsDefaultedWhenTheReadFails(t *testing.T) {
+func TestNothingIsDefaultedWhenALookupFails(t *testing.T) {
 	broken := lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return assert.AnError
 		},
 	}).Build()}
-	defaulter := workspaceTemplateApplyDefaults(broken)
+	defaulter := workspaceTemplateApplyDefaulter(broken)
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
 	response := defaulter.Handle(t.Context(), request(t, nil, builder.WorkspaceTemplateApply("demo")))
 	assert.False(t, response.Allowed)
@@ -187,9 +187,9 @@ func TestNothingIsDefaultedWhenTheReadFails(t *testing.T) {
 	assert.Contains(t, response.Result.Message, "checking demo")
 }
 
-// Defaulting comes first, and what has a Workspace counts as restored from a backup. The live API server cannot be asked for what an
-// index of the cache finds, and is not asked for many Clusters.
-func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
+// Defaulting runs before validation, and an object with a Workspace name is treated as restored from a backup. The reader of defaulting
+// uses the cache for lookups by index and for Clusters.
+func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", profiles("web", "", "Batch_1", "", "adopted", "by-hand"))
 	objects := []client.Object{controlPlane, builder.CAPTCluster("demo"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}
 	cached, live := newWorld(t, append(objects, builder.Cluster("demo"))...), lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
@@ -204,7 +204,7 @@ func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 		named string
 		want  []string
 	}{
-		"as it would be made":               {made("demo-web-fargate-apply", "fargate", "web"), "demo-web-fargate", nil},
+		"matches":                           {made("demo-web-fargate-apply", "fargate", "web"), "demo-web-fargate", nil},
 		"of another template":               {made("demo-web-fargate-apply", "small", "web"), "", kept},
 		"of another profile":                {made("demo-web-fargate-apply", "fargate", "other"), "", kept},
 		"of another template, by its hash":  {made(hashed, "small", "Batch_1"), "", kept},
@@ -212,26 +212,26 @@ func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 		"the control plane's own":           {made("demo-web-fargate-apply", "small", "web", builder.OwnedBy(controlPlane)), "demo-web-fargate", nil},
 		"restored":                          {made("demo-web-fargate-apply", "small", "web", builder.WithWorkspaceName("x")), "x", nil},
 		"restored, before it had one":       {made("demo-web-fargate-apply", "small", "web", builder.WithFinalizers("f")), "demo-web-fargate", nil},
-		"that of a VPC":                     {made("demo-vpc", "small", ""), "", kept},
+		"name reserved for a VPC":           {made("demo-vpc", "small", ""), "", kept},
 		"a name that is not reserved":       {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, workspaceTemplateApplyDefaults(lookup.Live{Reader: live, Cached: cached}), nil, row.apply)
+			got := defaulted(t, workspaceTemplateApplyDefaulter(lookup.Live{Reader: live, Cached: cached}), nil, row.apply)
 			assert.Equal(t, row.named, got.Spec.WorkspaceName)
-			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(cached), nil, got)))
+			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyValidator(cached), nil, got)))
 		})
 	}
 }
 
-// CAPT v0.3 used templates of other namespaces without asking. A pin replaces the reference, and a rollback restores it.
-func TestARollbackRestoresAReferenceThatIsNotPermitted(t *testing.T) {
+// CAPT v0.3 did not check templates of other namespaces. Pinning replaces the reference, and a rollback restores it.
+func TestRollbackMayRestoreAReferenceThatIsNotPermitted(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("eks", builder.WithNamespace("shared")), builder.WorkspaceTemplate("demo-pinned-0", builder.WithNamespace("shared"), allowing(builder.Namespace)))
 	pinned, restored := builder.WorkspaceTemplateApply("demo", of("shared", "demo-pinned-0")), builder.WorkspaceTemplateApply("demo", of("shared", "eks"))
 	for manager, want := range map[string][]string{naming.MigrationFieldManager: nil, "kubectl": {"spec.templateRef"}} {
 		t.Run(manager, func(t *testing.T) {
 			r := request(t, pinned, restored)
 			r.Options.Raw = fmt.Appendf(nil, `{"fieldManager":%q}`, manager)
-			response := admission.WithValidator[*wta](builder.Scheme(), workspaceTemplateApplyRules(w)).Handler.Handle(t.Context(), r)
+			response := admission.WithValidator[*wta](builder.Scheme(), workspaceTemplateApplyValidator(w)).Handler.Handle(t.Context(), r)
 			assert.Equal(t, want, refusedFields(t, response))
 		})
 	}

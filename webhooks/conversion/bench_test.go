@@ -16,8 +16,8 @@ import (
 )
 
 // BenchmarkConversion measures round trips, v1beta1 to v1beta2 and back, of objects in use. ns/op, B/op and allocs/op are
-// those of our kind. ratio-to-ClusterAPI is the time of one as a part of what the same takes for Cluster API's Cluster,
-// with Cluster API's own functions, in the same moment: below 1, ours is faster.
+// the values for CAPT's kind. ratio-to-ClusterAPI is the time of one round trip divided by the time for Cluster API's Cluster with Cluster
+// API's functions, measured at the same time: below 1, CAPT is faster.
 func BenchmarkConversion(b *testing.B) {
 	b.Run("CAPTCluster", compared(captClusters, "captcluster"))
 	b.Run("CAPTControlPlane", compared(controlPlanes, "captcontrolplane"))
@@ -34,7 +34,7 @@ var clusters = pair[*clusterv1.Cluster, *clusterv1beta1.Cluster]{
 func compared[Hub, Spoke client.Object](p pair[Hub, Spoke], name string) func(*testing.B) {
 	return func(b *testing.B) {
 		ours := roundTrip(b, p, name)
-		// The references of the Cluster are left out, to Cluster API's advantage: it looks up the versions of their CRDs.
+		// The Cluster has no references, to Cluster API's advantage: it would look up the versions of their CRDs.
 		theirs := roundTrip(b, clusters, "clusterapi")
 		var ratios []float64
 		b.ReportAllocs()
@@ -67,8 +67,7 @@ func roundTrip[Hub, Spoke client.Object](b *testing.B, p pair[Hub, Spoke], name 
 	}
 }
 
-// ratio of the times that two functions take. They alternate, and so briefly that whatever else the machine does slows
-// both.
+// ratio returns the ratio of the times of two functions. They run alternately and briefly, so that other load affects both.
 func ratio(ours, theirs func()) float64 {
 	our, their := timed(ours), timed(theirs)
 	their += timed(theirs)

@@ -28,7 +28,7 @@ var CAPTCluster = conversion.NewHubSpokeConverter(&infrav1.CAPTCluster{},
 
 var (
 	captClusterUp   = carry.New(captClusterToHub, captClusterToSpoke)
-	captClusterDown = carry.New(captClusterToSpoke, captClusterToHub).Settled(forgetCuredFailure)
+	captClusterDown = carry.New(captClusterToSpoke, captClusterToHub).WithCorrection(removeResolvedFailure)
 )
 
 // ConvertCAPTClusterV1Beta1ToHub converts a v1beta1 CAPTCluster to the hub. A CAPTCluster without a VPC source, or with names or regions
@@ -49,9 +49,9 @@ func captClusterToHub(in *infrav1beta1.CAPTCluster, out *infrav1.CAPTCluster) {
 
 	out.Status = infrav1.CAPTClusterStatus{
 		Conditions:             conditionsToHub(in.Status.Conditions),
-		Initialization:         infrav1.CAPTClusterInitializationStatus{Provisioned: copied(in.Status.Ready)},
+		Initialization:         infrav1.CAPTClusterInitializationStatus{Provisioned: copyPointer(in.Status.Ready)},
 		FailureDomains:         failureDomainsToHub(in.Status.FailureDomains),
-		VPC:                    infrav1.VPCStatus{ID: value(in.Status.VPCID)},
+		VPC:                    infrav1.VPCStatus{ID: deref(in.Status.VPCID)},
 		WorkspaceTemplateApply: vpcSummaryToHub(in),
 		Endpoint:               in.Annotations[infrav1beta1.EndpointAnnotation],
 	}
@@ -65,7 +65,7 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 	out.Spec.Region = in.Spec.Region
 	out.Spec.ExistingVPCID = optional(in.Spec.VPC.ExistingID)
 	if template := in.Spec.VPC.Template; template.IsDefined() {
-		out.Spec.VPCTemplateRef = pointed(&template.Ref, templateRefToSpoke)
+		out.Spec.VPCTemplateRef = convertPointer(&template.Ref, templateRefToSpoke)
 		out.Spec.RetainVPCOnDelete = deletionPolicyToSpoke(template.DeletionPolicy)
 		if template.Name != "" {
 			out.Spec.VPCConfig = &infrav1beta1.VPCConfig{Name: optional(template.Name)}
@@ -75,9 +75,9 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 
 	out.Status = infrav1beta1.CAPTClusterStatus{
 		VPCID:          optional(in.Status.VPC.ID),
-		Ready:          copied(in.Status.Initialization.Provisioned),
+		Ready:          copyPointer(in.Status.Initialization.Provisioned),
 		FailureDomains: failureDomainsToSpoke(in.Status.FailureDomains),
-		Conditions:     nonEmpty(in.Status.Conditions),
+		Conditions:     copyList(in.Status.Conditions),
 	}
 	if apply := in.Status.WorkspaceTemplateApply; apply != nil {
 		out.Status.VPCWorkspaceName = optional(apply.WorkspaceName)
@@ -86,7 +86,7 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 			LastAppliedRevision: optional(apply.LastAppliedRevision),
 			LastFailedRevision:  optional(apply.LastFailedRevision),
 			LastFailureMessage:  optional(apply.LastFailureMessage),
-			LastAppliedTime:     copied(apply.LastAppliedTime),
+			LastAppliedTime:     copyPointer(apply.LastAppliedTime),
 			WorkspaceName:       optional(apply.WorkspaceName),
 		}
 	}
@@ -98,9 +98,9 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 // from the template; without one, the existing VPC is chosen, which is never created or destroyed. The other source is kept in the
 // annotation of package carry.
 func vpcToHub(in *infrav1beta1.CAPTClusterSpec) infrav1.VPC {
-	existing := value(in.ExistingVPCID)
-	madeFromTemplate := in.VPCTemplateRef != nil && value(in.WorkspaceTemplateApplyName) != ""
-	if existing != "" && !madeFromTemplate {
+	existing := deref(in.ExistingVPCID)
+	createdFromTemplate := in.VPCTemplateRef != nil && deref(in.WorkspaceTemplateApplyName) != ""
+	if existing != "" && !createdFromTemplate {
 		return infrav1.VPC{ExistingID: existing}
 	}
 	if in.VPCTemplateRef == nil {
@@ -108,31 +108,32 @@ func vpcToHub(in *infrav1beta1.CAPTClusterSpec) infrav1.VPC {
 	}
 	return infrav1.VPC{Template: infrav1.VPCTemplate{
 		Ref:            templateRefToHub(*in.VPCTemplateRef),
-		Name:           value(value(in.VPCConfig).Name),
+		Name:           deref(deref(in.VPCConfig).Name),
 		DeletionPolicy: deletionPolicyToHub(in.RetainVPCOnDelete),
 	}}
 }
 
+// vpcSummaryToHub converts the state of the WorkspaceTemplateApply of the VPC; nil when v1beta1 has none.
 func vpcSummaryToHub(in *infrav1beta1.CAPTCluster) *infrav1.WorkspaceTemplateApplySummary {
 	status := in.Status.WorkspaceTemplateStatus
-	if status == nil && value(in.Status.VPCWorkspaceName) == "" {
+	if status == nil && deref(in.Status.VPCWorkspaceName) == "" {
 		return nil
 	}
 	out := &infrav1.WorkspaceTemplateApplySummary{
-		Name:          value(in.Spec.WorkspaceTemplateApplyName),
-		WorkspaceName: value(in.Status.VPCWorkspaceName),
+		Name:          deref(in.Spec.WorkspaceTemplateApplyName),
+		WorkspaceName: deref(in.Status.VPCWorkspaceName),
 	}
 	if status == nil {
 		return out
 	}
-	if name := value(status.WorkspaceName); name != "" {
+	if name := deref(status.WorkspaceName); name != "" {
 		out.WorkspaceName = name
 	}
 	out.Ready = statusToHub(status.Ready)
-	out.LastAppliedRevision = value(status.LastAppliedRevision)
-	out.LastFailedRevision = value(status.LastFailedRevision)
-	out.LastFailureMessage = value(status.LastFailureMessage)
-	out.LastAppliedTime = copied(status.LastAppliedTime)
+	out.LastAppliedRevision = deref(status.LastAppliedRevision)
+	out.LastFailedRevision = deref(status.LastFailedRevision)
+	out.LastFailureMessage = deref(status.LastFailureMessage)
+	out.LastAppliedTime = copyPointer(status.LastAppliedTime)
 	return out
 }
 
@@ -144,7 +145,7 @@ func failureDomainsToHub(in map[string]infrav1beta1.FailureDomainSpec) []cluster
 			continue
 		}
 		domain := in[name]
-		out = append(out, clusterv1.FailureDomain{Name: name, ControlPlane: copied(domain.ControlPlane), Attributes: table(domain.Attributes)})
+		out = append(out, clusterv1.FailureDomain{Name: name, ControlPlane: copyPointer(domain.ControlPlane), Attributes: copyMap(domain.Attributes)})
 	}
 	return out
 }
@@ -155,7 +156,7 @@ func failureDomainsToSpoke(in []clusterv1.FailureDomain) map[string]infrav1beta1
 	}
 	out := make(map[string]infrav1beta1.FailureDomainSpec, len(in))
 	for _, domain := range in {
-		out[domain.Name] = infrav1beta1.FailureDomainSpec{ControlPlane: copied(domain.ControlPlane), Attributes: table(domain.Attributes)}
+		out[domain.Name] = infrav1beta1.FailureDomainSpec{ControlPlane: copyPointer(domain.ControlPlane), Attributes: copyMap(domain.Attributes)}
 	}
 	return out
 }
@@ -163,13 +164,13 @@ func failureDomainsToSpoke(in []clusterv1.FailureDomain) map[string]infrav1beta1
 // captClusterFailure converts failureReason and failureMessage to a Ready condition of status False: the v1beta2 contract has no terminal
 // failures, and a CAPTCluster has no Failed condition.
 func captClusterFailure(in *infrav1beta1.CAPTCluster) (metav1.Condition, bool) {
-	return failure(infrav1.ReadyCondition, metav1.ConditionFalse,
+	return failureCondition(infrav1.ReadyCondition, metav1.ConditionFalse,
 		in.Status.FailureReason, in.Status.FailureMessage, in.CreationTimestamp)
 }
 
-// forgetCuredFailure removes failureReason and failureMessage, which package carry restored, once the hub no longer reports the failure. The
-// rules cannot derive them from the Ready condition: not every status False is a failure.
-func forgetCuredFailure(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
+// removeResolvedFailure removes failureReason and failureMessage, which package carry restored, once the hub no longer reports the failure.
+// The rules cannot derive these fields from the Ready condition, because not every status False is a failure.
+func removeResolvedFailure(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
 	failed, ok := captClusterFailure(out)
 	if !ok {
 		return

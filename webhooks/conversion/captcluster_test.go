@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-func TestAnOrdinaryLegacyCAPTClusterCarriesNothing(t *testing.T) {
+func TestLegacyCAPTClusterNeedsNoAnnotation(t *testing.T) {
 	hub := captClusters.returns(t, `
 metadata: {name: demo}
 spec:
@@ -42,13 +42,13 @@ status:
 	assert.Equal(t, "demo-vpc", hub.Status.WorkspaceTemplateApply.WorkspaceName)
 }
 
-func TestAnExistingVPC(t *testing.T) {
+func TestExistingVPCIsConverted(t *testing.T) {
 	hub := captClusters.returns(t, `{spec: {region: us-gov-west-1, existingVpcId: vpc-12}}`)
 	assert.Equal(t, infrav1.VPC{ExistingID: "vpc-12"}, hub.Spec.VPC)
 	assert.Empty(t, carried(hub))
 }
 
-func TestBothVPCSourcesAreKeptAndTheChoiceChangesNothingInTheCloud(t *testing.T) {
+func TestBothVPCSourcesAreKept(t *testing.T) {
 	hub := captClusters.returns(t, `{spec: {region: eu-west-1, existingVpcId: vpc-12, vpcTemplateRef: {name: t}, retainVpcOnDelete: true, vpcConfig: {name: nn}}}`)
 	assert.Equal(t, infrav1.VPC{ExistingID: "vpc-12"}, hub.Spec.VPC, "nothing was made yet: what exists is neither made nor destroyed")
 
@@ -57,12 +57,12 @@ func TestBothVPCSourcesAreKeptAndTheChoiceChangesNothingInTheCloud(t *testing.T)
 	assert.Equal(t, "t", hub.Spec.VPC.Template.Ref.Name, "a WorkspaceTemplateApply in use says what the VPC was made from")
 }
 
-func TestNeitherVPCSourceIsConvertedAsItIs(t *testing.T) {
+func TestMissingVPCSourceIsConvertedUnchanged(t *testing.T) {
 	hub := captClusters.returns(t, `{spec: {region: eu-west-1, retainVpcOnDelete: true, vpcConfig: {}}}`)
 	assert.Equal(t, infrav1.VPC{}, hub.Spec.VPC)
 }
 
-func TestRetainIsADeletionPolicyAndAnExplicitFalseComesBack(t *testing.T) {
+func TestRetainIsConvertedToADeletionPolicy(t *testing.T) {
 	for manifest, policy := range map[string]infrav1.DeletionPolicy{
 		`{spec: {region: r, vpcTemplateRef: {name: t}, retainVpcOnDelete: false}}`: infrav1.DeletionPolicyDelete,
 		`{spec: {region: r, vpcTemplateRef: {name: t}}}`:                           "",
@@ -71,7 +71,7 @@ func TestRetainIsADeletionPolicyAndAnExplicitFalseComesBack(t *testing.T) {
 	}
 }
 
-func TestFailureDomainsAreAMapInV1Beta1AndAListInV1Beta2(t *testing.T) {
+func TestFailureDomainsAreConverted(t *testing.T) {
 	hub := captClusters.returns(t, `{status: {failureDomains: {c: {}, a: {controlPlane: true}, b: {attributes: {k: v}}, "": {}}}}`)
 	names := []string{}
 	for _, domain := range hub.Status.FailureDomains {
@@ -82,7 +82,7 @@ func TestFailureDomainsAreAMapInV1Beta1AndAListInV1Beta2(t *testing.T) {
 	captClusters.keeps(t, `{spec: {region: r, vpc: {existingID: vpc-1}}, status: {failureDomains: [{name: c}, {name: a, controlPlane: true}]}}`)
 }
 
-func TestAFailureOfACAPTClusterIsShownAsNotReadyUntilItIsCured(t *testing.T) {
+func TestFailureOfACAPTClusterIsNotReadyUntilItIsResolved(t *testing.T) {
 	hub := captClusters.returns(t, `
 metadata: {creationTimestamp: "2026-01-02T03:04:05Z"}
 spec: {region: r, vpcTemplateRef: {name: t}}
@@ -102,7 +102,7 @@ status:
 	assert.Nil(t, cured.Status.FailureMessage)
 }
 
-func TestConditionsWithAnEmptyReasonAndOneTypeTwiceAreCorrected(t *testing.T) {
+func TestInvalidConditionsAreCorrected(t *testing.T) {
 	hub := captClusters.returns(t, `
 status:
   conditions:
@@ -114,14 +114,14 @@ status:
 	assert.Equal(t, metav1.ConditionTrue, hub.Status.Conditions[0].Status)
 }
 
-func TestTheEndpointIsShownInV1Beta1AndNotStored(t *testing.T) {
+func TestEndpointAnnotationIsNotStored(t *testing.T) {
 	spoke := captClusters.keeps(t, `{spec: {region: r, vpc: {existingID: vpc-1}}, status: {endpoint: "10.0.0.1:6443"}}`)
 	assert.Equal(t, "10.0.0.1:6443", spoke.Annotations[infrav1beta1.EndpointAnnotation])
 	assert.Empty(t, carried(spoke))
 	assert.Empty(t, captClusters.toHub(t, spoke).Annotations)
 }
 
-func TestWhatOnlyV1Beta2CanSayOfACAPTClusterSurvivesV1Beta1(t *testing.T) {
+func TestV1Beta2FieldsOfACAPTClusterSurviveV1Beta1(t *testing.T) {
 	spoke := captClusters.keeps(t, `
 metadata: {name: demo, annotations: {a: b}}
 spec:

@@ -34,9 +34,9 @@ var (
 	captControlPlaneDown = carry.New(captControlPlaneToSpoke, captControlPlaneToHub)
 )
 
-// ConvertCAPTControlPlaneV1Beta1ToHub converts a v1beta1 CAPTControlPlane to the hub. Texts that v1beta2 does not allow
-// (an invalid version, an invalid CIDR, tags that AWS would refuse), add-ons and profiles named twice, and an
-// endpoint that is neither public nor private are converted unchanged: the intended value is unknown.
+// ConvertCAPTControlPlaneV1Beta1ToHub converts a v1beta1 CAPTControlPlane to the hub. Values that v1beta2 does not allow are converted
+// unchanged, because the intended value is unknown: an invalid version or CIDR, tags that AWS rejects, add-ons and profiles with the same
+// name, and an endpoint that is neither public nor private.
 func ConvertCAPTControlPlaneV1Beta1ToHub(_ context.Context, src *controlplanev1beta1.CAPTControlPlane, dst *controlplanev1.CAPTControlPlane) error {
 	return captControlPlaneUp.Convert(src, dst)
 }
@@ -49,7 +49,7 @@ func ConvertCAPTControlPlaneHubToV1Beta1(_ context.Context, src *controlplanev1.
 func captControlPlaneToHub(in *controlplanev1beta1.CAPTControlPlane, out *controlplanev1.CAPTControlPlane) {
 	out.Spec.CAPTControlPlaneTemplateResourceSpec = controlPlaneSpecToHub(&in.Spec)
 	out.Spec.Version = in.Spec.Version
-	out.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint(value(in.Spec.ControlPlaneEndpoint))
+	out.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint(deref(in.Spec.ControlPlaneEndpoint))
 	out.Spec.WorkspaceTemplateApplyRef = applyRefToHub(in.Spec.WorkspaceTemplateApplyName)
 	out.Status = controlPlaneStatusToHub(in)
 }
@@ -64,16 +64,16 @@ func captControlPlaneToSpoke(in *controlplanev1.CAPTControlPlane, out *controlpl
 
 // controlPlaneSpecToHub converts the fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common.
 func controlPlaneSpecToHub(in *controlplanev1beta1.CAPTControlPlaneSpec) controlplanev1.CAPTControlPlaneTemplateResourceSpec {
-	config := value(in.ControlPlaneConfig)
+	config := deref(in.ControlPlaneConfig)
 	out := controlplanev1.CAPTControlPlaneTemplateResourceSpec{
 		Region:               config.Region,
 		WorkspaceTemplateRef: templateRefToHub(in.WorkspaceTemplateRef),
-		EndpointAccess:       pointed(config.EndpointAccess, endpointAccessToHub),
-		Addons: list(config.Addons, func(a controlplanev1beta1.Addon) controlplanev1.Addon {
-			return controlplanev1.Addon{Name: a.Name, Version: value(a.Version), ConfigurationValues: value(a.ConfigurationValues)}
+		EndpointAccess:       convertPointer(config.EndpointAccess, endpointAccessToHub),
+		Addons: convertList(config.Addons, func(a controlplanev1beta1.Addon) controlplanev1.Addon {
+			return controlplanev1.Addon{Name: a.Name, Version: deref(a.Version), ConfigurationValues: deref(a.ConfigurationValues)}
 		}),
 		Timeouts:        timeoutsToHub(config.Timeouts),
-		FargateProfiles: list(in.AdditionalFargateProfiles, fargateProfileToHub),
+		FargateProfiles: convertList(in.AdditionalFargateProfiles, fargateProfileToHub),
 	}
 	if len(in.AdditionalTags) > 0 {
 		out.AdditionalTags = make(map[string]controlplanev1.TagValue, len(in.AdditionalTags))
@@ -87,7 +87,7 @@ func controlPlaneSpecToHub(in *controlplanev1beta1.CAPTControlPlaneSpec) control
 func controlPlaneSpecToSpoke(in *controlplanev1.CAPTControlPlaneTemplateResourceSpec) controlplanev1beta1.CAPTControlPlaneSpec {
 	out := controlplanev1beta1.CAPTControlPlaneSpec{
 		WorkspaceTemplateRef:      templateRefToSpoke(in.WorkspaceTemplateRef),
-		AdditionalFargateProfiles: list(in.FargateProfiles, fargateProfileToSpoke),
+		AdditionalFargateProfiles: convertList(in.FargateProfiles, fargateProfileToSpoke),
 	}
 	if len(in.AdditionalTags) > 0 {
 		out.AdditionalTags = make(map[string]string, len(in.AdditionalTags))
@@ -98,8 +98,8 @@ func controlPlaneSpecToSpoke(in *controlplanev1.CAPTControlPlaneTemplateResource
 	if in.Region != "" || in.EndpointAccess != nil || len(in.Addons) > 0 || in.Timeouts != (controlplanev1.Timeouts{}) {
 		out.ControlPlaneConfig = &controlplanev1beta1.ControlPlaneConfig{
 			Region:         in.Region,
-			EndpointAccess: pointed(in.EndpointAccess, endpointAccessToSpoke),
-			Addons: list(in.Addons, func(a controlplanev1.Addon) controlplanev1beta1.Addon {
+			EndpointAccess: convertPointer(in.EndpointAccess, endpointAccessToSpoke),
+			Addons: convertList(in.Addons, func(a controlplanev1.Addon) controlplanev1beta1.Addon {
 				return controlplanev1beta1.Addon{
 					Name: a.Name, Version: optional(a.Version), ConfigurationValues: optional(a.ConfigurationValues),
 				}
@@ -110,15 +110,14 @@ func controlPlaneSpecToSpoke(in *controlplanev1.CAPTControlPlaneTemplateResource
 	return out
 }
 
-// endpointAccessToHub sets both endpoints explicitly. An absent endpoint is disabled in v1beta1, but an absent public endpoint
-// is enabled in v1beta2: a private cluster would become public. v1beta2 does not allow publicCIDRs without a public endpoint, nor
-// a CIDR twice.
+// endpointAccessToHub sets both endpoints explicitly. An absent endpoint is disabled in v1beta1, but an absent public endpoint is enabled
+// in v1beta2: a private cluster would become public. v1beta2 allows neither publicCIDRs without a public endpoint nor duplicate CIDRs.
 func endpointAccessToHub(in controlplanev1beta1.EndpointAccess) controlplanev1.EndpointAccess {
 	out := controlplanev1.EndpointAccess{Public: endpointToHub(in.Public), Private: endpointToHub(in.Private)}
 	if out.Public == controlplanev1.EndpointDisabled {
 		return out
 	}
-	for _, cidr := range words[controlplanev1.CIDR](in.PublicCIDRs) {
+	for _, cidr := range convertStrings[controlplanev1.CIDR](in.PublicCIDRs) {
 		if !slices.Contains(out.PublicCIDRs, cidr) {
 			out.PublicCIDRs = append(out.PublicCIDRs, cidr)
 		}
@@ -127,7 +126,7 @@ func endpointAccessToHub(in controlplanev1beta1.EndpointAccess) controlplanev1.E
 }
 
 func endpointToHub(enabled *bool) controlplanev1.EndpointState {
-	if value(enabled) {
+	if deref(enabled) {
 		return controlplanev1.EndpointEnabled
 	}
 	return controlplanev1.EndpointDisabled
@@ -135,7 +134,7 @@ func endpointToHub(enabled *bool) controlplanev1.EndpointState {
 
 func endpointAccessToSpoke(in controlplanev1.EndpointAccess) controlplanev1beta1.EndpointAccess {
 	public, private := in.HasPublic(), in.HasPrivate()
-	return controlplanev1beta1.EndpointAccess{Public: &public, Private: &private, PublicCIDRs: words[string](in.PublicCIDRs)}
+	return controlplanev1beta1.EndpointAccess{Public: &public, Private: &private, PublicCIDRs: convertStrings[string](in.PublicCIDRs)}
 }
 
 func timeoutsToHub(in *controlplanev1beta1.TimeoutConfig) controlplanev1.Timeouts {
@@ -143,8 +142,8 @@ func timeoutsToHub(in *controlplanev1beta1.TimeoutConfig) controlplanev1.Timeout
 		return controlplanev1.Timeouts{}
 	}
 	return controlplanev1.Timeouts{
-		ControlPlaneSeconds: seconds(in.ControlPlaneTimeout),
-		VPCReadySeconds:     seconds(in.VPCReadyTimeout),
+		ControlPlaneSeconds: toSeconds(in.ControlPlaneTimeout),
+		VPCReadySeconds:     toSeconds(in.VPCReadyTimeout),
 	}
 }
 
@@ -153,22 +152,22 @@ func timeoutsToSpoke(in controlplanev1.Timeouts) *controlplanev1beta1.TimeoutCon
 		return nil
 	}
 	return &controlplanev1beta1.TimeoutConfig{
-		ControlPlaneTimeout: minutes(in.ControlPlaneSeconds, defaultControlPlaneMinutes),
-		VPCReadyTimeout:     minutes(in.VPCReadySeconds, defaultVPCReadyMinutes),
+		ControlPlaneTimeout: toMinutes(in.ControlPlaneSeconds, defaultControlPlaneMinutes),
+		VPCReadyTimeout:     toMinutes(in.VPCReadySeconds, defaultVPCReadyMinutes),
 	}
 }
 
-// seconds converts minutes to seconds, limited to the maximum of v1beta2, one day. v1beta1 has no maximum.
-func seconds(minutes *int) int32 {
+// toSeconds converts minutes to seconds, limited to the maximum of v1beta2, one day. v1beta1 has no maximum.
+func toSeconds(minutes *int) int32 {
 	if minutes == nil {
 		return 0
 	}
 	return int32(min(max(*minutes, 1), maxTimeoutMinutes)) * 60 //nolint:gosec // The number is between 1 and maxTimeoutMinutes.
 }
 
-// minutes converts seconds to minutes, rounded up so that no timeout becomes shorter. Zero becomes the default of the CRD of v1beta1, which
-// the API server would set on the next write.
-func minutes(seconds int32, byDefault int) *int {
+// toMinutes converts seconds to minutes, rounded up so that no timeout becomes shorter. Zero becomes the default of the CRD of v1beta1,
+// which the API server would set on the next write.
+func toMinutes(seconds int32, byDefault int) *int {
 	n := byDefault
 	if seconds != 0 {
 		n = (int(seconds) + 59) / 60
@@ -179,8 +178,8 @@ func minutes(seconds int32, byDefault int) *int {
 func fargateProfileToHub(in controlplanev1beta1.AdditionalFargateProfile) controlplanev1.FargateProfile {
 	return controlplanev1.FargateProfile{
 		Name: in.Name,
-		Selectors: requiredList(in.Selectors, func(s controlplanev1beta1.FargateSelector) controlplanev1.FargateSelector {
-			return controlplanev1.FargateSelector{Namespace: s.Namespace, Labels: table(s.Labels)}
+		Selectors: convertRequiredList(in.Selectors, func(s controlplanev1beta1.FargateSelector) controlplanev1.FargateSelector {
+			return controlplanev1.FargateSelector{Namespace: s.Namespace, Labels: copyMap(s.Labels)}
 		}),
 		WorkspaceTemplateRef: templateRefToHub(in.WorkspaceTemplateRef),
 	}
@@ -189,8 +188,8 @@ func fargateProfileToHub(in controlplanev1beta1.AdditionalFargateProfile) contro
 func fargateProfileToSpoke(in controlplanev1.FargateProfile) controlplanev1beta1.AdditionalFargateProfile {
 	return controlplanev1beta1.AdditionalFargateProfile{
 		Name: in.Name,
-		Selectors: requiredList(in.Selectors, func(s controlplanev1.FargateSelector) controlplanev1beta1.FargateSelector {
-			return controlplanev1beta1.FargateSelector{Namespace: s.Namespace, Labels: table(s.Labels)}
+		Selectors: convertRequiredList(in.Selectors, func(s controlplanev1.FargateSelector) controlplanev1beta1.FargateSelector {
+			return controlplanev1beta1.FargateSelector{Namespace: s.Namespace, Labels: copyMap(s.Labels)}
 		}),
 		WorkspaceTemplateRef: templateRefToSpoke(in.WorkspaceTemplateRef),
 	}

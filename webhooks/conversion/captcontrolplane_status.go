@@ -22,14 +22,14 @@ func controlPlaneStatusToHub(in *controlplanev1beta1.CAPTControlPlane) controlpl
 	external := true // Part of the contract; it has no field in v1beta1.
 	return controlplanev1.CAPTControlPlaneStatus{
 		Conditions:                  controlPlaneConditionsToHub(in),
-		Initialization:              controlplanev1.CAPTControlPlaneInitializationStatus{ControlPlaneInitialized: copied(status.Initialized)},
+		Initialization:              controlplanev1.CAPTControlPlaneInitializationStatus{ControlPlaneInitialized: copyPointer(status.Initialized)},
 		ExternalManagedControlPlane: &external,
-		Phase:                       controlplanev1.Phase(value(status.Phase)),
+		Phase:                       controlplanev1.Phase(deref(status.Phase)),
 		WorkspaceTemplateApply:      controlPlaneSummaryToHub(in),
-		FargateProfiles: list(status.FargateProfileStatuses, func(p controlplanev1beta1.FargateProfileStatus) controlplanev1.FargateProfileStatus {
+		FargateProfiles: convertList(status.FargateProfileStatuses, func(p controlplanev1beta1.FargateProfileStatus) controlplanev1.FargateProfileStatus {
 			return controlplanev1.FargateProfileStatus{
-				Name: p.Name, Ready: statusToHub(p.Ready), WorkspaceTemplateApplyName: value(p.WorkspaceTemplateApplyName),
-				FailureReason: value(p.FailureReason), FailureMessage: value(p.FailureMessage),
+				Name: p.Name, Ready: statusToHub(p.Ready), WorkspaceTemplateApplyName: deref(p.WorkspaceTemplateApplyName),
+				FailureReason: deref(p.FailureReason), FailureMessage: deref(p.FailureMessage),
 			}
 		}),
 	}
@@ -42,18 +42,18 @@ func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplane
 	}
 	secretsReady := meta.IsStatusConditionTrue(status.Conditions, controlplanev1.KubeconfigReadyCondition)
 	out := controlplanev1beta1.CAPTControlPlaneStatus{
-		Initialized:  copied(status.Initialization.ControlPlaneInitialized),
+		Initialized:  copyPointer(status.Initialization.ControlPlaneInitialized),
 		SecretsReady: &secretsReady,
 		Phase:        optional(string(status.Phase)),
 		Conditions:   controlPlaneConditionsToSpoke(in),
-		FargateProfileStatuses: list(status.FargateProfiles, func(p controlplanev1.FargateProfileStatus) controlplanev1beta1.FargateProfileStatus {
+		FargateProfileStatuses: convertList(status.FargateProfiles, func(p controlplanev1.FargateProfileStatus) controlplanev1beta1.FargateProfileStatus {
 			return controlplanev1beta1.FargateProfileStatus{
 				Name: p.Name, Ready: statusToSpoke(p.Ready), WorkspaceTemplateApplyName: optional(p.WorkspaceTemplateApplyName),
 				FailureReason: optional(p.FailureReason), FailureMessage: optional(p.FailureMessage),
 			}
 		}),
 	}
-	if available := availability(status.Conditions); available != nil {
+	if available := availableCondition(status.Conditions); available != nil {
 		ready := available.Status == metav1.ConditionTrue
 		out.Ready = &ready
 	}
@@ -67,7 +67,7 @@ func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplane
 			LastAppliedRevision: optional(apply.LastAppliedRevision),
 			LastFailedRevision:  optional(apply.LastFailedRevision),
 			LastFailureMessage:  optional(apply.LastFailureMessage),
-			Outputs:             table(apply.Outputs),
+			Outputs:             copyMap(apply.Outputs),
 		}
 		out.WorkspaceStatus = &controlplanev1beta1.WorkspaceStatus{Ready: statusToSpoke(apply.Ready), State: optional(apply.State)}
 	}
@@ -78,13 +78,13 @@ func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplane
 func controlPlaneConditionsToHub(in *controlplanev1beta1.CAPTControlPlane) []metav1.Condition {
 	conditions := conditionsToHub(in.Status.Conditions)
 	since := in.CreationTimestamp
-	if value(in.Status.Ready) && availability(conditions) == nil {
+	if deref(in.Status.Ready) && availableCondition(conditions) == nil {
 		conditions = withCondition(conditions, readySince(since))
 	}
-	if value(in.Status.SecretsReady) && meta.FindStatusCondition(conditions, controlplanev1.KubeconfigReadyCondition) == nil {
+	if deref(in.Status.SecretsReady) && meta.FindStatusCondition(conditions, controlplanev1.KubeconfigReadyCondition) == nil {
 		conditions = withCondition(conditions, secretsReadySince(since))
 	}
-	failed, ok := failure(controlplanev1.FailedCondition, metav1.ConditionTrue, in.Status.FailureReason, in.Status.FailureMessage, since)
+	failed, ok := failureCondition(controlplanev1.FailedCondition, metav1.ConditionTrue, in.Status.FailureReason, in.Status.FailureMessage, since)
 	if ok {
 		conditions = withCondition(conditions, failed)
 	}
@@ -106,6 +106,7 @@ func controlPlaneConditionsToSpoke(in *controlplanev1.CAPTControlPlane) []metav1
 	return out
 }
 
+// isSame reports whether two conditions are equal in all fields.
 func isSame(a, b *metav1.Condition) bool {
 	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message &&
 		a.ObservedGeneration == b.ObservedGeneration && a.LastTransitionTime.Equal(&b.LastTransitionTime)
@@ -125,25 +126,25 @@ func secretsReadySince(since metav1.Time) metav1.Condition {
 	}
 }
 
-// availability returns the condition that corresponds to the field ready of v1beta1: the API server can be used. For objects of CAPT v0.3
-// that is Ready.
-func availability(conditions []metav1.Condition) *metav1.Condition {
+// availableCondition returns the condition that corresponds to the field ready of v1beta1: Available or, for objects of CAPT v0.3, Ready.
+func availableCondition(conditions []metav1.Condition) *metav1.Condition {
 	if available := meta.FindStatusCondition(conditions, controlplanev1.AvailableCondition); available != nil {
 		return available
 	}
 	return meta.FindStatusCondition(conditions, controlplanev1.ReadyCondition)
 }
 
+// controlPlaneSummaryToHub converts the state of the WorkspaceTemplateApply and its Workspace; nil when v1beta1 has neither.
 func controlPlaneSummaryToHub(in *controlplanev1beta1.CAPTControlPlane) *controlplanev1.WorkspaceTemplateApplyStatus {
 	template, workspace := in.Status.WorkspaceTemplateStatus, in.Status.WorkspaceStatus
 	if template == nil && workspace == nil {
 		return nil
 	}
 	out := &controlplanev1.WorkspaceTemplateApplyStatus{
-		WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: value(in.Spec.WorkspaceTemplateApplyName)},
+		WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: deref(in.Spec.WorkspaceTemplateApplyName)},
 	}
 	if workspace != nil {
-		out.Ready, out.State = statusToHub(workspace.Ready), value(workspace.State)
+		out.Ready, out.State = statusToHub(workspace.Ready), deref(workspace.State)
 	}
 	if template == nil {
 		return out
@@ -151,12 +152,12 @@ func controlPlaneSummaryToHub(in *controlplanev1beta1.CAPTControlPlane) *control
 	if template.Ready != nil {
 		out.Ready = statusToHub(template.Ready)
 	}
-	if state := value(template.State); state != "" {
+	if state := deref(template.State); state != "" {
 		out.State = state
 	}
-	out.LastAppliedRevision = value(template.LastAppliedRevision)
-	out.LastFailedRevision = value(template.LastFailedRevision)
-	out.LastFailureMessage = value(template.LastFailureMessage)
-	out.Outputs = table(template.Outputs)
+	out.LastAppliedRevision = deref(template.LastAppliedRevision)
+	out.LastFailedRevision = deref(template.LastFailedRevision)
+	out.LastFailureMessage = deref(template.LastFailureMessage)
+	out.Outputs = copyMap(template.Outputs)
 	return out
 }

@@ -14,7 +14,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 )
 
-func TestTimeoutsAreMinutesInV1Beta1AndSecondsInV1Beta2(t *testing.T) {
+func TestTimeoutsAreConverted(t *testing.T) {
 	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
   controlPlaneConfig: {region: r, timeouts: {controlPlaneTimeout: 45, vpcReadyTimeout: 20}}}}`)
 	assert.Equal(t, controlplanev1.Timeouts{
@@ -29,7 +29,7 @@ func TestTimeoutsAreMinutesInV1Beta1AndSecondsInV1Beta2(t *testing.T) {
 	controlPlanes.returns(t, `{spec: {version: "", workspaceTemplateRef: {name: ""}, controlPlaneConfig: {region: "", timeouts: {}}}}`)
 }
 
-func TestSecondsThatAreNoWholeMinuteSurviveV1Beta1(t *testing.T) {
+func TestPartialMinutesSurviveV1Beta1(t *testing.T) {
 	spoke := controlPlanes.keeps(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, timeouts: {controlPlaneSeconds: 1801, secretSeconds: 42}}}`)
 	assert.Equal(t, 31, *spoke.Spec.ControlPlaneConfig.Timeouts.ControlPlaneTimeout, "rounded up: nothing times out earlier")
 
@@ -39,7 +39,7 @@ func TestSecondsThatAreNoWholeMinuteSurviveV1Beta1(t *testing.T) {
 	assert.Equal(t, int32(42), hub.Spec.Timeouts.SecretSeconds)
 }
 
-func TestAnEndpointWithHTTPSInFrontIsKeptAsItIs(t *testing.T) {
+func TestEndpointWithASchemeIsConvertedUnchanged(t *testing.T) {
 	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, controlPlaneEndpoint: {host: "https://a.eks.amazonaws.com", port: 443}}}`)
 	assert.Equal(t, "https://a.eks.amazonaws.com", hub.Spec.ControlPlaneEndpoint.Host)
 	assert.Empty(t, carried(hub))
@@ -48,7 +48,7 @@ func TestAnEndpointWithHTTPSInFrontIsKeptAsItIs(t *testing.T) {
 	assert.True(t, hub.Spec.ControlPlaneEndpoint.IsZero(), "an endpoint that is not known yet is none")
 }
 
-func TestAbsentAccessMeansNoAccess(t *testing.T) {
+func TestAbsentEndpointAccessIsDisabled(t *testing.T) {
 	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
   controlPlaneConfig: {region: r, endpointAccess: {private: true, publicCIDRs: [10.0.0.0/8]}}}}`)
 	assert.Equal(t, controlplanev1.EndpointDisabled, hub.Spec.EndpointAccess.Public, "v1beta2's default would open a private cluster to the world")
@@ -67,7 +67,7 @@ func TestWorkspaceTemplateApplyNameIsAReference(t *testing.T) {
 	assert.Zero(t, hub.Spec.WorkspaceTemplateApplyRef, "an empty reference is none")
 }
 
-func TestFailureReasonAndMessageAreTheFailedCondition(t *testing.T) {
+func TestFailureReasonAndMessageBecomeTheFailedCondition(t *testing.T) {
 	hub := controlPlanes.returns(t, `
 metadata: {creationTimestamp: "2026-01-02T03:04:05Z"}
 status: {phase: Failed, secretsReady: false, failureReason: Timeout, failureMessage: too late}
@@ -84,7 +84,7 @@ status: {phase: Failed, secretsReady: false, failureReason: Timeout, failureMess
 	controlPlanes.returns(t, `{status: {secretsReady: false, failureReason: "not legal!"}}`)
 }
 
-func TestReadyInitializedAndSecretsReadyAreInitializationAndConditions(t *testing.T) {
+func TestReadyInitializedAndSecretsReadyAreConverted(t *testing.T) {
 	hub := controlPlanes.returns(t, `
 metadata: {creationTimestamp: "2026-01-02T03:04:05Z"}
 status: {ready: true, initialized: true, secretsReady: true, phase: Ready}
@@ -106,7 +106,7 @@ status:
 	assert.Equal(t, ptr.To(true), spoke.Status.Ready, "the API server can be used")
 }
 
-// What v1beta1 only has in fields becomes conditions that are as old as the object. Others may look like them.
+// Fields of v1beta1 become conditions with the creation time of the object. Other conditions may be equal to these.
 func TestConditionsAsOldAsTheirControlPlaneSurviveV1Beta1(t *testing.T) {
 	const ready = `{type: Ready, status: "True", reason: Ready, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}`
 	const secrets = `{type: KubeconfigReady, status: "True", reason: KubeconfigReady, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}`
@@ -126,7 +126,7 @@ status: {ready: true, secretsReady: true, conditions: [`+conditions+`]}
 	}
 }
 
-func TestTheWorkspaceStatusOfALegacyControlPlaneSurvives(t *testing.T) {
+func TestWorkspaceStatusOfALegacyControlPlaneSurvives(t *testing.T) {
 	hub := controlPlanes.returns(t, `
 spec: {version: "1.31", workspaceTemplateRef: {name: t}, workspaceTemplateApplyName: demo-eks}
 status:
@@ -141,7 +141,7 @@ status:
 	assert.Equal(t, map[string]string{"cluster_name": "demo"}, hub.Status.WorkspaceTemplateApply.Outputs)
 }
 
-func TestFargateProfilesKeepTheirReferencesThroughAnEditInV1Beta1(t *testing.T) {
+func TestFargateProfilesKeepTheirReferencesWhenEditedInV1Beta1(t *testing.T) {
 	spoke := controlPlanes.keeps(t, `
 spec:
   version: "1.31"
@@ -159,7 +159,7 @@ status: {fargateProfiles: [{name: a, ready: true, workspaceTemplateApplyName: de
 	assert.Equal(t, "z", hub.Spec.FargateProfiles[0].Selectors[0].Namespace)
 }
 
-// null in place of the list is removed by the API server, and what it stores is not what conversion meant.
+// The API server would remove a null in place of the list.
 func TestAProfileWithoutSelectorsHasAnEmptyListInBothVersions(t *testing.T) {
 	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, additionalFargateProfiles: [{name: a, selectors: [], workspaceTemplateRef: {name: f}}]}}`)
 	assert.Contains(t, text(t, hub), `"selectors":[]`)
@@ -167,7 +167,7 @@ func TestAProfileWithoutSelectorsHasAnEmptyListInBothVersions(t *testing.T) {
 	assert.Contains(t, text(t, spoke), `"selectors":[]`)
 }
 
-func TestATemplateKeepsWhatBelongsToOneClusterOnly(t *testing.T) {
+func TestTemplateKeepsFieldsOfASingleCluster(t *testing.T) {
 	hub := controlPlaneTemplates.returns(t, `
 spec:
   template:

@@ -38,16 +38,16 @@ func ConvertCAPTControlPlaneTemplateHubToV1Beta1(_ context.Context, src *control
 
 func captControlPlaneTemplateToHub(in *controlplanev1beta1.CAPTControlPlaneTemplate, out *controlplanev1.CAPTControlPlaneTemplate) {
 	if metadata := in.Spec.Template.Metadata; metadata != nil {
-		out.Spec.Template.ObjectMeta = clusterv1.ObjectMeta{Labels: table(metadata.Labels), Annotations: table(metadata.Annotations)}
+		out.Spec.Template.ObjectMeta = clusterv1.ObjectMeta{Labels: copyMap(metadata.Labels), Annotations: copyMap(metadata.Annotations)}
 	}
-	spec := value(in.Spec.Template.Spec)
+	spec := deref(in.Spec.Template.Spec)
 	out.Spec.Template.Spec = controlPlaneSpecToHub(&spec)
 }
 
 func captControlPlaneTemplateToSpoke(in *controlplanev1.CAPTControlPlaneTemplate, out *controlplanev1beta1.CAPTControlPlaneTemplate) {
 	if metadata := in.Spec.Template.ObjectMeta; len(metadata.Labels) > 0 || len(metadata.Annotations) > 0 {
 		out.Spec.Template.Metadata = &controlplanev1beta1.TemplateMetadata{
-			Labels: table(metadata.Labels), Annotations: table(metadata.Annotations),
+			Labels: copyMap(metadata.Labels), Annotations: copyMap(metadata.Annotations),
 		}
 	}
 	spec := controlPlaneSpecToSpoke(&in.Spec.Template.Spec)

@@ -38,12 +38,12 @@ func conditionsToHub(in []metav1.Condition) []metav1.Condition {
 		if len(out) == maxConditions {
 			break
 		}
-		if !isLegalType(c.Type) || meta.FindStatusCondition(out, c.Type) != nil {
+		if !isValidType(c.Type) || meta.FindStatusCondition(out, c.Type) != nil {
 			continue
 		}
-		c.Status = legalStatus(c.Status)
-		c.Reason = legalReason(c.Reason)
-		c.Message = legalMessage(c.Message)
+		c.Status = validStatus(c.Status)
+		c.Reason = validReason(c.Reason)
+		c.Message = validMessage(c.Message)
 		c.ObservedGeneration = max(c.ObservedGeneration, 0)
 		out = append(out, c)
 	}
@@ -54,16 +54,16 @@ func conditionsToHub(in []metav1.Condition) []metav1.Condition {
 }
 
 func crossplaneConditionsToHub(in []infrav1beta1.Condition) []metav1.Condition {
-	return conditionsToHub(list(in, func(c infrav1beta1.Condition) metav1.Condition {
+	return conditionsToHub(convertList(in, func(c infrav1beta1.Condition) metav1.Condition {
 		return metav1.Condition{
-			Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: value(c.Message),
-			LastTransitionTime: c.LastTransitionTime, ObservedGeneration: value(c.ObservedGeneration),
+			Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: deref(c.Message),
+			LastTransitionTime: c.LastTransitionTime, ObservedGeneration: deref(c.ObservedGeneration),
 		}
 	}))
 }
 
 func crossplaneConditionsToSpoke(in []metav1.Condition) []infrav1beta1.Condition {
-	return list(in, func(c metav1.Condition) infrav1beta1.Condition {
+	return convertList(in, func(c metav1.Condition) infrav1beta1.Condition {
 		return infrav1beta1.Condition{
 			Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: optional(c.Message),
 			LastTransitionTime: c.LastTransitionTime, ObservedGeneration: optional(c.ObservedGeneration),
@@ -71,12 +71,10 @@ func crossplaneConditionsToSpoke(in []metav1.Condition) []infrav1beta1.Condition
 	})
 }
 
-// withCondition sets a condition that is a separate field in v1beta1. A condition with the same content keeps its transition time.
+// withCondition sets a condition that is a separate field in v1beta1, which has no transition time: an existing condition keeps its own.
 func withCondition(conditions []metav1.Condition, c metav1.Condition) []metav1.Condition {
-	if there := meta.FindStatusCondition(conditions, c.Type); there != nil {
-		if there.Status != c.Status || there.Reason != c.Reason || there.Message != c.Message {
-			there.Status, there.Reason, there.Message = c.Status, c.Reason, c.Message
-		}
+	if existing := meta.FindStatusCondition(conditions, c.Type); existing != nil {
+		existing.Status, existing.Reason, existing.Message = c.Status, c.Reason, c.Message
 		return conditions
 	}
 	if len(conditions) == maxConditions {
@@ -85,22 +83,22 @@ func withCondition(conditions []metav1.Condition, c metav1.Condition) []metav1.C
 	return append(conditions, c)
 }
 
-// failure returns the condition that corresponds to failureReason and failureMessage; ok is false when both are empty.
-func failure(conditionType string, status metav1.ConditionStatus, reason, message *string, since metav1.Time) (_ metav1.Condition, ok bool) {
-	if value(reason) == "" && value(message) == "" {
+// failureCondition returns a condition of a given type and status for failureReason and failureMessage; ok is false when both are empty.
+func failureCondition(conditionType string, status metav1.ConditionStatus, reason, message *string, since metav1.Time) (_ metav1.Condition, ok bool) {
+	if deref(reason) == "" && deref(message) == "" {
 		return metav1.Condition{}, false
 	}
 	return metav1.Condition{
 		Type: conditionType, Status: status, LastTransitionTime: since,
-		Reason: legalReason(value(reason)), Message: legalMessage(value(message)),
+		Reason: validReason(deref(reason)), Message: validMessage(deref(message)),
 	}, true
 }
 
-func isLegalType(s string) bool {
+func isValidType(s string) bool {
 	return len(s) <= maxTypeLength && (isWord(s) || conditionType.MatchString(s))
 }
 
-func legalStatus(s metav1.ConditionStatus) metav1.ConditionStatus {
+func validStatus(s metav1.ConditionStatus) metav1.ConditionStatus {
 	switch s {
 	case metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown:
 		return s
@@ -109,8 +107,8 @@ func legalStatus(s metav1.ConditionStatus) metav1.ConditionStatus {
 	}
 }
 
-// legalReason removes the characters that a reason must not have; if none are left, it returns noReasonReported.
-func legalReason(s string) string {
+// validReason removes the characters that a reason must not have; if none are left, it returns noReasonReported.
+func validReason(s string) string {
 	if len(s) <= maxReasonLength && (isWord(s) || conditionReason.MatchString(s)) {
 		return s
 	}
@@ -122,8 +120,8 @@ func legalReason(s string) string {
 	return s
 }
 
-// legalMessage truncates a message to the limit of the CRD, in characters and not in bytes.
-func legalMessage(s string) string {
+// validMessage truncates a message to the limit of the CRD, in characters and not in bytes.
+func validMessage(s string) string {
 	if len(s) <= maxMessageLength {
 		return s
 	}

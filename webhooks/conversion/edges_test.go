@@ -21,7 +21,7 @@ import (
 )
 
 // An API server sends objects without a spec when it converts managed fields.
-func TestObjectsWithoutASpecAreConvertedBothWays(t *testing.T) {
+func TestObjectsWithoutASpecAreConverted(t *testing.T) {
 	for _, k := range fuzzed {
 		t.Run(k.name, k.withoutSpec)
 	}
@@ -38,7 +38,7 @@ func withoutSpec[Hub, Spoke client.Object](p pair[Hub, Spoke]) func(*testing.T) 
 	}
 }
 
-func TestAnAnnotationOfAnotherClientDoesNotMakeAnObjectUnreadable(t *testing.T) {
+func TestInvalidAnnotationDoesNotMakeAnObjectUnreadable(t *testing.T) {
 	for _, foreign := range []string{
 		`{`, `""`, `[]`, `{"fields":[{"path":"/spec/region","is":7},{"path":"","is":1},{"path":"/spec/vpc/nowhere"},{"path":"/status/conditions/Ready"}]}`,
 		`{"fields":[{"path":"/metadata/name","is":"stolen"}]}`, `{"spec":{"region":"of Cluster API's own form"}}`,
@@ -52,7 +52,7 @@ func TestAnAnnotationOfAnotherClientDoesNotMakeAnObjectUnreadable(t *testing.T) 
 	}
 }
 
-// The rules have to see to this themselves: an API server's caller may go on using what it gave.
+// The rules must ensure this: a caller may continue to use the source.
 func TestConversionSharesNoMemoryWithItsSource(t *testing.T) {
 	for _, k := range fuzzed {
 		t.Run(k.name, k.unshared)
@@ -87,8 +87,7 @@ func assertUnshared(t *testing.T, src, dst any) {
 	})
 }
 
-// memory calls visit with the address of all that can be changed through a value. Times are not: what they point to are
-// time zones.
+// memory calls visit with the address of all memory that can be changed through a value, except for times, which point to time zones.
 func memory(v reflect.Value, path string, visit func(at uintptr, path string)) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -120,7 +119,7 @@ func memory(v reflect.Value, path string, visit func(at uintptr, path string)) {
 	}
 }
 
-func TestMetadataIsTakenOverAsItIs(t *testing.T) {
+func TestMetadataIsCopied(t *testing.T) {
 	hub := captClusters.returns(t, `
 metadata:
   name: nn
@@ -136,6 +135,6 @@ spec: {region: r, existingVpcId: ""}
 	assert.Equal(t, []metav1.OwnerReference{{APIVersion: "v", Kind: "k", Name: "nn", UID: "u", Controller: ptr.To(true)}}, hub.OwnerReferences)
 }
 
-func TestTheAnnotationIsClusterAPIs(t *testing.T) {
+func TestAnnotationHasTheNameOfClusterAPI(t *testing.T) {
 	assert.Equal(t, conversionutil.DataAnnotation, carry.Annotation)
 }

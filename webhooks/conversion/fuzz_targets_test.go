@@ -17,10 +17,10 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
-// The targets of go test -fuzz look for what random objects do not hit: the engine sees which code an input reaches. The
-// kind is a number, so that one target serves all.
+// The targets of go test -fuzz find cases that random objects do not, because the engine measures which code an input reaches. The kind is a
+// number, so that one target covers all kinds.
 
-func FuzzV1Beta1ComesBackFromV1Beta2(f *testing.F) {
+func FuzzRoundTripFromV1Beta1(f *testing.F) {
 	for kind, k := range fuzzed {
 		object := k.seed(f)
 		f.Add(uint8(kind), []byte(object["spec"]), []byte(object["status"]))
@@ -35,7 +35,7 @@ func FuzzV1Beta1ComesBackFromV1Beta2(f *testing.F) {
 	})
 }
 
-func FuzzV1Beta2ComesBackFromV1Beta1(f *testing.F) {
+func FuzzRoundTripFromV1Beta2(f *testing.F) {
 	for kind, k := range fuzzed {
 		object := k.seedOfHub(f)
 		f.Add(uint8(kind), []byte(object["spec"]), []byte(object["status"]))
@@ -45,7 +45,7 @@ func FuzzV1Beta2ComesBackFromV1Beta1(f *testing.F) {
 	})
 }
 
-// Every client can write the annotation. An object has to stay readable with any content of it.
+// Every client can write the annotation. An object must remain readable with any content of it.
 func FuzzAnyAnnotationIsReadable(f *testing.F) {
 	var convert []func(*testing.T, string)
 	for kind, k := range fuzzed {
@@ -63,7 +63,7 @@ func FuzzAnyAnnotationIsReadable(f *testing.F) {
 	})
 }
 
-// fuzzedKind is what the targets do with the objects of a kind.
+// fuzzedKind has the functions of the targets for one kind.
 type fuzzedKind struct {
 	name                            string
 	lossless, withoutSpec, unshared func(*testing.T)
@@ -109,7 +109,7 @@ func fuzzedPair[Hub, Spoke client.Object](p pair[Hub, Spoke], file string) fuzze
 	}
 }
 
-// object as an API server would send it, which is what it wrote itself. Input that it could not read is skipped.
+// object returns an object as an API server would send it: in the JSON encoding of the type. Input that cannot be decoded is skipped.
 func object[T client.Object](t *testing.T, spec, status []byte) T {
 	t.Helper()
 	var o T
@@ -135,7 +135,7 @@ func requireReadable[From, To client.Object](t *testing.T, from From, to To) {
 	parse[To](t, text(t, to))
 }
 
-// parts of an object by the names of its fields.
+// parts are the fields of an object by name.
 func parts(t testing.TB, o client.Object) map[string]json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(o)
@@ -145,7 +145,7 @@ func parts(t testing.TB, o client.Object) map[string]json.RawMessage {
 	return found
 }
 
-// manifest reads an object in use from testdata.
+// manifest reads an object from testdata.
 func manifest[T client.Object](t testing.TB, name string) T {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name + ".yaml")

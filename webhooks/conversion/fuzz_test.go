@@ -32,14 +32,14 @@ import (
 // rounds of each kind and direction.
 const rounds = 10000
 
-func TestEveryKindConvertsWithoutLossBothWays(t *testing.T) {
+func TestConversionIsLossless(t *testing.T) {
 	for _, k := range fuzzed {
 		t.Run(k.name, k.lossless)
 	}
 }
 
-// lossless runs Cluster API's own fuzz test, which converts in memory, and one that goes through JSON at every step, as
-// an API server does. The second is the stricter one: the text must come back, with its empty lists and empty strings.
+// lossless runs Cluster API's fuzz test, which converts in memory, and one that encodes to JSON at every step, as an API server does. The second
+// is stricter: the JSON must be equal after the round trip, including empty lists and empty strings.
 func lossless[Hub, Spoke client.Object](down func(context.Context, Hub, Spoke) error, up func(context.Context, Spoke, Hub) error) func(*testing.T) {
 	return func(t *testing.T) {
 		t.Parallel()
@@ -61,7 +61,7 @@ func throughJSON[From, To client.Object](t *testing.T, there func(context.Contex
 	}
 }
 
-// requireReturn checks that an object, as an API server sends it, comes back as it was.
+// requireReturn requires that an object, as an API server sends it, is equal after a round trip.
 func requireReturn[From, To client.Object](t *testing.T, from From, there func(context.Context, From, To) error, back func(context.Context, To, From) error) {
 	t.Helper()
 	before, to := text(t, from), fresh[To]()
@@ -76,7 +76,7 @@ func requireReturn[From, To client.Object](t *testing.T, from From, there func(c
 	requireSame(t, before, text(t, again))
 }
 
-// requireSame is require.JSONEq, which is slow, for texts that are nearly always the same to the letter.
+// requireSame is a faster require.JSONEq for texts that are nearly always equal.
 func requireSame(t *testing.T, want, got string, message ...any) {
 	t.Helper()
 	if got != want {
@@ -102,8 +102,7 @@ func parse[T client.Object](t *testing.T, data string) T {
 	return o
 }
 
-// fuzzFuncs draw what random bytes hardly ever are: valid JSON, and the values that conversion treats in some way of its
-// own.
+// fuzzFuncs generate values that are rarely random: valid JSON, and values that conversion treats specially.
 func fuzzFuncs(runtimeserializer.CodecFactory) []any {
 	return []any{
 		func(r *runtime.RawExtension, c randfill.Continue) { r.Raw = []byte(randomJSON(c)) },
@@ -131,7 +130,7 @@ func fuzzFuncs(runtimeserializer.CodecFactory) []any {
 			drawn := c.String(0)
 			*s = pick(c, nil, &drawn, new(string))
 		},
-		func(s **metav1.Time, c randfill.Continue) { // Not a pointer to no time, which is null in JSON and so reads as nil.
+		func(s **metav1.Time, c randfill.Continue) { // Not a pointer to a zero time, which is null in JSON and is decoded as nil.
 			drawn := metav1.Unix(int64(c.Uint32()), 0)
 			*s = pick(c, nil, &drawn)
 		},

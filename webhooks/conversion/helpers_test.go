@@ -21,7 +21,7 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
-// pair is the two functions of one kind, going through JSON as an API server does.
+// pair has the two functions of one kind, with JSON encoding as in an API server.
 type pair[Hub, Spoke client.Object] struct {
 	down func(context.Context, Hub, Spoke) error
 	up   func(context.Context, Spoke, Hub) error
@@ -59,7 +59,7 @@ func (p pair[Hub, Spoke]) toSpoke(t *testing.T, hub Hub) Spoke {
 	return parse[Spoke](t, text(t, spoke))
 }
 
-// returns checks that a v1beta1 manifest comes back word for word, and returns it as it is in v1beta2 in between.
+// returns requires that a v1beta1 manifest is unchanged after a round trip, and returns the v1beta2 object.
 func (p pair[Hub, Spoke]) returns(t *testing.T, manifest string) Hub {
 	t.Helper()
 	hub := p.toHub(t, read[Spoke](t, manifest))
@@ -69,7 +69,7 @@ func (p pair[Hub, Spoke]) returns(t *testing.T, manifest string) Hub {
 	return hub
 }
 
-// keeps checks that a v1beta2 manifest survives v1beta1, and returns it as it is in v1beta1 in between.
+// keeps requires that a v1beta2 manifest is unchanged after a round trip, and returns the v1beta1 object.
 func (p pair[Hub, Spoke]) keeps(t *testing.T, manifest string) Spoke {
 	t.Helper()
 	hub := read[Hub](t, manifest)
@@ -95,7 +95,7 @@ func withoutCarried[T client.Object](o T) T {
 	return o
 }
 
-// withoutTime removes a creationTimestamp of null, which old manifests have, and empty metadata.
+// withoutTime removes a null creationTimestamp, which old manifests have, and empty metadata.
 func withoutTime(t *testing.T, object string) string {
 	t.Helper()
 	content := map[string]any{}

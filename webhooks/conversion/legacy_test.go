@@ -38,7 +38,7 @@ func referenceObjects(t *testing.T, kind string) []string {
 	return strings.Split(string(data), "\n---\n")
 }
 
-func TestObjectsOfALegacyClusterComeBackAsTheyWere(t *testing.T) {
+func TestRoundTripOfLegacyObjects(t *testing.T) {
 	t.Run("CAPTCluster", legacy(captClusters))
 	t.Run("CAPTControlPlane", legacy(controlPlanes))
 	t.Run("WorkspaceTemplate", legacy(workspaceTemplates))
@@ -57,8 +57,8 @@ func legacy[Hub, Spoke client.Object](p pair[Hub, Spoke]) func(*testing.T) {
 	}
 }
 
-// The API server sets defaults whenever an object is written. What conversion returns must already have them: a write
-// that is meant to change a label would otherwise change the spec.
+// The API server sets defaults in every write. Converted objects must already have them: otherwise a write of a label would change the
+// spec.
 func TestConvertedObjectsHaveTheDefaultsOfTheirVersion(t *testing.T) {
 	t.Run("CAPTCluster", defaulted(captClusters,
 		`{spec: {region: r, vpcTemplateRef: {name: t}}}`,
@@ -89,7 +89,7 @@ func defaulted[Hub, Spoke client.Object](p pair[Hub, Spoke], spokeManifest, hubM
 	}
 }
 
-// withDefaults sets the defaults of a version of our CRD, with the API server's own code.
+// withDefaults sets the defaults of a version of a CRD, with the code of the API server.
 func withDefaults[T client.Object](t *testing.T, kind, version string, o T) T {
 	t.Helper()
 	content := map[string]any{}

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversion converts between v1beta1, the version of CAPT v0.3, and v1beta2, the hub and storage version. The conversion webhook and
-// captctl call the same functions.
+// Package conversion converts between v1beta1, the version of CAPT v0.3, and v1beta2, the hub and storage version. The conversion webhook
+// and captctl call the same functions.
 //
-// Every function is total (it converts every object that an API server can send), pure (no API calls; the source is not modified, and the
+// Every conversion is total (it converts every object that an API server can send), pure (no API calls; the source is not modified, and the
 // result does not share memory with it), and lossless in both directions, through package carry. This package has the plain rules, which
 // convert the fields that both versions have:
 //
@@ -73,8 +73,8 @@ func AddToRegistry(scheme *runtime.Scheme, registry conversion.Registry) error {
 	return nil
 }
 
-// SetupWebhookWithManager adds the conversion of all kinds to the manager's webhook server. Do not call WithConverter of the webhook builder
-// for the same kinds: a converter can be registered only once.
+// SetupWebhookWithManager adds the conversion of all kinds to the manager's webhook server. Do not call WithConverter of the webhook
+// builder for the same kinds: a converter can be registered only once.
 func SetupWebhookWithManager(mgr ctrl.Manager) error {
 	if err := AddToRegistry(mgr.GetScheme(), mgr.GetConverterRegistry()); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
-func TestTheWebhookHandlerConvertsEveryKindBothWays(t *testing.T) {
+func TestWebhookHandlerConvertsEveryKind(t *testing.T) {
 	scheme, registry := conversion.NewRegistry()
 	handler := webhookconversion.NewWebhookHandler(scheme, registry)
 	for kind := range conversion.Constructors() {

@@ -8,21 +8,19 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// value returns the value of an optional field; the zero value if it is absent.
-func value[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
+// deref returns the value of an optional field; the zero value if it is absent.
+func deref[T any](p *T) T {
+	var zero T
+	return ptr.Deref(p, zero)
 }
 
-// optional is the reverse of value: the zero value becomes absent.
+// optional is the reverse of deref: the zero value becomes absent.
 func optional[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -31,8 +29,8 @@ func optional[T comparable](v T) *T {
 	return &v
 }
 
-// list converts a list element by element. An empty list becomes nil, because omitempty of v1beta2 drops an empty list.
-func list[From, To any](in []From, convert func(From) To) []To {
+// convertList converts a list element by element. An empty list becomes nil, because omitempty of v1beta2 drops an empty list.
+func convertList[From, To any](in []From, convert func(From) To) []To {
 	if len(in) == 0 {
 		return nil
 	}
@@ -43,17 +41,17 @@ func list[From, To any](in []From, convert func(From) To) []To {
 	return out
 }
 
-// requiredList is list for a field that both versions require: in JSON, an empty list differs from an absent one, which is null
-// and removed by the API server.
-func requiredList[From, To any](in []From, convert func(From) To) []To {
+// convertRequiredList is convertList for a field that both versions require: in JSON, an empty list differs from an absent one, which is
+// null and removed by the API server.
+func convertRequiredList[From, To any](in []From, convert func(From) To) []To {
 	if in != nil && len(in) == 0 {
 		return []To{}
 	}
-	return list(in, convert)
+	return convertList(in, convert)
 }
 
-// pointed converts the target of a pointer; nil stays nil.
-func pointed[From, To any](in *From, convert func(From) To) *To {
+// convertPointer converts the target of a pointer; nil stays nil.
+func convertPointer[From, To any](in *From, convert func(From) To) *To {
 	if in == nil {
 		return nil
 	}
@@ -61,8 +59,8 @@ func pointed[From, To any](in *From, convert func(From) To) *To {
 	return &out
 }
 
-// copied returns a pointer to a shallow copy; nil stays nil. The value must not have pointers.
-func copied[T any](p *T) *T {
+// copyPointer returns a pointer to a shallow copy; nil stays nil. The value must not have pointers.
+func copyPointer[T any](p *T) *T {
 	if p == nil {
 		return nil
 	}
@@ -70,29 +68,29 @@ func copied[T any](p *T) *T {
 	return &v
 }
 
-// table copies a map whose values have the same type in both versions. An empty map becomes nil, as in list.
-func table[K comparable, V any](in map[K]V) map[K]V {
+// copyMap copies a map whose values have the same type in both versions. An empty map becomes nil, as in convertList.
+func copyMap[K comparable, V any](in map[K]V) map[K]V {
 	if len(in) == 0 {
 		return nil
 	}
 	return maps.Clone(in)
 }
 
-// nonEmpty copies a list whose elements have the same type in both versions and no pointers. An empty list becomes nil, as in list.
-func nonEmpty[T any](in []T) []T {
+// copyList copies a list whose elements have the same type in both versions and no pointers. An empty list becomes nil, as in convertList.
+func copyList[T any](in []T) []T {
 	if len(in) == 0 {
 		return nil
 	}
 	return slices.Clone(in)
 }
 
-// words converts between lists of different string types.
-func words[To, From ~string](in []From) []To {
-	return list(in, func(s From) To { return To(s) })
+// convertStrings converts between lists of different string types.
+func convertStrings[To, From ~string](in []From) []To {
+	return convertList(in, func(s From) To { return To(s) })
 }
 
 func templateRefToHub(in infrav1beta1.WorkspaceTemplateReference) infrav1.WorkspaceTemplateReference {
-	return infrav1.WorkspaceTemplateReference{Name: in.Name, Namespace: value(in.Namespace)}
+	return infrav1.WorkspaceTemplateReference{Name: in.Name, Namespace: deref(in.Namespace)}
 }
 
 func templateRefToSpoke(in infrav1.WorkspaceTemplateReference) infrav1beta1.WorkspaceTemplateReference {
@@ -100,7 +98,7 @@ func templateRefToSpoke(in infrav1.WorkspaceTemplateReference) infrav1beta1.Work
 }
 
 func applyRefToHub(name *string) infrav1.WorkspaceTemplateApplyReference {
-	return infrav1.WorkspaceTemplateApplyReference{Name: value(name)}
+	return infrav1.WorkspaceTemplateApplyReference{Name: deref(name)}
 }
 
 func applyRefToSpoke(ref infrav1.WorkspaceTemplateApplyReference) *string {

@@ -16,52 +16,52 @@ const everyAction = string(terraform.ManageAll)
 // workspaceSpecToHub converts the spec of a Workspace. It sets no defaults: in v1beta2, the CRD of the Workspace sets them.
 func workspaceSpecToHub(in *infrav1beta1.WorkspaceSpec) terraform.WorkspaceSpec {
 	return terraform.WorkspaceSpec{
-		DeletionPolicy:             terraform.DeletionPolicy(value(in.DeletionPolicy)),
-		ManagementPolicies:         words[terraform.ManagementAction](in.ManagementPolicies),
-		ProviderConfigRef:          pointed(in.ProviderConfigRef, providerConfigRefToHub),
-		PublishConnectionDetailsTo: pointed(in.PublishConnectionDetailsTo, publishToHub),
-		WriteConnectionSecretToRef: pointed(in.WriteConnectionSecretToRef, secretRefToHub),
+		DeletionPolicy:             terraform.DeletionPolicy(deref(in.DeletionPolicy)),
+		ManagementPolicies:         convertStrings[terraform.ManagementAction](in.ManagementPolicies),
+		ProviderConfigRef:          convertPointer(in.ProviderConfigRef, providerConfigRefToHub),
+		PublishConnectionDetailsTo: convertPointer(in.PublishConnectionDetailsTo, publishToHub),
+		WriteConnectionSecretToRef: convertPointer(in.WriteConnectionSecretToRef, secretRefToHub),
 		ForProvider: terraform.WorkspaceParameters{
 			Source:                    terraform.Source(in.ForProvider.Source),
 			Module:                    in.ForProvider.Module,
-			InlineFormat:              terraform.FileFormat(value(in.ForProvider.InlineFormat)),
-			Entrypoint:                value(in.ForProvider.Entrypoint),
-			Vars:                      list(in.ForProvider.Vars, func(v infrav1beta1.Var) terraform.Var { return terraform.Var(v) }),
+			InlineFormat:              terraform.FileFormat(deref(in.ForProvider.InlineFormat)),
+			Entrypoint:                deref(in.ForProvider.Entrypoint),
+			Vars:                      convertList(in.ForProvider.Vars, func(v infrav1beta1.Var) terraform.Var { return terraform.Var(v) }),
 			VarMap:                    in.ForProvider.VarMap.DeepCopy(),
-			VarFiles:                  list(in.ForProvider.VarFiles, varFileToHub),
-			Env:                       list(in.ForProvider.Env, envVarToHub),
-			InitArgs:                  words[string](in.ForProvider.InitArgs),
-			PlanArgs:                  words[string](in.ForProvider.PlanArgs),
-			ApplyArgs:                 words[string](in.ForProvider.ApplyArgs),
-			DestroyArgs:               words[string](in.ForProvider.DestroyArgs),
-			EnableTerraformCLILogging: copied(in.ForProvider.EnableTerraformCLILogging),
+			VarFiles:                  convertList(in.ForProvider.VarFiles, varFileToHub),
+			Env:                       convertList(in.ForProvider.Env, envVarToHub),
+			InitArgs:                  convertStrings[string](in.ForProvider.InitArgs),
+			PlanArgs:                  convertStrings[string](in.ForProvider.PlanArgs),
+			ApplyArgs:                 convertStrings[string](in.ForProvider.ApplyArgs),
+			DestroyArgs:               convertStrings[string](in.ForProvider.DestroyArgs),
+			EnableTerraformCLILogging: copyPointer(in.ForProvider.EnableTerraformCLILogging),
 		},
 	}
 }
 
-// workspaceSpecToSpoke converts the spec of a Workspace, and sets the defaults of v1beta1. Otherwise the next write in v1beta1, for example of
-// a label, would set them and add them to the hub.
+// workspaceSpecToSpoke converts the spec of a Workspace, and sets the defaults of v1beta1. Otherwise the next write in v1beta1, for example
+// of a label, would set them and add them to the hub.
 func workspaceSpecToSpoke(in *terraform.WorkspaceSpec) infrav1beta1.WorkspaceSpec {
 	out := infrav1beta1.WorkspaceSpec{
 		DeletionPolicy:             optional(string(in.DeletionPolicy)),
-		ManagementPolicies:         words[string](in.ManagementPolicies),
-		ProviderConfigRef:          pointed(in.ProviderConfigRef, providerConfigRefToSpoke),
-		PublishConnectionDetailsTo: pointed(in.PublishConnectionDetailsTo, publishToSpoke),
-		WriteConnectionSecretToRef: pointed(in.WriteConnectionSecretToRef, secretRefToSpoke),
+		ManagementPolicies:         convertStrings[string](in.ManagementPolicies),
+		ProviderConfigRef:          convertPointer(in.ProviderConfigRef, providerConfigRefToSpoke),
+		PublishConnectionDetailsTo: convertPointer(in.PublishConnectionDetailsTo, publishToSpoke),
+		WriteConnectionSecretToRef: convertPointer(in.WriteConnectionSecretToRef, secretRefToSpoke),
 		ForProvider: infrav1beta1.WorkspaceParameters{
 			Source:                    string(in.ForProvider.Source),
 			Module:                    in.ForProvider.Module,
 			InlineFormat:              optional(string(in.ForProvider.InlineFormat)),
 			Entrypoint:                optional(in.ForProvider.Entrypoint),
-			Vars:                      list(in.ForProvider.Vars, func(v terraform.Var) infrav1beta1.Var { return infrav1beta1.Var(v) }),
+			Vars:                      convertList(in.ForProvider.Vars, func(v terraform.Var) infrav1beta1.Var { return infrav1beta1.Var(v) }),
 			VarMap:                    in.ForProvider.VarMap.DeepCopy(),
-			VarFiles:                  list(in.ForProvider.VarFiles, varFileToSpoke),
-			Env:                       list(in.ForProvider.Env, envVarToSpoke),
-			InitArgs:                  words[string](in.ForProvider.InitArgs),
-			PlanArgs:                  words[string](in.ForProvider.PlanArgs),
-			ApplyArgs:                 words[string](in.ForProvider.ApplyArgs),
-			DestroyArgs:               words[string](in.ForProvider.DestroyArgs),
-			EnableTerraformCLILogging: copied(in.ForProvider.EnableTerraformCLILogging),
+			VarFiles:                  convertList(in.ForProvider.VarFiles, varFileToSpoke),
+			Env:                       convertList(in.ForProvider.Env, envVarToSpoke),
+			InitArgs:                  convertStrings[string](in.ForProvider.InitArgs),
+			PlanArgs:                  convertStrings[string](in.ForProvider.PlanArgs),
+			ApplyArgs:                 convertStrings[string](in.ForProvider.ApplyArgs),
+			DestroyArgs:               convertStrings[string](in.ForProvider.DestroyArgs),
+			EnableTerraformCLILogging: copyPointer(in.ForProvider.EnableTerraformCLILogging),
 		},
 	}
 	if !reflect.ValueOf(&out).Elem().IsZero() { // An empty spec stays empty.
@@ -95,7 +95,7 @@ func setDefault[T any](field **T, value T) {
 func providerConfigRefToHub(in infrav1beta1.ProviderConfigReference) terraform.ProviderConfigReference {
 	out := terraform.ProviderConfigReference{Name: in.Name}
 	if in.Policy != nil {
-		out.Policy = &terraform.ReferencePolicy{Resolution: value(in.Policy.Resolution), Resolve: value(in.Policy.Resolve)}
+		out.Policy = &terraform.ReferencePolicy{Resolution: deref(in.Policy.Resolution), Resolve: deref(in.Policy.Resolve)}
 	}
 	return out
 }
@@ -110,20 +110,20 @@ func providerConfigRefToSpoke(in terraform.ProviderConfigReference) infrav1beta1
 }
 
 func publishToHub(in infrav1beta1.PublishConnectionDetailsTo) terraform.PublishConnectionDetailsTo {
-	out := terraform.PublishConnectionDetailsTo{Name: in.Name, ConfigRef: pointed(in.ConfigRef, providerConfigRefToHub)}
+	out := terraform.PublishConnectionDetailsTo{Name: in.Name, ConfigRef: convertPointer(in.ConfigRef, providerConfigRefToHub)}
 	if in.Metadata != nil {
 		out.Metadata = &terraform.ConnectionSecretMetadata{
-			Annotations: table(in.Metadata.Annotations), Labels: table(in.Metadata.Labels), Type: copied(in.Metadata.Type),
+			Annotations: copyMap(in.Metadata.Annotations), Labels: copyMap(in.Metadata.Labels), Type: copyPointer(in.Metadata.Type),
 		}
 	}
 	return out
 }
 
 func publishToSpoke(in terraform.PublishConnectionDetailsTo) infrav1beta1.PublishConnectionDetailsTo {
-	out := infrav1beta1.PublishConnectionDetailsTo{Name: in.Name, ConfigRef: pointed(in.ConfigRef, providerConfigRefToSpoke)}
+	out := infrav1beta1.PublishConnectionDetailsTo{Name: in.Name, ConfigRef: convertPointer(in.ConfigRef, providerConfigRefToSpoke)}
 	if in.Metadata != nil {
 		out.Metadata = &infrav1beta1.ConnectionSecretMetadata{
-			Annotations: table(in.Metadata.Annotations), Labels: table(in.Metadata.Labels), Type: copied(in.Metadata.Type),
+			Annotations: copyMap(in.Metadata.Annotations), Labels: copyMap(in.Metadata.Labels), Type: copyPointer(in.Metadata.Type),
 		}
 	}
 	return out
@@ -131,29 +131,29 @@ func publishToSpoke(in terraform.PublishConnectionDetailsTo) infrav1beta1.Publis
 
 func varFileToHub(in infrav1beta1.VarFile) terraform.VarFile {
 	return terraform.VarFile{
-		Source: in.Source, Format: terraform.FileFormat(value(in.Format)),
-		ConfigMapKeyRef: pointed(in.ConfigMapKeyRef, keyRefToHub), SecretKeyRef: pointed(in.SecretKeyRef, keyRefToHub),
+		Source: in.Source, Format: terraform.FileFormat(deref(in.Format)),
+		ConfigMapKeyRef: convertPointer(in.ConfigMapKeyRef, keyRefToHub), SecretKeyRef: convertPointer(in.SecretKeyRef, keyRefToHub),
 	}
 }
 
 func varFileToSpoke(in terraform.VarFile) infrav1beta1.VarFile {
 	return infrav1beta1.VarFile{
 		Source: in.Source, Format: optional(string(in.Format)),
-		ConfigMapKeyRef: pointed(in.ConfigMapKeyRef, keyRefToSpoke), SecretKeyRef: pointed(in.SecretKeyRef, keyRefToSpoke),
+		ConfigMapKeyRef: convertPointer(in.ConfigMapKeyRef, keyRefToSpoke), SecretKeyRef: convertPointer(in.SecretKeyRef, keyRefToSpoke),
 	}
 }
 
 func envVarToHub(in infrav1beta1.EnvVar) terraform.EnvVar {
 	return terraform.EnvVar{
-		Name: in.Name, Value: value(in.Value),
-		ConfigMapKeyRef: pointed(in.ConfigMapKeyRef, keyRefToHub), SecretKeyRef: pointed(in.SecretKeyRef, keyRefToHub),
+		Name: in.Name, Value: deref(in.Value),
+		ConfigMapKeyRef: convertPointer(in.ConfigMapKeyRef, keyRefToHub), SecretKeyRef: convertPointer(in.SecretKeyRef, keyRefToHub),
 	}
 }
 
 func envVarToSpoke(in terraform.EnvVar) infrav1beta1.EnvVar {
 	return infrav1beta1.EnvVar{
 		Name: in.Name, Value: optional(in.Value),
-		ConfigMapKeyRef: pointed(in.ConfigMapKeyRef, keyRefToSpoke), SecretKeyRef: pointed(in.SecretKeyRef, keyRefToSpoke),
+		ConfigMapKeyRef: convertPointer(in.ConfigMapKeyRef, keyRefToSpoke), SecretKeyRef: convertPointer(in.SecretKeyRef, keyRefToSpoke),
 	}
 }
 

@@ -41,7 +41,7 @@ func workspaceTemplateToHub(in *infrav1beta1.WorkspaceTemplate, out *infrav1.Wor
 	out.Spec.WorkspaceScope = terraform.ScopeCluster
 	if metadata := template.Metadata; metadata != nil {
 		out.Spec.Template.Metadata = infrav1.WorkspaceTemplateMetadata{
-			Description: value(metadata.Description), Version: value(metadata.Version), Tags: table(metadata.Tags),
+			Description: deref(metadata.Description), Version: deref(metadata.Version), Tags: copyMap(metadata.Tags),
 		}
 	}
 	out.Spec.Template.Spec = workspaceSpecToHub(&template.Spec)
@@ -52,7 +52,7 @@ func workspaceTemplateToSpoke(in *infrav1.WorkspaceTemplate, out *infrav1beta1.W
 	metadata := in.Spec.Template.Metadata
 	if metadata.Description != "" || metadata.Version != "" || len(metadata.Tags) > 0 {
 		out.Spec.Template.Metadata = &infrav1beta1.WorkspaceTemplateMetadata{
-			Description: optional(metadata.Description), Version: optional(metadata.Version), Tags: table(metadata.Tags),
+			Description: optional(metadata.Description), Version: optional(metadata.Version), Tags: copyMap(metadata.Tags),
 		}
 	}
 	out.Spec.Template.Spec = workspaceSpecToSpoke(&in.Spec.Template.Spec)

@@ -40,7 +40,7 @@ status:
   conditions: [{type: Ready, status: "True", reason: "", lastTransitionTime: "2026-01-02T03:04:05Z"}]
 `
 
-func TestALegacyTemplateComesBackAndItsWorkspacesAreClusterScoped(t *testing.T) {
+func TestWorkspacesOfALegacyTemplateAreClusterScoped(t *testing.T) {
 	hub := workspaceTemplates.returns(t, legacyTemplate)
 	assert.Equal(t, terraform.ScopeCluster, hub.Spec.WorkspaceScope)
 	assert.Equal(t, "out", hub.Spec.Template.Spec.WriteConnectionSecretToRef.Name, "that of the template's own spec has no effect")
@@ -48,7 +48,7 @@ func TestALegacyTemplateComesBackAndItsWorkspacesAreClusterScoped(t *testing.T) 
 	assert.NotContains(t, carried(hub), "output", "the module is not stored twice")
 }
 
-func TestTheDefaultsOfV1Beta1DoNotReachATemplateOfV1Beta2(t *testing.T) {
+func TestDefaultsOfV1Beta1DoNotReachATemplateOfV1Beta2(t *testing.T) {
 	spoke := workspaceTemplates.keeps(t, `
 spec:
   workspaceScope: Namespaced
@@ -67,7 +67,7 @@ status: {revision: r, users: 2, observedGeneration: 1}
 	assert.Equal(t, terraform.ScopeNamespaced, hub.Spec.WorkspaceScope)
 }
 
-func TestAWorkspaceTemplateApplyComesBack(t *testing.T) {
+func TestRoundTripOfAWorkspaceTemplateApply(t *testing.T) {
 	hub := workspaceTemplateApplies.returns(t, `
 spec:
   templateRef: {name: t, namespace: default}
@@ -90,7 +90,7 @@ status:
 	assert.Empty(t, hub.Spec.WorkspaceName, "status does not decide what spec says")
 }
 
-func TestRetainWorkspaceOnDeleteIsADeletionPolicy(t *testing.T) {
+func TestRetainWorkspaceOnDeleteIsConvertedToADeletionPolicy(t *testing.T) {
 	for manifest, policy := range map[string]infrav1.DeletionPolicy{
 		`{spec: {templateRef: {name: t}, retainWorkspaceOnDelete: true}}`:                                                            infrav1.DeletionPolicyRetain,
 		`{spec: {templateRef: {name: t}, retainWorkspaceOnDelete: false, variables: {}, waitForSecrets: [], waitForWorkspaces: []}}`: infrav1.DeletionPolicyDelete,
@@ -100,7 +100,7 @@ func TestRetainWorkspaceOnDeleteIsADeletionPolicy(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyV1Beta2CanSayOfAWorkspaceTemplateApplySurvivesV1Beta1(t *testing.T) {
+func TestV1Beta2FieldsOfAWorkspaceTemplateApplySurviveV1Beta1(t *testing.T) {
 	spoke := workspaceTemplateApplies.keeps(t, `
 spec:
   templateRef: {name: t}
@@ -114,8 +114,8 @@ status: {workspaceRef: {apiVersion: v, kind: Workspace, name: w, uid: u}, lastAp
 	assert.Equal(t, "w", hub.Spec.WorkspaceName)
 }
 
-// JSON does not distinguish an empty list from none, so that what is stored would have a status and what is compared with it none.
-func TestConditionsOfWhichNoneIsLegalLeaveNoStatusInV1Beta2(t *testing.T) {
+// With omitempty, an empty list is absent in JSON, so the stored object and the converted one would differ.
+func TestInvalidConditionsAloneConvertToAnEmptyStatus(t *testing.T) {
 	apply := read[*infrav1beta1.WorkspaceTemplateApply](t, `{status: {conditions: [{type: "<>", status: "True"}]}}`)
 	hub := fresh[*infrav1.WorkspaceTemplateApply]()
 	require.NoError(t, workspaceTemplateApplies.up(t.Context(), apply, hub))

@@ -41,33 +41,33 @@ func ConvertWorkspaceTemplateApplyHubToV1Beta1(_ context.Context, src *infrav1.W
 func workspaceTemplateApplyToHub(in *infrav1beta1.WorkspaceTemplateApply, out *infrav1.WorkspaceTemplateApply) {
 	out.Spec = infrav1.WorkspaceTemplateApplySpec{
 		TemplateRef:                templateRefToHub(in.Spec.TemplateRef),
-		Variables:                  table(in.Spec.Variables),
-		WriteConnectionSecretToRef: pointed(in.Spec.WriteConnectionSecretToRef, secretRefToHub),
-		WaitForSecrets: list(in.Spec.WaitForSecrets, func(s infrav1beta1.SecretReference) infrav1.SecretDependency {
+		Variables:                  copyMap(in.Spec.Variables),
+		WriteConnectionSecretToRef: convertPointer(in.Spec.WriteConnectionSecretToRef, secretRefToHub),
+		WaitForSecrets: convertList(in.Spec.WaitForSecrets, func(s infrav1beta1.SecretReference) infrav1.SecretDependency {
 			return infrav1.SecretDependency{Name: s.Name, Namespace: s.Namespace}
 		}),
-		WaitForWorkspaces: list(in.Spec.WaitForWorkspaces, func(w infrav1beta1.WorkspaceReference) infrav1.WorkspaceDependency {
-			return infrav1.WorkspaceDependency{Name: w.Name, Namespace: value(w.Namespace)}
+		WaitForWorkspaces: convertList(in.Spec.WaitForWorkspaces, func(w infrav1beta1.WorkspaceReference) infrav1.WorkspaceDependency {
+			return infrav1.WorkspaceDependency{Name: w.Name, Namespace: deref(w.Namespace)}
 		}),
 		DeletionPolicy: deletionPolicyToHub(in.Spec.RetainWorkspaceOnDelete),
 	}
 	out.Status = infrav1.WorkspaceTemplateApplyStatus{
 		Conditions:      crossplaneConditionsToHub(in.Status.Conditions),
-		WorkspaceName:   value(in.Status.WorkspaceName),
+		WorkspaceName:   deref(in.Status.WorkspaceName),
 		Applied:         statusToHub(in.Status.Applied),
-		LastAppliedTime: copied(in.Status.LastAppliedTime),
+		LastAppliedTime: copyPointer(in.Status.LastAppliedTime),
 	}
 }
 
 func workspaceTemplateApplyToSpoke(in *infrav1.WorkspaceTemplateApply, out *infrav1beta1.WorkspaceTemplateApply) {
 	out.Spec = infrav1beta1.WorkspaceTemplateApplySpec{
 		TemplateRef:                templateRefToSpoke(in.Spec.TemplateRef),
-		WriteConnectionSecretToRef: pointed(in.Spec.WriteConnectionSecretToRef, secretRefToSpoke),
-		Variables:                  table(in.Spec.Variables),
-		WaitForSecrets: list(in.Spec.WaitForSecrets, func(s infrav1.SecretDependency) infrav1beta1.SecretReference {
+		WriteConnectionSecretToRef: convertPointer(in.Spec.WriteConnectionSecretToRef, secretRefToSpoke),
+		Variables:                  copyMap(in.Spec.Variables),
+		WaitForSecrets: convertList(in.Spec.WaitForSecrets, func(s infrav1.SecretDependency) infrav1beta1.SecretReference {
 			return infrav1beta1.SecretReference{Name: s.Name, Namespace: s.Namespace}
 		}),
-		WaitForWorkspaces: list(in.Spec.WaitForWorkspaces, func(w infrav1.WorkspaceDependency) infrav1beta1.WorkspaceReference {
+		WaitForWorkspaces: convertList(in.Spec.WaitForWorkspaces, func(w infrav1.WorkspaceDependency) infrav1beta1.WorkspaceReference {
 			return infrav1beta1.WorkspaceReference{Name: w.Name, Namespace: optional(w.Namespace)}
 		}),
 		RetainWorkspaceOnDelete: deletionPolicyToSpoke(in.Spec.DeletionPolicy),
@@ -75,7 +75,7 @@ func workspaceTemplateApplyToSpoke(in *infrav1.WorkspaceTemplateApply, out *infr
 	out.Status = infrav1beta1.WorkspaceTemplateApplyStatus{
 		WorkspaceName:   optional(in.Status.WorkspaceName),
 		Applied:         statusToSpoke(in.Status.Applied),
-		LastAppliedTime: copied(in.Status.LastAppliedTime),
+		LastAppliedTime: copyPointer(in.Status.LastAppliedTime),
 		Conditions:      crossplaneConditionsToSpoke(in.Status.Conditions),
 	}
 }

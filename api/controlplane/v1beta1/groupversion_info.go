@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1beta1 has the API types CAPTControlPlane and CAPTControlPlaneTemplate of CAPT v0.3. The version is deprecated and frozen. It is
-// served, and converted to v1beta2 (the hub), so that existing objects and manifests keep working. The conventions of package v1beta1 of the
-// infrastructure group apply to it, too.
+// served, and converted to v1beta2 (the hub), so that existing objects and manifests keep working. The conventions of package v1beta1 of
+// the infrastructure group apply to it, too.
 //
 // +kubebuilder:object:generate=true
 // +groupName=controlplane.cluster.x-k8s.io

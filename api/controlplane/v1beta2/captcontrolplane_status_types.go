@@ -25,7 +25,7 @@ const (
 	StateConfiguring State = "Configuring"
 	// StateReady: the control plane matches its spec.
 	StateReady State = "Ready"
-	// StateDegraded: it was Ready and a part of it no longer is, but the API server still answers.
+	// StateDegraded: the control plane was Ready and a part of it no longer is, but the API server can still be used.
 	StateDegraded State = "Degraded"
 	// StateRecovering: a recovery action runs. Not reported yet.
 	StateRecovering State = "Recovering"
@@ -49,7 +49,7 @@ const (
 // CAPTControlPlaneStatus is the observed state of a control plane.
 // +kubebuilder:validation:MinProperties=1
 type CAPTControlPlaneStatus struct {
-	// conditions are Available (mirrored by Cluster API as ControlPlaneAvailable), Ready, and those they derive from.
+	// conditions are Available (mirrored by Cluster API as ControlPlaneAvailable), Ready, and the conditions that these summarize.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -116,7 +116,7 @@ type CAPTControlPlaneStatus struct {
 	// +optional
 	Recovery RecoveryStatus `json:"recovery,omitempty,omitzero"`
 
-	// dependencies are the objects this one depends on, and those that depend on it.
+	// dependencies are the objects that this one depends on, and the objects that depend on it.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
@@ -247,7 +247,7 @@ type Health struct {
 	// +optional
 	Overall HealthState `json:"overall,omitempty"`
 
-	// checks are the results of the single checks.
+	// checks are the results of the individual checks.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -297,13 +297,13 @@ type HealthCheck struct {
 type DependencyDirection string
 
 const (
-	// DependencyUpstream is an object that this one depends on.
+	// DependencyUpstream: the control plane depends on the object.
 	DependencyUpstream DependencyDirection = "Upstream"
-	// DependencyDownstream is an object that depends on this one.
+	// DependencyDownstream: the object depends on the control plane.
 	DependencyDownstream DependencyDirection = "Downstream"
 )
 
-// Dependency is an object this one depends on, or one that depends on it.
+// Dependency is an object that the control plane depends on, or an object that depends on the control plane.
 type Dependency struct {
 	// kind of the object.
 	// +required

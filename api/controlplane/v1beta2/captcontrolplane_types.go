@@ -59,8 +59,8 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]string `json:"variables,omitempty"`
 
-	// endpointAccess restricts from where the API server can be reached. It is rejected if the WorkspaceTemplate has no placeholder
-	// for a restriction that is set.
+	// endpointAccess specifies from where the API server can be reached. A restriction is rejected if the WorkspaceTemplate has no
+	// placeholder for it.
 	// +optional
 	EndpointAccess *EndpointAccess `json:"endpointAccess,omitempty"`
 
@@ -264,7 +264,7 @@ type Kubeconfig struct {
 type EndpointProbe string
 
 const (
-	// EndpointProbeBestEffort probes, and ignores that the network cannot be reached.
+	// EndpointProbeBestEffort probes, and ignores an unreachable network.
 	EndpointProbeBestEffort EndpointProbe = "BestEffort"
 	// EndpointProbeRequired probes, and requires an answer.
 	EndpointProbeRequired EndpointProbe = "Required"

@@ -85,7 +85,7 @@ const (
 	EndpointInvalidReason = "EndpointInvalid"
 	// EndpointChangedReason: the output no longer equals spec.controlPlaneEndpoint.
 	EndpointChangedReason = "EndpointChanged"
-	// WaitingForWorkspaceReason: the value is known when the Workspace is ready.
+	// WaitingForWorkspaceReason: the Workspace is not ready yet, which provides the endpoint and the values of the kubeconfig.
 	WaitingForWorkspaceReason = "WaitingForWorkspace"
 	// KubeconfigReadyReason: the kubeconfig Secret exists.
 	KubeconfigReadyReason = "KubeconfigReady"
@@ -97,7 +97,7 @@ const (
 	KubeconfigConflictReason = "KubeconfigConflict"
 	// FargateProfileReadyReason: every Fargate profile matches its spec.
 	FargateProfileReadyReason = "FargateProfileReady"
-	// FargateProfileCreatingReason: Terraform is creating or updating a Fargate profile, or about to.
+	// FargateProfileCreatingReason: Terraform creates or updates a Fargate profile, or is about to.
 	FargateProfileCreatingReason = "FargateProfileCreating"
 	// FargateProfileNotCreatingReason: no Fargate profile is being created or updated.
 	FargateProfileNotCreatingReason = "FargateProfileNotCreating"
@@ -107,8 +107,8 @@ const (
 	FargateProfileFailedReason = "FargateProfileFailed"
 	// FargateProfileNotFailedReason: no Fargate profile has failed.
 	FargateProfileNotFailedReason = "FargateProfileNotFailed"
-	// FargateProfileDependencyReason: a dependency of a Fargate profile is missing or invalid: a Secret or a key of it, the
-	// description of the VPC, or the IAM role of its pods. The profile continues once it is corrected.
+	// FargateProfileDependencyReason: a dependency of a Fargate profile is missing or invalid, for example a Secret or a key of it, the
+	// description of the VPC, or the IAM role of its pods. The profile is created when the dependency is corrected.
 	FargateProfileDependencyReason = "FargateProfileDependencyNotReady"
 	// AdoptionRequiredReason: the user must specify the WorkspaceTemplateApply that belongs to the control plane.
 	AdoptionRequiredReason = "AdoptionRequired"
@@ -118,9 +118,9 @@ const (
 	DegradedReason = "Degraded"
 	// NotDegradedReason: the control plane is not degraded.
 	NotDegradedReason = "NotDegraded"
-	// WaitingForWorkspaceTemplateApplyDeletionReason: Terraform is destroying or about to destroy.
+	// WaitingForWorkspaceTemplateApplyDeletionReason: the WorkspaceTemplateApply is being deleted.
 	WaitingForWorkspaceTemplateApplyDeletionReason = "WaitingForWorkspaceTemplateApplyDeletion"
-	// DeletingReason: the deletion waits for nothing else.
+	// DeletingReason: the deletion is in progress, and no other reason applies.
 	DeletingReason = "Deleting"
 	// NotDeletingReason: the control plane is not being deleted.
 	NotDeletingReason = "NotDeleting"

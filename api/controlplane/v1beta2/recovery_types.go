@@ -118,7 +118,7 @@ type RecoveryStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Retry string `json:"retry,omitempty"`
 
-	// retryTime is when that value was first observed. Timeouts are counted from then.
+	// retryTime is when that value was first observed. Timeouts start again at this time.
 	// +optional
 	RetryTime *metav1.Time `json:"retryTime,omitempty"`
 }

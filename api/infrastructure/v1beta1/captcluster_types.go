@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The rules of CAPTClusterSpec are about mistakes that v1beta2 cannot express: conversion would hide them without an
-// error. An object that has such a mistake already can be changed elsewhere.
+// The CEL rules of CAPTClusterSpec reject mistakes that v1beta2 cannot express, and that conversion would therefore hide. An object that
+// already has such a mistake can still be changed in other fields.
 
 // CAPTClusterSpec describes the network of a cluster.
 // +kubebuilder:validation:XValidation:rule="((has(self.existingVpcId) && self.existingVpcId != \"\") != has(self.vpcTemplateRef)) || (oldSelf.hasValue() && ((has(oldSelf.value().existingVpcId) && oldSelf.value().existingVpcId != \"\") == has(oldSelf.value().vpcTemplateRef)))",optionalOldSelf=true,message="exactly one of existingVpcId and vpcTemplateRef must be set"

@@ -19,13 +19,13 @@ import (
 // root of the repository.
 const root = "../../.."
 
-// added lists the fields that our v1beta1 has and CAPT v0.3's CRDs had not: the Fargate profiles of its design.
+// added lists the fields of v1beta1 that the CRDs of CAPT v0.3 did not have: those of Fargate profiles.
 var added = []string{
 	"spec.additionalFargateProfiles", "status.fargateProfileStatuses", "spec.template.spec.additionalFargateProfiles",
 }
 
-// dropped lists the definitions of CAPT v0.3 that this version does not have: the controllers of these kinds never worked. The policy
-// capt-keep-definitions guards them nevertheless.
+// dropped lists the CRDs of CAPT v0.3 that this version does not have: the controllers of these kinds never worked. The policy
+// capt-keep-definitions protects them nevertheless.
 var dropped = []string{"captmachines", "captmachinesets", "captmachinedeployments", "captmachinetemplates"}
 
 func TestV1Beta1HasTheFieldsOfTheLegacyCRDsAndIsNotStricter(t *testing.T) {
@@ -54,7 +54,7 @@ func TestV1Beta1HasTheFieldsOfTheLegacyCRDsAndIsNotStricter(t *testing.T) {
 	}
 }
 
-// generated is the folder of our CRDs.
+// generated is the directory of the generated CRDs.
 func generated() string {
 	return filepath.Join(root, "config/crd/bases")
 }

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// EndpointAnnotation has the endpoint of a CAPTCluster in this version, whose status has no field
-// for it: the printed column reads it. Conversion writes and removes it; it is never stored.
+// EndpointAnnotation has the endpoint of a CAPTCluster for the printed column, because status of this version has no field for it.
+// Conversion to this version sets the annotation, and conversion to the hub removes it, so it is never stored.
 const EndpointAnnotation = "capt.cluster.x-k8s.io/endpoint"
 
 // WorkspaceTemplateReference names a WorkspaceTemplate.
@@ -33,7 +33,7 @@ type SecretReference struct {
 	Namespace string `json:"namespace"`
 }
 
-// Condition is a condition in the form of Crossplane: unlike those of Kubernetes it may have any reason, and no message.
+// Condition is a condition in the form of Crossplane. Unlike a condition of Kubernetes, it can have any reason and no message.
 type Condition struct {
 	// type of the condition.
 	// +required

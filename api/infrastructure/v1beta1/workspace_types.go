@@ -112,7 +112,7 @@ type WorkspaceParameters struct {
 	// +kubebuilder:validation:Enum=HCL;JSON
 	InlineFormat *string `json:"inlineFormat,omitempty"`
 
-	// entrypoint is the folder within the module in which Terraform runs.
+	// entrypoint is the directory within the module in which Terraform runs.
 	// +optional
 	// +kubebuilder:default=""
 	Entrypoint *string `json:"entrypoint,omitempty"`
@@ -170,7 +170,7 @@ type Var struct {
 
 // VarFile is a file of Terraform variables.
 type VarFile struct {
-	// source says whether the file comes from a ConfigMap or from a Secret.
+	// source specifies whether the file is in a ConfigMap or in a Secret.
 	// +required
 	// +kubebuilder:validation:Enum=ConfigMapKey;SecretKey
 	Source string `json:"source"`

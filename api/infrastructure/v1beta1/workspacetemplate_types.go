@@ -7,19 +7,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WorkspaceTemplateSpec is a Terraform module, and how to run it. Workspaces made from it are cluster-scoped.
+// WorkspaceTemplateSpec is a Terraform module, and how to run it. Its Workspaces are cluster-scoped.
 type WorkspaceTemplateSpec struct {
 	// template of the Workspaces.
 	// +required
 	Template WorkspaceTemplateDefinition `json:"template"`
 
-	// writeConnectionSecretToRef has no effect: the Secret is the one that the WorkspaceTemplateApply names, or else
-	// template.spec.
+	// writeConnectionSecretToRef has no effect. The Secret is set in the WorkspaceTemplateApply, or in template.spec.
 	// +optional
 	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
 }
 
-// WorkspaceTemplateDefinition is what a Workspace is made from.
+// WorkspaceTemplateDefinition is the template of a Workspace.
 type WorkspaceTemplateDefinition struct {
 	// metadata describes the template to users.
 	// +optional

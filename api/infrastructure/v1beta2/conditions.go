@@ -7,9 +7,9 @@ package v1beta2
 const (
 	// ReadyCondition is the summary: the object matches its spec.
 	ReadyCondition = "Ready"
-	// AdoptionRequiredCondition is True when CAPT v0.3 created what belongs to the object, and it has not been adopted; or when a
-	// WorkspaceTemplateApply that may belong to the object exists, but the object does not refer to it. Nothing is created then:
-	// a second one would be a second cluster or VPC.
+	// AdoptionRequiredCondition is True when CAPT v0.3 created the Workspace or WorkspaceTemplateApply of the object, and it has not been
+	// adopted; or when a WorkspaceTemplateApply exists that may belong to the object, but the object does not refer to it. Meanwhile CAPT
+	// creates nothing, because it could create a second cluster or VPC.
 	AdoptionRequiredCondition = "AdoptionRequired"
 	// DeletingCondition reports what the deletion of the object waits for.
 	DeletingCondition = "Deleting"
@@ -61,7 +61,8 @@ const (
 	TemplateDeletingReason = "TemplateDeleting"
 	// FieldNotConsumedReason: fields of spec that restrict access have no effect, because the WorkspaceTemplate does not use them.
 	FieldNotConsumedReason = "FieldNotConsumed"
-	// FieldsWithoutEffectReason: other fields of spec have no effect. Clusters of CAPT v0.3 have such fields, so there is no warning.
+	// FieldsWithoutEffectReason: fields of spec that do not restrict access have no effect. Many clusters of CAPT v0.3 have such fields, so
+	// there is no warning event.
 	FieldsWithoutEffectReason = "FieldsWithoutEffect"
 	// RenderedReason: the Workspace was rendered from the WorkspaceTemplate.
 	RenderedReason = "Rendered"
@@ -83,7 +84,7 @@ const (
 	WorkspaceConflictReason = "WorkspaceConflict"
 	// WorkspaceReplacedReason: the Workspace was recreated by another client.
 	WorkspaceReplacedReason = "WorkspaceReplaced"
-	// WorkspaceOwnedReason: the Workspace is the one this object created or adopted.
+	// WorkspaceOwnedReason: this object created or adopted the Workspace.
 	WorkspaceOwnedReason = "WorkspaceOwned"
 	// WorkspaceRejectedReason: the API server rejected the rendered Workspace.
 	WorkspaceRejectedReason = "WorkspaceRejected"
@@ -107,13 +108,13 @@ const (
 	UpToDateReason = "UpToDate"
 	// ValidReason: the template can be used.
 	ValidReason = "Valid"
-	// UsedReason: the template has users.
+	// UsedReason: WorkspaceTemplateApplies use the template.
 	UsedReason = "Used"
-	// NotUsedReason: the template has no users.
+	// NotUsedReason: no WorkspaceTemplateApply uses the template.
 	NotUsedReason = "NotUsed"
 	// VPCReadyReason: the VPC exists.
 	VPCReadyReason = "VPCReady"
-	// ExistingVPCReason: the VPC is an existing one, which CAPT does not manage.
+	// ExistingVPCReason: spec names an existing VPC, which CAPT does not manage.
 	ExistingVPCReason = "ExistingVPC"
 	// VPCIDMissingReason: Terraform applied the VPC template, but the output vpc_id is missing.
 	VPCIDMissingReason = "VPCIDMissing"
@@ -121,19 +122,19 @@ const (
 	AdoptionRequiredReason = "AdoptionRequired"
 	// AdoptionNotRequiredReason: the reference is known.
 	AdoptionNotRequiredReason = "AdoptionNotRequired"
-	// LeftAloneReason: CAPT v0.3 recorded no Workspace for a helper, and its deletionPolicy is Retain. It stays as it is.
+	// LeftAloneReason: CAPT v0.3 recorded no Workspace for a helper, and its deletionPolicy is Retain. CAPT does not modify it.
 	LeftAloneReason = "LeftAlone"
 	// ReferenceConflictReason: spec.workspaceTemplateApplyRef refers to a WorkspaceTemplateApply of another owner.
 	ReferenceConflictReason = "ReferenceConflict"
 	// ApplyRefusedReason: the API server rejected the WorkspaceTemplateApply.
 	ApplyRefusedReason = "WorkspaceTemplateApplyRefused"
-	// DefinitionDeletingReason: the object is deleted together with its CustomResourceDefinition, so no cloud resource is destroyed.
+	// DefinitionDeletingReason: the object is deleted only because its CustomResourceDefinition is, so no cloud resource is destroyed.
 	DefinitionDeletingReason = "DefinitionDeleting"
 	// WriteRefusedReason: the API server rejected a write of CAPT.
 	WriteRefusedReason = "WriteRefused"
 	// WorkspaceScopeConflictReason: the template has another scope than the existing Workspace.
 	WorkspaceScopeConflictReason = "WorkspaceScopeConflict"
-	// ProviderConfigConflictReason: the Workspace would get another ProviderConfig, and so another account or backend.
+	// ProviderConfigConflictReason: the Workspace would get another ProviderConfig, which may be another AWS account or backend.
 	ProviderConfigConflictReason = "ProviderConfigConflict"
 	// WorkspaceDeletingReason: another client deleted the Workspace, and Terraform destroys its resources.
 	WorkspaceDeletingReason = "WorkspaceDeleting"
@@ -143,20 +144,20 @@ const (
 	WaitingForDependentsReason = "WaitingForDependents"
 	// WaitingForControlPlaneDeletionReason: the VPC is kept until the control plane is deleted.
 	WaitingForControlPlaneDeletionReason = "WaitingForControlPlaneDeletion"
-	// WaitingForWorkspaceTemplateApplyDeletionReason: Terraform is destroying or about to destroy.
+	// WaitingForWorkspaceTemplateApplyDeletionReason: the WorkspaceTemplateApply is being deleted.
 	WaitingForWorkspaceTemplateApplyDeletionReason = "WaitingForWorkspaceTemplateApplyDeletion"
-	// WaitingForWorkspaceDeletionReason: Terraform is destroying or about to destroy.
+	// WaitingForWorkspaceDeletionReason: Terraform destroys the resources of the Workspace, or is about to.
 	WaitingForWorkspaceDeletionReason = "WaitingForWorkspaceDeletion"
 	// WaitingForUsersReason: the template is kept until its last user is deleted.
 	WaitingForUsersReason = "WaitingForUsers"
-	// DeletingReason: the deletion waits for nothing else.
+	// DeletingReason: the deletion is in progress, and no other reason applies.
 	DeletingReason = "Deleting"
 	// NotDeletingReason: the object is not being deleted.
 	NotDeletingReason = "NotDeleting"
 )
 
-// NeedsUser reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
-func NeedsUser(reason string) bool {
+// RequiresUserAction reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
+func RequiresUserAction(reason string) bool {
 	switch reason {
 	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, TemplateDeletingReason, FieldNotConsumedReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,

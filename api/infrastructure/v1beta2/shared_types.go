@@ -24,7 +24,7 @@ type WorkspaceTemplateReference struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// Key is the namespace and name of the template, for a referring object in namespace.
+// Key returns the namespace and name of the template, for a referring object in a namespace.
 func (r WorkspaceTemplateReference) Key(namespace string) types.NamespacedName {
 	if r.Namespace != "" {
 		namespace = r.Namespace
@@ -114,7 +114,7 @@ type WorkspaceTemplateApplySummary struct {
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
 }
 
-// ConditionStatus is True or False.
+// ConditionStatus returns the status True or False for a value.
 func ConditionStatus(value bool) metav1.ConditionStatus {
 	if value {
 		return metav1.ConditionTrue

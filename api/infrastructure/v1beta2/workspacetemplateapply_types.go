@@ -18,7 +18,7 @@ const (
 )
 
 // WorkspaceTemplateApplySpec is the template to apply, its variables and its Workspace.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceName) || !has(self.workspaceName) || self.workspaceName == oldSelf.workspaceName",message="workspaceName is immutable: the cloud resources of the present Workspace would be abandoned. Restore the name",fieldPath=".workspaceName",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceName) || !has(self.workspaceName) || self.workspaceName == oldSelf.workspaceName",message="workspaceName is immutable: the cloud resources of the current Workspace would be abandoned. Restore the name",fieldPath=".workspaceName",reason=FieldValueForbidden
 type WorkspaceTemplateApplySpec struct {
 	// templateRef refers to the WorkspaceTemplate.
 	// +required
@@ -37,7 +37,7 @@ type WorkspaceTemplateApplySpec struct {
 	// +kubebuilder:validation:MaxProperties=512
 	Variables map[string]string `json:"variables,omitempty"`
 
-	// writeConnectionSecretToRef is the Secret to which all outputs are written. It overrides that of the template. Its
+	// writeConnectionSecretToRef is the Secret to which all outputs are written. It overrides the Secret of the template. Its
 	// namespace must be the namespace of this object, which is the default.
 	// +optional
 	WriteConnectionSecretToRef *terraform.SecretReference `json:"writeConnectionSecretToRef,omitempty"`
@@ -201,7 +201,7 @@ type MissingDependency struct {
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key,omitempty"`
 
-	// message says what is wrong with the dependency.
+	// message describes what is wrong with the dependency.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32768
@@ -305,12 +305,12 @@ func (a *WorkspaceTemplateApply) SetConditions(conditions []metav1.Condition) {
 	a.Status.Conditions = conditions
 }
 
-// TemplateKey is the namespace and name of the template that the object refers to.
+// TemplateKey returns the namespace and name of the template that the object refers to.
 func (a *WorkspaceTemplateApply) TemplateKey() types.NamespacedName {
 	return a.Spec.TemplateRef.Key(a.Namespace)
 }
 
-// DependencyKey is the namespace and name of a Workspace that the object depends on. A cluster-scoped Workspace has no namespace,
+// DependencyKey returns the namespace and name of a Workspace that the object depends on. A cluster-scoped Workspace has no namespace,
 // but its WorkspaceTemplateApply has.
 func (a *WorkspaceTemplateApply) DependencyKey(dependency WorkspaceDependency) types.NamespacedName {
 	if dependency.Namespace == "" {

@@ -17,9 +17,9 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// claimed checks that no other WorkspaceTemplateApply has the same Workspace: in the namespace, and for cluster-scoped Workspaces in all
-// namespaces. Errors do not name an object of another namespace, which the user may not be allowed to read.
-func claimed(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
+// validateClaim checks that no other WorkspaceTemplateApply has the same Workspace: in the namespace, and for cluster-scoped Workspaces in
+// all namespaces. Errors do not name an object of another namespace, which the user may not be allowed to read.
+func validateClaim(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
 	name := WorkspaceName(apply, template)
 	if name == "" {
 		return nil, nil
@@ -31,7 +31,7 @@ func claimed(ctx context.Context, reader validation.Reader, apply *infrav1.Works
 	path := field.NewPath("spec", "workspaceName")
 	for i := range claimants {
 		if other := &claimants[i]; other.Namespace == apply.Namespace && other.Name != apply.Name {
-			return field.ErrorList{field.Invalid(path, name, collision(apply, other, name))}, nil
+			return field.ErrorList{field.Invalid(path, name, claimConflict(apply, other, name))}, nil
 		}
 	}
 	if scope, known := scopeOf(apply, template); !known || scope != terraform.ScopeCluster {
@@ -41,7 +41,7 @@ func claimed(ctx context.Context, reader validation.Reader, apply *infrav1.Works
 		if claimants[i].Namespace == apply.Namespace {
 			continue
 		}
-		if clusterWide, err := isClusterWide(ctx, reader, &claimants[i]); err != nil {
+		if clusterWide, err := hasClusterScope(ctx, reader, &claimants[i]); err != nil {
 			return nil, err
 		} else if clusterWide {
 			return field.ErrorList{field.Invalid(path, name,
@@ -58,17 +58,17 @@ func claimantsOf(ctx context.Context, reader validation.Reader, apply *infrav1.W
 	if err != nil {
 		return nil, err
 	}
-	namesake, err := unnamedNamesake(ctx, reader, apply, name)
+	implicit, err := implicitClaimant(ctx, reader, apply, name)
 	if err != nil {
 		return nil, err
 	}
-	claimants = append(claimants, namesake...)
+	claimants = append(claimants, implicit...)
 	slices.SortFunc(claimants, func(a, b infrav1.WorkspaceTemplateApply) int { return strings.Compare(a.Name, b.Name) })
 	return claimants, nil
 }
 
-// collision is the message that two WorkspaceTemplateApplies of a namespace have the same Workspace, with what to do next.
-func collision(apply, other *infrav1.WorkspaceTemplateApply, name string) string {
+// claimConflict returns the message that two WorkspaceTemplateApplies of a namespace have the same Workspace, with what to do next.
+func claimConflict(apply, other *infrav1.WorkspaceTemplateApply, name string) string {
 	byScheme := func(apply *infrav1.WorkspaceTemplateApply) string {
 		return naming.Workspace(terraform.ScopeNamespaced, validation.KeyOf(apply))
 	}
@@ -78,10 +78,10 @@ func collision(apply, other *infrav1.WorkspaceTemplateApply, name string) string
 	return "WorkspaceTemplateApply " + other.Name + " owns this Workspace. Remove spec.workspaceName, or rename the WorkspaceTemplateApply"
 }
 
-// unnamedNamesake finds the WorkspaceTemplateApply whose Workspace gets the same name by the naming scheme, and whose spec.workspaceName is
-// still empty because it was created before its template.
-func unnamedNamesake(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
-	key := types.NamespacedName{Namespace: apply.Namespace, Name: naming.Namesake(apply.Name)}
+// implicitClaimant finds the WorkspaceTemplateApply whose Workspace gets the same name by the naming scheme, and whose spec.workspaceName
+// is still empty because it was created before its template.
+func implicitClaimant(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
+	key := types.NamespacedName{Namespace: apply.Namespace, Name: naming.ApplyWithSameWorkspace(apply.Name)}
 	other, err := reader.WorkspaceTemplateApply(ctx, key)
 	if err != nil || other == nil || other.Spec.WorkspaceName != "" {
 		return nil, err
@@ -104,9 +104,9 @@ func scopeOf(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceT
 	return template.Spec.WorkspaceScope.OrDefault(), true
 }
 
-// isClusterWide reports whether the Workspace of a WorkspaceTemplateApply is, or will be, cluster-scoped. It returns false if that is
+// hasClusterScope reports whether the Workspace of a WorkspaceTemplateApply is, or will be, cluster-scoped. It returns false if that is
 // unknown.
-func isClusterWide(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+func hasClusterScope(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
 	if scope, ok := recordedScope(apply); ok {
 		return scope == terraform.ScopeCluster, nil
 	}

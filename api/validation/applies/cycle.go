@@ -22,11 +22,12 @@ import (
 )
 
 // maxWaiters is the maximum number of WorkspaceTemplateApplies that the search for a cycle visits. Real chains have two or three. A longer
-// cycle is not rejected, but it is visible and harmless: its objects wait for each other, and nothing is created.
+// cycle is admitted, but causes no damage: its objects report that they wait for each other, and nothing is created.
 const maxWaiters = 500
 
-// waits checks spec.waitForWorkspaces: a WorkspaceTemplateApply must not depend on itself, neither directly nor through others.
-func waits(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
+// validateDependencies checks spec.waitForWorkspaces: a WorkspaceTemplateApply must not depend on itself, neither directly nor through
+// others.
+func validateDependencies(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
 	path := field.NewPath("spec", "waitForWorkspaces")
 	name := WorkspaceName(apply, template)
 	if name == "" && apply.Name != "" {
@@ -49,7 +50,7 @@ func waits(ctx context.Context, reader validation.Reader, apply *infrav1.Workspa
 		return dependency.Name == cycle[1].Spec.WorkspaceName && namespaceOf(dependency, apply) == cycle[1].Namespace
 	})
 	return append(errs, validation.Invalid(path.Index(first), "WorkspaceTemplateApplies cannot depend on each other: %s. Remove one of these dependencies",
-		describe(cycle, apply.Namespace))), nil
+		cycleText(cycle, apply.Namespace))), nil
 }
 
 // namespaceOf returns the namespace of a dependency. The default is the namespace of the object that waits.
@@ -60,8 +61,9 @@ func namespaceOf(dependency infrav1.WorkspaceDependency, apply *infrav1.Workspac
 	return dependency.Namespace
 }
 
-// describe lists the names of the objects of a cycle. Names in other namespaces are omitted: the user may not be allowed to read them.
-func describe(cycle []*infrav1.WorkspaceTemplateApply, namespace string) string {
+// cycleText returns the names of the objects of a cycle, in order. Names in other namespaces are omitted: the user may not be allowed to
+// read them.
+func cycleText(cycle []*infrav1.WorkspaceTemplateApply, namespace string) string {
 	const elsewhere = "(another namespace)"
 	var names []string
 	for _, apply := range cycle {
@@ -80,7 +82,7 @@ func describe(cycle []*infrav1.WorkspaceTemplateApply, namespace string) string 
 // cycle. name is the name of its Workspace.
 func cycleThrough(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]*infrav1.WorkspaceTemplateApply, error) {
 	g := &waitGraph{
-		look: func(workspace string) ([]infrav1.WorkspaceTemplateApply, error) {
+		lookUp: func(workspace string) ([]infrav1.WorkspaceTemplateApply, error) {
 			return reader.ClaimantsOf(ctx, workspace)
 		},
 		name: name, ids: map[types.NamespacedName]int64{}, claimants: map[string][]infrav1.WorkspaceTemplateApply{},
@@ -114,8 +116,8 @@ func cycleThrough(ctx context.Context, reader validation.Reader, apply *infrav1.
 // waitGraph has an edge from each WorkspaceTemplateApply to those it waits for. It is built during the search: each Workspace is looked up
 // once, and the order is always the same. The object in the request replaces the stored version of that object.
 type waitGraph struct {
-	// look lists the WorkspaceTemplateApplies whose Workspace has a given name.
-	look func(workspace string) ([]infrav1.WorkspaceTemplateApply, error)
+	// lookUp lists the WorkspaceTemplateApplies whose Workspace has a given name.
+	lookUp func(workspace string) ([]infrav1.WorkspaceTemplateApply, error)
 	// name is the name of the Workspace of the object in the request, which is the first of the waiters.
 	name    string
 	waiters []waiter
@@ -125,7 +127,7 @@ type waitGraph struct {
 	err       error
 }
 
-// waiter is a node of the graph.
+// waiter is a node of the graph: a WorkspaceTemplateApply, with its index in waiters.
 type waiter struct {
 	id    int64
 	apply *infrav1.WorkspaceTemplateApply
@@ -134,6 +136,7 @@ type waiter struct {
 // ID implements graph.Node.
 func (w waiter) ID() int64 { return w.id }
 
+// node returns the node of a WorkspaceTemplateApply, and adds it if it is new.
 func (g *waitGraph) node(apply *infrav1.WorkspaceTemplateApply) graph.Node {
 	id, ok := g.ids[validation.KeyOf(apply)]
 	if !ok {
@@ -167,7 +170,7 @@ func (g *waitGraph) From(id int64) graph.Nodes {
 func (g *waitGraph) claimantsOf(name, namespace string) []*infrav1.WorkspaceTemplateApply {
 	all, ok := g.claimants[name]
 	if !ok && g.err == nil {
-		all, g.err = g.look(name)
+		all, g.err = g.lookUp(name)
 		slices.SortFunc(all, func(a, b infrav1.WorkspaceTemplateApply) int { return strings.Compare(a.Name, b.Name) })
 		g.claimants[name] = all
 	}

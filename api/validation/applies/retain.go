@@ -18,21 +18,22 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// RetainConflict returns why a WorkspaceTemplateApply with deletionPolicy Retain must not be deleted yet; empty when it may. The retained
-// cloud resources would depend on resources that the deletion of another WorkspaceTemplateApply destroys. This holds even while the other
-// one is not being deleted: after the deletion of this one, nothing would delay it.
+// RetainConflict returns, as a message for users, why a WorkspaceTemplateApply with deletionPolicy Retain must not be deleted yet; empty
+// when there is no conflict. There is one if the retained cloud resources depend on resources that the deletion of another
+// WorkspaceTemplateApply destroys. The other one need not be in deletion: after the deletion of this one, its own deletion would no longer
+// be delayed.
 //
 // Helpers of CAPT v0.3 have no conflict: they are retained because they cannot be rendered, or because the whole AWS account uses their
 // resources.
 func RetainConflict(apply *infrav1.WorkspaceTemplateApply, others []infrav1.WorkspaceTemplateApply) string {
-	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain || apply.Status.WorkspaceRef == nil || adoption.Helper(apply) != "" {
+	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain || apply.Status.WorkspaceRef == nil || adoption.HelperRole(apply) != "" {
 		return ""
 	}
 	allowed := strings.Split(apply.Annotations[naming.AllowReleaseFromAnnotation], ",")
 	var names, remedies []string
-	for _, other := range destroyedUnderneath(apply, others) {
+	for _, other := range destroyedDependencies(apply, others) {
 		if !slices.Contains(allowed, other.Name) {
-			names, remedies = append(names, other.Name), append(remedies, policyOf(other))
+			names, remedies = append(names, other.Name), append(remedies, deletionPolicyField(other))
 		}
 	}
 	if len(names) == 0 {
@@ -62,9 +63,9 @@ func warnOfRetainConflict(ctx context.Context, reader validation.Reader, apply *
 	return nil
 }
 
-// destroyedUnderneath returns the WorkspaceTemplateApplies that a given one waits for and whose deletion destroys their cloud resources,
-// sorted by name. Other namespaces do not count, as for the order of deletion.
-func destroyedUnderneath(apply *infrav1.WorkspaceTemplateApply, others []infrav1.WorkspaceTemplateApply) (found []*infrav1.WorkspaceTemplateApply) {
+// destroyedDependencies returns the WorkspaceTemplateApplies of the namespace that a given one waits for and whose deletion destroys their
+// cloud resources, sorted by name.
+func destroyedDependencies(apply *infrav1.WorkspaceTemplateApply, others []infrav1.WorkspaceTemplateApply) (found []*infrav1.WorkspaceTemplateApply) {
 	for i := range others {
 		other := &others[i]
 		if other.Namespace == apply.Namespace && other.Name != apply.Name && other.Status.WorkspaceRef != nil &&
@@ -76,14 +77,16 @@ func destroyedUnderneath(apply *infrav1.WorkspaceTemplateApply, others []infrav1
 	return found
 }
 
+// waitsFor reports whether a WorkspaceTemplateApply waits for the Workspace of another one.
 func waitsFor(apply, other *infrav1.WorkspaceTemplateApply) bool {
 	return other.Spec.WorkspaceName != "" && slices.ContainsFunc(apply.Spec.WaitForWorkspaces, func(dependency infrav1.WorkspaceDependency) bool {
 		return dependency.Name == other.Spec.WorkspaceName && namespaceOf(dependency, apply) == other.Namespace
 	})
 }
 
-// policyOf describes the field that sets the deletion policy. For a VPC it is in the CAPTCluster, which writes the WorkspaceTemplateApply.
-func policyOf(apply *infrav1.WorkspaceTemplateApply) string {
+// deletionPolicyField returns the field that sets the deletion policy, for messages. For a VPC it is in the CAPTCluster, which writes the
+// WorkspaceTemplateApply.
+func deletionPolicyField(apply *infrav1.WorkspaceTemplateApply) string {
 	if controller := metav1.GetControllerOf(apply); controller != nil && controller.Kind == "CAPTCluster" {
 		return "spec.vpc.template.deletionPolicy of CAPTCluster " + controller.Name
 	}

@@ -28,49 +28,49 @@ func WorkspaceName(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Work
 	return naming.Workspace(template.Spec.WorkspaceScope, validation.KeyOf(apply))
 }
 
-// StateUnknown reports whether the Terraform state for spec.workspaceName is unknown. The name is not the one of the naming scheme, so it
-// may be the name of an adopted Workspace, whose state has another name than that of a new Workspace; and status, which users cannot
+// IsStateUnknown reports whether the name of the Terraform state for spec.workspaceName is unknown. This is the case if the naming scheme
+// gives another name, so that the field may name an adopted Workspace, whose state can have any name; and if status, which users cannot
 // write, records no Workspace.
-func StateUnknown(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) bool {
+func IsStateUnknown(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) bool {
 	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef == nil && template != nil && apply.Name != "" &&
 		apply.Spec.WorkspaceName != naming.Workspace(template.Spec.WorkspaceScope, validation.KeyOf(apply))
 }
 
-// ChosenWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName cannot be the name of a new Workspace. It is only a
-// warning, because the Workspace may exist, or be restored after the object.
-func ChosenWorkspaceName(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (findings validation.Findings, err error) {
+// ValidateNewWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName cannot be the name of a new Workspace. It is
+// only a warning, because the Workspace may exist, or be restored after the object.
+func ValidateNewWorkspaceName(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (findings validation.Findings, err error) {
 	template, permitted, err := validation.PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)
-	if err == nil && permitted && StateUnknown(apply, template) {
+	if err == nil && permitted && IsStateUnknown(apply, template) {
 		findings.Warn(field.NewPath("spec", "workspaceName"),
 			"no Workspace is created with this name: only an existing Workspace can be adopted. For a new Workspace, remove the field")
 	}
 	return findings, err
 }
 
-// WorkspaceTemplateApply checks a WorkspaceTemplateApply, on creation and on update.
-func WorkspaceTemplateApply(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
+// ValidateWorkspaceTemplateApply checks a WorkspaceTemplateApply, on creation and on update.
+func ValidateWorkspaceTemplateApply(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
 	spec := field.NewPath("spec")
 	variables := spec.Child("variables")
-	findings := validation.Findings{Errors: modules.AppliedVariables(apply.Spec.Variables, variables)}
-	findings.Add(ownNamespace(apply, spec))
-	findings.Refuse(legalWorkspaceName(apply, spec)...)
+	findings := validation.Findings{Errors: modules.ValidateAppliedVariableNames(apply.Spec.Variables, variables)}
+	findings.Add(validateNamespaces(apply, spec))
+	findings.Refuse(validateWorkspaceName(apply, spec)...)
 
-	template, reference, err := validation.TemplateReference(ctx, reader, apply.Spec.TemplateRef, apply.Namespace, spec.Child("templateRef"))
+	template, found, err := validation.TemplateReference(ctx, reader, apply.Spec.TemplateRef, apply.Namespace, spec.Child("templateRef"))
 	if err != nil {
 		return findings, err
 	}
-	findings.Add(reference)
+	findings.Add(found)
 	if template != nil {
-		findings.Add(modules.VariablesOfTemplate(template, apply.Spec.Variables, variables))
+		findings.Add(modules.ValidateVariableValues(template, apply.Spec.Variables, variables))
 		// Controllers set all their variables for every template, so unused ones are normal.
 		if metav1.GetControllerOf(apply) == nil {
-			findings.Warnings = append(findings.Warnings, modules.UnusedVariables(template, apply.Spec.Variables, variables)...)
+			findings.Warnings = append(findings.Warnings, modules.UnusedVariableWarnings(template, apply.Spec.Variables, variables)...)
 		}
 	}
 	if err := warnOfRetainConflict(ctx, reader, apply, spec, &findings); err != nil {
 		return findings, err
 	}
-	for _, rule := range []func(context.Context, validation.Reader, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) (field.ErrorList, error){claimed, waits} {
+	for _, rule := range []func(context.Context, validation.Reader, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) (field.ErrorList, error){validateClaim, validateDependencies} {
 		errs, err := rule(ctx, reader, apply, template)
 		if err != nil {
 			return findings, err
@@ -80,16 +80,16 @@ func WorkspaceTemplateApply(ctx context.Context, reader validation.Reader, apply
 	return findings, nil
 }
 
-// WorkspaceTemplateApplyChange checks what an update of a WorkspaceTemplateApply changes.
-func WorkspaceTemplateApplyChange(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
-	errs := sameIdentity(old, apply)
-	moved, err := sameScope(ctx, reader, old, apply)
+// ValidateWorkspaceTemplateApplyUpdate checks what an update of a WorkspaceTemplateApply changes.
+func ValidateWorkspaceTemplateApplyUpdate(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
+	errs := validateIdentityUpdate(old, apply)
+	moved, err := validateScopeUpdate(ctx, reader, old, apply)
 	return append(errs, moved...), err
 }
 
-// sameIdentity rejects changes of identity variables when a Workspace may exist. Before that, users can correct them, and the owner keeps
-// the value.
-func sameIdentity(old, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
+// validateIdentityUpdate rejects changes of identity variables when a Workspace may exist. Before that, users can correct them, and the
+// owner keeps the value.
+func validateIdentityUpdate(old, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
 	workspace := RecordedWorkspace(old)
 	if workspace == "" {
 		return nil
@@ -105,8 +105,8 @@ func sameIdentity(old, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
 	return errs
 }
 
-// sameScope rejects a template of another scope than that of the recorded Workspace.
-func sameScope(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
+// validateScopeUpdate rejects a template whose scope is not the scope of the recorded Workspace.
+func validateScopeUpdate(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
 	scope, recorded := recordedScope(old)
 	if !recorded || old.TemplateKey() == apply.TemplateKey() {
 		return nil, nil
@@ -120,10 +120,10 @@ func sameScope(ctx context.Context, reader validation.Reader, old, apply *infrav
 		old.Status.WorkspaceRef.Name, scope, apply.TemplateKey(), template.Spec.WorkspaceScope.OrDefault(), scope)}, nil
 }
 
-// ownNamespace rejects references to Secrets of other namespaces. The connection Secret of a helper of CAPT v0.3 may be in another
+// validateNamespaces rejects references to Secrets of other namespaces. The connection Secret of a helper of CAPT v0.3 may be in another
 // namespace, because it must be possible to restore and to move existing clusters; rendering then permits only the Secret that the
 // Workspace already writes.
-func ownNamespace(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) (findings validation.Findings) {
+func validateNamespaces(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) (findings validation.Findings) {
 	check := func(namespace string, path *field.Path) {
 		if namespace != "" && namespace != apply.Namespace {
 			findings.Refuse(validation.Forbidden(path.Child("namespace"), "must be %q, the namespace of the WorkspaceTemplateApply. Remove the field", apply.Namespace))
@@ -131,8 +131,8 @@ func ownNamespace(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) (find
 	}
 	switch ref := apply.Spec.WriteConnectionSecretToRef; {
 	case ref == nil:
-	case ref.Namespace != "" && ref.Namespace != apply.Namespace && adoption.Helper(apply) != "":
-		findings.Warn(spec.Child("writeConnectionSecretToRef", "namespace"), "is not %q, the namespace of the WorkspaceTemplateApply: works only while its Workspace, which CAPT v0.3 created, writes this Secret already", apply.Namespace)
+	case ref.Namespace != "" && ref.Namespace != apply.Namespace && adoption.HelperRole(apply) != "":
+		findings.Warn(spec.Child("writeConnectionSecretToRef", "namespace"), "is not %q, the namespace of the WorkspaceTemplateApply: works only if its Workspace, which CAPT v0.3 created, already writes this Secret", apply.Namespace)
 	default:
 		check(ref.Namespace, spec.Child("writeConnectionSecretToRef"))
 	}
@@ -142,7 +142,8 @@ func ownNamespace(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) (find
 	return findings
 }
 
-func legalWorkspaceName(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) field.ErrorList {
+// validateWorkspaceName checks that spec.workspaceName, if it is set, is a valid object name.
+func validateWorkspaceName(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) field.ErrorList {
 	name := apply.Spec.WorkspaceName
 	if name == "" || len(utilvalidation.IsDNS1123Subdomain(name)) == 0 {
 		return nil
@@ -160,7 +161,7 @@ func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
 	if apply.Status.WorkspaceName != "" {
 		return apply.Status.WorkspaceName
 	}
-	return adoption.Unadopted(apply)
+	return adoption.UnadoptedWorkspace(apply)
 }
 
 // recordedScope returns the scope of the Workspace that status records; false when status records none.

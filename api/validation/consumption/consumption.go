@@ -1,206 +1,30 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consumption has the rules for typed fields, for example spec.version, that reach Terraform only if the WorkspaceTemplate has the
-// placeholder of the field. A template with the placeholder consumes the field.
+// Package consumption has the rules for fields that have no effect. A typed field, for example spec.version, reaches Terraform only if the
+// WorkspaceTemplate has the placeholder of the field. Such a template consumes the field.
 package consumption
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/applies"
-	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// Variables whose values are JSON.
-const (
-	SelectorsVariable = "selectors"
-	TagsVariable      = "tags"
-)
-
-// TypedField is a field that a user has set and that reaches Terraform only through a placeholder of the template.
-type TypedField struct {
-	Path  *field.Path
-	Value any
-	// Placeholder is the placeholder that consumes the field. Alternatives also consume it, if the template has all of them.
-	Placeholder  string
-	Alternatives []string
-	// Restricts reports whether the field restricts access: without it the cluster would be more open than spec says.
-	Restricts bool
-	// Required is true for fields that cannot be unset.
-	Required bool
-}
-
-// Variables for access to the API server, and for add-ons.
-const (
-	PublicAccessVariable      = "endpoint_public_access"
-	PrivateAccessVariable     = "endpoint_private_access"
-	PublicAccessCIDRsVariable = "endpoint_public_access_cidrs"
-	AddonsVariable            = "addons"
-)
-
-// ControlPlaneFields are the typed fields that the user of a CAPTControlPlane has set and that its own template should consume.
-func ControlPlaneFields(controlPlane *controlplanev1.CAPTControlPlane) []TypedField {
-	version := TypedField{Path: field.NewPath("spec", "version"), Value: controlPlane.Spec.Version, Placeholder: naming.VersionVariable, Required: true}
-	return append([]TypedField{version}, CommonFields(&controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, field.NewPath("spec"))...)
-}
-
-// CommonFields returns the typed fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common. Fields with their default
-// value are left out, because the API server may have set them.
-func CommonFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) []TypedField {
-	var fields []TypedField
-	if spec.Region != "" {
-		fields = append(fields, TypedField{Path: path.Child("region"), Value: spec.Region, Placeholder: naming.RegionVariable})
-	}
-	access, accessPath := ptr.Deref(spec.EndpointAccess, controlplanev1.EndpointAccess{}), path.Child("endpointAccess")
-	if !access.HasPublic() {
-		fields = append(fields, TypedField{Path: accessPath.Child("public"), Value: false, Placeholder: PublicAccessVariable, Restricts: true})
-	}
-	if access.HasPrivate() { // Private access adds a way to the API server, so it is not a restriction.
-		fields = append(fields, TypedField{Path: accessPath.Child("private"), Value: true, Placeholder: PrivateAccessVariable})
-	}
-	if len(access.PublicCIDRs) > 0 {
-		fields = append(fields, TypedField{Path: accessPath.Child("publicCIDRs"), Value: access.PublicCIDRs, Placeholder: PublicAccessCIDRsVariable, Restricts: true})
-	}
-	if len(spec.Addons) > 0 {
-		fields = append(fields, TypedField{Path: path.Child("addons"), Placeholder: AddonsVariable})
-	}
-	if len(spec.AdditionalTags) > 0 {
-		tagged := TypedField{Path: path.Child("additionalTags"), Placeholder: TagsVariable}
-		for key := range spec.AdditionalTags {
-			tagged.Alternatives = append(tagged.Alternatives, modules.TagPrefix+key)
-		}
-		fields = append(fields, tagged)
-	}
-	return fields
-}
-
-// FargateFields are the typed fields of a Fargate profile that its template should consume.
-func FargateFields(path *field.Path) []TypedField {
-	return []TypedField{
-		{Path: path.Child("name"), Placeholder: naming.ProfileVariable, Required: true},
-		{Path: path.Child("selectors"), Placeholder: SelectorsVariable, Required: true},
-	}
-}
-
-// VPCFields are the typed fields that the user of a CAPTCluster has set and that the template of its VPC should consume.
-func VPCFields(spec *infrav1.CAPTClusterTemplateResourceSpec, path *field.Path) []TypedField {
-	fields := []TypedField{{Path: path.Child("region"), Value: spec.Region, Placeholder: naming.RegionVariable, Required: true}}
-	if spec.VPC.Template.IsDefined() && spec.VPC.Template.Name != "" {
-		fields = append(fields, TypedField{Path: path.Child("vpc", "template", "name"), Value: spec.VPC.Template.Name, Placeholder: naming.VPCVariable})
-	}
-	return fields
-}
-
-// RestrictsAccess reports whether any of the fields restricts access.
-func RestrictsAccess(fields []TypedField) bool {
-	return slices.ContainsFunc(fields, func(f TypedField) bool { return f.Restricts })
-}
-
-// Unconsumed lists the fields that have no effect with a template: those that restrict access, and the others.
-func Unconsumed(template *infrav1.WorkspaceTemplate, fields []TypedField) (restricting, others field.ErrorList) {
-	if len(fields) == 0 {
-		return nil, nil
-	}
-	anywhere, _ := modules.Placeholders(&template.Spec.Template.Spec)
-	inEffect := effective(&template.Spec.Template.Spec)
-	for i := range fields {
-		f, used := &fields[i], anywhere
-		if f.Restricts {
-			used = inEffect
-		}
-		switch {
-		case used.Has(f.Placeholder), len(f.Alternatives) > 0 && used.HasAll(f.Alternatives...):
-		case f.Restricts:
-			restricting = append(restricting, field.Invalid(f.Path, f.Value, "the API server would be reachable from more networks than specified: the field "+f.noEffect(template)+", or unset the field"))
-		case f.Required:
-			others = append(others, field.Invalid(f.Path, field.OmitValueType{}, f.noEffect(template)))
-		default:
-			others = append(others, field.Invalid(f.Path, field.OmitValueType{}, f.noEffect(template)+", or unset the field"))
-		}
-	}
-	return restricting, others
-}
-
-func (f *TypedField) noEffect(template *infrav1.WorkspaceTemplate) string {
-	return fmt.Sprintf("has no effect: WorkspaceTemplate %s/%s does not pass ${%s} to its module. Add the placeholder to forProvider.vars",
-		template.Namespace, template.Name, f.Placeholder)
-}
-
-// variableReferences matches references to Terraform variables in a module.
-var variableReferences = regexp.MustCompile(`\bvar\s*\.\s*([A-Za-z_][A-Za-z0-9_-]*)`)
-
-// effective returns the placeholders that can have an effect on resources. For an inline module, placeholders in comments do not count, nor
-// do those whose value is only passed to a Terraform variable that the module does not use.
-func effective(spec *terraform.WorkspaceSpec) sets.Set[string] {
-	spec = spec.DeepCopy()
-	params := &spec.ForProvider
-	if params.Source == terraform.SourceInline {
-		params.Module = withoutComments(*params)
-		known := sets.New[string]()
-		for _, match := range variableReferences.FindAllStringSubmatch(params.Module, -1) {
-			known.Insert(match[1])
-		}
-		unused := func(key string) bool { return !known.Has(key) && !terraform.Placeholder.MatchString(key) }
-		params.Vars = slices.DeleteFunc(params.Vars, func(v terraform.Var) bool { return unused(v.Key) })
-		params.VarMap = without(modules.VarMap(*params), unused)
-	}
-	used, _ := modules.Placeholders(spec)
-	return used
-}
-
-// without removes the unused values, and returns the others as JSON.
-func without(values map[string]json.RawMessage, unused func(string) bool) *apiextensionsv1.JSON {
-	for key := range values {
-		if unused(key) {
-			delete(values, key)
-		}
-	}
-	data, err := json.Marshal(values)
-	if err != nil {
-		return nil // Cannot happen: the values were decoded from JSON.
-	}
-	return &apiextensionsv1.JSON{Raw: data}
-}
-
-// withoutComments returns a module with spaces in place of comments. JSON has no comments.
-func withoutComments(params terraform.WorkspaceParameters) string {
-	if params.InlineFormat == terraform.FormatJSON {
-		return params.Module
-	}
-	module := []byte(params.Module)
-	tokens, _ := hclsyntax.LexConfig([]byte(params.Module), "main.tf", hcl.InitialPos)
-	for i := range tokens {
-		if tokens[i].Type == hclsyntax.TokenComment {
-			for at := tokens[i].Range.Start.Byte; at < tokens[i].Range.End.Byte; at++ {
-				module[at] = ' '
-			}
-		}
-	}
-	return string(module)
-}
-
-// Check checks the fields of an object in a namespace against the template that it refers to. It ignores a template that does not exist or
-// does not allow the namespace, which validation.TemplateReference reports.
-func Check(ctx context.Context, reader validation.Reader, ref infrav1.WorkspaceTemplateReference, namespace string, fields []TypedField) (validation.Findings, error) {
+// CheckFields checks the fields of an object in a namespace against the template that it refers to. It ignores a template that does not
+// exist or does not allow the namespace, which validation.TemplateReference reports.
+func CheckFields(ctx context.Context, reader validation.Reader, ref infrav1.WorkspaceTemplateReference, namespace string, fields []TypedField) (validation.Findings, error) {
 	var findings validation.Findings
 	template, permitted, err := validation.PermittedTemplate(ctx, reader, ref.Key(namespace), namespace)
 	if err != nil || !permitted {
@@ -208,23 +32,23 @@ func Check(ctx context.Context, reader validation.Reader, ref infrav1.WorkspaceT
 	}
 	restricting, others := Unconsumed(template, fields)
 	findings.Refuse(restricting...)
-	findings.WarnOf(others)
+	findings.AddWarnings(others)
 	return findings, nil
 }
 
 // CheckControlPlane checks the fields of a control plane and of its Fargate profiles. For a control plane that already exists in AWS, for
-// example after a move or an adoption, it only warns; CAPTControlPlaneChange rejects what an update adds.
+// example after a move or an adoption, it only warns; ValidateCAPTControlPlaneUpdate rejects what an update adds.
 func CheckControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
-	findings, err := Check(ctx, reader, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
+	findings, err := CheckFields(ctx, reader, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
 	if err != nil {
 		return findings, err
 	}
-	built, err := isBuilt(ctx, reader, controlPlane)
+	exists, err := mayExist(ctx, reader, controlPlane)
 	if err != nil {
 		return findings, err
 	}
-	if built {
-		findings.OnlyWarn()
+	if exists {
+		findings.DowngradeToWarnings()
 	}
 	profiles, err := CheckFargateProfiles(ctx, reader, controlPlane.Spec.FargateProfiles, controlPlane.Namespace, field.NewPath("spec", "fargateProfiles"))
 	findings.Add(profiles)
@@ -235,7 +59,7 @@ func CheckControlPlane(ctx context.Context, reader validation.Reader, controlPla
 func CheckFargateProfiles(ctx context.Context, reader validation.Reader, profiles []controlplanev1.FargateProfile, namespace string, path *field.Path) (validation.Findings, error) {
 	var findings validation.Findings
 	for i := range profiles {
-		found, err := Check(ctx, reader, profiles[i].WorkspaceTemplateRef, namespace, FargateFields(path.Index(i)))
+		found, err := CheckFields(ctx, reader, profiles[i].WorkspaceTemplateRef, namespace, FargateFields(path.Index(i)))
 		if err != nil {
 			return findings, err
 		}
@@ -244,8 +68,8 @@ func CheckFargateProfiles(ctx context.Context, reader validation.Reader, profile
 	return findings, nil
 }
 
-// isBuilt reports whether the EKS cluster of a control plane exists, or may exist.
-func isBuilt(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
+// mayExist reports whether the EKS cluster of a control plane may exist: the endpoint is known, or a Workspace is recorded.
+func mayExist(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
 	if controlPlane.Spec.ControlPlaneEndpoint.Host != "" || ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
 		return true, nil
 	}
@@ -253,20 +77,20 @@ func isBuilt(ctx context.Context, reader validation.Reader, controlPlane *contro
 	return apply != nil && applies.RecordedWorkspace(apply) != "", err
 }
 
-// CAPTControlPlaneChange rejects an update of a control plane that exists in AWS if afterwards a field that restricts access has no effect,
-// and the update caused this: it sets the field, or it refers to a template that does not consume the field.
-func CAPTControlPlaneChange(ctx context.Context, reader validation.Reader, old, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
-	if built, err := isBuilt(ctx, reader, controlPlane); err != nil || !built {
-		return nil, err // CheckControlPlane reports it.
+// ValidateCAPTControlPlaneUpdate rejects an update of a control plane that exists in AWS if afterwards a field that restricts access has no
+// effect, and the update caused this: it sets the field, or it refers to a template that does not consume the field.
+func ValidateCAPTControlPlaneUpdate(ctx context.Context, reader validation.Reader, old, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	if exists, err := mayExist(ctx, reader, controlPlane); err != nil || !exists {
+		return nil, err // CheckControlPlane rejects the object.
 	}
-	after, err := Check(ctx, reader, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
+	after, err := CheckFields(ctx, reader, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
 	if err != nil || len(after.Errors) == 0 {
 		return nil, err
 	}
 	if reproduces, err := reproducesWorkspace(ctx, reader, old, controlPlane); err != nil || !reproduces {
 		return after.Errors, err
 	}
-	before, err := Check(ctx, reader, old.Spec.WorkspaceTemplateRef, old.Namespace, ControlPlaneFields(old))
+	before, err := CheckFields(ctx, reader, old.Spec.WorkspaceTemplateRef, old.Namespace, ControlPlaneFields(old))
 	return slices.DeleteFunc(after.Errors, func(e *field.Error) bool {
 		return slices.ContainsFunc(before.Errors, func(b *field.Error) bool { // The message names the template.
 			return b.Field == e.Field && equality.Semantic.DeepEqual(b.BadValue, e.BadValue)
@@ -285,13 +109,13 @@ func reproducesWorkspace(ctx context.Context, reader validation.Reader, old, con
 	return template != nil && template.Labels[naming.PinnedLabel] == "true", err
 }
 
-// WorkspaceTemplateUpdate warns of a template update after which fields of control planes that restrict access have no effect.
-func WorkspaceTemplateUpdate(ctx context.Context, reader validation.Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
+// WorkspaceTemplateUpdateWarnings warns of a template update after which fields of control planes that restrict access have no effect.
+func WorkspaceTemplateUpdateWarnings(ctx context.Context, reader validation.Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
 	users, err := reader.ControlPlanesOfTemplate(ctx, validation.KeyOf(template))
 	if err != nil {
 		return nil, err
 	}
-	var losers []string
+	var affected []string
 	for i := range users {
 		permitted, err := validation.PermitsNamespace(template, users[i].Namespace, func() (labels.Set, error) {
 			return reader.NamespaceLabels(ctx, users[i].Namespace)
@@ -303,16 +127,16 @@ func WorkspaceTemplateUpdate(ctx context.Context, reader validation.Reader, old,
 		before, _ := Unconsumed(old, fields)
 		after, _ := Unconsumed(template, fields)
 		if permitted && len(after) > len(before) {
-			losers = append(losers, fmt.Sprintf("%s (%s)", validation.KeyOf(&users[i]), after[len(after)-1].Field))
+			affected = append(affected, fmt.Sprintf("%s (%s)", validation.KeyOf(&users[i]), after[len(after)-1].Field))
 		}
 	}
-	if len(losers) == 0 {
+	if len(affected) == 0 {
 		return nil, nil
 	}
 	var findings validation.Findings
-	slices.Sort(losers)
+	slices.Sort(affected)
 	findings.Warn(field.NewPath("spec", "template", "spec", "forProvider"),
 		"after this update, the API servers of %d CAPTControlPlanes will be reachable from more networks than specified: the template no longer uses the placeholder of a field, for example %s. Restore the placeholder",
-		len(losers), losers[0])
+		len(affected), affected[0])
 	return findings.Warnings, nil
 }

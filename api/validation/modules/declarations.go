@@ -22,15 +22,15 @@ import (
 
 // Declarations are the variables and outputs that an inline module declares.
 type Declarations struct {
-	// variables maps each variable to whether it has a default.
+	// variables has the names of the variables; the value is true if the variable has a default.
 	variables map[string]bool
-	// outputs maps each output to whether it is literally sensitive.
+	// outputs has the names of the outputs; the value is true if the output has the literal sensitive = true.
 	outputs map[string]bool
-	// open is true when a placeholder is part of a name, so that not every name is known.
-	open bool
+	// incomplete is true when a placeholder is part of a name, so that not every name is known.
+	incomplete bool
 }
 
-// literalSize is the maximum size in bytes of an expression that is evaluated. A literal true is shorter; the evaluation of a large
+// literalSize is the maximum size, in bytes, of an expression that is evaluated. A literal true is shorter; the evaluation of a large
 // expression can take very long.
 const literalSize = 1000
 
@@ -44,9 +44,9 @@ var (
 	varArgs = regexp.MustCompile(`^--?var(-file)?(=.*)?$`)
 )
 
-// Declared returns the declarations of a module; nil when the module could not be parsed.
-func (r *Reading) Declared() *Declarations {
-	if r.excess != "" || r.diags.HasErrors() || r.file == nil {
+// Declarations returns the declarations of a module; nil when the module could not be parsed.
+func (r *Parsed) Declarations() *Declarations {
+	if r.exceededLimit != "" || r.diags.HasErrors() || r.file == nil {
 		return nil
 	}
 	content, _, _ := r.file.Body.PartialContent(blocks) // Terraform reports invalid blocks.
@@ -54,9 +54,9 @@ func (r *Reading) Declared() *Declarations {
 	for _, block := range content.Blocks {
 		inner, _, _ := block.Body.PartialContent(attributes)
 		name := block.Labels[0]
-		d.open = d.open || strings.Contains(name, placeholderMark)
+		d.incomplete = d.incomplete || strings.Contains(name, placeholderMark)
 		if block.Type == "output" {
-			d.outputs[name] = literallyTrue(inner.Attributes["sensitive"])
+			d.outputs[name] = isLiteralTrue(inner.Attributes["sensitive"])
 			continue
 		}
 		_, d.variables[name] = inner.Attributes["default"]
@@ -64,7 +64,8 @@ func (r *Reading) Declared() *Declarations {
 	return d
 }
 
-func literallyTrue(attribute *hcl.Attribute) bool {
+// isLiteralTrue reports whether an attribute, which may be nil, has the literal value true.
+func isLiteralTrue(attribute *hcl.Attribute) bool {
 	if attribute == nil {
 		return false
 	}
@@ -73,10 +74,10 @@ func literallyTrue(attribute *hcl.Attribute) bool {
 	return where.End.Byte-where.Start.Byte <= literalSize && !gohcl.DecodeExpression(attribute.Expr, nil, &value).HasErrors() && value
 }
 
-// DeclaredVariables compares the variables that an inline module declares with those that the template passes to it.
-func DeclaredVariables(params terraform.WorkspaceParameters, module *Declarations, path *field.Path) validation.Findings {
+// CheckDeclaredVariables compares the variables that an inline module declares with those that the template passes to it.
+func CheckDeclaredVariables(params terraform.WorkspaceParameters, module *Declarations, path *field.Path) validation.Findings {
 	var findings validation.Findings
-	if module == nil || module.open {
+	if module == nil || module.incomplete {
 		return findings
 	}
 	const undeclared = "the module declares no variable %q. Declare the variable, or correct the spelling"
@@ -93,17 +94,17 @@ func DeclaredVariables(params terraform.WorkspaceParameters, module *Declaration
 			findings.Warn(path.Child("varmap").Key(name), undeclared, name)
 		}
 	}
-	if allGiven(params) {
-		findings.Add(withoutValue(module, params, given, path))
+	if allValuesKnown(params) {
+		findings.Add(variablesWithoutValue(module, params, given, path))
 	}
 	return findings
 }
 
-// withoutValue warns of variables that have neither a value nor a default.
-func withoutValue(module *Declarations, params terraform.WorkspaceParameters, given sets.Set[string], path *field.Path) validation.Findings {
+// variablesWithoutValue warns of variables that have neither a value nor a default.
+func variablesWithoutValue(module *Declarations, params terraform.WorkspaceParameters, given sets.Set[string], path *field.Path) validation.Findings {
 	var findings validation.Findings
 	for _, name := range slices.Sorted(maps.Keys(module.variables)) {
-		if !module.variables[name] && !given.Has(name) && !inEnv(params, name) {
+		if !module.variables[name] && !given.Has(name) && !isSetInEnv(params, name) {
 			findings.Warn(path.Child("module"), "variable %q has neither a value nor a default. Add it to forProvider.vars, or declare a default", name)
 		}
 	}
@@ -119,8 +120,8 @@ func VarMap(params terraform.WorkspaceParameters) map[string]json.RawMessage {
 	return values
 }
 
-// allGiven reports whether all variables are known: they come only from vars, varmap and env, without placeholders in their names.
-func allGiven(params terraform.WorkspaceParameters) bool {
+// allValuesKnown reports whether all variables are known: they come only from vars, varmap and env, without placeholders in their names.
+func allValuesKnown(params terraform.WorkspaceParameters) bool {
 	return len(params.VarFiles) == 0 &&
 		!slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return terraform.Placeholder.MatchString(v.Key) }) &&
 		!slices.ContainsFunc(slices.Concat(params.PlanArgs, params.ApplyArgs), func(arg string) bool {
@@ -128,12 +129,12 @@ func allGiven(params terraform.WorkspaceParameters) bool {
 		})
 }
 
-func inEnv(params terraform.WorkspaceParameters, variable string) bool {
+func isSetInEnv(params terraform.WorkspaceParameters, variable string) bool {
 	return slices.ContainsFunc(params.Env, func(env terraform.EnvVar) bool { return env.Name == "TF_VAR_"+variable })
 }
 
-// Published checks spec.publishOutputs, the outputs that may appear in status, against the outputs that the module declares.
-func Published(spec *infrav1.WorkspaceTemplateSpec, module *Declarations) validation.Findings {
+// ValidatePublishedOutputs checks spec.publishOutputs, the outputs that may appear in status, against the outputs that the module declares.
+func ValidatePublishedOutputs(spec *infrav1.WorkspaceTemplateSpec, module *Declarations) validation.Findings {
 	var findings validation.Findings
 	if module == nil {
 		return findings
@@ -144,7 +145,7 @@ func Published(spec *infrav1.WorkspaceTemplateSpec, module *Declarations) valida
 		switch {
 		case sensitive:
 			findings.Refuse(validation.Forbidden(path, "output %q is sensitive and cannot be published in status. Remove it from the list and read it from the connection Secret", name))
-		case !ok && !module.open:
+		case !ok && !module.incomplete:
 			findings.Warn(path, "the module declares no output %q. Declare the output, or correct the spelling", name)
 		}
 	}

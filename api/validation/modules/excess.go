@@ -35,15 +35,15 @@ const (
 	unreadable = "line %d: HCL combines the character %U with the next one; write it as a JSON escape sequence"
 )
 
-// excess returns why an inline module is too complex to be parsed; empty if it is not. It reads only the tokens, which takes little stack
-// and linear time.
-func excess(params terraform.WorkspaceParameters) string {
+// exceededLimit returns why an inline module is too complex to be parsed; empty if it is not. It reads only the tokens, which takes little
+// stack and linear time.
+func exceededLimit(params terraform.WorkspaceParameters) string {
 	if params.InlineFormat == terraform.FormatJSON {
-		return (&jsonWords{text: params.Module, line: 1}).excess()
+		return (&jsonScanner{text: params.Module, line: 1}).exceededLimit()
 	}
 	// The parser uses the same lexer, so both agree on where strings and comments end, and brackets within them do not count.
 	tokens, _ := hclsyntax.LexConfig([]byte(params.Module), "main.tf", hcl.InitialPos)
-	words := words{seen: map[string]int{}}
+	words := tokenCounter{chained: map[string]int{}}
 	for i := range tokens {
 		if found := words.add(&tokens[i]); found != "" {
 			return found
@@ -52,7 +52,7 @@ func excess(params terraform.WorkspaceParameters) string {
 	return ""
 }
 
-// closers are the closing tokens, by their opening tokens.
+// closers maps opening tokens to their closing tokens.
 var closers = map[hclsyntax.TokenType]hclsyntax.TokenType{
 	hclsyntax.TokenOBrace:          hclsyntax.TokenCBrace,
 	hclsyntax.TokenOBrack:          hclsyntax.TokenCBrack,
@@ -63,19 +63,19 @@ var closers = map[hclsyntax.TokenType]hclsyntax.TokenType{
 	hclsyntax.TokenTemplateControl: hclsyntax.TokenTemplateSeqEnd,
 }
 
-// words counts tokens of HCL native syntax.
-type words struct {
+// tokenCounter counts the tokens of a module in HCL native syntax.
+type tokenCounter struct {
 	// open are the opening tokens that are not closed yet.
 	open []hclsyntax.TokenType
 	// unary is the length of the current sequence of unary operators.
 	unary int
-	// seen counts the constructs that can nest without a bracket, by their names.
-	seen     map[string]int
+	// chained counts the constructs that can nest without a bracket, by their names.
+	chained  map[string]int
 	previous hclsyntax.TokenType
 }
 
 // add counts a token. It returns which limit the module exceeds with it; empty if none.
-func (w *words) add(token *hclsyntax.Token) string {
+func (w *tokenCounter) add(token *hclsyntax.Token) string {
 	kind, line := token.Type, token.Range.Start.Line
 	if kind == hclsyntax.TokenNewline || kind == hclsyntax.TokenComment {
 		return "" // They may occur between any other tokens.
@@ -86,25 +86,25 @@ func (w *words) add(token *hclsyntax.Token) string {
 		w.unary = 0
 	}
 	w.nest(kind)
-	chained := chainOf(kind, w.previous)
+	construct := chainOf(kind, w.previous)
 	w.previous = kind
 	switch {
 	case len(w.open) > maxDepth || w.unary > maxDepth:
 		return fmt.Sprintf(tooDeep, line, maxDepth)
 	case kind == hclsyntax.TokenNumberLit && len(token.Bytes) > maxNumberLength:
 		return fmt.Sprintf(tooLong, line, maxNumberLength)
-	case chained == "":
+	case construct == "":
 		return ""
 	}
-	if w.seen[chained]++; w.seen[chained] > maxChained {
-		return fmt.Sprintf(tooMany, line, maxChained, chained)
+	if w.chained[construct]++; w.chained[construct] > maxChained {
+		return fmt.Sprintf(tooMany, line, maxChained, construct)
 	}
 	return ""
 }
 
 // nest updates the open tokens. A closing token that does not match the last opening token is ignored, so that for an invalid module the
 // count is never lower than the depth of the parser.
-func (w *words) nest(kind hclsyntax.TokenType) {
+func (w *tokenCounter) nest(kind hclsyntax.TokenType) {
 	if _, opens := closers[kind]; opens {
 		w.open = append(w.open, kind)
 		return
@@ -129,8 +129,8 @@ func chainOf(kind, previous hclsyntax.TokenType) string {
 	return ""
 }
 
-// jsonWords reads JSON in the same way as the scanner of HCL.
-type jsonWords struct {
+// jsonScanner reads a module in JSON in the same way as the scanner of HCL.
+type jsonScanner struct {
 	text string
 	// line is the current line, counted from 1.
 	line int
@@ -138,7 +138,7 @@ type jsonWords struct {
 	open []byte
 }
 
-func (w *jsonWords) excess() string {
+func (w *jsonScanner) exceededLimit() string {
 	digits := 0
 	for i := 0; i < len(w.text); i++ {
 		digits++
@@ -174,7 +174,7 @@ func (w *jsonWords) excess() string {
 
 // skipString returns the offset where a string ends according to HCL: after a quote, or before a control character. found is the reason
 // why the text cannot be read; empty if it can.
-func (w *jsonWords) skipString(from int) (end int, found string) {
+func (w *jsonScanner) skipString(from int) (end int, found string) {
 	escaping := false
 	for i := from; i < len(w.text); {
 		c, size := utf8.DecodeRuneInString(w.text[i:])
@@ -189,7 +189,7 @@ func (w *jsonWords) skipString(from int) (end int, found string) {
 			return i - size, ""
 		case c == utf8.RuneError && size == 1:
 			return i, fmt.Sprintf(noText, w.line)
-		case joins(c) && i < len(w.text) && (w.text[i] == '"' || w.text[i] == '\\'):
+		case isPrepended(c) && i < len(w.text) && (w.text[i] == '"' || w.text[i] == '\\'):
 			return i, fmt.Sprintf(unreadable, w.line, c)
 		}
 		escaping = false
@@ -197,10 +197,10 @@ func (w *jsonWords) skipString(from int) (end int, found string) {
 	return len(w.text), ""
 }
 
-// joins reports whether a character may form one grapheme with the next character (the Unicode property Prepend). HCL searches the end of a
-// string between graphemes, so a quote after such a character does not end the string. The ranges are the Unicode blocks with such
+// isPrepended reports whether a character may form one grapheme with the next character (the Unicode property Prepend). HCL searches the
+// end of a string between graphemes, so a quote after such a character does not end the string. The ranges are the Unicode blocks with such
 // characters.
-func joins(c rune) bool {
+func isPrepended(c rune) bool {
 	return c >= 0x0600 && c <= 0x0605 || c == 0x06DD || c == 0x070F || c >= 0x0890 && c <= 0x0891 || c == 0x08E2 || c == 0x0D4E ||
 		c >= 0x11000 && c <= 0x11FFF
 }

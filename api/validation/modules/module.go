@@ -32,25 +32,26 @@ const (
 )
 
 var (
+	// quoted matches a Go string literal.
 	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	digit  = regexp.MustCompile(`[0-9]`)
 )
 
-// Reading is the result of parsing an inline module.
-type Reading struct {
+// Parsed is the result of parsing an inline module.
+type Parsed struct {
 	// text is the text that was parsed.
 	text string
-	// excess is why the module is too complex to be parsed; empty if it is not.
-	excess string
-	file   *hcl.File
-	diags  hcl.Diagnostics
-	// open are the lines with placeholders, counted from 1.
-	open sets.Set[int]
+	// exceededLimit is why the module is too complex to be parsed; empty if it is not.
+	exceededLimit string
+	file          *hcl.File
+	diags         hcl.Diagnostics
+	// placeholderLines are the lines with placeholders, counted from 1.
+	placeholderLines sets.Set[int]
 }
 
-// Module checks that an inline module is valid HCL, in native syntax or JSON. Errors have line and column. Modules with other sources are
-// not checked.
-func Module(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+// ValidateModule checks that an inline module is valid HCL, in native syntax or JSON. Errors have line and column. Modules with other
+// sources are not checked.
+func ValidateModule(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	if params.Source != terraform.SourceInline {
 		return nil
 	}
@@ -58,7 +59,7 @@ func Module(params terraform.WorkspaceParameters, path *field.Path) field.ErrorL
 	if _, known := validModules.Get(key); known {
 		return nil
 	}
-	errs := read(params).Findings(path.Child("module")).Errors
+	errs := parse(params).Findings(path.Child("module")).Errors
 	if len(errs) == 0 {
 		validModules.Add(key, nil)
 	}
@@ -69,18 +70,18 @@ func Module(params terraform.WorkspaceParameters, path *field.Path) field.ErrorL
 // this takes a fifth of the time of captctl migrate plan.
 var validModules = lru.New(validCacheSize)
 
-// Parseable rejects an inline module for which an HCL parser could overflow the stack, or take very long. Call it before a module is
-// parsed, because a Go program cannot recover from a stack overflow.
-func Parseable(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+// ValidateComplexity rejects an inline module for which an HCL parser could overflow the stack, or take very long. Call it before a module
+// is parsed, because a Go program cannot recover from a stack overflow.
+func ValidateComplexity(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	if params.Source != terraform.SourceInline {
 		return nil
 	}
-	return (&Reading{excess: excess(params)}).Findings(path.Child("module")).Errors
+	return (&Parsed{exceededLimit: exceededLimit(params)}).Findings(path.Child("module")).Errors
 }
 
-// ReadTemplate parses a module before its placeholders are replaced.
-func ReadTemplate(params terraform.WorkspaceParameters) *Reading {
-	open := linesWithPlaceholders(params.Module)
+// ParseTemplate parses a module before its placeholders are replaced.
+func ParseTemplate(params terraform.WorkspaceParameters) *Parsed {
+	lines := linesWithPlaceholders(params.Module)
 	// A placeholder may be where HCL does not allow an expression, for example outside of quotes. An identifier in its place keeps the
 	// text parseable.
 	params.Module = terraform.Placeholder.ReplaceAllStringFunc(params.Module, func(match string) string {
@@ -90,15 +91,15 @@ func ReadTemplate(params terraform.WorkspaceParameters) *Reading {
 		}
 		return placeholderMark + name
 	})
-	module := read(params)
-	module.open = open
+	module := parse(params)
+	module.placeholderLines = lines
 	return module
 }
 
-// read parses a module, unless it is too complex.
-func read(params terraform.WorkspaceParameters) *Reading {
-	r := &Reading{text: params.Module, excess: excess(params)}
-	if r.excess != "" {
+// parse parses a module, unless it exceeds a limit.
+func parse(params terraform.WorkspaceParameters) *Parsed {
+	r := &Parsed{text: params.Module, exceededLimit: exceededLimit(params)}
+	if r.exceededLimit != "" {
 		return r
 	}
 	parser := hclparse.NewParser()
@@ -112,18 +113,18 @@ func read(params terraform.WorkspaceParameters) *Reading {
 
 // Findings returns the syntax errors of a module. An error in a line with a placeholder is a warning, because the value of the variable may
 // complete the line.
-func (r *Reading) Findings(path *field.Path) validation.Findings {
+func (r *Parsed) Findings(path *field.Path) validation.Findings {
 	const correct = "Correct the module in the WorkspaceTemplate"
 	var findings validation.Findings
-	if r.excess != "" {
-		findings.Refuse(validation.Invalid(path, "%s. %s", r.excess, correct))
+	if r.exceededLimit != "" {
+		findings.Refuse(validation.Invalid(path, "%s. %s", r.exceededLimit, correct))
 		return findings
 	}
 	var errors, warnings int
 	for _, diag := range r.diags {
 		switch {
 		case diag.Severity != hcl.DiagError:
-		case diag.Subject != nil && r.open.Has(diag.Subject.Start.Line):
+		case diag.Subject != nil && r.placeholderLines.Has(diag.Subject.Start.Line):
 			if warnings++; warnings <= maxDiagnostics {
 				findings.Warn(path, "%s The line has a placeholder: it is checked again with the values of the variables", r.describe(diag))
 			}
@@ -142,17 +143,18 @@ func (r *Reading) Findings(path *field.Path) validation.Findings {
 	return findings
 }
 
-func (r *Reading) describe(diag *hcl.Diagnostic) string {
+// describe returns position, summary and detail of a diagnostic.
+func (r *Parsed) describe(diag *hcl.Diagnostic) string {
 	where := ""
 	if diag.Subject != nil {
 		where = fmt.Sprintf("line %d, column %d: ", diag.Subject.Start.Line, diag.Subject.Start.Column)
 	}
-	return fmt.Sprintf("%s%s: %s", where, diag.Summary, withoutQuotes(diag.Detail, r.text))
+	return fmt.Sprintf("%s%s: %s", where, diag.Summary, withoutQuotations(diag.Detail, r.text))
 }
 
-// withoutQuotes removes quotations of the module from the detail of a diagnostic, so that the message cannot reveal the value of a variable
-// that became part of the text. Quotations of one character are kept, because without them the message is not understandable.
-func withoutQuotes(detail, module string) string {
+// withoutQuotations removes quotations of the module from the detail of a diagnostic, so that the message cannot reveal the value of a
+// variable that became part of the text. Quotations of one character are kept, because without them the message is not understandable.
+func withoutQuotations(detail, module string) string {
 	return quoted.ReplaceAllStringFunc(detail, func(quote string) string {
 		if text, err := strconv.Unquote(quote); err == nil && (len(text) < 2 || !strings.Contains(module, text)) {
 			return quote

@@ -35,8 +35,8 @@ var (
 	safeInSource = regexp.MustCompile(`^[A-Za-z0-9._+=-]*$`)
 )
 
-// Variables checks the names of the variables that a user sets.
-func Variables(variables map[string]string, path *field.Path) field.ErrorList {
+// ValidateVariableNames checks the names of the variables that a user sets.
+func ValidateVariableNames(variables map[string]string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if !VariableName.MatchString(name) {
@@ -47,18 +47,19 @@ func Variables(variables map[string]string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// AppliedVariables checks the names of the variables of a WorkspaceTemplateApply. It ignores the variables that CAPT adds for tags.
-func AppliedVariables(variables map[string]string, path *field.Path) field.ErrorList {
+// ValidateAppliedVariableNames checks the names of the variables of a WorkspaceTemplateApply. It ignores the variables that CAPT adds for
+// tags.
+func ValidateAppliedVariableNames(variables map[string]string, path *field.Path) field.ErrorList {
 	given := maps.Clone(variables)
 	maps.DeleteFunc(given, func(name, _ string) bool { return strings.HasPrefix(name, TagPrefix) })
-	return Variables(given, path)
+	return ValidateVariableNames(given, path)
 }
 
 // SafeInModule reports whether a value may become part of the text of a module.
 func SafeInModule(value string) bool { return safeInModule.MatchString(value) }
 
-// UnsafeInModule returns the error about an unsafe value. The value may be a secret, so only the name of the variable is reported.
-func UnsafeInModule(path *field.Path, variable string) *field.Error {
+// UnsafeInModuleError returns the error about an unsafe value. The value may be a secret, so only the name of the variable is reported.
+func UnsafeInModuleError(path *field.Path, variable string) *field.Error {
 	return validation.Invalid(path,
 		"the value of variable %s has characters that could change the module. Declare a Terraform variable and pass the value in forProvider.vars or varmap",
 		strconv.Quote(variable))
@@ -69,7 +70,7 @@ func UnsafeInModule(path *field.Path, variable string) *field.Error {
 func UnsafeInSource(source string, variables map[string]string) []string {
 	address, _, _ := strings.Cut(source, "?")
 	var unsafe []string
-	for _, name := range sets.List(namesIn(address)) {
+	for _, name := range sets.List(placeholdersIn(address)) {
 		value, ok := variables[name]
 		if ok && (!safeInSource.MatchString(value) || strings.Contains(value, "..") || value == ".") {
 			unsafe = append(unsafe, name)
@@ -78,34 +79,34 @@ func UnsafeInSource(source string, variables map[string]string) []string {
 	return unsafe
 }
 
-// UnsafeSource returns the error about a variable in the address of a module.
-func UnsafeSource(path *field.Path, variable string) *field.Error {
+// UnsafeSourceError returns the error about a variable in the address of a module.
+func UnsafeSourceError(path *field.Path, variable string) *field.Error {
 	return validation.Invalid(path,
 		"the value of variable %s could change the source to another module. Before the question mark of a source, use only letters, digits and . _ + = -",
 		strconv.Quote(variable))
 }
 
-// VariablesOfTemplate checks that the values of variables are safe where the template uses them: in the module or in its address.
-func VariablesOfTemplate(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path) validation.Findings {
+// ValidateVariableValues checks that the values of variables are safe where the template uses them: in the module or in its address.
+func ValidateVariableValues(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path) validation.Findings {
 	var findings validation.Findings
-	for _, name := range sets.List(namesIn(template.Spec.Template.Spec.ForProvider.Module)) {
+	for _, name := range sets.List(placeholdersIn(template.Spec.Template.Spec.ForProvider.Module)) {
 		if value, ok := variables[name]; ok && name != WorkspaceNameVariable && !SafeInModule(value) {
-			findings.Refuse(UnsafeInModule(path.Key(name), name))
+			findings.Refuse(UnsafeInModuleError(path.Key(name), name))
 		}
 	}
 	if parameters := template.Spec.Template.Spec.ForProvider; parameters.Source == terraform.SourceRemote {
 		given := maps.Clone(variables)
 		maps.DeleteFunc(given, func(name, value string) bool { return name == WorkspaceNameVariable || !SafeInModule(value) })
 		for _, name := range UnsafeInSource(parameters.Module, given) {
-			findings.Refuse(UnsafeSource(path.Key(name), name))
+			findings.Refuse(UnsafeSourceError(path.Key(name), name))
 		}
 	}
 	return findings
 }
 
-// UnusedVariables warns of probable spelling mistakes: variables of the user without a placeholder in the template, and placeholders of the
-// template without a variable. further are the names of variables that CAPT sets; a template need not use them.
-func UnusedVariables(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) []string {
+// UnusedVariableWarnings warns of probable spelling mistakes: variables of the user without a placeholder in the template, and placeholders
+// of the template without a variable. further are the names of variables that CAPT sets; a template need not use them.
+func UnusedVariableWarnings(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) []string {
 	var findings validation.Findings
 	used, needed := Placeholders(&template.Spec.Template.Spec)
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
@@ -126,7 +127,7 @@ func UnusedVariables(template *infrav1.WorkspaceTemplate, variables map[string]s
 // inline module, where ${name} may be an expression of Terraform.
 func Placeholders(spec *terraform.WorkspaceSpec) (used, needed sets.Set[string]) {
 	spec = spec.DeepCopy()
-	module := namesIn(spec.ForProvider.Module)
+	module := placeholdersIn(spec.ForProvider.Module)
 	if spec.ForProvider.Source == terraform.SourceInline {
 		spec.ForProvider.Module = ""
 	}
@@ -137,28 +138,29 @@ func Placeholders(spec *terraform.WorkspaceSpec) (used, needed sets.Set[string])
 	}
 	var tree any
 	if err := json.Unmarshal(data, &tree); err == nil {
-		collect(tree, needed)
+		collectPlaceholders(tree, needed)
 	}
 	return module.Union(needed), needed
 }
 
-// collect adds the placeholders of all strings of a tree. Keys of maps cannot have placeholders.
-func collect(node any, names sets.Set[string]) {
+// collectPlaceholders adds the placeholders of all strings of a tree. Keys of maps cannot have placeholders.
+func collectPlaceholders(node any, names sets.Set[string]) {
 	switch node := node.(type) {
 	case map[string]any:
 		for _, child := range node {
-			collect(child, names)
+			collectPlaceholders(child, names)
 		}
 	case []any:
 		for _, child := range node {
-			collect(child, names)
+			collectPlaceholders(child, names)
 		}
 	case string:
-		names.Insert(sets.List(namesIn(node))...)
+		names.Insert(sets.List(placeholdersIn(node))...)
 	}
 }
 
-func namesIn(text string) sets.Set[string] {
+// placeholdersIn returns the names of the placeholders of a string.
+func placeholdersIn(text string) sets.Set[string] {
 	names := sets.New[string]()
 	for _, match := range terraform.Placeholder.FindAllStringSubmatch(text, -1) {
 		names.Insert(match[1])

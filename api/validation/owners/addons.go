@@ -13,11 +13,11 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// lineOf matches the line number in an error of the YAML parser. The rest of the error may quote the document, which may have secrets.
-var lineOf = regexp.MustCompile(`line [0-9]+`)
+// lineNumber matches the line number in an error of the YAML parser. The rest of the error may quote the document, which may have secrets.
+var lineNumber = regexp.MustCompile(`line [0-9]+`)
 
-// addons checks the configuration values of add-ons. The schema checks their names and their number.
-func addons(addons []controlplanev1.Addon, path *field.Path) field.ErrorList {
+// validateAddons checks the configuration values of add-ons. The schema checks their names and their number.
+func validateAddons(addons []controlplanev1.Addon, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range addons {
 		text := addons[i].ConfigurationValues
@@ -29,7 +29,7 @@ func addons(addons []controlplanev1.Addon, path *field.Path) field.ErrorList {
 		err := yaml.Unmarshal([]byte(text), &document)
 		if err != nil {
 			where := ""
-			if line := lineOf.FindString(err.Error()); line != "" {
+			if line := lineNumber.FindString(err.Error()); line != "" {
 				where = " (" + line + ")"
 			}
 			errs = append(errs, validation.Invalid(path, "is neither JSON nor YAML%s. Write a JSON or YAML object, for example {\"replicaCount\": 2}", where))

@@ -21,20 +21,20 @@ func VPCVariables() []string {
 	return []string{naming.ClusterVariable, naming.VPCVariable, naming.RegionVariable}
 }
 
-// CAPTCluster checks what the schema of a CAPTCluster cannot: names, and consistency with other objects. The connection Secret of an
-// existing VPC is not checked, because Secrets are not cached.
-func CAPTCluster(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
-	findings, err := network(ctx, reader, captCluster)
+// ValidateCAPTCluster checks what the schema of a CAPTCluster cannot: names, and consistency with other objects. The connection Secret of
+// an existing VPC is not checked, because Secrets are not cached.
+func ValidateCAPTCluster(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
+	findings, err := validateVPC(ctx, reader, captCluster)
 	if err != nil {
 		return findings, err
 	}
-	conflict, err := regionOfNetwork(ctx, reader, captCluster)
+	conflict, err := validateCAPTClusterRegion(ctx, reader, captCluster)
 	findings.Refuse(conflict...)
 	return findings, err
 }
 
-// network checks the source of the VPC: a template or an existing VPC.
-func network(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
+// validateVPC checks the source of the VPC: a template or an existing VPC.
+func validateVPC(ctx context.Context, reader validation.Reader, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
 	var findings validation.Findings
 	spec := field.NewPath("spec")
 	ref, refPath := captCluster.Spec.WorkspaceTemplateApplyRef, spec.Child("workspaceTemplateApplyRef")
@@ -45,23 +45,23 @@ func network(ctx context.Context, reader validation.Reader, captCluster *infrav1
 		}
 		return findings, nil
 	}
-	findings.Refuse(longName(captCluster.Name, naming.MaxCAPTCluster)...)
-	found, err := vpcTemplate(ctx, template, spec.Child("vpc", "template"), referencesFrom(reader, captCluster.Namespace))
+	findings.Refuse(validateNameLength(captCluster.Name, naming.MaxCAPTCluster)...)
+	found, err := validateVPCTemplate(ctx, template, spec.Child("vpc", "template"), lookupFrom(reader, captCluster.Namespace))
 	if err != nil {
 		return findings, err
 	}
 	findings.Add(found)
-	consumed, err := consumption.Check(ctx, reader, template.Ref, captCluster.Namespace, consumption.VPCFields(&captCluster.Spec.CAPTClusterTemplateResourceSpec, spec))
+	consumed, err := consumption.CheckFields(ctx, reader, template.Ref, captCluster.Namespace, consumption.VPCFields(&captCluster.Spec.CAPTClusterTemplateResourceSpec, spec))
 	if err != nil {
 		return findings, err
 	}
 	findings.Add(consumed)
-	own, err := ownership.OwnApply(ctx, reader, captCluster, ref, refPath)
+	own, err := ownership.ValidateApplyReference(ctx, reader, captCluster, ref, refPath)
 	findings.Add(own)
 	return findings, err
 }
 
-// vpcTemplate checks the template of a VPC and its variables, for a CAPTCluster and for a CAPTClusterTemplate.
-func vpcTemplate(ctx context.Context, vpc infrav1.VPCTemplate, path *field.Path, look templateLookup) (validation.Findings, error) {
-	return templated(ctx, vpc.Ref, path.Child("ref"), vpc.Variables, path.Child("variables"), VPCVariables(), look)
+// validateVPCTemplate checks the template of a VPC and its variables, for a CAPTCluster and for a CAPTClusterTemplate.
+func validateVPCTemplate(ctx context.Context, vpc infrav1.VPCTemplate, path *field.Path, lookUp templateLookup) (validation.Findings, error) {
+	return validateTemplateUse(ctx, vpc.Ref, path.Child("ref"), vpc.Variables, path.Child("variables"), VPCVariables(), lookUp)
 }

@@ -30,20 +30,20 @@ func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
 	return names
 }
 
-// CAPTControlPlane checks what the schema of a CAPTControlPlane cannot: names, the version, documents in fields, and consistency with other
-// objects.
-func CAPTControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
+// ValidateCAPTControlPlane checks what the schema of a CAPTControlPlane cannot: names, the version, documents in fields, and consistency
+// with other objects.
+func ValidateCAPTControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
 	spec := field.NewPath("spec")
-	findings, err := controlPlaneSpec(ctx, &controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, spec, referencesFrom(reader, controlPlane.Namespace))
+	findings, err := validateControlPlaneSpec(ctx, &controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, spec, lookupFrom(reader, controlPlane.Namespace))
 	if err != nil {
 		return findings, err
 	}
-	findings.Refuse(longName(controlPlane.Name, naming.MaxCAPTControlPlane)...)
-	findings.Add(versionOf(controlPlane))
-	for _, look := range []func(context.Context, validation.Reader, *controlplanev1.CAPTControlPlane) (field.ErrorList, error){
-		versionStep, regionOfControlPlane, kubeconfigNames,
+	findings.Refuse(validateNameLength(controlPlane.Name, naming.MaxCAPTControlPlane)...)
+	findings.Add(validateVersion(controlPlane))
+	for _, rule := range []func(context.Context, validation.Reader, *controlplanev1.CAPTControlPlane) (field.ErrorList, error){
+		validateVersionChange, validateControlPlaneRegion, validateKubeconfigNames,
 	} {
-		errs, err := look(ctx, reader, controlPlane)
+		errs, err := rule(ctx, reader, controlPlane)
 		if err != nil {
 			return findings, err
 		}
@@ -54,28 +54,28 @@ func CAPTControlPlane(ctx context.Context, reader validation.Reader, controlPlan
 		return findings, err
 	}
 	findings.Add(consumed)
-	own, err := ownership.OwnApplies(ctx, reader, controlPlane)
+	own, err := ownership.ValidateApplyReferences(ctx, reader, controlPlane)
 	findings.Add(own)
 	return findings, err
 }
 
-// controlPlaneSpec checks the fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common.
-func controlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path, look templateLookup) (validation.Findings, error) {
-	findings, err := templated(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"),
-		spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), look)
+// validateControlPlaneSpec checks the fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common.
+func validateControlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path, lookUp templateLookup) (validation.Findings, error) {
+	findings, err := validateTemplateUse(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"),
+		spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), lookUp)
 	if err != nil {
 		return findings, err
 	}
-	findings.Refuse(addons(spec.Addons, path.Child("addons"))...)
-	findings.Refuse(tags(spec.AdditionalTags, path.Child("additionalTags"))...)
-	findings.Add(notImplemented(spec, path))
-	profiles, err := fargateProfiles(ctx, spec.FargateProfiles, path.Child("fargateProfiles"), look)
+	findings.Refuse(validateAddons(spec.Addons, path.Child("addons"))...)
+	findings.Refuse(validateTags(spec.AdditionalTags, path.Child("additionalTags"))...)
+	findings.Add(warnOfUnimplementedFields(spec, path))
+	profiles, err := validateFargateProfiles(ctx, spec.FargateProfiles, path.Child("fargateProfiles"), lookUp)
 	findings.Add(profiles)
 	return findings, err
 }
 
-// notImplemented warns of fields that have no effect yet.
-func notImplemented(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) validation.Findings {
+// warnOfUnimplementedFields warns of fields that have no effect yet.
+func warnOfUnimplementedFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	const message = "has no effect in this version. Remove the field"
 	if spec.EndpointProbe != "" && spec.EndpointProbe != controlplanev1.EndpointProbeBestEffort {
@@ -87,26 +87,27 @@ func notImplemented(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, p
 	return findings
 }
 
-// versionOf checks the format of the version, and warns of a version that EKS may not offer.
-func versionOf(controlPlane *controlplanev1.CAPTControlPlane) validation.Findings {
+// validateVersion checks the format of the version, and warns of a version that EKS may not offer.
+func validateVersion(controlPlane *controlplanev1.CAPTControlPlane) validation.Findings {
 	var findings validation.Findings
 	version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version)
 	switch {
 	case err != nil:
 		findings.Refuse(validation.Invalid(versionPath(), "%s", err))
-	case !versions.OfferedByEKS(version):
-		findings.Warn(versionPath(), "EKS %[3]s is not among the versions this release was tested with (%[1]s to %[2]s)", versions.OldestEKS(), versions.NewestEKS(), version.EKS)
+	case !versions.IsTestedWithEKS(version):
+		findings.Warn(versionPath(), "EKS %[3]s is not among the versions this release was tested with (%[1]s to %[2]s). Check that EKS offers it", versions.OldestEKS(), versions.NewestEKS(), version.EKS)
 	}
 	return findings
 }
 
-// versionStep checks that EKS can change from the current version to the one in spec. The controller applies the same rule before it writes.
-func versionStep(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+// validateVersionChange checks that EKS can change from the current version to the one in spec. The controller applies the same rule before
+// it writes.
+func validateVersionChange(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
 	apply, err := validation.ApplyInUse(ctx, reader, controlPlane)
 	if err != nil {
 		return nil, err
 	}
-	if err := versions.KubernetesVersionStep(versions.VersionsOf(controlPlane, apply), controlPlane.Spec.Version); err != nil {
+	if err := versions.ValidateVersionChange(versions.CurrentVersions(controlPlane, apply), controlPlane.Spec.Version); err != nil {
 		return field.ErrorList{validation.Forbidden(versionPath(), "%s", err)}, nil
 	}
 	return nil, nil

@@ -11,9 +11,9 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// Endpoint corrects a stored endpoint. CAPT v0.3 wrote the whole URL, including https://, as the host, which clients cannot connect to. If
-// the URL cannot be parsed, the result is the zero value, so that the controller writes the endpoint again.
-func Endpoint(stored clusterv1.APIEndpoint) clusterv1.APIEndpoint {
+// RepairEndpoint corrects a stored endpoint. CAPT v0.3 wrote the whole URL, including https://, as the host, which clients cannot connect
+// to. If the URL cannot be parsed, the result is the zero value, so that the controller writes the endpoint again.
+func RepairEndpoint(stored clusterv1.APIEndpoint) clusterv1.APIEndpoint {
 	if !strings.Contains(stored.Host, "://") {
 		return stored
 	}

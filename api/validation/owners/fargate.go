@@ -37,37 +37,37 @@ func FargateVariables() []string {
 	}
 }
 
-// fargateProfiles checks the profiles of a control plane, or of a template for control planes.
-func fargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfile, path *field.Path, look templateLookup) (validation.Findings, error) {
+// validateFargateProfiles checks the profiles of a control plane, or of a template for control planes.
+func validateFargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfile, path *field.Path, lookUp templateLookup) (validation.Findings, error) {
 	var findings validation.Findings
 	if len(profiles) > defaultProfileQuota {
 		findings.Warn(path, "the default quota of EKS is %d Fargate profiles per cluster. Without a higher quota, Terraform fails", defaultProfileQuota)
 	}
 	for i := range profiles {
 		profile, path := &profiles[i], path.Index(i)
-		template, found, err := look(ctx, profile.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"))
+		template, found, err := lookUp(ctx, profile.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"))
 		if err != nil {
 			return findings, err
 		}
 		findings.Add(found)
 		if template != nil {
-			findings.Add(templateOfProfile(template, path.Child("workspaceTemplateRef")))
+			findings.Add(warnOfProfileTemplate(template, path.Child("workspaceTemplateRef")))
 		}
 		// EKS accepts such a name, so it is not an error. Pods can select a profile by the label eks.amazonaws.com/fargate-profile.
 		if len(content.IsLabelValue(profile.Name)) > 0 {
 			findings.Warn(path.Child("name"), "is not a valid label value, so pods cannot select the profile by name. Use at most 63 characters, beginning and ending with a letter or digit")
 		}
 		for j := range profile.Selectors {
-			findings.Refuse(selector(&profile.Selectors[j], path.Child("selectors").Index(j))...)
+			findings.Refuse(validateSelector(&profile.Selectors[j], path.Child("selectors").Index(j))...)
 		}
-		findings.Add(selectedBefore(profiles, i, path.Child("selectors")))
+		findings.Add(warnOfDuplicateSelectors(profiles, i, path.Child("selectors")))
 	}
 	return findings, nil
 }
 
-// templateOfProfile warns of placeholders in the template of a Fargate profile that have no value, or whose value is not allowed at their
-// position. These are not errors, because the template can be corrected later.
-func templateOfProfile(template *infrav1.WorkspaceTemplate, path *field.Path) validation.Findings {
+// warnOfProfileTemplate warns of placeholders in the template of a Fargate profile that have no value, or whose value is not allowed at
+// their position. These are not errors, because the template can be corrected later.
+func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	given := FargateVariables()
 	_, needed := modules.Placeholders(&template.Spec.Template.Spec)
@@ -75,15 +75,15 @@ func templateOfProfile(template *infrav1.WorkspaceTemplate, path *field.Path) va
 		findings.Warn(path, "placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
 			template.Namespace, template.Name, name, strings.Join(given, ", "))
 	}
-	for _, e := range modules.VariablesOfTemplate(template, map[string]string{consumption.SelectorsVariable: "[{}]", consumption.TagsVariable: "{}"}, path).Errors {
+	for _, e := range modules.ValidateVariableValues(template, map[string]string{consumption.SelectorsVariable: "[{}]", consumption.TagsVariable: "{}"}, path).Errors {
 		findings.Warn(path, "in WorkspaceTemplate %s/%s %s", template.Namespace, template.Name, e.Detail)
 	}
 	return findings
 }
 
-// selectedBefore warns of selectors of a profile that are duplicates of a selector of the same or an earlier profile. Other overlaps,
-// through wildcards, may be intended.
-func selectedBefore(profiles []controlplanev1.FargateProfile, index int, path *field.Path) validation.Findings {
+// warnOfDuplicateSelectors warns of selectors of a profile that are duplicates of a selector of the same or an earlier profile. Other
+// overlaps, through wildcards, may be intended.
+func warnOfDuplicateSelectors(profiles []controlplanev1.FargateProfile, index int, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	own := profiles[index].Selectors
 	for j := range own {
@@ -100,8 +100,8 @@ func selectedBefore(profiles []controlplanev1.FargateProfile, index int, path *f
 	return findings
 }
 
-// selector checks that a selector can match pods: its namespace and labels are valid.
-func selector(selector *controlplanev1.FargateSelector, path *field.Path) field.ErrorList {
+// validateSelector checks that a selector can match pods: its namespace and labels are valid.
+func validateSelector(selector *controlplanev1.FargateSelector, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	refuse := func(path *field.Path, messages []string) {
 		for _, message := range messages {

@@ -19,8 +19,8 @@ import (
 
 var namePath = field.NewPath("metadata", "name")
 
-// StatePrefix checks the value of --state-prefix, which becomes part of the names of Terraform workspaces.
-func StatePrefix(prefix string) error {
+// ValidateStatePrefix checks the value of --state-prefix, which becomes part of the names of Terraform workspaces.
+func ValidateStatePrefix(prefix string) error {
 	switch {
 	case prefix == "":
 		return nil
@@ -32,31 +32,33 @@ func StatePrefix(prefix string) error {
 	return nil
 }
 
-// longName rejects a name for which derived names would be truncated. Truncated names are unique, but users cannot recognize their owner.
-func longName(name string, longest int) field.ErrorList {
+// validateNameLength rejects a name for which derived names would be truncated. Truncated names are unique, but users cannot recognize
+// their owner.
+func validateNameLength(name string, longest int) field.ErrorList {
 	if len(name) <= longest {
 		return nil
 	}
 	return field.ErrorList{validation.Invalid(namePath, "has %d characters, but other names are derived from it. Use at most %d characters", len(name), longest)}
 }
 
-// kubeconfigNames rejects a control plane whose kubeconfig Secrets have the same names as those of another Cluster: Secret
-// a-user-kubeconfig is the kubeconfig of Cluster a-user in Cluster API's contract, and the kubeconfig for users of Cluster a.
-func kubeconfigNames(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+// validateKubeconfigNames rejects a control plane whose kubeconfig Secrets have the same names as the kubeconfig Secrets of another
+// Cluster: Secret a-user-kubeconfig is the kubeconfig of Cluster a-user in Cluster API's contract, and the kubeconfig for users of Cluster
+// a.
+func validateKubeconfigNames(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
 	cluster, err := reader.ClusterOf(ctx, controlPlane)
 	if err != nil || cluster == nil {
 		return nil, err
 	}
-	const users = "-user"
+	const userSuffix = "-user"
 	// Every Cluster has the Secret of the contract, with any control plane provider.
-	other, err := reader.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + users})
+	other, err := reader.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + userSuffix})
 	if err != nil {
 		return nil, err
 	}
 	if other != nil {
-		return field.ErrorList{sharedKubeconfig(cluster.Name, other.Name, naming.UserKubeconfigSecret(cluster.Name))}, nil
+		return field.ErrorList{sharedKubeconfigError(cluster.Name, other.Name, naming.UserKubeconfigSecret(cluster.Name))}, nil
 	}
-	name, ok := strings.CutSuffix(cluster.Name, users)
+	name, ok := strings.CutSuffix(cluster.Name, userSuffix)
 	if !ok || name == "" {
 		return nil, nil
 	}
@@ -64,10 +66,10 @@ func kubeconfigNames(ctx context.Context, reader validation.Reader, controlPlane
 	if err != nil || other == nil || other.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" { // Other providers do not create the Secret for users.
 		return nil, err
 	}
-	return field.ErrorList{sharedKubeconfig(cluster.Name, other.Name, naming.KubeconfigSecret(cluster.Name))}, nil
+	return field.ErrorList{sharedKubeconfigError(cluster.Name, other.Name, naming.KubeconfigSecret(cluster.Name))}, nil
 }
 
-func sharedKubeconfig(cluster, other, secret string) *field.Error {
+func sharedKubeconfigError(cluster, other, secret string) *field.Error {
 	return validation.Forbidden(namePath, "the kubeconfigs of Clusters %s and %s would have the same Secret %s. Choose another name for one of the Clusters",
 		cluster, other, secret)
 }

@@ -22,18 +22,18 @@ const (
 	tagSymbols  = "+-=._:/@"
 )
 
-// tags checks the requirements of AWS for tags that the schema does not check: characters that every AWS service accepts, and the
+// validateTags checks the requirements of AWS for tags that the schema does not check: characters that every AWS service accepts, and the
 // reserved prefix with upper-case letters. See "Tag your Amazon EC2 resources" in the user guide of Amazon EC2.
-func tags(tags map[string]controlplanev1.TagValue, path *field.Path) field.ErrorList {
+func validateTags(tags map[string]controlplanev1.TagValue, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		if hasReservedPrefix(key) && !strings.HasPrefix(key, reservedTag) { // The schema rejects the prefix in lower case.
 			errs = append(errs, validation.Invalid(path.Key(key), "tag keys with the prefix aws:, in upper or lower case, are reserved by AWS. Rename the tag"))
 		}
-		for _, part := range []struct{ what, text string }{{"key", key}, {"value", string(tags[key])}} {
+		for _, part := range []struct{ name, text string }{{"key", key}, {"value", string(tags[key])}} {
 			if r, found := notInTags(part.text); found {
 				errs = append(errs, validation.Invalid(path.Key(key), "the %s has the character %s. AWS allows letters, digits, spaces and + - = . _ : / @",
-					part.what, strconv.QuoteRune(r)))
+					part.name, strconv.QuoteRune(r)))
 			}
 		}
 	}

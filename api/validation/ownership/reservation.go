@@ -19,29 +19,29 @@ import (
 	"github.com/capt-provider/capt/api/validation/applies"
 )
 
-// WorkspaceTemplateApplyCreation rejects a new WorkspaceTemplateApply with a name that an owner reserves for its own, unless it matches what
-// the owner would create. The owner would not take over a mismatch, and would wait forever for the name. One that is restored from a
-// backup is never rejected: without it, the owner would create a new one, and with it a second EKS cluster or VPC. If the restored one
-// does not match, the owner stops instead.
+// ValidateNewWorkspaceTemplateApply rejects a new WorkspaceTemplateApply with a name that an owner reserves for its own, unless it matches
+// what the owner would create. The owner would not take over a mismatch, and would wait forever for the name. An object that is restored
+// from a backup is never rejected: without it, the owner would create a new one, and Terraform a second EKS cluster or VPC. If the restored
+// object does not match, the owner reports a conflict and writes nothing.
 //
 // Call it before defaulting sets spec.workspaceName, which identifies a restored object.
-func WorkspaceTemplateApplyCreation(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
+func ValidateNewWorkspaceTemplateApply(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
 	var findings validation.Findings
-	if restored(apply) {
+	if isRestored(apply) {
 		return findings, nil
 	}
-	kept, err := reservedFor(ctx, reader, validation.KeyOf(apply))
-	if err != nil || kept == nil || metav1.IsControlledBy(apply, kept.owner) {
+	reserved, err := reservedFor(ctx, reader, validation.KeyOf(apply))
+	if err != nil || reserved == nil || metav1.IsControlledBy(apply, reserved.owner) {
 		return findings, err
 	}
-	differs := kept.want.Difference(apply)
-	if kept.want.Records(apply) {
-		differs = kept.want.IdentityDifference(apply) // Restored from a copy that may be older than a change of the owner's template.
+	differs := reserved.want.Difference(apply)
+	if reserved.want.Records(apply) {
+		differs = reserved.want.IdentityDifference(apply) // Restored from a copy that may be older than a change of the owner's template.
 	}
 	if differs != "" {
 		findings.Refuse(validation.Forbidden(field.NewPath("metadata", "name"),
 			"%s %s uses this name for %s, but this one %s. Use another name, or set the template and the variables of the %s",
-			kindOf(kept.owner), kept.owner.GetName(), kept.what, differs, kept.whose))
+			kindOf(reserved.owner), reserved.owner.GetName(), reserved.purpose, differs, reserved.source))
 	}
 	return findings, nil
 }
@@ -51,12 +51,12 @@ type reservation struct {
 	owner validation.Owner
 	// want is what the owner expects of the WorkspaceTemplateApply with this name.
 	want adoption.Expectation
-	// what and whose are parts of messages: what the owner uses the name for, and the object whose template and variables it has.
-	what, whose string
+	// purpose and source are parts of messages: what the owner uses the name for, and the object that determines template and variables.
+	purpose, source string
 }
 
-// restored reports whether a WorkspaceTemplateApply was in use before: it has fields that only CAPT writes.
-func restored(apply *infrav1.WorkspaceTemplateApply) bool {
+// isRestored reports whether a WorkspaceTemplateApply was in use before: it has fields that only CAPT writes.
+func isRestored(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName != "" || len(apply.Finalizers) > 0 || applies.RecordedWorkspace(apply) != ""
 }
 
@@ -70,7 +70,7 @@ func reservedFor(ctx context.Context, reader validation.Reader, key types.Namesp
 		return reservedForProfile(ctx, reader, key)
 	}
 	cluster, err := clusterName(ctx, reader, owner)
-	return &reservation{owner: owner, want: expectationOf(owner, cluster), what: "its own WorkspaceTemplateApply", whose: kindOf(owner)}, err
+	return &reservation{owner: owner, want: expectationOf(owner, cluster), purpose: "its own WorkspaceTemplateApply", source: kindOf(owner)}, err
 }
 
 // ownerByScheme finds the owner whose WorkspaceTemplateApply gets a name by the naming scheme; nil when there is none, or when its
@@ -78,14 +78,14 @@ func reservedFor(ctx context.Context, reader validation.Reader, key types.Namesp
 func ownerByScheme(ctx context.Context, reader validation.Reader, key types.NamespacedName) (validation.Owner, error) {
 	if name, ok := naming.CAPTClusterOf(key.Name); ok {
 		captCluster, err := reader.CAPTCluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
-		if err != nil || captCluster == nil || another(captCluster.Spec.WorkspaceTemplateApplyRef, key) || !captCluster.Spec.VPC.Template.IsDefined() {
+		if err != nil || captCluster == nil || refersToAnother(captCluster.Spec.WorkspaceTemplateApplyRef, key) || !captCluster.Spec.VPC.Template.IsDefined() {
 			return nil, err // With an existing VPC, it never creates a WorkspaceTemplateApply.
 		}
 		return captCluster, nil
 	}
 	if name, ok := naming.CAPTControlPlaneOf(key.Name); ok {
 		controlPlane, err := reader.CAPTControlPlane(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
-		if err != nil || controlPlane == nil || another(controlPlane.Spec.WorkspaceTemplateApplyRef, key) {
+		if err != nil || controlPlane == nil || refersToAnother(controlPlane.Spec.WorkspaceTemplateApplyRef, key) {
 			return nil, err
 		}
 		return controlPlane, nil
@@ -93,8 +93,8 @@ func ownerByScheme(ctx context.Context, reader validation.Reader, key types.Name
 	return nil, nil
 }
 
-// another reports whether a reference is to another WorkspaceTemplateApply.
-func another(ref infrav1.WorkspaceTemplateApplyReference, key types.NamespacedName) bool {
+// refersToAnother reports whether a reference is to another WorkspaceTemplateApply.
+func refersToAnother(ref infrav1.WorkspaceTemplateApplyReference, key types.NamespacedName) bool {
 	return ref.IsDefined() && ref.Name != key.Name
 }
 
@@ -111,10 +111,10 @@ func reservedForProfile(ctx context.Context, reader validation.Reader, key types
 		}
 		for i := range controlPlane.Spec.FargateProfiles {
 			profile := &controlPlane.Spec.FargateProfiles[i]
-			want := adoption.OfProfile(cluster, profile)
+			want := adoption.ExpectationOfFargateProfile(cluster, profile)
 			if ref := profile.WorkspaceTemplateApplyRef; ref.Name == key.Name || !ref.IsDefined() && want.SchemeName == key.Name {
-				what := "the WorkspaceTemplateApply of its Fargate profile " + profile.Name
-				return &reservation{owner: controlPlane, want: want, what: what, whose: "profile"}, nil
+				purpose := "the WorkspaceTemplateApply of its Fargate profile " + profile.Name
+				return &reservation{owner: controlPlane, want: want, purpose: purpose, source: "profile"}, nil
 			}
 		}
 	}

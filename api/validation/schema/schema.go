@@ -91,7 +91,7 @@ func (s *Schemas) add(data []byte) error {
 		return err
 	}
 	if definition.Kind != "CustomResourceDefinition" {
-		return fmt.Errorf("it holds a %q instead of a CustomResourceDefinition", definition.Kind)
+		return fmt.Errorf("it contains a %q, not a CustomResourceDefinition", definition.Kind)
 	}
 	for _, version := range definition.Spec.Versions {
 		kind := runtimeschema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name, Kind: definition.Spec.Names.Kind}

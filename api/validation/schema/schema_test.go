@@ -31,7 +31,7 @@ var (
 	template     = infrav1.GroupVersion.WithKind("WorkspaceTemplate")
 )
 
-// everything is a spec that uses nearly every field of a CAPTControlPlane.
+// everything is a spec with nearly all fields of a CAPTControlPlane.
 const everything = `{version: v1.35.0, region: eu-central-1, workspaceTemplateRef: {name: eks}, workspaceTemplateApplyRef: {name: a},
   variables: {a: b, c: d}, additionalTags: {team: a, stage: prod, cost: "17"}, controlPlaneEndpoint: {host: a.example.com, port: 443},
   endpointAccess: {public: Enabled, private: Enabled, publicCIDRs: [10.0.0.0/8, 192.0.2.0/24]}, kubeconfig: {source: Exec}, endpointProbe: Required,
@@ -91,7 +91,7 @@ func TestUnknownKindIsAnError(t *testing.T) {
 	}
 }
 
-func TestDefinitionsThatCannotBeUsedAreAnError(t *testing.T) {
+func TestInvalidDefinitionsAreAnError(t *testing.T) {
 	const definition = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {group: a.example, names: {kind: A}, versions: [{name: v1, schema: %}]}}`
 	file := func(schema string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte(strings.ReplaceAll(definition, "%", schema))}
@@ -112,7 +112,7 @@ func TestDefinitionsThatCannotBeUsedAreAnError(t *testing.T) {
 	}
 }
 
-func TestObjectOfAnotherKindIsNotChecked(t *testing.T) {
+func TestObjectOfAnotherKindIsAnError(t *testing.T) {
 	errs := of(t, controlPlane).Validate(t.Context(), object(t, cluster, "{}"))
 	require.Len(t, errs, 1)
 	require.Equal(t, field.ErrorTypeInternal, errs[0].Type)
@@ -127,7 +127,7 @@ func TestOnlyTheSpecIsChecked(t *testing.T) {
 	require.Empty(t, s.ValidateUpdate(t.Context(), plane, plane))
 }
 
-func TestRulesThatCouldNotBeCheckedAreMentioned(t *testing.T) {
+func TestSkippedRulesAreReported(t *testing.T) {
 	s := of(t, controlPlane)
 	for want, spec := range map[field.ErrorType]string{
 		field.ErrorTypeRequired:     `addons: [{}]`,
@@ -144,15 +144,15 @@ func TestRulesThatCouldNotBeCheckedAreMentioned(t *testing.T) {
 	require.Equal(t, "spec.endpointAccess", errs[len(errs)-1].Field, "a lack of fields keeps no rule from being checked")
 }
 
-// What the API server does not store does not count either: this object would be stored empty.
-func TestUnknownFieldsDoNotCount(t *testing.T) {
+// The API server prunes unknown fields, so this object would be stored with an empty spec.
+func TestUnknownFieldsArePrunedBeforeValidation(t *testing.T) {
 	spec := `{version: "1.35", workspaceTemplateRef: {name: a}, controlPlaneEndpoint: {address: a}}`
 	errs := of(t, controlPlane).Validate(t.Context(), object(t, controlPlane, spec))
 	require.Equal(t, []string{`spec.controlPlaneEndpoint: Invalid value: 0: spec.controlPlaneEndpoint in body should have at least 1 properties`}, texts(errs))
 }
 
-// None of CAPT's kinds has another object within it so far.
-func TestObjectsWithinObjectsAreChecked(t *testing.T) {
+// CAPT's kinds have no embedded objects yet.
+func TestEmbeddedObjectsAreValidated(t *testing.T) {
 	schemas, err := schema.New(fstest.MapFS{"a.yaml": {Data: []byte(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {group: a.example, names: {kind: A},
   versions: [{name: v1, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}}}]}}`)}})
 	require.NoError(t, err)
@@ -165,7 +165,7 @@ func TestObjectsWithinObjectsAreChecked(t *testing.T) {
 	require.Len(t, s.ValidateUpdate(t.Context(), bad, bad), 1)
 }
 
-func TestValidationLeavesObjectsAlone(t *testing.T) {
+func TestValidationDoesNotModifyObjects(t *testing.T) {
 	s, spec := of(t, controlPlane), `{version: "1.35", workspaceTemplateRef: {name: a, unknown: b}, region: null, endpointAccess: {}, status: {}}`
 	plane, old, same := object(t, controlPlane, spec), object(t, controlPlane, spec), object(t, controlPlane, spec)
 	require.Empty(t, s.Validate(t.Context(), plane))
@@ -174,7 +174,7 @@ func TestValidationLeavesObjectsAlone(t *testing.T) {
 	require.Equal(t, same, old)
 }
 
-func TestTypedObjectsAreCheckedLikeUnstructuredOnes(t *testing.T) {
+func TestTypedAndUnstructuredObjectsGetTheSameErrors(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, infrav1.AddToScheme(scheme))
 	require.NoError(t, controlplanev1.AddToScheme(scheme))

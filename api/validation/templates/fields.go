@@ -19,11 +19,11 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// fluxModule is Kind::namespace/name.
+// fluxModule matches the address of a Flux source: Kind::namespace/name.
 var fluxModule = regexp.MustCompile(`^[A-Za-z]+::[^:/]+/[^/]+$`)
 
-// source checks the address of a module that is not inline.
-func source(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+// validateSource checks the address of a module that is not inline.
+func validateSource(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	module := path.Child("module")
 	switch params.Source {
 	case terraform.SourceRemote:
@@ -41,8 +41,8 @@ func source(params terraform.WorkspaceParameters, path *field.Path) field.ErrorL
 	return nil
 }
 
-// varFiles checks that each file has the reference that its source requires: provider-terraform reads no other.
-func varFiles(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+// validateVarFiles checks that each file has the reference that its source requires: provider-terraform reads no other.
+func validateVarFiles(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range params.VarFiles {
 		file := &params.VarFiles[i]
@@ -58,9 +58,9 @@ func varFiles(params terraform.WorkspaceParameters, path *field.Path) field.Erro
 	return errs
 }
 
-// providerConfigKind checks the kind of the ProviderConfig, which only references in the namespaced scope have. A missing reference is
-// valid in both scopes: the provider uses the ProviderConfig with the name "default".
-func providerConfigKind(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) field.ErrorList {
+// validateProviderConfigKind checks the kind of the ProviderConfig, which only references in the namespaced scope have. A missing reference
+// is valid in both scopes: the provider uses the ProviderConfig with the name "default".
+func validateProviderConfigKind(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) field.ErrorList {
 	ref := spec.Template.Spec.ProviderConfigRef
 	if ref == nil || ref.Kind == "" || spec.WorkspaceScope == terraform.ScopeCluster || terraform.Placeholder.MatchString(ref.Kind) {
 		return nil
@@ -72,7 +72,8 @@ func providerConfigKind(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) f
 	return field.ErrorList{field.NotSupported(path.Child("providerConfigRef", "kind"), ref.Kind, supported)}
 }
 
-func allowedNamespaces(allowed infrav1.AllowedNamespaces) field.ErrorList {
+// validateAllowedNamespaces checks names and selector of spec.allowedNamespaces.
+func validateAllowedNamespaces(allowed infrav1.AllowedNamespaces) field.ErrorList {
 	if !allowed.IsDefined() {
 		return nil
 	}
@@ -93,8 +94,8 @@ func allowedNamespaces(allowed infrav1.AllowedNamespaces) field.ErrorList {
 	return errs
 }
 
-// withoutEffect warns of valid fields that have no effect.
-func withoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) validation.Findings {
+// warnOfFieldsWithoutEffect warns of valid fields that have no effect.
+func warnOfFieldsWithoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	params := spec.Template.Spec.ForProvider
 	// The provider writes an inline module into the parent of the entrypoint directory.
@@ -107,9 +108,9 @@ func withoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) valida
 	return findings
 }
 
-// unknownFields warns of fields that CAPT does not know and copies to the Workspace unchanged. A misspelled field is otherwise detected only
-// when the API server rejects the first Workspace.
-func unknownFields(spec *terraform.WorkspaceSpec, path *field.Path) validation.Findings {
+// warnOfUnknownFields warns of fields that CAPT does not know and copies to the Workspace unchanged. A misspelled field is otherwise
+// detected only when the API server rejects the first Workspace.
+func warnOfUnknownFields(spec *terraform.WorkspaceSpec, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	for _, level := range []struct {
 		unknown terraform.UnknownFields

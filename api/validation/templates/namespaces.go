@@ -39,39 +39,40 @@ func references(spec *terraform.WorkspaceSpec, path *field.Path) []reference {
 	return refs
 }
 
-// namespaces checks the namespaces of references to other objects. A reference is limited to the namespace of the WorkspaceTemplateApply; in
-// the cluster scope, one without placeholders may also be in the namespace of the template. So a reference to any other namespace works
-// only for WorkspaceTemplateApplies in that namespace: it is a warning if the template allows that namespace, and an error if not.
-func namespaces(template *infrav1.WorkspaceTemplate, path *field.Path) validation.Findings {
+// validateReferences checks the namespaces of references to other objects. A reference is limited to the namespace of the
+// WorkspaceTemplateApply; in the cluster scope, one without placeholders may also be in the namespace of the template. So a reference to
+// any other namespace works only for WorkspaceTemplateApplies in that namespace: it is a warning if the template allows that namespace, and
+// an error if not.
+func validateReferences(template *infrav1.WorkspaceTemplate, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	shared := template.Spec.AllowedNamespaces.IsDefined()
 	for _, ref := range references(&template.Spec.Template.Spec, path) {
 		own := ref.namespace == template.Namespace
 		switch {
 		case ref.namespace == "", terraform.Placeholder.MatchString(ref.namespace):
-		case own && (!shared || ownAllowed(template, ref)):
+		case own && (!shared || isOwnNamespaceAllowed(template, ref)):
 		case ref.replaceable:
 			findings.Warn(ref.path, "only works for WorkspaceTemplateApplies in namespace %s and for those with their own writeConnectionSecretToRef. Remove the namespace", ref.namespace)
 		case own, mayUse(template, ref.namespace):
 			findings.Warn(ref.path, "only works for WorkspaceTemplateApplies in namespace %s. Remove the namespace, or set it with a variable", ref.namespace)
 		default:
 			findings.Refuse(validation.Forbidden(ref.path, "refers to namespace %s, which the template does not allow: a reference is limited to the namespace of the WorkspaceTemplateApply%s. Remove the namespace, or add it to spec.allowedNamespaces",
-				ref.namespace, orOwn(template, ref)))
+				ref.namespace, ownNamespaceText(template, ref)))
 		}
 	}
 	return findings
 }
 
-// ownAllowed reports whether WorkspaceTemplateApplies in other namespaces may use a reference to the namespace of the template. Such a
-// reference must not have a placeholder: with a variable, users could read any object in that namespace.
-func ownAllowed(template *infrav1.WorkspaceTemplate, ref reference) bool {
+// isOwnNamespaceAllowed reports whether WorkspaceTemplateApplies in other namespaces may use a reference to the namespace of the template.
+// Such a reference must not have a placeholder: with a variable, users could read any object in that namespace.
+func isOwnNamespaceAllowed(template *infrav1.WorkspaceTemplate, ref reference) bool {
 	return (ref.anyScope || template.Spec.WorkspaceScope == terraform.ScopeCluster) && !terraform.Placeholder.MatchString(ref.object)
 }
 
-// orOwn is the part of a message for references that may also be in the namespace of the template; else empty.
-func orOwn(template *infrav1.WorkspaceTemplate, ref reference) string {
+// ownNamespaceText returns the part of a message for references that may also be in the namespace of the template; else empty.
+func ownNamespaceText(template *infrav1.WorkspaceTemplate, ref reference) string {
 	if ref.anyScope || template.Spec.WorkspaceScope == terraform.ScopeCluster {
-		return ", or to that of the template"
+		return ", or to the namespace of the template"
 	}
 	return ""
 }

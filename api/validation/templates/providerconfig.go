@@ -14,9 +14,9 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// ProviderConfigChange warns of a template update that changes the ProviderConfig. It is not an error, because the change may be intended
-// for new WorkspaceTemplateApplies; the controller does not change the ProviderConfig of existing Workspaces.
-func ProviderConfigChange(ctx context.Context, reader validation.Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
+// ProviderConfigUpdateWarnings warns of a template update that changes the ProviderConfig. It is not an error, because the change may be
+// intended for new WorkspaceTemplateApplies; the controller does not change the ProviderConfig of existing Workspaces.
+func ProviderConfigUpdateWarnings(ctx context.Context, reader validation.Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
 	if equality.Semantic.DeepEqual(old.Spec.Template.Spec.ProviderConfigRef, template.Spec.Template.Spec.ProviderConfigRef) {
 		return nil, nil
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// WorkspaceTemplate checks a template on its own, without variables.
-func WorkspaceTemplate(template *infrav1.WorkspaceTemplate) validation.Findings {
+// ValidateWorkspaceTemplate checks a template on its own, without variables.
+func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate) validation.Findings {
 	path := field.NewPath("spec", "template", "spec")
 	forProvider := path.Child("forProvider")
 	spec := &template.Spec
@@ -30,21 +30,21 @@ func WorkspaceTemplate(template *infrav1.WorkspaceTemplate) validation.Findings 
 	var declared *modules.Declarations
 	if params.Source == terraform.SourceInline {
 		// Parse once: for a large module, this takes longer than all other checks.
-		module := modules.ReadTemplate(params)
+		module := modules.ParseTemplate(params)
 		findings.Add(module.Findings(forProvider.Child("module")))
-		declared = module.Declared()
+		declared = module.Declarations()
 	}
-	findings.Refuse(Parameters(params, forProvider)...)
-	findings.Refuse(source(params, forProvider)...)
-	findings.Refuse(varFiles(params, forProvider)...)
-	findings.Refuse(providerConfigKind(spec, path)...)
-	findings.Refuse(allowedNamespaces(spec.AllowedNamespaces)...)
-	findings.Add(modules.Published(spec, declared))
-	findings.Add(namespaces(template, path))
-	findings.Add(modules.DeclaredVariables(params, declared, forProvider))
-	findings.Add(inBoth(params, forProvider))
-	findings.Add(withoutEffect(spec, path))
-	findings.Add(unknownFields(&spec.Template.Spec, path))
+	findings.Refuse(ValidateParameters(params, forProvider)...)
+	findings.Refuse(validateSource(params, forProvider)...)
+	findings.Refuse(validateVarFiles(params, forProvider)...)
+	findings.Refuse(validateProviderConfigKind(spec, path)...)
+	findings.Refuse(validateAllowedNamespaces(spec.AllowedNamespaces)...)
+	findings.Add(modules.ValidatePublishedOutputs(spec, declared))
+	findings.Add(validateReferences(template, path))
+	findings.Add(modules.CheckDeclaredVariables(params, declared, forProvider))
+	findings.Add(warnOfVariablesSetTwice(params, forProvider))
+	findings.Add(warnOfFieldsWithoutEffect(spec, path))
+	findings.Add(warnOfUnknownFields(&spec.Template.Spec, path))
 	return findings
 }
 
@@ -57,10 +57,10 @@ var (
 	dangerousArgs = regexp.MustCompile(`^--?(from-module|plugin-dir|destroy)(=.*)?$`)
 )
 
-// Parameters checks forProvider except for the module: duplicate keys, environment variables, arguments and the entrypoint.
-func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+// ValidateParameters checks forProvider except for the module: duplicate keys, environment variables, arguments and the entrypoint.
+func ValidateParameters(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	errs = append(errs, repeated(params, path)...)
+	errs = append(errs, validateUniqueKeys(params, path)...)
 	for i, env := range params.Env {
 		if reservedEnv.MatchString(env.Name) {
 			errs = append(errs, field.Forbidden(path.Child("env").Index(i).Child("name"),
@@ -94,8 +94,9 @@ func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.Er
 	return errs
 }
 
-// repeated rejects duplicate keys of vars and env: Terraform, or its process, would use one of the values and silently ignore the other.
-func repeated(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+// validateUniqueKeys rejects duplicate keys of vars and env: Terraform, or its process, would use one of the values and silently ignore the
+// other.
+func validateUniqueKeys(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	vars, env := sets.New[string](), sets.New[string]()
 	for i, v := range params.Vars {
@@ -113,8 +114,8 @@ func repeated(params terraform.WorkspaceParameters, path *field.Path) field.Erro
 	return errs
 }
 
-// inBoth warns of variables that are in both vars and varmap. Terraform uses only one of the two values.
-func inBoth(params terraform.WorkspaceParameters, path *field.Path) validation.Findings {
+// warnOfVariablesSetTwice warns of variables that are in both vars and varmap. Terraform uses only one of the two values.
+func warnOfVariablesSetTwice(params terraform.WorkspaceParameters, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	values := modules.VarMap(params)
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -20,26 +20,26 @@ import (
 type Versions struct {
 	// Running is the version that EKS runs, as Terraform reported after a complete apply; empty when it is unknown.
 	Running string
-	// Given is the version in the WorkspaceTemplateApply, which Terraform may not have applied yet; empty when there is none.
-	Given string
-	// Failed is true when Terraform tried to apply the version Given and failed.
+	// Requested is the version in the WorkspaceTemplateApply, which Terraform may not have applied yet; empty when there is none.
+	Requested string
+	// Failed is true when Terraform tried to apply the version Requested and failed.
 	Failed bool
 }
 
-// VersionsOf returns the versions of a control plane, from the control plane and its WorkspaceTemplateApply, which may be nil.
+// CurrentVersions returns the versions of a control plane, from the control plane and its WorkspaceTemplateApply, which may be nil.
 //
 // The output cluster_version is reliable only after a complete apply: after an apply that failed half-way, an output that repeats the
 // variable already has the new value. Otherwise Running is status.version of the control plane, which the controller sets only after a
 // complete apply; it is empty if this WorkspaceTemplateApply was never applied completely.
-func VersionsOf(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) Versions {
+func CurrentVersions(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) Versions {
 	if apply == nil {
 		return Versions{}
 	}
-	v := Versions{Given: apply.Spec.Variables[naming.VersionVariable]}
+	v := Versions{Requested: apply.Spec.Variables[naming.VersionVariable]}
 	ready := meta.FindStatusCondition(apply.Status.Conditions, infrav1.ReadyCondition)
 	current := ready != nil && apply.Status.ObservedGeneration == apply.Generation
 	if current && ready.Status == metav1.ConditionTrue {
-		v.Running = v.Given
+		v.Running = v.Requested
 		if reported, err := ParseKubernetesVersion(apply.Status.Outputs[terraform.OutputClusterVersion]); err == nil {
 			v.Running = reported.EKS
 		}
@@ -62,57 +62,58 @@ func nothingBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 	return !applied && apply.Status.LastAppliedRevision == "" && len(apply.Status.Outputs) == 0
 }
 
-// KubernetesVersionStep returns an error for a version change that EKS does not support (a downgrade, or more than one minor version at a
-// time), and for one that would be a downgrade after Terraform has applied the version Given. The allowed versions are:
+// ValidateVersionChange returns an error for a version change that EKS does not support (a downgrade, or more than one minor version at a
+// time), and for one that would be a downgrade after Terraform has applied the version Requested. The allowed versions are:
 //
-//   - from Given to the minor version after Running;
-//   - also Running, if Terraform failed to apply Given;
-//   - Given and the minor version after it, if Running is unknown;
+//   - from Requested to the minor version after Running;
+//   - also Running, if Terraform failed to apply Requested;
+//   - Requested and the minor version after it, if Running is unknown;
 //   - any, if both are empty.
 //
 // It ignores versions that cannot be parsed, which ParseKubernetesVersion reports.
-func KubernetesVersionStep(from Versions, to string) error {
+func ValidateVersionChange(from Versions, to string) error {
 	target, ok := minorOf(to)
 	running, known := minorOf(from.Running)
-	given, handed := minorOf(from.Given)
+	requested, isRequested := minorOf(from.Requested)
 	switch {
-	case !ok, !known && !handed:
+	case !ok, !known && !isRequested:
 		return nil
 	case !known:
-		return stepFromGiven(given, target, from.Failed)
-	case !handed:
-		given = running
+		return changeFromRequested(requested, target, from.Failed)
+	case !isRequested:
+		requested = running
 	}
 	next := running.next()
 	switch {
 	case target.before(running):
 		return fmt.Errorf("the cluster runs %s and EKS cannot downgrade it to %s. Restore the version", running, target)
-	case target.before(given) && !from.Failed:
-		return beingApplied(given)
-	case next.before(target) && running.before(given):
-		return fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. Wait until the upgrade to %s is complete", running, given)
+	case target.before(requested) && !from.Failed:
+		return beingAppliedError(requested)
+	case next.before(target) && running.before(requested):
+		return fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. Wait until the upgrade to %s is complete", running, requested)
 	case next.before(target):
 		return fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. Upgrade to %s first", running, next)
 	}
 	return nil
 }
 
-// stepFromGiven is the rule for an unknown running version.
-func stepFromGiven(given, target minorVersion, failed bool) error {
-	next := given.next()
+// changeFromRequested is ValidateVersionChange for an unknown running version.
+func changeFromRequested(requested, target minorVersion, failed bool) error {
+	next := requested.next()
 	switch {
-	case target.before(given) && failed:
-		return fmt.Errorf("the upgrade to %s failed and the running version is unknown. EKS cannot downgrade it to %s. Restore the version, or wait until Terraform reports the running version", given, target)
-	case target.before(given):
-		return beingApplied(given)
+	case target.before(requested) && failed:
+		return fmt.Errorf("the upgrade to %s failed and the running version is unknown. EKS cannot downgrade it to %s. Restore the version, or wait until Terraform reports the running version", requested, target)
+	case target.before(requested):
+		return beingAppliedError(requested)
 	case next.before(target):
-		return fmt.Errorf("the cluster is being created with %s and EKS upgrades one minor version at a time. Upgrade to %s first", given, next)
+		return fmt.Errorf("the cluster is being created with %s and EKS upgrades one minor version at a time. Upgrade to %s first", requested, next)
 	}
 	return nil
 }
 
-func beingApplied(given minorVersion) error {
-	return fmt.Errorf("the change to %s is pending or in progress. Wait until it has completed or failed", given)
+// beingAppliedError returns the error for a change back while Terraform applies a version.
+func beingAppliedError(requested minorVersion) error {
+	return fmt.Errorf("the change to %s is pending or in progress. Wait until it has completed or failed", requested)
 }
 
 // minorVersion is the part of a version that users of EKS can choose.

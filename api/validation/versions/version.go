@@ -56,8 +56,8 @@ func OldestEKS() string { return fmt.Sprintf("1.%d", oldestEKSMinor) }
 // NewestEKS is the newest EKS version that this release was tested with.
 func NewestEKS() string { return fmt.Sprintf("1.%d", newestEKSMinor) }
 
-// OfferedByEKS reports whether a version is among those that this release was tested with.
-func OfferedByEKS(v KubernetesVersion) bool {
+// IsTestedWithEKS reports whether a version is among those that this release was tested with.
+func IsTestedWithEKS(v KubernetesVersion) bool {
 	for minor := oldestEKSMinor; minor <= newestEKSMinor; minor++ {
 		if v.EKS == fmt.Sprintf("1.%d", minor) {
 			return true

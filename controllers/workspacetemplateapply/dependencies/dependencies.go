@@ -198,7 +198,7 @@ func cause(providers []infrav1.WorkspaceTemplateApply, waiting *infrav1.Workspac
 	for i := range providers {
 		provider := &providers[i]
 		ready := conditions.Get(provider, infrav1.ReadyCondition)
-		if provider.Name == waiting.Name || ready == nil || ready.Status == metav1.ConditionTrue || !infrav1.NeedsUser(ready.Reason) {
+		if provider.Name == waiting.Name || ready == nil || ready.Status == metav1.ConditionTrue || !infrav1.RequiresUserAction(ready.Reason) {
 			continue
 		}
 		message := ready.Message

@@ -21,12 +21,12 @@ const (
 	claimIndex     = "admission.workspaceName"
 	referenceIndex = "admission.workspaceTemplateApplyRef"
 	ownerIndex     = "admission.owner"
-	orphanIndex    = "admission.orphan"
+	unownedIndex   = "admission.unowned"
 	templateIndex  = "admission.template"
 )
 
-// orphan is the only key of the index for Orphaned.
-const orphan = "true"
+// unownedKey is the only key of unownedIndex.
+const unownedKey = "true"
 
 // IndexFields adds the indexes that Reader uses.
 func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
@@ -35,9 +35,9 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	}); err != nil {
 		return err
 	}
-	if err := index(ctx, indexer, orphanIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
-		if adoption.Ownerless(apply) {
-			return []string{orphan}
+	if err := index(ctx, indexer, unownedIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
+		if adoption.IsUnownedLegacy(apply) {
+			return []string{unownedKey}
 		}
 		return nil
 	}); err != nil {
@@ -78,6 +78,7 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	})
 }
 
+// index adds an index of the objects of one kind.
 func index[T client.Object](ctx context.Context, indexer client.FieldIndexer, name string, keys func(T) []string) error {
 	var kind T
 	return indexer.IndexField(ctx, NewObject(kind), name, func(object client.Object) []string { return keys(object.(T)) })
@@ -86,13 +87,12 @@ func index[T client.Object](ctx context.Context, indexer client.FieldIndexer, na
 // ownerKey is the key of an owner within its namespace.
 func ownerKey(kind, name string) string { return kind + "/" + name }
 
+// referenced returns the name in a reference as the key of an index; nil when there is none.
 func referenced(ref infrav1.WorkspaceTemplateApplyReference) []string {
-	if !ref.IsDefined() {
-		return nil
-	}
 	return nonEmpty(ref.Name)
 }
 
+// nonEmpty returns a list with a text; nil when it is empty.
 func nonEmpty(text string) []string {
 	if text == "" {
 		return nil

@@ -30,18 +30,18 @@ import (
 // Reader reads from a cache with the indexes of IndexFields, or from the API server. It implements validation.Reader.
 type Reader struct {
 	client.Reader
-	// Namespace is the only namespace in the cache; empty means all. Elsewhere reads other namespaces, because objects may use
+	// Namespace is the only namespace in the cache; empty means all. OtherNamespaces reads the others, because objects may use
 	// WorkspaceTemplates of other namespaces.
-	Namespace string
-	Elsewhere client.Reader
+	Namespace       string
+	OtherNamespaces client.Reader
 }
 
 // Get implements client.Reader.
-func (w Reader) Get(ctx context.Context, key types.NamespacedName, object client.Object, options ...client.GetOption) error {
-	if w.Namespace != "" && key.Namespace != "" && key.Namespace != w.Namespace {
-		return w.Elsewhere.Get(ctx, key, object, options...)
+func (r Reader) Get(ctx context.Context, key types.NamespacedName, object client.Object, options ...client.GetOption) error {
+	if r.Namespace != "" && key.Namespace != "" && key.Namespace != r.Namespace {
+		return r.OtherNamespaces.Get(ctx, key, object, options...)
 	}
-	return w.Reader.Get(ctx, key, object, options...)
+	return r.Reader.Get(ctx, key, object, options...)
 }
 
 var _ validation.Reader = Reader{}
@@ -54,96 +54,96 @@ type Live struct {
 }
 
 // ClusterOf implements validation.Reader.
-func (w Live) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
-	return w.Cached.ClusterOf(ctx, owner)
+func (r Live) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
+	return r.Cached.ClusterOf(ctx, owner)
 }
 
 // ReferrersTo implements validation.Reader.
-func (w Live) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
-	return w.Cached.ReferrersTo(ctx, apply)
+func (r Live) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
+	return r.Cached.ReferrersTo(ctx, apply)
 }
 
 // ControlPlanesOfTemplate implements validation.Reader.
-func (w Live) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
-	return w.Cached.ControlPlanesOfTemplate(ctx, template)
+func (r Live) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
+	return r.Cached.ControlPlanesOfTemplate(ctx, template)
 }
 
 // Cluster implements validation.Reader.
-func (w Live) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
-	return w.Cached.Cluster(ctx, key)
+func (r Live) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
+	return r.Cached.Cluster(ctx, key)
 }
 
-// Orphaned implements validation.Reader.
-func (w Live) Orphaned(ctx context.Context, namespace string) (bool, error) {
-	return w.Cached.Orphaned(ctx, namespace)
+// HasUnownedLegacy implements validation.Reader.
+func (r Live) HasUnownedLegacy(ctx context.Context, namespace string) (bool, error) {
+	return r.Cached.HasUnownedLegacy(ctx, namespace)
 }
 
 // WorkspaceTemplate implements validation.Reader.
-func (w Reader) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
-	return get[*infrav1.WorkspaceTemplate](ctx, w, key)
+func (r Reader) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
+	return get[*infrav1.WorkspaceTemplate](ctx, r, key)
 }
 
 // WorkspaceTemplateApply implements validation.Reader.
-func (w Reader) WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
-	return get[*infrav1.WorkspaceTemplateApply](ctx, w, key)
+func (r Reader) WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
+	return get[*infrav1.WorkspaceTemplateApply](ctx, r, key)
 }
 
 // CAPTCluster implements validation.Reader.
-func (w Reader) CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
-	return get[*infrav1.CAPTCluster](ctx, w, key)
+func (r Reader) CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
+	return get[*infrav1.CAPTCluster](ctx, r, key)
 }
 
 // CAPTControlPlane implements validation.Reader.
-func (w Reader) CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
-	return get[*controlplanev1.CAPTControlPlane](ctx, w, key)
+func (r Reader) CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
+	return get[*controlplanev1.CAPTControlPlane](ctx, r, key)
 }
 
 // Cluster implements validation.Reader.
-func (w Reader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
-	return get[*clusterv1.Cluster](ctx, w, key)
+func (r Reader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
+	return get[*clusterv1.Cluster](ctx, r, key)
 }
 
 // ClaimantsOf implements validation.Reader.
-func (w Reader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
+func (r Reader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
-	if err := w.List(ctx, &applies, client.MatchingFields{claimIndex: workspaceName}); err != nil {
+	if err := r.List(ctx, &applies, client.MatchingFields{claimIndex: workspaceName}); err != nil {
 		return nil, fmt.Errorf("listing the WorkspaceTemplateApplies of Workspace %s: %w", workspaceName, err)
 	}
 	return applies.Items, nil
 }
 
 // ControlPlanesOfTemplate implements validation.Reader.
-func (w Reader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
+func (r Reader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
 	var users controlplanev1.CAPTControlPlaneList
-	if err := w.List(ctx, &users, client.MatchingFields{templateIndex: template.String()}); err != nil {
+	if err := r.List(ctx, &users, client.MatchingFields{templateIndex: template.String()}); err != nil {
 		return nil, fmt.Errorf("listing the CAPTControlPlanes of WorkspaceTemplate %s: %w", template, err)
 	}
 	return users.Items, nil
 }
 
 // UsersOf implements validation.Reader.
-func (w Reader) UsersOf(ctx context.Context, template types.NamespacedName) (int, error) {
+func (r Reader) UsersOf(ctx context.Context, template types.NamespacedName) (int, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
-	if err := w.List(ctx, &applies, client.MatchingFields{templateIndex: template.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.List(ctx, &applies, client.MatchingFields{templateIndex: template.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("listing the WorkspaceTemplateApplies of WorkspaceTemplate %s: %w", template, err)
 	}
 	return len(applies.Items), nil
 }
 
-// Orphaned implements validation.Reader.
-func (w Reader) Orphaned(ctx context.Context, namespace string) (bool, error) {
+// HasUnownedLegacy implements validation.Reader.
+func (r Reader) HasUnownedLegacy(ctx context.Context, namespace string) (bool, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
-	if err := w.List(ctx, &applies, client.InNamespace(namespace), client.MatchingFields{orphanIndex: orphan}, client.Limit(1)); err != nil {
+	if err := r.List(ctx, &applies, client.InNamespace(namespace), client.MatchingFields{unownedIndex: unownedKey}, client.Limit(1)); err != nil {
 		return false, fmt.Errorf("looking for WorkspaceTemplateApplies of CAPT v0.3 without an owner: %w", err)
 	}
 	return len(applies.Items) > 0, nil
 }
 
-// Leftover implements validation.Reader.
-func (w Reader) Leftover(ctx context.Context, workspaceName string) (bool, error) {
+// HasUnclaimedWorkspace implements validation.Reader.
+func (r Reader) HasUnclaimedWorkspace(ctx context.Context, workspaceName string) (bool, error) {
 	workspace := &metav1.PartialObjectMetadata{}
 	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
-	err := w.Get(ctx, types.NamespacedName{Name: workspaceName}, workspace)
+	err := r.Get(ctx, types.NamespacedName{Name: workspaceName}, workspace)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return false, nil
 	}
@@ -154,14 +154,14 @@ func (w Reader) Leftover(ctx context.Context, workspaceName string) (bool, error
 }
 
 // ReferrersTo implements validation.Reader.
-func (w Reader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
+func (r Reader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
 	options := []client.ListOption{client.InNamespace(apply.Namespace), client.MatchingFields{referenceIndex: apply.Name}}
 	var clusters infrav1.CAPTClusterList
-	if err := w.List(ctx, &clusters, options...); err != nil {
+	if err := r.List(ctx, &clusters, options...); err != nil {
 		return nil, fmt.Errorf("listing the CAPTClusters that refer to %s: %w", apply.Name, err)
 	}
 	var controlPlanes controlplanev1.CAPTControlPlaneList
-	if err := w.List(ctx, &controlPlanes, options...); err != nil {
+	if err := r.List(ctx, &controlPlanes, options...); err != nil {
 		return nil, fmt.Errorf("listing the CAPTControlPlanes that refer to %s: %w", apply.Name, err)
 	}
 	owners := make([]validation.Owner, 0, len(clusters.Items)+len(controlPlanes.Items))
@@ -175,32 +175,32 @@ func (w Reader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]
 }
 
 // ClusterOf implements validation.Reader.
-func (w Reader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
+func (r Reader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
 	kind := "CAPTCluster"
 	if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
 		kind = "CAPTControlPlane"
 	}
 	var clusters clusterv1.ClusterList
-	err := w.List(ctx, &clusters, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: ownerKey(kind, owner.GetName())})
+	err := r.List(ctx, &clusters, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: ownerKey(kind, owner.GetName())})
 	if err != nil {
 		return nil, fmt.Errorf("looking for the Cluster of %s %s: %w", kind, owner.GetName(), err)
 	}
 	if len(clusters.Items) > 0 {
 		return &clusters.Items[0], nil
 	}
-	return w.clusterToBe(ctx, owner, kind)
+	return r.clusterByOwnerReference(ctx, owner, kind)
 }
 
-// clusterToBe returns the Cluster that an object names although the Cluster does not refer to the object yet: Cluster API creates the
-// objects of a ClusterClass before it refers to them. A Cluster that refers to another object is not returned.
-func (w Reader) clusterToBe(ctx context.Context, owner validation.Owner, kind string) (*clusterv1.Cluster, error) {
+// clusterByOwnerReference returns the Cluster that an object names although the Cluster does not refer to the object yet: Cluster API
+// creates the objects of a ClusterClass before it refers to them. A Cluster that refers to another object is not returned.
+func (r Reader) clusterByOwnerReference(ctx context.Context, owner validation.Owner, kind string) (*clusterv1.Cluster, error) {
 	name := owner.GetLabels()[clusterv1.ClusterNameLabel]
 	for _, ref := range owner.GetOwnerReferences() {
 		if group, _, _ := strings.Cut(ref.APIVersion, "/"); ref.Kind == "Cluster" && group == clusterv1.GroupVersion.Group {
 			name = ref.Name
 		}
 	}
-	cluster, err := w.Cluster(ctx, key(owner.GetNamespace(), name))
+	cluster, err := r.Cluster(ctx, key(owner.GetNamespace(), name))
 	if err != nil || cluster == nil {
 		return nil, err
 	}
@@ -215,10 +215,10 @@ func (w Reader) clusterToBe(ctx context.Context, owner validation.Owner, kind st
 }
 
 // NamespaceLabels implements validation.Reader.
-func (w Reader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+func (r Reader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := w.Get(ctx, types.NamespacedName{Name: name}, namespace)
+	err := r.Get(ctx, types.NamespacedName{Name: name}, namespace)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -28,30 +28,30 @@ const Annotation = "cluster.x-k8s.io/conversion-data"
 // Converter converts objects of one version of a kind to another. Create it once per process, because it analyzes the types by reflection.
 // It is safe for concurrent use.
 type Converter[From, To client.Object] struct {
-	// there and back are the plain rules and the reverse rules.
-	there func(From, To)
-	back  func(To, From)
-	// settle corrects the destination, see Settled.
-	settle   func(From, To)
+	// convert are the plain rules, reverse the plain rules of the other direction.
+	convert func(From, To)
+	reverse func(To, From)
+	// correct corrects the destination, see WithCorrection.
+	correct  func(From, To)
 	from, to *shape
-	// echoes is a pool of objects for the results of the reverse rules. Without the pool, they would be most of the allocations.
-	echoes sync.Pool
+	// results is a pool of objects for the results of the reverse rules. Without the pool, they would be most of the allocations.
+	results sync.Pool
 }
 
 // New returns a converter with the plain rules in both directions. Rules set spec and status of the second object from the first. They must
 // not modify the first object or share memory with it. Metadata is copied before the rules run.
-func New[From, To client.Object](there func(From, To), back func(To, From)) *Converter[From, To] {
+func New[From, To client.Object](convert func(From, To), reverse func(To, From)) *Converter[From, To] {
 	from, to := reflect.TypeFor[From]().Elem(), reflect.TypeFor[To]().Elem()
 	return &Converter[From, To]{
-		there: there, back: back, settle: func(From, To) {},
+		convert: convert, reverse: reverse, correct: func(From, To) {},
 		from: shapeOf(from), to: shapeOf(to),
-		echoes: sync.Pool{New: func() any { return reflect.New(from).Interface() }},
+		results: sync.Pool{New: func() any { return reflect.New(from).Interface() }},
 	}
 }
 
-// Settled sets a function that corrects the destination after lost fields were restored.
-func (c *Converter[From, To]) Settled(settle func(From, To)) *Converter[From, To] {
-	c.settle = settle
+// WithCorrection sets a function that corrects the destination after lost fields were restored.
+func (c *Converter[From, To]) WithCorrection(correct func(From, To)) *Converter[From, To] {
+	c.correct = correct
 	return c
 }
 
@@ -64,31 +64,31 @@ type data[Field field | loss] struct {
 // JSON, which is impossible for an object from an API server.
 func (c *Converter[From, To]) Convert(src From, dst To) error {
 	metadata(src).DeepCopyInto(metadata(dst))
-	carried := take(dst)
-	c.there(src, dst)
-	for _, f := range carried {
+	stored := takeAnnotation(dst)
+	c.convert(src, dst)
+	for _, f := range stored {
 		f.restore(c.to, reflect.ValueOf(dst).Elem())
 	}
-	c.settle(src, dst)
+	c.correct(src, dst)
 
 	lost, err := c.lost(src, dst)
 	if err != nil || len(lost) == 0 {
 		return err
 	}
-	return put(dst, lost)
+	return putAnnotation(dst, lost)
 }
 
 // lost returns the fields of src that the reverse rules do not restore from dst.
 func (c *Converter[From, To]) lost(src From, dst To) ([]loss, error) {
-	echo := c.echoes.Get().(From)
-	back := reflect.ValueOf(echo).Elem()
+	result := c.results.Get().(From)
+	restored := reflect.ValueOf(result).Elem()
 	defer func() {
-		back.SetZero()
-		c.echoes.Put(echo)
+		restored.SetZero()
+		c.results.Put(result)
 	}()
-	*metadata(echo) = *metadata(src)
-	c.back(dst, echo)
-	return c.from.differences(back, reflect.ValueOf(src).Elem())
+	*metadata(result) = *metadata(src)
+	c.reverse(dst, result)
+	return c.from.differences(restored, reflect.ValueOf(src).Elem())
 }
 
 // metadata returns the metadata of an object, which must embed metav1.ObjectMeta.
@@ -96,9 +96,9 @@ func metadata(o client.Object) *metav1.ObjectMeta {
 	return o.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
 }
 
-// take removes the annotation from an object and returns its fields. An annotation that cannot be decoded, because another client wrote it,
-// is ignored: an object that cannot be converted could not be deleted.
-func take(o client.Object) []field {
+// takeAnnotation removes the annotation from an object and returns its fields. An annotation that cannot be decoded, because another client
+// wrote it, is ignored: otherwise the object could not be converted, and not even deleted.
+func takeAnnotation(o client.Object) []field {
 	annotations := o.GetAnnotations()
 	text, ok := annotations[Annotation]
 	if !ok {
@@ -108,15 +108,15 @@ func take(o client.Object) []field {
 	if len(annotations) == 0 {
 		o.SetAnnotations(nil)
 	}
-	var held data[field]
-	if err := json.Unmarshal([]byte(text), &held); err != nil {
+	var stored data[field]
+	if err := json.Unmarshal([]byte(text), &stored); err != nil {
 		return nil
 	}
-	return held.Fields
+	return stored.Fields
 }
 
-// put adds the annotation to an object.
-func put(o client.Object, fields []loss) error {
+// putAnnotation adds the annotation to an object.
+func putAnnotation(o client.Object, fields []loss) error {
 	text, err := encode(&data[loss]{fields}, func(text []byte) string { return string(text) })
 	if err != nil {
 		return err

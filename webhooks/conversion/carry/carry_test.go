@@ -17,7 +17,7 @@ import (
 
 type cluster = infrav1beta1.CAPTCluster
 
-// forgetful are rules that keep the region, and the conditions with the reasons Forgotten and Changed only.
+// forgetful are rules that convert only the region and the conditions with the reasons Forgotten and Changed.
 func forgetful(in, out *cluster) {
 	out.Spec.Region = in.Spec.Region
 	for _, c := range in.Status.Conditions {
@@ -44,7 +44,7 @@ func full() *cluster {
 	}
 }
 
-func TestFieldsThatTheRulesDropAreRestored(t *testing.T) {
+func TestLostFieldsAreRestored(t *testing.T) {
 	there := convert(t, full())
 	assert.Nil(t, there.Spec.ExistingVPCID)
 	back := convert(t, there)
@@ -52,7 +52,7 @@ func TestFieldsThatTheRulesDropAreRestored(t *testing.T) {
 	assert.Equal(t, full(), back)
 }
 
-func TestAChangeInTheMeantimeWins(t *testing.T) {
+func TestChangedFieldsAreNotRestored(t *testing.T) {
 	there := convert(t, full())
 	there.Status.Conditions[0].Reason = "Changed"
 	back := convert(t, there)
@@ -60,7 +60,7 @@ func TestAChangeInTheMeantimeWins(t *testing.T) {
 	assert.Equal(t, "Two", back.Status.Conditions[1].Reason)
 }
 
-func TestElementsOfListsAreFoundByTheirKeyWhereverTheyAre(t *testing.T) {
+func TestElementsOfListsAreFoundByTheirKey(t *testing.T) {
 	there := convert(t, full())
 	conditions := there.Status.Conditions
 	conditions[0], conditions[1] = conditions[1], conditions[0]
@@ -69,24 +69,24 @@ func TestElementsOfListsAreFoundByTheirKeyWhereverTheyAre(t *testing.T) {
 	assert.Equal(t, "One", back.Status.Conditions[1].Reason)
 }
 
-func TestNothingIsCarriedWhenNothingIsLost(t *testing.T) {
+func TestNoAnnotationIfNothingIsLost(t *testing.T) {
 	assert.Nil(t, convert(t, &cluster{Spec: infrav1beta1.CAPTClusterSpec{Region: "r"}}).Annotations)
 }
 
-func TestTheCarryAnnotationIsSmall(t *testing.T) {
+func TestAnnotationIsSmall(t *testing.T) {
 	in := &cluster{Spec: infrav1beta1.CAPTClusterSpec{Region: "r", ExistingVPCID: ptr.To("<vpc>")}}
 	assert.Equal(t, `{"fields":[{"path":"/spec/existingVpcId","is":"<vpc>"}]}`, convert(t, in).Annotations[Annotation])
 }
 
-func TestAFieldThatIsGoneOrDoesNotFitIsForgotten(t *testing.T) {
+func TestInvalidLostFieldsAreIgnored(t *testing.T) {
 	for _, f := range []field{
-		{Path: "/spec/vpcConfig/name", Is: []byte(`"x"`)},            // Its parent is gone.
+		{Path: "/spec/vpcConfig/name", Is: []byte(`"x"`)},            // The parent does not exist.
 		{Path: "/spec/region", Is: []byte(`7`)},                      // Not a number.
 		{Path: "/spec/region/deeper", Is: []byte(`7`)},               // Not an object.
-		{Path: "/spec/nowhere", Is: []byte(`7`)},                     // It never was.
-		{Path: "/status/conditions/A", Was: "other"},                 // The element is another one.
+		{Path: "/spec/nowhere", Is: []byte(`7`)},                     // There is no such field.
+		{Path: "/status/conditions/A", Was: "other"},                 // The element has changed.
 		{Path: "/status/conditions/Z/reason", Is: []byte(`"x"`)},     // There is no such element.
-		{Path: "/metadata/name", Is: []byte(`"stolen"`)}, {Path: ""}, // Not for us.
+		{Path: "/metadata/name", Is: []byte(`"stolen"`)}, {Path: ""}, // Not a part of spec or status.
 	} {
 		out := &cluster{Status: infrav1beta1.CAPTClusterStatus{Conditions: []metav1.Condition{{Type: "A"}}}}
 		before := out.DeepCopy()

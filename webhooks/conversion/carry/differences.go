@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// differences returns the fields of spec and status in which have differs from want.
+// differences returns the fields of spec and status in which have, the result of the reverse rules, differs from want, the source.
 func (s *shape) differences(have, want reflect.Value) ([]loss, error) {
 	var c comparison
 	err := c.compareMembers(nil, s, have, want)
@@ -30,10 +30,11 @@ func (c *comparison) compare(at *place, s *shape, have, want reflect.Value) erro
 	case have.Kind() == reflect.Slice:
 		return c.compareLists(at, s, have, want)
 	default:
-		return c.lose(at, have, want)
+		return c.recordLoss(at, have, want)
 	}
 }
 
+// compareMembers compares two structs member by member.
 func (c *comparison) compareMembers(at *place, s *shape, have, want reflect.Value) error {
 	for i := range s.members {
 		m := &s.members[i]
@@ -48,18 +49,18 @@ func (c *comparison) compareMembers(at *place, s *shape, have, want reflect.Valu
 	return nil
 }
 
-// compareLists compares lists element by element, if all elements have unique keys and the elements of want are a subset of those of have in
-// the same order. Any other list is one lost field.
+// compareLists compares lists element by element, if all elements have unique keys and the elements of want are a subset of those of have
+// in the same order. Any other list is one lost field.
 func (c *comparison) compareLists(at *place, s *shape, have, want reflect.Value) error {
 	haveKeys, ok := s.elem.keys(have)
 	wantKeys, alsoOK := s.elem.keys(want)
 	if !ok || !alsoOK || have.IsNil() != want.IsNil() || !isSubsequence(wantKeys, haveKeys) {
-		return c.lose(at, have, want)
+		return c.recordLoss(at, have, want)
 	}
 	next := 0
 	for i, k := range haveKeys {
 		if next == len(wantKeys) || wantKeys[next] != k {
-			if err := c.loseElement(&place{at, k}, have.Index(i)); err != nil {
+			if err := c.recordExtraElement(&place{at, k}, have.Index(i)); err != nil {
 				return err
 			}
 			continue
@@ -76,15 +77,15 @@ func (c *comparison) compareLists(at *place, s *shape, have, want reflect.Value)
 	return nil
 }
 
-// lose adds want, as a whole, to the lost fields.
-func (c *comparison) lose(at *place, have, want reflect.Value) error {
+// recordLoss adds want, as a whole, to the lost fields.
+func (c *comparison) recordLoss(at *place, have, want reflect.Value) error {
 	was, err := fingerprint(have)
 	c.lost = append(c.lost, loss{field: field{Path: at.path(), Was: was}, Is: want.Addr().Interface()})
 	return err
 }
 
-// loseElement records that the list must not have an element.
-func (c *comparison) loseElement(at *place, element reflect.Value) error {
+// recordExtraElement records that the list must not have an element.
+func (c *comparison) recordExtraElement(at *place, element reflect.Value) error {
 	was, err := fingerprint(element)
 	c.lost = append(c.lost, loss{field: field{Path: at.path(), Was: was}})
 	return err
@@ -121,6 +122,7 @@ func (s *shape) keys(list reflect.Value) (found []string, ok bool) {
 	return found, true
 }
 
+// isSubsequence reports whether all has the elements of part in the same order.
 func isSubsequence(part, all []string) bool {
 	for _, k := range all {
 		if len(part) > 0 && part[0] == k {

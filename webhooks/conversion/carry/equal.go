@@ -13,19 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// equality reports whether two values of one type are equal. It returns the same result as reflect.DeepEqual, except that times are equal if
-// they are the same instant.
+// equality reports whether two values of one type are equal. It returns the same result as reflect.DeepEqual, except that times are equal
+// if they are the same instant.
 type equality func(have, want reflect.Value) bool
 
 var (
-	// leaves are the structs that are compared and stored as a whole.
+	// leaves are the structs that are compared and stored as a whole, with their equality.
 	leaves = map[reflect.Type]equality{
-		reflect.TypeFor[metav1.Time]():          by((*metav1.Time).Equal),
-		reflect.TypeFor[metav1.Duration]():      by(sameDuration),
-		reflect.TypeFor[runtime.RawExtension](): by(sameExtension),
-		reflect.TypeFor[apiextensionsv1.JSON](): by(sameJSON),
+		reflect.TypeFor[metav1.Time]():          compareAddressable((*metav1.Time).Equal),
+		reflect.TypeFor[metav1.Duration]():      compareAddressable(sameDuration),
+		reflect.TypeFor[runtime.RawExtension](): compareAddressable(sameExtension),
+		reflect.TypeFor[apiextensionsv1.JSON](): compareAddressable(sameJSON),
 	}
-	// plain are the kinds of basic types, also with a defined name.
+	// plain has the equality of basic types, and of types that are defined from them.
 	plain = map[reflect.Kind]equality{
 		reflect.String: func(have, want reflect.Value) bool { return have.String() == want.String() },
 		reflect.Bool:   func(have, want reflect.Value) bool { return have.Bool() == want.Bool() },
@@ -50,7 +50,7 @@ func equalityOf(t reflect.Type, s *shape) equality {
 	case kind == reflect.Slice:
 		return sameLists(s.elem.equal)
 	case t == reflect.TypeFor[map[string]string]():
-		return by(sameTables)
+		return compareAddressable(sameTables)
 	default:
 		return func(have, want reflect.Value) bool { return reflect.DeepEqual(have.Interface(), want.Interface()) }
 	}
@@ -93,8 +93,8 @@ func sameLists(equal equality) equality {
 	}
 }
 
-// by returns an equality for addressable values that does not copy them. All parts of an object are addressable.
-func by[T any](equal func(have, want *T) bool) equality {
+// compareAddressable returns an equality that compares addressable values without copying them. All parts of an object are addressable.
+func compareAddressable[T any](equal func(have, want *T) bool) equality {
 	return func(have, want reflect.Value) bool {
 		return equal(have.Addr().Interface().(*T), want.Addr().Interface().(*T))
 	}

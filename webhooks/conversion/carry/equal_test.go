@@ -34,7 +34,7 @@ func same(a, b client.Object) bool {
 	return shapeOf(reflect.TypeOf(a).Elem()).equal(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }
 
-func TestACopyIsEqualAndOneOtherFieldAnywhereMakesItUnequal(t *testing.T) {
+func TestEqualityDetectsEveryDifference(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(reflect.TypeOf(kind).Elem().String(), func(t *testing.T) {
 			for _, nils := range []float64{0, 0.5, 1} {
@@ -66,7 +66,7 @@ func TestMetadataIsNotCompared(t *testing.T) {
 	}
 }
 
-func TestTheSameMomentIsEqualInEveryTimeZone(t *testing.T) {
+func TestEqualInstantsInDifferentTimeZonesAreEqual(t *testing.T) {
 	moment := time.Unix(1767323045, 0)
 	here, there := full(), full()
 	here.Status.Conditions[0].LastTransitionTime = metav1.NewTime(moment.In(time.UTC))
@@ -84,8 +84,8 @@ func fillRaw(r *runtime.RawExtension, c randfill.Continue)  { r.Raw = []byte(c.S
 func fillJSON(r *apiextensionsv1.JSON, c randfill.Continue) { r.Raw = []byte(c.String(0)) }
 func isOneOf[T any](t reflect.Type) bool                    { return t == reflect.TypeFor[T]() }
 
-// touch changes the value that is number left within v, and returns where it is; ok is false when there are fewer.
-// Whatever is a value of its own counts, and also that pointers, lists and maps are there or are not.
+// touch changes the n-th value within v, where n is left, and returns its path; ok is false when there are fewer. Basic values count, and
+// also whether pointers, lists and maps are nil.
 func touch(v reflect.Value, left *int) (path string, ok bool) {
 	switch t := v.Type(); {
 	case isOneOf[metav1.TypeMeta](t), isOneOf[metav1.ObjectMeta](t):

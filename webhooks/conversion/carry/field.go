@@ -19,7 +19,7 @@ type field struct {
 	Path string `json:"path"`
 	// Was is the fingerprint of the value that the plain rules return instead; empty when they do not set the field.
 	Was string `json:"was,omitempty"`
-	// Is is the value of the field; absent when the path is a list element that must be removed.
+	// Is is the value of the field; absent when the path is the path of a list element that must be removed.
 	Is json.RawMessage `json:"is,omitempty"`
 }
 
@@ -60,10 +60,10 @@ func encode(v any, use func([]byte) string) (string, error) {
 	return use(bytes.TrimSuffix(e.text.Bytes(), []byte("\n"))), nil
 }
 
-// fingerprint returns a hash of a value, to detect changes by other clients. It need not be a cryptographic hash: a client that can write the
-// annotation can also write the field.
+// fingerprint returns a hash of a value, to detect changes by other clients. It need not be a cryptographic hash: a client that can write
+// the annotation can also write the field.
 func fingerprint(v reflect.Value) (string, error) {
-	if blank(v) {
+	if isBlank(v) {
 		return "", nil
 	}
 	if v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.String {
@@ -82,8 +82,8 @@ func hash(text []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// blank reports whether a value is what JSON decoding yields for a missing field.
-func blank(v reflect.Value) bool {
+// isBlank reports whether a value is what JSON decoding yields for a missing field.
+func isBlank(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map:
 		return v.Len() == 0

@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// restore sets a lost field in an object, if the plain rules returned the same value as when the field was stored. Otherwise a client changed
-// the field since, and the stored value is dropped. A value that does not match the type is dropped, too: every client can write the
-// annotation, and a wrong one must not make the object unreadable.
+// restore sets a lost field in an object, if the plain rules returned the same value as when the field was stored. Otherwise a client
+// changed the field since, and the stored value is dropped. A value that does not match the type is dropped, too: every client can write
+// the annotation, and a wrong one must not make the object unreadable.
 func (f field) restore(s *shape, object reflect.Value) {
 	f.restoreIn(s, object, names(f.Path))
 }
 
+// restoreIn restores the field in a value; path is the rest of the path within the value.
 func (f field) restoreIn(s *shape, v reflect.Value, path []string) {
 	switch {
 	case len(path) == 0:
@@ -31,6 +32,7 @@ func (f field) restoreIn(s *shape, v reflect.Value, path []string) {
 	}
 }
 
+// restoreInList restores the field in an element of a list, or removes the element.
 func (f field) restoreInList(s *shape, list reflect.Value, path []string) {
 	for i := range list.Len() {
 		element := list.Index(i)
@@ -61,6 +63,7 @@ func (s *shape) find(v reflect.Value, name string) (*shape, reflect.Value, bool)
 	return nil, reflect.Value{}, false
 }
 
+// set sets a value to the lost field, if the value did not change.
 func (f field) set(v reflect.Value) {
 	if f.Is == nil || !v.CanSet() || !f.unchanged(v) {
 		return
@@ -83,6 +86,7 @@ func decode(text json.RawMessage, v reflect.Value) error {
 	return json.Unmarshal(text, v.Addr().Interface())
 }
 
+// unchanged reports whether a value is the same as when the field was stored.
 func (f field) unchanged(v reflect.Value) bool {
 	is, err := fingerprint(v)
 	return err == nil && is == f.Was

@@ -41,6 +41,7 @@ var (
 	copied = []reflect.Type{reflect.TypeFor[metav1.TypeMeta](), reflect.TypeFor[metav1.ObjectMeta]()}
 )
 
+// shapeOf returns the shape of a type, from the cache if it was computed before.
 func shapeOf(t reflect.Type) *shape {
 	if known, ok := shapes.Load(t); ok {
 		return known.(*shape)
@@ -50,6 +51,7 @@ func shapeOf(t reflect.Type) *shape {
 	return found
 }
 
+// newShape computes the shape of a type.
 func newShape(t reflect.Type) *shape {
 	s := &shape{}
 	if _, leaf := leaves[t]; !leaf {
@@ -76,6 +78,7 @@ func membersOf(t reflect.Type) []member {
 	return found
 }
 
+// nameOf returns the JSON name of a member; empty for an embedded struct.
 func nameOf(f reflect.StructField) string {
 	tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	switch {

@@ -27,7 +27,7 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-// newWorld is a world of objects as the webhooks see it.
+// newWorld returns a reader for objects, as the webhooks have it.
 func newWorld(t *testing.T, objects ...client.Object) lookup.Reader {
 	t.Helper()
 	fakes := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...)
@@ -35,7 +35,7 @@ func newWorld(t *testing.T, objects ...client.Object) lookup.Reader {
 	return lookup.Reader{Reader: fakes.Build()}
 }
 
-// request is what the API server sends about a change from old, which is nil for a new object.
+// request returns the admission request for a change from old, which is nil for a new object.
 func request(t *testing.T, old, object client.Object) admission.Request {
 	t.Helper()
 	gvk, err := apiutil.GVKForObject(object, builder.Scheme())
@@ -55,14 +55,14 @@ func request(t *testing.T, old, object client.Object) admission.Request {
 	return r
 }
 
-// defaulted is an object after defaulting.
-func defaulted[T client.Object](t *testing.T, defaulter *defaults[T], old, object T) T {
+// defaulted returns an object after defaulting.
+func defaulted[T client.Object](t *testing.T, defaulter *defaulter[T], old, object T) T {
 	t.Helper()
 	return replaced(t, defaulter, old, object, "v1beta2")
 }
 
-// replaced is what becomes of an object when a client replaces it with a manifest in a version.
-func replaced[T client.Object](t *testing.T, defaulter *defaults[T], old, manifest T, version string) T {
+// replaced returns an object after a client replaced it with a manifest in a version.
+func replaced[T client.Object](t *testing.T, defaulter *defaulter[T], old, manifest T, version string) T {
 	t.Helper()
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
 	r := request(t, absent(old), manifest)
@@ -80,12 +80,12 @@ func replaced[T client.Object](t *testing.T, defaulter *defaults[T], old, manife
 	}
 	out := lookup.NewObject(manifest)
 	require.NoError(t, json.Unmarshal(data, out))
-	out.SetCreationTimestamp(manifest.GetCreationTimestamp()) // JSON knows no time zone.
+	out.SetCreationTimestamp(manifest.GetCreationTimestamp()) // JSON has no time zone.
 	return out
 }
 
-// validated is the answer to a change from old, which is nil for a new object.
-func validated[T client.Object](t *testing.T, validator rules[T], old, object T) admission.Response {
+// validated returns the response to a change from old, which is nil for a new object.
+func validated[T client.Object](t *testing.T, validator validator[T], old, object T) admission.Response {
 	t.Helper()
 	return admission.WithValidator[T](builder.Scheme(), validator).Handler.Handle(t.Context(), request(t, absent(old), object))
 }
@@ -98,7 +98,7 @@ func absent[T client.Object](object T) client.Object {
 	return object
 }
 
-// refusedFields are the fields that a refusal points at.
+// refusedFields returns the fields in an error.
 func refusedFields(t *testing.T, response admission.Response) []string {
 	t.Helper()
 	if response.Allowed {
@@ -112,8 +112,9 @@ func refusedFields(t *testing.T, response admission.Response) []string {
 	return fields
 }
 
-// A Cluster of a ClusterClass refers to its objects only when they exist. Until then they name it.
-func TestTheClusterOfAnObject(t *testing.T) {
+// A Cluster of a ClusterClass refers to its objects only after their creation. Until then, they have its name in a label or owner
+// reference.
+func TestClusterOf(t *testing.T) {
 	unreferring := builder.With(func(cluster *clusterv1.Cluster) {
 		cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}, clusterv1.ContractVersionedObjectReference{}
 	})
@@ -151,10 +152,10 @@ func TestTheClusterOfAnObject(t *testing.T) {
 	}
 }
 
-func TestACacheOfOneNamespaceIsNotAskedAboutOthers(t *testing.T) {
+func TestOtherNamespacesAreNotReadFromTheCache(t *testing.T) {
 	shared := builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"))
 	w := newWorld(t)
-	w.Namespace, w.Elsewhere = builder.Namespace, newWorld(t, shared)
+	w.Namespace, w.OtherNamespaces = builder.Namespace, newWorld(t, shared)
 	found, err := w.WorkspaceTemplate(t.Context(), client.ObjectKeyFromObject(shared))
 	require.NoError(t, err)
 	require.NotNil(t, found)
@@ -163,8 +164,8 @@ func TestACacheOfOneNamespaceIsNotAskedAboutOthers(t *testing.T) {
 	require.Nil(t, found)
 }
 
-// write is a new object, or a change of an old one, and the fields for which it is refused. The rules themselves are tested in
-// api/validation; these rows prove that each kind is held to its rules, and objects that were stored before a rule only to what they change.
+// write is a new object or a change of an old one, and the fields for which it is rejected. The rules are tested in api/validation. These
+// rows prove that the webhooks call them for each kind, and that objects from before a rule are rejected only for changed fields.
 type write struct {
 	old, object client.Object
 	want        []string
@@ -174,27 +175,27 @@ func (r write) validated(t *testing.T, w lookup.Reader) admission.Response {
 	t.Helper()
 	switch object := r.object.(type) {
 	case *infrav1.CAPTCluster:
-		return validated(t, captClusterRules(w), as[*infrav1.CAPTCluster](r.old), object)
+		return validated(t, captClusterValidator(w), as[*infrav1.CAPTCluster](r.old), object)
 	case *infrav1.CAPTClusterTemplate:
-		return validated(t, captClusterTemplateRules(w), as[*infrav1.CAPTClusterTemplate](r.old), object)
+		return validated(t, captClusterTemplateValidator(w), as[*infrav1.CAPTClusterTemplate](r.old), object)
 	case *controlplanev1.CAPTControlPlane:
-		return validated(t, captControlPlaneRules(w), as[*controlplanev1.CAPTControlPlane](r.old), object)
+		return validated(t, captControlPlaneValidator(w), as[*controlplanev1.CAPTControlPlane](r.old), object)
 	case *controlplanev1.CAPTControlPlaneTemplate:
-		return validated(t, captControlPlaneTemplateRules(w), as[*controlplanev1.CAPTControlPlaneTemplate](r.old), object)
+		return validated(t, captControlPlaneTemplateValidator(w), as[*controlplanev1.CAPTControlPlaneTemplate](r.old), object)
 	case *infrav1.WorkspaceTemplate:
-		return validated(t, workspaceTemplateRules(w), as[*infrav1.WorkspaceTemplate](r.old), object)
+		return validated(t, workspaceTemplateValidator(w), as[*infrav1.WorkspaceTemplate](r.old), object)
 	default:
-		return validated(t, workspaceTemplateApplyRules(w), as[*wta](r.old), object.(*wta))
+		return validated(t, workspaceTemplateApplyValidator(w), as[*wta](r.old), object.(*wta))
 	}
 }
 
-// as is the object, or a nil pointer when there is none.
+// as returns the object; a nil pointer when there is none.
 func as[T client.Object](object client.Object) T {
 	typed, _ := object.(T)
 	return typed
 }
 
-func TestEachKindIsHeldToItsRules(t *testing.T) {
+func TestEachKindIsValidated(t *testing.T) {
 	variables := func(names ...string) builder.Option {
 		variables := map[string]string{}
 		for _, name := range names {
@@ -226,7 +227,7 @@ func TestEachKindIsHeldToItsRules(t *testing.T) {
 	refers, elsewhere, deleting, finalizer := builder.WithApplyRef(ref), builder.WithRegion("us-east-1"), builder.Deleting(), builder.WithFinalizers("f")
 	broken := builder.WithModule("locals {")
 	args := builder.WithParameters(func(params *terraform.WorkspaceParameters) { params.InitArgs = []string{"-backend=false"} })
-	url := builder.WithEndpoint("https://a.example.com", 443) // CAPT v0.3 wrote it so.
+	url := builder.WithEndpoint("https://a.example.com", 443) // The form of CAPT v0.3.
 	named, recorded := builder.WithWorkspaceName, builder.WithRecordedWorkspace(builder.Workspace("b", builder.AtRest))
 	bad := func(more ...builder.Option) *wta {
 		return apply("a", append([]builder.Option{named("b"), builder.WithConnectionSecret("s", "other"), variables("a-b"), builder.WaitingForWorkspace("b", "")}, more...)...)
@@ -236,51 +237,51 @@ func TestEachKindIsHeldToItsRules(t *testing.T) {
 		apply(ref, builder.OwnedBy(plane("demo")), builder.UpToDate(nil), ofTemplate("eks"),
 			builder.WithVariables(map[string]string{"cluster_name": "demo", "kubernetes_version": "1.31", "region": builder.Region})))
 	for name, row := range map[string]write{
-		"CAPTCluster":                                          {nil, cluster("demo", builder.WithApplyRef("demo-vpc")), nil},
-		"CAPTCluster with what another has":                    {nil, cluster("demo", builder.WithApplyRef("by-hand")), []string{"spec.workspaceTemplateApplyRef.name"}},
-		"CAPTCluster, bad before, labeled":                     {cluster("demo", variables("a-b")), cluster("demo", variables("a-b"), builder.WithLabel("a", "b")), nil},
-		"CAPTCluster, bad before, changed elsewhere":           {cluster("demo", variables("a-b")), cluster("demo", variables("a-b", "size")), nil},
-		"CAPTCluster, bad before, and now good":                {cluster("demo", variables("a-b")), cluster("demo"), nil},
-		"CAPTCluster, one more mistake of the same kind":       {cluster("demo", variables("a-b")), cluster("demo", variables("a-b", "c-d")), []string{"spec.vpc.template.variables[c-d]"}},
-		"CAPTCluster, bad, and being deleted":                  {cluster("demo"), cluster("demo", variables("a-b"), deleting, finalizer), nil},
-		"CAPTClusterTemplate":                                  {nil, class(nil), nil},
-		"CAPTClusterTemplate, bad":                             {nil, class(nil, variables("a-b")), []string{"spec.template.spec.vpc.template.variables[a-b]"}},
-		"CAPTClusterTemplate, changed":                         {class(nil), class(nil, elsewhere), []string{"spec.template.spec"}},
-		"CAPTClusterTemplate, bad before, and labeled":         {class(nil, variables("a-b")), class(map[string]string{"a": "b"}, variables("a-b")), nil},
-		"CAPTControlPlane":                                     {nil, plane("demo", refers), nil},
-		"CAPTControlPlane, two mistakes":                       {nil, plane("demo", refers, tag("a;b"), elsewhere), []string{"spec.additionalTags[a;b]", "spec.region"}},
-		"CAPTControlPlane, the next version":                   {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.32")), nil},
-		"CAPTControlPlane, two versions, from the first":       {plane("demo", refers, version("1.32")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
-		"CAPTControlPlane, two regions, one corrected":         {plane("demo", elsewhere), plane("demo", builder.WithRegion("")), nil}, // Both came before the Cluster.
-		"CAPTControlPlane, two regions, another wrong one":     {plane("demo", elsewhere), plane("demo", builder.WithRegion("us-east-2")), []string{"spec.region"}},
-		"CAPTControlPlane, two regions, changed elsewhere":     {plane("demo", elsewhere), plane("demo", elsewhere, tag("team")), nil},
-		"CAPTControlPlane, another region, built nowhere":      {plane("new", elsewhere), plane("new", builder.WithRegion("us-east-2")), nil},
-		"CAPTControlPlane, bad before, changed elsewhere":      {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), profiles("a", "")), nil},
-		"CAPTControlPlane, bad before, and another one":        {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("c;d")), []string{"spec.additionalTags[c;d]"}},
-		"CAPTControlPlane, bad before, finalizer removed":      {plane("demo", refers, tag("a;b"), finalizer), plane("demo", refers, tag("a;b")), nil},
-		"CAPTControlPlane, its endpoint repaired":              {plane("demo", refers, url), plane("demo", refers, builder.WithEndpoint("a.example.com", 443)), nil},
-		"CAPTControlPlaneTemplate":                             {nil, planes(), nil},
-		"CAPTControlPlaneTemplate, bad":                        {nil, planes(variables("a-b")), []string{"spec.template.spec.variables[a-b]"}},
-		"CAPTControlPlaneTemplate, changed from bad":           {planes(variables("a-b")), planes(), []string{"spec.template.spec"}},
-		"WorkspaceTemplate":                                    {nil, template("vpc"), nil},
-		"WorkspaceTemplate, bad":                               {template("vpc"), template("vpc", broken), []string{module}},
-		"WorkspaceTemplate, bad before, allowed to others":     {template("vpc", broken), template("vpc", broken, allowing("team")), nil},
-		"WorkspaceTemplate, bad before, another mistake":       {template("vpc", broken), template("vpc", broken, args), []string{"spec.template.spec.forProvider.initArgs[0]"}},
-		"WorkspaceTemplateApply":                               {nil, apply("a", named("a")), nil},
-		"WorkspaceTemplateApply, a name that is kept":          {nil, apply("demo-vpc", of("", "small")), []string{"metadata.name"}},
-		"WorkspaceTemplateApply, bad":                          {nil, bad(), []string{"spec.writeConnectionSecretToRef.namespace", "spec.variables[a-b]", "spec.workspaceName", "spec.waitForWorkspaces[0]"}},
-		"WorkspaceTemplateApply, bad before, another field":    {bad(), bad(builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)), nil},
-		"WorkspaceTemplateApply, bad before, another mistake":  {bad(), bad(variables("a-b", "c-d")), []string{"spec.variables[c-d]"}},
-		"WorkspaceTemplateApply, to another scope":             {bad(recorded), bad(recorded, of("", "wide")), []string{"spec.templateRef"}},
-		"WorkspaceTemplateApply, another cluster":              {apply("a", named("a"), recorded), apply("a", named("a"), recorded, variables("cluster_name")), []string{"spec.variables[cluster_name]"}},
-		"WorkspaceTemplateApply, another, nothing built":       {apply("a", named("a")), apply("a", named("a"), variables("cluster_name")), nil},
-		"WorkspaceTemplateApply, named when its template came": {apply("x"), apply("x", named("x")), nil}, // Whatever else is wrong: x-apply has the name.
+		"CAPTCluster":                                           {nil, cluster("demo", builder.WithApplyRef("demo-vpc")), nil},
+		"CAPTCluster with a reference in use":                   {nil, cluster("demo", builder.WithApplyRef("by-hand")), []string{"spec.workspaceTemplateApplyRef.name"}},
+		"CAPTCluster, bad before, labeled":                      {cluster("demo", variables("a-b")), cluster("demo", variables("a-b"), builder.WithLabel("a", "b")), nil},
+		"CAPTCluster, invalid before, other field changed":      {cluster("demo", variables("a-b")), cluster("demo", variables("a-b", "size")), nil},
+		"CAPTCluster, bad before, and now good":                 {cluster("demo", variables("a-b")), cluster("demo"), nil},
+		"CAPTCluster, one more mistake of the same kind":        {cluster("demo", variables("a-b")), cluster("demo", variables("a-b", "c-d")), []string{"spec.vpc.template.variables[c-d]"}},
+		"CAPTCluster, bad, and being deleted":                   {cluster("demo"), cluster("demo", variables("a-b"), deleting, finalizer), nil},
+		"CAPTClusterTemplate":                                   {nil, class(nil), nil},
+		"CAPTClusterTemplate, bad":                              {nil, class(nil, variables("a-b")), []string{"spec.template.spec.vpc.template.variables[a-b]"}},
+		"CAPTClusterTemplate, changed":                          {class(nil), class(nil, elsewhere), []string{"spec.template.spec"}},
+		"CAPTClusterTemplate, bad before, and labeled":          {class(nil, variables("a-b")), class(map[string]string{"a": "b"}, variables("a-b")), nil},
+		"CAPTControlPlane":                                      {nil, plane("demo", refers), nil},
+		"CAPTControlPlane, two mistakes":                        {nil, plane("demo", refers, tag("a;b"), elsewhere), []string{"spec.additionalTags[a;b]", "spec.region"}},
+		"CAPTControlPlane, the next version":                    {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.32")), nil},
+		"CAPTControlPlane, two versions, from the first":        {plane("demo", refers, version("1.32")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
+		"CAPTControlPlane, two regions, one corrected":          {plane("demo", elsewhere), plane("demo", builder.WithRegion("")), nil}, // Both were created before the Cluster.
+		"CAPTControlPlane, two regions, another wrong one":      {plane("demo", elsewhere), plane("demo", builder.WithRegion("us-east-2")), []string{"spec.region"}},
+		"CAPTControlPlane, two regions, other field changed":    {plane("demo", elsewhere), plane("demo", elsewhere, tag("team")), nil},
+		"CAPTControlPlane, another region, built nowhere":       {plane("new", elsewhere), plane("new", builder.WithRegion("us-east-2")), nil},
+		"CAPTControlPlane, invalid before, other field changed": {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), profiles("a", "")), nil},
+		"CAPTControlPlane, bad before, and another one":         {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("c;d")), []string{"spec.additionalTags[c;d]"}},
+		"CAPTControlPlane, bad before, finalizer removed":       {plane("demo", refers, tag("a;b"), finalizer), plane("demo", refers, tag("a;b")), nil},
+		"CAPTControlPlane, its endpoint repaired":               {plane("demo", refers, url), plane("demo", refers, builder.WithEndpoint("a.example.com", 443)), nil},
+		"CAPTControlPlaneTemplate":                              {nil, planes(), nil},
+		"CAPTControlPlaneTemplate, bad":                         {nil, planes(variables("a-b")), []string{"spec.template.spec.variables[a-b]"}},
+		"CAPTControlPlaneTemplate, changed from bad":            {planes(variables("a-b")), planes(), []string{"spec.template.spec"}},
+		"WorkspaceTemplate":                                     {nil, template("vpc"), nil},
+		"WorkspaceTemplate, bad":                                {template("vpc"), template("vpc", broken), []string{module}},
+		"WorkspaceTemplate, bad before, allowed to others":      {template("vpc", broken), template("vpc", broken, allowing("team")), nil},
+		"WorkspaceTemplate, bad before, another mistake":        {template("vpc", broken), template("vpc", broken, args), []string{"spec.template.spec.forProvider.initArgs[0]"}},
+		"WorkspaceTemplateApply":                                {nil, apply("a", named("a")), nil},
+		"WorkspaceTemplateApply, reserved name":                 {nil, apply("demo-vpc", of("", "small")), []string{"metadata.name"}},
+		"WorkspaceTemplateApply, bad":                           {nil, bad(), []string{"spec.writeConnectionSecretToRef.namespace", "spec.variables[a-b]", "spec.workspaceName", "spec.waitForWorkspaces[0]"}},
+		"WorkspaceTemplateApply, bad before, another field":     {bad(), bad(builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)), nil},
+		"WorkspaceTemplateApply, bad before, another mistake":   {bad(), bad(variables("a-b", "c-d")), []string{"spec.variables[c-d]"}},
+		"WorkspaceTemplateApply, to another scope":              {bad(recorded), bad(recorded, of("", "wide")), []string{"spec.templateRef"}},
+		"WorkspaceTemplateApply, another cluster":               {apply("a", named("a"), recorded), apply("a", named("a"), recorded, variables("cluster_name")), []string{"spec.variables[cluster_name]"}},
+		"WorkspaceTemplateApply, another, nothing built":        {apply("a", named("a")), apply("a", named("a"), variables("cluster_name")), nil},
+		"WorkspaceTemplateApply, named when its template came":  {apply("x"), apply("x", named("x")), nil}, // Although x-apply has the same name.
 	} {
 		t.Run(name, func(t *testing.T) { assert.ElementsMatch(t, row.want, refusedFields(t, row.validated(t, w))) })
 	}
 }
 
-func TestWhatALaterObjectCanResolveIsAWarning(t *testing.T) {
+func TestProblemsThatALaterObjectCanResolveAreWarnings(t *testing.T) {
 	for object, warning := range map[client.Object]string{
 		builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc")):               "spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet. Nothing is created until it exists",
 		builder.WorkspaceTemplateApply("a"):                                         "spec.templateRef: WorkspaceTemplate vpc does not exist yet. Nothing is created until it exists",

@@ -31,8 +31,8 @@ func recorded(uid string) *infrav1.WorkspaceTemplateApply {
 	}))
 }
 
-// Status decides which owner a Workspace has, so that only clients that may write status can change it.
-func TestAWriteInAnOlderVersionCannotReachStatus(t *testing.T) {
+// Status determines the owner of a Workspace, so only clients with the permission to write status must be able to change it.
+func TestWriteInAnOlderVersionCannotChangeStatus(t *testing.T) {
 	for name, row := range map[string]struct {
 		old, written client.Object
 		version      string
@@ -41,11 +41,11 @@ func TestAWriteInAnOlderVersionCannotReachStatus(t *testing.T) {
 		"a new object that brings a status":    {nil, recorded("theirs"), "v1beta1", []string{"/status"}},
 		"a change that brings one":             {recorded(""), recorded("theirs"), "v1beta1", []string{"/status"}},
 		"a change that wipes it":               {recorded("ours"), recorded(""), "v1beta1", []string{"/status"}},
-		"a change that leaves it":              {recorded("ours"), recorded("ours"), "v1beta1", nil},
+		"status unchanged":                     {recorded("ours"), recorded("ours"), "v1beta1", nil},
 		"in the hub the API server sees to it": {recorded("ours"), recorded(""), "v1beta2", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defaulter := workspaceTemplateApplyDefaults(newWorld(t))
+			defaulter := workspaceTemplateApplyDefaulter(newWorld(t))
 			defaulter.decoder = admission.NewDecoder(builder.Scheme())
 			r := request(t, row.old, row.written)
 			r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: row.version, Kind: r.Kind.Kind}
@@ -70,7 +70,7 @@ func TestOnlyTheMigrationRemovesImmutableFields(t *testing.T) {
 		"captctl in a version which does not have it": {`{"fieldManager":"captctl"}`, "v1beta1", "w"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defaulter := workspaceTemplateApplyDefaults(newWorld(t))
+			defaulter := workspaceTemplateApplyDefaulter(newWorld(t))
 			defaulter.decoder = admission.NewDecoder(builder.Scheme())
 			r := request(t, builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w")), builder.WorkspaceTemplateApply("demo"))
 			r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: row.version, Kind: r.Kind.Kind}
@@ -86,7 +86,7 @@ func TestOnlyTheMigrationRemovesImmutableFields(t *testing.T) {
 	}
 }
 
-// forgotten is an object after it was in v1beta1, and lost the annotation there: what a manifest in Git can say of it.
+// forgotten returns an object after a round trip through v1beta1 without the annotation, as from a manifest in Git.
 func forgotten[T client.Object](t *testing.T, object T) T {
 	t.Helper()
 	scheme, registry := conversion.NewRegistry()
@@ -110,7 +110,7 @@ func forgotten[T client.Object](t *testing.T, object T) T {
 	return back
 }
 
-func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
+func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 	t.Run("CAPTCluster with a template", func(t *testing.T) {
 		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
 			c.Spec.VPC = infrav1.VPC{Template: infrav1.VPCTemplate{
@@ -119,14 +119,14 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 		}))
 		manifest := forgotten(t, old)
 		require.Empty(t, manifest.Spec.VPC.Template.Variables)
-		assert.Equal(t, old.Spec, replaced(t, captClusterDefaults(newWorld(t)), old, manifest, "v1beta1").Spec)
-		assert.Empty(t, replaced(t, captClusterDefaults(newWorld(t)), old, manifest, "v1beta2").Spec.VPC.Template.Variables, "in v1beta2 it is set")
+		assert.Equal(t, old.Spec, replaced(t, captClusterDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec)
+		assert.Empty(t, replaced(t, captClusterDefaulter(newWorld(t)), old, manifest, "v1beta2").Spec.VPC.Template.Variables, "in v1beta2 it is set")
 	})
 	t.Run("CAPTCluster with a VPC", func(t *testing.T) {
 		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
 			c.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "vpc"}}
 		}))
-		assert.Equal(t, old.Spec, replaced(t, captClusterDefaults(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
+		assert.Equal(t, old.Spec, replaced(t, captClusterDefaulter(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
 	})
 	t.Run("CAPTControlPlane", func(t *testing.T) {
 		old := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
@@ -138,8 +138,8 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "example.com", Port: 443}
 		}), profiles("a", "of-a", "B", "of-b"))
 		manifest := forgotten(t, old)
-		manifest.Spec.ControlPlaneEndpoint.Host = "https://example.com" // An export of before the adoption.
-		assert.Equal(t, old.Spec, replaced(t, captControlPlaneDefaults(newWorld(t)), old, manifest, "v1beta1").Spec)
+		manifest.Spec.ControlPlaneEndpoint.Host = "https://example.com" // An export from before the adoption.
+		assert.Equal(t, old.Spec, replaced(t, captControlPlaneDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec)
 	})
 	t.Run("WorkspaceTemplate", func(t *testing.T) {
 		old := builder.WorkspaceTemplate("eks", builder.With(func(template *infrav1.WorkspaceTemplate) {
@@ -154,20 +154,20 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 		}))
 		manifest := forgotten(t, old)
 		require.NotEqual(t, old.Spec, manifest.Spec)
-		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateDefaults(), old, manifest, "v1beta1").Spec)
-		assert.Equal(t, manifest.Spec, replaced(t, workspaceTemplateDefaults(), old, manifest, "v1beta2").Spec)
+		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateDefaulter(), old, manifest, "v1beta1").Spec)
+		assert.Equal(t, manifest.Spec, replaced(t, workspaceTemplateDefaulter(), old, manifest, "v1beta2").Spec)
 	})
 	t.Run("WorkspaceTemplateApply", func(t *testing.T) {
 		old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 			apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "a", Namespace: "b", Keys: []string{"key"}}, {Name: "c", Namespace: "b"}}
 			apply.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
 		}))
-		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
+		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateApplyDefaulter(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
 	})
 }
 
-// What a migration pinned, an old manifest names by another template: at each write again, whichever manager owns the field by then.
-func TestAManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
+// After a migration pinned a template, each write of an old manifest refers to another template, with any owner of the field.
+func TestManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
 	pinned := builder.WorkspaceTemplate("demo-pinned-0", builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Labels = map[string]string{naming.PinnedLabel: "true"}
 	}))
@@ -180,22 +180,22 @@ func TestAManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
 				}))
 				manifest := cluster.DeepCopy()
 				manifest.Spec.VPC.Template.Ref.Name = "eks"
-				assert.Equal(t, want, replaced(t, captClusterDefaults(w), cluster, manifest, version).Spec.VPC.Template.Ref.Name)
+				assert.Equal(t, want, replaced(t, captClusterDefaulter(w), cluster, manifest, version).Spec.VPC.Template.Ref.Name)
 
 				controlPlane := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = from }))
 				edited := controlPlane.DeepCopy()
 				edited.Spec.WorkspaceTemplateRef.Name = "eks"
-				assert.Equal(t, want, replaced(t, captControlPlaneDefaults(w), controlPlane, edited, version).Spec.WorkspaceTemplateRef.Name)
+				assert.Equal(t, want, replaced(t, captControlPlaneDefaulter(w), controlPlane, edited, version).Spec.WorkspaceTemplateRef.Name)
 
 				apply := builder.WorkspaceTemplateApply("demo", of("", from), builder.WithWorkspaceName("demo"))
-				assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaults(w), apply, builder.WorkspaceTemplateApply("demo", of("", "eks"), builder.WithWorkspaceName("demo")), version).Spec.TemplateRef.Name)
+				assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaulter(w), apply, builder.WorkspaceTemplateApply("demo", of("", "eks"), builder.WithWorkspaceName("demo")), version).Spec.TemplateRef.Name)
 			}
 		})
 	}
 }
 
-// A user who takes retainWorkspaceOnDelete out of a manifest means it. A manifest of before the adoption never said it.
-func TestThatAWorkspaceIsRetainedIsKeptIfAnAdoptionSaidSo(t *testing.T) {
+// Users can remove retainWorkspaceOnDelete from a manifest. But a manifest from before the adoption never had it.
+func TestRetainPolicyThatAnAdoptionSetIsKept(t *testing.T) {
 	for manager, want := range map[string]infrav1.DeletionPolicy{
 		naming.MigrationFieldManager: infrav1.DeletionPolicyRetain,
 		"kubectl":                    infrav1.DeletionPolicyDelete,
@@ -210,17 +210,17 @@ func TestThatAWorkspaceIsRetainedIsKeptIfAnAdoptionSaidSo(t *testing.T) {
 			}))
 			manifest := old.DeepCopy()
 			manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
-			assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
-			assert.Equal(t, infrav1.DeletionPolicyDelete, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, manifest, "v1beta2").Spec.DeletionPolicy)
+			assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
+			assert.Equal(t, infrav1.DeletionPolicyDelete, replaced(t, workspaceTemplateApplyDefaulter(newWorld(t)), old, manifest, "v1beta2").Spec.DeletionPolicy)
 		})
 	}
 }
 
-// kubectl replace with an exported manifest removes the controller and captctl's managedFields.
-func TestAHelperOfTheSpotRoleStaysRetainedWithoutItsControlPlane(t *testing.T) {
+// kubectl replace with an exported manifest removes the controller reference and captctl's managedFields.
+func TestSpotRoleHelperRemainsRetainedWithoutItsControlPlane(t *testing.T) {
 	old := builder.WorkspaceTemplateApply("demo-spot-role-check", builder.WithWorkspaceName("w"), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain),
 		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
 	manifest := old.DeepCopy()
 	manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
-	assert.Equal(t, infrav1.DeletionPolicyRetain, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
+	assert.Equal(t, infrav1.DeletionPolicyRetain, replaced(t, workspaceTemplateApplyDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
 }

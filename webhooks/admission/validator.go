@@ -21,17 +21,17 @@ import (
 	"github.com/capt-provider/capt/api/validation/schema"
 )
 
-// rules is the validating webhook of a kind.
-type rules[T client.Object] struct {
+// validator is the validating webhook of a kind.
+type validator[T client.Object] struct {
 	reader validation.Reader
-	// spec returns the part of an object that is checked. An update that does not change it is always admitted, so that labels and finalizers
-	// of objects that were stored before a rule existed can be changed.
+	// spec returns the part of an object that is checked. An update that does not change it is always admitted, so that labels and
+	// finalizers of objects that were stored before a rule existed can be changed.
 	spec func(T) any
 	// check checks an object on creation and on update.
 	check func(ctx context.Context, reader validation.Reader, object T) (validation.Findings, error)
 	// create has additional checks of a new object; it may be nil.
 	create func(ctx context.Context, reader validation.Reader, object T) (validation.Findings, error)
-	// change checks whether an update is allowed; nil if any change between valid objects is.
+	// change checks the difference between the old and the new object; nil if every change between valid objects is allowed.
 	change func(ctx context.Context, reader validation.Reader, old, object T) (field.ErrorList, error)
 	// warn returns warnings about an update; it may be nil.
 	warn func(ctx context.Context, reader validation.Reader, old, object T) ([]string, error)
@@ -40,73 +40,73 @@ type rules[T client.Object] struct {
 }
 
 // ValidateCreate implements admission.Validator.
-func (r rules[T]) ValidateCreate(ctx context.Context, object T) (admission.Warnings, error) {
+func (r validator[T]) ValidateCreate(ctx context.Context, object T) (admission.Warnings, error) {
 	findings, err := r.check(ctx, r.reader, object)
 	if err != nil {
-		return nil, lookupFailed(object, err)
+		return nil, lookupError(object, err)
 	}
 	if r.create != nil {
 		more, err := r.create(ctx, r.reader, object)
 		if err != nil {
-			return nil, lookupFailed(object, err)
+			return nil, lookupError(object, err)
 		}
 		findings.Add(more)
 	}
-	if r.unchecked(ctx) {
+	if r.needsSchemaValidation(ctx) {
 		findings.Refuse(r.schema.Validate(ctx, object)...)
 	}
-	return findings.Warnings, invalid(ctx, object, findings.Errors)
+	return findings.Warnings, invalidError(ctx, object, findings.Errors)
 }
 
 // ValidateUpdate implements admission.Validator.
-func (r rules[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.Warnings, error) {
+func (r validator[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.Warnings, error) {
 	if !object.GetDeletionTimestamp().IsZero() || equality.Semantic.DeepEqual(r.spec(old), r.spec(object)) {
 		return nil, nil
 	}
 	findings, err := r.check(ctx, r.reader, object)
 	if err != nil {
-		return nil, lookupFailed(object, err)
+		return nil, lookupError(object, err)
 	}
 	if findings.Errors, err = r.ratchet(ctx, old, findings.Errors); err != nil {
-		return nil, lookupFailed(object, err)
+		return nil, lookupError(object, err)
 	}
-	if request, err := admission.RequestFromContext(ctx); err == nil && byMigration(request) {
-		findings.Errors = slices.DeleteFunc(findings.Errors, allowedForMigration)
+	if request, err := admission.RequestFromContext(ctx); err == nil && isFromMigration(request) {
+		findings.Errors = slices.DeleteFunc(findings.Errors, isAllowedForMigration)
 	}
 	if r.change != nil {
 		changes, err := r.change(ctx, r.reader, old, object)
 		if err != nil {
-			return nil, lookupFailed(object, err)
+			return nil, lookupError(object, err)
 		}
 		findings.Refuse(changes...)
 	}
 	if r.warn != nil {
 		warnings, err := r.warn(ctx, r.reader, old, object)
 		if err != nil {
-			return nil, lookupFailed(object, err)
+			return nil, lookupError(object, err)
 		}
 		findings.Warnings = append(findings.Warnings, warnings...)
 	}
-	if r.unchecked(ctx) {
+	if r.needsSchemaValidation(ctx) {
 		findings.Refuse(r.schema.ValidateUpdate(ctx, object, old)...)
 	}
-	return findings.Warnings, invalid(ctx, object, findings.Errors)
+	return findings.Warnings, invalidError(ctx, object, findings.Errors)
 }
 
 // ValidateDelete implements admission.Validator. It is never called: the webhooks are not registered for delete, because an outage of the
 // webhooks must not block deletion.
-func (r rules[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
+func (r validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
 
-// unchecked reports whether the object of a request has an older version. The API server validates it only against the schema of that
-// version, but stores it in the hub version.
-func (r rules[T]) unchecked(ctx context.Context) bool {
+// needsSchemaValidation reports whether the object of a request has an older version. The API server validates it only against the schema
+// of that version, but stores it in the hub version.
+func (r validator[T]) needsSchemaValidation(ctx context.Context) bool {
 	request, err := admission.RequestFromContext(ctx)
-	return err == nil && inOlderVersion(request)
+	return err == nil && isInOlderVersion(request)
 }
 
 // ratchet drops the errors that the old object also has, so that other fields of an object that was stored before a rule existed can be
 // changed.
-func (r rules[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) (field.ErrorList, error) {
+func (r validator[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) (field.ErrorList, error) {
 	if len(errs) == 0 {
 		return nil, nil
 	}
@@ -119,16 +119,17 @@ func (r rules[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) (fie
 	}), nil
 }
 
-// allowedForMigration reports whether captctl migrate may make a change despite an error. A rollback restores references to templates that do not
-// allow the namespace, which CAPT v0.3 did not check. To pin a template, it changes the template of the owner before that of the
-// WorkspaceTemplateApply: in the other order, the manager could write the old template. In both cases the manager does not write Workspaces.
-func allowedForMigration(err *field.Error) bool {
+// isAllowedForMigration reports whether captctl migrate may make a change despite an error. A rollback restores references to templates
+// that do not allow the namespace, which CAPT v0.3 did not check. To pin a template, it changes the template of the owner before the
+// template of the WorkspaceTemplateApply: in the other order, the manager could write the old template. In both cases the manager does not
+// write Workspaces.
+func isAllowedForMigration(err *field.Error) bool {
 	return err.Type == field.ErrorTypeForbidden && (slices.Contains([]string{"spec.templateRef", "spec.workspaceTemplateRef", "spec.vpc.template.ref"}, err.Field) ||
 		strings.HasSuffix(err.Field, "workspaceTemplateApplyRef.name") && strings.Contains(err.Detail, adoption.TemplateDiffers))
 }
 
-// invalid returns the errors of an object as a StatusError of reason Invalid, as the API server returns them.
-func invalid(ctx context.Context, object client.Object, errs field.ErrorList) error {
+// invalidError returns the errors of an object as a StatusError of reason Invalid, as the API server returns them.
+func invalidError(ctx context.Context, object client.Object, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
@@ -139,8 +140,8 @@ func invalid(ctx context.Context, object client.Object, errs field.ErrorList) er
 	return apierrors.NewInvalid(apischema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}, object.GetName(), errs)
 }
 
-// lookupFailed returns the error for a failed lookup. The request is rejected and can be retried, because the object that could not be read
+// lookupError returns the error for a failed lookup. The request is rejected and can be retried, because the object that could not be read
 // may be a reason to reject it.
-func lookupFailed(object client.Object, err error) error {
+func lookupError(object client.Object, err error) error {
 	return apierrors.NewInternalError(fmt.Errorf("checking %s: %w", object.GetName(), err))
 }

@@ -20,13 +20,14 @@ import (
 	"github.com/capt-provider/capt/api/validation/owners"
 )
 
-// Some fields do not exist in older versions. In objects of an older version, their values are in the conversion-data annotation, which a
-// manifest in Git does not have: kubectl replace, and every tool that writes whole objects, omits it. Such a write must not remove these
-// fields, and must not set them through a forged annotation. So the functions of this file copy them from the old object.
+// Hub fields are fields that older versions do not have. In objects of an older version, their values are in the conversion-data
+// annotation. A manifest in Git does not have the annotation, so kubectl replace, and every tool that writes whole objects, omits it. Such
+// a write must not remove these fields, and must not set them through a forged annotation. So the functions of this file copy them from the
+// old object.
 
-// keepCluster restores the fields of a CAPTCluster that v1beta1 does not have. Fields of a VPC source are restored only if the write keeps
-// that source.
-func keepCluster(ctx context.Context, reader validation.Reader, old, captCluster *infrav1.CAPTCluster) error {
+// keepClusterHubFields restores the fields of a CAPTCluster that v1beta1 does not have. Fields of a VPC source are restored only if the
+// write keeps that source.
+func keepClusterHubFields(ctx context.Context, reader validation.Reader, old, captCluster *infrav1.CAPTCluster) error {
 	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
 	now.ConnectionSecretRef = infrav1.LocalSecretReference{}
 	if now.ExistingID == before.ExistingID {
@@ -39,21 +40,21 @@ func keepCluster(ctx context.Context, reader validation.Reader, old, captCluster
 	return nil
 }
 
-// keepControlPlane restores the fields of a CAPTControlPlane that v1beta1 does not have, and the endpoint that adoption corrected.
-func keepControlPlane(ctx context.Context, reader validation.Reader, old, controlPlane *controlplanev1.CAPTControlPlane) error {
+// keepControlPlaneHubFields restores the fields of a CAPTControlPlane that v1beta1 does not have, and the endpoint that adoption corrected.
+func keepControlPlaneHubFields(ctx context.Context, reader validation.Reader, old, controlPlane *controlplanev1.CAPTControlPlane) error {
 	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
 	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
 	if before.Timeouts.SecretSeconds != 0 && now.Timeouts != (controlplanev1.Timeouts{}) {
 		now.Timeouts.SecretSeconds = before.Timeouts.SecretSeconds
 	}
-	if repaired := owners.Endpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {
+	if repaired := owners.RepairEndpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {
 		now.ControlPlaneEndpoint = repaired
 	}
 	return keepPinned(ctx, reader, old.Namespace, before.WorkspaceTemplateRef, &now.WorkspaceTemplateRef)
 }
 
-// keepTemplate restores the fields of a WorkspaceTemplate that v1beta1 does not have.
-func keepTemplate(_ context.Context, _ validation.Reader, old, template *infrav1.WorkspaceTemplate) error {
+// keepTemplateHubFields restores the fields of a WorkspaceTemplate that v1beta1 does not have.
+func keepTemplateHubFields(_ context.Context, _ validation.Reader, old, template *infrav1.WorkspaceTemplate) error {
 	before, now := old.Spec.DeepCopy(), &template.Spec
 	now.WorkspaceScope, now.AllowedNamespaces, now.PublishOutputs = before.WorkspaceScope, before.AllowedNamespaces, before.PublishOutputs
 	if was, is := before.Template.Spec.ProviderConfigRef, now.Template.Spec.ProviderConfigRef; was != nil && is != nil && was.Name == is.Name {
@@ -66,10 +67,10 @@ func keepTemplate(_ context.Context, _ validation.Reader, old, template *infrav1
 	return nil
 }
 
-// keepApply restores the fields of a WorkspaceTemplateApply that v1beta1 does not have. It also restores the deletion policy Retain, which
-// v1beta1 has, if captctl migrate set it on adoption: manifests from before the adoption do not have it, and the Workspace of a helper
-// would be destroyed with the helper.
-func keepApply(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
+// keepApplyHubFields restores the fields of a WorkspaceTemplateApply that v1beta1 does not have. It also restores the deletion policy
+// Retain, which v1beta1 has, if captctl migrate set it on adoption: manifests from before the adoption do not have it, and the Workspace of
+// a helper would be destroyed with the helper.
+func keepApplyHubFields(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
 	for i := range apply.Spec.WaitForSecrets {
 		now := &apply.Spec.WaitForSecrets[i]
 		now.Keys = nil
@@ -80,7 +81,7 @@ func keepApply(ctx context.Context, reader validation.Reader, old, apply *infrav
 		}
 	}
 	// A replacement of the whole object removes captctl from managedFields, so managedFields prove this only for the first replacement.
-	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (adoption.Helper(old) != "" || adoption.KeepsSpotRole(old) || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
+	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (adoption.HelperRole(old) != "" || adoption.IsSpotRoleHelper(old) || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
 		apply.Spec.DeletionPolicy = old.Spec.DeletionPolicy
 	}
 	return keepPinned(ctx, reader, old.Namespace, old.Spec.TemplateRef, &apply.Spec.TemplateRef)
