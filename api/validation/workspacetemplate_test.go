@@ -285,7 +285,7 @@ func TestReferencesToNamespaces(t *testing.T) {
 			refused(templateSpec+"forProvider.env[1].secretKeyRef.namespace", notAllowed)...), nil)
 		row("the own one for a Flux source", scope, all, flux("GitRepository::shared/modules"), nil, nil)
 		row("the own one for a Flux source with a variable", scope, all, flux("GitRepository::shared/${name}"), nil, only(module, "shared"))
-		row("another one for a Flux source", scope, infrav1.AllowedNamespaces{}, flux("GitRepository::other/modules"), refused(module, notAllowed+", or to that of the template"), nil)
+		row("another one for a Flux source", scope, infrav1.AllowedNamespaces{}, flux("GitRepository::other/modules"), refused(module, notAllowed+", or to the namespace of the template"), nil)
 		row("a variable for a Flux source", scope, all, flux("GitRepository::${namespace}/modules"), nil, nil)
 	}
 	row("the own one, of a template for others", terraform.ScopeNamespaced, to, secret("shared", "a"), nil, only(ref, "shared"))
