@@ -4,7 +4,6 @@
 package crash_test
 
 import (
-	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/capt-provider/capt/test/crash/proxy"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 )
@@ -36,13 +36,10 @@ func startStage(t *testing.T) *stage {
 	require.NoError(t, s.terraform.PlayAll(scripted.Script{
 		Apply: scripted.Step{Delay: operation}, Destroy: scripted.Step{Delay: operation},
 	}))
-	var err error
-	s.Sandbox, err = sandbox.Start(t.Context(), sandbox.Options{
+	s.Sandbox = fixture.Start(t, sandbox.Options{
 		Log: t.Output(), ClusterAPI: true, Provider: true, Manager: true,
 		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + dir},
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Stop(context.WithoutCancel(t.Context()))) })
 	s.lead(t)
 	return s
 }

@@ -96,7 +96,7 @@ func (w *world) requireAgreement(controlPlane string) {
 		}
 		return false
 	}
-	require.Eventually(w, compared, fixture.Patience, 100*time.Millisecond, "Cluster API has not looked at the topology")
+	fixture.Eventually(w, 100*time.Millisecond, compared, "Cluster API has not looked at the topology")
 	require.Never(w, func() bool {
 		return len(w.changes(sandbox.ClusterAPIUser, began))+len(w.changes(sandbox.ManagerUser, began)) > 0
 	}, agreement, agreement/20, "Cluster API and CAPT do not agree about a field")

@@ -88,7 +88,7 @@ func TestAvailableClustersCauseNoRequests(t *testing.T) {
 		})
 	}
 	// Events are written a moment after what they report.
-	require.Eventually(t, func() bool { return len(w.requests(time.Now().Add(-settling))) == 0 }, fixture.Patience, settling/10)
+	fixture.Eventually(t, settling/10, func() bool { return len(w.requests(time.Now().Add(-settling))) == 0 }, "the manager still sends requests")
 
 	began := time.Now()
 	require.Never(t, func() bool { return len(w.requests(began)) > 0 }, silence, silence/10)

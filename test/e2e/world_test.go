@@ -5,7 +5,6 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -42,15 +41,8 @@ type world struct {
 func newWorld(t *testing.T, providerArgs ...string) *world {
 	t.Helper()
 	t.Parallel()
-	s, err := sandbox.Start(t.Context(), sandbox.Options{
+	s := fixture.Start(t, sandbox.Options{
 		ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditLog: true, ProviderArgs: providerArgs,
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(s.Logs(sandbox.Manager, 40))
-		}
-		require.NoError(t, s.Stop(context.Background()))
 	})
 	c, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
 	require.NoError(t, err)

@@ -44,10 +44,10 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 // awaitDeletions waits until clusterctl may delete, or may not any more.
 func (w *world) awaitDeletions(may bool) {
 	w.Helper()
-	require.Eventually(w, func() bool {
+	fixture.Eventually(w, tick, func() bool {
 		err := source.Patch(w.Context(), w.workspace(source, vpcWorkspace), mark, client.DryRunAll)
 		return apierrors.IsInvalid(err) != may
-	}, fixture.Patience, tick)
+	}, "clusterctl may delete: not %v", may)
 }
 
 // A move that is killed when everything is on both sides is started again.
@@ -64,7 +64,7 @@ func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
 
 	began := time.Now()
 	move := w.startMove()
-	require.Eventually(t, func() bool {
+	fixture.Eventually(t, tick, func() bool {
 		events, err := source.AuditEvents(audit.Filter{User: sandbox.AdminUser, Verbs: audit.Writes, Namespace: w.namespace, Since: began})
 		require.NoError(t, err)
 		for _, event := range events {
@@ -73,7 +73,7 @@ func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
 			}
 		}
 		return false
-	}, fixture.Patience, tick, "clusterctl deletes nothing")
+	}, "clusterctl deletes nothing")
 	move.stop()
 	w.kubectl(source, "delete", "validatingadmissionpolicybinding", w.namespace)
 	w.awaitDeletions(true)

@@ -139,7 +139,7 @@ func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: provider.Spec.Template.ObjectMeta, Spec: provider.Spec.Template.Spec}
 	pod.Namespace, pod.Name = sandbox.ProviderNamespace, provider.Name
-	require.Eventually(t, func() bool { return source.Create(t.Context(), pod) == nil }, fixture.Patience, tick, "there is no ServiceAccount for Pods")
+	fixture.Eventually(t, tick, func() bool { return source.Create(t.Context(), pod) == nil }, "there is no ServiceAccount for Pods")
 
 	began, ended := time.Now(), make(chan struct{})
 	var out []byte
@@ -148,10 +148,10 @@ func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
 		defer close(ended)
 		out, err = w.shell(commands(t, stopProvider), "PROVIDER=provider-terraform").CombinedOutput()
 	}()
-	require.Eventually(t, func() bool {
+	fixture.Eventually(t, tick, func() bool {
 		looks, err := source.AuditEvents(audit.Filter{User: sandbox.AdminUser, Verbs: []string{"list", "watch"}, Resource: "pods", Namespace: sandbox.ProviderNamespace, Since: began})
 		return err == nil && len(looks) > 0
-	}, fixture.Patience, tick, "the command does not wait for the Pod")
+	}, "the command does not wait for the Pod")
 	require.NoError(t, source.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	<-ended
 	require.NoError(t, err, "%s", out)

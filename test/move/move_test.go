@@ -176,7 +176,7 @@ func TestAMoveWaitsForTerraformAndGoesOn(t *testing.T) {
 	w.play(eksWorkspace, scripted.Script{Apply: scripted.Step{Hang: true}})
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	w.change(source, controlPlane, "demo", func() { controlPlane.Spec.Version = "v1.35.0" })
-	require.Eventually(t, func() bool { return len(w.done(began)) == 1 }, fixture.Patience, tick, "Terraform does not begin")
+	fixture.Eventually(t, tick, func() bool { return len(w.done(began)) == 1 }, "Terraform does not begin")
 
 	move := w.startMove()
 	w.awaitCondition(source, &infrav1.WorkspaceTemplateApply{}, eks, clusterv1.PausedCondition, "clusterctl move waits: Workspace "+eksWorkspace+" is not up to date")

@@ -73,13 +73,11 @@ func TestAProviderThatStillRunsDoesNotDestroyWhatWasMoved(t *testing.T) {
 			w, workspace := alonePaused(t, scope)
 			began := time.Now()
 			require.NoError(t, source.Patch(t.Context(), workspace, mark))
-			require.Eventually(t, func() bool { return refusals(t, workspace, began) > 0 }, fixture.Patience, tick,
-				"the provider does not try to give the state another name")
+			fixture.Eventually(t, tick, func() bool { return refusals(t, workspace, began) > 0 }, "the provider does not try to give the state another name")
 
 			deleted := time.Now()
 			require.NoError(t, source.Delete(t.Context(), workspace))
-			require.Eventually(t, func() bool { return refusals(t, workspace, deleted) > 1 }, fixture.Patience, tick,
-				"the provider does not try again")
+			fixture.Eventually(t, tick, func() bool { return refusals(t, workspace, deleted) > 1 }, "the provider does not try again")
 			require.NoError(t, source.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace))
 			require.Equal(t, map[string]string{"clusterctl.cluster.x-k8s.io/delete-for-move": ""}, workspace.GetAnnotations())
 

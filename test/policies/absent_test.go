@@ -6,7 +6,6 @@ package policies_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/controllers"
@@ -27,9 +25,7 @@ import (
 // installation, for example.
 func TestPoliciesDoNoHarmWhereTheKindsAreMissing(t *testing.T) {
 	t.Parallel()
-	s, err := sandbox.Start(t.Context(), sandbox.Options{NoCRDs: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Stop(context.Background())) })
+	s := fixture.Start(t, sandbox.Options{NoCRDs: true})
 	scheme := controllers.Scheme()
 	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
 	api, err := client.New(s.Config(), client.Options{Scheme: scheme})
@@ -41,10 +37,7 @@ func TestPoliciesDoNoHarmWhereTheKindsAreMissing(t *testing.T) {
 	// The policy for definitions needs no kind of CAPT. When it holds, the API server has seen the others as well.
 	definition := olderDefinition("CaptMachine", "captmachines", "infrastructure.cluster.x-k8s.io")
 	require.NoError(t, api.Create(t.Context(), definition))
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, fixture.Patience, true, func(ctx context.Context) (bool, error) {
-		return apierrors.IsForbidden(api.Delete(ctx, definition, client.DryRunAll)), nil
-	})
-	require.NoError(t, err)
+	refused(t, func(ctx context.Context) error { return api.Delete(ctx, definition, client.DryRunAll) })
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}
 	require.NoError(t, api.Create(t.Context(), namespace))

@@ -7,6 +7,7 @@ package policies_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -16,7 +17,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,11 +62,12 @@ func kubectl(t *testing.T, arguments ...string) (string, error) {
 func refused(t *testing.T, request func(ctx context.Context) error) string {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, fixture.Patience, true, func(ctx context.Context) (bool, error) {
-		last = request(ctx)
-		return apierrors.IsForbidden(last), nil
+	fixture.Insist(t, 50*time.Millisecond, func() string {
+		if last = request(t.Context()); !apierrors.IsForbidden(last) {
+			return fmt.Sprintf("not refused: %v", last)
+		}
+		return ""
 	})
-	require.NoError(t, err, "not refused: %v", last)
 	return last.Error()
 }
 

@@ -29,6 +29,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
@@ -36,8 +37,7 @@ import (
 )
 
 const (
-	patience = 5 * time.Minute
-	tick     = 25 * time.Millisecond
+	tick = 50 * time.Millisecond
 
 	// shard has no objects: nothing is written but by the migration, and WorkspaceTemplates, which all shards share.
 	shard = "--watch-filter=another-shard"
@@ -73,10 +73,10 @@ func TestTheManagerMigratesStoredVersionsAfterTheLastAdoption(t *testing.T) {
 	for _, object := range waiting[:len(waiting)-1] {
 		w.adopt(t, object)
 	}
-	require.Eventually(t, func() bool {
+	fixture.Eventually(t, tick, func() bool {
 		log := w.Logs(sandbox.Manager, 400)
 		return strings.Contains(log, "Waiting to migrate stored versions") && strings.Contains(log, "objects=1 ")
-	}, patience, tick)
+	}, "the log does not say why nothing is migrated")
 	require.Empty(t, w.writes(t))
 
 	// With the phase skipped, nothing is written after the last adoption either.
@@ -197,10 +197,10 @@ func (w *world) awaitMigrated(t *testing.T) {
 	t.Helper()
 	for _, kind := range definitions() {
 		definition := &apiextensionsv1.CustomResourceDefinition{}
-		require.Eventually(t, func() bool {
+		fixture.Eventually(t, tick, func() bool {
 			require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: kind.Definition()}, definition))
 			return definition.Annotations[clusterv1.CRDMigrationObservedGenerationAnnotation] == fmt.Sprint(definition.Generation)
-		}, patience, tick, kind.Kind)
+		}, "%s is not migrated", kind.Kind)
 		require.Equal(t, []string{migrate.Version}, definition.Status.StoredVersions, kind.Kind)
 	}
 }

@@ -123,7 +123,7 @@ func (w *world) awaitOutcry(name, reason, secret string) {
 // awaitEvents waits until both APIs have an Event, which come a little after what they report.
 func (w *world) awaitEvents(reason string) {
 	w.Helper()
-	require.Eventually(w, func() bool {
+	fixture.Eventually(w, 25*time.Millisecond, func() bool {
 		seen := map[string]bool{}
 		for _, entry := range reports.of(w.a) {
 			if strings.Contains(entry.content, `"kind":"Event"`) && strings.Contains(entry.content, `"reason":"`+reason+`"`) {
@@ -131,7 +131,7 @@ func (w *world) awaitEvents(reason string) {
 			}
 		}
 		return len(seen) == 2
-	}, fixture.Patience, 25*time.Millisecond, "no Event reports %s", reason)
+	}, "no Event reports %s", reason)
 }
 
 func TestOutputsThatAreNotListedOrSensitiveAreNotReported(t *testing.T) {

@@ -160,10 +160,10 @@ func (w *world) awaitRecorded() {
 		}))
 	}
 	require.NotEmpty(w, missing, "no object could have reported anything")
-	require.Eventually(w, func() bool {
+	fixture.Eventually(w, 25*time.Millisecond, func() bool {
 		for _, entry := range reports.of(w.a) {
 			missing = slices.DeleteFunc(missing, func(number string) bool { return number == entry.number })
 		}
 		return len(missing) == 0
-	}, fixture.Patience, 25*time.Millisecond)
+	}, "reports are missing: %v", missing)
 }

@@ -22,10 +22,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-const (
-	patience = 2 * time.Minute
-	tick     = 50 * time.Millisecond
-)
+const tick = 50 * time.Millisecond
 
 // w has a cluster that CAPT v0.3 built, and its definitions. Tests of the later stages call install.
 var w *legacy.World
@@ -90,7 +87,7 @@ func look(t *testing.T, name string, change ...func(*check.Options)) check.Check
 // quiet waits until the fixture was written long ago: managedFields have seconds.
 func quiet(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return look(t, check.CheckLegacy).Status == check.OK }, patience, tick)
+	fixture.Eventually(t, tick, func() bool { return look(t, check.CheckLegacy).Status == check.OK }, "the fixture was written a moment ago")
 }
 
 // create creates an object until the test ends.

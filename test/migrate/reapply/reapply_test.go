@@ -25,6 +25,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -200,13 +201,13 @@ func TestARecreatedControlPlaneIsNotBuiltAgain(t *testing.T) {
 	require.NoError(t, w.Admin.Get(t.Context(), key, controlPlane))
 	require.NoError(t, w.Admin.Patch(t.Context(), controlPlane, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 	require.NoError(t, w.Admin.Delete(t.Context(), controlPlane))
-	require.Eventually(t, func() bool { return apierrors.IsNotFound(w.Admin.Get(t.Context(), key, controlPlane)) }, patience, tick)
+	fixture.Eventually(t, tick, func() bool { return apierrors.IsNotFound(w.Admin.Get(t.Context(), key, controlPlane)) }, "the control plane still exists")
 	w.kubectl([]*unstructured.Unstructured{w.git[i]}, "apply", "-f", "-")
-	require.Eventually(t, func() bool {
+	fixture.Eventually(t, tick, func() bool {
 		require.NoError(t, w.Admin.Get(t.Context(), key, controlPlane))
 		c := meta.FindStatusCondition(controlPlane.Status.Conditions, controlplanev1.AdoptionRequiredCondition)
 		return c != nil && c.Status == "True" && strings.Contains(c.Message, "written-by-hand")
-	}, patience, tick)
+	}, "the control plane does not report that it awaits adoption")
 	require.Zero(t, controlPlane.Spec.WorkspaceTemplateApplyRef)
 	w.requireNothingCreated(began)
 	after := w.settled(t)
