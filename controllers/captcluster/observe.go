@@ -42,7 +42,7 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 	}
 	f := &Facts{Cluster: cluster, Paused: engine.Paused(cluster, captCluster)}
 	if !captCluster.DeletionTimestamp.IsZero() {
-		if f.ControlPlanes, err = r.controlPlanes(ctx, captCluster, cluster); err != nil {
+		if f.ControlPlanes, err = r.existingControlPlanes(ctx, captCluster, cluster); err != nil {
 			return nil, err
 		}
 	}
@@ -102,10 +102,10 @@ func (f *Facts) clusterName(captCluster *infrav1.CAPTCluster) string {
 	return captCluster.Labels[clusterv1.ClusterNameLabel]
 }
 
-// controlPlanes returns the names of the Cluster's CAPTControlPlanes that still exist. It finds them by the reference of the Cluster and, if
-// the Cluster no longer exists, by label: a namespace may have a thousand others. Control planes of other providers are ignored, because
-// Cluster API deletes the infrastructure after the control plane.
-func (r *Reconciler) controlPlanes(ctx context.Context, captCluster *infrav1.CAPTCluster, cluster *clusterv1.Cluster) (names []string, err error) {
+// existingControlPlanes returns the names of the Cluster's CAPTControlPlanes that still exist. It finds them by the reference of the Cluster
+// and, if the Cluster no longer exists, by label: a namespace may have a thousand others. Control planes of other providers are ignored,
+// because Cluster API deletes the infrastructure after the control plane.
+func (r *Reconciler) existingControlPlanes(ctx context.Context, captCluster *infrav1.CAPTCluster, cluster *clusterv1.Cluster) (names []string, err error) {
 	if clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]; clusterName != "" {
 		var list controlplanev1.CAPTControlPlaneList
 		labeled := client.MatchingLabels{clusterv1.ClusterNameLabel: clusterName}

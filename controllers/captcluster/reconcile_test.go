@@ -34,7 +34,7 @@ type world struct {
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	api := builder.NewAPI(builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
-		WithIndex(&infrav1.CAPTCluster{}, owner.ReferenceIndex, references))
+		WithIndex(&infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys))
 	return &world{T: t, API: api, Reconciler: &Reconciler{
 		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}, Uncached: api,
 	}}

@@ -36,7 +36,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
 		s.Endpoint = f.Cluster.Spec.ControlPlaneEndpoint.String()
 	}
-	engine.SetOnce(captCluster, engine.PausedCondition(f.Paused))
+	engine.SetNegativePolarity(captCluster, engine.PausedCondition(f.Paused))
 	if !captCluster.DeletionTimestamp.IsZero() {
 		deleting := deletingCondition(f)
 		engine.Set(captCluster, deleting, engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
@@ -54,7 +54,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 		s.Initialization.Provisioned = ptr.To(true)
 	}
 	engine.Set(captCluster, vpc, ready(vpc, f))
-	engine.SetOnce(captCluster, adoption)
+	engine.SetNegativePolarity(captCluster, adoption)
 	owner.ReportTemplates(captCluster, &f.Template)
 }
 
@@ -82,7 +82,7 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) engine.Condit
 	case p.Blocked != nil:
 		return *p.Blocked
 	case f.Paused != "" && f.Apply.Apply == nil:
-		return engine.False(infrav1.VPCReadyCondition, clusterv1.PausedReason, owner.PausedMessage("created", f.Paused))
+		return engine.False(infrav1.VPCReadyCondition, clusterv1.PausedReason, engine.PausedMessage("created", f.Paused))
 	}
 	condition := p.Apply.Condition(infrav1.VPCReadyCondition, infrav1.VPCReadyReason)
 	if condition.Status == metav1.ConditionTrue && vpcID(captCluster, f) == "" {
@@ -128,7 +128,7 @@ func ready(vpc engine.Condition, f *Facts) engine.Condition {
 	if vpc.Status != metav1.ConditionTrue {
 		condition = engine.False(infrav1.ReadyCondition, vpc.Reason, vpc.Message)
 	}
-	return owner.WithPause(condition, f.Paused)
+	return engine.WithPause(condition, f.Paused)
 }
 
 // deletingCondition reports what the deletion waits for.

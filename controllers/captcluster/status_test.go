@@ -378,7 +378,7 @@ func TestSafety23ControlPlanesAreNamedInOneOrder(t *testing.T) {
 		},
 	})
 	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Name = "a" }))
-	names, err := w.controlPlanes(t.Context(), builder.CAPTCluster("demo", labeled), cluster)
+	names, err := w.existingControlPlanes(t.Context(), builder.CAPTCluster("demo", labeled), cluster)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b", "c"}, names)
 }

@@ -30,7 +30,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	scheme := mgr.GetScheme()
 	indexer := mgr.GetFieldIndexer()
 	if err := errors.Join(
-		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.ReferenceIndex, references),
+		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys),
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, owner.TemplateIndex, templateKey),
 	); err != nil {
 		return err
@@ -68,7 +68,7 @@ func templateKey(object client.Object) []string {
 	return []string{template.Ref.Key(object.GetNamespace()).String()}
 }
 
-func references(object client.Object) []string {
+func referenceKeys(object client.Object) []string {
 	return owner.References(object, object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef)
 }
 

@@ -49,7 +49,7 @@ func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlp
 
 // reconcileFargateProfiles creates, changes and deletes Fargate profiles.
 func (r *Reconciler) reconcileFargateProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
-	r.Metrics.Observe(client.ObjectKeyFromObject(controlPlane), p.Fargate.Measured(), f.Now)
+	r.Metrics.Observe(client.ObjectKeyFromObject(controlPlane), p.Fargate.MetricProfiles(), f.Now)
 	if p.SkipFargate {
 		return nil
 	}

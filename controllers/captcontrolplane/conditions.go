@@ -18,7 +18,6 @@ import (
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
-	"github.com/capt-provider/capt/controllers/owner"
 )
 
 // conditionSet has the conditions from which the summary conditions, the state and the phase are derived.
@@ -51,10 +50,10 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 		c.dependencies = *p.Blocked
 	}
 	if c.notStarted && f.Apply.Conflict == "" {
-		c.workspace = engine.False(controlplanev1.WorkspaceReadyCondition, clusterv1.PausedReason, owner.PausedMessage("created", f.Paused))
+		c.workspace = engine.False(controlplanev1.WorkspaceReadyCondition, clusterv1.PausedReason, engine.PausedMessage("created", f.Paused))
 	}
 	c.failed = infrav1.IsPermanent(c.unmet().Reason)
-	c.expire(controlPlane, f)
+	c.applyTimeout(controlPlane, f)
 	c.working = !c.failed && c.inProgress(f)
 	return c
 }
@@ -145,11 +144,11 @@ func kubeconfigReady(f *Facts, p *Plan) engine.Condition {
 	case !f.Kubeconfig.Written:
 		return no(controlplanev1.KubeconfigMissingReason, fmt.Sprintf("waiting for Secret %s to be written", naming.KubeconfigSecret(f.Cluster.Name)))
 	}
-	note := f.Kubeconfig.Note
-	if note == "" && f.UserKubeconfig.Problem != "" {
-		note = "there is no kubeconfig for users: " + f.UserKubeconfig.Problem
+	warning := f.Kubeconfig.Warning
+	if warning == "" && f.UserKubeconfig.Problem != "" {
+		warning = "there is no kubeconfig for users: " + f.UserKubeconfig.Problem
 	}
-	return engine.True(controlplanev1.KubeconfigReadyCondition, controlplanev1.KubeconfigReadyReason, note)
+	return engine.True(controlplanev1.KubeconfigReadyCondition, controlplanev1.KubeconfigReadyReason, warning)
 }
 
 // isWarning reports whether the event for a transition is a warning, because the user must act.

@@ -22,8 +22,8 @@ import (
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
-// manager is the field manager of everything this controller applies.
-const manager = naming.CAPTControlPlaneFieldManager
+// fieldManager is the field manager of everything this controller applies.
+const fieldManager = naming.CAPTControlPlaneFieldManager
 
 // Facts are what a reconcile observed, and the results of its writes.
 type Facts struct {
@@ -112,10 +112,10 @@ func (f *Facts) vpcSecretName() string {
 	if f.Infrastructure == nil {
 		return ""
 	}
-	return vpcSecret(f.Infrastructure)
+	return vpcSecretOf(f.Infrastructure)
 }
 
-func vpcSecret(captCluster *infrav1.CAPTCluster) string {
+func vpcSecretOf(captCluster *infrav1.CAPTCluster) string {
 	switch vpc := captCluster.Spec.VPC; {
 	case vpc.ConnectionSecretRef.IsDefined():
 		return vpc.ConnectionSecretRef.Name

@@ -318,11 +318,11 @@ func TestTransitionsAreDocumented(t *testing.T) {
 
 func TestAdvance(t *testing.T) {
 	for from, all := range transitions() {
-		assert.Equal(t, from, advance("", from), "lost status may become anything")
+		assert.Equal(t, from, nextState("", from), "lost status may become anything")
 		for _, to := range append(all, from) {
-			assert.Equal(t, to, advance(from, to))
+			assert.Equal(t, to, nextState(from, to))
 		}
 	}
-	assert.Equal(t, controlplanev1.StateReady, advance("Ready", "Failed"), "a cluster that answers never fails")
-	assert.Equal(t, controlplanev1.StateDegraded, advance("Degraded", "Pending"))
+	assert.Equal(t, controlplanev1.StateReady, nextState("Ready", "Failed"), "a cluster that answers never fails")
+	assert.Equal(t, controlplanev1.StateDegraded, nextState("Degraded", "Pending"))
 }

@@ -129,14 +129,14 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 	if !controlPlane.DeletionTimestamp.IsZero() || !upToDate && (!f.CreatesTokens || f.Apply.Apply == nil) {
 		return nil
 	}
-	if f.Kubeconfig.Live, err = r.secret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
+	if f.Kubeconfig.Live, err = r.readSecret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
 		return err
 	}
 	if !upToDate && !f.Kubeconfig.HoldsToken() {
 		return nil
 	}
 	if upToDate {
-		if f.UserKubeconfig.Live, err = r.secret(ctx, controlPlane.Namespace, naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
+		if f.UserKubeconfig.Live, err = r.readSecret(ctx, controlPlane.Namespace, naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
 			return err
 		}
 	}
@@ -150,13 +150,13 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 
 func (r *Reconciler) observeConnection(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
 	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil {
-		f.Connection, err = r.secret(ctx, controlPlane.Namespace, ref.Name)
+		f.Connection, err = r.readSecret(ctx, controlPlane.Namespace, ref.Name)
 	}
 	return err
 }
 
-// secret reads a Secret from the API server, because the cache has no values of Secrets; nil when it does not exist.
-func (r *Reconciler) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+// readSecret reads a Secret from the API server, because the cache has no values of Secrets; nil when it does not exist.
+func (r *Reconciler) readSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	found, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
 	if err != nil {
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)

@@ -46,7 +46,7 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	p.AwaitTemplate = f.Cluster != nil && owner.AwaitsTemplate(&f.Template, controlPlane.Namespace, in, templateRules())
 	intent := owner.Intent{Owner: ownerOf(controlPlane), Paused: f.Paused != "", BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
 	if p.Blocked == nil {
-		if intent.Want, err = f.want(controlPlane); err != nil {
+		if intent.Want, err = f.wantedApply(controlPlane); err != nil {
 			return p, err
 		}
 	}
@@ -54,9 +54,10 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 		return p, err
 	}
 	ready := p.Apply.Ready()
-	p.PublishEndpoint = ready && p.Apply.Step == owner.Provision
+	publish := ready && p.Apply.Step == owner.Provision // Not while paused, and not during deletion.
+	p.PublishEndpoint = publish
 	p.Kubeconfig = f.kubeconfigPlan(controlPlane, ready)
-	p.Kubeconfig.Write = p.PublishEndpoint
+	p.Kubeconfig.Write = publish
 	p.SkipFargate = f.Apply.RetainConflict != "" || f.Apply.AwaitsAdoption && controlPlane.DeletionTimestamp.IsZero()
 	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.Intent{Paused: f.Paused, Blocked: p.Blocked != nil, Ready: ready && p.Blocked == nil})
 	return p, err
@@ -66,7 +67,7 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 func ownerOf(controlPlane *controlplanev1.CAPTControlPlane) owner.Owner {
 	return owner.Owner{
 		Object: controlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), Ref: &controlPlane.Spec.WorkspaceTemplateApplyRef,
-		Finalizer: controlplanev1.CAPTControlPlaneFinalizer, FieldManager: manager, Creates: "the control plane",
+		Finalizer: controlplanev1.CAPTControlPlaneFinalizer, FieldManager: fieldManager, Creates: "the control plane",
 	}
 }
 
@@ -101,7 +102,7 @@ func rules() []engine.Rule[*input] {
 	}
 	list := []engine.Rule[*input]{
 		rule(controlplanev1.WaitingForOwnerReason, (*input).waitingForOwner),
-		rule(controlplanev1.InvalidVersionReason, func(in *input) string { return describe("spec.version: ", in.VersionError) }),
+		rule(controlplanev1.InvalidVersionReason, func(in *input) string { return errorMessage("spec.version: ", in.VersionError) }),
 		rule(infrav1.AdoptionRequiredReason, func(in *input) string { return in.Apply.AdoptionMessage() }),
 		rule(infrav1.ReferenceConflictReason, func(in *input) string { return in.Apply.Conflict }),
 	}
@@ -117,8 +118,8 @@ func rules() []engine.Rule[*input] {
 
 func templateRules() []engine.Rule[*input] { return owner.TemplateRules((*input).newTemplate) }
 
-// describe returns the prefix and the text of an error; empty without an error.
-func describe(prefix string, err error) string {
+// errorMessage returns the prefix and the text of an error; empty without an error.
+func errorMessage(prefix string, err error) string {
 	if err == nil {
 		return ""
 	}
@@ -145,7 +146,7 @@ func (in *input) regionConflict() string {
 	if in.Infrastructure == nil {
 		return ""
 	}
-	return describe("", owners.RegionConflict(in.controlPlane, in.Infrastructure, in.Apply.Apply))
+	return errorMessage("", owners.RegionConflict(in.controlPlane, in.Infrastructure, in.Apply.Apply))
 }
 
 // waitingForInfrastructure includes the cause that the CAPTCluster reports.
@@ -178,7 +179,7 @@ func (in *input) regionMissing() string {
 
 // regionChanged blocks a change of region, for which Terraform would replace the running cluster.
 func (in *input) regionChanged() string {
-	return describe("", owners.RegionChange(in.controlPlane, in.Infrastructure, in.Apply.Apply))
+	return errorMessage("", owners.RegionChange(in.controlPlane, in.Infrastructure, in.Apply.Apply))
 }
 
 // versionStep blocks an update that EKS would reject. A version that the WorkspaceTemplateApply already has is not an update.
@@ -187,23 +188,23 @@ func (in *input) versionStep() string {
 	if from.Requested == in.Version.EKS {
 		return ""
 	}
-	return describe("spec.version: ", versions.ValidateVersionChange(from, in.Version.EKS))
+	return errorMessage("spec.version: ", versions.ValidateVersionChange(from, in.Version.EKS))
 }
 
-// want returns the desired WorkspaceTemplateApply of the control plane.
-func (f *Facts) want(controlPlane *controlplanev1.CAPTControlPlane) (*owner.Want, error) {
+// wantedApply returns the desired WorkspaceTemplateApply of the control plane.
+func (f *Facts) wantedApply(controlPlane *controlplanev1.CAPTControlPlane) (*owner.Want, error) {
 	intent, err := adoption.ControlPlaneIntent(controlPlane, adoption.ControlPlaneInputs{
 		Cluster: f.Cluster.Name, EKSVersion: f.Version.EKS, Region: f.region(controlPlane), VPCID: f.vpcID(),
 	})
 	return &owner.Want{
 		Expectation: adoption.ExpectationOfControlPlane(controlPlane, f.Cluster.Name), ClusterName: f.Cluster.Name, Template: controlPlane.Spec.WorkspaceTemplateRef,
-		Intent: intent, WaitForWorkspaces: f.vpcWorkspace(), WaitForSecrets: f.vpcSecret(),
+		Intent: intent, WaitForWorkspaces: f.vpcWorkspaceDependency(), WaitForSecrets: f.vpcSecretDependency(),
 	}, err
 }
 
-// vpcWorkspace returns the Workspace of the VPC, on which the Workspace of the control plane depends. It is known when the control plane is
-// created, because that waits for the VPC.
-func (f *Facts) vpcWorkspace() []infrav1.WorkspaceDependency {
+// vpcWorkspaceDependency returns the Workspace of the VPC, on which the Workspace of the control plane depends. It is known when the control
+// plane is created, because that waits for the VPC.
+func (f *Facts) vpcWorkspaceDependency() []infrav1.WorkspaceDependency {
 	if f.Infrastructure == nil {
 		return nil
 	}
@@ -214,9 +215,9 @@ func (f *Facts) vpcWorkspace() []infrav1.WorkspaceDependency {
 	return []infrav1.WorkspaceDependency{{Name: summary.WorkspaceName, Namespace: f.Infrastructure.Namespace}}
 }
 
-// vpcSecret returns the dependency on the Secret with the subnets of an existing VPC. The Secret may be created after the CAPTCluster, and
-// Terraform would fail without it.
-func (f *Facts) vpcSecret() []infrav1.SecretDependency {
+// vpcSecretDependency returns the dependency on the Secret with the subnets of an existing VPC. The Secret may be created after the
+// CAPTCluster, and Terraform would fail without it.
+func (f *Facts) vpcSecretDependency() []infrav1.SecretDependency {
 	if f.Infrastructure == nil || !f.Infrastructure.Spec.VPC.ConnectionSecretRef.IsDefined() {
 		return nil
 	}

@@ -49,7 +49,7 @@ type world struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	clients := builder.Clients(objects...).WithStatusSubresource(&controlplanev1.CAPTControlPlane{}).
 		WithIndex(&controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys).
-		WithIndex(&controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, references).
+		WithIndex(&controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, referenceKeys).
 		WithIndex(&infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, kubeconfigsecret.EKSIndex, kubeconfigsecret.IndexEKS).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController)

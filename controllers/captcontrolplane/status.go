@@ -27,7 +27,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	if endpoint := owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
 		s.Endpoint = endpoint.String()
 	}
-	engine.SetOnce(controlPlane, engine.PausedCondition(f.Paused))
+	engine.SetNegativePolarity(controlPlane, engine.PausedCondition(f.Paused))
 	if !controlPlane.DeletionTimestamp.IsZero() {
 		deletionStatus(controlPlane, f, p)
 		return
@@ -48,11 +48,11 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	if c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue {
 		s.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
-	s.State = advance(s.State, state(s, f, c))
+	s.State = nextState(s.State, state(s, f, c))
 	s.Phase = phase(s.State, ptr.Deref(s.Initialization.ControlPlaneInitialized, false))
 
 	engine.Set(controlPlane, c.dependencies, c.workspace, c.endpoint, c.kubeconfig, initialized(s), available(s, f, c), ready(s.State, f, c))
-	engine.SetOnce(controlPlane, adoption, creating(s.Phase), degraded(s.State, f, c), failed(s.State, f, c))
+	engine.SetNegativePolarity(controlPlane, adoption, creating(s.Phase), degraded(s.State, f, c), failed(s.State, f, c))
 	owner.ReportTemplates(controlPlane, f.templates()...)
 }
 
@@ -86,7 +86,7 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 	}
 	return &controlplanev1.WorkspaceTemplateApplyStatus{
 		WorkspaceTemplateApplySummary: *summary,
-		State:                         p.Apply.State(),
+		State:                         p.Apply.ReadyReason(),
 		Outputs:                       p.Apply.Apply.Status.Outputs,
 	}
 }
@@ -163,7 +163,7 @@ func ready(state controlplanev1.State, f *Facts, c conditionSet) engine.Conditio
 		unmet := c.unmet()
 		condition = engine.False(controlplanev1.ReadyCondition, unmet.Reason, unmet.Message)
 	}
-	return owner.WithPause(condition, f.Paused)
+	return engine.WithPause(condition, f.Paused)
 }
 
 func creating(phase controlplanev1.Phase) engine.Condition {

@@ -304,17 +304,17 @@ func TestTheIDOfTheVPCIsGivenWhenItIsKnown(t *testing.T) {
 
 func TestTheControlPlaneWaitsForTheWorkspaceOfItsVPC(t *testing.T) {
 	s := newScene(t)
-	assert.Equal(t, []infrav1.WorkspaceDependency{{Name: "net", Namespace: "default"}}, s.vpcWorkspace())
-	assert.Nil(t, s.with(func(f *Facts) { f.Infrastructure.Status.WorkspaceTemplateApply = nil }).vpcWorkspace(), "an existing VPC has none")
-	assert.Nil(t, s.with(foreignInfrastructure).vpcWorkspace())
+	assert.Equal(t, []infrav1.WorkspaceDependency{{Name: "net", Namespace: "default"}}, s.vpcWorkspaceDependency())
+	assert.Nil(t, s.with(func(f *Facts) { f.Infrastructure.Status.WorkspaceTemplateApply = nil }).vpcWorkspaceDependency(), "an existing VPC has none")
+	assert.Nil(t, s.with(foreignInfrastructure).vpcWorkspaceDependency())
 }
 
 func TestTheControlPlaneWaitsForTheSecretOfAnExistingVPC(t *testing.T) {
 	s := newScene(t)
-	assert.Nil(t, s.vpcSecret())
-	assert.Nil(t, newScene(t).with(foreignInfrastructure).vpcSecret())
+	assert.Nil(t, s.vpcSecretDependency())
+	assert.Nil(t, newScene(t).with(foreignInfrastructure).vpcSecretDependency())
 	s.Infrastructure.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "network"}}
-	assert.Equal(t, []infrav1.SecretDependency{{Name: "network", Namespace: "default", Keys: []string{"vpc_config"}}}, s.vpcSecret())
+	assert.Equal(t, []infrav1.SecretDependency{{Name: "network", Namespace: "default", Keys: []string{"vpc_config"}}}, s.vpcSecretDependency())
 	assert.Contains(t, s.plan().Apply.Desired.Object["spec"], "waitForSecrets")
 }
 
@@ -330,7 +330,7 @@ func TestTheApplyOfTheControlPlane(t *testing.T) {
 
 func variablesOf(t *testing.T, s *scene) map[string]string {
 	t.Helper()
-	want, err := s.want(s.controlPlane)
+	want, err := s.wantedApply(s.controlPlane)
 	require.NoError(t, err)
 	return want.Intent.Variables
 }

@@ -71,7 +71,7 @@ func TestConditionsOfProfilesAreRemovedWithTheLastProfile(t *testing.T) {
 	assert.Equal(t, "True FargateProfileReady", s.story()["FargateProfileReady"])
 	s.Fargate = fargate.Facts{}
 	got := s.status()
-	for _, conditionType := range fargate.Types() {
+	for _, conditionType := range fargate.ConditionTypes() {
 		assert.NotContains(t, builder.Story(got.Conditions), conditionType)
 	}
 	assert.Empty(t, got.FargateProfiles)

@@ -57,7 +57,7 @@ func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPla
 		if retried.After(started.Time) {
 			started = &retried
 		}
-		return r.State.Elapsed(key, operation, started.Time, reported(controlPlane, reason, started.Time))
+		return r.State.Elapsed(key, operation, started.Time, reportedDuration(controlPlane, reason, started.Time))
 	}
 	f.Running = Running{
 		VPC:          elapsed(vpcOperation, controlplanev1.VPCReadyTimeoutReason, f.vpcStarted()),
@@ -66,10 +66,10 @@ func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPla
 	}
 }
 
-// reported returns a duration that is longer than any timeout if status already reports that this operation timed out, else zero. Otherwise
-// a restarted manager, which measures again, would revert the report and repeat it minutes later. A report for another generation does not
-// count: its timeout may have been shorter.
-func reported(controlPlane *controlplanev1.CAPTControlPlane, reason string, started time.Time) time.Duration {
+// reportedDuration returns a duration that is longer than any timeout if status already reports that this operation timed out, else zero.
+// Otherwise a restarted manager, which measures again, would revert the report and repeat it minutes later. A report for another generation
+// does not count: its timeout may have been shorter.
+func reportedDuration(controlPlane *controlplanev1.CAPTControlPlane, reason string, started time.Time) time.Duration {
 	is := func(conditionType string) metav1.Condition {
 		return ptr.Deref(meta.FindStatusCondition(controlPlane.Status.Conditions, conditionType), metav1.Condition{})
 	}
@@ -177,9 +177,9 @@ func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, conditi
 	return of("secretSeconds", controlplanev1.SecretTimeoutReason, spec.SecretSeconds, defaultSecretSeconds, f.Running.Secret)
 }
 
-// expire replaces the reason of the condition that is waited for when its timeout has passed, and keeps its message. Timeouts are not
+// applyTimeout replaces the reason of the condition that is waited for when its timeout has passed, and keeps its message. Timeouts are not
 // reported while paused.
-func (c *conditionSet) expire(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
+func (c *conditionSet) applyTimeout(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	first := c.firstUnmet()
 	timeout := f.timeoutOf(controlPlane, first)
 	if timeout == nil || timeout.running < timeout.limit || f.Paused != "" {

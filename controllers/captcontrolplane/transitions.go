@@ -48,9 +48,9 @@ func transitions() map[controlplanev1.State][]controlplanev1.State {
 	}
 }
 
-// advance returns the next state if the table allows it, and else the current one. A control plane without a state is new, or has lost
+// nextState returns the next state if the table allows it, and else the current one. A control plane without a state is new, or has lost
 // its status, and may be in any.
-func advance(from, to controlplanev1.State) controlplanev1.State {
+func nextState(from, to controlplanev1.State) controlplanev1.State {
 	if from == "" || from == to || slices.Contains(transitions()[from], to) {
 		return to
 	}

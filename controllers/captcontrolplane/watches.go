@@ -48,7 +48,7 @@ const (
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log, scheme, indexer := ctrl.LoggerFrom(ctx), mgr.GetScheme(), mgr.GetFieldIndexer()
-	if err := index(ctx, indexer); err != nil {
+	if err := registerIndexes(ctx, indexer); err != nil {
 		return err
 	}
 	control := ctrl.NewControllerManagedBy(mgr)
@@ -77,12 +77,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return r.requests().Watch(control).Complete(r)
 }
 
-func index(ctx context.Context, indexer client.FieldIndexer) error {
+func registerIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.TemplateIndex, templateKeys),
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey),
-		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, references),
+		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, referenceKeys),
 		indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController),
 	)
 }
@@ -94,13 +94,13 @@ func (r *Reconciler) requests() owner.Requests {
 
 // vpcSecretKey is the Secret that describes a VPC.
 func vpcSecretKey(object client.Object) []string {
-	if name := vpcSecret(object.(*infrav1.CAPTCluster)); name != "" {
+	if name := vpcSecretOf(object.(*infrav1.CAPTCluster)); name != "" {
 		return []string{object.GetNamespace() + "/" + name}
 	}
 	return nil
 }
 
-func references(object client.Object) []string {
+func referenceKeys(object client.Object) []string {
 	controlPlane := object.(*controlplanev1.CAPTControlPlane)
 	refs := []infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
 	for i := range controlPlane.Spec.FargateProfiles {

@@ -16,9 +16,9 @@ import (
 // KeepStatus updates only the conditions about adoption and pause, and keeps the rest of the status as CAPT v0.3 wrote it. It is for objects
 // that have not been adopted, or whose adoption was rolled back.
 func KeepStatus(obj Object, paused string, required Condition) {
-	SetOnce(obj, PausedCondition(paused))
+	SetNegativePolarity(obj, PausedCondition(paused))
 	if required.Status != metav1.ConditionFalse || adoption.LegacyStatus(0, obj.GetConditions()) {
-		SetOnce(obj, required)
+		SetNegativePolarity(obj, required)
 	}
 	// CAPT v0.3 did not use this reason: this version wrote the condition, and it is outdated.
 	if conditions.GetReason(obj, infrav1.ReadyCondition) == infrav1.WriteRefusedReason {
@@ -32,18 +32,9 @@ func IsMigrating(obj Object) bool {
 	return obj.GetAnnotations()[clusterv1.PausedAnnotation] == naming.MigrationPause
 }
 
-// SetOnce sets conditions whose normal status is False: they are absent until they are True for the first time.
-func SetOnce(obj Object, wanted ...Condition) {
-	for _, condition := range wanted {
-		if condition.Status != metav1.ConditionFalse || conditions.Has(obj, condition.Type) {
-			Set(obj, condition)
-		}
-	}
-}
-
-// keepsStatus reports whether a refused request must not change the summary of an object, because the object has not been adopted
+// keepsSummary reports whether a refused request must not change the summary of an object, because the object has not been adopted
 // and no reconcile would restore the summary. The first reconcile of an object has no condition about adoption yet.
-func keepsStatus(obj Object, summary string) bool {
+func keepsSummary(obj Object, summary string) bool {
 	if required := conditions.Get(obj, infrav1.AdoptionRequiredCondition); required != nil {
 		return required.Status != metav1.ConditionFalse
 	}

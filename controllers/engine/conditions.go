@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
 // Condition is a condition without generation and time, which Set adds.
@@ -48,21 +51,22 @@ const (
 	maxEventLength   = 1024
 )
 
-// shortened truncates a text that exceeds the limit in bytes, and marks the truncation.
-func shortened(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
-}
-
 // Set sets conditions of an object. lastTransitionTime changes only if the status changes.
 func Set(obj Object, wanted ...Condition) {
 	for _, condition := range wanted {
 		conditions.Set(obj, metav1.Condition{
-			Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: shortened(condition.Message, maxMessageLength),
+			Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: failure.Truncate(condition.Message, maxMessageLength),
 			ObservedGeneration: obj.GetGeneration(), LastTransitionTime: metav1.NewTime(condition.Since),
 		})
+	}
+}
+
+// SetNegativePolarity sets conditions whose normal status is False: they are absent until they are True for the first time.
+func SetNegativePolarity(obj Object, wanted ...Condition) {
+	for _, condition := range wanted {
+		if condition.Status != metav1.ConditionFalse || conditions.Has(obj, condition.Type) {
+			Set(obj, condition)
+		}
 	}
 }
 
@@ -103,4 +107,21 @@ func PausedCondition(why string) Condition {
 		return False(clusterv1.PausedCondition, clusterv1.NotPausedReason, "")
 	}
 	return True(clusterv1.PausedCondition, clusterv1.PausedReason, why)
+}
+
+// PausedMessage reports what is not done while an object is paused; why is the result of Paused.
+func PausedMessage(done, why string) string {
+	return fmt.Sprintf("nothing is %s while the object is paused: %s", done, why)
+}
+
+// WithPause adds to the message of a summary that the object is paused.
+func WithPause(condition Condition, paused string) Condition {
+	switch {
+	case paused == "", condition.Reason == clusterv1.PausedReason:
+	case condition.Message == "":
+		condition.Message = "paused: " + paused
+	default:
+		condition.Message = fmt.Sprintf("paused (%s): %s", paused, condition.Message)
+	}
+	return condition
 }

@@ -23,10 +23,10 @@ import (
 // definitionInterval is how often to check whether the deletion of a CustomResourceDefinition was allowed. This is too rare for a watch.
 const definitionInterval = 15 * time.Second
 
-// definitionDeleted returns the name of the CustomResourceDefinition (of the object's kind or of Cluster) that is being deleted, which is why
+// deletedDefinition returns the name of the CustomResourceDefinition (of the object's kind or of Cluster) that is being deleted, which is why
 // the object is being deleted. It is empty when there is none, or when its annotation allows the deletion. It reads from the API server,
 // because objects can be deleted before the cache has the deletion of their definition.
-func (e Engine) definitionDeleted(ctx context.Context, obj client.Object) (string, error) {
+func (e Engine) deletedDefinition(ctx context.Context, obj client.Object) (string, error) {
 	if obj.GetDeletionTimestamp().IsZero() || e.Definitions == nil {
 		return "", nil
 	}

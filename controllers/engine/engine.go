@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
 // Object is a custom resource with conditions.
@@ -44,8 +45,8 @@ type Phases[O Object, F, P any] struct {
 	Act Phase[O, F, P]
 	// Status computes the status of obj from facts and plan. It is pure.
 	Status func(obj O, facts *F, plan P)
-	// Summary is the condition that shows a refused write; Ready when it is empty.
-	Summary string
+	// SummaryCondition is the condition that shows a refused write; Ready when it is empty.
+	SummaryCondition string
 	// EventConditions lists the conditions whose transitions become events, in this order.
 	EventConditions []string
 	// IsWarning reports whether the transition of a condition is a warning; others are normal events.
@@ -136,7 +137,7 @@ func Run[O Object, F, P any](ctx context.Context, e Engine, req ctrl.Request, ob
 	if cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]; cluster != "" {
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), cluster)))
 	}
-	definition, err := e.definitionDeleted(ctx, obj)
+	definition, err := e.deletedDefinition(ctx, obj)
 	switch {
 	case err != nil:
 		reportFailure(ctx, e, obj, err, phases)
@@ -168,12 +169,12 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 	}
 	before := obj.DeepCopyObject().(O)
 	phases.Status(obj, facts, plan)
-	reportRefusal(obj, cmp.Or(phases.Summary, infrav1.ReadyCondition), actErr)
+	reportRefusal(obj, cmp.Or(phases.SummaryCondition, infrav1.ReadyCondition), actErr)
 	err = writeStatus(ctx, e, before, obj, phases)
 	switch {
 	case err == nil:
 		return actErr
-	case isTransient(actErr):
+	case isRetriable(actErr):
 		// The error of Act is returned, and the retry that it causes writes the status.
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot write the status")
 		return actErr
@@ -185,7 +186,7 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 // refusals are logged only once.
 func reportFailure[O Object, F, P any](ctx context.Context, e Engine, obj O, failed error, phases Phases[O, F, P]) {
 	before := obj.DeepCopyObject().(O)
-	reportRefusal(obj, cmp.Or(phases.Summary, infrav1.ReadyCondition), failed)
+	reportRefusal(obj, cmp.Or(phases.SummaryCondition, infrav1.ReadyCondition), failed)
 	if err := writeStatus(ctx, e, before, obj, phases); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot write the status")
 	}
@@ -203,7 +204,7 @@ func writeStatus[O Object, F, P any](ctx context.Context, e Engine, before, afte
 		return nil
 	}
 	var list []Event
-	for _, condition := range transitions(before.GetConditions(), after.GetConditions(), phases.EventConditions) {
+	for _, condition := range changedConditions(before.GetConditions(), after.GetConditions(), phases.EventConditions) {
 		list = append(list, transitionEvent(condition, phases.IsWarning))
 	}
 	if phases.Events != nil {
@@ -211,10 +212,10 @@ func writeStatus[O Object, F, P any](ctx context.Context, e Engine, before, afte
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := e.Client.Status().Patch(ctx, after, patch); err != nil {
-		return client.IgnoreNotFound(stale(err))
+		return client.IgnoreNotFound(markStale(err))
 	}
 	for _, event := range list {
-		e.Recorder.Eventf(after, event.Related, event.Type, event.Reason, event.Action, "%s", shortened(event.Message, maxEventLength))
+		e.Recorder.Eventf(after, event.Related, event.Type, event.Reason, event.Action, "%s", failure.Truncate(event.Message, maxEventLength))
 	}
 	return nil
 }
@@ -231,8 +232,8 @@ func transitionEvent(condition metav1.Condition, isWarning func(metav1.Condition
 	return event
 }
 
-// transitions returns the conditions of the given types whose status or reason changed. A new condition counts if it has a message.
-func transitions(before, after []metav1.Condition, types []string) (changed []metav1.Condition) {
+// changedConditions returns the conditions of the given types whose status or reason changed. A new condition counts if it has a message.
+func changedConditions(before, after []metav1.Condition, types []string) (changed []metav1.Condition) {
 	for _, conditionType := range types {
 		is := meta.FindStatusCondition(after, conditionType)
 		if is == nil {

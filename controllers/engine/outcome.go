@@ -34,37 +34,37 @@ type staleError struct{ error }
 
 func (e *staleError) Unwrap() error { return e.error }
 
-// stale marks the conflict of a write to the reconciled object. No other conflict is marked: no watch reports that a
+// markStale marks the conflict of a write to the reconciled object. No other conflict is marked: no watch reports that a
 // ResourceQuota is contended, or that another object was replaced.
-func stale(err error) error {
-	if apierrors.IsConflict(err) && !ofQuota(err) {
+func markStale(err error) error {
+	if apierrors.IsConflict(err) && !isQuotaConflict(err) {
 		return &staleError{err}
 	}
 	return err
 }
 
-// ofQuota reports whether a conflict is on a ResourceQuota, which the API server updates on behalf of a write.
-func ofQuota(err error) bool {
+// isQuotaConflict reports whether a conflict is on a ResourceQuota, which the API server updates on behalf of a write.
+func isQuotaConflict(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "resourcequotas"
 }
 
-// isTransient reports whether an error, or one of those joined in it, is retried by the work queue.
-func isTransient(err error) bool { return len(transient(err)) > 0 }
+// isRetriable reports whether an error, or one of those joined in it, is retried by the work queue.
+func isRetriable(err error) bool { return len(retriableCauses(err)) > 0 }
 
-// transient lists the causes in an error that a retry may solve.
-func transient(err error) (causes []error) {
+// retriableCauses lists the causes in an error that a retry may solve.
+func retriableCauses(err error) (causes []error) {
 	switch err := err.(type) { //nolint:errorlint // Joined errors are checked one by one.
 	case nil, *waitError, *staleError:
 		return nil
 	case interface{ Unwrap() []error }:
 		for _, joined := range err.Unwrap() {
-			causes = append(causes, transient(joined)...)
+			causes = append(causes, retriableCauses(joined)...)
 		}
 		return causes
 	case interface{ Unwrap() error }:
 		if inner := err.Unwrap(); inner != nil {
-			return transient(inner)
+			return retriableCauses(inner)
 		}
 	}
 	if errors.Is(err, errDeleted) {
@@ -76,7 +76,7 @@ func transient(err error) (causes []error) {
 // onlyRefused reports whether all causes are requests that the API server refused because of a schema, a policy, a quota or missing
 // permissions. It refuses a retry as well, until one of these changes.
 func onlyRefused(err error) bool {
-	causes := transient(err)
+	causes := retriableCauses(err)
 	return len(causes) > 0 && !slices.ContainsFunc(causes, func(cause error) bool {
 		return !apierrors.IsForbidden(cause) && !apierrors.IsInvalid(cause) && !apierrors.IsBadRequest(cause)
 	})
@@ -86,25 +86,25 @@ func onlyRefused(err error) bool {
 // first time, and requeued without an error while it repeats.
 func (e Engine) outcome(ctx context.Context, key client.ObjectKey, err error) (ctrl.Result, error) {
 	if !onlyRefused(err) {
-		e.State.accepted(key)
-		return result(ctx, err)
+		e.State.clearRefusal(key)
+		return resultOf(ctx, err)
 	}
-	after := e.State.retryRefused(key, err.Error())
+	after := e.State.recordRefusal(key, err.Error())
 	if after == 0 {
-		return result(ctx, err)
+		return resultOf(ctx, err)
 	}
 	ctrl.LoggerFrom(ctx).V(4).Info("The API server rejected the request again, with the same error", "error", err.Error(), "after", after)
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// result turns the error of a reconcile into an outcome: done, or wait. Any other error is transient, and retried with exponential
+// resultOf turns the error of a reconcile into an outcome: done, or wait. Any other error is transient, and retried with exponential
 // backoff by the work queue.
-func result(ctx context.Context, err error) (ctrl.Result, error) {
+func resultOf(ctx context.Context, err error) (ctrl.Result, error) {
 	var wait *waitError
 	switch {
 	case err == nil:
 		return ctrl.Result{}, nil
-	case isTransient(err):
+	case isRetriable(err):
 		return ctrl.Result{}, err
 	case errors.As(err, &wait):
 		ctrl.LoggerFrom(ctx).V(4).Info("Waiting", "reason", wait.reason, "after", wait.after)

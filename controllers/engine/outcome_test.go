@@ -41,12 +41,12 @@ func TestOutcomesThatEndWithoutAnError(t *testing.T) {
 		"done":                    {nil, ctrl.Result{}},
 		"wait":                    {Wait("the Workspace kind", 10*time.Second), ctrl.Result{RequeueAfter: 10 * time.Second}},
 		"wait, wrapped":           {fmt.Errorf("act: %w", Wait("a token", time.Minute)), ctrl.Result{RequeueAfter: time.Minute}},
-		"the object changed":      {stale(conflict), ctrl.Result{}},
-		"the same, wrapped":       {fmt.Errorf("writing: %w", stale(conflict)), ctrl.Result{}},
-		"the same, while waiting": {errors.Join(stale(conflict), Wait("a token", time.Minute)), ctrl.Result{RequeueAfter: time.Minute}},
+		"the object changed":      {markStale(conflict), ctrl.Result{}},
+		"the same, wrapped":       {fmt.Errorf("writing: %w", markStale(conflict)), ctrl.Result{}},
+		"the same, while waiting": {errors.Join(markStale(conflict), Wait("a token", time.Minute)), ctrl.Result{RequeueAfter: time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := result(context.Background(), row.err)
+			got, err := resultOf(context.Background(), row.err)
 			require.NoError(t, err)
 			assert.Equal(t, row.want, got)
 		})
@@ -60,15 +60,15 @@ func TestSafety21OnlyAConflictOnTheReconciledObjectIsNotRetried(t *testing.T) {
 		"on a Secret":                        fmt.Errorf("writing Secret demo: %w", conflict),
 		"on a UID":                           apierrors.NewConflict(schema.GroupResource{Resource: "workspaces"}, "demo", errors.New("precondition failed: UID in precondition: a, UID in object meta: b")),
 		"on a ResourceQuota":                 quota,
-		"on a ResourceQuota, of this object": stale(quota),
+		"on a ResourceQuota, of this object": markStale(quota),
 		"beside what waits":                  errors.Join(Wait("a token", time.Hour), conflict),
-		"beside one on the object":           errors.Join(stale(conflict), conflict),
+		"beside one on the object":           errors.Join(markStale(conflict), conflict),
 		"any other error":                    errors.New("no route to host"),
 		"what does not exist":                apierrors.NewNotFound(secrets, "demo"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.True(t, isTransient(err))
-			got, failed := result(context.Background(), err)
+			assert.True(t, isRetriable(err))
+			got, failed := resultOf(context.Background(), err)
 			assert.Equal(t, ctrl.Result{}, got)
 			require.ErrorIs(t, failed, err)
 		})

@@ -25,18 +25,18 @@ func Patch[O client.Object](ctx context.Context, c client.Client, obj O, change 
 		return nil
 	}
 	wanted := obj.DeepCopyObject().(O)
-	restore(obj, original)
+	overwrite(obj, original)
 	if err := c.Patch(ctx, wanted, client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{})); err != nil {
 		if apierrors.IsNotFound(err) {
 			return errDeleted
 		}
-		return fmt.Errorf("writing metadata or spec: %w", stale(err))
+		return fmt.Errorf("writing metadata or spec: %w", markStale(err))
 	}
-	restore(obj, wanted)
+	overwrite(obj, wanted)
 	return nil
 }
 
-// restore copies the content of one object to another.
-func restore[O client.Object](obj, state O) {
+// overwrite copies the content of one object to another.
+func overwrite[O client.Object](obj, state O) {
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(state).Elem())
 }

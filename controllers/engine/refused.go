@@ -77,7 +77,7 @@ func reportRefusal(obj Object, summary string, actErr error) {
 	}
 	switch {
 	case slices.ContainsFunc(obj.GetConditions(), reported):
-	case keepsStatus(obj, summary):
+	case keepsSummary(obj, summary):
 		Set(obj, Unknown(infrav1.AdoptionRequiredCondition, infrav1.WriteRefusedReason, message))
 	case summary == infrav1.ReadyCondition:
 		Set(obj, False(summary, infrav1.WriteRefusedReason, message))

@@ -150,7 +150,7 @@ func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {
 
 func TestARefusalIsReportedInTheSummaryOfTheKind(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
-	s.phases.Summary = infrav1.ValidCondition
+	s.phases.SummaryCondition = infrav1.ValidCondition
 	s.ends(forbidden("policy says no"))
 	_, err := s.reconcile()
 	require.Error(t, err)

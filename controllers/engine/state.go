@@ -43,14 +43,16 @@ type objectState struct {
 	refused      string
 	refusedSince time.Time
 	timers       map[string]timer
+	// kindState is what the controller of the kind adds, see StateOf.
+	kindState any
 }
 
 // timer measures an operation of an object.
 type timer struct {
 	// started is the time that the object reports, seen is when this process first read it.
 	started, seen time.Time
-	// before is the part of the time between started and seen that counts.
-	before time.Duration
+	// elapsedBefore is the part of the time between started and seen that counts.
+	elapsedBefore time.Duration
 }
 
 // Now is the time of the clock.
@@ -63,8 +65,8 @@ func (c *StateCache) clock() clock.PassiveClock {
 	return c.Clock
 }
 
-// lock returns the state of an object, locked.
-func (c *StateCache) lock(key client.ObjectKey) *objectState {
+// lockedState returns the state of an object, locked.
+func (c *StateCache) lockedState(key client.ObjectKey) *objectState {
 	state, ok := c.objects.Load(key)
 	if !ok {
 		state, _ = c.objects.LoadOrStore(key, &objectState{timers: map[string]timer{}})
@@ -92,7 +94,7 @@ func (c *StateCache) CacheIsStale(obj client.Object) bool {
 
 // Record records the version that this process has just read or written.
 func (c *StateCache) Record(obj client.Object) {
-	state := c.lock(client.ObjectKeyFromObject(obj))
+	state := c.lockedState(client.ObjectKeyFromObject(obj))
 	defer state.Unlock()
 	state.version, state.at = obj.GetResourceVersion(), c.clock().Now()
 }
@@ -100,16 +102,27 @@ func (c *StateCache) Record(obj client.Object) {
 // Forget drops the state of an object that no longer exists.
 func (c *StateCache) Forget(key client.ObjectKey) { c.objects.Delete(key) }
 
-// accepted records that the API server no longer refuses a request.
-func (c *StateCache) accepted(key client.ObjectKey) {
-	state := c.lock(key)
+// StateOf returns the state that the controller of a kind adds to that of an object: a T that is zero at first. Only the reconcile of the object
+// uses it, so it needs no lock.
+func StateOf[T any](c *StateCache, key client.ObjectKey) *T {
+	state := c.lockedState(key)
+	defer state.Unlock()
+	if state.kindState == nil {
+		state.kindState = new(T)
+	}
+	return state.kindState.(*T)
+}
+
+// clearRefusal records that the API server no longer refuses a request.
+func (c *StateCache) clearRefusal(key client.ObjectKey) {
+	state := c.lockedState(key)
 	defer state.Unlock()
 	state.refused = ""
 }
 
-// retryRefused records a refusal, and returns when to retry one that is known; zero for a new one.
-func (c *StateCache) retryRefused(key client.ObjectKey, message string) time.Duration {
-	state := c.lock(key)
+// recordRefusal records a refusal, and returns when to retry one that is known; zero for a new one.
+func (c *StateCache) recordRefusal(key client.ObjectKey, message string) time.Duration {
+	state := c.lockedState(key)
 	defer state.Unlock()
 	if state.refused != message {
 		state.refused, state.refusedSince = message, c.clock().Now()
@@ -122,14 +135,14 @@ func (c *StateCache) retryRefused(key client.ObjectKey, message string) time.Dur
 // this process first saw the operation, the monotonic clock counts; of the time before that, only the part that exceeds clockTolerance. So a
 // clock that is wrong by less than clockTolerance never makes the duration too long. reported is the duration that status already reports.
 func (c *StateCache) Elapsed(object client.ObjectKey, operation string, started time.Time, reported time.Duration) time.Duration {
-	state := c.lock(object)
+	state := c.lockedState(object)
 	defer state.Unlock()
 	found, ok := state.timers[operation]
 	if !ok || !found.started.Equal(started) {
 		now := c.clock().Now()
 		// Round removes the monotonic reading, which Sub would use.
-		found = timer{started: started, seen: now, before: max(0, reported, now.Round(0).Sub(started)-clockTolerance)}
+		found = timer{started: started, seen: now, elapsedBefore: max(0, reported, now.Round(0).Sub(started)-clockTolerance)}
 		state.timers[operation] = found
 	}
-	return found.before + c.clock().Since(found.seen)
+	return found.elapsedBefore + c.clock().Since(found.seen)
 }

@@ -18,7 +18,7 @@ func (p *Plan) Act(ctx context.Context, c client.Client) error {
 	case p.Paused != "":
 		return nil
 	case len(p.Profiles)+len(p.Obsolete) == 0:
-		return ownerOf(p.control, "").Release(ctx, c)
+		return ownerOf(p.controlPlane, "").Release(ctx, c)
 	}
 	if err := p.hold(ctx, c); err != nil {
 		return err
@@ -29,10 +29,10 @@ func (p *Plan) Act(ctx context.Context, c client.Client) error {
 // hold adds the finalizer before the first profile is created.
 func (p *Plan) hold(ctx context.Context, c client.Client) error {
 	exists := func(profile PlannedProfile) bool { return profile.Apply.Apply != nil || p.mayWrite(&profile) }
-	if !p.control.DeletionTimestamp.IsZero() || len(p.Obsolete) == 0 && !slices.ContainsFunc(p.Profiles, exists) {
+	if !p.controlPlane.DeletionTimestamp.IsZero() || len(p.Obsolete) == 0 && !slices.ContainsFunc(p.Profiles, exists) {
 		return nil
 	}
-	return ownerOf(p.control, "").Hold(ctx, c, nil)
+	return ownerOf(p.controlPlane, "").Hold(ctx, c, nil)
 }
 
 func (p *Plan) deleteObsolete(ctx context.Context, c client.Client) error {

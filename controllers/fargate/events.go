@@ -24,13 +24,13 @@ const (
 func Events(before, after *controlplanev1.CAPTControlPlane) (events []engine.Event) {
 	for i := range after.Status.FargateProfiles {
 		is := after.Status.FargateProfiles[i]
-		if event := transition(after, find(before.Status.FargateProfiles, is.Name), is); event.Reason != "" {
+		if event := profileEvent(after, statusOf(before.Status.FargateProfiles, is.Name), is); event.Reason != "" {
 			event.Related = fieldOf(after, is.Name)
 			events = append(events, event)
 		}
 	}
 	for _, was := range before.Status.FargateProfiles {
-		if deleted := find(after.Status.FargateProfiles, was.Name).Name == ""; deleted && was.WorkspaceTemplateApplyName != "" {
+		if deleted := statusOf(after.Status.FargateProfiles, was.Name).Name == ""; deleted && was.WorkspaceTemplateApplyName != "" {
 			event := newEvent(corev1.EventTypeNormal, deletedReason, "Fargate profile %s was deleted", was.Name)
 			event.Related = fieldOf(after, was.Name)
 			events = append(events, event)
@@ -51,10 +51,10 @@ func newEvent(kind, reason, format string, args ...any) engine.Event {
 	return engine.Event{Type: kind, Reason: reason, Action: action, Message: fmt.Sprintf(format, args...)}
 }
 
-// transition is the event for the change of a profile's status; empty when there is none.
-func transition(controlPlane *controlplanev1.CAPTControlPlane, was, is controlplanev1.FargateProfileStatus) engine.Event {
+// profileEvent is the event for the change of a profile's status; empty when there is none.
+func profileEvent(controlPlane *controlplanev1.CAPTControlPlane, was, is controlplanev1.FargateProfileStatus) engine.Event {
 	wasReady, isReady := was.Ready == metav1.ConditionTrue, is.Ready == metav1.ConditionTrue
-	obsolete := !controlPlane.DeletionTimestamp.IsZero() || !inSpec(controlPlane, is.Name)
+	obsolete := !controlPlane.DeletionTimestamp.IsZero() || !specHasProfile(controlPlane, is.Name)
 	switch {
 	case is.FailureReason != "" && is.FailureReason != was.FailureReason:
 		return newEvent(corev1.EventTypeWarning, is.FailureReason, "Fargate profile %s: %s", is.Name, is.FailureMessage)
@@ -80,12 +80,12 @@ func recovered(was, is controlplanev1.FargateProfileStatus) bool {
 	return was.FailureReason != "" && is.FailureReason == ""
 }
 
-func inSpec(controlPlane *controlplanev1.CAPTControlPlane, name string) bool {
+func specHasProfile(controlPlane *controlplanev1.CAPTControlPlane, name string) bool {
 	return slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool { return p.Name == name })
 }
 
-// find returns the status of a profile, the zero value if there is none.
-func find(statuses []controlplanev1.FargateProfileStatus, name string) controlplanev1.FargateProfileStatus {
+// statusOf returns the status of a profile, the zero value if there is none.
+func statusOf(statuses []controlplanev1.FargateProfileStatus, name string) controlplanev1.FargateProfileStatus {
 	i := slices.IndexFunc(statuses, func(s controlplanev1.FargateProfileStatus) bool { return s.Name == name })
 	if i < 0 {
 		return controlplanev1.FargateProfileStatus{}

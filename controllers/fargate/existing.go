@@ -48,7 +48,7 @@ func (r Reader) ObserveExisting(ctx context.Context, controlPlane *controlplanev
 		apply := &applies[i]
 		switch {
 		case !metav1.IsControlledBy(apply, controlPlane):
-		case deleted || !wanted(controlPlane, apply):
+		case deleted || !specHasProfileOf(controlPlane, apply):
 			f.Obsolete = append(f.Obsolete, Profile{Name: profileName(apply), Apply: owner.Facts{Apply: apply}})
 		default:
 			existing[profileName(apply)] = apply
@@ -107,7 +107,7 @@ func (r Reader) ObserveOrphans(ctx context.Context, controlPlane *controlplanev1
 	}
 	for i := range controlPlane.Spec.FargateProfiles {
 		spec := &controlPlane.Spec.FargateProfiles[i]
-		want, ref := expected(controlPlane.Labels[clusterv1.ClusterNameLabel], eksName, spec)
+		want, ref := expectationOf(controlPlane.Labels[clusterv1.ClusterNameLabel], eksName, spec)
 		known := slices.ContainsFunc(f.Obsolete, func(p Profile) bool { return p.Apply.Apply.Name == ref.Name })
 		if known || ref.Name == "" {
 			continue
@@ -147,8 +147,8 @@ func (r Reader) confirmObsolete(ctx context.Context, controlPlane *controlplanev
 	return nil
 }
 
-// wanted reports whether spec has the profile of a WorkspaceTemplateApply. One without a profile name is kept.
-func wanted(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) bool {
+// specHasProfileOf reports whether spec has the profile of a WorkspaceTemplateApply. One without a profile name is kept.
+func specHasProfileOf(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) bool {
 	name := apply.Spec.Variables[naming.ProfileVariable]
 	return name == "" || slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool {
 		return p.Name == name || p.WorkspaceTemplateApplyRef.Name == apply.Name

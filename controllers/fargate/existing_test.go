@@ -191,40 +191,40 @@ const (
 func TestFailedDependency(t *testing.T) {
 	for text, want := range map[string]string{
 		// The role.
-		whileCreating + "InvalidParameterException: Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service Principal":                                                                         onPodRole,
-		createdV1 + "InvalidParameterException: Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service Principal\n{\n  RespMetadata: {\n    StatusCode: 400,":                                 onPodRole,
-		whileCreating + "api error AccessDeniedException: User: arn:aws:sts::111122223333:assumed-role/terraform/capt is not authorized to perform: iam:PassRole on resource: arn:aws:iam::111122223333:role/demo-fargate":                onPodRole,
-		createdV1 + "AccessDeniedException: User: arn:aws:iam::111122223333:user/terraform is not authorized to perform: iam:PassRole on resource: arn:aws:iam::111122223333:role/demo-fargate\n\tstatus code: 403, request id: d2c0004e": onPodRole,
-		whileCreating + "api error AccessDeniedException: Cross-account pass role is not allowed.":                                                                                                                                        onPodRole,
-		whileCreating + "InvalidParameterException: Role with arn: arn:aws:iam::111122223333:role/demo-fargate, could not be assumed because it does not exist or the trusted entity is not correct":                                      onPodRole,
-		whileCreating + "InvalidParameterException: Role could not be assumed because the trusted entity is not correct":                                                                                                                  onPodRole,
-		whileCreating + "InvalidParameterException: roleArn, arn:aws:iam::111122223333:role/demo-fargate, does not exist":                                                                                                                 onPodRole,
-		whileCreating + "InvalidParameterException: Error in role params":                                                                                                                                                                 onPodRole,
-		whileCreating + "InvalidRequestException: Failed to validate if SLR: AWSServiceRoleForAmazonEKSForFargate already exists due to missing permissions for 'iam:GetRole'":                                                            onPodRole,
-		whileCreating + "InvalidRequestException: Failed to create service linked role: AWSServiceRoleForAmazonEKSForFargate due to missing permissions for 'iam:CreateServiceLinkedRole'":                                                onPodRole,
-		"reading IAM Role (demo-fargate): couldn't find resource": onPodRole,
-		"reading IAM Role (demo-fargate): operation error IAM: GetRole, https response error StatusCode: 404, RequestID: cb1bf5d9-6351-445e-b5db-0bcb99843547, NoSuchEntity: The role with name demo-fargate cannot be found.":    onPodRole,
-		"error reading IAM Role (demo-fargate): NoSuchEntity: The role with name demo-fargate cannot be found.\n\tstatus code: 404, request id: cb1bf5d9":                                                                         onPodRole,
-		"attaching IAM Policy (arn:aws:iam::aws:policy/AmazonEKSFargatePodExecutionRolePolicy) to IAM Role (demo-fargate): operation error IAM: AttachRolePolicy, NoSuchEntity: The role with name demo-fargate cannot be found.": onPodRole,
+		whileCreating + "InvalidParameterException: Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service Principal":                                                                         podRole,
+		createdV1 + "InvalidParameterException: Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service Principal\n{\n  RespMetadata: {\n    StatusCode: 400,":                                 podRole,
+		whileCreating + "api error AccessDeniedException: User: arn:aws:sts::111122223333:assumed-role/terraform/capt is not authorized to perform: iam:PassRole on resource: arn:aws:iam::111122223333:role/demo-fargate":                podRole,
+		createdV1 + "AccessDeniedException: User: arn:aws:iam::111122223333:user/terraform is not authorized to perform: iam:PassRole on resource: arn:aws:iam::111122223333:role/demo-fargate\n\tstatus code: 403, request id: d2c0004e": podRole,
+		whileCreating + "api error AccessDeniedException: Cross-account pass role is not allowed.":                                                                                                                                        podRole,
+		whileCreating + "InvalidParameterException: Role with arn: arn:aws:iam::111122223333:role/demo-fargate, could not be assumed because it does not exist or the trusted entity is not correct":                                      podRole,
+		whileCreating + "InvalidParameterException: Role could not be assumed because the trusted entity is not correct":                                                                                                                  podRole,
+		whileCreating + "InvalidParameterException: roleArn, arn:aws:iam::111122223333:role/demo-fargate, does not exist":                                                                                                                 podRole,
+		whileCreating + "InvalidParameterException: Error in role params":                                                                                                                                                                 podRole,
+		whileCreating + "InvalidRequestException: Failed to validate if SLR: AWSServiceRoleForAmazonEKSForFargate already exists due to missing permissions for 'iam:GetRole'":                                                            podRole,
+		whileCreating + "InvalidRequestException: Failed to create service linked role: AWSServiceRoleForAmazonEKSForFargate due to missing permissions for 'iam:CreateServiceLinkedRole'":                                                podRole,
+		"reading IAM Role (demo-fargate): couldn't find resource": podRole,
+		"reading IAM Role (demo-fargate): operation error IAM: GetRole, https response error StatusCode: 404, RequestID: cb1bf5d9-6351-445e-b5db-0bcb99843547, NoSuchEntity: The role with name demo-fargate cannot be found.":    podRole,
+		"error reading IAM Role (demo-fargate): NoSuchEntity: The role with name demo-fargate cannot be found.\n\tstatus code: 404, request id: cb1bf5d9":                                                                         podRole,
+		"attaching IAM Policy (arn:aws:iam::aws:policy/AmazonEKSFargatePodExecutionRolePolicy) to IAM Role (demo-fargate): operation error IAM: AttachRolePolicy, NoSuchEntity: The role with name demo-fargate cannot be found.": podRole,
 
 		// The VPC.
-		whileCreating + "InvalidParameterException: Subnet subnet-0388a5e2e3dc49212 provided in Fargate Profile is not a private subnet":                                                                                                                 onVPC,
-		createdV1 + "InvalidParameterException: Subnet subnet-0388a5e2e3dc49212 provided in Fargate Profile is not a private subnet\n{":                                                                                                                  onVPC,
-		whileCreating + "InvalidParameterException: The subnet ID 'subnet-0388a5e2e3dc49212' does not exist (Service: AmazonEC2; Status Code: 400; Error Code: InvalidSubnetID.NotFound; Request ID: 0e85e4a4-3365-4712-959a-443550d5abaf; Proxy: null)": onVPC,
-		"reading EC2 Subnets: operation error EC2: DescribeSubnets, https response error StatusCode: 400, RequestID: cb1bf5d9-6351-445e-b5db-0bcb99843547, api error InvalidSubnetID.NotFound: The subnet ID 'subnet-0388a5e2e3dc49212' does not exist":  onVPC,
-		"reading EC2 VPCs: operation error EC2: DescribeVpcs, https response error StatusCode: 400, RequestID: cb1bf5d9-6351-445e-b5db-0bcb99843547, api error InvalidVpcID.NotFound: The vpc ID 'vpc-051a385fb9fa65e72' does not exist":                 onVPC,
-		"Error creating NAT Gateway: InvalidSubnet: Subnet subnet-0388a5e2e3dc49212 was not found\n\tstatus code: 400, request id: 81320425":                                                                                                             onVPC,
-		"no matching EC2 Subnet found": onVPC,
-		"no matching EC2 VPC found":    onVPC,
-		"creating EC2 VPC Endpoint (com.amazonaws.eu-west-1.ecr.api): operation error EC2: CreateVpcEndpoint, https response error StatusCode: 400, api error InsufficientFreeAddressesInSubnet: insufficient free addresses in subnet": onVPC,
+		whileCreating + "InvalidParameterException: Subnet subnet-0388a5e2e3dc49212 provided in Fargate Profile is not a private subnet":                                                                                                                 vpcOrSubnets,
+		createdV1 + "InvalidParameterException: Subnet subnet-0388a5e2e3dc49212 provided in Fargate Profile is not a private subnet\n{":                                                                                                                  vpcOrSubnets,
+		whileCreating + "InvalidParameterException: The subnet ID 'subnet-0388a5e2e3dc49212' does not exist (Service: AmazonEC2; Status Code: 400; Error Code: InvalidSubnetID.NotFound; Request ID: 0e85e4a4-3365-4712-959a-443550d5abaf; Proxy: null)": vpcOrSubnets,
+		"reading EC2 Subnets: operation error EC2: DescribeSubnets, https response error StatusCode: 400, RequestID: cb1bf5d9-6351-445e-b5db-0bcb99843547, api error InvalidSubnetID.NotFound: The subnet ID 'subnet-0388a5e2e3dc49212' does not exist":  vpcOrSubnets,
+		"reading EC2 VPCs: operation error EC2: DescribeVpcs, https response error StatusCode: 400, RequestID: cb1bf5d9-6351-445e-b5db-0bcb99843547, api error InvalidVpcID.NotFound: The vpc ID 'vpc-051a385fb9fa65e72' does not exist":                 vpcOrSubnets,
+		"Error creating NAT Gateway: InvalidSubnet: Subnet subnet-0388a5e2e3dc49212 was not found\n\tstatus code: 400, request id: 81320425":                                                                                                             vpcOrSubnets,
+		"no matching EC2 Subnet found": vpcOrSubnets,
+		"no matching EC2 VPC found":    vpcOrSubnets,
+		"creating EC2 VPC Endpoint (com.amazonaws.eu-west-1.ecr.api): operation error EC2: CreateVpcEndpoint, https response error StatusCode: 400, api error InsufficientFreeAddressesInSubnet: insufficient free addresses in subnet": vpcOrSubnets,
 
 		// The cluster.
-		whileCreating + "ResourceNotFoundException: No cluster found for name: demo.":                                                                                         onCluster,
-		createdV1 + "ResourceNotFoundException: No cluster found for name: demo.\n{\n  RespMetadata: {\n    StatusCode: 404,":                                                 onCluster,
-		whileCreating + "InvalidRequestException: Cluster 'demo' is not in ACTIVE status":                                                                                     onCluster,
-		whileCreating + "ResourceInUseException: Cannot create Fargate Profile apps because cluster demo currently has an update in progress":                                 onCluster,
-		"error deleting EKS Fargate Profile (demo:apps): ResourceInUseException: Cannot Delete Fargate Profile apps because cluster demo currently has an update in progress": onCluster,
-		"reading EKS Cluster (demo): couldn't find resource":                                                                                                                  onCluster,
+		whileCreating + "ResourceNotFoundException: No cluster found for name: demo.":                                                                                         eksCluster,
+		createdV1 + "ResourceNotFoundException: No cluster found for name: demo.\n{\n  RespMetadata: {\n    StatusCode: 404,":                                                 eksCluster,
+		whileCreating + "InvalidRequestException: Cluster 'demo' is not in ACTIVE status":                                                                                     eksCluster,
+		whileCreating + "ResourceInUseException: Cannot create Fargate Profile apps because cluster demo currently has an update in progress":                                 eksCluster,
+		"error deleting EKS Fargate Profile (demo:apps): ResourceInUseException: Cannot Delete Fargate Profile apps because cluster demo currently has an update in progress": eksCluster,
+		"reading EKS Cluster (demo): couldn't find resource":                                                                                                                  eksCluster,
 
 		// The creation: limits, and others at work.
 		whileCreating + "ResourceLimitExceededException: Fargate Profile limit exceeded for cluster.":                                                                                                                                                                         "",
@@ -280,7 +280,7 @@ func TestAMissingSecretOfTheTemplateIsADependency(t *testing.T) {
 	message := failure.Explain(`observe failed: cannot determine Terraform options: cannot get tfvars: Secret "demo-vpc-connection" not found`, failure.Secrets{Incomplete: true}, "").Message
 	what, ok := failedDependency(message)
 	assert.True(t, ok)
-	assert.Equal(t, onSecret, what)
+	assert.Equal(t, templateSecret, what)
 }
 
 // CAPT's own prefix must not match, and other errors are not dependencies.

@@ -108,7 +108,7 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 	f.Cluster = &cluster
 	for i := range f.Profiles {
 		spec := &controlPlane.Spec.FargateProfiles[i]
-		want, ref := expected(cluster.Name, cluster.EKSName, spec)
+		want, ref := expectationOf(cluster.Name, cluster.EKSName, spec)
 		// Confirm with the API server only if the profile may be created: the cluster is up to date, and Terraform creates no other profile.
 		reader := owner.Reader{Cached: r.Cached, Uncached: r.Uncached, Confirm: cluster.UpToDate && !f.busy()}
 		if f.Profiles[i].Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
@@ -129,10 +129,10 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 	return nil
 }
 
-// expected returns what spec expects of the WorkspaceTemplateApply of a profile, and a reference to it. Without a reference in spec, it has the
-// name of the naming scheme, which is stable because the names of Cluster and profile are immutable. CAPT does not write the reference into
-// spec, because the list would then differ from the one in Git.
-func expected(clusterName, eksName string, spec *controlplanev1.FargateProfile) (adoption.Expectation, infrav1.WorkspaceTemplateApplyReference) {
+// expectationOf returns what spec expects of the WorkspaceTemplateApply of a profile, and a reference to it. Without a reference in spec, it
+// has the name of the naming scheme, which is stable because the names of Cluster and profile are immutable. CAPT does not write the reference
+// into spec, because the list would then differ from the one in Git.
+func expectationOf(clusterName, eksName string, spec *controlplanev1.FargateProfile) (adoption.Expectation, infrav1.WorkspaceTemplateApplyReference) {
 	want, ref := adoption.ExpectationOfFargateProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
 	want.Variables[naming.ClusterVariable] = eksName
 	if !ref.IsDefined() {

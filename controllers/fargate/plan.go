@@ -37,8 +37,8 @@ type Plan struct {
 	// Busy is true while Terraform runs for a profile, so that no other one is created.
 	Busy bool
 	// Missing describes what must exist before a profile is created or updated, but does not; empty when nothing is missing.
-	Missing string
-	control *controlplanev1.CAPTControlPlane
+	Missing      string
+	controlPlane *controlplanev1.CAPTControlPlane
 }
 
 // PlannedProfile is a profile of spec.
@@ -49,16 +49,16 @@ type PlannedProfile struct {
 
 // Plan decides what to do. It is pure.
 func (f *Facts) Plan(controlPlane *controlplanev1.CAPTControlPlane, intent Intent) (Plan, error) {
-	p := Plan{Intent: intent, Obsolete: f.Obsolete, Busy: f.busy(), control: controlPlane}
+	p := Plan{Intent: intent, Obsolete: f.Obsolete, Busy: f.busy(), controlPlane: controlPlane}
 	for i := range f.Profiles {
-		profile, err := f.planned(controlPlane, i, intent)
+		profile, err := f.planProfile(controlPlane, i, intent)
 		if err != nil {
 			return p, err
 		}
 		p.Profiles = append(p.Profiles, profile)
 	}
 	if intent.Ready && slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }) {
-		p.Missing = f.missing()
+		p.Missing = f.missingDependencies()
 	}
 	return p, nil
 }
@@ -70,8 +70,8 @@ func (f *Facts) anyPending(controlPlane *controlplanev1.CAPTControlPlane) (bool,
 	return slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }), err
 }
 
-// planned returns the plan for the profile with an index in spec.
-func (f *Facts) planned(controlPlane *controlplanev1.CAPTControlPlane, i int, intent Intent) (PlannedProfile, error) {
+// planProfile returns the plan for the profile with an index in spec.
+func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int, intent Intent) (PlannedProfile, error) {
 	profile, facts := &f.Profiles[i], f.Profiles[i].Apply
 	if f.Cluster == nil || intent.Blocked && facts.Apply == nil { // The reference is not resolved, or does not count yet.
 		facts = owner.Facts{Apply: profile.Existing}
@@ -121,7 +121,7 @@ func (c *Cluster) want(controlPlane *controlplanev1.CAPTControlPlane, spec *cont
 	if err != nil {
 		return nil, err
 	}
-	want, ref := expected(c.Name, c.EKSName, spec)
+	want, ref := expectationOf(c.Name, c.EKSName, spec)
 	want.SchemeName = ref.Name
 	return &owner.Want{
 		Expectation: want, ClusterName: c.Name, Template: spec.WorkspaceTemplateRef,
@@ -164,12 +164,13 @@ func (c *Cluster) variables(controlPlane *controlplanev1.CAPTControlPlane, spec 
 	return out, nil
 }
 
-// missing describes what is missing or invalid in the connection Secret of the control plane and the Secret of the VPC; empty when nothing is.
-func (f *Facts) missing() string {
-	return strings.Join(slices.DeleteFunc([]string{f.Cluster.missingConnection(), f.missingVPC()}, func(s string) bool { return s == "" }), "; ")
+// missingDependencies describes what is missing or invalid in the connection Secret of the control plane and the Secret of the VPC; empty when
+// nothing is.
+func (f *Facts) missingDependencies() string {
+	return strings.Join(slices.DeleteFunc([]string{f.Cluster.missingConnectionKeys(), f.missingVPCSecret()}, func(s string) bool { return s == "" }), "; ")
 }
 
-func (c *Cluster) missingConnection() string {
+func (c *Cluster) missingConnectionKeys() string {
 	if c.Connection == nil {
 		return fmt.Sprintf("Secret %s does not exist. provider-terraform writes it; see the conditions of Workspace %s", c.ConnectionName, c.Workspace)
 	}
@@ -185,7 +186,7 @@ func (c *Cluster) missingConnection() string {
 	return fmt.Sprintf("Secret %s has no value for %s. Add outputs of these names to the template of the control plane", c.ConnectionName, strings.Join(keys, ", "))
 }
 
-func (f *Facts) missingVPC() string {
+func (f *Facts) missingVPCSecret() string {
 	name, secret := f.Cluster.VPCSecretName, f.VPCSecret
 	switch {
 	case name == "":

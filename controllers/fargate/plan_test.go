@@ -203,7 +203,7 @@ func TestConditionsOfProfiles(t *testing.T) {
 			report := row.plan.Report()
 			var got []string
 			for i, condition := range report.Conditions {
-				assert.Equal(t, Types()[i], condition.Type)
+				assert.Equal(t, ConditionTypes()[i], condition.Type)
 				got = append(got, fmt.Sprintf("%s %s: %s", condition.Status, condition.Reason, condition.Message))
 			}
 			assert.Equal(t, []string{row.ready, row.creating, row.hasFailed}, got)

@@ -39,7 +39,7 @@ func certificates(ca string) ([]byte, error) {
 		if block == nil || begins > 1 {
 			return nil, fmt.Errorf("block %d of the certificate authority is not complete PEM", number)
 		}
-		if problem := problemOf(block); problem != "" {
+		if problem := blockProblem(block); problem != "" {
 			return nil, fmt.Errorf("block %d of the certificate authority %s", number, problem)
 		}
 		rest = after
@@ -50,8 +50,8 @@ func certificates(ca string) ([]byte, error) {
 	return bundle, nil
 }
 
-// problemOf describes an invalid block. The error of the parser is omitted, because it quotes names in the certificate.
-func problemOf(block *pem.Block) string {
+// blockProblem describes an invalid block. The error of the parser is omitted, because it quotes names in the certificate.
+func blockProblem(block *pem.Block) string {
 	switch {
 	case strings.Contains(block.Type, "PRIVATE KEY"):
 		return "is a private key, which must not be published: remove it from the output, and replace the key"

@@ -26,8 +26,8 @@ var (
 	ErrShortLived = errors.New("the kubeconfig has an EKS token, which expires 15 minutes after Terraform created it")
 )
 
-// plain matches values that the AWS CLI does not interpret as an option, a file or an address.
-var plain = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+// plainValue matches values that the AWS CLI does not interpret as an option, a file or an address.
+var plainValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
 // Check validates a kubeconfig for Cluster API: it must parse, its current context must name a cluster with a server, and it must be
 // self-contained. Any author of a Terraform module can provide it. The error never quotes the data; it is ErrUnsafe, ErrGetToken or
@@ -55,7 +55,7 @@ func Check(data []byte) error {
 	case user.Exec != nil:
 		return ErrGetToken
 	}
-	if _, ok := readToken(user.Token); ok {
+	if _, ok := parseToken(user.Token); ok {
 		return ErrShortLived
 	}
 	return nil
@@ -65,21 +65,21 @@ func Check(data []byte) error {
 func selfContained(config *clientcmdapi.Config) error {
 	for _, cluster := range config.Clusters {
 		if cluster.CertificateAuthority != "" {
-			return refuse("certificate-authority: use certificate-authority-data")
+			return unsafeError("certificate-authority: use certificate-authority-data")
 		}
 	}
 	for _, user := range config.AuthInfos {
-		if problem := reachOf(user); problem != "" {
-			return refuse(problem)
+		if problem := externalReference(user); problem != "" {
+			return unsafeError(problem)
 		}
 	}
 	return nil
 }
 
-func refuse(field string) error { return fmt.Errorf("%w: it has %s", ErrUnsafe, field) }
+func unsafeError(field string) error { return fmt.Errorf("%w: it has %s", ErrUnsafe, field) }
 
-// reachOf names the field of a user that refers to something outside of the kubeconfig; empty when there is none.
-func reachOf(user *clientcmdapi.AuthInfo) string {
+// externalReference names the field of a user that refers to something outside of the kubeconfig; empty when there is none.
+func externalReference(user *clientcmdapi.AuthInfo) string {
 	switch {
 	case user.Exec != nil && !isGetToken(user.Exec):
 		return "exec: use a token or a client certificate, or remove the output so that CAPT generates a kubeconfig"
@@ -107,7 +107,7 @@ func isGetToken(exec *clientcmdapi.ExecConfig) bool {
 		switch arg := exec.Args[i]; arg {
 		case "--cluster-name", "--region", "--output":
 			i++
-			if i == len(exec.Args) || !plain.MatchString(exec.Args[i]) {
+			if i == len(exec.Args) || !plainValue.MatchString(exec.Args[i]) {
 				return false
 			}
 		default:

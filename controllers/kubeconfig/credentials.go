@@ -39,7 +39,7 @@ const (
 	rereadAfter = time.Minute
 	// refreshBefore is how long before their expiry credentials are renewed. A token expires with the credentials that signed it, so this
 	// must be longer than the time before which tokens are renewed.
-	refreshBefore = renewBefore + spread + time.Minute
+	refreshBefore = renewBefore + renewalSpread + time.Minute
 )
 
 // AWS creates tokens with the credentials of this process, from the default chain of the AWS SDK: environment, web identity of a
@@ -72,7 +72,7 @@ func NewAWS(clock clock.PassiveClock, instanceMetadata bool, options ...func(*co
 
 // Available implements Tokens.
 func (a *AWS) Available(ctx context.Context) error {
-	if _, err := a.current(ctx); errors.Is(err, ErrNoCredentials) {
+	if _, err := a.currentCredentials(ctx); errors.Is(err, ErrNoCredentials) {
 		return err
 	}
 	return nil
@@ -80,24 +80,24 @@ func (a *AWS) Available(ctx context.Context) error {
 
 // Token implements Tokens.
 func (a *AWS) Token(ctx context.Context, cluster, region string) (string, time.Time, error) {
-	credentials, err := a.current(ctx)
+	credentials, err := a.currentCredentials(ctx)
 	if err != nil {
 		return "", time.Time{}, err
 	}
 	// A token cannot outlive its credentials. If they expire earlier, date the token back, so that its expiry can be read from the token.
 	at := a.clock.Now().UTC().Truncate(time.Second)
-	if last := credentials.Expires.Add(-tokenLife); credentials.CanExpire && last.Before(at) {
+	if last := credentials.Expires.Add(-tokenLifetime); credentials.CanExpire && last.Before(at) {
 		at = last.UTC().Truncate(time.Second)
 	}
 	token, err := sign(ctx, credentials, cluster, region, at)
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	return token, at.Add(tokenLife), nil
+	return token, at.Add(tokenLifetime), nil
 }
 
-// current returns the credentials, and renews them when necessary.
-func (a *AWS) current(ctx context.Context) (aws.Credentials, error) {
+// currentCredentials returns the credentials, and renews them when necessary.
+func (a *AWS) currentCredentials(ctx context.Context) (aws.Credentials, error) {
 	select {
 	case a.lock <- struct{}{}:
 		defer func() { <-a.lock }()
@@ -136,7 +136,7 @@ func (a *AWS) fetch(ctx context.Context) {
 func (a *AWS) retrieve(ctx context.Context) (aws.Credentials, error) {
 	loaded, err := config.LoadDefaultConfig(ctx, a.options...)
 	if err != nil {
-		return aws.Credentials{}, problemWith(err)
+		return aws.Credentials{}, redactError(err)
 	}
 	source, ok := loaded.Credentials.(aws.CredentialProviderSource)
 	if ok && !a.instanceMetadata && slices.Contains(source.ProviderSources(), aws.CredentialSourceIMDS) {
@@ -145,15 +145,15 @@ func (a *AWS) retrieve(ctx context.Context) (aws.Credentials, error) {
 	credentials, err := loaded.Credentials.Retrieve(ctx)
 	switch {
 	case err != nil:
-		return aws.Credentials{}, problemWith(err)
+		return aws.Credentials{}, redactError(err)
 	case credentials.CanExpire && !a.clock.Now().Before(credentials.Expires):
 		return aws.Credentials{}, errors.New("the AWS credentials of the manager have expired; renew them where the manager gets them from")
 	}
 	return credentials, nil
 }
 
-// problemWith returns the parts of an error of the SDK that cannot be secret. The text can quote the output of a credential process.
-func problemWith(err error) error {
+// redactError returns the parts of an error of the SDK that cannot be secret. The text can quote the output of a credential process.
+func redactError(err error) error {
 	const what = "the AWS credentials of the manager cannot be used"
 	var (
 		operation interface {
@@ -175,7 +175,7 @@ func problemWith(err error) error {
 		message += fmt.Sprintf(": %s %s", operation.Service(), operation.Operation())
 	}
 	switch {
-	case errors.As(err, &answer) && plain.MatchString(answer.ErrorCode()):
+	case errors.As(err, &answer) && plainValue.MatchString(answer.ErrorCode()):
 		return fmt.Errorf("%s: AWS answered %s", message, answer.ErrorCode())
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: no answer within %s", message, retrieveTimeout)

@@ -13,10 +13,10 @@ import (
 
 // ForExec returns a kubeconfig that gets its credentials from "aws eks get-token". ca is the certificate authority of EKS, base64 of PEM.
 func ForExec(clusterName, region, endpoint, ca string) ([]byte, error) {
-	if !clusterForm.MatchString(clusterName) || !regionForm.MatchString(region) {
+	if !clusterNamePattern.MatchString(clusterName) || !regionPattern.MatchString(region) {
 		return nil, errors.New("the name or the region of the EKS cluster is invalid") // The AWS CLI could, for example, read a file.
 	}
-	return write(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+	return encode(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
 		APIVersion:      "client.authentication.k8s.io/v1beta1",
 		Command:         "aws",
 		Args:            []string{"eks", "get-token", "--cluster-name", clusterName, "--region", region, "--output", "json"},
@@ -27,10 +27,10 @@ func ForExec(clusterName, region, endpoint, ca string) ([]byte, error) {
 
 // ForToken returns a kubeconfig with a bearer token. ca is the certificate authority of EKS. The result is deterministic.
 func ForToken(clusterName, endpoint, ca, token string) ([]byte, error) {
-	return write(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Token: token})
+	return encode(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Token: token})
 }
 
-func write(clusterName, endpoint, ca string, user *clientcmdapi.AuthInfo) ([]byte, error) {
+func encode(clusterName, endpoint, ca string, user *clientcmdapi.AuthInfo) ([]byte, error) {
 	bundle, err := certificates(ca)
 	if err != nil {
 		return nil, err

@@ -22,10 +22,10 @@ import (
 const (
 	// tokenPrefix is the prefix of EKS tokens. A presigned URL in base64url without padding follows.
 	tokenPrefix = "k8s-aws-v1."
-	// tokenLife is how long EKS and STS accept a token after its date (EKS API reference, aws-iam-authenticator). X-Amz-Expires is
+	// tokenLifetime is how long EKS and STS accept a token after its date (EKS API reference, aws-iam-authenticator). X-Amz-Expires is
 	// ignored: it is 60 in all tokens, because older authenticators refuse more.
-	tokenLife    = 15 * time.Minute
-	tokenExpires = "60"
+	tokenLifetime = 15 * time.Minute
+	tokenExpires  = "60"
 	// clusterHeader binds a token to one cluster: it is signed, and EKS verifies it with the name of its cluster.
 	clusterHeader = "x-k8s-aws-id"
 	dateFormat    = "20060102T150405Z"
@@ -34,18 +34,18 @@ const (
 )
 
 var (
-	regionForm = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`)
-	// clusterForm matches names that EKS allows. The name becomes a header, and may come from a Terraform output.
-	clusterForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
+	regionPattern = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`)
+	// clusterNamePattern matches names that EKS allows. The name becomes a header, and may come from a Terraform output.
+	clusterNamePattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
 )
 
 // sign creates an EKS token: a presigned URL of the STS request GetCallerIdentity, bound to one cluster. It needs no network. The query has
 // exactly the parameters that EKS accepts, unlike a request of the STS client.
 func sign(ctx context.Context, credentials aws.Credentials, cluster, region string, at time.Time) (string, error) {
 	switch {
-	case !clusterForm.MatchString(cluster):
+	case !clusterNamePattern.MatchString(cluster):
 		return "", errors.New("the name of the EKS cluster is invalid")
-	case !regionForm.MatchString(region):
+	case !regionPattern.MatchString(region):
 		return "", errors.New("the AWS region is invalid")
 	}
 	host, err := stsHost(ctx, region)
@@ -76,53 +76,53 @@ func stsHost(ctx context.Context, region string) (string, error) {
 	return endpoint.URI.Host, nil
 }
 
-// bearer is the content of a token.
-type bearer struct {
+// eksToken is the content of a token.
+type eksToken struct {
 	text, host string
-	// ends is when the token expires.
-	ends time.Time
+	// expires is when the token expires.
+	expires time.Time
 }
 
-func readToken(token string) (bearer, bool) {
+func parseToken(token string) (eksToken, bool) {
 	encoded, ok := strings.CutPrefix(token, tokenPrefix)
 	if !ok {
-		return bearer{}, false
+		return eksToken{}, false
 	}
 	text, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil {
-		return bearer{}, false
+		return eksToken{}, false
 	}
 	address, err := url.Parse(string(text))
 	if err != nil {
-		return bearer{}, false
+		return eksToken{}, false
 	}
 	signed, err := time.Parse(dateFormat, address.Query().Get("X-Amz-Date"))
 	if err != nil {
-		return bearer{}, false
+		return eksToken{}, false
 	}
-	return bearer{text: token, host: address.Host, ends: signed.Add(tokenLife)}, true
+	return eksToken{text: token, host: address.Host, expires: signed.Add(tokenLifetime)}, true
 }
 
 // tokenOf is the EKS token of the current context of a kubeconfig.
-func tokenOf(data []byte) (bearer, bool) {
+func tokenOf(data []byte) (eksToken, bool) {
 	config, err := clientcmd.Load(data)
 	if err != nil {
-		return bearer{}, false
+		return eksToken{}, false
 	}
 	context, ok := config.Contexts[config.CurrentContext]
 	if !ok {
-		return bearer{}, false
+		return eksToken{}, false
 	}
 	user, ok := config.AuthInfos[context.AuthInfo]
 	if !ok {
-		return bearer{}, false
+		return eksToken{}, false
 	}
-	return readToken(user.Token)
+	return parseToken(user.Token)
 }
 
 // Expiry is when the EKS token of a kubeconfig expires; false when its current context has none. It is read from the token, so it is known
 // after a restart.
 func Expiry(data []byte) (time.Time, bool) {
 	token, ok := tokenOf(data)
-	return token.ends, ok
+	return token.expires, ok
 }

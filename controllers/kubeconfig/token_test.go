@@ -173,7 +173,7 @@ func TestWhenATokenIsDue(t *testing.T) {
 		"signed before this clock was set back a year": {signedAt.AddDate(-1, 0, 0), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, row.due, kubeconfig.Due(signedAt.Add(15*time.Minute), key, row.now))
+			assert.Equal(t, row.due, kubeconfig.NeedsRenewal(signedAt.Add(15*time.Minute), key, row.now))
 		})
 	}
 }

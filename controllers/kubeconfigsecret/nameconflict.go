@@ -40,13 +40,13 @@ func IndexEKS(object client.Object) []string {
 // admission does not allow changes of its cluster_name once it has a Workspace. The age of the control plane does not count, because an old
 // one can get a new WorkspaceTemplateApply.
 func NameConflict(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
-	others, err := sameCluster(ctx, c, apply.Spec.Variables[naming.ClusterVariable])
+	others, err := appliesOfEKSCluster(ctx, c, apply.Spec.Variables[naming.ClusterVariable])
 	if err != nil {
 		return false, fmt.Errorf("listing EKS clusters of the same name: %w", err)
 	}
 	for i := range others {
 		other := &others[i]
-		if other.Namespace == apply.Namespace || !hasWorkspace(other) || !older(other, apply) {
+		if other.Namespace == apply.Namespace || !hasWorkspace(other) || !engine.Older(other, apply) {
 			continue
 		}
 		if referred, err := isReferenced(ctx, c, other); err != nil || referred {
@@ -75,27 +75,18 @@ func hasWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Status.WorkspaceRef != nil || apply.Status.WorkspaceName != ""
 }
 
-// sameCluster lists the WorkspaceTemplateApplies of control planes that create an EKS cluster of a name.
-func sameCluster(ctx context.Context, c client.Reader, name string) ([]infrav1.WorkspaceTemplateApply, error) {
+// appliesOfEKSCluster lists the WorkspaceTemplateApplies of control planes that create an EKS cluster of a name.
+func appliesOfEKSCluster(ctx context.Context, c client.Reader, name string) ([]infrav1.WorkspaceTemplateApply, error) {
 	var list infrav1.WorkspaceTemplateApplyList
 	err := c.List(ctx, &list, client.MatchingFields{EKSIndex: name})
 	return list.Items, err
-}
-
-// older reports whether one is older than other. Objects that were created in the same second are ordered by namespace.
-func older(one, other client.Object) bool {
-	first, second := one.GetCreationTimestamp(), other.GetCreationTimestamp()
-	if first.Equal(&second) {
-		return one.GetNamespace() < other.GetNamespace()
-	}
-	return first.Before(&second)
 }
 
 // OfSameCluster returns the control planes with an EKS cluster of the same name: one may wait for the name to be free.
 func OfSameCluster(c client.Reader) handler.MapFunc {
 	return func(ctx context.Context, object client.Object) (requests []ctrl.Request) {
 		for _, name := range IndexEKS(object) {
-			others, err := sameCluster(ctx, c, name)
+			others, err := appliesOfEKSCluster(ctx, c, name)
 			if err != nil {
 				ctrl.LoggerFrom(ctx).Error(err, "Cannot list WorkspaceTemplateApplies of the same EKS cluster name")
 				return nil

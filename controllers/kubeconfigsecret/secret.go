@@ -24,8 +24,8 @@ import (
 	"github.com/capt-provider/capt/controllers/ssa"
 )
 
-// manager is the field manager of the Secrets.
-const manager = naming.CAPTControlPlaneFieldManager
+// fieldManager is the field manager of the Secrets.
+const fieldManager = naming.CAPTControlPlaneFieldManager
 
 // Kubeconfig is a kubeconfig with its Secret.
 type Kubeconfig struct {
@@ -35,22 +35,22 @@ type Kubeconfig struct {
 	Data []byte
 	// Reason and Problem are the reason and the message why there is no Data.
 	Reason, Problem string
-	// Note is information about a kubeconfig that can be used.
-	Note string
+	// Warning is what needs attention although the kubeconfig can be used.
+	Warning string
 	// Written is true when the Secret has Data, with the labels and the owner that the contract requires.
 	Written bool
 }
 
 // HoldsToken reports whether the Secret holds a kubeconfig with a token of EKS.
-func (k *Kubeconfig) HoldsToken() bool { return holdsToken(k.value()) }
+func (k *Kubeconfig) HoldsToken() bool { return holdsToken(k.publishedData()) }
 
 func holdsToken(data []byte) bool {
 	_, holds := kubeconfig.Expiry(data)
 	return holds
 }
 
-// value returns the kubeconfig in the Secret.
-func (k *Kubeconfig) value() []byte {
+// publishedData returns the kubeconfig in the Secret.
+func (k *Kubeconfig) publishedData() []byte {
 	if k.Live == nil {
 		return nil
 	}
@@ -90,15 +90,15 @@ type Publisher struct {
 
 // Publish determines the kubeconfigs and writes them. It returns when they must be determined again; zero is never.
 func (p Publisher) Publish(ctx context.Context, plan Plan, contract, user *Kubeconfig) (time.Duration, error) {
-	source := &sources{Plan: plan, tokens: p.Tokens, published: contract.value()}
+	source := &sources{Plan: plan, tokens: p.Tokens, published: contract.publishedData()}
 	switch cluster := plan.Cluster; plan.Mode {
 	case Keep:
 		return 0, nil
 	case RenewToken:
 		source.renew(ctx, contract)
 	case Publish:
-		contract.resolve(cluster, func() ([]byte, string, error) { return source.contract(ctx) })
-		user.resolve(cluster, source.exec)
+		contract.resolve(cluster, func() ([]byte, string, error) { return source.contractKubeconfig(ctx) })
+		user.resolve(cluster, source.execKubeconfig)
 	}
 	name := plan.Cluster.Name
 	if renewed := !plan.Paused && contract.HoldsToken() && holdsToken(contract.Data); renewed || plan.Write {
@@ -118,7 +118,7 @@ func (s *sources) renew(ctx context.Context, contract *Kubeconfig) {
 	if wanted == controlplanev1.KubeconfigOutput || wanted == controlplanev1.KubeconfigExec || !contract.HoldsToken() {
 		return
 	}
-	contract.resolve(s.Cluster, func() ([]byte, string, error) { return s.token(ctx) })
+	contract.resolve(s.Cluster, func() ([]byte, string, error) { return s.tokenKubeconfig(ctx) })
 	if wanted != controlplanev1.KubeconfigToken && contract.Data == nil {
 		*contract = Kubeconfig{Live: contract.Live} // Auto uses another source when Terraform is done.
 	}
@@ -137,12 +137,12 @@ func (k *Kubeconfig) resolve(cluster Cluster, source func() (data []byte, reason
 	k.Data = data
 	switch {
 	case err != nil && data != nil:
-		k.Note = err.Error()
+		k.Warning = err.Error()
 	case err != nil:
 		k.Reason, k.Problem = reason, err.Error()
 	}
 	// Label and owner are part of the contract, so a Secret that lost them is written again.
-	k.Written = k.Live != nil && data != nil && bytes.Equal(k.value(), data) && !ssa.ManagedFieldsLost(k.Live, manager) &&
+	k.Written = k.Live != nil && data != nil && bytes.Equal(k.publishedData(), data) && !ssa.ManagedFieldsLost(k.Live, fieldManager) &&
 		k.Live.Labels[clusterv1.ClusterNameLabel] == cluster.Name && metav1.IsControlledBy(k.Live, cluster.ControlPlane)
 }
 
@@ -169,11 +169,11 @@ func (p Publisher) write(ctx context.Context, cluster Cluster, name string, k *K
 	if err != nil {
 		return err
 	}
-	err = p.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(config), client.FieldOwner(manager), client.ForceOwnership)
+	err = p.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(config), client.FieldOwner(fieldManager), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("writing Secret %s: %w", name, err)
 	}
-	if err := ssa.RestoreManagedFields(ctx, p.Client, config, manager); err != nil {
+	if err := ssa.RestoreManagedFields(ctx, p.Client, config, fieldManager); err != nil {
 		return err
 	}
 	k.Written = true

@@ -135,7 +135,7 @@ func TestOurOwnSecretIsWrittenOnlyWhenItDiffers(t *testing.T) {
 	s.publish()
 	assert.False(t, s.Contract.Written, "its managedFields were lost")
 
-	builder.AppliedBy(manager)(s.Contract.Live)
+	builder.AppliedBy(fieldManager)(s.Contract.Live)
 	s.publish()
 	assert.True(t, s.Contract.Written)
 }
@@ -226,7 +226,7 @@ func TestEachSourceWithEachOutputAndEachIdentity(t *testing.T) {
 				s.Cluster.Connection = connection(map[string]string{"kubeconfig": outputs[column], "cluster_certificate_authority_data": builder.CA()})
 				s.publish()
 				assert.Equal(t, want[i], s.Contract.kind(t, outputs[column]))
-				assert.NotContains(t, s.Contract.Problem+s.Contract.Note, "hunter2")
+				assert.NotContains(t, s.Contract.Problem+s.Contract.Warning, "hunter2")
 				assert.Equal(t, "exec", s.User.kind(t, outputs[column]), "users have identities of their own")
 			})
 		}
@@ -305,8 +305,8 @@ func TestATokenIsForTheClusterThatCAPTAskedFor(t *testing.T) {
 	s.Cluster.ControlPlane.Spec.Kubeconfig.Source = controlplanev1.KubeconfigAuto
 	s.publish()
 	assert.Equal(t, "exec", s.Contract.kind(t, ""))
-	assert.Contains(t, s.Contract.Note, "a token is created only for EKS cluster")
-	assert.NotContains(t, s.Contract.Note, "hunter2")
+	assert.Contains(t, s.Contract.Warning, "a token is created only for EKS cluster")
+	assert.NotContains(t, s.Contract.Warning, "hunter2")
 }
 
 func TestNothingIsCreatedWithoutEndpointAndCertificateAuthority(t *testing.T) {

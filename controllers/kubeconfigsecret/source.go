@@ -42,10 +42,10 @@ func (o Outputs) Output(name string) string {
 	if o.Published[name] != "" {
 		return o.Published[name]
 	}
-	return string(o.secret(name))
+	return string(o.connectionValue(name))
 }
 
-func (o Outputs) secret(name string) []byte {
+func (o Outputs) connectionValue(name string) []byte {
 	if o.Connection == nil {
 		return nil
 	}
@@ -62,8 +62,8 @@ func (o Outputs) Endpoint() (clusterv1.APIEndpoint, error) {
 	return clusterv1.APIEndpoint{Host: host, Port: port}, err
 }
 
-// server is the URL of the API server, and its certificate authority as Terraform returned it.
-func (o Outputs) server() (address, ca string, err error) {
+// serverAndCA is the URL of the API server, and its certificate authority as Terraform returned it.
+func (o Outputs) serverAndCA() (address, ca string, err error) {
 	endpoint, err := o.Endpoint()
 	if err != nil || endpoint.IsZero() {
 		return "", "", errors.New("the endpoint of the API server is unknown; see condition EndpointAvailable")
@@ -91,48 +91,48 @@ func (s *sources) requeueWithin(after time.Duration) {
 	}
 }
 
-// contract is the kubeconfig of Cluster API's contract, from the source of spec.
-func (s *sources) contract(ctx context.Context) ([]byte, string, error) {
+// contractKubeconfig is the kubeconfig of Cluster API's contract, from the source of spec.
+func (s *sources) contractKubeconfig(ctx context.Context) ([]byte, string, error) {
 	switch s.Cluster.ControlPlane.Spec.Kubeconfig.Source {
 	case controlplanev1.KubeconfigOutput:
-		return s.output()
+		return s.outputKubeconfig()
 	case controlplanev1.KubeconfigExec:
-		return s.exec()
+		return s.execKubeconfig()
 	case controlplanev1.KubeconfigToken:
-		return s.token(ctx)
+		return s.tokenKubeconfig(ctx)
 	case controlplanev1.KubeconfigAuto:
 	}
-	return s.auto(ctx)
+	return s.autoKubeconfig(ctx)
 }
 
-// auto prefers Terraform's kubeconfig if its credentials do not expire, then one with a token, then Terraform's until it expires, then
+// autoKubeconfig prefers Terraform's kubeconfig if its credentials do not expire, then one with a token, then Terraform's until it expires, then
 // one for users.
-func (s *sources) auto(ctx context.Context) ([]byte, string, error) {
-	output := s.Cluster.secret(terraform.OutputKubeconfig)
+func (s *sources) autoKubeconfig(ctx context.Context) ([]byte, string, error) {
+	output := s.Cluster.connectionValue(terraform.OutputKubeconfig)
 	unusable := kubeconfig.Check(output)
 	if unusable == nil {
 		return output, "", nil
 	}
-	data, reason, noToken := s.token(ctx)
+	data, reason, noToken := s.tokenKubeconfig(ctx)
 	if data != nil || s.waitsForToken(noToken) {
 		return data, reason, noToken
 	}
 	if errors.Is(unusable, kubeconfig.ErrShortLived) {
-		if data, _, err := s.output(); err == nil {
+		if data, _, err := s.outputKubeconfig(); err == nil {
 			return data, "", nil
 		}
 	}
-	data, reason, err := s.exec()
+	data, reason, err := s.execKubeconfig()
 	if err == nil && s.tokens != nil {
 		err = fmt.Errorf("the kubeconfig runs \"aws eks get-token\", because %w", noToken)
 	}
 	return data, reason, err
 }
 
-// output is the kubeconfig of Terraform, if Cluster API or users can use it.
-func (s *sources) output() ([]byte, string, error) {
+// outputKubeconfig is the kubeconfig of Terraform, if Cluster API or users can use it.
+func (s *sources) outputKubeconfig() ([]byte, string, error) {
 	const remedy = "; set spec.kubeconfig.source to Token or Exec"
-	output := s.Cluster.secret(terraform.OutputKubeconfig)
+	output := s.Cluster.connectionValue(terraform.OutputKubeconfig)
 	unusable := kubeconfig.Check(output)
 	switch {
 	case len(output) == 0:
@@ -149,9 +149,9 @@ func (s *sources) output() ([]byte, string, error) {
 	return output, "", nil
 }
 
-// exec is a kubeconfig that requests credentials from AWS wherever it is used.
-func (s *sources) exec() ([]byte, string, error) {
-	server, ca, err := s.Cluster.server()
+// execKubeconfig is a kubeconfig that requests credentials from AWS wherever it is used.
+func (s *sources) execKubeconfig() ([]byte, string, error) {
+	server, ca, err := s.Cluster.serverAndCA()
 	if err != nil {
 		return nil, controlplanev1.KubeconfigMissingReason, err
 	}

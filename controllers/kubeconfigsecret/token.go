@@ -46,32 +46,32 @@ func (s *sources) tokenSource() (kubeconfig.Source, string, error) {
 	case output != "" && output != name:
 		return none, controlplanev1.KubeconfigInvalidReason, fmt.Errorf(
 			"a token is created only for EKS cluster %q, which CAPT asked Terraform to create, but output %q %s; correct the template, or set spec.kubeconfig.source to Exec",
-			name, terraform.OutputClusterName, s.quoted(terraform.OutputClusterName))
+			name, terraform.OutputClusterName, s.describeOutput(terraform.OutputClusterName))
 	case s.NameConflict:
 		s.requeueWithin(nameConflictInterval)
 		return none, controlplanev1.KubeconfigConflictReason, fmt.Errorf(
 			"no token is created for EKS cluster %q: another CAPTControlPlane of this management cluster had an EKS cluster of this name first; set spec.kubeconfig.source to Exec, or use another Cluster name", name)
 	}
-	server, ca, err := s.Cluster.server()
+	server, ca, err := s.Cluster.serverAndCA()
 	if err != nil {
 		return none, controlplanev1.KubeconfigMissingReason, err
 	}
 	if _, err := kubeconfig.ForToken(name, server, ca, ""); err != nil {
-		return none, controlplanev1.KubeconfigInvalidReason, err // Before a token is created in vain.
+		return none, controlplanev1.KubeconfigInvalidReason, err // Checked before a token is requested.
 	}
 	return kubeconfig.Source{Cluster: name, Region: s.Cluster.Region, Endpoint: server, CA: ca}, "", nil
 }
 
-// quoted is the value of an output, unless it is sensitive.
-func (s *sources) quoted(output string) string {
+// describeOutput is the value of an output, unless it is sensitive.
+func (s *sources) describeOutput(output string) string {
 	if value := s.Cluster.Published[output]; value != "" {
 		return fmt.Sprintf("is %.100q", value)
 	}
 	return "has another value (omitted: it is sensitive)"
 }
 
-// token is a kubeconfig with a token of EKS: the published one as long as it is valid, else one with a new token.
-func (s *sources) token(ctx context.Context) ([]byte, string, error) {
+// tokenKubeconfig is a kubeconfig with a token of EKS: the published one as long as it is valid, else one with a new token.
+func (s *sources) tokenKubeconfig(ctx context.Context) ([]byte, string, error) {
 	from, reason, err := s.tokenSource()
 	if err != nil {
 		return nil, reason, err

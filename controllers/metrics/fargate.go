@@ -21,8 +21,8 @@ const (
 	profileFailed = "failed"
 )
 
-// minutes are buckets for operations on a profile, which take between half a minute and five.
-var minutes = []float64{15, 30, 60, 90, 120, 150, 180, 240, 300, 420, 600, 900, 1800, 3600}
+// durationBuckets are buckets for operations on a profile, which take between half a minute and five.
+var durationBuckets = []float64{15, 30, 60, 90, 120, 150, 180, 240, 300, 420, 600, 900, 1800, 3600}
 
 // Profile is the state of a Fargate profile.
 type Profile struct {
@@ -52,14 +52,14 @@ type Fargate struct {
 	failures           prometheus.Counter
 
 	mu sync.Mutex
-	// lives of the existing profiles, by control plane.
-	lives map[types.NamespacedName]map[types.UID]life
+	// histories of the existing profiles, by control plane.
+	histories map[types.NamespacedName]map[types.UID]profileHistory
 }
 
-// life is what was observed of a profile, so that each operation is counted once.
-type life struct {
-	// began is when Terraform started to create it; zero when it has not, or when the creation was counted.
-	began time.Time
+// profileHistory is what was observed of a profile, so that each operation is counted once.
+type profileHistory struct {
+	// creationStarted is when Terraform started to create it; zero when it has not, or when the creation was counted.
+	creationStarted time.Time
 	// created is true when it was ready.
 	created bool
 	failed  bool
@@ -74,16 +74,16 @@ func NewFargate(registry prometheus.Registerer) *Fargate {
 		}, []string{"namespace", "name", "state"}),
 		creation: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "capt_fargate_profile_creation_duration_seconds", Help: "Duration from the start of Terraform for a new Fargate profile until it was first ready.",
-			Buckets: minutes,
+			Buckets: durationBuckets,
 		}),
 		deletion: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "capt_fargate_profile_deletion_duration_seconds", Help: "Duration from the deletion request of a Fargate profile until it was gone.",
-			Buckets: minutes,
+			Buckets: durationBuckets,
 		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "capt_fargate_profile_failures_total", Help: "Number of times that a Fargate profile started to fail.",
 		}),
-		lives: map[types.NamespacedName]map[types.UID]life{},
+		histories: map[types.NamespacedName]map[types.UID]profileHistory{},
 	}
 	registry.MustRegister(m.profiles, m.creation, m.deletion, m.failures)
 	return m
@@ -93,25 +93,25 @@ func NewFargate(registry prometheus.Registerer) *Fargate {
 func (m *Fargate) Observe(controlPlane types.NamespacedName, profiles []Profile, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before, known := m.lives[controlPlane]
+	before, known := m.histories[controlPlane]
 	if !known && len(profiles) == 0 {
 		return // No profiles.
 	}
-	m.count(controlPlane, profiles)
-	lives := map[types.UID]life{}
+	m.setGauge(controlPlane, profiles)
+	after := map[types.UID]profileHistory{}
 	for _, profile := range profiles {
 		if profile.UID != "" {
 			was, known := before[profile.UID]
-			lives[profile.UID] = m.live(profile, was, known, now)
+			after[profile.UID] = m.updateHistory(profile, was, known, now)
 		}
 	}
-	for uid, life := range before {
-		if _, exists := lives[uid]; !exists && !life.deleted.IsZero() {
-			m.deletion.Observe(seconds(life.deleted, now))
+	for uid, was := range before {
+		if _, exists := after[uid]; !exists && !was.deleted.IsZero() {
+			m.deletion.Observe(seconds(was.deleted, now))
 		}
 	}
-	if m.lives[controlPlane] = lives; len(profiles) == 0 {
-		delete(m.lives, controlPlane)
+	if m.histories[controlPlane] = after; len(profiles) == 0 {
+		delete(m.histories, controlPlane)
 	}
 }
 
@@ -119,29 +119,29 @@ func (m *Fargate) Observe(controlPlane types.NamespacedName, profiles []Profile,
 func (m *Fargate) Forget(controlPlane types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.count(controlPlane, nil)
-	delete(m.lives, controlPlane)
+	m.setGauge(controlPlane, nil)
+	delete(m.histories, controlPlane)
 }
 
-// count sets the gauge.
-func (m *Fargate) count(controlPlane types.NamespacedName, profiles []Profile) {
+// setGauge sets the gauge.
+func (m *Fargate) setGauge(controlPlane types.NamespacedName, profiles []Profile) {
 	if len(profiles) == 0 {
 		m.profiles.DeletePartialMatch(prometheus.Labels{"namespace": controlPlane.Namespace, "name": controlPlane.Name})
 		return
 	}
 	var active, ready, failed float64
 	for _, profile := range profiles {
-		active += one(profile.UID != "")
-		ready += one(profile.Ready)
-		failed += one(profile.Failed)
+		active += boolToFloat(profile.UID != "")
+		ready += boolToFloat(profile.Ready)
+		failed += boolToFloat(profile.Failed)
 	}
 	for state, number := range map[string]float64{profileActive: active, profileReady: ready, profileFailed: failed} {
 		m.profiles.WithLabelValues(controlPlane.Namespace, controlPlane.Name, state).Set(number)
 	}
 }
 
-// live updates the life of a profile.
-func (m *Fargate) live(profile Profile, was life, known bool, now time.Time) life {
+// updateHistory returns the history of a profile after an observation, and counts what happened since.
+func (m *Fargate) updateHistory(profile Profile, was profileHistory, known bool, now time.Time) profileHistory {
 	is := was
 	if profile.Failed && known && !was.failed { // A failure before this process started is not counted.
 		m.failures.Inc()
@@ -153,12 +153,12 @@ func (m *Fargate) live(profile Profile, was life, known bool, now time.Time) lif
 	switch {
 	case is.created:
 	case profile.Ready:
-		if !is.began.IsZero() {
-			m.creation.Observe(seconds(is.began, now))
+		if !is.creationStarted.IsZero() {
+			m.creation.Observe(seconds(is.creationStarted, now))
 		}
-		is.began, is.created = time.Time{}, true
-	case is.began.IsZero() && profile.FirstTime: // Status has the start only during the operation.
-		is.began = profile.StartedAt
+		is.creationStarted, is.created = time.Time{}, true
+	case is.creationStarted.IsZero() && profile.FirstTime: // Status has the start only during the operation.
+		is.creationStarted = profile.StartedAt
 	}
 	return is
 }
@@ -166,7 +166,7 @@ func (m *Fargate) live(profile Profile, was life, known bool, now time.Time) lif
 // seconds between times of different clocks, not negative.
 func seconds(from, to time.Time) float64 { return max(0, to.Sub(from)).Seconds() }
 
-func one(condition bool) float64 {
+func boolToFloat(condition bool) float64 {
 	if condition {
 		return 1
 	}

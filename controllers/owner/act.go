@@ -76,8 +76,8 @@ func (p *Plan) destroy(ctx context.Context, c client.Client) error {
 			return err
 		}
 	}
-	for _, apply := range p.undeleted() {
-		if err := remove(ctx, c, apply); err != nil {
+	for _, apply := range p.notYetDeleted() {
+		if err := requestDeletion(ctx, c, apply); err != nil {
 			return err
 		}
 	}
@@ -116,10 +116,12 @@ func (p *Plan) managedFieldsLost() bool {
 }
 
 // Delete requests the deletion of the WorkspaceTemplateApply.
-func (f *Facts) Delete(ctx context.Context, c client.Client) error { return remove(ctx, c, f.Apply) }
+func (f *Facts) Delete(ctx context.Context, c client.Client) error {
+	return requestDeletion(ctx, c, f.Apply)
+}
 
-// remove deletes by UID, so that a new object of the same name is not affected.
-func remove(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
+// requestDeletion deletes by UID, so that a new object of the same name is not affected.
+func requestDeletion(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
 	ctrl.LoggerFrom(ctx).Info("Deleting WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(apply))
 	err := c.Delete(ctx, apply, client.Preconditions{UID: ptr.To(apply.UID)})
 	if client.IgnoreNotFound(err) != nil {

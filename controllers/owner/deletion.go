@@ -20,10 +20,10 @@ import (
 	"github.com/capt-provider/capt/api/validation/applies"
 )
 
-// ObserveDeletion reads what the deletion of an owner depends on. parts are the WorkspaceTemplateApplies of its Fargate profiles. CAPT
-// v0.3 created helpers for its control planes (<name>-kubeconfig-apply waits for the EKS Workspace); this version creates none, so the
-// cache has them all. One that spec refers to by mistake is not deleted.
-func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Object, ref infrav1.WorkspaceTemplateApplyReference, parts ...*infrav1.WorkspaceTemplateApply) error {
+// ObserveDeletion reads what the deletion of an owner depends on. profiles are the WorkspaceTemplateApplies of its Fargate profiles. CAPT
+// v0.3 created helpers for its control planes (<name>-kubeconfig-apply waits for the EKS Workspace). This version creates none, so the
+// cache has them all. A helper that spec refers to by mistake is not deleted.
+func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Object, ref infrav1.WorkspaceTemplateApplyReference, profiles ...*infrav1.WorkspaceTemplateApply) error {
 	if owner.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
@@ -33,19 +33,20 @@ func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Obje
 	}
 	for i := range list.Items {
 		apply := &list.Items[i]
-		isPart := slices.ContainsFunc(parts, func(part *infrav1.WorkspaceTemplateApply) bool { return part.UID == apply.UID })
-		if metav1.IsControlledBy(apply, owner) && (!ref.IsDefined() || ref.Name != apply.Name) && !isPart {
+		isProfile := slices.ContainsFunc(profiles, func(profile *infrav1.WorkspaceTemplateApply) bool { return profile.UID == apply.UID })
+		if metav1.IsControlledBy(apply, owner) && (!ref.IsDefined() || ref.Name != apply.Name) && !isProfile {
 			f.Helpers = append(f.Helpers, *apply.DeepCopy())
 		}
 	}
 	slices.SortFunc(f.Helpers, func(a, b infrav1.WorkspaceTemplateApply) int { return strings.Compare(a.Name, b.Name) })
 
+	own := profiles
 	if f.Apply != nil {
-		parts = append(parts, f.Apply)
+		own = append(own, f.Apply)
 	}
 	var conflicts []string
-	for _, part := range parts {
-		if conflict := applies.RetainConflict(part, list.Items); conflict != "" {
+	for _, apply := range own {
+		if conflict := applies.RetainConflict(apply, list.Items); conflict != "" {
 			conflicts = append(conflicts, conflict)
 		}
 	}
@@ -53,13 +54,13 @@ func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Obje
 	return nil
 }
 
-// next returns the WorkspaceTemplateApplies to delete next: first the helpers, which may use resources of the owner's own
+// nextToDelete returns the WorkspaceTemplateApplies to delete next: first the helpers, which may use resources of the owner's own
 // WorkspaceTemplateApply; then the owner's own; then the helpers that the owner's own depends on. Garbage collection of the helpers would be
 // a deadlock: it begins after the owner is deleted, the owner waits for its own WorkspaceTemplateApply, and that waits for the helpers.
-func (f *Facts) next() (next []*infrav1.WorkspaceTemplateApply) {
-	foundations := f.foundations()
+func (f *Facts) nextToDelete() (next []*infrav1.WorkspaceTemplateApply) {
+	prerequisites := f.prerequisites()
 	for i := range f.Helpers {
-		if !foundations.Has(f.Helpers[i].UID) {
+		if !prerequisites.Has(f.Helpers[i].UID) {
 			next = append(next, &f.Helpers[i])
 		}
 	}
@@ -69,8 +70,8 @@ func (f *Facts) next() (next []*infrav1.WorkspaceTemplateApply) {
 	return next
 }
 
-// foundations are the helpers whose Workspaces the owner's own WorkspaceTemplateApply waits for, directly or through others.
-func (f *Facts) foundations() sets.Set[types.UID] {
+// prerequisites are the helpers whose Workspaces the owner's own WorkspaceTemplateApply waits for, directly or through others.
+func (f *Facts) prerequisites() sets.Set[types.UID] {
 	found, needed := sets.New[types.UID](), sets.New[client.ObjectKey]()
 	need := func(apply *infrav1.WorkspaceTemplateApply) {
 		for _, dependency := range apply.Spec.WaitForWorkspaces {
@@ -94,27 +95,27 @@ func (f *Facts) foundations() sets.Set[types.UID] {
 	return found
 }
 
-// undeleted returns those of next whose deletion was not requested yet.
-func (f *Facts) undeleted() []*infrav1.WorkspaceTemplateApply {
-	return slices.DeleteFunc(f.next(), func(apply *infrav1.WorkspaceTemplateApply) bool { return !apply.DeletionTimestamp.IsZero() })
+// notYetDeleted returns those of nextToDelete whose deletion was not requested yet.
+func (f *Facts) notYetDeleted() []*infrav1.WorkspaceTemplateApply {
+	return slices.DeleteFunc(f.nextToDelete(), func(apply *infrav1.WorkspaceTemplateApply) bool { return !apply.DeletionTimestamp.IsZero() })
 }
 
 // OnlyOwnLeft reports whether the owner's own WorkspaceTemplateApply is the next one to delete.
 func (f *Facts) OnlyOwnLeft() bool {
-	next := f.next()
+	next := f.nextToDelete()
 	return len(next) == 1 && next[0] == f.Apply
 }
 
 // waitingFor reports what each WorkspaceTemplateApply waits for that is being deleted, or is deleted next.
 func (f *Facts) waitingFor() string {
-	awaited := f.next()
+	awaited := f.nextToDelete()
 	if f.Apply != nil && !f.Apply.DeletionTimestamp.IsZero() && !slices.Contains(awaited, f.Apply) {
 		awaited = append(awaited, f.Apply)
 	}
 	messages := make([]string, len(awaited))
 	for i, apply := range awaited {
 		messages[i] = fmt.Sprintf("waiting for WorkspaceTemplateApply %s%s", apply.Name,
-			cmp.Or(cause(": ", conditions.Get(apply, infrav1.DeletingCondition)), " to be deleted"))
+			cmp.Or(causeOf(": ", conditions.Get(apply, infrav1.DeletingCondition)), " to be deleted"))
 	}
 	return strings.Join(messages, "; ")
 }

@@ -40,11 +40,11 @@ func TestOnlyWhatTheOwnerControlsIsAHelper(t *testing.T) {
 	)
 	f := &Facts{}
 	require.NoError(t, Reader{Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
-	assert.Empty(t, f.next(), "the owner is not being deleted")
+	assert.Empty(t, f.nextToDelete(), "the owner is not being deleted")
 
 	builder.Deleting()(owner)
 	require.NoError(t, Reader{Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
-	assert.Equal(t, []string{"demo-kubeconfig-apply", "demo-spot-role-check"}, names(f.next()))
+	assert.Equal(t, []string{"demo-kubeconfig-apply", "demo-spot-role-check"}, names(f.nextToDelete()))
 }
 
 // Whatever waits for whatever, there is always a next one, and none is deleted before what waits for it.
@@ -58,20 +58,20 @@ func TestHelpersAreDeletedInTheOrderOfTheirDependencies(t *testing.T) {
 			*builder.WorkspaceTemplateApply("role", builder.WithWorkspaceName("role-w"), needs("policy-w")),
 		},
 	}
-	assert.Equal(t, []string{"kubeconfig", "never-applied"}, names(f.next()))
+	assert.Equal(t, []string{"kubeconfig", "never-applied"}, names(f.nextToDelete()))
 	assert.False(t, f.OnlyOwnLeft())
 	builder.Deleting()(&f.Helpers[0])
-	assert.Equal(t, []string{"never-applied"}, names(f.undeleted()))
+	assert.Equal(t, []string{"never-applied"}, names(f.notYetDeleted()))
 	assert.Equal(t, "waiting for WorkspaceTemplateApply kubeconfig to be deleted; waiting for WorkspaceTemplateApply never-applied to be deleted",
 		f.DeletingCondition("Deleting", "").Message)
 
 	f.Helpers = f.Helpers[2:]
-	assert.Equal(t, []string{"eks"}, names(f.next()))
+	assert.Equal(t, []string{"eks"}, names(f.nextToDelete()))
 	assert.True(t, f.OnlyOwnLeft())
 	f.Apply = nil
-	assert.Equal(t, []string{"policy", "role"}, names(f.next()), "their own dependencies order these")
+	assert.Equal(t, []string{"policy", "role"}, names(f.nextToDelete()), "their own dependencies order these")
 	f.Helpers = nil
-	assert.Empty(t, f.next())
+	assert.Empty(t, f.nextToDelete())
 	assert.Empty(t, f.DeletingCondition("Deleting", "").Message)
 }
 
@@ -83,7 +83,7 @@ func TestEveryDeletionIsReported(t *testing.T) {
 	}
 	f.Apply.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: metav1.ConditionTrue, Reason: infrav1.DestroyFailedReason, Message: "DependencyViolation"}}
 	assert.Equal(t, "waiting for WorkspaceTemplateApply kubeconfig to be deleted; waiting for WorkspaceTemplateApply eks: DependencyViolation", f.DeletingCondition("Deleting", "").Message)
-	assert.Empty(t, f.undeleted())
+	assert.Empty(t, f.notYetDeleted())
 	f.OwnedCandidates = []string{"by-hand"}
 	assert.Contains(t, f.DeletingCondition("Deleting", "").Message, "WorkspaceTemplateApply by-hand has an owner reference to this object")
 }
@@ -110,7 +110,7 @@ func TestAnUnadoptedOneIsNeitherWrittenNorReleased(t *testing.T) {
 	owner := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
 	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
-	facts := usable(owner, want, apply)
+	facts := factsFor(owner, want, apply)
 	assert.Nil(t, facts.Apply)
 	assert.Equal(t, []adoption.Candidate{{Name: "demo-vpc", Evidence: []adoption.Evidence{adoption.Referred}}}, facts.Candidates)
 	assert.Equal(t, []string{"demo-vpc"}, facts.OwnedCandidates, "the owner stays until it is adopted")
@@ -118,7 +118,7 @@ func TestAnUnadoptedOneIsNeitherWrittenNorReleased(t *testing.T) {
 	assert.Contains(t, facts.DeletingCondition("Deleting", "").Message, "captctl migrate")
 
 	apply.Spec.WorkspaceName = "demo-vpc"
-	assert.Equal(t, apply, usable(owner, want, apply).Apply, "it was adopted")
+	assert.Equal(t, apply, factsFor(owner, want, apply).Apply, "it was adopted")
 }
 
 // What awaits adoption keeps its status, and nothing is created for it.

@@ -62,19 +62,19 @@ type Reader struct {
 func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
 	switch {
 	case !ref.IsDefined():
-		return r.candidates(ctx, object, want)
+		return r.observeCandidates(ctx, object, want)
 	case !object.GetDeletionTimestamp().IsZero():
-		return referenced(ctx, r.Uncached, object, ref, want)
+		return observeReferenced(ctx, r.Uncached, object, ref, want)
 	}
-	facts, err := referenced(ctx, r.Cached, object, ref, want)
+	facts, err := observeReferenced(ctx, r.Cached, object, ref, want)
 	if err == nil && r.Confirm && facts.Apply == nil && facts.Conflict == "" && !facts.NeedsDecision() {
-		return referenced(ctx, r.Uncached, object, ref, want)
+		return observeReferenced(ctx, r.Uncached, object, ref, want)
 	}
 	return facts, err
 }
 
-// candidates looks for the WorkspaceTemplateApplies that may belong to an owner without a reference.
-func (r Reader) candidates(ctx context.Context, object client.Object, want adoption.Expectation) (Facts, error) {
+// observeCandidates looks for the WorkspaceTemplateApplies that may belong to an owner without a reference.
+func (r Reader) observeCandidates(ctx context.Context, object client.Object, want adoption.Expectation) (Facts, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := r.Uncached.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
 		return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
@@ -104,7 +104,7 @@ func (f *Facts) NeedsDecision() bool {
 	return len(f.Candidates) > 0 || f.BuiltField != "" || f.Missing != "" || f.AdoptedWith != ""
 }
 
-func referenced(ctx context.Context, reader client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
+func observeReferenced(ctx context.Context, reader client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
 	apply, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
 	if err != nil {
@@ -118,14 +118,14 @@ func referenced(ctx context.Context, reader client.Reader, object client.Object,
 		}
 		return facts, nil
 	}
-	facts := usable(object, want, apply)
+	facts := factsFor(object, want, apply)
 	facts.AwaitsAdoption = facts.Unadopted != "" || facts.Conflict != "" && want.Legacy
 	return facts, nil
 }
 
-// usable returns the facts for a WorkspaceTemplateApply, without the object itself if the owner must not write it: because it belongs to
+// factsFor returns the facts for a WorkspaceTemplateApply, without the object itself if the owner must not write it: because it belongs to
 // another owner, and each would overwrite or delete the Workspace of the other, or because CAPT v0.3 created it and it has not been adopted.
-func usable(object client.Object, want adoption.Expectation, apply *infrav1.WorkspaceTemplateApply) Facts {
+func factsFor(object client.Object, want adoption.Expectation, apply *infrav1.WorkspaceTemplateApply) Facts {
 	if conflict := adoption.Conflict(object, want, apply); conflict != "" {
 		return Facts{Conflict: conflict}
 	}

@@ -133,9 +133,9 @@ func (p *Plan) deletionStep(intent Intent) Step {
 		return WritePolicy
 	case intent.BlockDeletion, p.RetainConflict != "", intent.BlockOwnDeletion && p.OnlyOwnLeft():
 		return Wait
-	case len(p.undeleted()) > 0:
+	case len(p.notYetDeleted()) > 0:
 		return Destroy
-	case !intent.BlockOwnDeletion && len(p.next()) == 0:
+	case !intent.BlockOwnDeletion && len(p.nextToDelete()) == 0:
 		return Release
 	}
 	return Wait

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -55,28 +54,28 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 	case p.Apply == nil:
 		return no(infrav1.ProvisioningReason, "waiting for the WorkspaceTemplateApply of %s to be created", p.Owner.Creates)
 	case !p.Apply.DeletionTimestamp.IsZero():
-		return no(infrav1.DeletingReason, "WorkspaceTemplateApply %s is being deleted%s", p.Apply.Name, cause(": ", conditions.Get(p.Apply, infrav1.DeletingCondition)))
+		return no(infrav1.DeletingReason, "WorkspaceTemplateApply %s is being deleted%s", p.Apply.Name, causeOf(": ", conditions.Get(p.Apply, infrav1.DeletingCondition)))
 	}
 	ready := conditions.Get(p.Apply, infrav1.ReadyCondition)
 	switch {
 	case ready != nil && ready.Reason == infrav1.QueuedReason:
 		return no(infrav1.ProvisioningReason, "WorkspaceTemplateApply %s: %s", p.Apply.Name, ready.Message)
 	case ready == nil || p.Working() || ready.Status == metav1.ConditionTrue:
-		return no(infrav1.ProvisioningReason, "waiting for Terraform to %s %s; see WorkspaceTemplateApply %s", p.verb(), p.Owner.Creates, p.Apply.Name)
+		return no(infrav1.ProvisioningReason, "waiting for Terraform to %s %s; see WorkspaceTemplateApply %s", p.createOrUpdate(), p.Owner.Creates, p.Apply.Name)
 	}
 	return no(ready.Reason, "WorkspaceTemplateApply %s: %s", p.Apply.Name, ready.Message)
 }
 
-// verb is what Terraform does next.
-func (f *Facts) verb() string {
+// createOrUpdate is what Terraform does next.
+func (f *Facts) createOrUpdate() string {
 	if f.Apply.Status.LastAppliedRevision != "" || f.Apply.Status.Applied == metav1.ConditionTrue {
 		return "update"
 	}
 	return "create"
 }
 
-// cause is the message of a condition that waits, after a separator; empty when it has none.
-func cause(separator string, condition *metav1.Condition) string {
+// causeOf is the message of a condition that waits, after a separator; empty when it has none.
+func causeOf(separator string, condition *metav1.Condition) string {
 	if condition == nil || condition.Message == "" || condition.Reason == infrav1.NotDeletingReason {
 		return ""
 	}
@@ -160,7 +159,7 @@ func (f *Facts) unadoptedMessage() string {
 func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition {
 	switch {
 	case paused != "":
-		return engine.True(conditionType, infrav1.DeletingReason, PausedMessage("deleted", paused))
+		return engine.True(conditionType, infrav1.DeletingReason, engine.PausedMessage("deleted", paused))
 	case f.RetainConflict != "":
 		return engine.True(conditionType, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
 	case f.Unadopted != "":
@@ -176,25 +175,8 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 	return engine.True(conditionType, infrav1.DeletingReason, "")
 }
 
-// PausedMessage reports what is not done while an object is paused; reason is the result of engine.Paused.
-func PausedMessage(done, reason string) string {
-	return fmt.Sprintf("nothing is %s while the object is paused: %s", done, reason)
-}
-
-// WithPause adds to the message of a summary that the object is paused.
-func WithPause(condition engine.Condition, paused string) engine.Condition {
-	switch {
-	case paused == "", condition.Reason == clusterv1.PausedReason:
-	case condition.Message == "":
-		condition.Message = "paused: " + paused
-	default:
-		condition.Message = fmt.Sprintf("paused (%s): %s", paused, condition.Message)
-	}
-	return condition
-}
-
-// State is the reason of the WorkspaceTemplateApply's Ready condition.
-func (f *Facts) State() string { return conditions.GetReason(f.Apply, infrav1.ReadyCondition) }
+// ReadyReason is the reason of the WorkspaceTemplateApply's Ready condition.
+func (f *Facts) ReadyReason() string { return conditions.GetReason(f.Apply, infrav1.ReadyCondition) }
 
 // KeepsStatus reports whether an owner keeps its status, except conditions about adoption and pause (engine.KeepStatus). observed is its
 // status.observedGeneration, known are its conditions.

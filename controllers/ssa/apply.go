@@ -17,7 +17,7 @@ import (
 // so that nothing is written at rest. merged are the names of the fields with lists of type map or set: items of other managers are kept, and do
 // not count as a difference. All other lists are atomic.
 func Differs(live, want *unstructured.Unstructured, manager string, merged ...string) bool {
-	return !contains(live.Object, want.Object, merged) || ownsMore(live, want, manager)
+	return !contains(live.Object, want.Object, merged) || removesFields(live, want, manager)
 }
 
 // Unstructured turns a typed object into an apply configuration: without status and other server-side fields.
@@ -69,8 +69,8 @@ func containsAll(have any, want []any, merged []string) bool {
 	return true
 }
 
-// ownsMore reports whether an earlier apply of the manager set fields that the next one would remove.
-func ownsMore(live, want *unstructured.Unstructured, manager string) bool {
+// removesFields reports whether an earlier apply of the manager set fields that the next one would remove.
+func removesFields(live, want *unstructured.Unstructured, manager string) bool {
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager != manager || entry.Subresource != "" || entry.FieldsV1 == nil {
 			continue
@@ -80,7 +80,7 @@ func ownsMore(live, want *unstructured.Unstructured, manager string) bool {
 			return true // An apply rewrites an entry that cannot be decoded.
 		}
 		more := false
-		owned.Leaves().Iterate(func(path fieldpath.Path) { more = more || !has(want.Object, path) })
+		owned.Leaves().Iterate(func(path fieldpath.Path) { more = more || !hasField(want.Object, path) })
 		if more {
 			return true
 		}
@@ -88,8 +88,8 @@ func ownsMore(live, want *unstructured.Unstructured, manager string) bool {
 	return false
 }
 
-// has reports whether an object has a field.
-func has(node any, path fieldpath.Path) bool {
+// hasField reports whether an object has a field.
+func hasField(node any, path fieldpath.Path) bool {
 	for _, element := range path {
 		switch {
 		case element.FieldName != nil:

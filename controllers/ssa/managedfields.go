@@ -23,7 +23,7 @@ const beforeFirstApply = "before-first-apply"
 // nothing before the next apply. An object that the manager never applied has the managedFields of other managers.
 func ManagedFieldsLost(live metav1.Object, manager string) bool {
 	entries := live.GetManagedFields()
-	own, earlier := applied(entries, manager), indexOf(entries, beforeFirstApply)
+	own, earlier := appliedFields(entries, manager), indexOf(entries, beforeFirstApply)
 	if own == nil {
 		return len(entries) == 0 || earlier >= 0
 	}
@@ -38,7 +38,7 @@ func ManagedFieldsLost(live metav1.Object, manager string) bool {
 // neither the generation nor other metadata.
 func RestoreManagedFields(ctx context.Context, c client.Client, live client.Object, manager string) error {
 	entries := slices.Clone(live.GetManagedFields())
-	own, earlier := applied(entries, manager), indexOf(entries, beforeFirstApply)
+	own, earlier := appliedFields(entries, manager), indexOf(entries, beforeFirstApply)
 	if own == nil || earlier < 0 || !ManagedFieldsLost(live, manager) {
 		return nil
 	}
@@ -60,8 +60,8 @@ func RestoreManagedFields(ctx context.Context, c client.Client, live client.Obje
 	return nil
 }
 
-// applied are the fields that the manager applied; nil when it applied none.
-func applied(entries []metav1.ManagedFieldsEntry, manager string) *fieldpath.Set {
+// appliedFields are the fields that the manager applied; nil when it applied none.
+func appliedFields(entries []metav1.ManagedFieldsEntry, manager string) *fieldpath.Set {
 	for _, entry := range entries {
 		if entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" {
 			return fieldsOf(entry)

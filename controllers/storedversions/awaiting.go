@@ -31,30 +31,30 @@ type awaiting struct {
 
 // awaitingAdoption returns the objects that await adoption. It lists them from the API server only if the cache has none.
 func (r *Reconciler) awaitingAdoption(ctx context.Context) (*awaiting, error) {
-	found, err := count(ctx, r.Cached, 0)
-	if err != nil || found.total > 0 || r.Live == nil {
+	found, err := countAwaiting(ctx, r.Cached, 0)
+	if err != nil || found.total > 0 || r.Uncached == nil {
 		return found, err
 	}
-	return count(ctx, r.Live, pageSize)
+	return countAwaiting(ctx, r.Uncached, pageSize)
 }
 
-// count counts the objects that await adoption. limit is the page size; zero lists without pages, for caches.
-func count(ctx context.Context, reader client.Reader, limit int64) (*awaiting, error) {
+// countAwaiting counts the objects that await adoption. limit is the page size; zero lists without pages, for caches.
+func countAwaiting(ctx context.Context, reader client.Reader, limit int64) (*awaiting, error) {
 	found := &awaiting{byKind: map[string]int{}}
 	for kind, newList := range map[string]func() client.ObjectList{
 		"WorkspaceTemplateApply": func() client.ObjectList { return &infrav1.WorkspaceTemplateApplyList{} },
 		"CAPTCluster":            func() client.ObjectList { return &infrav1.CAPTClusterList{} },
 		"CAPTControlPlane":       func() client.ObjectList { return &controlplanev1.CAPTControlPlaneList{} },
 	} {
-		if err := found.add(ctx, reader, kind, newList, limit); err != nil {
+		if err := found.addKind(ctx, reader, kind, newList, limit); err != nil {
 			return nil, fmt.Errorf("listing objects of kind %s: %w", kind, err)
 		}
 	}
 	return found, nil
 }
 
-// add counts the objects of one kind. Each page has its own list: decoding into one that was used keeps fields that the next page lacks.
-func (a *awaiting) add(ctx context.Context, reader client.Reader, kind string, newList func() client.ObjectList, limit int64) error {
+// addKind counts the objects of one kind. Each page has its own list: decoding into one that was used keeps fields that the next page lacks.
+func (a *awaiting) addKind(ctx context.Context, reader client.Reader, kind string, newList func() client.ObjectList, limit int64) error {
 	a.byKind[kind] = 0
 	for next := ""; ; {
 		list := newList()

@@ -40,8 +40,8 @@ const migrationTimeout = 10 * time.Minute
 type Reconciler struct {
 	// Cached lists watched objects.
 	Cached client.Reader
-	// Live lists objects of the whole management cluster; nil if the cache has all namespaces.
-	Live client.Reader
+	// Uncached lists objects of the whole management cluster; nil if the cache has all namespaces.
+	Uncached client.Reader
 	// Metrics has the number of objects that await adoption.
 	Metrics *metrics.Adoption
 	// Start adds the CRD migrator to the manager. It is called until it succeeds.
@@ -110,13 +110,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		})
 	}}
 	if options.Namespace != "" {
-		r.Live = mgr.GetAPIReader()
+		r.Uncached = mgr.GetAPIReader()
 	}
-	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{all} })
+	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{wholeCluster} })
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("storedversions").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		WatchesRawSource(source.Func(atStart)).
+		WatchesRawSource(source.Func(enqueueAtStart)).
 		Watches(&infrav1.WorkspaceTemplateApply{}, enqueue, builder.WithPredicates(adoptionChanged())).
 		Watches(&infrav1.CAPTCluster{}, enqueue, builder.WithPredicates(adoptionChanged())).
 		Watches(&controlplanev1.CAPTControlPlane{}, enqueue, builder.WithPredicates(adoptionChanged())).
@@ -140,11 +140,11 @@ func migrator(mgr ctrl.Manager, skip []crdmigrator.Phase) *crdmigrator.CRDMigrat
 	}
 }
 
-// all is the only request: the count is for the whole management cluster.
-var all = ctrl.Request{}
+// wholeCluster is the only request: the count is for the whole management cluster.
+var wholeCluster = ctrl.Request{}
 
-func atStart(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	queue.Add(all)
+func enqueueAtStart(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	queue.Add(wholeCluster)
 	return nil
 }
 

@@ -54,7 +54,7 @@ type gate struct {
 
 func newGate(cached, live client.Reader) *gate {
 	g := &gate{registry: prometheus.NewPedanticRegistry()}
-	g.Reconciler = Reconciler{Cached: cached, Live: live, Metrics: metrics.NewAdoption(g.registry), Start: func() error {
+	g.Reconciler = Reconciler{Cached: cached, Uncached: live, Metrics: metrics.NewAdoption(g.registry), Start: func() error {
 		g.starts++
 		return nil
 	}}
@@ -63,7 +63,7 @@ func newGate(cached, live client.Reader) *gate {
 
 func (g *gate) reconcile(t *testing.T) {
 	t.Helper()
-	_, err := g.Reconcile(t.Context(), all)
+	_, err := g.Reconcile(t.Context(), wholeCluster)
 	require.NoError(t, err)
 }
 
@@ -169,7 +169,7 @@ func TestWhatCannotBeListedKeepsTheMigratorFromStarting(t *testing.T) {
 					return row.refusal
 				},
 			}))
-			_, err := g.Reconcile(t.Context(), all)
+			_, err := g.Reconcile(t.Context(), wholeCluster)
 			require.ErrorIs(t, err, row.refusal)
 			assert.Equal(t, row.terminal, errors.Is(err, reconcile.TerminalError(nil)))
 			require.Zero(t, g.starts)
@@ -181,7 +181,7 @@ func TestAStartThatFailedIsRetried(t *testing.T) {
 	g := newGate(cache(), nil)
 	start, failure := g.Start, errors.New("definitions cannot be watched")
 	g.Start = func() error { return failure }
-	_, err := g.Reconcile(t.Context(), all)
+	_, err := g.Reconcile(t.Context(), wholeCluster)
 	require.ErrorIs(t, err, failure)
 	require.NotErrorIs(t, err, reconcile.TerminalError(nil))
 

@@ -92,7 +92,7 @@ func (c *Client) watch(ctx context.Context, scope terraform.Scope) error {
 }
 
 // checkInstalled checks that the kind of a scope is installed. Its definition is read first: each lookup of a missing kind causes a discovery
-// request, and a kind that was found is cached for good.
+// request, and the result for an existing kind is cached permanently.
 func (c *Client) checkInstalled(ctx context.Context, scope terraform.Scope) error {
 	if _, err := c.definition(ctx, scope); err != nil {
 		return err

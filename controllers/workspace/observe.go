@@ -5,7 +5,6 @@ package workspace
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
@@ -28,12 +26,12 @@ const (
 )
 
 const (
-	initializing = "waiting for provider-terraform to run terraform init and plan"
-	unreported   = "Terraform has found existing resources. provider-terraform reports their state at its next poll, 10 minutes later by default (flag --poll)"
+	initializingMessage = "waiting for provider-terraform to run terraform init and plan"
+	unreportedMessage   = "Terraform has found existing resources. provider-terraform reports their state at its next poll, 10 minutes later by default (flag --poll)"
 )
 
-// claimTimeout is how long a new Workspace may have neither conditions nor the finalizer of the provider before this is reported.
-const claimTimeout = 2 * time.Minute
+// reconcileTimeout is how long a new Workspace may have neither conditions nor the finalizer of the provider before this is reported.
+const reconcileTimeout = 2 * time.Minute
 
 // hashLength is how many hexadecimal digits a hash has.
 const hashLength = 12
@@ -57,9 +55,9 @@ type Observation struct {
 
 // ObserveInput is the input of Observe in addition to the Workspace.
 type ObserveInput struct {
-	// UnclaimedFor is for how long this process has seen the Workspace without a sign of the provider. Clocks of machines differ, so
+	// UnreconciledFor is for how long this process has seen the Workspace without a sign of the provider. Clocks of machines differ, so
 	// the age of the Workspace is not used.
-	UnclaimedFor time.Duration
+	UnreconciledFor time.Duration
 	// Differs is true when the Workspace has not been updated to what was rendered.
 	Differs bool
 	// LastUpdate is the last change of the Workspace that status records.
@@ -83,15 +81,15 @@ func Observe(live *Live, in ObserveInput) Observation {
 	case live.Deleting():
 		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "the Workspace is being deleted: Terraform destroys its resources"
 		if live.failed() && !isApplyError(synced) { // Until destroy returns, the error of the last apply stays.
-			o.fail(in.Failure)
+			o.setFailure(in.Failure)
 		}
-	case live.failed() && current(live, synced):
-		o.fail(in.Failure)
-	case isTrue(ready) && isTrue(synced) && !in.Differs && live.reported(in.LastUpdate):
+	case live.failed() && isCurrent(live, synced):
+		o.setFailure(in.Failure)
+	case isTrue(ready) && isTrue(synced) && !in.Differs && live.statusIsCurrent(in.LastUpdate):
 		o.UpToDate = true
 		o.Reason, o.Message = infrav1.UpToDateReason, ""
 	default:
-		o.progress(live, in, ready, synced)
+		o.setProgress(live, in, ready, synced)
 	}
 	return o
 }
@@ -116,123 +114,31 @@ func (l *Live) failed() bool {
 	return synced != nil && synced.Status == metav1.ConditionFalse && synced.Reason != reasonPaused
 }
 
-// current reports whether an error is of the current generation. provider-terraform before v1 does not report the generation, and a repeated
+// isCurrent reports whether an error is of the current generation. provider-terraform before v1 does not report the generation, and a repeated
 // error does not change the condition. So without a generation, an error counts as current.
-func current(live *Live, synced *metav1.Condition) bool {
+func isCurrent(live *Live, synced *metav1.Condition) bool {
 	return synced.ObservedGeneration == 0 || synced.ObservedGeneration == live.object.GetGeneration()
 }
 
-// reported reports whether the status is of the current generation. Ready cannot show this, because it stays True while an update is applied.
-// provider-terraform v1 sets observedGeneration of Synced. Before v1, a successful update changes neither condition, but any status that was
-// written after the change is about that change: the API server rejects a status write of a provider that has not read the change.
-func (l *Live) reported(last *infrav1.WorkspaceUpdate) bool {
-	generation := l.object.GetGeneration()
-	if synced := l.condition(conditionSynced); synced != nil && synced.ObservedGeneration != 0 {
-		return synced.ObservedGeneration == generation
-	}
-	if generation <= 1 {
-		return true // Not changed since its creation.
-	}
-	if last != nil && last.Generation == generation {
-		return last.StatusHash == "" || last.StatusHash != l.statusHash()
-	}
-	// Another client changed the Workspace, or the record is lost, so compare the times in managedFields. They have whole seconds: a status of
-	// the same second may be older than the change. managedFields do not record removed fields, so this can be late by one poll interval of
-	// the provider, ten minutes.
-	changed := lastChange(l)
-	return changed.IsZero() || lastStatus(l).After(changed)
-}
-
-// UpdateRecord returns the record of a change of the Workspace, for the status of the WorkspaceTemplateApply.
-func (l *Live) UpdateRecord() *infrav1.WorkspaceUpdate {
-	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration(), StatusHash: l.statusHash()}
-}
-
-// RefreshRecord returns the record of the last change for the next reconcile. Once the provider has reported the change, the record keeps that
-// result. It is nil if the provider reports the generation, which needs no record.
-func (l *Live) RefreshRecord(last *infrav1.WorkspaceUpdate) *infrav1.WorkspaceUpdate {
-	synced := l.condition(conditionSynced)
-	switch {
-	case !l.reported(last):
-		return last
-	case synced == nil || synced.ObservedGeneration != 0 || l.object.GetGeneration() <= 1:
-		return nil
-	}
-	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration()}
-}
-
-// statusHash is a hash of the status of the Workspace.
-func (l *Live) statusHash() string {
-	data, err := json.Marshal(l.object.Object["status"])
-	if err != nil {
-		return "" // Cannot happen: it was decoded from JSON.
-	}
-	return hash(data)
-}
-
-// createPending is the annotation in which the provider records when the first apply starts.
-const createPending = "crossplane.io/external-create-pending"
-
-// Started returns when Terraform started to apply the current spec; zero if it has not. For a Workspace that was applied before, that is the
-// time of its last change, because the provider does not record the start. known is the result of the last call: the provider updates the
-// annotation at each retry, but the operation is the same until the Workspace changes.
-func (l *Live) Started(known time.Time) time.Time {
-	changed := lastChange(l)
-	began, _ := time.Parse(time.RFC3339, l.object.GetAnnotations()[createPending]) // Missing or invalid means not started.
-	switch {
-	case l.unreported(): // The annotation is of before a move.
-		return time.Time{}
-	case !known.IsZero() && !known.Before(changed):
-		return known
-	case began.IsZero() && l.condition(conditionReady) == nil:
-		return time.Time{}
-	case began.After(changed):
-		return began
-	}
-	return changed
-}
-
-// lastChange is when the spec of the Workspace was last changed; zero if unknown.
-func lastChange(live *Live) (changed time.Time) {
-	return newest(live.object, func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.GetRawBytes()), `"f:spec"`)
-	})
-}
-
-// lastStatus is when the provider last changed the status.
-func lastStatus(live *Live) time.Time {
-	return newest(live.object, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "status" })
-}
-
-// newest is the time of the latest matching write; zero if there is none.
-func newest(object metav1.Object, matches func(metav1.ManagedFieldsEntry) bool) (last time.Time) {
-	for _, entry := range object.GetManagedFields() {
-		if entry.Time != nil && entry.Time.After(last) && matches(entry) {
-			last = entry.Time.Time
-		}
-	}
-	return last
-}
-
-// progress reports what the provider is doing.
-func (o *Observation) progress(live *Live, in ObserveInput, ready, synced *metav1.Condition) {
+// setProgress reports what the provider is doing.
+func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *metav1.Condition) {
 	o.Reason = infrav1.ProvisioningReason
 	switch {
 	case in.Differs:
 		o.Message = "the Workspace has not been updated to the current template and variables yet"
 	case !live.reconciled():
-		o.unclaimed(live, in.UnclaimedFor)
-	case live.unreported() && live.reported(in.LastUpdate):
-		o.Message = unreported
-	case isTrue(ready) && live.reported(in.LastUpdate):
+		o.setUnreconciled(live, in.UnreconciledFor)
+	case live.unreported() && live.statusIsCurrent(in.LastUpdate):
+		o.Message = unreportedMessage
+	case isTrue(ready) && live.statusIsCurrent(in.LastUpdate):
 		o.Message = "Terraform is applying a change"
 	case isTrue(ready), live.unreported():
-		o.Message = "the change of the Workspace" + at(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
+		o.Message = "the change of the Workspace" + atTime(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
 		if synced != nil && synced.ObservedGeneration == 0 {
 			o.Message += ". Before v1, it does not report a change that needs no apply. If this persists, set the annotation crossplane.io/paused=true on the Workspace, and remove it when its condition Synced is False"
 		}
 	case live.Started(time.Time{}).IsZero():
-		o.Message = initializing
+		o.Message = initializingMessage
 	default:
 		o.Message = "waiting for Terraform to apply the module for the first time"
 	}
@@ -247,8 +153,8 @@ func (l *Live) unreported() bool {
 // applied reports whether the resources exist.
 func (l *Live) applied() bool { return isTrue(l.condition(conditionReady)) || l.unreported() }
 
-// at formats a time, if there is one.
-func at(t time.Time) string {
+// atTime formats a time, if there is one.
+func atTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
@@ -260,42 +166,27 @@ func (l *Live) reconciled() bool {
 	return l.condition(conditionReady) != nil || l.condition(conditionSynced) != nil || slices.Contains(l.object.GetFinalizers(), finalizer)
 }
 
-// Unclaimed reports whether a Workspace has no condition and no finalizer of the provider.
-func (l *Live) Unclaimed() bool { return !l.reconciled() && !l.Deleting() }
+// Unreconciled reports whether a Workspace has no condition and no finalizer of the provider.
+func (l *Live) Unreconciled() bool { return !l.reconciled() && !l.Deleting() }
 
-// unclaimed reports a Workspace without a sign of the provider. During terraform init and plan that is normal.
-func (o *Observation) unclaimed(live *Live, unclaimedFor time.Duration) {
-	if left := claimTimeout - unclaimedFor; left > 0 {
-		o.Message, o.RequeueAfter = initializing, left
+// setUnreconciled reports a Workspace without a sign of the provider. During terraform init and plan that is normal.
+func (o *Observation) setUnreconciled(live *Live, unreconciledFor time.Duration) {
+	if left := reconcileTimeout - unreconciledFor; left > 0 {
+		o.Message, o.RequeueAfter = initializingMessage, left
 		return
 	}
 	o.Reason = infrav1.WorkspaceUnclaimedReason
-	o.Message = "the Workspace was created" + at(live.object.GetCreationTimestamp().Time) + ", and provider-terraform has not reconciled it yet. Check that provider-terraform runs and " +
+	o.Message = "the Workspace was created" + atTime(live.object.GetCreationTimestamp().Time) + ", and provider-terraform has not reconciled it yet. Check that provider-terraform runs and " +
 		"serves this kind of Workspace. It may be busy with other Workspaces: by default it applies one at a time (flag --max-reconcile-rate)"
 }
 
-func (o *Observation) fail(report failure.Report) {
+func (o *Observation) setFailure(report failure.Report) {
 	o.Failed, o.Class, o.Reason, o.Message = true, report.Class, report.Reason, report.Message
 }
 
 // isApplyError reports whether a condition is an error of terraform apply.
 func isApplyError(synced *metav1.Condition) bool {
 	return strings.HasPrefix(synced.Message, "create failed") || strings.HasPrefix(synced.Message, "update failed")
-}
-
-func outputs(workspace *terraform.Workspace, published []string) map[string]string {
-	var out map[string]string
-	for _, name := range published {
-		value, ok := workspace.Status.AtProvider.Outputs[name]
-		if !ok {
-			continue
-		}
-		if out == nil {
-			out = map[string]string{}
-		}
-		out[name] = text(value.Raw)
-	}
-	return out
 }
 
 func isTrue(condition *metav1.Condition) bool {

@@ -174,11 +174,11 @@ func TestProviderV1OnlyTheGenerationDecides(t *testing.T) {
 
 func TestAnUnclaimedWorkspaceIsReportedAfterATimeout(t *testing.T) {
 	workspace := mustLive(t, builder.Workspace("demo-vpc", builder.Queued))
-	early := Observe(workspace, ObserveInput{UnclaimedFor: time.Minute})
+	early := Observe(workspace, ObserveInput{UnreconciledFor: time.Minute})
 	assert.Equal(t, infrav1.ProvisioningReason, early.Reason)
 	assert.Equal(t, time.Minute, early.RequeueAfter)
 
-	late := Observe(workspace, ObserveInput{UnclaimedFor: 2 * time.Minute})
+	late := Observe(workspace, ObserveInput{UnreconciledFor: 2 * time.Minute})
 	assert.Equal(t, infrav1.WorkspaceUnclaimedReason, late.Reason)
 	assert.Contains(t, late.Message, "created at 2026-01-02T03:04:05Z, and provider-terraform has not reconciled it yet")
 	assert.Zero(t, late.RequeueAfter, "its first condition is an event")

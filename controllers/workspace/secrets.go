@@ -77,7 +77,7 @@ func (c *Client) secrets(ctx context.Context, live *Live) failure.Secrets {
 
 // lastWrite is when a Secret was created, or last changed.
 func lastWrite(secret *corev1.Secret) time.Time {
-	last := newest(secret, func(metav1.ManagedFieldsEntry) bool { return true })
+	last := latestWrite(secret, func(metav1.ManagedFieldsEntry) bool { return true })
 	if secret.CreationTimestamp.After(last) {
 		return secret.CreationTimestamp.Time
 	}

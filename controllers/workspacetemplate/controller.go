@@ -31,13 +31,13 @@ type Reconciler struct {
 // Reconcile one WorkspaceTemplate.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return engine.Run(ctx, r.Engine, req, &infrav1.WorkspaceTemplate{}, engine.Phases[*infrav1.WorkspaceTemplate, Facts, Action]{
-		Observe:         r.observe,
-		Plan:            func(template *infrav1.WorkspaceTemplate, f *Facts) (Action, error) { return decide(template, f), nil },
-		Act:             r.act,
-		Status:          func(template *infrav1.WorkspaceTemplate, f *Facts, _ Action) { status(template, f) },
-		Summary:         infrav1.ValidCondition,
-		EventConditions: []string{infrav1.ValidCondition, infrav1.DeletingCondition},
-		IsWarning:       warning,
+		Observe:          r.observe,
+		Plan:             plan,
+		Act:              r.act,
+		Status:           status,
+		SummaryCondition: infrav1.ValidCondition,
+		EventConditions:  []string{infrav1.ValidCondition, infrav1.DeletingCondition},
+		IsWarning:        isWarning,
 	})
 }
 

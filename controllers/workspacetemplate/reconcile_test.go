@@ -45,8 +45,10 @@ func TestActionAndStatus(t *testing.T) {
 			f, err := newWorld(t).observe(t.Context(), template)
 			require.NoError(t, err)
 			f.Users = row.users
-			assert.Equal(t, row.want, decide(template, f))
-			status(template, f)
+			action, err := plan(template, f)
+			require.NoError(t, err)
+			assert.Equal(t, row.want, action)
+			status(template, f, action)
 			assert.Equal(t, map[string]string{"Valid": row.valid, "InUse": row.inUse, "Deleting": row.deleting}, builder.Story(template.Status.Conditions))
 			assert.Equal(t, ptr.To(int32(len(row.users))), template.Status.Users)
 			assert.Equal(t, int64(4), template.Status.ObservedGeneration)

@@ -56,7 +56,7 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 	case Update:
 		return r.update(ctx, apply, f)
 	case Restore:
-		return r.restore(ctx, apply, f)
+		return r.restoreManagedFields(ctx, apply, f)
 	case Protect:
 		return r.protect(ctx, apply, f)
 	case AllowMove:
@@ -69,14 +69,14 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 	case Release:
 		return r.release(ctx, apply, f)
 	case Observe:
-		return poll(f)
+		return waitForUnwatched(f)
 	case WaitForDestroy:
 	}
 	return nil
 }
 
-// poll requeues an object that has nothing to write, and that waits for something that no watch reports.
-func poll(f *Facts) error {
+// waitForUnwatched requeues an object that has nothing to write, and that waits for something that no watch reports.
+func waitForUnwatched(f *Facts) error {
 	switch {
 	case f.OwnerMissing != "":
 		return engine.Wait("the owners of this object", ownersInterval)
@@ -113,7 +113,7 @@ func (r *Reconciler) serialized(ctx context.Context, apply *infrav1.WorkspaceTem
 		r.serializer.Record(apply, group, f.inProgress())
 		return run()
 	}
-	active, err := r.serializer.Acquire(apply, group, f.inProgress(), func() ([]client.ObjectKey, error) { return r.others(ctx, apply, group) })
+	active, err := r.serializer.Acquire(apply, group, f.inProgress(), func() ([]client.ObjectKey, error) { return r.otherMembers(ctx, apply, group) })
 	if err != nil {
 		return err
 	}
@@ -129,8 +129,8 @@ func (r *Reconciler) serialized(ctx context.Context, apply *infrav1.WorkspaceTem
 	return err
 }
 
-// others lists the other members of a group that this manager reconciles.
-func (r *Reconciler) others(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, group serialize.Group) ([]client.ObjectKey, error) {
+// otherMembers lists the other members of a group that this manager reconciles.
+func (r *Reconciler) otherMembers(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, group serialize.Group) ([]client.ObjectKey, error) {
 	list, err := r.list(ctx, client.InNamespace(group.Namespace), group.Labels())
 	var keys []client.ObjectKey
 	for i := range list {
@@ -185,8 +185,8 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	return r.recordWrite(ctx, apply, f, live, err)
 }
 
-// restore restores the managedFields of a Workspace. Terraform does nothing, so it is neither serialized nor limited.
-func (r *Reconciler) restore(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+// restoreManagedFields restores the managedFields of a Workspace. Terraform does nothing, so it is neither serialized nor limited.
+func (r *Reconciler) restoreManagedFields(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	ctrl.LoggerFrom(ctx).Info("Restoring managedFields of Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
 	live, err := r.Workspaces.Restore(ctx, f.Live, f.Rendered)
 	return r.recordWrite(ctx, apply, f, live, err)
@@ -198,8 +198,8 @@ func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTe
 	var rejected *workspace.RejectedError
 	switch {
 	case errors.As(err, &rejected):
-		f.Rejected, f.RetryAt = rejection(rejected), f.Now.Add(observed.RejectedInterval)
-		if r.observed.Reject(client.ObjectKeyFromObject(apply), *f.request(), f.Rejected, f.Now) {
+		f.Rejected, f.RetryAt = rejectionMessage(rejected), f.Now.Add(observed.RejectedInterval)
+		if r.lastObserved(apply).Reject(*f.request(), f.Rejected, f.Now) {
 			ctrl.LoggerFrom(ctx).Error(err, "The API server rejected the Workspace")
 		}
 		return waitForRetry(f)

@@ -5,6 +5,7 @@ package workspacetemplateapply
 
 import (
 	"fmt"
+	"slices"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -19,36 +20,37 @@ type rule struct {
 	message func(apply *infrav1.WorkspaceTemplateApply, f *Facts) string
 }
 
-// rules in the order in which they are reported.
-var rules = []rule{
-	{infrav1.AdoptionRequiredReason, func(f *Facts) bool { return f.Unadopted != "" }, unadoptedMessage},
-	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.LostState != "" }, lostStateMessage},
-	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.OlderClaim != "" }, olderClaimMessage},
-	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.OwnerMissing != "" }, ownerMissingMessage},
-	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.StateUnknown }, stateUnknownMessage},
-	{infrav1.WorkspaceScopeConflictReason, func(f *Facts) bool { return f.ScopeChanged && f.owned() }, scopeMessage},
-	{infrav1.ProviderConfigConflictReason, func(f *Facts) bool { return f.ProviderConfig != "" }, providerConfigMessage},
-	{infrav1.WorkspaceReplacedReason, isOf(workspace.Replaced), replacedMessage},
-	{infrav1.WorkspaceConflictReason, isOf(workspace.Undecided), undecidedMessage},
-	{infrav1.WorkspaceConflictReason, isOf(workspace.Foreign), foreignMessage},
+// rules returns the rules in the order in which they are reported.
+func rules() []rule {
+	return []rule{
+		{infrav1.AdoptionRequiredReason, func(f *Facts) bool { return f.Unadopted != "" }, unadoptedMessage},
+		{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.LostState != "" }, lostStateMessage},
+		{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.OlderClaim != "" }, olderClaimMessage},
+		{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.OwnerMissing != "" }, ownerMissingMessage},
+		{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.StateUnknown }, stateUnknownMessage},
+		{infrav1.WorkspaceScopeConflictReason, func(f *Facts) bool { return f.ScopeChanged && f.owned() }, scopeMessage},
+		{infrav1.ProviderConfigConflictReason, func(f *Facts) bool { return f.ProviderConfig != "" }, providerConfigMessage},
+		{infrav1.WorkspaceReplacedReason, hasOwnership(workspace.Replaced), replacedMessage},
+		{infrav1.WorkspaceConflictReason, hasOwnership(workspace.Undecided), undecidedMessage},
+		{infrav1.WorkspaceConflictReason, hasOwnership(workspace.Foreign), foreignMessage},
+	}
 }
 
-func isOf(ownership workspace.Ownership) func(f *Facts) bool {
+func hasOwnership(ownership workspace.Ownership) func(f *Facts) bool {
 	return func(f *Facts) bool { return f.Live != nil && f.Ownership == ownership }
 }
 
-// conflicting returns the first rule that applies; nil when none does.
-func conflicting(f *Facts) *rule {
-	for i := range rules {
-		if rules[i].applies(f) {
-			return &rules[i]
-		}
+// firstConflict returns the first rule that applies; nil when none does.
+func firstConflict(f *Facts) *rule {
+	list := rules()
+	if i := slices.IndexFunc(list, func(r rule) bool { return r.applies(f) }); i >= 0 {
+		return &list[i]
 	}
 	return nil
 }
 
 func conflict(apply *infrav1.WorkspaceTemplateApply, f *Facts) engine.Condition {
-	if rule := conflicting(f); rule != nil {
+	if rule := firstConflict(f); rule != nil {
 		return engine.True(infrav1.WorkspaceConflictCondition, rule.reason, rule.message(apply, f))
 	}
 	return engine.False(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceOwnedReason, "")

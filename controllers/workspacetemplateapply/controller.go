@@ -34,7 +34,6 @@ type Reconciler struct {
 	// StatePrefix is part of the names of the Terraform states of new Workspaces.
 	StatePrefix string
 
-	observed   observed.Cache
 	serializer serialize.Serializer
 }
 
@@ -64,9 +63,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	})
 }
 
-// forget drops what is cached about an object that no longer exists.
+// lastObserved returns what this process last observed of an object.
+func (r *Reconciler) lastObserved(apply *infrav1.WorkspaceTemplateApply) *observed.State {
+	return engine.StateOf[observed.State](r.State, client.ObjectKeyFromObject(apply))
+}
+
+// forget removes an object that no longer exists from its queues.
 func (r *Reconciler) forget(key client.ObjectKey) {
-	r.observed.Forget(key)
 	r.serializer.Forget(key)
 	r.RateLimiter.Cancel(key, r.Clock.Now())
 }

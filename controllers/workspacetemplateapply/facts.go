@@ -79,8 +79,8 @@ type Facts struct {
 	ProviderConfig string
 	// Dependents are WorkspaceTemplateApplies whose Workspaces depend on this one; observed only during deletion.
 	Dependents []string
-	// UnclaimedFor is for how long the Workspace has been seen without a sign of the provider.
-	UnclaimedFor time.Duration
+	// UnreconciledFor is for how long the Workspace has been seen without a sign of the provider.
+	UnreconciledFor time.Duration
 	// Queued is the message while another member of the serialized group is active; empty when the object does not wait for it.
 	Queued string
 	// Rejected is why the API server rejected the rendered Workspace; empty when it did not. It is sent again at RetryAt.
@@ -187,6 +187,6 @@ func (f *Facts) Observation() workspace.Observation {
 		published = append(published, f.Template.Spec.PublishOutputs...)
 	}
 	return workspace.Observe(f.Live, workspace.ObserveInput{
-		UnclaimedFor: f.UnclaimedFor, Differs: !f.written(), LastUpdate: f.LastUpdate, Published: published, Failure: f.Failure,
+		UnreconciledFor: f.UnreconciledFor, Differs: !f.written(), LastUpdate: f.LastUpdate, Published: published, Failure: f.Failure,
 	})
 }

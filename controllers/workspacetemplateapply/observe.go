@@ -47,7 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 		}
 	}
 	f.TemplateDeleting = f.Template != nil && !f.Template.DeletionTimestamp.IsZero() && f.Live == nil && apply.Status.WorkspaceRef == nil
-	f.Rejected, f.RetryAt = r.observed.Rejected(client.ObjectKeyFromObject(apply), f.request(), f.Now)
+	f.Rejected, f.RetryAt = r.lastObserved(apply).Rejected(f.request(), f.Now)
 	return f, nil
 }
 
@@ -123,7 +123,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		return err
 	}
 	if f.Live == nil {
-		r.observed.UnclaimedFor(client.ObjectKeyFromObject(apply), "", f.Now)
+		r.lastObserved(apply).UnreconciledFor("", f.Now)
 		f.NotRecreated = apply.Status.WorkspaceRef != nil && retained(apply)
 		f.LostState = lostState(apply, f)
 		f.StateUnknown = applies.IsStateUnknown(apply, f.Template)
@@ -150,14 +150,13 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		f.Unadopted = f.Name // A user set spec.workspaceName: releasing the object would orphan the Workspace.
 	}
 	f.ProviderConfig = f.changedProviderConfig(apply.Annotations[naming.AllowProviderConfigAnnotation])
-	key := client.ObjectKeyFromObject(apply)
-	var unclaimed types.UID
-	if f.Live.Unclaimed() {
-		unclaimed = f.Live.UID()
+	var unreconciled types.UID
+	if f.Live.Unreconciled() {
+		unreconciled = f.Live.UID()
 	}
-	f.UnclaimedFor = r.observed.UnclaimedFor(key, unclaimed, f.Now)
+	f.UnreconciledFor = r.lastObserved(apply).UnreconciledFor(unreconciled, f.Now)
 	if f.owned() {
-		f.Failure = r.observed.Failure(key, f.Live.ErrorHash(), func() (failure.Report, bool) { return r.Workspaces.Explain(ctx, f.Live) })
+		f.Failure = r.lastObserved(apply).Failure(f.Live.ErrorHash(), func() (failure.Report, bool) { return r.Workspaces.Explain(ctx, f.Live) })
 	}
 }
 
@@ -168,8 +167,8 @@ func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.Workspace
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
-	gone := retained(apply) && apply.Status.WorkspaceRef != nil || lostState(apply, f) != "" || applies.IsStateUnknown(apply, f.Template)
-	if live == nil && err == nil && gone { // Confirmed by the API server, and in the other scope, before it is reported.
+	unexpectedlyAbsent := retained(apply) && apply.Status.WorkspaceRef != nil || lostState(apply, f) != "" || applies.IsStateUnknown(apply, f.Template)
+	if live == nil && err == nil && unexpectedlyAbsent { // Confirmed by the API server, and in the other scope, before it is reported.
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	return live, err
@@ -206,41 +205,6 @@ func (r *Reconciler) observeOwners(ctx context.Context, apply *infrav1.Workspace
 	mustRead := f.Restored && (f.Live == nil || apply.Annotations[naming.AdoptWorkspaceAnnotation] != string(f.Live.UID()))
 	f.OwnerMissing, err = r.owners().Missing(ctx, apply, mustRead)
 	return err
-}
-
-// unadopted is the Workspace that CAPT v0.3 created for the object. For an object that was restored from Git or a backup, without the
-// status of CAPT v0.3, it is the one with the name that CAPT v0.3 gave, without a claim and without another WorkspaceTemplateApply.
-func (r *Reconciler) unadopted(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
-	if f.Unadopted != "" || apply.Spec.WorkspaceName != "" || !f.clusterWide() {
-		return f.Unadopted, nil
-	}
-	name := naming.LegacyWorkspace(apply.Name)
-	live, err := r.Workspaces.Get(ctx, terraform.ScopeCluster, "", name)
-	switch {
-	case errors.Is(err, workspace.ErrKindMissing):
-		return "", nil
-	case err != nil || live == nil || live.Claimed():
-		return "", err
-	}
-	if taken, err := r.belongsToAnother(ctx, apply, name); err != nil || taken {
-		return "", err
-	}
-	return name, nil
-}
-
-// belongsToAnother reports whether another WorkspaceTemplateApply has, or may adopt, a Workspace without a claim.
-func (r *Reconciler) belongsToAnother(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (bool, error) {
-	for _, field := range []string{index.WorkspaceName, index.LegacyName} {
-		others, err := r.list(ctx, client.MatchingFields{field: name})
-		taken := slices.ContainsFunc(others, func(other infrav1.WorkspaceTemplateApply) bool {
-			self := other.Namespace == apply.Namespace && other.Name == apply.Name
-			return !self && (other.Spec.WorkspaceName == name || adoption.UnadoptedWorkspace(&other) == name)
-		})
-		if err != nil || taken {
-			return taken, err
-		}
-	}
-	return false, nil
 }
 
 // list reads WorkspaceTemplateApplies from the cache. They must not be changed.
@@ -287,52 +251,4 @@ func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceT
 	}
 	slices.Sort(names) // Lists from the cache are unordered, and the message must not change.
 	return names, err
-}
-
-// olderClaim returns an older WorkspaceTemplateApply with the same Workspace. The oldest wins, so that exactly one of two objects that
-// were admitted concurrently continues. Objects of all namespaces can have the same cluster-wide Workspace.
-func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
-	if f.Name == "" || (f.Live != nil && f.Live.ClaimedBy(apply)) {
-		return "", nil
-	}
-	// Without the namespace, each object of a fleet with namespaced Workspaces would read all others of its name.
-	options := []client.ListOption{client.MatchingFields{index.WorkspaceName: f.Name}}
-	if !f.clusterWide() {
-		options = append(options, client.InNamespace(apply.Namespace))
-	}
-	others, err := r.list(ctx, options...)
-	if err != nil {
-		return "", err
-	}
-	for i := range others {
-		other := &others[i]
-		switch {
-		case other.UID == apply.UID || !older(other, apply):
-		case other.Namespace == apply.Namespace:
-			return "WorkspaceTemplateApply " + other.Name, nil
-		case claimsClusterWide(other, apply, f.Name):
-			return "a WorkspaceTemplateApply of another namespace", nil // Its name is not disclosed.
-		}
-	}
-	return "", nil
-}
-
-// claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may get, a cluster-wide Workspace. Naming the
-// derived name of this object is not a claim.
-func claimsClusterWide(other, apply *infrav1.WorkspaceTemplateApply, name string) bool {
-	if other.Status.WorkspaceRef == nil {
-		return name != naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(apply))
-	}
-	return !hasNamespacedWorkspace(other)
-}
-
-func hasNamespacedWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.Namespace != ""
-}
-
-func older(a, b *infrav1.WorkspaceTemplateApply) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
 }

@@ -279,7 +279,7 @@ func TestAMissingConnectionSecretHasTheFailureOfItsWriter(t *testing.T) {
 			assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(w.ready("demo-vpc")))
 			assert.Empty(t, w.mustReconcile("demo-vpc"))
 			if row.writer.GetNamespace() == builder.Namespace {
-				assert.Contains(t, w.reconciler.related(t.Context(), row.writer), request("demo-vpc"))
+				assert.Contains(t, w.reconciler.relatedApplies(t.Context(), row.writer), request("demo-vpc"))
 			}
 		})
 	}

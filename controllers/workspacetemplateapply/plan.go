@@ -73,7 +73,7 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return WaitForKind
 	case f.owned() && !f.isProtected(apply):
 		return Protect
-	case conflicting(f) != nil:
+	case firstConflict(f) != nil:
 		return Observe
 	case f.Rendered == nil, len(f.Missing) > 0, f.LookupError != nil, f.NotRecreated, f.Rejected != "", f.TemplateDeleting:
 		return Observe

@@ -76,7 +76,7 @@ func TestAWorkspaceIsDestroyedAfterItsDependents(t *testing.T) {
 	assert.NotContains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 	assert.Contains(t, w.deleting("demo-vpc").Message, "is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply eks")
 
-	assert.Contains(t, w.reconciler.related(t.Context(), onTop), request("demo-vpc"), "its end wakes what waits for it")
+	assert.Contains(t, w.reconciler.relatedApplies(t.Context(), onTop), request("demo-vpc"), "its end wakes what waits for it")
 	w.remove(w.get("eks"))
 	assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
 }
@@ -99,7 +99,7 @@ func TestTheClaimPrecedesAnOlderObjectThatNamesTheWorkspaceLater(t *testing.T) {
 	w.mustReconcile("x")
 	assert.Contains(t, w.ready("older"), "False WorkspaceConflict")
 	assert.Contains(t, w.ready("x"), "True UpToDate")
-	assert.Contains(t, w.reconciler.related(t.Context(), w.get("older")), request("x"))
+	assert.Contains(t, w.reconciler.relatedApplies(t.Context(), w.get("older")), request("x"))
 }
 
 // Fleets have the same names in every namespace.
@@ -108,7 +108,7 @@ func TestAnObjectOfTheSameNameInAnotherNamespaceCausesNoReconcile(t *testing.T) 
 	w.mustReconcile("x")
 	require.NotNil(t, w.get("x").Status.WorkspaceRef)
 	stranger := builder.WorkspaceTemplateApply("x", builder.WithNamespace("other"), builder.WithWorkspaceName("x"))
-	assert.Empty(t, w.reconciler.related(t.Context(), stranger))
+	assert.Empty(t, w.reconciler.relatedApplies(t.Context(), stranger))
 }
 
 // The Workspace cannot be rendered, so a spec that changed since is not reported as applied.
@@ -227,7 +227,7 @@ func TestSafety05ARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
 			require.NotNil(t, w.get("eks"))
 			deleting := w.deleting("eks")
 			assert.Equal(t, infrav1.DeletionPolicyConflictReason, deleting.Reason)
-			assert.Contains(t, w.reconciler.related(ctx, w.get("demo-vpc")), request("eks"), "another policy is noticed")
+			assert.Contains(t, w.reconciler.relatedApplies(ctx, w.get("demo-vpc")), request("eks"), "another policy is noticed")
 
 			allow(w)
 			w.mustReconcile("eks")
@@ -240,12 +240,12 @@ func TestSafety05ARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
 
 // What is seen again is not taken for new, and a Secret that an error quotes may have changed since.
 func TestWhatWasSeenIsRemembered(t *testing.T) {
-	seen, key := observed.Cache{}, request("demo-vpc").NamespacedName
-	assert.Zero(t, seen.UnclaimedFor(key, "one", now))
-	assert.Equal(t, time.Minute, seen.UnclaimedFor(key, "one", now.Add(time.Minute)))
-	assert.Zero(t, seen.UnclaimedFor(key, "two", now.Add(time.Minute)), "another Workspace")
+	seen := observed.State{}
+	assert.Zero(t, seen.UnreconciledFor("one", now))
+	assert.Equal(t, time.Minute, seen.UnreconciledFor("one", now.Add(time.Minute)))
+	assert.Zero(t, seen.UnreconciledFor("two", now.Add(time.Minute)), "another Workspace")
 	for _, message := range []string{"first", "again"} {
-		report := seen.Failure(key, "hash", func() (failure.Report, bool) { return failure.Report{Message: message}, true })
+		report := seen.Failure("hash", func() (failure.Report, bool) { return failure.Report{Message: message}, true })
 		assert.Equal(t, "first", report.Message)
 	}
 }

@@ -29,14 +29,14 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 		required := f.adoptionRequired()
 		if adoption.NeedsNoAdoption(apply) {
 			required = engine.False(infrav1.AdoptionRequiredCondition, infrav1.LeftAloneReason, leftAloneMessage)
-			engine.SetOnce(apply, required)
+			engine.SetNegativePolarity(apply, required)
 		}
 		engine.KeepStatus(apply, p.Paused, required)
 		return
 	}
 	s.ObservedGeneration = apply.Generation
 	observation := f.Observation()
-	engine.SetOnce(apply, engine.PausedCondition(p.Paused))
+	engine.SetNegativePolarity(apply, engine.PausedCondition(p.Paused))
 	if !apply.DeletionTimestamp.IsZero() {
 		deleting := deleting(f, observation)
 		engine.Set(apply, deleting, engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
@@ -56,13 +56,13 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	if s.LastUpdate = f.LastUpdate; f.owned() {
 		s.LastUpdate = f.Live.RefreshRecord(f.LastUpdate)
 	}
-	s.StartedTime = started(s, f, observation)
-	revisions(s, f, observation)
+	s.StartedTime = startedTime(s, f, observation)
+	setRevisions(s, f, observation)
 
 	engine.Set(apply, rendered(f), dependenciesReady(f), synced(f, observation), ready(apply, f, p, observation))
-	engine.SetOnce(apply, conflict(apply, f))
-	engine.SetOnce(apply, f.adoptionRequired())
-	engine.SetOnce(apply, engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""))
+	engine.SetNegativePolarity(apply, conflict(apply, f))
+	engine.SetNegativePolarity(apply, f.adoptionRequired())
+	engine.SetNegativePolarity(apply, engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""))
 }
 
 func (f *Facts) adoptionRequired() engine.Condition {
@@ -72,9 +72,9 @@ func (f *Facts) adoptionRequired() engine.Condition {
 	return engine.True(infrav1.AdoptionRequiredCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
 }
 
-// started returns when the current operation of Terraform started; nil if the Workspace is not written yet. The repair of drift starts when it
-// is first observed.
-func started(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Observation) *metav1.Time {
+// startedTime returns when the current operation of Terraform started; nil if the Workspace is not written yet. The repair of drift starts when
+// it is first observed.
+func startedTime(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Observation) *metav1.Time {
 	known := ptr.Deref(s.StartedTime, metav1.Time{})
 	switch {
 	case !f.owned(), o.UpToDate, !f.written():
@@ -88,7 +88,7 @@ func started(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Obse
 	return nil
 }
 
-func revisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Observation) {
+func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Observation) {
 	if f.Rendered == nil {
 		return
 	}
@@ -125,7 +125,7 @@ func rendered(f *Facts) engine.Condition {
 	return engine.True(infrav1.RenderedCondition, infrav1.RenderedReason, "")
 }
 
-func rejection(err error) string {
+func rejectionMessage(err error) string {
 	return "the API server rejected the Workspace: " + failure.OneLine(err.Error())
 }
 
@@ -166,9 +166,9 @@ func synced(f *Facts, o workspace.Observation) engine.Condition {
 	return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, "the Workspace does not exist")
 }
 
-// gates returns the conditions that must be True before the Workspace is written. The later deletion of a Secret or of the template does not
-// affect a Workspace that is already written.
-func gates(f *Facts) []engine.Condition {
+// preconditions returns the conditions that must be True before the Workspace is written. The later deletion of a Secret or of the template
+// does not affect a Workspace that is already written.
+func preconditions(f *Facts) []engine.Condition {
 	written := f.written()
 	switch {
 	case written && len(f.RenderErrors) == 0 && f.Rejected == "":
@@ -194,22 +194,15 @@ func (f *Facts) kindMissingMessage() string {
 
 // ready summarizes the other conditions. A paused object also reports why it is paused.
 func ready(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o workspace.Observation) engine.Condition {
-	c := summary(apply, f, o)
-	switch {
-	case p.Paused != "" && c.Message != "":
-		c.Message = fmt.Sprintf("paused (%s): %s", p.Paused, c.Message)
-	case p.Paused != "":
-		c.Message = "paused: " + p.Paused
-	}
-	return c
+	return engine.WithPause(firstProblem(apply, f, o), p.Paused)
 }
 
-// summary is the first condition that keeps the object from being ready: the cause of the others comes first.
-func summary(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observation) engine.Condition {
+// firstProblem is the first condition that keeps the object from being ready: the cause of the others comes first.
+func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observation) engine.Condition {
 	if f.Unadopted != "" {
 		return engine.False(infrav1.ReadyCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
 	}
-	for _, condition := range gates(f) {
+	for _, condition := range preconditions(f) {
 		if condition.Status != metav1.ConditionTrue {
 			return engine.False(infrav1.ReadyCondition, condition.Reason, condition.Message)
 		}
@@ -230,7 +223,7 @@ func summary(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observ
 func deleting(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
 	case f.Paused != "":
-		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "nothing is deleted while the object is paused: "+f.Paused)
+		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, engine.PausedMessage("deleted", f.Paused))
 	case f.RetainConflict != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
 	case f.Retained:

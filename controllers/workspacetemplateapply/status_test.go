@@ -263,7 +263,7 @@ func rows(t *testing.T) []row {
 	is := func(ownership workspace.Ownership) func(f *Facts) { return func(f *Facts) { f.Ownership = ownership } }
 	all := []row{
 		{"nothing there yet", newScene(t)},
-		{"queued for a day", newScene(t).withWorkspace(builder.Queued).with(func(f *Facts) { f.UnclaimedFor = 24 * time.Hour })},
+		{"queued for a day", newScene(t).withWorkspace(builder.Queued).with(func(f *Facts) { f.UnreconciledFor = 24 * time.Hour })},
 		{"its managedFields were lost", newScene(t).withWorkspace(builder.AtRest, withoutManagedFields())},
 		{"adopted, and its managedFields were lost", newScene(t).withWorkspace(builder.AtRest, withoutManagedFields(), withoutClaim())},
 		{"different", newScene(t).withWorkspace(builder.AtRest, withOtherSpec())},

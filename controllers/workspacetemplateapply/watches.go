@@ -55,7 +55,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("workspacetemplateapply").
 		WithOptions(options).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.related)).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.relatedApplies)).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofGroup), builder.WithPredicates(membershipChanged())).
 		WatchesRawSource(source.Func(r.enqueueQueued)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
@@ -158,9 +158,9 @@ func definesWorkspaces(object client.Object) bool {
 	return false
 }
 
-// related reconciles objects that wait for the Workspace or the connection Secret of a WorkspaceTemplateApply, those with the same
+// relatedApplies reconciles objects that wait for the Workspace or the connection Secret of a WorkspaceTemplateApply, those with the same
 // Workspace, and those that it depends on, whose deletion waits for it.
-func (r *Reconciler) related(ctx context.Context, object client.Object) []ctrl.Request {
+func (r *Reconciler) relatedApplies(ctx context.Context, object client.Object) []ctrl.Request {
 	apply := object.(*infrav1.WorkspaceTemplateApply)
 	var requests []ctrl.Request
 	if name := apply.Spec.WorkspaceName; name != "" {

@@ -114,7 +114,9 @@ func TestWritesAreThoseThatAreLeft(t *testing.T) {
 	unit := &f.Units[0]
 	endpoint := unit.Steps[0]
 	unit.Endpoint = &endpoint
-	writes := func(revert, named, endpoints bool) int { return f.RemainingWrites(f.Plan, unit, Run{revert, named, endpoints}) }
+	writes := func(revert, named, endpoints bool) int {
+		return f.RemainingWrites(f.Plan, unit, Run{revert, named, endpoints})
+	}
 	assert.Equal(t, []int{1, 2, 0}, []int{writes(false, false, false), writes(false, false, true), writes(true, false, false)})
 
 	journal := func(phase apply.Phase) {

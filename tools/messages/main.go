@@ -55,7 +55,7 @@ var sinks = []struct {
 	{eventReasons, regexp.MustCompile(`\.EventRecorder\)\.Eventf#(reason|action)$`)},
 	{eventMessages, regexp.MustCompile(`\.EventRecorder\)\.Eventf#(note|args)$`)},
 	{admission, regexp.MustCompile(`/validation/field\.\w+#(detail|validValues)$|/api/validation.*#(message|format)$`)},
-	{outcomes, regexp.MustCompile(`/controllers/engine\.(Wait|Terminal)#reason$`)},
+	{outcomes, regexp.MustCompile(`/controllers/engine\.Wait#reason$`)},
 	{managerErrors, regexp.MustCompile(`^(fmt\.Errorf#format|errors\.New#text)$`)},
 	{managerFlags, regexp.MustCompile(`(^flag|/pflag)\.FlagSet\)\.\w+#usage$|/pflag\.Usage$`)},
 	{logs, regexp.MustCompile(`logr\.Logger\)\.(Info|Error)#msg$`)},

@@ -77,13 +77,13 @@ const (
 func Classify(message string) Class {
 	readable, _, _ := strings.Cut(message, tailMark)
 	readable, _, _ = strings.Cut(readable, packedMark)
-	class, vague := match(readable[:min(len(readable), maxReadable)])
+	class, vague := classOf(readable[:min(len(readable), maxReadable)])
 	if class != ClassUnknown && !vague {
 		return class
 	}
 	output, whole := unpack(message)
 	for _, text := range diagnostics(output) {
-		found, stillVague := match(text)
+		found, stillVague := classOf(text)
 		if found != ClassUnknown && !stillVague {
 			return found
 		}
@@ -144,9 +144,9 @@ func diagnostics(output string) []string {
 	return append(errs, output[:headings[0][0]])
 }
 
-// match returns the class of the first rule that matches a text. vague is true if the rest of the output may have a more specific class.
-func match(text string) (class Class, vague bool) {
-	text = flat(text)
+// classOf returns the class of the first rule that matches a text. vague is true if the rest of the output may have a more specific class.
+func classOf(text string) (class Class, vague bool) {
+	text = flatten(text)
 	lower := strings.ToLower(text)
 	for _, r := range rules {
 		if r.matches(text, lower) {
@@ -156,8 +156,8 @@ func match(text string) (class Class, vague bool) {
 	return ClassUnknown, false
 }
 
-// flat removes line breaks and the box characters of Terraform's output, which can be between any two words.
-func flat(text string) string {
+// flatten removes line breaks and the box characters of Terraform's output, which can be between any two words.
+func flatten(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("│╷╵├─", r)
 	}), " ")
@@ -166,7 +166,7 @@ func flat(text string) string {
 // Matches reports whether an error of Terraform has one of the codes, which are whole words with the case of AWS, or one of the
 // phrases, which are in lower case and match in any case and anywhere. It is for rules that are finer than classes.
 func Matches(message string, codes, phrases []string) bool {
-	text := flat(message)
+	text := flatten(message)
 	return rule{codes: codes, phrases: phrases}.matches(text, strings.ToLower(text))
 }
 

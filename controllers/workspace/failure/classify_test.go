@@ -61,7 +61,7 @@ func TestTheSummaryIsEnoughUnlessTheSampleNeedsItsDetail(t *testing.T) {
 		}
 		t.Run(sample.Class+"/"+sample.Name, func(t *testing.T) {
 			summary, _, _ := strings.Cut(phases[2]+executor.Failure(sample.Stderr).Error(), tailMark)
-			class, vague := match(summary)
+			class, vague := classOf(summary)
 			if sample.NeedsDetail() {
 				require.True(t, vague || class == ClassUnknown, class)
 			} else {

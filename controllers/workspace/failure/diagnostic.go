@@ -52,7 +52,7 @@ func summarize(output string) string {
 			continue
 		}
 		total++
-		class, vague := match(text)
+		class, vague := classOf(text)
 		decides := class != ClassUnknown && !vague
 		if len(found) == 0 || decides && !decided {
 			if line := parse(text).String(); !slices.Contains(found, line) {

@@ -126,7 +126,7 @@ func Explain(message string, secrets Secrets, command string) Report {
 		advice += " Complete text: " + command
 	}
 	limit := maxMessageLength - len(at.failed) - len(": ") - len(". ") - len(advice)
-	return Report{Class: class, Reason: at.reason, Message: at.failed + ": " + strings.TrimRight(truncate(cause, limit), ".") + ". " + advice}
+	return Report{Class: class, Reason: at.reason, Message: at.failed + ": " + strings.TrimRight(Truncate(cause, limit), ".") + ". " + advice}
 }
 
 func stageOf(readable string) stage {
@@ -166,16 +166,17 @@ func withoutTail(message string) string {
 
 // OneLine returns a message shortened to one line, without the compressed output of Terraform, and with secrets redacted.
 func OneLine(message string) string {
-	return truncate(oneLine(redact.Text(withoutTail(message), nil)), maxMessageLength)
+	return Truncate(oneLine(redact.Text(withoutTail(message), nil)), maxMessageLength)
 }
 
 func oneLine(message string) string {
 	return strings.TrimRight(strings.Join(strings.Fields(message), " "), " :")
 }
 
-func truncate(message string, length int) string {
-	if len(message) <= length {
+// Truncate shortens a message that exceeds the limit, in bytes, and marks the truncation.
+func Truncate(message string, limit int) string {
+	if len(message) <= limit {
 		return message
 	}
-	return strings.ToValidUTF8(message[:length-len("…")], "") + "…"
+	return strings.ToValidUTF8(message[:limit-len("…")], "") + "…"
 }

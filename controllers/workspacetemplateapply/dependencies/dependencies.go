@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 )
 
@@ -60,13 +61,13 @@ func (r Reader) Missing(ctx context.Context, apply *infrav1.WorkspaceTemplateApp
 		}
 	}
 	for i := range missing {
-		missing[i].Since = since(&missing[i], apply.Status.MissingDependencies, now)
+		missing[i].Since = missingSince(&missing[i], apply.Status.MissingDependencies, now)
 	}
 	return missing, nil
 }
 
-// since is when a dependency was first seen missing. A key of a Secret is missing since the whole Secret was.
-func since(missing *infrav1.MissingDependency, before []infrav1.MissingDependency, now time.Time) *metav1.Time {
+// missingSince is when a dependency was first seen missing. A key of a Secret is missing since the whole Secret was.
+func missingSince(missing *infrav1.MissingDependency, before []infrav1.MissingDependency, now time.Time) *metav1.Time {
 	i := slices.IndexFunc(before, func(b infrav1.MissingDependency) bool {
 		return b.Kind == missing.Kind && b.Name == missing.Name && (b.Key == missing.Key || b.Key == "")
 	})
@@ -138,7 +139,7 @@ func isEmpty(secret *corev1.Secret) bool {
 // Workspace without one is checked by its own conditions.
 func (r Reader) missingWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.WorkspaceDependency) (string, error) {
 	namespace := apply.DependencyKey(dependency).Namespace
-	owners, err := r.list(ctx, namespace, client.MatchingFields{index.WorkspaceName: dependency.Name})
+	owners, err := r.listApplies(ctx, namespace, client.MatchingFields{index.WorkspaceName: dependency.Name})
 	if err != nil {
 		return "", err
 	}
@@ -147,7 +148,7 @@ func (r Reader) missingWorkspace(ctx context.Context, apply *infrav1.WorkspaceTe
 	}) {
 		return "", nil
 	}
-	message := fmt.Sprintf("Workspace %s is not up to date%s", dependency.Name, cause(owners, apply))
+	message := fmt.Sprintf("Workspace %s is not up to date%s", dependency.Name, failureCause(owners, apply))
 	if len(owners) == 0 {
 		if message, err = r.missingUnowned(ctx, namespace, dependency.Name); err != nil {
 			return "", err
@@ -180,11 +181,11 @@ func (r Reader) missingUnowned(ctx context.Context, namespace, name string) (str
 }
 
 func (r Reader) causeOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, match client.MatchingFields) (string, error) {
-	owners, err := r.list(ctx, apply.Namespace, match)
-	return cause(owners, apply), err
+	owners, err := r.listApplies(ctx, apply.Namespace, match)
+	return failureCause(owners, apply), err
 }
 
-func (r Reader) list(ctx context.Context, namespace string, match client.MatchingFields) ([]infrav1.WorkspaceTemplateApply, error) {
+func (r Reader) listApplies(ctx context.Context, namespace string, match client.MatchingFields) ([]infrav1.WorkspaceTemplateApply, error) {
 	var list infrav1.WorkspaceTemplateApplyList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), match); err != nil {
 		return nil, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
@@ -192,20 +193,16 @@ func (r Reader) list(ctx context.Context, namespace string, match client.Matchin
 	return list.Items, nil
 }
 
-// cause is the failure of the WorkspaceTemplateApply that provides a dependency; empty when it does not need a user. Progress is not
+// failureCause is the failure of the WorkspaceTemplateApply that provides a dependency; empty when it does not need a user. Progress is not
 // part of it: each step would be a status write of all that wait.
-func cause(providers []infrav1.WorkspaceTemplateApply, waiting *infrav1.WorkspaceTemplateApply) string {
+func failureCause(providers []infrav1.WorkspaceTemplateApply, waiting *infrav1.WorkspaceTemplateApply) string {
 	for i := range providers {
 		provider := &providers[i]
 		ready := conditions.Get(provider, infrav1.ReadyCondition)
 		if provider.Name == waiting.Name || ready == nil || ready.Status == metav1.ConditionTrue || !infrav1.RequiresUserAction(ready.Reason) {
 			continue
 		}
-		message := ready.Message
-		if len(message) > maxCause {
-			message = strings.ToValidUTF8(message[:maxCause], "") + "…"
-		}
-		return fmt.Sprintf(": WorkspaceTemplateApply %s is not ready: %s", provider.Name, message)
+		return fmt.Sprintf(": WorkspaceTemplateApply %s is not ready: %s", provider.Name, failure.Truncate(ready.Message, maxCause))
 	}
 	return ""
 }

@@ -41,7 +41,7 @@ func (g Group) QueuedMessage() string {
 }
 
 // Serializer records which member of each group is active, from the last reconcile of each. A member that this process has not reconciled
-// yet may be active: after a restart none starts beside it. The zero value is ready. Safe for concurrent use.
+// yet may be active, so after a restart no other one starts before it was reconciled. The zero value is ready. Safe for concurrent use.
 type Serializer struct {
 	mu      sync.Mutex
 	members map[client.ObjectKey]member
@@ -83,7 +83,7 @@ func (s *Serializer) Acquire(object client.Object, group Group, active bool, oth
 		me.waiting = slices.ContainsFunc(keys, func(other client.ObjectKey) bool { return s.precedes(other, me) })
 		me.active = !me.waiting
 	}
-	s.set(key, me)
+	s.update(key, me)
 	return me.active, nil
 }
 
@@ -97,12 +97,12 @@ func (s *Serializer) precedes(other client.ObjectKey, me member) bool {
 func (s *Serializer) Record(object client.Object, group Group, active bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set(client.ObjectKeyFromObject(object), newMember(object, group, active))
+	s.update(client.ObjectKeyFromObject(object), newMember(object, group, active))
 }
 
-// set enqueues waiting members when the object may no longer precede them. A member that still waits changes nothing: two of them would
+// update enqueues waiting members when the object may no longer precede them. A member that still waits changes nothing: two of them would
 // enqueue each other forever.
-func (s *Serializer) set(key client.ObjectKey, now member) {
+func (s *Serializer) update(key client.ObjectKey, now member) {
 	before, known := s.members[key]
 	if s.members == nil {
 		s.members = map[client.ObjectKey]member{}

@@ -23,11 +23,11 @@ func InProgress(live *Live, last *infrav1.WorkspaceUpdate, class failure.Class) 
 	switch {
 	case synced != nil && synced.Reason == reasonPaused:
 		return false
-	case live.failed() && current(live, synced) && (!live.Deleting() || !isApplyError(synced)):
+	case live.failed() && isCurrent(live, synced) && (!live.Deleting() || !isApplyError(synced)):
 		return class.IsTransient() && !isPlanError(synced)
 	}
 	done := isTrue(ready) && isTrue(synced) || live.unreported()
-	return live.Deleting() || !done || !live.reported(last)
+	return live.Deleting() || !done || !live.statusIsCurrent(last)
 }
 
 // isPlanError reports whether a condition is an error before terraform apply or destroy.

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// statusIsCurrent reports whether the status is of the current generation. Ready cannot show this, because it stays True while an update is
+// applied. provider-terraform v1 sets observedGeneration of Synced. Before v1, a successful update changes neither condition, but any status
+// that was written after the change is about that change: the API server rejects a status write of a provider that has not read the change.
+func (l *Live) statusIsCurrent(last *infrav1.WorkspaceUpdate) bool {
+	generation := l.object.GetGeneration()
+	if synced := l.condition(conditionSynced); synced != nil && synced.ObservedGeneration != 0 {
+		return synced.ObservedGeneration == generation
+	}
+	if generation <= 1 {
+		return true // Not changed since its creation.
+	}
+	if last != nil && last.Generation == generation {
+		return last.StatusHash == "" || last.StatusHash != l.statusHash()
+	}
+	// Another client changed the Workspace, or the record is lost, so compare the times in managedFields. They have whole seconds: a status of
+	// the same second may be older than the change. managedFields do not record removed fields, so this can be late by one poll interval of
+	// the provider, ten minutes.
+	changed := lastChange(l)
+	return changed.IsZero() || lastStatus(l).After(changed)
+}
+
+// UpdateRecord returns the record of a change of the Workspace, for the status of the WorkspaceTemplateApply.
+func (l *Live) UpdateRecord() *infrav1.WorkspaceUpdate {
+	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration(), StatusHash: l.statusHash()}
+}
+
+// RefreshRecord returns the record of the last change for the next reconcile. Once the provider has reported the change, the record keeps that
+// result. It is nil if the provider reports the generation, which needs no record.
+func (l *Live) RefreshRecord(last *infrav1.WorkspaceUpdate) *infrav1.WorkspaceUpdate {
+	synced := l.condition(conditionSynced)
+	switch {
+	case !l.statusIsCurrent(last):
+		return last
+	case synced == nil || synced.ObservedGeneration != 0 || l.object.GetGeneration() <= 1:
+		return nil
+	}
+	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration()}
+}
+
+// statusHash is a hash of the status of the Workspace.
+func (l *Live) statusHash() string {
+	data, err := json.Marshal(l.object.Object["status"])
+	if err != nil {
+		return "" // Cannot happen: it was decoded from JSON.
+	}
+	return hash(data)
+}
+
+// createPending is the annotation in which the provider records when the first apply starts.
+const createPending = "crossplane.io/external-create-pending"
+
+// Started returns when Terraform started to apply the current spec; zero if it has not. For a Workspace that was applied before, that is the
+// time of its last change, because the provider does not record the start. known is the result of the last call: the provider updates the
+// annotation at each retry, but the operation is the same until the Workspace changes.
+func (l *Live) Started(known time.Time) time.Time {
+	changed := lastChange(l)
+	began, _ := time.Parse(time.RFC3339, l.object.GetAnnotations()[createPending]) // Missing or invalid means not started.
+	switch {
+	case l.unreported(): // The annotation is of before a move.
+		return time.Time{}
+	case !known.IsZero() && !known.Before(changed):
+		return known
+	case began.IsZero() && l.condition(conditionReady) == nil:
+		return time.Time{}
+	case began.After(changed):
+		return began
+	}
+	return changed
+}
+
+// lastChange is when the spec of the Workspace was last changed; zero if unknown.
+func lastChange(live *Live) (changed time.Time) {
+	return latestWrite(live.object, func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.GetRawBytes()), `"f:spec"`)
+	})
+}
+
+// lastStatus is when the provider last changed the status.
+func lastStatus(live *Live) time.Time {
+	return latestWrite(live.object, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "status" })
+}
+
+// latestWrite is the time of the latest matching write; zero if there is none.
+func latestWrite(object metav1.Object, matches func(metav1.ManagedFieldsEntry) bool) (last time.Time) {
+	for _, entry := range object.GetManagedFields() {
+		if entry.Time != nil && entry.Time.After(last) && matches(entry) {
+			last = entry.Time.Time
+		}
+	}
+	return last
+}

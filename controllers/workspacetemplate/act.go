@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplate
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplate, _ *Facts, action Action) error {
+	return engine.Patch(ctx, r.Client, template, func() {
+		switch action {
+		case Hold:
+			controllerutil.AddFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+			controllerutil.RemoveFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
+		case Release:
+			controllerutil.RemoveFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+			controllerutil.RemoveFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
+		case Observe:
+		}
+	})
+}

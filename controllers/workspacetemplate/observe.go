@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/templates"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// Facts are what a reconcile observed.
+type Facts struct {
+	// Users are the WorkspaceTemplateApplies that refer to the template and block its deletion, as namespace/name, sorted.
+	Users []string
+	// Errors of the template.
+	Errors field.ErrorList
+	// AwaitsAdoption is true while CAPT v0.3 wrote the template last.
+	AwaitsAdoption bool
+}
+
+func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTemplate) (*Facts, error) {
+	var users infrav1.WorkspaceTemplateApplyList
+	key := client.ObjectKeyFromObject(template).String()
+	// They are not changed, so the cache need not copy them.
+	if err := r.Client.List(ctx, &users, client.MatchingFields{UserIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing WorkspaceTemplateApplies of the template: %w", err)
+	}
+	f := &Facts{Errors: templates.ValidateWorkspaceTemplate(template).Errors, AwaitsAdoption: awaitsAdoption(template, users.Items)}
+	for i := range users.Items {
+		blocks, err := r.blocksDeletion(ctx, template, &users.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		if blocks {
+			f.Users = append(f.Users, client.ObjectKeyFromObject(&users.Items[i]).String())
+		}
+	}
+	slices.Sort(f.Users)
+	return f, nil
+}
+
+// blocksDeletion reports whether a user blocks the deletion of the template: one that may use it, or that awaits adoption. The adoption writes
+// the permission of the latter.
+func (r *Reconciler) blocksDeletion(ctx context.Context, template *infrav1.WorkspaceTemplate, user *infrav1.WorkspaceTemplateApply) (bool, error) {
+	if adoption.UnadoptedWorkspace(user) != "" {
+		return true, nil
+	}
+	permitted, err := validation.PermitsNamespace(template, user.Namespace, func() (labels.Set, error) {
+		return engine.NamespaceLabels(ctx, r.Client, user.Namespace)
+	})
+	if err != nil {
+		return false, fmt.Errorf("reading namespace %s: %w", user.Namespace, err)
+	}
+	return permitted, nil
+}
+
+// awaitsAdoption reports whether a template must stay as CAPT v0.3 wrote it, with its finalizer: while a user awaits adoption, or none was
+// adopted.
+func awaitsAdoption(template *infrav1.WorkspaceTemplate, users []infrav1.WorkspaceTemplateApply) bool {
+	legacy := controllerutil.ContainsFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
+	if !legacy || controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer) || !template.DeletionTimestamp.IsZero() {
+		return false
+	}
+	for i := range users {
+		if adoption.UnadoptedWorkspace(&users[i]) != "" {
+			return true
+		}
+	}
+	return len(users) == 0
+}

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplateapply
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
+)
+
+// olderClaim returns an older WorkspaceTemplateApply with the same Workspace. The oldest wins, so that exactly one of two objects that
+// were admitted concurrently continues. Objects of all namespaces can have the same cluster-wide Workspace.
+func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
+	if f.Name == "" || (f.Live != nil && f.Live.ClaimedBy(apply)) {
+		return "", nil
+	}
+	// Without the namespace, each object of a fleet with namespaced Workspaces would read all others of its name.
+	options := []client.ListOption{client.MatchingFields{index.WorkspaceName: f.Name}}
+	if !f.clusterWide() {
+		options = append(options, client.InNamespace(apply.Namespace))
+	}
+	others, err := r.list(ctx, options...)
+	if err != nil {
+		return "", err
+	}
+	for i := range others {
+		other := &others[i]
+		switch {
+		case other.UID == apply.UID || !engine.Older(other, apply):
+		case other.Namespace == apply.Namespace:
+			return "WorkspaceTemplateApply " + other.Name, nil
+		case claimsClusterWide(other, apply, f.Name):
+			return "a WorkspaceTemplateApply of another namespace", nil // Its name is not disclosed.
+		}
+	}
+	return "", nil
+}
+
+// claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may get, a cluster-wide Workspace. Naming the
+// derived name of this object is not a claim.
+func claimsClusterWide(other, apply *infrav1.WorkspaceTemplateApply, name string) bool {
+	if other.Status.WorkspaceRef == nil {
+		return name != naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(apply))
+	}
+	return !hasNamespacedWorkspace(other)
+}
+
+func hasNamespacedWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.Namespace != ""
+}
+
+// unadopted is the Workspace that CAPT v0.3 created for the object. For an object that was restored from Git or a backup, without the
+// status of CAPT v0.3, it is the one with the name that CAPT v0.3 gave, without a claim and without another WorkspaceTemplateApply.
+func (r *Reconciler) unadopted(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
+	if f.Unadopted != "" || apply.Spec.WorkspaceName != "" || !f.clusterWide() {
+		return f.Unadopted, nil
+	}
+	name := naming.LegacyWorkspace(apply.Name)
+	live, err := r.Workspaces.Get(ctx, terraform.ScopeCluster, "", name)
+	switch {
+	case errors.Is(err, workspace.ErrKindMissing):
+		return "", nil
+	case err != nil || live == nil || live.Claimed():
+		return "", err
+	}
+	if taken, err := r.belongsToAnother(ctx, apply, name); err != nil || taken {
+		return "", err
+	}
+	return name, nil
+}
+
+// belongsToAnother reports whether another WorkspaceTemplateApply has, or may adopt, a Workspace without a claim.
+func (r *Reconciler) belongsToAnother(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (bool, error) {
+	for _, field := range []string{index.WorkspaceName, index.LegacyName} {
+		others, err := r.list(ctx, client.MatchingFields{field: name})
+		taken := slices.ContainsFunc(others, func(other infrav1.WorkspaceTemplateApply) bool {
+			self := other.Namespace == apply.Namespace && other.Name == apply.Name
+			return !self && (other.Spec.WorkspaceName == name || adoption.UnadoptedWorkspace(&other) == name)
+		})
+		if err != nil || taken {
+			return taken, err
+		}
+	}
+	return false, nil
+}
