@@ -78,7 +78,7 @@ func destroyedUnderneath(apply *infrav1.WorkspaceTemplateApply, others []infrav1
 
 func waitsFor(apply, other *infrav1.WorkspaceTemplateApply) bool {
 	return other.Spec.WorkspaceName != "" && slices.ContainsFunc(apply.Spec.WaitForWorkspaces, func(dependency infrav1.WorkspaceDependency) bool {
-		return dependency.Name == other.Spec.WorkspaceName && namespaceOf(dependency, apply) == other.Namespace
+		return dependency.Name == other.Spec.WorkspaceName && apply.DependencyKey(dependency).Namespace == other.Namespace
 	})
 }
 
