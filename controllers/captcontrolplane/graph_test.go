@@ -26,8 +26,8 @@ func vpcApply(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	return builder.WorkspaceTemplateApply("demo-vpc", options...)
 }
 
-// replace replaces an object with another state.
-func (w *world) replace(object client.Object) {
+// become replaces an object with another state.
+func (w *world) become(object client.Object) {
 	w.Helper()
 	live := object.DeepCopyObject().(client.Object)
 	require.NoError(w, w.Client.Get(context.Background(), client.ObjectKeyFromObject(object), live))
@@ -69,7 +69,7 @@ func TestANeighborCausesOneWritePerTransition(t *testing.T) {
 		{builder.NotUpToDate(infrav1.ProvisioningReason, "second step"), 0},
 		{builder.UpToDate(nil), 1},
 	} {
-		w.replace(vpcApply(row.state))
+		w.become(vpcApply(row.state))
 		assert.Len(t, w.reconcile(), row.writes)
 	}
 }
@@ -113,8 +113,8 @@ func TestACycleThatNeverEndsIsAFailure(t *testing.T) {
 	}
 	assert.Empty(t, w.reconcile())
 
-	w.replace(vpcApply())
-	w.replace(vpc())
+	w.become(vpcApply())
+	w.become(vpc())
 	w.reconcile()
 	assert.Equal(t, "False NoDependencyCycle", w.story()["DependencyCycle"])
 	assert.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)

@@ -117,15 +117,21 @@ func TestObserveReadsNoOtherNamespaceThanTheCacheHas(t *testing.T) {
 	assert.Contains(t, namesOf(o.Applies), "far")
 }
 
-func TestObserveIsBoundedAndDeterministic(t *testing.T) {
-	var many []client.Object
-	for i := range 2 * maxApplies {
-		many = append(many, waiting(fmt.Sprintf("addon-%03d", i), builder.WaitingForWorkspace("demo-eks-controlplane", "")))
-	}
-	reader := Reader{Cache: world(t, many...)}
-	first := namesOf(observe(t, reader, nil).Applies)
-	assert.LessOrEqual(t, len(first), 2*maxApplies)
-	assert.Equal(t, first, namesOf(observe(t, reader, nil).Applies))
+func TestAClosureIsBounded(t *testing.T) {
+	calls := 0
+	found, err := closure(t.Context(), []*apply{waiting("0")}, func(_ context.Context, a *apply) ([]*apply, error) {
+		calls++
+		return []*apply{waiting(fmt.Sprint(2 * calls)), waiting(fmt.Sprint(2*calls + 1)), a}, nil
+	})
+	require.NoError(t, err)
+	assert.Len(t, found, maxApplies)
+	assert.Equal(t, maxApplies, calls)
+}
+
+func TestListsAreSorted(t *testing.T) {
+	list, err := Reader{Cache: world(t)}.list(t.Context(), client.InNamespace(builder.Namespace))
+	require.NoError(t, err)
+	assert.IsIncreasing(t, namesOf(list))
 }
 
 func TestRelated(t *testing.T) {
