@@ -131,6 +131,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	controlPlanes := &captcontrolplane.Reconciler{
 		Engine:    engineFor("captcontrolplane-controller"),
 		Uncached:  mgr.GetAPIReader(),
+		Cache:     mgr.GetCache(),
 		Tokens:    options.Tokens,
 		Metrics:   metrics.NewFargate(ctrlmetrics.Registry),
 		Namespace: options.Namespace,

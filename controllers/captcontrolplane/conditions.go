@@ -52,7 +52,7 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	if c.notStarted && f.Apply.Conflict == "" {
 		c.workspace = engine.False(controlplanev1.WorkspaceReadyCondition, clusterv1.PausedReason, engine.PausedMessage("created", f.Paused))
 	}
-	c.failed = infrav1.IsPermanent(c.unmet().Reason)
+	c.failed = infrav1.IsPermanent(c.unmet().Reason) || c.unmet().Reason == controlplanev1.DependencyCycleReason
 	c.applyTimeout(controlPlane, f)
 	c.working = !c.failed && c.inProgress(f)
 	return c
@@ -154,7 +154,7 @@ func kubeconfigReady(f *Facts, p *Plan) engine.Condition {
 // isWarning reports whether the event for a transition is a warning, because the user must act.
 func isWarning(condition metav1.Condition) bool {
 	switch condition.Reason {
-	case controlplanev1.RegionConflictReason, controlplanev1.InvalidVersionReason,
+	case controlplanev1.RegionConflictReason, controlplanev1.InvalidVersionReason, controlplanev1.DependencyCycleReason,
 		controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.EndpointChangedReason,
 		controlplanev1.KubeconfigMissingReason, controlplanev1.KubeconfigInvalidReason, controlplanev1.KubeconfigConflictReason,
 		controlplanev1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, controlplanev1.SecretTimeoutReason,

@@ -24,6 +24,8 @@ type Reconciler struct {
 	engine.Engine
 	// Uncached reads Secrets, which are never cached with their values, and what must not be missed during deletion.
 	Uncached client.Reader
+	// Cache reads from the cache only: Secrets as metadata, which Client would read from the API server.
+	Cache client.Reader
 	// Tokens creates tokens for the kubeconfigs of clusters; nil when this manager creates none.
 	Tokens kubeconfig.Tokens
 	// Metrics of Fargate profiles.
@@ -58,7 +60,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		),
 		Status: status,
 		EventConditions: []string{
-			controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition,
+			controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.DependencyCycleCondition,
+			controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition,
 		},
 		IsWarning: isWarning,
 		Events:    fargate.Events,

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -51,10 +52,32 @@ type Facts struct {
 	// CreatesTokens is true when this manager creates tokens, NameConflict when another control plane has an EKS cluster of the same
 	// name for longer.
 	CreatesTokens, NameConflict bool
+	// Graph has the objects of the dependency graph; nil while the control plane has no Cluster, or is being deleted.
+	Graph *graph.Objects
 	// Running is the duration of the operations that have a timeout.
 	Running Running
 	// requeueAfter is the time until the next reconcile without an event; zero means none.
 	requeueAfter time.Duration
+}
+
+// written adds to the graph what this reconcile wrote, which the cache may not have yet.
+func (f *Facts) written() *graph.Objects {
+	applies := []*infrav1.WorkspaceTemplateApply{f.Apply.Apply}
+	for i := range f.Fargate.Profiles {
+		applies = append(applies, f.Fargate.Profiles[i].Apply.Apply)
+	}
+	for _, apply := range applies {
+		if apply != nil {
+			f.Graph.Put(apply)
+		}
+	}
+	if f.Kubeconfig.Written {
+		f.Graph.Secrets.Insert(naming.KubeconfigSecret(f.Cluster.Name))
+	}
+	if f.UserKubeconfig.Written {
+		f.Graph.Secrets.Insert(naming.UserKubeconfigSecret(f.Cluster.Name))
+	}
+	return f.Graph
 }
 
 // requeueWithin requests a reconcile after a duration at the latest; zero requests none.

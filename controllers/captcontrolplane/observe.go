@@ -8,18 +8,21 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
+	graphreader "github.com/capt-provider/capt/controllers/graph"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
@@ -46,7 +49,30 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return nil, err
 	}
 	r.observeTimeouts(controlPlane, f)
-	return f, r.observeProfiles(ctx, controlPlane, f)
+	if err := r.observeProfiles(ctx, controlPlane, f); err != nil {
+		return f, err
+	}
+	return f, r.observeGraph(ctx, controlPlane, f)
+}
+
+// observeGraph reads what the control plane depends on, and what depends on it.
+func (r *Reconciler) observeGraph(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
+	if !controlPlane.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	f.Graph = &graph.Objects{
+		ControlPlane: controlPlane, Cluster: f.Cluster, CAPTCluster: f.Infrastructure, Templates: map[types.NamespacedName]*infrav1.WorkspaceTemplate{},
+	}
+	for _, template := range f.templates() {
+		if template.Unreadable == nil {
+			f.Graph.Templates[template.Key] = template.Template
+		}
+	}
+	return r.graph().Observe(ctx, f.Graph)
+}
+
+func (r *Reconciler) graph() graphreader.Reader {
+	return graphreader.Reader{Cache: r.Cache, Namespace: r.Namespace}
 }
 
 // observeApplies reads the WorkspaceTemplateApplies of the control plane and of its Fargate profiles.

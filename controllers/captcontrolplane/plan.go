@@ -26,6 +26,8 @@ import (
 type Plan struct {
 	// Blocked is why the WorkspaceTemplateApply is not written, as condition DependenciesReady; nil when it may be.
 	Blocked *engine.Condition
+	// Cycle describes objects of the dependency graph that depend on each other; empty when there are none.
+	Cycle string
 	// Apply is the plan for the WorkspaceTemplateApply of the control plane.
 	Apply owner.Plan
 	// Kubeconfig is the plan for the kubeconfig Secrets.
@@ -41,8 +43,11 @@ type Plan struct {
 
 // plan decides what to do. It is pure.
 func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err error) {
-	in := &input{controlPlane, f}
-	p = &Plan{Blocked: engine.FirstBlocking(controlplanev1.DependenciesReadyCondition, in, rules())}
+	in := &input{controlPlane: controlPlane, Facts: f}
+	if f.Graph != nil {
+		in.cycle, in.cycleBlocks = f.Graph.Cycle()
+	}
+	p = &Plan{Cycle: in.cycle, Blocked: engine.FirstBlocking(controlplanev1.DependenciesReadyCondition, in, rules())}
 	p.AwaitTemplate = f.Cluster != nil && owner.AwaitsTemplate(&f.Template, controlPlane.Namespace, in, templateRules())
 	intent := owner.Intent{Owner: ownerOf(controlPlane), Paused: f.Paused != "", BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
 	if p.Blocked == nil {
@@ -93,6 +98,9 @@ func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, re
 type input struct {
 	controlPlane *controlplanev1.CAPTControlPlane
 	*Facts
+	// cycle describes a dependency cycle; cycleBlocks is true if the control plane depends on its objects.
+	cycle       string
+	cycleBlocks bool
 }
 
 // rules returns the rules that block the creation and update of the WorkspaceTemplateApply, in the order in which they are checked.
@@ -109,6 +117,7 @@ func rules() []engine.Rule[*input] {
 	list = append(list, templateRules()...)
 	return append(list,
 		rule(controlplanev1.RegionConflictReason, (*input).regionConflict),
+		rule(controlplanev1.DependencyCycleReason, (*input).dependencyCycle),
 		rule(controlplanev1.WaitingForInfrastructureReason, (*input).waitingForInfrastructure),
 		rule(controlplanev1.RegionConflictReason, (*input).regionMissing),
 		rule(controlplanev1.RegionConflictReason, (*input).regionChanged),
@@ -147,6 +156,14 @@ func (in *input) regionConflict() string {
 		return ""
 	}
 	return errorMessage("", owners.RegionConflict(in.controlPlane, in.Infrastructure, in.Apply.Apply))
+}
+
+// dependencyCycle replaces a wait for the VPC that would never end.
+func (in *input) dependencyCycle() string {
+	if !in.cycleBlocks || in.infrastructureReady() {
+		return ""
+	}
+	return in.cycle
 }
 
 // waitingForInfrastructure includes the cause that the CAPTCluster reports.

@@ -32,6 +32,7 @@ import (
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	applyindex "github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -50,12 +51,16 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	clients := builder.Clients(objects...).WithStatusSubresource(&controlplanev1.CAPTControlPlane{}).
 		WithIndex(&controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys).
 		WithIndex(&controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, referenceKeys).
+		WithIndex(&controlplanev1.CAPTControlPlane{}, owner.TemplateIndex, templateKeys).
+		WithIndex(&infrav1.WorkspaceTemplateApply{}, workspacetemplate.UserIndex, func(object client.Object) []string {
+			return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
+		}).
 		WithIndex(&infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, kubeconfigsecret.EKSIndex, kubeconfigsecret.IndexEKS).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController)
 	require.NoError(t, applyindex.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	w := &world{T: t, clock: builder.NewClock(), API: builder.NewAPI(clients)}
-	w.Reconciler = &Reconciler{Uncached: w.API, Metrics: metrics.NewFargate(prometheus.NewRegistry()), Engine: engine.Engine{
+	w.Reconciler = &Reconciler{Uncached: w.API, Cache: w.API, Metrics: metrics.NewFargate(prometheus.NewRegistry()), Engine: engine.Engine{
 		Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock},
 		Client: interceptor.NewClient(w.API, interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {

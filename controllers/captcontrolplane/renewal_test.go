@@ -140,7 +140,7 @@ func TestANewLeaderKeepsTheToken(t *testing.T) {
 		w.clock.Pass(3 * time.Minute)
 		w.Reconciler = &Reconciler{
 			Engine:   engine.Engine{Client: w.Client, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock}},
-			Uncached: w.Client, Tokens: tokens.With(w.clock), Metrics: metrics.NewFargate(prometheus.NewRegistry()),
+			Uncached: w.Client, Cache: w.Client, Tokens: tokens.With(w.clock), Metrics: metrics.NewFargate(prometheus.NewRegistry()),
 		}
 		assert.Empty(t, w.reconcile())
 		assert.Equal(t, again-3*time.Minute, w.again)

@@ -54,6 +54,18 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	engine.Set(controlPlane, c.dependencies, c.workspace, c.endpoint, c.kubeconfig, initialized(s), available(s, f, c), ready(s.State, f, c))
 	engine.SetNegativePolarity(controlPlane, adoption, creating(s.Phase), degraded(s.State, f, c), failed(s.State, f, c))
 	owner.ReportTemplates(controlPlane, f.templates()...)
+	if f.Graph != nil && f.Paused == "" {
+		s.Dependencies = f.written().Dependencies()
+		engine.SetNegativePolarity(controlPlane, dependencyCycle(p.Cycle))
+	}
+}
+
+// dependencyCycle returns the condition that is True while objects depend on each other.
+func dependencyCycle(message string) engine.Condition {
+	if message == "" {
+		return engine.False(controlplanev1.DependencyCycleCondition, controlplanev1.NoDependencyCycleReason, "")
+	}
+	return engine.True(controlplanev1.DependencyCycleCondition, controlplanev1.DependencyCycleReason, message)
 }
 
 // templates of the control plane and its Fargate profiles.

@@ -26,6 +26,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
+	graphreader "github.com/capt-provider/capt/controllers/graph"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 	applyindex "github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
@@ -70,8 +71,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("captcontrolplane").
 		WithOptions(options).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
-			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log), owner.EndpointChanged()))).
+			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log), owner.EndpointChanged(),
+				owner.Updated(graphreader.StateChanged)))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure)).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofApply), builder.WithPredicates(graphreader.Changed())).
+		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(graphreader.Changed())).
 		WatchesMetadata(secrets, handler.EnqueueRequestsFromMapFunc(r.ofSecret),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}))
 	return r.requests().Watch(control).Complete(r)
@@ -162,6 +166,51 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 	}
 	for i := range vpcs.Items {
 		requests = append(requests, r.ofInfrastructure(ctx, &vpcs.Items[i])...)
+	}
+	waiting, err := r.graph().Waiting(ctx, object)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies that wait for a Secret")
+	}
+	for _, apply := range waiting {
+		requests = append(requests, r.ofApply(ctx, apply)...)
+	}
+	return requests
+}
+
+// ofApply returns requests for the control planes whose graph has a WorkspaceTemplateApply.
+func (r *Reconciler) ofApply(ctx context.Context, object client.Object) (requests []ctrl.Request) {
+	related, err := r.graph().Related(ctx, object.(*infrav1.WorkspaceTemplateApply))
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the dependencies of a WorkspaceTemplateApply")
+	}
+	for _, apply := range related {
+		controller := metav1.GetControllerOf(apply)
+		if controller == nil {
+			continue
+		}
+		key := client.ObjectKey{Namespace: apply.Namespace, Name: controller.Name}
+		switch controller.Kind {
+		case "CAPTControlPlane":
+			requests = append(requests, ctrl.Request{NamespacedName: key})
+		case "CAPTCluster":
+			captCluster, err := engine.Get(ctx, r.Client, key, &infrav1.CAPTCluster{})
+			if err == nil && captCluster != nil {
+				requests = append(requests, r.ofInfrastructure(ctx, captCluster)...)
+			}
+		}
+	}
+	return requests
+}
+
+// ofTemplate returns requests for the control planes whose graph has a WorkspaceTemplate.
+func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctrl.Request {
+	requests := r.requests().UsingTemplate(ctx, object)
+	users, err := r.graph().Using(ctx, object)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of a WorkspaceTemplate")
+	}
+	for _, apply := range users {
+		requests = append(requests, r.ofApply(ctx, apply)...)
 	}
 	return requests
 }

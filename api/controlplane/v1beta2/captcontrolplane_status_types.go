@@ -116,7 +116,7 @@ type CAPTControlPlaneStatus struct {
 	// +optional
 	Recovery RecoveryStatus `json:"recovery,omitempty,omitzero"`
 
-	// dependencies are the objects that this one depends on, and the objects that depend on it.
+	// dependencies are the objects that this one depends on, and the objects that depend on it, directly or indirectly.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
@@ -317,7 +317,7 @@ type Dependency struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 
-	// name of the object.
+	// name of the object; "(another namespace)" stands for all objects of the kind in other namespaces.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -327,7 +327,8 @@ type Dependency struct {
 	// +required
 	Direction DependencyDirection `json:"direction,omitempty"`
 
-	// ready is True when the object is ready to be depended on, False when it is not.
+	// ready is True when the object is ready to be depended on, False when it is not; absent when another namespace does not
+	// disclose it.
 	// +optional
 	// +kubebuilder:validation:Enum=True;False;Unknown
 	Ready metav1.ConditionStatus `json:"ready,omitempty"`

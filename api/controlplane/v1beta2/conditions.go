@@ -34,6 +34,9 @@ const (
 	DegradedCondition = "Degraded"
 	// RecoveringCondition is True while a recovery action runs. Not reported yet.
 	RecoveringCondition = "Recovering"
+	// DependencyCycleCondition is True while objects that the control plane depends on, or that depend on it, wait for each other. The
+	// message has the path, and which field to remove.
+	DependencyCycleCondition = "DependencyCycle"
 	// AdoptionRequiredCondition is True when the user must specify the WorkspaceTemplateApply that belongs to the control plane.
 	AdoptionRequiredCondition = "AdoptionRequired"
 	// DeletingCondition reports what the deletion of the control plane waits for.
@@ -75,6 +78,10 @@ const (
 	InvalidVersionReason = "InvalidVersion"
 	// DependenciesReadyReason: all dependencies of the control plane are ready.
 	DependenciesReadyReason = "DependenciesReady"
+	// DependencyCycleReason: objects wait for each other, so that none of them is created or updated.
+	DependencyCycleReason = "DependencyCycle"
+	// NoDependencyCycleReason: there is no cycle any more.
+	NoDependencyCycleReason = "NoDependencyCycle"
 	// WorkspaceReadyReason: the Workspace is up to date.
 	WorkspaceReadyReason = "WorkspaceReady"
 	// EndpointKnownReason: the endpoint is known.

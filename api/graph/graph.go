@@ -1,0 +1,243 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package graph is the dependency graph of a control plane: objects, and which of them depends on which. It is pure, so that admission and
+// controllers find the same cycles.
+package graph
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/graph"
+	"gonum.org/v1/gonum/graph/iterator"
+	"gonum.org/v1/gonum/graph/simple"
+	"gonum.org/v1/gonum/graph/topo"
+	"gonum.org/v1/gonum/graph/traverse"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Key identifies an object.
+type Key struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// String returns the kind, the namespace and the name.
+func (k Key) String() string { return k.Kind + "/" + k.Namespace + "/" + k.Name }
+
+func compare(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// Node is an object with its state.
+type Node struct {
+	Key
+	// Ready reports whether other objects can depend on the object; empty when that is not disclosed.
+	Ready metav1.ConditionStatus `json:"ready,omitempty"`
+	// Reason is why the object is not ready.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Edge is a dependency: From waits until To is ready.
+type Edge struct {
+	From, To Key
+	// Field of From causes the dependency, and can be changed to remove it; nil if CAPT needs the dependency.
+	Field *field.Path
+}
+
+// Graph has an edge from each object to those it depends on. Results depend only on the order in which nodes and edges were added.
+type Graph struct {
+	nodes []Node
+	// ids are the indexes in nodes.
+	ids map[Key]int64
+	// exists are the nodes that were added, and not only named by an edge.
+	exists   map[int64]bool
+	directed *simple.DirectedGraph
+	// loops are the edges of objects that depend on themselves, which simple.DirectedGraph does not accept.
+	loops []Edge
+}
+
+// link is an edge with its field.
+type link struct {
+	simple.Edge
+	field *field.Path
+}
+
+// New returns an empty graph.
+func New() *Graph {
+	return &Graph{ids: map[Key]int64{}, exists: map[int64]bool{}, directed: simple.NewDirectedGraph()}
+}
+
+// AddNode adds an object, or replaces its state.
+func (g *Graph) AddNode(node Node) {
+	id := g.id(node.Key)
+	g.nodes[id], g.exists[id] = node, true
+}
+
+// AddEdge adds a dependency, unless the two objects have one already. An object that is not added itself is missing.
+func (g *Graph) AddEdge(edge Edge) {
+	from, to := g.id(edge.From), g.id(edge.To)
+	switch {
+	case from == to:
+		g.loops = append(g.loops, edge)
+	case !g.directed.HasEdgeFromTo(from, to):
+		g.directed.SetEdge(link{simple.Edge{F: simple.Node(from), T: simple.Node(to)}, edge.Field})
+	}
+}
+
+func (g *Graph) id(key Key) int64 {
+	id, known := g.ids[key]
+	if !known {
+		id = int64(len(g.nodes))
+		g.ids[key] = id
+		g.nodes = append(g.nodes, Node{Key: key, Ready: metav1.ConditionFalse, Reason: NotFoundReason})
+		g.directed.AddNode(simple.Node(id))
+	}
+	return id
+}
+
+// Nodes returns all objects, sorted. Missing ones are not ready.
+func (g *Graph) Nodes() []Node {
+	nodes := slices.Clone(g.nodes)
+	slices.SortFunc(nodes, func(a, b Node) int { return compare(a.Key, b.Key) })
+	return nodes
+}
+
+// HasCycles reports whether objects depend on each other, and returns one cycle: the first edge of it begins where its last edge ends.
+func (g *Graph) HasCycles() (cycle []Edge, found bool) {
+	cycles := g.cycles()
+	if len(cycles) == 0 {
+		return nil, false
+	}
+	return cycles[0], true
+}
+
+// cycles returns one cycle for each group of objects that depend on each other.
+func (g *Graph) cycles() (cycles [][]Edge) {
+	for _, loop := range g.loops {
+		cycles = append(cycles, []Edge{loop})
+	}
+	var groups topo.Unorderable
+	if _, err := topo.Sort(g.directed); errors.As(err, &groups) {
+		for _, group := range groups { // Their members are sorted.
+			cycles = append(cycles, g.CycleThrough(g.nodes[group[0].ID()].Key))
+		}
+	}
+	slices.SortStableFunc(cycles, func(a, b []Edge) int { return cmp.Compare(g.ids[a[0].From], g.ids[b[0].From]) })
+	return cycles
+}
+
+// CycleThrough returns the shortest cycle through an object, with its first edge beginning there; nil when there is none.
+func (g *Graph) CycleThrough(key Key) (cycle []Edge) {
+	start, known := g.ids[key]
+	if !known {
+		return nil
+	}
+	before := map[int64]int64{}
+	search := traverse.BreadthFirst{Traverse: func(edge graph.Edge) bool {
+		if _, visited := before[edge.To().ID()]; !visited {
+			before[edge.To().ID()] = edge.From().ID()
+		}
+		return true
+	}}
+	closed := func(graph.Node, int) bool { _, closed := before[start]; return closed }
+	if search.Walk(forward{g.directed}, simple.Node(start), closed); !closed(nil, 0) {
+		return nil
+	}
+	for at := start; len(cycle) == 0 || at != start; at = before[at] {
+		cycle = append(cycle, g.edge(before[at], at))
+	}
+	slices.Reverse(cycle)
+	return cycle
+}
+
+// ValidateAll returns every problem: missing objects, each with an object that depends on it, and cycles.
+func (g *Graph) ValidateAll() error {
+	var problems []error
+	for id := range g.nodes {
+		if dependents := sorted(g.directed.To(int64(id))); !g.exists[int64(id)] && len(dependents) > 0 {
+			problems = append(problems, fmt.Errorf("%s does not exist, and %s depends on it", g.nodes[id].Key, g.nodes[dependents[0].ID()].Key))
+		}
+	}
+	for _, cycle := range g.cycles() {
+		problems = append(problems, fmt.Errorf("objects depend on each other: %s", Path(cycle, Key.String)))
+	}
+	return errors.Join(problems...)
+}
+
+// Upstream returns what objects depend on, directly or not, sorted.
+func (g *Graph) Upstream(of ...Key) []Node { return g.reachable(forward{g.directed}, of) }
+
+// Downstream returns what depends on objects, directly or not, sorted.
+func (g *Graph) Downstream(of ...Key) []Node { return g.reachable(backward{g.directed}, of) }
+
+func (g *Graph) reachable(along traverse.Graph, of []Key) []Node {
+	var search traverse.BreadthFirst
+	for _, key := range of {
+		if id, known := g.ids[key]; known {
+			search.Walk(along, simple.Node(id), nil)
+		}
+	}
+	return slices.DeleteFunc(g.Nodes(), func(node Node) bool {
+		return slices.Contains(of, node.Key) || !search.Visited(simple.Node(g.ids[node.Key]))
+	})
+}
+
+func (g *Graph) edge(from, to int64) Edge {
+	edge := Edge{From: g.nodes[from].Key, To: g.nodes[to].Key}
+	if found, ok := g.directed.Edge(from, to).(link); ok {
+		edge.Field = found.field
+	}
+	return edge
+}
+
+// MarshalJSON returns nodes, and the nodes that each of them depends on.
+func (g *Graph) MarshalJSON() ([]byte, error) {
+	form := struct {
+		Nodes map[string]Node     `json:"nodes"`
+		Edges map[string][]string `json:"edges"`
+	}{map[string]Node{}, map[string][]string{}}
+	for id, node := range g.nodes {
+		name := node.String()
+		form.Nodes[name] = node
+		for _, to := range sorted(g.directed.From(int64(id))) {
+			form.Edges[name] = append(form.Edges[name], g.nodes[to.ID()].String())
+		}
+	}
+	for _, loop := range g.loops {
+		form.Edges[loop.From.String()] = append(form.Edges[loop.From.String()], loop.To.String())
+	}
+	for _, edges := range form.Edges {
+		slices.Sort(edges)
+	}
+	return json.Marshal(form)
+}
+
+// forward and backward are the graph for a search, always in the same order.
+type (
+	forward  struct{ *simple.DirectedGraph }
+	backward struct{ *simple.DirectedGraph }
+)
+
+// From implements traverse.Graph.
+func (g forward) From(id int64) graph.Nodes {
+	return iterator.NewOrderedNodes(sorted(g.DirectedGraph.From(id)))
+}
+
+// From implements traverse.Graph.
+func (g backward) From(id int64) graph.Nodes { return g.To(id) }
+
+// Edge implements traverse.Graph.
+func (g backward) Edge(from, to int64) graph.Edge { return g.DirectedGraph.Edge(to, from) }
+
+func sorted(nodes graph.Nodes) []graph.Node {
+	list := graph.NodesOf(nodes)
+	slices.SortFunc(list, func(a, b graph.Node) int { return cmp.Compare(a.ID(), b.ID()) })
+	return list
+}

@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func key(name string) Key { return Key{"Thing", "default", name} }
+
+// of builds a graph from edges such as "a b": a depends on b. All nodes exist.
+func of(edges ...string) *Graph {
+	g := New()
+	for _, edge := range edges {
+		from, to, _ := strings.Cut(edge, " ")
+		g.AddEdge(Edge{From: key(from), To: key(to)})
+	}
+	for _, node := range g.Nodes() {
+		g.AddNode(Node{Key: node.Key, Ready: metav1.ConditionTrue})
+	}
+	return g
+}
+
+func names(nodes []Node) (names string) {
+	for _, node := range nodes {
+		names += node.Name
+	}
+	return names
+}
+
+func path(cycle []Edge) string {
+	if len(cycle) == 0 {
+		return ""
+	}
+	return Path(cycle, func(k Key) string { return k.Name })
+}
+
+func TestAddNodeReplacesTheState(t *testing.T) {
+	g := New()
+	g.AddNode(Node{key("a"), metav1.ConditionFalse, "Provisioning"})
+	g.AddNode(Node{Key: key("a"), Ready: metav1.ConditionTrue})
+	assert.Equal(t, []Node{{Key: key("a"), Ready: metav1.ConditionTrue}}, g.Nodes())
+}
+
+func TestAddEdgeAddsAMissingNode(t *testing.T) {
+	g := New()
+	g.AddEdge(Edge{From: key("a"), To: key("b")})
+	assert.Equal(t, []Node{{key("a"), metav1.ConditionFalse, NotFoundReason}, {key("b"), metav1.ConditionFalse, NotFoundReason}}, g.Nodes())
+}
+
+func TestAddEdgeKeepsTheFirstOfTwoEqualEdges(t *testing.T) {
+	g := of("a b")
+	g.AddEdge(Edge{From: key("a"), To: key("b"), Field: field.NewPath("spec")})
+	g.AddEdge(Edge{From: key("b"), To: key("a"), Field: field.NewPath("status")})
+	cycle, found := g.HasCycles()
+	require.True(t, found)
+	assert.Nil(t, cycle[0].Field)
+	assert.Equal(t, "status", cycle[1].Field.String())
+}
+
+func TestHasCycles(t *testing.T) {
+	for name, row := range map[string]struct {
+		edges []string
+		want  string
+	}{
+		"empty":                           {nil, ""},
+		"a chain":                         {[]string{"a b", "b c"}, ""},
+		"two ways that meet":              {[]string{"a b", "a c", "b d", "c d"}, ""},
+		"itself":                          {[]string{"a b", "b b"}, "b → b"},
+		"two":                             {[]string{"a b", "b a"}, "a → b → a"},
+		"not through the first":           {[]string{"x a", "a b", "b c", "c a"}, "a → b → c → a"},
+		"the shortest":                    {[]string{"a b", "b c", "c a", "a d", "d a"}, "a → d → a"},
+		"the first edges of equal ones":   {[]string{"a c", "a b", "b a", "c a"}, "a → c → a"},
+		"the first of several":            {[]string{"x y", "y x", "a b", "b a"}, "x → y → x"},
+		"behind what depends on a cycle":  {[]string{"a x", "x y", "y x", "y b"}, "x → y → x"},
+		"a cycle before one with itself":  {[]string{"a b", "b a", "c c"}, "a → b → a"},
+		"of two that share an object":     {[]string{"b c", "c b", "b a", "a b"}, "b → c → b"},
+		"a long way around is no problem": {[]string{"a b", "b c", "c d", "d e", "e a"}, "a → b → c → d → e → a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				cycle, found := of(row.edges...).HasCycles()
+				assert.Equal(t, row.want != "", found)
+				require.Equal(t, row.want, path(cycle))
+			}
+		})
+	}
+}
+
+func TestCycleThrough(t *testing.T) {
+	g := of("a b", "b a", "b c", "c b")
+	assert.Equal(t, "c → b → c", path(g.CycleThrough(key("c"))))
+	assert.Equal(t, "b → a → b", path(g.CycleThrough(key("b"))))
+	assert.Nil(t, of("a b", "b c", "c b").CycleThrough(key("a")))
+	assert.Nil(t, g.CycleThrough(key("unknown")))
+}
+
+func TestValidateAll(t *testing.T) {
+	require.NoError(t, of("a b").ValidateAll())
+	g := of("a b", "b a", "c c")
+	g.AddEdge(Edge{From: key("d"), To: key("e")})
+	g.AddEdge(Edge{From: key("a"), To: key("f")})
+	g.AddNode(Node{Key: key("d")})
+	require.EqualError(t, g.ValidateAll(), strings.Join([]string{
+		"Thing/default/e does not exist, and Thing/default/d depends on it",
+		"Thing/default/f does not exist, and Thing/default/a depends on it",
+		"objects depend on each other: Thing/default/a → Thing/default/b → Thing/default/a",
+		"objects depend on each other: Thing/default/c → Thing/default/c",
+	}, "\n"))
+}
+
+func TestUpstream(t *testing.T) {
+	g := of("z a", "a c", "a b", "c d", "x y")
+	assert.Equal(t, "bcd", names(g.Upstream(key("a"))))
+	assert.Equal(t, "bcdy", names(g.Upstream(key("a"), key("x"))))
+	assert.Empty(t, g.Upstream(key("d"), key("unknown")))
+	assert.Equal(t, "b", names(of("a b", "b a").Upstream(key("a"))), "an object is not upstream of itself")
+}
+
+func TestDownstream(t *testing.T) {
+	g := of("d c", "c a", "b a", "a z", "y x")
+	assert.Equal(t, "bcd", names(g.Downstream(key("a"))))
+	assert.Equal(t, "bcdy", names(g.Downstream(key("a"), key("x"))))
+	assert.Empty(t, g.Downstream(key("d"), key("unknown")))
+}
+
+func TestMarshalJSON(t *testing.T) {
+	g := New()
+	g.AddNode(Node{Key{"WorkspaceTemplateApply", "default", "demo-vpc"}, metav1.ConditionFalse, "Provisioning"})
+	g.AddNode(Node{Key: Key{"Workspace", "", "default-demo-vpc"}, Ready: metav1.ConditionTrue})
+	g.AddEdge(Edge{From: Key{"WorkspaceTemplateApply", "default", "demo-vpc"}, To: Key{"Workspace", "", "default-demo-vpc"}})
+	got, err := json.Marshal(g)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{
+		"nodes": {
+			"WorkspaceTemplateApply/default/demo-vpc": {"kind": "WorkspaceTemplateApply", "namespace": "default", "name": "demo-vpc", "ready": "False", "reason": "Provisioning"},
+			"Workspace//default-demo-vpc": {"kind": "Workspace", "name": "default-demo-vpc", "ready": "True"}
+		},
+		"edges": {"WorkspaceTemplateApply/default/demo-vpc": ["Workspace//default-demo-vpc"]}
+	}`, string(got))
+
+	got, err = json.Marshal(of("b c", "b a", "b b"))
+	require.NoError(t, err)
+	assert.Contains(t, string(got), `"edges":{"Thing/default/b":["Thing/default/a","Thing/default/b","Thing/default/c"]}`)
+	got, err = json.Marshal(New())
+	require.NoError(t, err)
+	assert.Equal(t, `{"nodes":{},"edges":{}}`, string(got))
+}
+
+func TestPathHidesOtherNamespaces(t *testing.T) {
+	there := func(name string) Key { return Key{"Thing", "other", name} }
+	cycle := []Edge{{From: key("a"), To: there("b")}, {From: there("b"), To: there("c")}, {From: there("c"), To: key("a")}}
+	assert.Equal(t, "a → (another namespace) → a", Path(cycle, Name("default", func(k Key) string { return k.Name })))
+}
