@@ -1,31 +1,61 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package conversion_test serves both API versions from a real API server, with CAPT's own definitions and converters. It covers
+// what only an API server shows of conversion: pruning, defaulting, validation ratcheting, printed columns and warnings.
 package conversion_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/converter"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
+	"github.com/capt-provider/capt/webhooks/conversion"
 )
+
+// shared is the API server of the tests that need nothing but our own definitions.
+var shared *world
+
+func TestMain(m *testing.M) { os.Exit(fixture.Suite{Start: start}.Run(m)) }
+
+func start(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) (err error) {
+	options := sandbox.Options{
+		Log: os.Stderr, NoCRDs: true,
+		// A watch cache would convert everything once more that is written, for watchers that are not there.
+		APIServerArgs: []string{"--watch-cache=false"},
+	}
+	if shared, err = newWorld(ctx, options); err != nil {
+		return err
+	}
+	keep(shared.sandbox)
+	if err = shared.createWithoutNetwork(ctx); err != nil {
+		return err
+	}
+	return shared.installDefinitions(ctx)
+}
 
 const (
 	// patience is how long a test waits for what the API server does on its own, such as serving a new version.
@@ -119,4 +149,140 @@ func (w *world) namespace(t *testing.T) string {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	require.NoError(t, w.admin.Create(t.Context(), namespace))
 	return namespace.Name
+}
+
+// root of the repository.
+const root = "../.."
+
+const (
+	spoke = "v1beta1"
+	hub   = "v1beta2"
+)
+
+var versions = []string{spoke, hub}
+
+// other version than the given one.
+func other(version string) string {
+	if version == hub {
+		return spoke
+	}
+	return hub
+}
+
+// kind is one that has two versions.
+type kind struct {
+	name, group, resource string
+	hasStatus             bool
+}
+
+const (
+	infrastructure = "infrastructure.cluster.x-k8s.io"
+	controlPlane   = "controlplane.cluster.x-k8s.io"
+)
+
+var (
+	captCluster              = kind{"CAPTCluster", infrastructure, "captclusters", true}
+	captControlPlane         = kind{"CAPTControlPlane", controlPlane, "captcontrolplanes", true}
+	captControlPlaneTemplate = kind{"CAPTControlPlaneTemplate", controlPlane, "captcontrolplanetemplates", false}
+	workspaceTemplate        = kind{"WorkspaceTemplate", infrastructure, "workspacetemplates", true}
+	workspaceTemplateApply   = kind{"WorkspaceTemplateApply", infrastructure, "workspacetemplateapplies", true}
+
+	kinds = []kind{captCluster, captControlPlane, captControlPlaneTemplate, workspaceTemplate, workspaceTemplateApply}
+)
+
+// kindOf an object, also of one that has the older spelling of its kind.
+func kindOf(t *testing.T, object *unstructured.Unstructured) kind {
+	t.Helper()
+	for _, k := range kinds {
+		if strings.EqualFold(k.name, object.GetKind()) {
+			return k
+		}
+	}
+	require.Failf(t, "no such kind", "%s is none of ours", object.GetKind())
+	return kind{}
+}
+
+func (k kind) in(version string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: k.group, Version: version, Resource: k.resource}
+}
+
+// definition is the name of the kind's CustomResourceDefinition.
+func (k kind) definition() string { return k.resource + "." + k.group }
+
+var scheme, registry = conversion.NewRegistry()
+
+// converted is what webhooks/conversion makes of an object, without an API server.
+func converted(t *testing.T, object *unstructured.Unstructured, version string) *unstructured.Unstructured {
+	t.Helper()
+	result, err := conversion.Convert(t.Context(), scheme, registry, object, version)
+	require.NoError(t, err)
+	return result
+}
+
+// without returns a copy that lacks some fields.
+func without(object *unstructured.Unstructured, paths ...string) *unstructured.Unstructured {
+	object = object.DeepCopy()
+	for _, path := range paths {
+		unstructured.RemoveNestedField(object.Object, strings.Split(path, ".")...)
+	}
+	return object
+}
+
+// create creates objects in a namespace, with their status, and returns them as the API server has them.
+func (w *world) create(t *testing.T, namespace string, objects ...*unstructured.Unstructured) []*unstructured.Unstructured {
+	t.Helper()
+	created := make([]*unstructured.Unstructured, len(objects))
+	for i, object := range objects {
+		object = without(object, "metadata.uid", "metadata.resourceVersion", "metadata.creationTimestamp", "metadata.generation",
+			"metadata.managedFields")
+		object.SetNamespace(namespace)
+		resource := w.objects.Resource(kindOf(t, object).in(object.GroupVersionKind().Version)).Namespace(namespace)
+		stored, err := resource.Create(t.Context(), object, metav1.CreateOptions{FieldManager: "older"})
+		require.NoError(t, err, object.GetName())
+		if status, found := object.Object["status"]; found {
+			stored.Object["status"] = status
+			stored, err = resource.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{FieldManager: "older-status"})
+			require.NoError(t, err, object.GetName())
+		}
+		created[i] = stored
+	}
+	return created
+}
+
+// read reads an object again, in a version.
+func (w *world) read(t *testing.T, object *unstructured.Unstructured, version string) *unstructured.Unstructured {
+	t.Helper()
+	read, err := w.objects.Resource(kindOf(t, object).in(version)).Namespace(object.GetNamespace()).
+		Get(t.Context(), object.GetName(), metav1.GetOptions{})
+	require.NoError(t, err)
+	return read
+}
+
+// requireEndOfLife labels an object, lets it go and deletes it, all in one version. Some of the objects break the schema
+// of v1beta2; what is not touched is not held against them.
+func (w *world) requireEndOfLife(t *testing.T, object *unstructured.Unstructured, version string) {
+	t.Helper()
+	resource := w.objects.Resource(kindOf(t, object).in(version)).Namespace(object.GetNamespace())
+	for _, patch := range []string{`{"metadata":{"labels":{"example.com/seen":"true"}}}`, `{"metadata":{"finalizers":null}}`} {
+		patched, err := resource.Patch(t.Context(), object.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		require.NoError(t, err, patch)
+		require.Equal(t, object.GetGeneration(), patched.GetGeneration(), patch)
+	}
+	intent := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"labels": map[string]any{"example.com/applied": "true"}}}}
+	intent.SetGroupVersionKind(kindOf(t, object).in(version).GroupVersion().WithKind(object.GetKind()))
+	intent.SetName(object.GetName())
+	applied, err := resource.Apply(t.Context(), object.GetName(), intent, metav1.ApplyOptions{FieldManager: "gitops"})
+	require.NoError(t, err)
+	require.Equal(t, object.GetGeneration(), applied.GetGeneration())
+
+	now := w.read(t, object, spoke)
+	require.Empty(t, now.GetFinalizers())
+	require.Equal(t, "true", now.GetLabels()["example.com/seen"])
+	require.Equal(t, "true", now.GetLabels()["example.com/applied"])
+	require.Equal(t, object.Object["spec"], now.Object["spec"])
+	require.Equal(t, object.Object["status"], now.Object["status"])
+
+	require.NoError(t, resource.Delete(t.Context(), object.GetName(), metav1.DeleteOptions{}))
+	_, err = resource.Get(t.Context(), object.GetName(), metav1.GetOptions{})
+	require.True(t, apierrors.IsNotFound(err), "it is still there: %v", err)
 }

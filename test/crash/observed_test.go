@@ -4,8 +4,10 @@
 package crash_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -17,8 +19,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/sandbox/metrics"
 )
 
 // observed records every Workspace that ever existed, in both scopes, whether it still exists or not.
@@ -94,4 +100,64 @@ func scopeNamespace(scope terraform.Scope, namespace string) string {
 		return ""
 	}
 	return namespace
+}
+
+// activity is what a manager's own metrics say of its controllers.
+type activity struct {
+	// reconciled is how often any object was looked at, and applies how often a WorkspaceTemplateApply.
+	reconciled, applies float64
+	// pending is what is left to do.
+	pending float64
+}
+
+// observeActivity reads the metrics of the manager.
+func observeActivity(ctx context.Context, url string) (activity, error) {
+	scraped, err := metrics.Read(ctx, url)
+	return activity{
+		reconciled: scraped.Sum("controller_runtime_reconcile_total"),
+		applies:    scraped.By("controller_runtime_reconcile_total", "controller")["workspacetemplateapply"],
+		pending:    scraped.Sum("workqueue_depth", "controller_runtime_active_workers"),
+	}, err
+}
+
+// snapshot is everything that is there, without what differs from one life to the next in any case: times, UIDs and
+// versions.
+func (w *world) snapshot() string {
+	w.Helper()
+	objects := w.workspaces()
+	for _, kind := range []string{"WorkspaceTemplate", "WorkspaceTemplateApply"} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(infrav1.GroupVersion.WithKind(kind + "List"))
+		require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.namespace)))
+		objects = append(objects, list.Items...)
+	}
+	var text strings.Builder
+	for _, object := range objects {
+		data, err := yaml.Marshal(timeless(object.Object))
+		require.NoError(w, err)
+		text.WriteString("---\n")
+		text.Write(data)
+	}
+	return text.String()
+}
+
+// timeless replaces what is new in each life by a word, so that its absence still shows.
+func timeless(node any) any {
+	switch node := node.(type) {
+	case map[string]any:
+		for key, value := range node {
+			switch {
+			case key == "uid", key == "resourceVersion", key == "creationTimestamp", strings.HasSuffix(key, "Time"), key == "time",
+				strings.HasPrefix(key, "crossplane.io/external-create-"), key == naming.ExternalNameUIDAnnotation, key == naming.AdoptWorkspaceAnnotation:
+				node[key] = "(some)"
+			default:
+				node[key] = timeless(value)
+			}
+		}
+	case []any:
+		for i, value := range node {
+			node[i] = timeless(value)
+		}
+	}
+	return node
 }

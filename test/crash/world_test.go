@@ -6,6 +6,8 @@ package crash_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,15 +15,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/crash/proxy"
+	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
@@ -156,4 +162,111 @@ func (w *world) workspaces() []unstructured.Unstructured {
 		all = append(all, list.Items...)
 	}
 	return all
+}
+
+// stage is a control plane whose manager reaches the API server through a proxy that can kill it.
+type stage struct {
+	*sandbox.Sandbox
+	proxy *proxy.Proxy
+	// terraform is what the provider pretends to run.
+	terraform *scripted.World
+	// restarts is how long the manager took each time to come back.
+	restarts []time.Duration
+}
+
+// operation is how long Terraform takes for what it does: long enough for the manager to report it.
+const operation = 100 * time.Millisecond
+
+func startStage(t *testing.T) *stage {
+	t.Helper()
+	dir := t.TempDir()
+	s := &stage{terraform: scripted.At(dir)}
+	require.NoError(t, s.terraform.PlayAll(scripted.Script{
+		Apply: scripted.Step{Delay: operation}, Destroy: scripted.Step{Delay: operation},
+	}))
+	s.Sandbox = fixture.Start(t, sandbox.Options{
+		Log: t.Output(), ClusterAPI: true, Provider: true, Manager: true,
+		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + dir},
+	})
+	s.lead(t)
+	return s
+}
+
+// lead makes the manager reach the API server through the proxy.
+func (s *stage) lead(t *testing.T) {
+	t.Helper()
+	config, err := s.ConfigOf(sandbox.Manager)
+	require.NoError(t, err)
+	s.proxy, err = proxy.Start(config, func() { _ = s.Kill(sandbox.Manager) })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.proxy.Close()) })
+	kubeconfig := filepath.Join(s.Dir(), "kubeconfigs", "proxy")
+	require.NoError(t, s.proxy.WriteKubeconfig(kubeconfig))
+	s.UseKubeconfig(sandbox.Manager, kubeconfig)
+	require.NoError(t, s.Restart(t.Context(), sandbox.Manager))
+}
+
+// revive starts the manager again after a kill.
+func (s *stage) revive(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	s.proxy.Open()
+	require.NoError(t, s.StartComponent(t.Context(), sandbox.Manager))
+	s.restarts = append(s.restarts, time.Since(began))
+}
+
+// Names that every life of a test has in common.
+const (
+	templateName = "vpc"
+	applyName    = "demo"
+	// legacyWorkspace is one that the naming scheme would not give.
+	legacyWorkspace = "of-an-older-capt"
+	// connectionSecret receives the outputs. That it is in the namespace is how an adopted Workspace is known to belong there.
+	connectionSecret = "outputs"
+)
+
+// template is a WorkspaceTemplate whose module creates one resource, and outputs its range.
+func template(scope terraform.Scope) string {
+	kind := "ClusterProviderConfig"
+	if scope == terraform.ScopeCluster {
+		kind = "ProviderConfig"
+	}
+	return fmt.Sprintf(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplate
+metadata:
+  name: %s
+spec:
+  workspaceScope: %s
+  publishOutputs: [cidr]
+  template:
+    spec:
+      providerConfigRef: {kind: %s, name: sandbox}
+      writeConnectionSecretToRef: {name: %s}
+      forProvider:
+        source: Inline
+        module: |
+          variable "cidr" {
+            type = string
+          }
+          resource "terraform_data" "vpc" {
+            input = var.cidr
+          }
+          output "cidr" {
+            value = terraform_data.vpc.output
+          }
+        vars:
+        - {key: cidr, value: '${cidr}'}
+`, templateName, scope, kind, connectionSecret)
+}
+
+// workspaceTemplateApply uses the template; more are lines of its spec.
+func workspaceTemplateApply(cidr string, more ...string) string {
+	return fixture.WorkspaceTemplateApply(templateName, applyName, append([]string{"variables: {cidr: " + cidr + "}"}, more...)...)
+}
+
+// adopted is a WorkspaceTemplateApply of CAPT v0.3 that a user declares to have a Workspace.
+func adopted(cidr string, workspace types.UID) string {
+	metadata := fmt.Sprintf("metadata: {finalizers: [%s], annotations: {%s: %q}, ", infrav1.LegacyWorkspaceTemplateApplyFinalizer, naming.AdoptWorkspaceAnnotation, workspace)
+	return strings.Replace(workspaceTemplateApply(cidr, "workspaceName: "+legacyWorkspace), "metadata: {", metadata, 1)
 }

@@ -4,6 +4,8 @@
 package deletion_test
 
 import (
+	"testing"
+
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -169,5 +171,67 @@ func resumeObjects(c *cell) {
 		if c.Exists(object, fixture.Demo) {
 			c.Edit(object, fixture.Demo, resume)
 		}
+	}
+}
+
+// An edited template, and a foreground deletion, reached what a paused owner controls.
+func TestSafety17NothingOfAPausedOwnerIsChangedOrDestroyed(t *testing.T) {
+	t.Parallel()
+	w := shared.NewWorld(t, terraform.ScopeCluster)
+	w.User(w.Everything()...)
+	w.AwaitState(controlplanev1.StateReady, "")
+	pauseObjects(&cell{World: w})
+	applies := map[string]string{fixture.VPC: "CAPTCluster demo, which controls this object", fixture.ControlPlane: "CAPTControlPlane demo, which controls this object"}
+	versions := map[string]string{}
+	for name, message := range applies {
+		w.Await(&infrav1.WorkspaceTemplateApply{}, name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, message)
+		versions[name] = w.Workspace(name).GetResourceVersion()
+	}
+
+	w.User(w.VPCTemplate(fixture.VPCModule+"# edited\n"), w.ControlPlaneTemplate(fixture.ControlPlaneModule+"# edited\n"))
+	w.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	for name := range applies {
+		w.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DeletingReason, "nothing is deleted while the object is paused")
+		require.Equal(t, versions[name], w.Workspace(name).GetResourceVersion(), "neither the edit nor the deletion reaches Terraform")
+		require.Empty(t, w.Operations(name, scripted.Destroy))
+	}
+
+	resumeObjects(&cell{World: w})
+	for _, object := range []client.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
+		w.AwaitGone(object, fixture.Demo)
+	}
+	w.RequireNothingLeft()
+	w.RequireDestroyedInOrder(fixture.VPC, fixture.ControlPlane)
+}
+
+// The EKS cluster was released, and then its VPC destroyed.
+func TestSafety05AVPCIsNotDestroyedUnderARetainedControlPlane(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]client.DeleteOption{
+		"Background": nil,
+		"Foreground": {client.PropagationPolicy(metav1.DeletePropagationForeground)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := shared.NewWorld(t, terraform.ScopeCluster)
+			w.User(w.Everything()...)
+			w.AwaitState(controlplanev1.StateReady, "")
+			w.Edit(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, `{"spec":{"deletionPolicy":"Retain"}}`)
+			before := w.Workspace(fixture.ControlPlane)
+
+			w.Remove(&clusterv1.Cluster{}, fixture.Demo, options...)
+			w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
+				infrav1.DeletionPolicyConflictReason, "spec.vpc.template.deletionPolicy of CAPTCluster demo", "WorkspaceTemplateApply "+fixture.ControlPlane+" to Delete")
+			require.True(t, w.Exists(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane))
+
+			w.Edit(&infrav1.CAPTCluster{}, fixture.Demo, `{"spec":{"vpc":{"template":{"deletionPolicy":"Retain"}}}}`)
+			w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+			w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, fixture.VPC)
+			for _, apply := range []string{fixture.VPC, fixture.ControlPlane} {
+				require.NotNil(t, w.Workspace(apply), apply)
+				require.Empty(t, w.Operations(apply, scripted.Destroy), apply)
+			}
+			require.Equal(t, before.GetResourceVersion(), w.Workspace(fixture.ControlPlane).GetResourceVersion())
+		})
 	}
 }

@@ -6,21 +6,32 @@ package migrate_test
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
@@ -132,4 +143,180 @@ func items(t *testing.T, object *unstructured.Unstructured) []unstructured.Unstr
 	list, err := object.ToList()
 	require.NoError(t, err)
 	return list.Items
+}
+
+// requireNoDecision upgrades a reference fleet, and proves that captctl can adopt all of it without a decision.
+func requireNoDecision(t *testing.T, w *legacy.World) {
+	t.Helper()
+	untouched, err := migrate.Read(t.Context(), w.Admin, "", time.Now())
+	require.NoError(t, err)
+	require.NoError(t, w.Upgrade(t.Context(), legacy.WebhooksOnly))
+	snapshot, err := migrate.Read(t.Context(), w.Admin, "", untouched.Taken)
+	require.NoError(t, err)
+	requireSameSnapshot(t, untouched, snapshot)
+	p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
+	require.NoError(t, err)
+	// A CAPTCluster with an existing VPC has nothing. The 25 WorkspaceTemplateApplies are of 9 owners, and 16 without one.
+	counts := map[migrate.OwnerState]int{}
+	for i := range p.Units {
+		assert.Equal(t, plan.Adoptable, p.Units[i].State, p.Units[i].Name())
+		for _, member := range p.Units[i].Members {
+			counts[member.State]++
+		}
+	}
+	assert.Equal(t, map[migrate.OwnerState]int{migrate.Adoptable: 25, migrate.NothingToAdopt: 1}, counts)
+	for _, finding := range p.Findings {
+		assert.Equal(t, migrate.Warning, finding.Severity, "%s %s: %s", finding.Reason, finding.Object, finding.Message)
+		assert.Contains(t, []string{planner.ReasonPermissionGranted, planner.ReasonInvalidClusterEndpoint}, finding.Reason, finding.Message)
+	}
+}
+
+// load creates objects that were read from a management cluster, with their status.
+func load(t *testing.T, w *legacy.World, objects []unstructured.Unstructured) {
+	t.Helper()
+	require.NoError(t, w.Admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}))
+	uids := map[string]types.UID{}
+	for i := range objects {
+		object := &objects[i]
+		if object.GetKind() == "Secret" || object.GetKind() == "Deployment" {
+			continue
+		}
+		status, has := object.Object["status"]
+		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"} {
+			unstructured.RemoveNestedField(object.Object, "metadata", field)
+		}
+		owners := object.GetOwnerReferences()
+		for j := range owners {
+			owners[j].UID = uids[owners[j].Kind+object.GetNamespace()+owners[j].Name]
+			require.NotEmpty(t, owners[j].UID)
+		}
+		object.SetOwnerReferences(owners)
+		if object.GetKind() == "Cluster" {
+			toHub(t, object)
+		}
+		require.NoError(t, w.Admin.Create(t.Context(), object))
+		uids[object.GetKind()+object.GetNamespace()+object.GetName()] = object.GetUID()
+		if has && object.GetKind() != "Cluster" {
+			object.Object["status"] = status
+			require.NoError(t, w.Admin.Status().Update(t.Context(), object))
+		}
+	}
+}
+
+// toHub converts what counts of a Cluster: there is no webhook of Cluster API.
+func toHub(t *testing.T, cluster *unstructured.Unstructured) {
+	t.Helper()
+	spec := map[string]any{}
+	for _, field := range []string{"infrastructureRef", "controlPlaneRef"} {
+		ref, _, err := unstructured.NestedStringMap(cluster.Object, "spec", field)
+		require.NoError(t, err)
+		group, _, _ := strings.Cut(ref["apiVersion"], "/")
+		spec[field] = map[string]any{"apiGroup": group, "kind": ref["kind"], "name": ref["name"]}
+	}
+	if host, _, _ := unstructured.NestedString(cluster.Object, "spec", "controlPlaneEndpoint", "host"); host != "" {
+		spec["controlPlaneEndpoint"] = map[string]any{"host": host, "port": int64(443)}
+	}
+	cluster.SetAPIVersion(clusterv1.GroupVersion.String())
+	cluster.SetAnnotations(nil)
+	cluster.Object["spec"] = spec
+	delete(cluster.Object, "status")
+}
+
+// referenceClusters are the clusters of the reference fleet, with their namespaces.
+var referenceClusters = map[string]string{"demo": "default", "prod-1": "default", "in-old-vpc": "default", "broken": "default", "apps": "team-a"}
+
+// Of some fields only the presence is compared: what differs from one cluster to the next, and what users chose.
+var anyValue = regexp.MustCompile(`\.uid$|[tT]ime$|Revision$|[mM]essage$|\.checksum$|\.module$|\.description$|\.host$|\.vpcId$|\.outputs\.|^data\.|` +
+	`\.variables\.cluster_(endpoint|certificate_authority_data)$|\[cluster_(endpoint|certificate_authority_data)\]\.value$|last-applied-configuration$|external-create-`)
+
+// Fields that the API server and kubectl keep for themselves, and the canary of this package.
+var notCompared = regexp.MustCompile(`^metadata\.(uid|resourceVersion|generation|creationTimestamp|managedFields)|^data\.canary$|^(apiVersion|kind)$`)
+
+// ofCluster are the fields of a Cluster that CAPT v0.3 has a part in. All others are Cluster API's.
+var ofCluster = regexp.MustCompile(`^metadata\.(name|finalizers)|^spec\.controlPlaneEndpoint|^status\.phase$`)
+
+// ofDeployment are the fields of a Deployment by which it is recognized.
+var ofDeployment = regexp.MustCompile(`^metadata\.(name|namespace|labels)|^spec\.(replicas|selector)|^spec\.template\.metadata\.labels|\.image$|\.serviceAccountName$`)
+
+// shapes are the fields of each object of a fleet, one per line. Objects with the same fields share one block.
+func shapes(objects []unstructured.Unstructured) string {
+	names := map[string][]string{}
+	for i := range objects {
+		object := &objects[i]
+		block := object.GetKind() + "\n" + strings.Join(shape(object), "\n")
+		names[block] = append(names[block], strings.TrimPrefix(object.GetNamespace()+"/", "/")+object.GetName())
+	}
+	var blocks []string
+	for block, of := range names {
+		slices.Sort(of)
+		kind, fields, _ := strings.Cut(block, "\n")
+		blocks = append(blocks, kind+" "+strings.Join(of, " ")+"\n"+fields+"\n")
+	}
+	slices.Sort(blocks)
+	return strings.Join(blocks, "\n")
+}
+
+func shape(object *unstructured.Unstructured) []string {
+	cluster, namespace := clusterOf(object)
+	fields := map[string]string{}
+	flatten(fields, "", object.Object)
+	var lines []string
+	for path, value := range fields {
+		switch {
+		case notCompared.MatchString(path), object.GetKind() == "Cluster" && !ofCluster.MatchString(path):
+			continue
+		case object.GetKind() == "Deployment" && !ofDeployment.MatchString(path):
+			continue
+		case object.GetKind() == "Cluster" && fields["spec.controlPlaneEndpoint.host"] == "" && strings.HasPrefix(path, "spec.controlPlaneEndpoint"):
+			continue // The versions of a Cluster differ in how they say that there is none.
+		case anyValue.MatchString(path) && value != "":
+			value = "*"
+		case strings.HasSuffix(path, "namespace") && value == namespace:
+			value = "<namespace>"
+		case cluster != "":
+			value = strings.ReplaceAll(value, cluster, "<cluster>")
+		}
+		lines = append(lines, "  "+path+": "+value)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// clusterOf is the cluster of the reference fleet that an object belongs to, with its namespace.
+func clusterOf(object *unstructured.Unstructured) (name, namespace string) {
+	for cluster, namespace := range referenceClusters {
+		if object.GetName() == cluster || strings.HasPrefix(object.GetName(), cluster+"-") {
+			return cluster, namespace
+		}
+	}
+	return "", object.GetNamespace()
+}
+
+// flatten collects the leaves of an object by their paths. Elements of lists go by what names them, since their order means nothing.
+func flatten(fields map[string]string, path string, value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		if len(value) == 0 {
+			fields[path] = "{}"
+		}
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			flatten(fields, strings.TrimPrefix(path+"."+key, "."), value[key])
+		}
+	case []any:
+		for i, element := range value {
+			flatten(fields, fmt.Sprintf("%s[%v]", path, nameOf(element, i)), element)
+		}
+	default:
+		fields[path] = fmt.Sprint(value)
+	}
+}
+
+func nameOf(element any, index int) any {
+	fields, _ := element.(map[string]any)
+	for _, key := range []string{"type", "key"} {
+		if name, found := fields[key]; found {
+			return name
+		}
+	}
+	return index
 }

@@ -5,13 +5,17 @@ package move_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -92,4 +96,95 @@ func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
 	for _, on := range []*side{source, target} {
 		w.requireUntouched(on, began)
 	}
+}
+
+// What clusterctl does to an object that it has moved, in its own words.
+var (
+	mark   = client.RawPatch(types.JSONPatchType, []byte(`[{"op": "add", "path":"/metadata/annotations", "value":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}]`))
+	letGo  = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":[]}}`))
+	name   = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"crossplane.io/external-name":"other"}}}`))
+	unmark = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":null}}}`))
+	hold   = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["finalizer.managedresource.crossplane.io","example.com/another"]}}`))
+)
+
+// alonePaused makes a Workspace that is at rest, and keeps CAPT away from it.
+func alonePaused(t *testing.T, scope terraform.Scope) (*world, *unstructured.Unstructured) {
+	t.Helper()
+	w := newWorld(t)
+	w.apply(source, documents(scope).VPCTemplate(fixture.VPCModule), alone())
+	apply := &infrav1.WorkspaceTemplateApply{}
+	w.awaitCondition(source, apply, "alone", infrav1.ReadyCondition, "")
+	w.change(source, apply, "alone", func() { apply.Annotations["cluster.x-k8s.io/paused"] = "" })
+	ref := apply.Status.WorkspaceRef
+	workspace := &unstructured.Unstructured{}
+	workspace.SetAPIVersion(ref.APIVersion)
+	workspace.SetKind(ref.Kind)
+	require.NoError(t, source.Get(t.Context(), types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, workspace))
+	return w, workspace
+}
+
+// refusals counts the writes to a Workspace that the API server refused to the provider since a moment.
+func refusals(t *testing.T, workspace *unstructured.Unstructured, since time.Time) int {
+	t.Helper()
+	events, err := source.AuditEvents(audit.Filter{
+		User: sandbox.ProviderUser, Verbs: audit.Writes, Resource: "workspaces", Since: since,
+		Namespace: workspace.GetNamespace(), Name: workspace.GetName(),
+	})
+	require.NoError(t, err)
+	n := 0
+	for _, event := range events {
+		if event.ResponseStatus.Code == http.StatusForbidden {
+			n++
+		}
+	}
+	return n
+}
+
+// clusterctl takes the external name away, deletes, and takes the finalizers away. Here it stops after each step, and the provider
+// does what it wants.
+func TestAProviderThatStillRunsDoesNotDestroyWhatWasMoved(t *testing.T) {
+	t.Parallel()
+	for _, scope := range terraform.Scopes() {
+		t.Run(string(scope), func(t *testing.T) {
+			t.Parallel()
+			w, workspace := alonePaused(t, scope)
+			began := time.Now()
+			require.NoError(t, source.Patch(t.Context(), workspace, mark))
+			fixture.Eventually(t, tick, func() bool { return refusals(t, workspace, began) > 0 }, "the provider does not try to give the state another name")
+
+			deleted := time.Now()
+			require.NoError(t, source.Delete(t.Context(), workspace))
+			fixture.Eventually(t, tick, func() bool { return refusals(t, workspace, deleted) > 1 }, "the provider does not try again")
+			require.NoError(t, source.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace))
+			require.Equal(t, map[string]string{"clusterctl.cluster.x-k8s.io/delete-for-move": ""}, workspace.GetAnnotations())
+
+			require.NoError(t, source.Patch(t.Context(), workspace, letGo))
+			require.True(t, apierrors.IsNotFound(source.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace)))
+			entries, err := stage.Journal()
+			require.NoError(t, err)
+			for _, entry := range entries {
+				require.False(t, entry.UID == workspace.GetUID() && entry.Start.After(began), "Terraform ran: %+v", entry)
+			}
+			require.Empty(t, w.done(began))
+			require.NotZero(t, w.cloud())
+		})
+	}
+}
+
+func TestABrokenMoveIsRevertedAtOnce(t *testing.T) {
+	t.Parallel()
+	w, workspace := alonePaused(t, terraform.ScopeNamespaced)
+	state := workspace.GetAnnotations()["crossplane.io/external-name"]
+	require.NoError(t, source.Patch(t.Context(), workspace, hold), "without the mark everything may be written")
+	require.NoError(t, source.Patch(t.Context(), workspace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/another"]}}`))))
+	require.NoError(t, source.Patch(t.Context(), workspace, mark))
+	for what, patch := range map[string]client.Patch{"a name": name, "no mark": unmark, "a finalizer": hold} {
+		err := source.Patch(t.Context(), workspace.DeepCopy(), patch)
+		require.True(t, apierrors.IsForbidden(err), "%s: %v", what, err)
+		require.ErrorContains(t, err, "was moved to another management cluster", what)
+	}
+	w.follow(unmarkMoved, "NAME-OF-THE-STATE", state, "NAME", workspace.GetName())
+	require.NoError(t, source.Patch(t.Context(), workspace, hold))
+	require.Equal(t, state, workspace.GetAnnotations()["crossplane.io/external-name"])
+	require.NotContains(t, workspace.GetAnnotations(), "clusterctl.cluster.x-k8s.io/delete-for-move")
 }

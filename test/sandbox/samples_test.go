@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -166,4 +168,125 @@ func requireWorkingCluster(t *testing.T, kubeconfig any, minor string) {
 	info, err := kubernetes.NewForConfigOrDie(config).ServerVersion()
 	require.NoError(t, err)
 	require.Equal(t, minor, info.EmulationMinor)
+}
+
+// selecting is a variable with quotes, braces and a text that Terraform could evaluate as a reference.
+const selecting = `[{"namespace":"default"},{"labels":{"team":"${b}"},"namespace":"kube-system"}]`
+
+func TestSampleFargateProfileIsReplacedAsInEKS(t *testing.T) {
+	t.Parallel()
+	server := eks.Server{Dir: shared.Dir(), Name: "profiles"}
+	vpc := newModule(t, shared, "vpc-template.yaml", map[string]string{"cluster_name": "profiles", "vpc_name": "demo-vpc", "region": "eu-central-1"})
+	vpc.with(0, nil, "apply", "-auto-approve")
+	fargate := newModule(t, shared, "fargate-template.yaml", map[string]string{
+		"cluster_name": "profiles", "profile_name": "default", "region": "eu-central-1", "selectors": selecting, "tags": `{"team":"a"}`})
+	network := vpc.outputs()["vpc_config"].Value.(string)
+
+	// Without a network or a cluster, the error says what is missing.
+	fargate.file = "vpc_id = \"vpc-1\"\n"
+	require.Contains(t, words(fargate.with(1, nil, "apply", "-auto-approve")), "vpc_config in the connection Secret of the VPC names none")
+	fargate.file = network
+	require.Contains(t, fargate.with(1, nil, "apply", "-auto-approve"), "No cluster found for name: profiles")
+
+	require.NoError(t, server.Start(t.Context(), "1.36"))
+	fargate.with(0, nil, "apply", "-auto-approve")
+	before := fargate.outputs()
+	require.Equal(t, "profiles:default", before["fargate_profile_id"].Value)
+	require.Equal(t, "ACTIVE", before["fargate_profile_status"].Value)
+	require.ElementsMatch(t, []eks.FargateSelector{{Namespace: "default"}, {Namespace: "kube-system", Labels: map[string]string{"team": "${b}"}}},
+		onlyProfile(t, server).Selectors)
+	require.Len(t, onlyProfile(t, server).Subnets, 3)
+	fargate.with(0, map[string]string{"selectors": `[{"namespace":"kube-system","labels":{"team":"${b}"}},{"namespace":"default"}]`},
+		"plan", "-detailed-exitcode")
+
+	// Only tags are changed in place.
+	fargate.with(0, map[string]string{"tags": `{"team":"b"}`}, "apply", "-auto-approve")
+	after := fargate.outputs()
+	require.Equal(t, before["fargate_profile_arn"], after["fargate_profile_arn"])
+	require.Equal(t, map[string]any{"team": "b"}, after["fargate_profile_tags"].Value)
+	fargate.with(0, map[string]string{"selectors": `[{"namespace":"default"}]`}, "apply", "-auto-approve")
+	require.NotEqual(t, before["fargate_profile_arn"], fargate.outputs()["fargate_profile_arn"])
+	require.Equal(t, []eks.FargateSelector{{Namespace: "default"}}, onlyProfile(t, server).Selectors)
+
+	// It can be destroyed without the network.
+	fargate.file = ""
+	fargate.with(0, nil, "destroy", "-auto-approve")
+	profiles, err := server.FargateProfiles()
+	require.NoError(t, err)
+	require.Empty(t, profiles)
+	require.NoError(t, server.Stop(t.Context()))
+}
+
+func onlyProfile(t *testing.T, server eks.Server) eks.FargateProfile {
+	t.Helper()
+	profiles, err := server.FargateProfiles()
+	require.NoError(t, err)
+	require.Len(t, profiles, 1)
+	return profiles[0]
+}
+
+// clusterClient returns a client with the kubeconfig of a simulated EKS cluster.
+func clusterClient(t *testing.T, server eks.Server) *kubernetes.Clientset {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", server.Folder()+"/kubeconfig")
+	require.NoError(t, err)
+	return kubernetes.NewForConfigOrDie(config)
+}
+
+func TestSimulatedEKSClusterCanBeUpgraded(t *testing.T) {
+	t.Parallel()
+	server := eks.Server{Dir: shared.Dir(), Name: "upgraded"}
+	ctx := t.Context()
+
+	require.NoError(t, server.Start(ctx, "v1.35.0"))
+	c := clusterClient(t, server)
+	info, err := c.ServerVersion()
+	require.NoError(t, err)
+	// /version has the version of the binary and the emulated one.
+	require.Equal(t, "35", info.EmulationMinor)
+	_, err = c.CoreV1().ConfigMaps("default").Create(ctx,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	first, err := server.Process()
+	require.NoError(t, err)
+
+	// Starting the same version again changes nothing.
+	require.NoError(t, server.Start(ctx, "1.35"))
+	second, err := server.Process()
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+
+	// A newer version runs in another process, with the same endpoint, kubeconfig and objects.
+	require.NoError(t, server.Start(ctx, "1.36"))
+	third, err := server.Process()
+	require.NoError(t, err)
+	require.NotEqual(t, first, third)
+	require.False(t, first.Alive())
+	info, err = c.ServerVersion()
+	require.NoError(t, err)
+	require.Equal(t, "36", info.EmulationMinor)
+	_, err = c.CoreV1().ConfigMaps("default").Get(ctx, "mine", metav1.GetOptions{})
+	require.NoError(t, err)
+
+	require.ErrorContains(t, server.Start(ctx, "1.20"), "can run as Kubernetes 1.33 to 1.36, but not 1.20")
+
+	require.NoError(t, server.Stop(ctx))
+	require.False(t, third.Alive())
+	require.NoDirExists(t, server.Folder())
+	require.NoError(t, server.Stop(ctx), "stopping is not idempotent")
+
+	// Its keys were deleted: a new cluster of the same name is empty.
+	require.NoError(t, server.Start(ctx, "1.35"))
+	list, err := clusterClient(t, server).CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	require.NotContains(t, names(list.Items), "mine")
+	require.NoError(t, server.Stop(ctx))
+}
+
+func names(list []corev1.ConfigMap) []string {
+	var all []string
+	for _, item := range list {
+		all = append(all, item.Name)
+	}
+	return all
 }

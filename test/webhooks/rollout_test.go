@@ -3,7 +3,31 @@
 
 package webhooks_test
 
-import "testing"
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/pki"
+	"github.com/capt-provider/capt/test/sandbox/state"
+)
 
 // TestReplicasAreReplacedUnderTraffic is what a Deployment does for an upgrade. The leader is the first to go.
 func TestReplicasAreReplacedUnderTraffic(t *testing.T) {
@@ -20,4 +44,198 @@ func TestReplicasAreReplacedUnderTraffic(t *testing.T) {
 	}
 	traffic.rest()
 	awaitLeader(t, next...)
+}
+
+// TestReplicasStartWithoutAConversionWebhook begins with no replica, an API server that has just started, and an object that is stored in
+// v1beta1. The first replica cannot fill its caches before the object is converted, and the API server calls ready replicas only.
+func TestReplicasStartWithoutAConversionWebhook(t *testing.T) {
+	w := newWorld(t)
+	k := kinds()[0]
+	w.store(k, k.legacy.Version)
+	old := w.createStored(k, k.legacy.Version)
+	w.store(k, k.current.Version)
+	f, _ := newFleet(w, 0)
+	require.NoError(t, shared.Restart(t.Context(), sandbox.APIServer))
+	err := w.Get(t.Context(), client.ObjectKeyFromObject(old), empty(k.current))
+	require.True(t, failsToConvert(err, k), "%v", err)
+	plain := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"}}
+	require.NoError(t, w.Create(t.Context(), plain))
+	require.NoError(t, w.Delete(t.Context(), plain), "a namespace without objects of CAPT does not depend on it")
+
+	f.start()
+	eventually(t, func() error {
+		return w.Create(t.Context(), k.object(k.current, w.Namespace, "new"), client.DryRunAll)
+	})
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(old), empty(k.current)))
+	require.NoError(t, w.Delete(t.Context(), old))
+}
+
+// store makes the API server store a kind in another version.
+func (w *world) store(k kind, version string) {
+	w.Helper()
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Name: w.resource(k) + "." + k.current.Group}, definition))
+	for i := range definition.Spec.Versions {
+		definition.Spec.Versions[i].Storage = definition.Spec.Versions[i].Name == version
+	}
+	require.NoError(w, w.Update(w.Context(), definition))
+}
+
+// createStored creates objects until the API server stores one in the version.
+func (w *world) createStored(k kind, version string) *unstructured.Unstructured {
+	w.Helper()
+	var object *unstructured.Unstructured
+	attempt := 0
+	eventually(w.T, func() error {
+		attempt++
+		object = k.object(k.legacy, w.Namespace, fmt.Sprintf("old-%d", attempt))
+		require.NoError(w, w.Create(w.Context(), object))
+		if stored := w.stored(k, object.GetName()); stored != version {
+			return fmt.Errorf("it is stored in %s", stored)
+		}
+		return nil
+	})
+	return object
+}
+
+// stored is the version in which etcd holds an object.
+func (w *world) stored(k kind, name string) string {
+	w.Helper()
+	recorded, err := state.Load(shared.Dir())
+	require.NoError(w, err)
+	key := "/registry/" + k.current.Group + "/" + w.resource(k) + "/" + w.Namespace + "/" + name
+	query, err := json.Marshal(map[string]string{"key": base64.StdEncoding.EncodeToString([]byte(key))})
+	require.NoError(w, err)
+	response, err := http.Post(recorded.EtcdEndpoint+"/v3/kv/range", "application/json", bytes.NewReader(query))
+	require.NoError(w, err)
+	defer func() { _ = response.Body.Close() }()
+	var found struct{ KVs []struct{ Value []byte } }
+	require.NoError(w, json.NewDecoder(response.Body).Decode(&found))
+	require.Len(w, found.KVs, 1, key)
+	content := &unstructured.Unstructured{}
+	require.NoError(w, content.UnmarshalJSON(found.KVs[0].Value))
+	return content.GroupVersionKind().Version
+}
+
+func TestCertificateRotationUnderTraffic(t *testing.T) {
+	f, replicas := newFleet(newWorld(t), 2)
+	traffic := newTraffic(f)
+	traffic.goOn(t)
+
+	f.story("new certificates are served", func(w *world) {
+		for range 2 {
+			f.rotate(w.T, traffic, f.authority.Bundle(), replicas...)
+		}
+	})
+	// As cert-manager does it with config/certmanager, which does not wait until all certificates are gone that the authority
+	// signed before, and the two sides see the change in any order.
+	f.story("the authority is renewed with the same key, and the API server is faster", func(w *world) {
+		f.renew()
+		w.point(w.Context(), trusting(f.authority.Bundle()))
+		traffic.goOn(w.T)
+		f.rotate(w.T, traffic, f.authority.Bundle(), replicas...)
+	})
+	f.story("the authority is renewed with the same key, and the replicas are faster", func(w *world) {
+		old := f.authority.Bundle()
+		f.renew()
+		f.rotate(w.T, traffic, old, replicas...)
+		w.point(w.Context(), trusting(f.authority.Bundle()))
+		traffic.goOn(w.T)
+	})
+	f.story("the authority is replaced, and both are trusted in between", func(w *world) {
+		next, err := pki.NewAuthority(authorityName)
+		require.NoError(w, err)
+		both := bytes.Join([][]byte{f.authority.Bundle(), next.Bundle()}, []byte("\n"))
+		w.point(w.Context(), trusting(both))
+		traffic.goOn(w.T)
+		f.authority = next
+		f.rotate(w.T, traffic, both, replicas...)
+		w.point(w.Context(), trusting(next.Bundle()))
+		traffic.goOn(w.T)
+	})
+
+	traffic.rest()
+	for name, balancer := range f.balancers {
+		for _, r := range replicas {
+			require.Positive(t, balancer.connections(r.webhook), "%s gives work to both replicas", name)
+		}
+	}
+}
+
+// rotate gives every replica a new certificate, one after the other, as the kubelets of their nodes update it, and shows
+// that it is served.
+func (f *fleet) rotate(t *testing.T, traffic *traffic, bundle []byte, replicas ...*replica) {
+	t.Helper()
+	for _, r := range replicas {
+		certificate := f.sign()
+		r.volume.write(t, certificate)
+		r.serves(t, bundle, certificate)
+		traffic.goOn(t)
+	}
+}
+
+const authorityName = "capt-ca"
+
+// renew replaces the authority by one with the same key and another certificate, as config/certmanager has it.
+func (f *fleet) renew() {
+	f.Helper()
+	var err error
+	f.authority, err = f.authority.Renewed(authorityName)
+	require.NoError(f, err)
+}
+
+// sign makes a serving certificate for the Services with a new key.
+func (f *fleet) sign() pki.Pair {
+	f.Helper()
+	names := f.names()
+	pair, err := f.authority.Server(names[0], names...)
+	require.NoError(f, err)
+	return pair
+}
+
+// volume is the directory of a Secret mounted into a Pod.
+type volume string
+
+// write replaces the content as the kubelet does it: the files are links into a folder which is exchanged in one step,
+// and the old folder is removed.
+func (v volume) write(t *testing.T, pair pki.Pair) {
+	t.Helper()
+	dir := string(v)
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	next, err := os.MkdirTemp(dir, "..")
+	require.NoError(t, err)
+	require.NoError(t, pair.Write(next, "tls"))
+	current, link := filepath.Join(dir, "..data"), filepath.Join(dir, "..data_tmp")
+	old, err := os.Readlink(current)
+	first := errors.Is(err, os.ErrNotExist)
+	require.NoError(t, os.Symlink(filepath.Base(next), link))
+	require.NoError(t, os.Rename(link, current))
+	if !first {
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, old)))
+		return
+	}
+	for _, name := range []string{"tls.crt", "tls.key"} {
+		require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
+	}
+}
+
+// serves shows that a new connection to a replica is given this certificate, and that one who trusts the bundle believes it.
+func (r *replica) serves(t *testing.T, bundle []byte, pair pki.Pair) {
+	t.Helper()
+	block, _ := pem.Decode(pair.Cert)
+	require.NotNil(t, block)
+	want, err := x509.ParseCertificate(block.Bytes)
+	require.NoError(t, err)
+	config := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: want.DNSNames[0], MinVersion: tls.VersionTLS12}
+	require.True(t, config.RootCAs.AppendCertsFromPEM(bundle))
+	eventually(t, func() error {
+		connection, err := tls.Dial("tcp", r.webhook, config)
+		if err != nil {
+			return err
+		}
+		if got := connection.ConnectionState().PeerCertificates[0]; got.SerialNumber.Cmp(want.SerialNumber) != 0 {
+			err = fmt.Errorf("it still serves certificate %s, not %s", got.SerialNumber, want.SerialNumber)
+		}
+		return errors.Join(err, connection.Close())
+	})
 }

@@ -9,6 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // hasState reports whether Terraform keeps a state for the Workspace.
@@ -87,4 +90,95 @@ func (s *subject) provesOrder() {
 		}
 	}
 	require.NotZero(s, end)
+}
+
+// One that is applied takes the only worker of its scope. The other scope shows that the provider is there.
+func queued(s *subject) {
+	first := s.stage.subject(s.T, s.GroupVersionKind().Group)
+	first.hold(apply)
+	first.create()
+	first.reached(apply)
+	s.create()
+
+	other := namespacedScope
+	if s.GroupVersionKind().Group == namespacedScope {
+		other = clusterScope
+	}
+	witness := s.stage.subject(s.T, other)
+	witness.create()
+	witness.untilRest("1")
+	require.Equal(s, shown{secret: "-"}, s.look())
+
+	first.free(apply)
+	first.untilRest("1")
+	s.untilRest("1")
+}
+
+func providerDown(s *subject) {
+	require.NoError(s, s.sandbox.StopComponent(s.Context(), sandbox.Provider))
+	s.create()
+	require.Equal(s, shown{secret: "-"}, s.look())
+	require.NoError(s, s.sandbox.StartComponent(s.Context(), sandbox.Provider))
+	s.untilRest("1")
+}
+
+func providerKilled(s *subject) {
+	s.hold(apply)
+	s.create()
+	s.reached(apply)
+	if s.world != nil {
+		// The journal records an apply before it makes the first resource.
+		require.Eventually(s, func() bool { return len(s.orphans()) == 2 }, patience, tick, "nothing was made")
+	}
+	require.NoError(s, s.sandbox.Kill(sandbox.Provider))
+	require.NoError(s, s.sandbox.StartComponent(s.Context(), sandbox.Provider))
+	s.free(apply)
+
+	interrupted := s.untilConditions(creating, failure)
+	require.Equal(s, "cannot determine creation result - remove the crossplane.io/external-create-pending annotation "+
+		"if it is safe to proceed", interrupted.message)
+	s.touch()
+	s.delete()
+	s.untilSeen()
+	require.Equal(s, interrupted.message, s.untilConditions(creating, failure).message, "it is not retried, and not deleted")
+	require.Equal(s, []string{externalName, createPending, finalizer}, s.look().marks)
+
+	s.patch(`{"metadata":{"annotations":{"crossplane.io/external-create-pending":null}}}`)
+	s.untilSeen()
+	require.Equal(s, interrupted.message, s.look().message, "that alone does not wake the provider")
+	if s.world == nil {
+		return // OpenTofu left its state locked.
+	}
+	require.Equal(s, []scripted.Operation{scripted.Init, scripted.Plan, scripted.Apply}, s.operations())
+	s.touch()
+	s.untilGone()
+	require.ElementsMatch(s, []string{"terraform_data.made", "terraform_data.last"}, s.orphans(), "what no state knows is left behind")
+}
+
+// orphans lists the addresses of what the Workspace made and no state knows.
+func (s *subject) orphans() []string {
+	s.Helper()
+	orphans, err := s.world.Orphans()
+	require.NoError(s, err)
+	var addresses []string
+	for _, r := range orphans {
+		if r.UID == s.GetUID() {
+			addresses = append(addresses, r.Address)
+		}
+	}
+	return addresses
+}
+
+// operations lists what was run for the Workspace.
+func (s *subject) operations() []scripted.Operation {
+	s.Helper()
+	journal, err := s.world.Journal()
+	require.NoError(s, err)
+	var operations []scripted.Operation
+	for _, e := range journal {
+		if e.UID == s.GetUID() {
+			operations = append(operations, e.Operation)
+		}
+	}
+	return operations
 }

@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -50,109 +49,59 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *kubeconfig, *health); err != nil && ctx.Err() == nil {
+	server := &http.Server{Addr: *health, ReadHeaderTimeout: time.Minute}
+	http.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	err := start(ctx, *kubeconfig)
+	if err == nil {
+		err = server.ListenAndServe()
+	}
+	if ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// run starts the controllers. Each has its own service account, as in a real cluster: admission rules exempt the garbage collector by its user
+// start starts the controllers. Each has its own service account, as in a real cluster: admission rules exempt the garbage collector by its user
 // name.
-func run(ctx context.Context, kubeconfig, health string) error {
+func start(ctx context.Context, kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
 	}
 	config.QPS = -1 // The API server limits requests.
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
+	client := kubernetes.NewForConfigOrDie(config)
 	accounts := clientbuilder.NewDynamicClientBuilder(rest.AnonymousClientConfig(config), client.CoreV1(), metav1.NamespaceSystem)
 	shared, started := informers.NewSharedInformerFactory(client, resyncPeriod), make(chan struct{})
-	startGarbageCollector, err := newGarbageCollector(ctx, config, accounts, shared, started)
+
+	watching := metadata.NewForConfigOrDie(config)
+	metadataInformers := metadatainformer.NewSharedInformerFactory(watching, resyncPeriod)
+	collecting := accounts.ClientOrDie("generic-garbage-collector")
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(collecting.Discovery()))
+	graph := garbagecollector.NewDependencyGraphBuilder(ctx, watching, mapper, garbagecollector.DefaultIgnoredResources(),
+		informerfactory.NewInformerFactory(shared, metadataInformers), started)
+	collector, err := garbagecollector.NewComposedGarbageCollector(ctx, collecting,
+		metadata.NewForConfigOrDie(accounts.ConfigOrDie("generic-garbage-collector")), mapper, graph)
 	if err != nil {
 		return err
 	}
-	startNamespaces, err := newNamespaces(ctx, accounts, shared)
-	if err != nil {
-		return err
-	}
+
+	emptying := accounts.ClientOrDie("namespace-controller")
+	namespaces := namespace.NewNamespaceController(ctx, emptying, metadata.NewForConfigOrDie(accounts.ConfigOrDie("namespace-controller")),
+		emptying.Discovery().ServerPreferredNamespacedResources, shared.Core().V1().Namespaces(), namespacePeriod, corev1.FinalizerKubernetes)
 	serviceAccounts, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), shared.Core().V1().ServiceAccounts(), shared.Core().V1().Namespaces(),
 		accounts.ClientOrDie("service-account-controller"), serviceaccount.DefaultServiceAccountsControllerOptions())
 	if err != nil {
 		return err
 	}
-	startGarbageCollector()
-	go startNamespaces()
+
+	go wait.Until(mapper.Reset, discoveryPeriod, ctx.Done())
+	go collector.Run(ctx, gcWorkers, discoveryPeriod)
+	go collector.Sync(ctx, collecting.Discovery(), discoveryPeriod)
+	go namespaces.Run(ctx, namespaceWorkers)
 	go serviceAccounts.Run(ctx, 1)
 	shared.Start(ctx.Done())
+	metadataInformers.Start(ctx.Done())
 	close(started)
-	return serve(ctx, health)
-}
-
-func newGarbageCollector(
-	ctx context.Context, config *rest.Config, accounts clientbuilder.ControllerClientBuilder, shared informers.SharedInformerFactory, started chan struct{},
-) (start func(), err error) {
-	const account = "generic-garbage-collector"
-	watching, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	own, err := accounts.Config(account)
-	if err != nil {
-		return nil, err
-	}
-	deleting, err := metadata.NewForConfig(own)
-	if err != nil {
-		return nil, err
-	}
-	client, err := accounts.Client(account)
-	if err != nil {
-		return nil, err
-	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
-	metadataInformers := metadatainformer.NewSharedInformerFactory(watching, resyncPeriod)
-	graph := garbagecollector.NewDependencyGraphBuilder(ctx, watching, mapper, garbagecollector.DefaultIgnoredResources(),
-		informerfactory.NewInformerFactory(shared, metadataInformers), started)
-	collector, err := garbagecollector.NewComposedGarbageCollector(ctx, client, deleting, mapper, graph)
-	return func() {
-		metadataInformers.Start(ctx.Done())
-		go wait.Until(mapper.Reset, discoveryPeriod, ctx.Done())
-		go collector.Run(ctx, gcWorkers, discoveryPeriod)
-		go collector.Sync(ctx, client.Discovery(), discoveryPeriod)
-	}, err
-}
-
-func newNamespaces(ctx context.Context, accounts clientbuilder.ControllerClientBuilder, shared informers.SharedInformerFactory) (start func(), err error) {
-	config, err := accounts.Config("namespace-controller")
-	if err != nil {
-		return nil, err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	deleting, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	controller := namespace.NewNamespaceController(ctx, client, deleting, client.Discovery().ServerPreferredNamespacedResources,
-		shared.Core().V1().Namespaces(), namespacePeriod, corev1.FinalizerKubernetes)
-	return func() { controller.Run(ctx, namespaceWorkers) }, nil
-}
-
-// serve serves /healthz until the context ends.
-func serve(ctx context.Context, address string) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: time.Minute}
-	go func() {
-		<-ctx.Done()
-		_ = server.Close()
-	}()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
 	return nil
 }
