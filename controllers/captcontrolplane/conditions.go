@@ -30,8 +30,9 @@ type conditionSet struct {
 	// health has the results of the health checks. unhealthy is the reason and message for Ready if a probe affects it; else it is zero.
 	health    *controlplanev1.Health
 	unhealthy engine.Condition
-	// down is true when an initialized cluster does not answer.
-	down bool
+	// initialized is true once endpoint and kubeconfig were there, and the API server answered if that is required. down is true when an
+	// initialized cluster does not answer.
+	initialized, down bool
 	// working is true while Terraform runs and nothing is wrong.
 	working bool
 	// failed is true when a timeout has passed, or something is wrong that the user must repair.
@@ -68,26 +69,30 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 
 // addHealth evaluates the health checks. Those that repeat a condition only report it; docs/status.md has the effect of the others.
 func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
-	initialized := ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
+	c.initialized = ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) ||
+		c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue
 	c.health = health.Evaluate(&health.Facts{
 		Probed: f.Probed, Disabled: f.EndpointProbe == controlplanev1.EndpointProbeDisabled,
-		Workspace: c.repeat(&c.workspace, initialized, f.failureClass()), Dependencies: c.repeat(&c.dependencies, initialized, ""), Fargate: c.repeat(&c.fargate, initialized, ""),
+		Workspace: c.repeat(&c.workspace, f.failureClass()), Dependencies: c.repeat(&c.dependencies, ""), Fargate: c.repeat(&c.fargate, ""),
 	}, controlPlane.Status.Health, f.Now)
+	apiServer := health.Find(c.health, health.APIServer)
+	if apiServer == nil {
+		return
+	}
 	set := func(reason, before string, check *controlplanev1.HealthCheck) {
 		c.unhealthy = engine.False(controlplanev1.ReadyCondition, reason, before+check.Message)
 	}
-	apiServer := health.Find(c.health, health.APIServer)
+	first := !ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
 	switch {
-	case apiServer == nil:
-	case !initialized:
-		if f.EndpointProbe == controlplanev1.EndpointProbeRequired && apiServer.Status != controlplanev1.HealthHealthy {
-			set(controlplanev1.WaitingForAPIServerReason, "waiting for the API server to answer, because spec.endpointProbe is Required: ", apiServer)
-		}
+	case first && f.EndpointProbe == controlplanev1.EndpointProbeRequired && apiServer.Status != controlplanev1.HealthHealthy:
+		c.initialized = false
+		set(controlplanev1.WaitingForAPIServerReason, "waiting for the API server to answer, because spec.endpointProbe is Required: ", apiServer)
+	case !c.initialized:
 	case apiServer.Status == controlplanev1.HealthUnhealthy:
 		c.down = true
 		set(controlplanev1.APIServerNotAnsweringReason, "health check APIServer fails: ", apiServer)
 	default:
-		for _, name := range []string{health.Credentials, health.Version} {
+		for _, name := range []string{health.Version, health.Credentials} {
 			if check := health.Find(c.health, name); check.Status == controlplanev1.HealthUnhealthy {
 				set(controlplanev1.HealthCheckFailedReason, "health check "+name+" fails: ", check)
 			}
@@ -96,12 +101,12 @@ func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, 
 }
 
 // repeat returns a condition as the result of a health check. What is in progress, or waits for another condition, does not fail.
-func (c *conditionSet) repeat(condition *engine.Condition, initialized bool, detail string) health.Result {
+func (c *conditionSet) repeat(condition *engine.Condition, detail string) health.Result {
 	if condition.Status == metav1.ConditionTrue {
 		return health.Healthy()
 	}
 	message := fmt.Sprintf("condition %s has the reason %s%s", condition.Type, condition.Reason, detail)
-	if condition == c.firstUnmet() && !c.working && (initialized || c.failed || infrav1.NeedsUser(condition.Reason)) {
+	if condition == c.firstUnmet() && !c.working && (c.initialized || c.failed || infrav1.NeedsUser(condition.Reason)) {
 		return health.Unhealthy(message)
 	}
 	return health.Unknown(message)

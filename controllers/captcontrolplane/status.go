@@ -46,7 +46,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 		s.Versions = []clusterv1.StatusVersion{{Version: s.Version}}
 	}
 	s.Health = c.health
-	if c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue && c.unhealthy.Reason != controlplanev1.WaitingForAPIServerReason {
+	if c.initialized {
 		s.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
 	s.State = advance(s.State, state(s, f, c))

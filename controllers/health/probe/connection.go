@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -31,7 +32,7 @@ const maxResponse = 64 << 10
 // connection probes one API server. It neither follows redirects nor runs plugins, and it never quotes what the server returns.
 type connection struct {
 	http      *http.Client
-	address   string
+	address   *url.URL
 	authorize func(*http.Request)
 	// expires is when the token expires; zero when that is unknown.
 	expires time.Time
@@ -62,19 +63,23 @@ func newConnection(data []byte) (*connection, *health.Probed) {
 	if err != nil {
 		return unusable(health.Unhealthy("the value is not a kubeconfig")) // The error can quote the value.
 	}
-	if config.Insecure || !strings.HasPrefix(config.Host, "https://") {
+	address, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return unusable(health.Unhealthy("the address in the kubeconfig is invalid"))
+	}
+	if config.Insecure || address.Scheme != "https" {
 		return unusable(health.Unknown("the kubeconfig does not verify the certificate of the API server, so CAPT does not send its credentials"))
 	}
 	secure, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return unusable(health.Unhealthy("the certificates of the kubeconfig are invalid"))
 	}
-	c := connectionTo(config, secure)
+	c := connectionTo(config, address, secure)
 	c.expires, _ = kubeconfig.Expiry(data)
 	return c, nil
 }
 
-func connectionTo(config *rest.Config, secure *tls.Config) *connection {
+func connectionTo(config *rest.Config, address *url.URL, secure *tls.Config) *connection {
 	transport := &http.Transport{
 		TLSClientConfig: secure, Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{}).DialContext, MaxResponseHeaderBytes: maxResponse,
 	}
@@ -83,7 +88,7 @@ func connectionTo(config *rest.Config, secure *tls.Config) *connection {
 	}
 	return &connection{
 		http:    &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		address: strings.TrimSuffix(config.Host, "/"),
+		address: address,
 		authorize: func(request *http.Request) {
 			switch {
 			case config.BearerToken != "":
@@ -158,7 +163,7 @@ func (c *connection) version(ctx context.Context, wanted string) health.Result {
 }
 
 func (c *connection) get(ctx context.Context, path string) (status int, body []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address+path, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address.JoinPath(path).String(), http.NoBody)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -193,7 +198,7 @@ func problemOf(ctx context.Context, err error) (problem string, unreachable bool
 		return "the certificate of the API server is invalid or has expired", false
 	case errors.As(err, &operation) && operation.Op == "remote error":
 		return "the API server rejects the TLS connection", false
-	case errors.As(err, &record):
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return "the endpoint does not use TLS", false
 	case ctx.Err() != nil:
 		return "the API server does not answer in time", true
