@@ -92,7 +92,7 @@ func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlpla
 func (r *Reconciler) probes(ctx context.Context, key client.ObjectKey) bool {
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	if err := r.Client.Get(ctx, key, controlPlane); err != nil {
-		return false
+		return !engine.Absent(err)
 	}
 	return r.Watches(controlPlane) && controlPlane.DeletionTimestamp.IsZero() && engine.Paused(nil, controlPlane) == ""
 }
