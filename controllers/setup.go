@@ -87,6 +87,8 @@ type Options struct {
 	StatePrefix string
 	// Tokens creates the tokens in kubeconfigs; nil when this manager creates none.
 	Tokens kubeconfig.Tokens
+	// HealthProbes makes CAPT probe the API servers of control planes.
+	HealthProbes bool
 	// SkipCRDMigrationPhases are the phases of Cluster API's CRD migrator that are skipped.
 	SkipCRDMigrationPhases []crdmigrator.Phase
 }
@@ -135,6 +137,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Tokens:    options.Tokens,
 		Metrics:   metrics.NewFargate(ctrlmetrics.Registry),
 		Namespace: options.Namespace,
+	}
+	if options.HealthProbes {
+		if err := controlPlanes.AddProbes(mgr, metrics.NewHealth(ctrlmetrics.Registry)); err != nil {
+			return fmt.Errorf("setting up health probes: %w", err)
+		}
 	}
 	if err := controlPlanes.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTControlPlanes: %w", err)

@@ -11,6 +11,8 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/health"
+	"github.com/capt-provider/capt/controllers/health/probe"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 )
@@ -32,13 +34,13 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, _ *controlplanev1.
 
 // publishEndpoint sets spec.controlPlaneEndpoint. It must run after the kubeconfigs are published: Cluster API connects as soon as it has the
 // endpoint, and waits 30 seconds if there is no kubeconfig then. An endpoint that is set is not changed, unless it has the invalid form of
-// CAPT v0.3.
+// CAPT v0.3, or the cluster was recreated.
 func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
 	if !p.PublishEndpoint {
 		return nil
 	}
 	endpoint := owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint)
-	if !endpoint.IsValid() {
+	if !endpoint.IsValid() || recreated(&controlPlane.Status) {
 		var err error
 		if endpoint, err = f.outputs().Endpoint(); err != nil || endpoint.IsZero() {
 			return nil //nolint:nilerr // The condition EndpointAvailable reports it; a retry would read the same output.
@@ -54,6 +56,45 @@ func (r *Reconciler) reconcileFargateProfiles(ctx context.Context, controlPlane 
 		return nil
 	}
 	return p.Fargate.Act(ctx, r.Client)
+}
+
+// reconcileProbes starts, changes or stops the probes of the API server, and reads their results.
+func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
+	key := client.ObjectKeyFromObject(controlPlane)
+	kubeconfig := f.Kubeconfig.Published(controlPlane)
+	switch {
+	case r.Probes == nil:
+		return nil
+	case !controlPlane.DeletionTimestamp.IsZero(), keepsStatus(controlPlane, f, p):
+		r.Probes.Forget(key)
+		return nil
+	case f.EndpointProbe == controlplanev1.EndpointProbeDisabled, f.Paused != "":
+		r.Probes.Stop(key)
+	case f.Apply.Destroyed():
+		r.Probes.Stop(key)
+		f.Probed = health.NotProbed("Terraform is creating or destroying the cluster")
+	case kubeconfig == nil:
+		r.Probes.Stop(key)
+		f.Probed = health.NotProbed("waiting for the kubeconfig")
+	default:
+		target := probe.Target{Kubeconfig: kubeconfig, Required: f.EndpointProbe == controlplanev1.EndpointProbeRequired, Last: controlPlane.Status.Health}
+		if p.Apply.Ready() && p.Blocked == nil {
+			target.Version = f.Version.EKS
+		}
+		r.Probes.Track(key, target)
+		f.Probed = r.Probes.Results(key)
+	}
+	r.Probes.Report(key, conditionsOf(controlPlane, f, p).health)
+	return nil
+}
+
+// probes reports whether the API server of a control plane is still probed by this manager.
+func (r *Reconciler) probes(ctx context.Context, key client.ObjectKey) bool {
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	if err := r.Client.Get(ctx, key, controlPlane); err != nil {
+		return !engine.Absent(err)
+	}
+	return r.Watches(controlPlane) && controlPlane.DeletionTimestamp.IsZero() && engine.Paused(nil, controlPlane) == ""
 }
 
 // awaitTimeouts requeues the object for the next time at which a timeout or a token expires, which no watch reports.

@@ -18,6 +18,7 @@ import (
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
+	"github.com/capt-provider/capt/controllers/health"
 )
 
 // conditionSet has the conditions from which the summary conditions, the state and the phase are derived.
@@ -25,6 +26,12 @@ type conditionSet struct {
 	dependencies, workspace, endpoint, kubeconfig, fargate engine.Condition
 	// profiles is the report of the Fargate profiles.
 	profiles fargate.Report
+	// health has the results of the health checks. unhealthy is the reason and message for Ready if a probe affects it; else it is zero.
+	health    *controlplanev1.Health
+	unhealthy engine.Condition
+	// initialized is true once endpoint and kubeconfig were there, and the API server answered if that is required. down is true when an
+	// initialized cluster does not answer.
+	initialized, down bool
 	// working is true while Terraform runs and nothing is wrong.
 	working bool
 	// failed is true when a timeout has passed, or something is wrong that the user must repair.
@@ -55,7 +62,61 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	c.failed = infrav1.IsPermanent(c.unmet().Reason) || c.unmet().Reason == controlplanev1.DependencyCycleReason
 	c.applyTimeout(controlPlane, f)
 	c.working = !c.failed && c.inProgress(f)
+	c.addHealth(controlPlane, f)
 	return c
+}
+
+// addHealth evaluates the health checks. Those that repeat a condition only report it; docs/status.md has the effect of the others.
+func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
+	c.initialized = ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) ||
+		c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue
+	c.health = health.Evaluate(&health.Facts{
+		Probed: f.Probed, Disabled: f.EndpointProbe == controlplanev1.EndpointProbeDisabled,
+		Workspace: c.repeat(&c.workspace, f.failureClass()), Dependencies: c.repeat(&c.dependencies, ""), Fargate: c.repeat(&c.fargate, ""),
+	}, controlPlane.Status.Health, f.Now)
+	apiServer := health.Find(c.health, health.APIServer)
+	if apiServer == nil {
+		return
+	}
+	set := func(reason, before string, check *controlplanev1.HealthCheck) {
+		c.unhealthy = engine.False(controlplanev1.ReadyCondition, reason, before+check.Message)
+	}
+	first := !ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
+	switch {
+	case first && f.EndpointProbe == controlplanev1.EndpointProbeRequired && apiServer.Status != controlplanev1.HealthHealthy:
+		c.initialized = false
+		set(controlplanev1.WaitingForAPIServerReason, "waiting for the API server to answer, because spec.endpointProbe is Required: ", apiServer)
+	case !c.initialized:
+	case apiServer.Status == controlplanev1.HealthUnhealthy:
+		c.down = true
+		set(controlplanev1.APIServerNotAnsweringReason, "health check APIServer fails: ", apiServer)
+	default:
+		for _, name := range []string{health.Version, health.Credentials} {
+			if check := health.Find(c.health, name); check.Status == controlplanev1.HealthUnhealthy {
+				set(controlplanev1.HealthCheckFailedReason, "health check "+name+" fails: ", check)
+			}
+		}
+	}
+}
+
+// repeat returns a condition as the result of a health check. What is in progress, or waits for another condition, does not fail.
+func (c *conditionSet) repeat(condition *engine.Condition, detail string) health.Result {
+	if condition.Status == metav1.ConditionTrue {
+		return health.Healthy()
+	}
+	message := fmt.Sprintf("condition %s has the reason %s%s", condition.Type, condition.Reason, detail)
+	if condition == c.firstUnmet() && !c.working && (c.initialized || c.failed || infrav1.RequiresUserAction(condition.Reason)) {
+		return health.Unhealthy(message)
+	}
+	return health.Unknown(message)
+}
+
+// failureClass describes the class of Terraform's last failure; empty when there is none.
+func (f *Facts) failureClass() string {
+	if f.Apply.Apply == nil || f.Apply.Apply.Status.LastFailureClass == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (class %s)", f.Apply.Apply.Status.LastFailureClass)
 }
 
 // inProgress reports whether Terraform is working on what the control plane waits for, or the infrastructure has not reported its state yet.
@@ -84,8 +145,15 @@ func (c *conditionSet) firstUnmet() *engine.Condition {
 	return nil
 }
 
-// unmet is the first condition that is not True; zero when all are.
-func (c *conditionSet) unmet() engine.Condition { return ptr.Deref(c.firstUnmet(), engine.Condition{}) }
+// unmet is what Ready reports: the first condition that is not True, or a failing probe; zero when there is none. A cluster that does not
+// answer is more important than an update.
+func (c *conditionSet) unmet() engine.Condition {
+	first := c.firstUnmet()
+	if first == nil || c.down {
+		return c.unhealthy
+	}
+	return *first
+}
 
 func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) engine.Condition {
 	no := func(reason, format string, args ...any) engine.Condition {
@@ -158,7 +226,8 @@ func isWarning(condition metav1.Condition) bool {
 		controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.EndpointChangedReason,
 		controlplanev1.KubeconfigMissingReason, controlplanev1.KubeconfigInvalidReason, controlplanev1.KubeconfigConflictReason,
 		controlplanev1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, controlplanev1.SecretTimeoutReason,
-		controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason, controlplanev1.DegradedReason:
+		controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason, controlplanev1.DegradedReason,
+		controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
 		return true
 	}
 	return infrav1.RequiresUserAction(condition.Reason)

@@ -15,6 +15,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
+	"github.com/capt-provider/capt/controllers/health/probe"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
 )
@@ -28,6 +29,8 @@ type Reconciler struct {
 	Cache client.Reader
 	// Tokens creates tokens for the kubeconfigs of clusters; nil when this manager creates none.
 	Tokens kubeconfig.Tokens
+	// Probes connect to the API servers; nil when this manager probes none.
+	Probes *probe.Pool
 	// Metrics of Fargate profiles.
 	Metrics *metrics.Fargate
 	// Namespace is the only namespace in the cache; empty means all.
@@ -55,6 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 				r.reconcileControlPlane,
 				engine.InOrder(r.reconcileKubeconfig, r.publishEndpoint),
 				r.reconcileFargateProfiles,
+				r.reconcileProbes,
 			),
 			r.awaitTimeouts,
 		),
@@ -65,6 +69,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		},
 		IsWarning: isWarning,
 		Events:    fargate.Events,
-		OnDeleted: r.Metrics.Forget,
+		OnDeleted: r.forget,
 	})
+}
+
+// AddProbes makes the manager probe the API servers of control planes. It must be called before SetupWithManager.
+func (r *Reconciler) AddProbes(mgr ctrl.Manager, m *metrics.Health) error {
+	r.Probes = probe.NewPool(m, r.probes)
+	return mgr.Add(r.Probes)
+}
+
+// forget removes what this process has about an object that no longer exists.
+func (r *Reconciler) forget(key client.ObjectKey) {
+	r.Metrics.Forget(key)
+	if r.Probes != nil {
+		r.Probes.Forget(key)
+	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/fargate"
+	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 )
@@ -56,6 +57,9 @@ type Facts struct {
 	Graph *graph.Objects
 	// Running is the duration of the operations that have a timeout.
 	Running Running
+	// EndpointProbe is spec.endpointProbe; Disabled if this manager probes no API servers. Probed are the results.
+	EndpointProbe controlplanev1.EndpointProbe
+	Probed        health.Probed
 	// requeueAfter is the time until the next reconcile without an event; zero means none.
 	requeueAfter time.Duration
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,7 +36,10 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	}
 	f := &Facts{
 		Now: r.State.Now(), Cluster: cluster, Paused: engine.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil,
-		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning},
+		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning}, EndpointProbe: controlPlane.Spec.EndpointProbe,
+	}
+	if r.Probes == nil {
+		f.EndpointProbe = controlplanev1.EndpointProbeDisabled
 	}
 	f.Version, f.VersionError = versions.ParseKubernetesVersion(controlPlane.Spec.Version)
 	if err := r.observeInfrastructure(ctx, f); err != nil {
@@ -149,16 +153,17 @@ func clusterName(controlPlane *controlplanev1.CAPTControlPlane, cluster *cluster
 }
 
 // observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has created the control plane. Before that, and
-// while Terraform changes it, only the renewal of a token needs them.
+// while Terraform changes it, only the renewal of a token needs them, and the probes need the kubeconfig.
 func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
 	upToDate := f.Apply.UpToDate()
-	if !controlPlane.DeletionTimestamp.IsZero() || !upToDate && (!f.CreatesTokens || f.Apply.Apply == nil) {
+	probes := f.EndpointProbe != controlplanev1.EndpointProbeDisabled && ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
+	if !controlPlane.DeletionTimestamp.IsZero() || !upToDate && (!f.CreatesTokens && !probes || f.Apply.Apply == nil) {
 		return nil
 	}
 	if f.Kubeconfig.Live, err = r.readSecret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
 		return err
 	}
-	if !upToDate && !f.Kubeconfig.HoldsToken() {
+	if !upToDate && (!f.CreatesTokens || !f.Kubeconfig.HoldsToken()) {
 		return nil
 	}
 	if upToDate {

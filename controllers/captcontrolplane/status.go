@@ -4,6 +4,7 @@
 package captcontrolplane
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -17,8 +18,7 @@ import (
 // status computes the status from facts and plan.
 func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	s, adoption := &controlPlane.Status, f.Apply.AdoptionCondition(controlplanev1.AdoptionRequiredCondition)
-	if controlPlane.DeletionTimestamp.IsZero() &&
-		(engine.IsMigrating(controlPlane) || p.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused)) {
+	if controlPlane.DeletionTimestamp.IsZero() && keepsStatus(controlPlane, f, p) {
 		engine.KeepStatus(controlPlane, f.Paused, adoption)
 		return
 	}
@@ -45,7 +45,8 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 		s.Version = f.runningVersion()
 		s.Versions = []clusterv1.StatusVersion{{Version: s.Version}}
 	}
-	if c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue {
+	s.Health = c.health
+	if c.initialized {
 		s.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
 	s.State = nextState(s.State, state(s, f, c))
@@ -66,6 +67,12 @@ func dependencyCycle(message string) engine.Condition {
 		return engine.False(controlplanev1.DependencyCycleCondition, controlplanev1.NoDependencyCycleReason, "")
 	}
 	return engine.True(controlplanev1.DependencyCycleCondition, controlplanev1.DependencyCycleReason, message)
+}
+
+// keepsStatus reports whether the status of CAPT v0.3 is kept, because the object has not been adopted completely.
+func keepsStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) bool {
+	s := &controlPlane.Status
+	return engine.IsMigrating(controlPlane) || p.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused)
 }
 
 // templates of the control plane and its Fargate profiles.
@@ -106,7 +113,7 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 // state returns the state of the control plane; docs/status.md has the table.
 func state(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) controlplanev1.State {
 	switch {
-	case c.firstUnmet() == nil:
+	case c.unmet().Reason == "":
 		return controlplanev1.StateReady
 	case ptr.Deref(s.Initialization.ControlPlaneInitialized, false):
 		return servingState(f, c)
@@ -125,7 +132,7 @@ func state(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) c
 // servingState is the state of an initialized control plane that is not Ready. It is Provisioning only if it is created again.
 func servingState(f *Facts, c conditionSet) controlplanev1.State {
 	switch {
-	case !c.working:
+	case c.down, !c.working:
 		return controlplanev1.StateDegraded
 	case c.workspace.Status != metav1.ConditionTrue && f.Apply.Destroyed():
 		return controlplanev1.StateProvisioning
@@ -158,15 +165,27 @@ func initialized(s *controlplanev1.CAPTControlPlaneStatus) engine.Condition {
 }
 
 // available returns the condition Available. It stays True while the API server can be used, also while Terraform runs or fails, unless
-// Terraform destroys the cluster.
+// Terraform destroys the cluster. A cluster that was recreated is available again when its endpoint is published (see recreated).
 func available(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) engine.Condition {
 	switch {
 	case f.Apply.Destroyed():
 		return engine.False(controlplanev1.AvailableCondition, controlplanev1.NotAvailableReason, c.workspace.Message)
+	case recreated(s) && (c.workspace.Status != metav1.ConditionTrue || c.endpoint.Status != metav1.ConditionTrue):
+		return engine.False(controlplanev1.AvailableCondition, controlplanev1.NotAvailableReason, c.unmet().Message)
+	case c.down:
+		return engine.False(controlplanev1.AvailableCondition, c.unhealthy.Reason, c.unhealthy.Message)
 	case ptr.Deref(s.Initialization.ControlPlaneInitialized, false):
 		return engine.True(controlplanev1.AvailableCondition, controlplanev1.AvailableReason, "")
 	}
 	return engine.False(controlplanev1.AvailableCondition, controlplanev1.NotAvailableReason, c.unmet().Message)
+}
+
+// recreated reports whether Terraform destroyed the cluster after it was initialized, so that it may have another endpoint now. Available has
+// this reason for no other initialized cluster.
+func recreated(s *controlplanev1.CAPTControlPlaneStatus) bool {
+	available := meta.FindStatusCondition(s.Conditions, controlplanev1.AvailableCondition)
+	return ptr.Deref(s.Initialization.ControlPlaneInitialized, false) && available != nil &&
+		available.Status == metav1.ConditionFalse && available.Reason == controlplanev1.NotAvailableReason
 }
 
 func ready(state controlplanev1.State, f *Facts, c conditionSet) engine.Condition {
@@ -201,6 +220,9 @@ func degraded(state controlplanev1.State, f *Facts, c conditionSet) engine.Condi
 		return engine.False(controlplanev1.DegradedCondition, controlplanev1.NotDegradedReason, "")
 	}
 	condition := engine.True(controlplanev1.DegradedCondition, controlplanev1.DegradedReason, c.unmet().Message)
+	if c.unmet() == c.unhealthy {
+		condition.Reason = c.unhealthy.Reason
+	}
 	condition.Since = f.Now
 	return condition
 }

@@ -125,7 +125,7 @@ func Run[O Object, F, P any](ctx context.Context, e Engine, req ctrl.Request, ob
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !clusterlabels.HasWatchLabel(obj, e.WatchFilterValue) && e.WatchFilterValue != "" || annotations.IsExternallyManaged(obj) {
+	if !e.Watches(obj) {
 		return ctrl.Result{}, nil // Another manager reconciles it.
 	}
 	if e.State.CacheIsStale(obj) {
@@ -147,6 +147,11 @@ func Run[O Object, F, P any](ctx context.Context, e Engine, req ctrl.Request, ob
 		err = runPhases(ctx, e, obj, phases)
 	}
 	return e.outcome(ctx, req.NamespacedName, err)
+}
+
+// Watches reports whether this manager reconciles an object.
+func (e Engine) Watches(obj client.Object) bool {
+	return (e.WatchFilterValue == "" || clusterlabels.HasWatchLabel(obj, e.WatchFilterValue)) && !annotations.IsExternallyManaged(obj)
 }
 
 // runPhases observes, plans, acts, and writes the status.

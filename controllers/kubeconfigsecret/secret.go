@@ -57,6 +57,17 @@ func (k *Kubeconfig) publishedData() []byte {
 	return k.Live.Data[secret.KubeconfigDataName]
 }
 
+// Published returns the kubeconfig that the Secret of a control plane has; nil when there is none.
+func (k *Kubeconfig) Published(controlPlane *controlplanev1.CAPTControlPlane) []byte {
+	switch {
+	case k.Written:
+		return k.Data
+	case k.Live != nil && metav1.IsControlledBy(k.Live, controlPlane):
+		return k.publishedData()
+	}
+	return nil
+}
+
 // Mode is what a reconcile does about the kubeconfigs.
 type Mode string
 

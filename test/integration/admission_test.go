@@ -218,11 +218,11 @@ func TestProblemsThatALaterObjectCanResolveAreWarnings(t *testing.T) {
 	w.User(closed(w), plane(`endpointAccess: {publicCIDRs: [10.0.0.0/8]}`))
 	for warning, document := range map[string]string{
 		"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist": network(`{region: eu-central-1, ` + vpcRef + `}`),
-		"spec.endpointProbe: has no effect in this version":           plane(`endpointProbe: Required`),
+		"spec.recovery: has no effect in this version":                plane(`recovery: {maxRetries: 1}`),
 		"spec.fargateProfiles[0].name: is not a valid label value": legacyPlane(
 			`additionalFargateProfiles: [{name: a_, selectors: [{namespace: a}], workspaceTemplateRef: {name: f}}]`),
-		"spec.template.spec.endpointProbe: has no effect": document(
-			"CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, endpointProbe: Disabled}}}`),
+		"spec.template.spec.recovery: has no effect": document(
+			"CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, recovery: {maxRetries: 1}}}}`),
 		"the API servers of 1 CAPTControlPlanes will be": w.ControlPlaneTemplate(fixture.ControlPlaneModule),
 		"spec.templateRef: WorkspaceTemplate vpc":        applied("a", ``),
 		"captctl convert": legacyDocument("CAPTCluster", "demo", `{region: eu-central-1, existingVpcId: vpc-1}`),

@@ -25,7 +25,7 @@ const (
 	StateConfiguring State = "Configuring"
 	// StateReady: the control plane matches its spec.
 	StateReady State = "Ready"
-	// StateDegraded: the control plane was Ready and a part of it no longer is, but the API server can still be used.
+	// StateDegraded: the control plane was Ready and a part of it no longer is. Available is False if the API server does not answer.
 	StateDegraded State = "Degraded"
 	// StateRecovering: a recovery action runs. Not reported yet.
 	StateRecovering State = "Recovering"

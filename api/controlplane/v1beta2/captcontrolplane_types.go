@@ -94,7 +94,8 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// +optional
 	Kubeconfig Kubeconfig `json:"kubeconfig,omitempty,omitzero"`
 
-	// endpointProbe will specify whether the API server must answer CAPT before the control plane is Ready. It has no effect yet.
+	// endpointProbe specifies whether CAPT probes the API server, and whether it must answer before the control plane is Ready; the default is
+	// BestEffort.
 	// +optional
 	EndpointProbe EndpointProbe `json:"endpointProbe,omitempty"`
 
@@ -259,14 +260,14 @@ type Kubeconfig struct {
 	Source KubeconfigSource `json:"source,omitempty"`
 }
 
-// EndpointProbe specifies whether the API server must answer CAPT before the control plane is Ready.
+// EndpointProbe specifies whether CAPT probes the API server, and whether it must answer before the control plane is Ready.
 // +kubebuilder:validation:Enum=BestEffort;Required;Disabled
 type EndpointProbe string
 
 const (
-	// EndpointProbeBestEffort probes, and ignores an unreachable network.
+	// EndpointProbeBestEffort probes. An API server that never answered is ignored, because the network may not reach it.
 	EndpointProbeBestEffort EndpointProbe = "BestEffort"
-	// EndpointProbeRequired probes, and requires an answer.
+	// EndpointProbeRequired probes, and the control plane is not Ready before the API server has answered.
 	EndpointProbeRequired EndpointProbe = "Required"
 	// EndpointProbeDisabled does not probe.
 	EndpointProbeDisabled EndpointProbe = "Disabled"

@@ -125,6 +125,12 @@ const (
 	DegradedReason = "Degraded"
 	// NotDegradedReason: the control plane is not degraded.
 	NotDegradedReason = "NotDegraded"
+	// WaitingForAPIServerReason: spec.endpointProbe is Required, and the API server has not answered yet.
+	WaitingForAPIServerReason = "WaitingForAPIServer"
+	// APIServerNotAnsweringReason: the API server does not answer, or is not ready.
+	APIServerNotAnsweringReason = "APIServerNotAnswering"
+	// HealthCheckFailedReason: the API server answers, but has another version than spec, or rejects the credentials of the kubeconfig.
+	HealthCheckFailedReason = "HealthCheckFailed"
 	// WaitingForWorkspaceTemplateApplyDeletionReason: the WorkspaceTemplateApply is being deleted.
 	WaitingForWorkspaceTemplateApplyDeletionReason = "WaitingForWorkspaceTemplateApplyDeletion"
 	// DeletingReason: the deletion is in progress, and no other reason applies.

@@ -77,12 +77,8 @@ func validateControlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTCont
 // warnOfUnimplementedFields warns of fields that have no effect yet.
 func warnOfUnimplementedFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) validation.Findings {
 	var findings validation.Findings
-	const message = "has no effect in this version. Remove the field"
-	if spec.EndpointProbe != "" && spec.EndpointProbe != controlplanev1.EndpointProbeBestEffort {
-		findings.Warn(path.Child("endpointProbe"), message)
-	}
 	if spec.Recovery != nil {
-		findings.Warn(path.Child("recovery"), message)
+		findings.Warn(path.Child("recovery"), "has no effect in this version. Remove the field")
 	}
 	return findings
 }

@@ -1,0 +1,261 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package captcontrolplane
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/health"
+	"github.com/capt-provider/capt/controllers/health/probe"
+	"github.com/capt-provider/capt/controllers/metrics"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// Results of probes.
+var (
+	answers  = health.Probed{APIServer: health.Healthy(), Version: health.Healthy(), Credentials: health.Healthy()}
+	silent   = health.Probed{APIServer: health.Unhealthy("the API server refuses connections")}
+	unseen   = health.Probed{APIServer: health.Unknown("the API server refuses connections")}
+	rejects  = health.Probed{APIServer: health.Unknown("it rejects the credentials"), Credentials: health.Unhealthy("rejected (401)")}
+	outdated = health.Probed{APIServer: health.Healthy(), Credentials: health.Healthy(), Version: health.Unhealthy("it runs 1.30")}
+)
+
+// TestEffectOfProbes is the table of docs/status.md, for a control plane that was never Ready and for one that was.
+func TestEffectOfProbes(t *testing.T) {
+	const (
+		ready      = "Ready; Available True Available; Ready True Ready"
+		waiting    = "Configuring; Available False NotAvailable; Ready False WaitingForAPIServer"
+		down       = "Degraded; Available False APIServerNotAnswering; Ready False APIServerNotAnswering; Degraded True APIServerNotAnswering"
+		unhealthy  = "Degraded; Available True Available; Ready False HealthCheckFailed; Degraded True HealthCheckFailed"
+		bestEffort = controlplanev1.EndpointProbeBestEffort
+		required   = controlplanev1.EndpointProbeRequired
+		disabled   = controlplanev1.EndpointProbeDisabled
+	)
+	for name, row := range map[string]struct {
+		probe         controlplanev1.EndpointProbe
+		probed        health.Probed
+		first, before string
+	}{
+		"best effort, no result":     {bestEffort, health.Probed{}, ready, ready},
+		"best effort, answers":       {bestEffort, answers, ready, ready},
+		"best effort, never seen":    {bestEffort, unseen, ready, ready},
+		"best effort, silent":        {bestEffort, silent, down, down},
+		"best effort, rejects":       {bestEffort, rejects, unhealthy, unhealthy},
+		"best effort, old version":   {bestEffort, outdated, unhealthy, unhealthy},
+		"best effort, no credential": {bestEffort, health.NotProbed("aws eks get-token"), ready, ready},
+		"absent is best effort":      {"", silent, down, down},
+		"required, no result":        {required, health.Probed{}, waiting, ready},
+		"required, answers":          {required, answers, ready, ready},
+		"required, silent":           {required, silent, waiting, down},
+		"required, rejects":          {required, rejects, waiting, unhealthy},
+		"required, no kubeconfig":    {required, health.NotProbed("aws eks get-token"), waiting, ready},
+		"disabled":                   {disabled, health.Probed{}, ready, ready},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, before := range []bool{false, true} {
+				s, want := configured(t), row.first
+				if before {
+					s, want = onceReady(t), row.before
+				}
+				s.EndpointProbe, s.Probed = row.probe, row.probed
+				got := s.status()
+				text := string(got.State)
+				for _, conditionType := range []string{"Available", "Ready", "Degraded"} {
+					if condition := meta.FindStatusCondition(got.Conditions, conditionType); condition != nil {
+						text += "; " + conditionType + " " + string(condition.Status) + " " + condition.Reason
+					}
+				}
+				assert.Equal(t, want, text, "before=%v", before)
+				assert.Equal(t, want != waiting, ptr.Deref(got.Initialization.ControlPlaneInitialized, false))
+				if row.probe == disabled {
+					assert.Empty(t, health.Status(got.Health, health.APIServer))
+				}
+			}
+		})
+	}
+}
+
+func TestAFailingProbeIsNamed(t *testing.T) {
+	s := onceReady(t)
+	s.Probed = silent
+	got := s.status()
+	for _, conditionType := range []string{controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.AvailableCondition} {
+		assert.Contains(t, meta.FindStatusCondition(got.Conditions, conditionType).Message, "health check APIServer fails: the API server refuses connections. Check")
+	}
+	s.Probed = outdated
+	assert.Contains(t, meta.FindStatusCondition(s.status().Conditions, controlplanev1.ReadyCondition).Message, "health check Version fails: it runs 1.30. Set spec.version")
+}
+
+// A cluster that does not answer is Degraded, whatever runs; and it is never Failed.
+func TestAClusterThatDoesNotAnswerIsDegradedInEveryCase(t *testing.T) {
+	for _, r := range rows() {
+		s := r.scene(t, true)
+		s.Probed = silent
+		if s.Apply.Destroyed() {
+			s.Probed = health.NotProbed("Terraform is creating or destroying the cluster") // As reconcileProbes does.
+		}
+		got := s.status()
+		if !s.controlPlane.DeletionTimestamp.IsZero() {
+			continue
+		}
+		assert.False(t, meta.IsStatusConditionTrue(got.Conditions, controlplanev1.AvailableCondition), r.name)
+		if s.Apply.Destroyed() {
+			assert.NotEqual(t, controlplanev1.StateFailed, got.State, r.name)
+		} else {
+			assert.Equal(t, controlplanev1.StateDegraded, got.State, r.name)
+			assert.Equal(t, "False APIServerNotAnswering", builder.Story(got.Conditions)["Ready"], r.name)
+		}
+	}
+}
+
+func TestChecksThatRepeatConditions(t *testing.T) {
+	for name, row := range map[string]struct {
+		scene *scene
+		want  map[string]controlplanev1.HealthState
+	}{
+		"all there":             {onceReady(t), map[string]controlplanev1.HealthState{"Workspace": "Healthy", "Dependencies": "Healthy", "Fargate": "Healthy"}},
+		"Terraform running":     {onceReady(t).apply(working), map[string]controlplanev1.HealthState{"Workspace": "Unknown", "Dependencies": "Healthy"}},
+		"apply fails":           {onceReady(t).apply(failing), map[string]controlplanev1.HealthState{"Workspace": "Unhealthy"}},
+		"being created":         {newScene(t).apply(working), map[string]controlplanev1.HealthState{"Workspace": "Unknown"}},
+		"creation fails":        {newScene(t).apply(failing), map[string]controlplanev1.HealthState{"Workspace": "Unhealthy"}},
+		"no VPC yet":            {newScene(t).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), map[string]controlplanev1.HealthState{"Dependencies": "Unknown"}},
+		"the VPC is gone":       {onceReady(t).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), map[string]controlplanev1.HealthState{"Dependencies": "Unhealthy"}},
+		"a missing template":    {onceReady(t).apply(builder.NotUpToDate(infrav1.TemplateNotFoundReason, "")), map[string]controlplanev1.HealthState{"Workspace": "Unhealthy"}},
+		"an invalid dependency": {newScene(t).with(func(f *Facts) { f.Apply.Conflict = "other" }), map[string]controlplanev1.HealthState{"Dependencies": "Unhealthy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := row.scene.status()
+			for check, want := range row.want {
+				assert.Equal(t, want, health.Status(got.Health, check), check)
+			}
+		})
+	}
+	s := onceReady(t).apply(failing)
+	s.Apply.Apply.Status.LastFailureClass = "Quota"
+	assert.Contains(t, health.Find(s.status().Health, health.Workspace).Message, "condition WorkspaceReady has the reason ApplyFailed (class Quota)")
+}
+
+// probing is a world whose control plane is Ready, and has a kubeconfig that runs aws: the pool knows its result without a request.
+func probing(t *testing.T) *world {
+	w := newWorld(t, prepared()...)
+	w.Probes = probe.NewPool(metrics.NewHealth(prometheus.NewRegistry()), w.probes)
+	w.reconcile()
+	w.terraformMade()
+	w.reconcile()
+	w.reconcile()
+	require.Contains(t, health.Find(w.get().Status.Health, health.Credentials).Message, "aws eks get-token")
+	require.Empty(t, w.reconcile(), "nothing is written at rest")
+	return w
+}
+
+func (w *world) results() health.Probed { return w.Probes.Results(client.ObjectKeyFromObject(w.get())) }
+
+func TestWhichAPIServersAreProbed(t *testing.T) {
+	change := func(change builder.Option) func(*world) {
+		return func(w *world) { w.spec(func(c *controlplanev1.CAPTControlPlane) { change(c) }) }
+	}
+	terraform := func(reason string) func(*world) {
+		return func(w *world) { w.terraform(builder.NotUpToDate(reason, "")) }
+	}
+	for name, row := range map[string]struct {
+		change func(*world)
+		probed bool
+	}{
+		"as it is":                   {func(*world) {}, true},
+		"during an update":           {terraform(infrav1.ProvisioningReason), true},
+		"after a failure":            {terraform(infrav1.ApplyFailedReason), true},
+		"being destroyed":            {terraform(infrav1.WorkspaceDeletingReason), false},
+		"paused":                     {change(builder.Paused()), false},
+		"captctl migrate is at work": {change(builder.WithAnnotation(clusterv1.PausedAnnotation, naming.MigrationPause)), false},
+		"clusterctl moves it":        {change(builder.WithAnnotation("clusterctl.cluster.x-k8s.io/delete-for-move", "")), false},
+		"disabled":                   {change(builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe = controlplanev1.EndpointProbeDisabled })), false},
+		"being deleted":              {func(w *world) { require.NoError(w, w.Delete(w.Context(), w.get())) }, false},
+		"its kubeconfig was deleted": {func(w *world) {
+			require.NoError(w, w.Client.Delete(w.Context(), builder.SecretWith(naming.KubeconfigSecret("demo"), nil)))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := probing(t)
+			row.change(w)
+			w.reconcile()
+			assert.Equal(t, row.probed, w.results() != health.Probed{})
+		})
+	}
+	w := probing(t)
+	w.forget(demo()[0].NamespacedName)
+	assert.Zero(t, w.results())
+}
+
+// No event reports that an object was moved to another shard.
+func TestObjectsOfOthersAreNotProbed(t *testing.T) {
+	key := demo()[0].NamespacedName
+	for name, row := range map[string]struct {
+		options []builder.Option
+		filter  string
+		want    bool
+	}{
+		"all":               {nil, "", true},
+		"this shard":        {[]builder.Option{builder.WithLabel(clusterv1.WatchLabel, "a")}, "a", true},
+		"another shard":     {[]builder.Option{builder.WithLabel(clusterv1.WatchLabel, "b")}, "a", false},
+		"no shard":          {nil, "a", false},
+		"externally":        {[]builder.Option{builder.WithAnnotation(clusterv1.ManagedByAnnotation, "other")}, "", false},
+		"paused":            {[]builder.Option{builder.Paused()}, "", false},
+		"being deleted now": {[]builder.Option{builder.Deleting(), builder.WithFinalizers("x/y")}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.CAPTControlPlane("demo", row.options...))
+			w.WatchFilterValue = row.filter
+			assert.Equal(t, row.want, w.probes(t.Context(), key))
+		})
+	}
+	assert.False(t, newWorld(t).probes(t.Context(), key), "it is gone")
+}
+
+// Terraform destroyed the cluster and created it again: it has another endpoint.
+func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
+	const other = "OTHER.gr7.ap-northeast-1.eks.amazonaws.com"
+	show := func(w *world, option builder.Option) {
+		w.Helper()
+		w.terraform(option)
+		w.reconcile()
+	}
+	changed := builder.UpToDate(map[string]string{"cluster_endpoint": "https://" + other, "cluster_name": "demo"})
+	for name, row := range map[string]struct {
+		seen     []string
+		followed bool
+	}{
+		"destroyed and recreated":              {[]string{infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotFoundReason}, true},
+		"with a provider that does not answer": {[]string{infrav1.WorkspaceDeletingReason, infrav1.WorkspaceUnclaimedReason}, true},
+		"updated":                              {[]string{infrav1.ApplyFailedReason}, false},
+		"never reported":                       {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := built(t)
+			for _, reason := range row.seen {
+				show(w, builder.NotUpToDate(reason, "why"))
+				assert.Equal(t, row.followed, w.story()["Available"] == "False NotAvailable", reason)
+			}
+			show(w, changed)
+			if !row.followed {
+				assert.Equal(t, host, w.get().Spec.ControlPlaneEndpoint.Host)
+				assert.Equal(t, "False EndpointChanged", w.story()["EndpointAvailable"])
+				return
+			}
+			assert.Equal(t, other, w.get().Spec.ControlPlaneEndpoint.Host)
+			assert.Equal(t, "True Available", w.story()["Available"])
+			assert.Empty(t, w.reconcile())
+		})
+	}
+}

@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/capt-provider/capt/controllers/health"
+	"github.com/capt-provider/capt/controllers/kubeconfig"
+)
+
+// maxResponse limits what is read of a response, whoever sends it.
+const maxResponse = 64 << 10
+
+// connection probes one API server. It neither follows redirects nor runs plugins, and it never quotes what the server returns.
+type connection struct {
+	http      *http.Client
+	address   *url.URL
+	authorize func(*http.Request)
+	// expires is when the token expires; zero when that is unknown.
+	expires time.Time
+}
+
+// answer is what one probe found.
+type answer struct {
+	health.Probed
+	// answered is true when there was a response, unreachable when there was no connection or no response in time.
+	answered, unreachable bool
+}
+
+// newConnection returns a connection with the credentials of a kubeconfig. For one that cannot be used, it returns the results instead.
+func newConnection(data []byte) (*connection, *health.Probed) {
+	unusable := func(credentials health.Result) (*connection, *health.Probed) {
+		probed := health.NotProbed("the API server cannot be probed without usable credentials; see check Credentials")
+		probed.Credentials = credentials
+		return nil, &probed
+	}
+	switch err := kubeconfig.Check(data); {
+	case err == nil, errors.Is(err, kubeconfig.ErrShortLived):
+	case errors.Is(err, kubeconfig.ErrGetToken), errors.Is(err, kubeconfig.ErrUnsafe):
+		return unusable(health.Unknown("CAPT does not run commands or read files that a kubeconfig names: " + err.Error()))
+	default:
+		return unusable(health.Unhealthy(err.Error()))
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return unusable(health.Unhealthy("the value is not a kubeconfig")) // The error can quote the value.
+	}
+	address, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return unusable(health.Unhealthy("the address in the kubeconfig is invalid"))
+	}
+	if config.Insecure || address.Scheme != "https" {
+		return unusable(health.Unknown("the kubeconfig does not verify the certificate of the API server, so CAPT does not send its credentials"))
+	}
+	secure, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return unusable(health.Unhealthy("the certificates of the kubeconfig are invalid"))
+	}
+	c := connectionTo(config, address, secure)
+	c.expires, _ = kubeconfig.Expiry(data)
+	return c, nil
+}
+
+func connectionTo(config *rest.Config, address *url.URL, secure *tls.Config) *connection {
+	transport := &http.Transport{
+		TLSClientConfig: secure, Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{}).DialContext, MaxResponseHeaderBytes: maxResponse,
+	}
+	if config.Proxy != nil {
+		transport.Proxy = config.Proxy
+	}
+	return &connection{
+		http:    &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		address: address,
+		authorize: func(request *http.Request) {
+			switch {
+			case config.BearerToken != "":
+				request.Header.Set("Authorization", "Bearer "+config.BearerToken)
+			case config.Username != "":
+				request.SetBasicAuth(config.Username, config.Password)
+			}
+		},
+	}
+}
+
+// probe requests /readyz, and /version if the API server is ready. wanted is the version that it must run; empty means any. Connections are
+// closed at the end, because each open one needs two goroutines.
+func (c *connection) probe(ctx context.Context, wanted string, now time.Time) answer {
+	defer c.http.CloseIdleConnections()
+	if !c.expires.IsZero() && !now.Before(c.expires) {
+		return answer{Probed: health.Probed{
+			APIServer: health.Unknown("the credentials have expired"), Credentials: health.Unhealthy("the token in the kubeconfig has expired"),
+		}}
+	}
+	status, _, err := c.get(ctx, "/readyz")
+	if err != nil {
+		problem, unreachable := problemOf(ctx, err)
+		return answer{Probed: health.Probed{APIServer: health.Unhealthy(problem)}, unreachable: unreachable}
+	}
+	found := answer{Probed: ofStatus(status), answered: true}
+	if status == http.StatusOK {
+		found.Version = c.version(ctx, wanted)
+	}
+	return found
+}
+
+// ofStatus returns the results for the status code of /readyz.
+func ofStatus(status int) health.Probed {
+	switch status {
+	case http.StatusOK:
+		return health.Probed{APIServer: health.Healthy(), Credentials: health.Healthy()}
+	case http.StatusUnauthorized:
+		return health.Probed{
+			APIServer:   health.Unknown("the API server answers, but rejects the credentials of the kubeconfig"),
+			Credentials: health.Unhealthy("the API server rejects the credentials of the kubeconfig (401)"),
+		}
+	case http.StatusForbidden:
+		return health.Probed{
+			APIServer:   health.Unknown("the API server answers, but the user of the kubeconfig must not read /readyz (403)"),
+			Credentials: health.Healthy(),
+		}
+	}
+	return health.Probed{APIServer: health.Unhealthy(fmt.Sprintf("the API server answers GET /readyz with status %d", status))}
+}
+
+// version compares the version of the API server. An API server that emulates an older version is of that version.
+func (c *connection) version(ctx context.Context, wanted string) health.Result {
+	status, body, err := c.get(ctx, "/version")
+	info := version.Info{}
+	if err != nil || status != http.StatusOK || json.Unmarshal(body, &info) != nil || wanted == "" {
+		return health.Result{}
+	}
+	major, minor := info.Major, info.Minor
+	if info.EmulationMinor != "" {
+		major, minor = info.EmulationMajor, info.EmulationMinor
+	}
+	// EKS reports 31+ for a patched 1.31. Anything that is not a number is not quoted.
+	runs := major + "." + strings.TrimSuffix(minor, "+")
+	switch {
+	case strings.Trim(runs, "0123456789") != ".":
+		return health.Result{}
+	case runs != wanted:
+		return health.Unhealthy(fmt.Sprintf("the API server runs Kubernetes %.20s, but spec.version is %s", runs, wanted))
+	}
+	return health.Healthy()
+}
+
+func (c *connection) get(ctx context.Context, path string) (status int, body []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address.JoinPath(path).String(), http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header.Set("User-Agent", "capt-manager")
+	c.authorize(request)
+	response, err := c.http.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err = io.ReadAll(io.LimitReader(response.Body, maxResponse))
+	return response.StatusCode, body, err
+}
+
+// problemOf describes why no response was received, and reports whether the network may be the cause. The text of the error is omitted: it has
+// ports that differ each time, and can quote what the server sent.
+func problemOf(ctx context.Context, err error) (problem string, unreachable bool) {
+	var (
+		certificate *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError
+		host        x509.HostnameError
+		operation   *net.OpError
+		record      tls.RecordHeaderError
+		lookup      *net.DNSError
+	)
+	switch {
+	case errors.As(err, &authority):
+		return "the certificate of the API server is not signed by the certificate authority of the kubeconfig", false
+	case errors.As(err, &host):
+		return "the certificate of the API server is for another host", false
+	case errors.As(err, &certificate):
+		return "the certificate of the API server is invalid or has expired", false
+	case errors.As(err, &operation) && operation.Op == "remote error":
+		return "the API server rejects the TLS connection", false
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
+		return "the endpoint does not use TLS", false
+	case ctx.Err() != nil:
+		return "the API server does not answer in time", true
+	case errors.As(err, &lookup):
+		return "the name of the API server cannot be resolved", true
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the API server refuses connections", true
+	}
+	return "the connection to the API server fails", true
+}
