@@ -71,19 +71,19 @@ func TestHasCycles(t *testing.T) {
 		edges []string
 		want  string
 	}{
-		"empty":                           {nil, ""},
-		"a chain":                         {[]string{"a b", "b c"}, ""},
-		"two ways that meet":              {[]string{"a b", "a c", "b d", "c d"}, ""},
-		"itself":                          {[]string{"a b", "b b"}, "b → b"},
-		"two":                             {[]string{"a b", "b a"}, "a → b → a"},
-		"not through the first":           {[]string{"x a", "a b", "b c", "c a"}, "a → b → c → a"},
-		"the shortest":                    {[]string{"a b", "b c", "c a", "a d", "d a"}, "a → d → a"},
-		"the first edges of equal ones":   {[]string{"a c", "a b", "b a", "c a"}, "a → c → a"},
-		"the first of several":            {[]string{"x y", "y x", "a b", "b a"}, "x → y → x"},
-		"behind what depends on a cycle":  {[]string{"a x", "x y", "y x", "y b"}, "x → y → x"},
-		"a cycle before one with itself":  {[]string{"a b", "b a", "c c"}, "a → b → a"},
-		"of two that share an object":     {[]string{"b c", "c b", "b a", "a b"}, "b → c → b"},
-		"a long way around is no problem": {[]string{"a b", "b c", "c d", "d e", "e a"}, "a → b → c → d → e → a"},
+		"empty":                          {nil, ""},
+		"a chain":                        {[]string{"a b", "b c"}, ""},
+		"two ways that meet":             {[]string{"a b", "a c", "b d", "c d"}, ""},
+		"itself":                         {[]string{"a b", "b b"}, "b → b"},
+		"two":                            {[]string{"a b", "b a"}, "a → b → a"},
+		"not through the first":          {[]string{"x a", "a b", "b c", "c a"}, "a → b → c → a"},
+		"the shortest":                   {[]string{"a b", "b c", "c a", "a d", "d a"}, "a → d → a"},
+		"the first edges of equal ones":  {[]string{"a c", "a b", "b a", "c a"}, "a → c → a"},
+		"the first of several":           {[]string{"x y", "y x", "a b", "b a"}, "x → y → x"},
+		"behind what depends on a cycle": {[]string{"a x", "x y", "y x", "y b"}, "x → y → x"},
+		"a cycle before one with itself": {[]string{"a b", "b a", "c c"}, "a → b → a"},
+		"of two that share an object":    {[]string{"b c", "c b", "b a", "a b"}, "b → c → b"},
+		"a long cycle":                   {[]string{"a b", "b c", "c d", "d e", "e a"}, "a → b → c → d → e → a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 {

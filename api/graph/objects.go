@@ -49,7 +49,7 @@ func keyOf(apply *infrav1.WorkspaceTemplateApply) Key {
 }
 
 // Owned returns the names of the WorkspaceTemplateApplies of the control plane, of its VPC and of its Fargate profiles, which may not exist
-// yet. That of the VPC is empty if the VPC has none.
+// yet. The name for the VPC is empty if it has none.
 func (o *Objects) Owned() (controlPlane, vpc string, profiles []string) {
 	spec := &o.ControlPlane.Spec
 	controlPlane = cmp.Or(spec.WorkspaceTemplateApplyRef.Name, naming.ControlPlaneWorkspaceTemplateApply(o.ControlPlane.Name))
