@@ -20,8 +20,8 @@ const MaxDependencies = 256
 // Elsewhere replaces the names of objects in other namespaces, which the user may not be allowed to read.
 const Elsewhere = "(another namespace)"
 
-// Dependencies lists what the control plane depends on, then what depends on it or on its WorkspaceTemplateApply. Objects of another
-// namespace are one entry per kind and direction.
+// Dependencies lists what the control plane depends on, then what depends on it or on its WorkspaceTemplateApply. Objects of other namespaces
+// are one entry per kind and direction.
 func (o *Objects) Dependencies() []controlplanev1.Dependency {
 	g, namespace := o.Graph(), o.ControlPlane.Namespace
 	self := Key{controlPlaneKind, namespace, o.ControlPlane.Name}
@@ -35,6 +35,9 @@ func (o *Objects) Dependencies() []controlplanev1.Dependency {
 // entries returns sorted nodes as they are shown in a namespace.
 func entries(nodes []Node, namespace string, direction controlplanev1.DependencyDirection) (list []controlplanev1.Dependency) {
 	for _, node := range nodes {
+		if direction == controlplanev1.DependencyUpstream && node.Ready == "" {
+			continue // What objects of other namespaces depend on is not disclosed.
+		}
 		entry := controlplanev1.Dependency{
 			Kind: node.Kind, Namespace: node.Namespace, Name: node.Name, Direction: direction, Ready: node.Ready, Reason: node.Reason,
 		}
@@ -84,11 +87,13 @@ func Path(cycle []Edge, name func(Key) string) string {
 // Cycle describes a cycle, and which field to change; empty when there is none. blocks is true if the control plane depends on it.
 func (o *Objects) Cycle() (message string, blocks bool) {
 	g, namespace := o.Graph(), o.ControlPlane.Namespace
-	cycle, found := g.HasCycles()
-	if !found {
+	cycles := slices.DeleteFunc(g.cycles(), func(cycle []Edge) bool { // Those of other namespaces are not disclosed.
+		return !slices.ContainsFunc(cycle, func(e Edge) bool { return !hidden(e.From, namespace) })
+	})
+	if len(cycles) == 0 {
 		return "", false
 	}
-	short := func(key Key) string { return key.Kind + " " + key.Name }
+	cycle, short := cycles[0], func(key Key) string { return key.Kind + " " + key.Name }
 	remedy := "Ask the owner of the objects in the other namespace to remove one of these dependencies"
 	if i := slices.IndexFunc(cycle, func(e Edge) bool { return e.Field != nil && !hidden(e.From, namespace) }); i >= 0 {
 		remedy = fmt.Sprintf("Remove %s of %s", cycle[i].Field, short(cycle[i].From))

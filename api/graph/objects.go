@@ -49,7 +49,7 @@ func keyOf(apply *infrav1.WorkspaceTemplateApply) Key {
 }
 
 // Owned returns the names of the WorkspaceTemplateApplies of the control plane, of its VPC and of its Fargate profiles, which may not exist
-// yet. That of the VPC is empty if the VPC has none.
+// yet. The name for the VPC is empty if it has none.
 func (o *Objects) Owned() (controlPlane, vpc string, profiles []string) {
 	spec := &o.ControlPlane.Spec
 	controlPlane = cmp.Or(spec.WorkspaceTemplateApplyRef.Name, naming.ControlPlaneWorkspaceTemplateApply(o.ControlPlane.Name))
@@ -129,7 +129,7 @@ func (b *builder) addOwned() {
 	for _, apply := range b.Applies {
 		node := NodeOf(apply)
 		if apply.Namespace != b.namespace {
-			node = Node{Key: node.Key} // Its state is not disclosed, unless an object of the namespace waits for it.
+			node = Node{Key: node.Key} // Its state is not disclosed.
 		}
 		b.AddNode(node)
 	}
@@ -151,7 +151,9 @@ func (b *builder) addOrder() {
 		if keyOf(apply) == b.controlPlane {
 			b.secret = secret(ref.Name)
 		}
-		b.order[secret(ref.Name)] = b.order[keyOf(apply)]
+		if order := b.order[keyOf(apply)]; order > 0 {
+			b.order[secret(ref.Name)] = order
+		}
 	}
 	if b.CAPTCluster != nil && b.CAPTCluster.Spec.VPC.ConnectionSecretRef.IsDefined() {
 		b.order[secret(b.CAPTCluster.Spec.VPC.ConnectionSecretRef.Name)] = 1
@@ -232,15 +234,20 @@ func (b *builder) addOwner(apply *infrav1.WorkspaceTemplateApply) {
 func (b *builder) addWaits(apply *infrav1.WorkspaceTemplateApply) {
 	for i, dependency := range apply.Spec.WaitForWorkspaces {
 		workspace, path := apply.DependencyKey(dependency), field.NewPath("spec", "waitForWorkspaces").Index(i)
-		providers := b.providers(workspace)
-		if len(providers) == 0 {
-			providers = []Key{{workspaceKind, workspace.Namespace, workspace.Name}}
-		}
-		for _, provider := range providers {
-			b.waits(apply, provider, path)
-			if apply.Namespace == b.namespace && (provider.Kind == workspaceKind || provider.Namespace != b.namespace) {
-				b.AddNode(awaited(apply, provider, workspaceKind, dependency.Name))
+		providers, key := b.providers(workspace), Key{workspaceKind, workspace.Namespace, workspace.Name}
+		visible := apply.Namespace == b.namespace
+		if len(providers) > 0 && (!visible || !hidden(key, b.namespace)) {
+			for _, provider := range providers {
+				b.waits(apply, provider, path)
 			}
+			continue
+		}
+		b.waits(apply, key, path)
+		if visible {
+			b.AddNode(awaited(apply, key, workspaceKind, dependency.Name))
+		}
+		for _, provider := range providers { // In another namespace, it must look the same whether it exists or not.
+			b.depends(key, provider)
 		}
 	}
 	for i, dependency := range apply.Spec.WaitForSecrets {

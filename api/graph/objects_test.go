@@ -245,12 +245,11 @@ func TestNamesOfOtherNamespacesAreHidden(t *testing.T) {
 	assert.NotContains(t, fmt.Sprint(got), "secret-")
 	assert.NotContains(t, fmt.Sprint(got), "golden")
 	assert.Subset(t, dependencies(o), []string{
-		"Upstream WorkspaceTemplateApply (another namespace) True",
 		"Upstream Workspace (another namespace) True",
-		"Upstream Secret (another namespace)",
 		"Upstream WorkspaceTemplate (another namespace) False TemplateNotFound",
 		"Downstream WorkspaceTemplateApply (another namespace)",
 	})
+	assert.NotContains(t, fmt.Sprint(dependencies(o)), "Upstream Secret (another namespace)", "what they depend on is not disclosed")
 	for _, dependency := range got {
 		assert.Equal(t, dependency.Name == graph.Elsewhere, dependency.Namespace == "", dependency)
 	}
@@ -313,6 +312,20 @@ func TestCycles(t *testing.T) {
 			assert.Equal(t, row.blocks, blocks)
 		})
 	}
+}
+
+// The namespace of the control plane must not be able to find out what exists in another one.
+func TestAWorkspaceOfAnotherNamespaceLooksTheSameNotReadyOrMissing(t *testing.T) {
+	waits := func(more ...*infrav1.WorkspaceTemplateApply) *graph.Objects {
+		return objects(append(more, vpc(builder.WaitingForWorkspace("x", "other"), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.MissingDependencies = []infrav1.MissingDependency{{Kind: "Workspace", Name: "x"}}
+		})))...)
+	}
+	there := builder.WithNamespace("other")
+	exists := waits(waiting("x", "x", "y", there, builder.WaitingForSecret("s")), waiting("y", "y", "x", there), builder.WorkspaceTemplateApply("more", there))
+	assert.Equal(t, dependencies(waits()), dependencies(exists))
+	message, _ := exists.Cycle()
+	assert.Empty(t, message)
 }
 
 // Nothing that waits for the control plane exists before it, but the VPC may wait for it already.

@@ -317,7 +317,7 @@ type Dependency struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 
-	// name of the object; "(another namespace)" if the namespace is another one: all objects of the kind in other namespaces are one entry.
+	// name of the object; "(another namespace)" for all objects of the kind in other namespaces.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
