@@ -133,7 +133,7 @@ func ofStatus(status int) health.Probed {
 		}
 	case http.StatusForbidden:
 		return health.Probed{
-			APIServer:   health.Unknown("the API server answers, but the user of the kubeconfig must not read /readyz (403)"),
+			APIServer:   health.Unknown("the API server answers, but does not allow the user of the kubeconfig to read /readyz (403)"),
 			Credentials: health.Healthy(),
 		}
 	}
