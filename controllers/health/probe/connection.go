@@ -26,7 +26,7 @@ import (
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 )
 
-// maxResponse limits what is read of a response, whoever sends it.
+// maxResponse limits what is read of a response.
 const maxResponse = 64 << 10
 
 // connection probes one API server. It neither follows redirects nor runs plugins, and it never quotes what the server returns.
