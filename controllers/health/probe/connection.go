@@ -26,7 +26,7 @@ import (
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 )
 
-// maxResponse limits what is read of a response, whoever sends it.
+// maxResponse limits what is read of a response.
 const maxResponse = 64 << 10
 
 // connection probes one API server. It neither follows redirects nor runs plugins, and it never quotes what the server returns.
@@ -133,7 +133,7 @@ func ofStatus(status int) health.Probed {
 		}
 	case http.StatusForbidden:
 		return health.Probed{
-			APIServer:   health.Unknown("the API server answers, but the user of the kubeconfig must not read /readyz (403)"),
+			APIServer:   health.Unknown("the API server answers, but does not allow the user of the kubeconfig to read /readyz (403)"),
 			Credentials: health.Healthy(),
 		}
 	}

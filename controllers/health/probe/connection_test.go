@@ -101,7 +101,7 @@ func TestWhatAnAPIServerAnswers(t *testing.T) {
 		"not ready":           {answering(t, 500, ""), "Unhealthy", "", "", "the API server answers GET /readyz with status 500"},
 		"overloaded":          {answering(t, 429, ""), "Unhealthy", "", "", "the API server answers GET /readyz with status 429"},
 		"unauthorized":        {answering(t, 401, ""), "Unknown", "", "Unhealthy", "the API server answers, but rejects the credentials of the kubeconfig"},
-		"forbidden":           {answering(t, 403, ""), "Unknown", "", "Healthy", "the API server answers, but the user of the kubeconfig must not read /readyz (403)"},
+		"forbidden":           {answering(t, 403, ""), "Unknown", "", "Healthy", "the API server answers, but does not allow the user of the kubeconfig to read /readyz (403)"},
 		"a redirect": {serve(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://127.0.0.1:1/"+canary, http.StatusFound)
 		}), "Unhealthy", "", "", "the API server answers GET /readyz with status 302"},
