@@ -116,7 +116,9 @@ func (p *Plan) managedFieldsLost() bool {
 }
 
 // Delete requests the deletion of the WorkspaceTemplateApply.
-func (f *Facts) Delete(ctx context.Context, c client.Client) error { return requestDeletion(ctx, c, f.Apply) }
+func (f *Facts) Delete(ctx context.Context, c client.Client) error {
+	return requestDeletion(ctx, c, f.Apply)
+}
 
 // requestDeletion deletes by UID, so that a new object of the same name is not affected.
 func requestDeletion(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
