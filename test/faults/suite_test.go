@@ -17,9 +17,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -29,8 +31,10 @@ import (
 // control is a control plane with CAPT's manager, and a provider that does what scripts say.
 type control struct {
 	*sandbox.Sandbox
-	scripts    *scripted.World
-	history    *history
+	scripts *scripted.World
+	history *history
+	// api is the client of all tests. It is nil where definitions come and go: a client remembers what it has discovered.
+	api        client.Client
 	conditions conditions
 	// watching ends with the tests.
 	watching context.Context //nolint:containedctx // it lives as long as the control plane
@@ -99,6 +103,10 @@ func (c *control) begin(context.Context) error {
 	kinds := []schema.GroupVersionKind{infrav1.GroupVersion.WithKind("WorkspaceTemplateApply")}
 	for _, scope := range terraform.Scopes() {
 		kinds = append(kinds, scope.GroupVersionKind())
+	}
+	var err error
+	if c.api, err = client.New(c.Config(), client.Options{Scheme: controllers.Scheme()}); err != nil {
+		return err
 	}
 	before := *c
 	before.conditions = withoutGenerations

@@ -51,8 +51,12 @@ type world struct {
 
 func newWorld(t *testing.T, c *control, scope terraform.Scope) *world {
 	t.Helper()
-	cl, err := client.New(c.Config(), client.Options{Scheme: controllers.Scheme()})
-	require.NoError(t, err)
+	cl := c.api
+	if cl == nil {
+		var err error
+		cl, err = client.New(c.Config(), client.Options{Scheme: controllers.Scheme()})
+		require.NoError(t, err)
+	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "faults-"}}
 	require.NoError(t, cl.Create(t.Context(), namespace))
 	return &world{T: t, Client: cl, control: c, namespace: namespace.Name, scope: scope, written: map[types.UID]uint64{}, played: map[string]bool{}}
