@@ -1,3 +1,6 @@
+# SPDX-FileCopyrightText: The CAPT Authors
+# SPDX-License-Identifier: Apache-2.0
+
 # CAPT is built and tested with Go and GNU make. Every other tool is built from Go modules into bin/.
 
 SHELL := bash
