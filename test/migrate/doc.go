@@ -31,5 +31,5 @@
 //	    test/migrate: TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted
 //
 // Before the adoption, the manager writes nothing but conditions: TestBeforeAdoptionTheManagerWritesOnlyConditions,
-// TestBeforeAdoptionNothingIsBuilt.
+// TestEveryKindOfFleet.
 package migrate
