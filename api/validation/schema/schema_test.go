@@ -102,7 +102,7 @@ func TestInvalidDefinitionsAreAnError(t *testing.T) {
 	for want, files := range map[string]fs.FS{
 		"no CustomResourceDefinitions":  fstest.MapFS{},
 		"two CustomResourceDefinitions": fstest.MapFS{"a.yaml": good, "b.yaml": good},
-		`holds a "Namespace"`:           fstest.MapFS{"a.yaml": {Data: []byte("{apiVersion: v1, kind: Namespace}")}},
+		`contains a "Namespace"`:        fstest.MapFS{"a.yaml": {Data: []byte("{apiVersion: v1, kind: Namespace}")}},
 		"a.yaml":                        fstest.MapFS{"a.yaml": {Data: []byte("}")}},
 		"is missing":                    fstest.MapFS{"a.yaml": file("{}")},
 		"not supported":                 fstest.MapFS{"a.yaml": file("{openAPIV3Schema: {type: object, id: a}}")},
