@@ -33,7 +33,7 @@ type control struct {
 	*sandbox.Sandbox
 	scripts *scripted.World
 	history *history
-	// api is the client of all tests. It is nil where definitions come and go: a client remembers what it has discovered.
+	// api is the client of all tests. It is nil where definitions come and go: a client caches what it has discovered.
 	api        client.Client
 	conditions conditions
 	// watching ends with the tests.
