@@ -87,11 +87,11 @@ func (w *world) statuses(on *side) map[string]any {
 	return statuses
 }
 
-// lasting takes away what is other in another cluster.
+// lasting takes away what is other in another cluster. The endpoints of these tests do not exist, and health depends on the time of its probes.
 func lasting(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
-		for _, field := range []string{"lastTransitionTime", "lastAppliedTime", "observedGeneration", "writtenGeneration", "uid"} {
+		for _, field := range []string{"lastTransitionTime", "lastAppliedTime", "observedGeneration", "writtenGeneration", "uid", "health"} {
 			delete(value, field)
 		}
 		for field, inner := range value {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,14 +30,17 @@ import (
 func TestWhatWasDecidedIsAdopted(t *testing.T) {
 	t.Parallel()
 	const claimants, twins, referring = "two-claimants", "equal-names-in-two-namespaces", "reference-set"
-	plane := metav1.ObjectMeta{Namespace: referring, Name: referring + "-demo"}
+	controlPlane := &unstructured.Unstructured{}
+	controlPlane.SetGroupVersionKind(controlplanev1beta1.GroupVersion.WithKind("CAPTControlPlane"))
+	controlPlane.SetNamespace(referring)
+	controlPlane.SetName(referring + "-demo")
 	w := upgraded(t, sandbox.Options{}, func(w *world) {
 		for _, name := range []string{claimants, twins, referring} {
 			_, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
 			require.NoError(t, err)
 		}
 		other := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"workspaceTemplateApplyName":"another"}}`))
-		require.NoError(t, w.Admin.Patch(t.Context(), &controlplanev1beta1.CAPTControlPlane{ObjectMeta: plane}, other))
+		require.NoError(t, w.Admin.Patch(t.Context(), controlPlane, other))
 	})
 	require.NoError(t, w.StartControllers(t.Context()))
 	undecided, before := w.plan(), w.fleet()
@@ -47,8 +51,8 @@ func TestWhatWasDecidedIsAdopted(t *testing.T) {
 		switch finding.Reason {
 		case planner.ReasonReferenceDiffers:
 			const remove = `[{"op":"remove","path":"/spec/workspaceTemplateApplyRef"}]`
-			require.Contains(t, finding.Message, "kubectl -n "+plane.Namespace+" patch captcontrolplane "+plane.Name+" --field-manager=captctl --type=json -p '"+remove+"'")
-			require.NoError(t, w.Admin.Patch(t.Context(), &controlplanev1.CAPTControlPlane{ObjectMeta: plane}, client.RawPatch(types.JSONPatchType, []byte(remove)),
+			require.Contains(t, finding.Message, "kubectl -n "+referring+" patch captcontrolplane "+controlPlane.GetName()+" --field-manager=captctl --type=json -p '"+remove+"'")
+			require.NoError(t, w.Admin.Patch(t.Context(), &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: referring, Name: controlPlane.GetName()}}, client.RawPatch(types.JSONPatchType, []byte(remove)),
 				client.FieldOwner(migrate.FieldManager)))
 		case planner.ReasonWorkspaceShared:
 			i := slices.IndexFunc(finding.Candidates, func(c migrate.Candidate) bool { return c.Object.Namespace == twins })
