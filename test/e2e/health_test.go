@@ -25,9 +25,6 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
-// reaction is how long it may take until a stopped or started API server is reported.
-const reaction = time.Minute
-
 // probed is a cluster that must answer before it is Ready.
 const probed = `
 apiVersion: cluster.x-k8s.io/v1beta2
@@ -71,14 +68,12 @@ func TestAnAPIServerThatDoesNotAnswerIsReported(t *testing.T) {
 		require.NoError(t, failure.stop())
 		w.awaitDegraded()
 		t.Logf("%s: Degraded after %s", failure.name, time.Since(began).Round(time.Second))
-		require.Less(t, time.Since(began), reaction)
 		require.Zero(t, w.reported()[health.APIServer])
 
 		require.NoError(t, failure.continues())
 		began = time.Now()
 		w.awaitTrue(&controlplanev1.CAPTControlPlane{}, "probed", controlplanev1.ReadyCondition, controlplanev1.AvailableCondition)
 		t.Logf("%s: Ready after %s", failure.name, time.Since(began).Round(time.Second))
-		require.Less(t, time.Since(began), reaction)
 		w.awaitTrue(&clusterv1.Cluster{}, "probed", clusterv1.ClusterControlPlaneAvailableCondition)
 	}
 
