@@ -248,8 +248,9 @@ func TestTheGateIsPassedBeforeAUnitIsResumed(t *testing.T) {
 	o.Gate = func(context.Context, *plan.Unit) error { return errors.New("it would change") }
 	result, err := Apply(t.Context(), p, o)
 	requireFailed(t, result, err, "it would change")
+	assert.False(t, result.Units[0].Begun, "nothing of it is to be reverted")
 	assert.Contains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation)
-	w.apply(p)
+	assert.True(t, w.apply(p).Begun)
 	assert.Equal(t, 1, w.gates)
 	assert.NotContains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation)
 }
