@@ -304,13 +304,14 @@ func (r *run) mayStart() bool {
 func (r *run) result(ctx context.Context, units []*plan.Unit) (*Result, error) {
 	result := &Result{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Result"}, PlanID: r.plan.ID, DryRun: r.DryRun, Backup: r.journal.state.Backup}
 	for _, unit := range units {
-		of := r.results[unit.Name()]
+		of, recorded := r.results[unit.Name()], r.journal.unit(unit.Name())
 		if of == nil {
 			of = &UnitResult{Unit: unit.Name(), Outcome: NotStarted}
-			if r.journal.unit(unit.Name()).Phase == r.donePhase {
+			if recorded.Phase == r.donePhase {
 				of.Outcome = Unchanged // By an earlier run.
 			}
 		}
+		of.Begun = recorded.active()
 		result.Units = append(result.Units, *of)
 	}
 	return result, r.runError(ctx, result.Units)

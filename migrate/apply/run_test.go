@@ -248,8 +248,9 @@ func TestTheGateIsPassedBeforeAUnitIsResumed(t *testing.T) {
 	o.Gate = func(context.Context, *plan.Unit) error { return errors.New("it would change") }
 	result, err := Apply(t.Context(), p, o)
 	requireFailed(t, result, err, "it would change")
+	assert.False(t, result.Units[0].Begun, "nothing of it is to be reverted")
 	assert.Contains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation)
-	w.apply(p)
+	assert.True(t, w.apply(p).Begun)
 	assert.Equal(t, 1, w.gates)
 	assert.NotContains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation)
 }
@@ -261,6 +262,31 @@ func TestAUnitThatAnotherPlanAdoptedIsUnchanged(t *testing.T) {
 	w.set("one", "planned")
 	assert.Equal(t, UnitResult{Unit: unitName, Outcome: Unchanged, Message: "adopted already"}, w.apply(p))
 	assert.Empty(t, w.recorded("plan").Phase)
+}
+
+// A plan repairs only endpoints that it found: a run that is to repair them says which Clusters need another plan.
+func TestAnEndpointThatThePlanDoesNotRepairIsReported(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{})
+	p := w.plan("plan", label("one"))
+	cluster := &clusterv1.Cluster{}
+	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "demo"}, cluster))
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: "CAPTControlPlane", Name: "demo", APIGroup: controlplanev1.GroupVersion.Group}
+	apply := func(host string, fix bool) string {
+		cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: host, Port: 443}
+		require.NoError(t, w.Update(t.Context(), cluster))
+		o := w.options()
+		o.FixClusterEndpoints = fix
+		result, err := Apply(t.Context(), p, o)
+		require.NoError(t, err)
+		return result.Units[0].Message
+	}
+	const warning = "Warning: spec.controlPlaneEndpoint.host of Cluster team-a/demo is still a URL: it became one after the plan was created. "
+	assert.Empty(t, apply("https://abc.eks.amazonaws.com", false), "it was not asked for")
+	assert.Contains(t, apply("https://abc.eks.amazonaws.com", true), warning, "the unit is adopted already")
+	assert.Empty(t, apply("abc.eks.amazonaws.com", true))
+	w.set("one", "changed")
+	message := apply("https://abc.eks.amazonaws.com", true)
+	assert.Contains(t, message, "To adopt it again, create a new plan. "+warning)
 }
 
 // It is not this run that changed the Workspace: no other unit is held up.

@@ -13,8 +13,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
@@ -26,8 +28,37 @@ const (
 	applyKind    = "WorkspaceTemplateApply"
 )
 
-// apply writes a unit: pause, write, resume, wait for the manager, and prove that no Workspace changed.
+// apply adopts a unit, and reports what --fix-cluster-endpoints leaves because the plan does not have it.
 func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
+	err := r.adopt(ctx, unit, result)
+	if err != nil || !r.FixClusterEndpoints || unit.Endpoint != nil || unit.Object.Kind != clusterKind || result.Outcome == LeftOut {
+		return err
+	}
+	warning, err := r.unrepaired(ctx, unit.Object)
+	if err == nil && warning != "" {
+		result.Message = strings.TrimPrefix(result.Message+". "+warning, ". ")
+	}
+	return err
+}
+
+// unrepaired is a warning about a Cluster that a new plan would repair; empty if none would.
+func (r *run) unrepaired(ctx context.Context, ref migrate.ObjectRef) (string, error) {
+	live, err := r.read(ctx, ref)
+	if err != nil || live == nil {
+		return "", err
+	}
+	host, _, _ := unstructured.NestedString(live.Object, "spec", "controlPlaneEndpoint", "host")
+	kind, _, _ := unstructured.NestedString(live.Object, "spec", "controlPlaneRef", "kind")
+	repaired := owners.RepairEndpoint(clusterv1.APIEndpoint{Host: host}).Host
+	if repaired == host || repaired == "" || kind != "CAPTControlPlane" {
+		return "", nil
+	}
+	return fmt.Sprintf("Warning: spec.controlPlaneEndpoint.host of %s is still a URL: it became one after the plan was created. "+
+		"Create a new plan, and apply it with --fix-cluster-endpoints", ref), nil
+}
+
+// adopt writes a unit: pause, write, resume, wait for the manager, and prove that no Workspace changed.
+func (r *run) adopt(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
 	result.Outcome = Unchanged
 	recorded := r.journal.unit(unit.Name())
 	if why := r.leaveOut(unit.Name(), recorded); why != "" {

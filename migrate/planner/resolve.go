@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -101,7 +102,8 @@ func (o *owner) planSteps() {
 			o.State = migrate.Adoptable
 		}
 	}
-	if o.Paused && len(o.steps) > 0 {
+	ofCaptctl := o.typed.GetAnnotations()[clusterv1.PausedAnnotation] == naming.MigrationPause // Only captctl may resume what it has written in part.
+	if o.Paused && !ofCaptctl && len(o.steps) > 0 {
 		o.addFinding(migrate.Warning, ReasonPaused, "it or its Cluster is paused: it is adopted, and the manager does not reconcile it until it is resumed. Resume it at any time")
 	}
 }

@@ -4,14 +4,18 @@
 package planner_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -118,6 +122,17 @@ func TestStatesOfUnits(t *testing.T) {
 				assert.Empty(t, unit.Workspaces)
 			}
 		})
+	}
+}
+
+func TestOnlyPausesOfTheUserAreReported(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, naming.MigrationPause: false} {
+		s := newScene("demo", "team-a").withWorkspaces(t)
+		builder.WithAnnotation(clusterv1.PausedAnnotation, value)(s.plane)
+		builder.WithAnnotation(clusterv1.PausedAnnotation, value)(s.network)
+		got := planFor(t, nil, s)
+		assert.Equal(t, plan.Adoptable, unitOf(t, got, "team-a/demo").State)
+		assert.Equal(t, want, slices.Contains(reasonsOf(got), planner.ReasonPaused), "%s: %v", value, story(got))
 	}
 }
 

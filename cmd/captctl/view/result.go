@@ -65,38 +65,55 @@ func unfinished(outcome apply.UnitOutcome) bool {
 	return outcome == apply.Failed || outcome == apply.Interrupted || outcome == apply.NotStarted
 }
 
-// unfinishedUnits returns the flags that name the units which a run began and did not finish, and whether it failed and wrote something.
-func unfinishedUnits(result *apply.Result) (flags string, failed, wrote bool) {
+// unfinishedUnits are the units that a run did not finish.
+type unfinishedUnits struct {
+	begun     string   // begun are the flags that name those of which something may be written.
+	unwritten []string // unwritten are the names of those that failed before their first write.
+	failed    bool
+	wrote     bool // The run wrote something.
+}
+
+func unfinishedOf(result *apply.Result) (found unfinishedUnits) {
 	for _, unit := range result.Units {
-		wrote, failed = wrote || unit.Writes > 0 || unit.Outcome == apply.Applied, failed || unfinished(unit.Outcome)
-		if unfinished(unit.Outcome) && unit.Outcome != apply.NotStarted {
-			flags += Selection(unit.Unit)
+		found.wrote, found.failed = found.wrote || unit.Writes > 0 || unit.Outcome == apply.Applied, found.failed || unfinished(unit.Outcome)
+		switch {
+		case !unfinished(unit.Outcome) || unit.Outcome == apply.NotStarted:
+		case unit.Begun || unit.Writes > 0:
+			found.begun += Selection(unit.Unit)
+		case unit.Outcome == apply.Failed:
+			found.unwritten = append(found.unwritten, unit.Unit)
 		}
 	}
-	return flags, failed, wrote
+	return found
 }
 
 // AfterApply says what to do after a run of apply. The plan is named as the user did; selected are the flags that named units, and rest is true if
 // units of the plan that were not named are left to adopt.
 func AfterApply(p *output.Printer, result *apply.Result, name, selected string, rest bool) {
-	begun, failed, wrote := unfinishedUnits(result)
-	if result.DryRun || !wrote && begun == "" {
+	found := unfinishedOf(result)
+	if result.DryRun || !found.wrote && found.begun == "" && len(found.unwritten) == 0 {
 		return
 	}
 	p.Blank()
 	p.Linef("Next steps:")
 	again := p.Paint(output.Plain, "captctl migrate apply "+name)
-	if rest && !failed {
+	if rest && !found.failed {
 		p.Linef("  %s  # the rest", again)
 	}
 	p.Linef("  captctl migrate status")
-	if failed {
-		p.Linef("  %s%s  # resume, after the cause is fixed", again, p.Paint(output.Plain, selected))
-		p.Linef("  captctl migrate rollback %s%s  # or revert", result.PlanID, p.Paint(output.Plain, begun))
+	if !found.failed {
+		p.Linef("To revert everything that this plan wrote, at any time:")
+		p.Linef("  captctl migrate rollback %s", result.PlanID)
 		return
 	}
-	p.Linef("To revert everything that this plan wrote, at any time:")
-	p.Linef("  captctl migrate rollback %s", result.PlanID)
+	p.Linef("  %s%s  # resume, after the cause is fixed", again, p.Paint(output.Plain, selected))
+	if found.begun != "" {
+		p.Linef("  captctl migrate rollback %s%s  # or revert", result.PlanID, p.Paint(output.Plain, found.begun))
+	}
+	if len(found.unwritten) > 0 {
+		p.Linef("Nothing was written of %s. If something changed since the plan was created, revert that change and run the same command again, or create a new plan.",
+			p.Paint(output.Plain, strings.Join(found.unwritten, ", ")))
+	}
 }
 
 // AfterRollback says what to do after a rollback that did not fail. The selected units are named; without any, the plan was rolled back as a
