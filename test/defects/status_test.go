@@ -21,6 +21,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
@@ -181,6 +182,13 @@ func TestDefect23ReconcilesMoveNoTimesAndSendNoEvents(t *testing.T) {
 	w := shared.Exclusive(t).NewWorld(t, terraform.ScopeNamespaced)
 	w.User(w.Everything()...)
 	before := w.AwaitState(controlplanev1.StateReady, "")
+	w.Insist(func() string { // Its endpoint does not exist, and the first probe reports that.
+		require.True(w, w.Exists(before, fixture.Demo))
+		if check := health.Find(before.Status.Health, health.APIServer); check == nil || !strings.Contains(check.Message, "refuses connections") {
+			return "the API server was not probed yet"
+		}
+		return ""
+	})
 	looked := w.AwaitRest(3 * time.Second) // Times have whole seconds, and events are written a moment after what they report.
 	sent := len(events(w))
 	require.Positive(w, sent)
