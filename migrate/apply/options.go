@@ -77,7 +77,7 @@ type UnitResult struct {
 	Outcome UnitOutcome    `json:"outcome"`
 	State   plan.UnitState `json:"state,omitempty"` // State of the unit in the plan, if it was left out.
 	Writes  int            `json:"writes"`          // Writes is how many objects this run wrote, with those whose answer was lost.
-	Begun   bool           `json:"-"`      // Begun is true if this run or an earlier one began to write the unit, and it was not rolled back since.
+	Begun   bool           `json:"-"`               // Begun is true if this run or an earlier one began to write the unit, and it was not rolled back since.
 	// Kept is what is not as the run would leave it, because it was changed since the plan wrote it, and why.
 	Kept []string `json:"kept,omitempty"`
 	// Left are the objects that the plan created, after a rollback. They are not deleted.
