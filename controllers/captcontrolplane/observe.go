@@ -155,11 +155,10 @@ func clusterName(controlPlane *controlplanev1.CAPTControlPlane, cluster *cluster
 // observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has created the control plane. Before that, and
 // while Terraform changes it, only the renewal of a token needs them, and the probes need the kubeconfig.
 func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	upToDate := f.Apply.UpToDate()
-	probes := f.EndpointProbe != controlplanev1.EndpointProbeDisabled && ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
-	if !controlPlane.DeletionTimestamp.IsZero() || !upToDate && (!f.CreatesTokens && !probes || f.Apply.Apply == nil) {
+	if !f.needsKubeconfig(controlPlane) {
 		return nil
 	}
+	upToDate := f.Apply.UpToDate()
 	if f.Kubeconfig.Live, err = r.readSecret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
 		return err
 	}
@@ -177,6 +176,18 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 		}
 	}
 	return r.observeConnection(ctx, controlPlane, f)
+}
+
+// needsKubeconfig reports whether the kubeconfig Secret must be read.
+func (f *Facts) needsKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) bool {
+	switch {
+	case !controlPlane.DeletionTimestamp.IsZero():
+		return false
+	case f.Apply.UpToDate():
+		return true
+	}
+	probes := f.EndpointProbe != controlplanev1.EndpointProbeDisabled && ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
+	return f.Apply.Apply != nil && (f.CreatesTokens || probes)
 }
 
 func (r *Reconciler) observeConnection(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
