@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -35,7 +36,7 @@ func objects(applies ...*infrav1.WorkspaceTemplateApply) *graph.Objects {
 	captCluster, cluster := builder.CAPTCluster("demo"), builder.Cluster("demo")
 	ready := []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue}}
 	controlPlane.Status.Conditions, captCluster.Status.Conditions = ready, ready
-	cluster.Status.Conditions = []metav1.Condition{{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue}}
+	cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	o := &graph.Objects{
 		ControlPlane: controlPlane, Cluster: cluster, CAPTCluster: captCluster,
 		Templates: map[types.NamespacedName]*infrav1.WorkspaceTemplate{},
@@ -122,7 +123,8 @@ func TestTheDependenciesOfAReadyControlPlane(t *testing.T) {
 
 func TestTheDependenciesOfANewControlPlane(t *testing.T) {
 	o := objects()
-	o.Applies, o.Templates, o.Secrets, o.CAPTCluster.Status.Conditions, o.Cluster.Status.Conditions = nil, nil, nil, nil, nil
+	o.Applies, o.Templates, o.Secrets, o.CAPTCluster.Status.Conditions = nil, nil, nil, nil
+	o.Cluster.Status = clusterv1.ClusterStatus{}
 	assert.Equal(t, []string{
 		"Upstream CAPTCluster demo Unknown",
 		"Upstream Secret demo-eks-connection False NotFound",
@@ -130,7 +132,7 @@ func TestTheDependenciesOfANewControlPlane(t *testing.T) {
 		"Upstream WorkspaceTemplate vpc Unknown",
 		"Upstream WorkspaceTemplateApply demo-eks-controlplane-apply False NotFound",
 		"Upstream WorkspaceTemplateApply demo-vpc False NotFound",
-		"Downstream Cluster demo Unknown",
+		"Downstream Cluster demo False Provisioning",
 		"Downstream Secret demo-kubeconfig False NotFound",
 		"Downstream Secret demo-user-kubeconfig False NotFound",
 		"Downstream WorkspaceTemplateApply demo-default-fargate-apply False NotFound",

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -40,12 +41,15 @@ type Object interface {
 	GetConditions() []metav1.Condition
 }
 
-// NodeOf returns an object as a node.
+// NodeOf returns an object as a node. A Cluster is ready once it is initialized: its condition Available changes with its workers, and each
+// change would be a status write.
 func NodeOf(object Object) Node {
 	kind, condition := "", infrav1.ReadyCondition
-	switch object.(type) {
+	initialized := false
+	switch object := object.(type) {
 	case *clusterv1.Cluster:
-		kind, condition = clusterKind, clusterv1.AvailableCondition
+		kind, condition = clusterKind, ""
+		initialized = ptr.Deref(object.Status.Initialization.ControlPlaneInitialized, false)
 	case *infrav1.CAPTCluster:
 		kind = captClusterKind
 	case *controlplanev1.CAPTControlPlane:
@@ -59,6 +63,10 @@ func NodeOf(object Object) Node {
 	switch found := meta.FindStatusCondition(object.GetConditions(), condition); {
 	case !object.GetDeletionTimestamp().IsZero():
 		node.Ready, node.Reason = metav1.ConditionFalse, infrav1.DeletingReason
+	case initialized:
+		node.Ready = metav1.ConditionTrue
+	case kind == clusterKind:
+		node.Ready, node.Reason = metav1.ConditionFalse, infrav1.ProvisioningReason
 	case found == nil:
 		node.Ready = metav1.ConditionUnknown
 	case found.Status == metav1.ConditionTrue:

@@ -50,7 +50,7 @@ func TestDependenciesAreReportedInTheStatusWriteOfTheChange(t *testing.T) {
 	w.reconcile()
 	assert.Subset(t, w.dependencies(), []string{
 		"Upstream WorkspaceTemplateApply " + applyName + " True", "Upstream WorkspaceTemplateApply demo-vpc True", "Upstream Workspace net True",
-		"Upstream Secret demo-eks-connection True", "Downstream Secret demo-kubeconfig True", "Downstream Cluster demo Unknown",
+		"Upstream Secret demo-eks-connection True", "Downstream Secret demo-kubeconfig True", "Downstream Cluster demo False Provisioning",
 	})
 	assert.Empty(t, w.reconcile())
 }
