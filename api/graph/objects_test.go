@@ -5,6 +5,7 @@ package graph_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -314,6 +315,15 @@ func TestCycles(t *testing.T) {
 			assert.Equal(t, row.blocks, blocks)
 		})
 	}
+}
+
+// The VPC must not wait for the control plane, and the control plane must wait for the VPC, wherever the cycle is found first.
+func TestTheDependencyThatCAPTNeedsIsNotTheOneToRemove(t *testing.T) {
+	o := objects(vpc(builder.WaitingForWorkspace("demo-eks-controlplane", "")))
+	slices.Reverse(o.Applies)
+	message, _ := o.Cycle()
+	assert.Contains(t, message, "WorkspaceTemplateApply demo-eks-controlplane-apply → WorkspaceTemplateApply demo-vpc → WorkspaceTemplateApply demo-eks-controlplane-apply")
+	assert.Contains(t, message, "Remove spec.waitForWorkspaces[0] of WorkspaceTemplateApply demo-vpc")
 }
 
 // The namespace of the control plane must not be able to find out what exists in another one.

@@ -120,6 +120,18 @@ func TestACycleThatNeverEndsIsAFailure(t *testing.T) {
 	assert.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)
 }
 
+func TestACycleOfWhatDependsOnTheControlPlaneIsNoFailure(t *testing.T) {
+	addon := func(name, other string) client.Object {
+		return builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName(name), builder.WaitingForWorkspace("demo-eks-controlplane", ""), builder.WaitingForWorkspace(other, ""))
+	}
+	objects := append(prepared(), addon("a", "b"), addon("b", "a"))
+	objects[1] = builder.CAPTCluster("demo")
+	w := newWorld(t, objects...)
+	w.reconcile()
+	assert.Equal(t, "True DependencyCycle", w.story()["DependencyCycle"])
+	assert.Equal(t, "False WaitingForInfrastructure", w.story()["DependenciesReady"])
+}
+
 func TestACycleKeepsAControlPlaneThatExists(t *testing.T) {
 	w := built(t)
 	require.NoError(t, w.Client.Create(t.Context(), vpcApply(builder.WaitingForWorkspace("demo-eks-controlplane", ""))))

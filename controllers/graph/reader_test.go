@@ -115,6 +115,8 @@ func TestObserveReadsNoOtherNamespaceThanTheCacheHas(t *testing.T) {
 	_, known := o.Templates[foreign]
 	assert.False(t, known)
 	assert.Contains(t, namesOf(o.Applies), "far")
+	_, err := reader.Related(t.Context(), far)
+	require.NoError(t, err)
 }
 
 func TestAClosureIsBounded(t *testing.T) {
