@@ -40,6 +40,11 @@ func TestSafety26TheLifeOfAKubeconfigWithAToken(t *testing.T) {
 	made := first.secret(name)
 	first.requireContract(made)
 	requireToken(t, made)
+	reported := &controlplanev1.CAPTControlPlane{}
+	first.Insist(func() string {
+		require.True(t, first.Exists(reported, fixture.Demo))
+		return fixture.ClusterPending(reported)
+	})
 	require.Equal(t, 1, first.writes("secrets", name))
 
 	// Another manager goes on with it. The kubeconfig for users is deleted, to see when it has reconciled.

@@ -122,6 +122,7 @@ spec: {region: eu-central-1, vpc: {existingID: vpc-0123456789abcdef0}}
 `, controlPlane("Token")}
 }
 
+// controlPlane is not probed: nothing listens at its endpoint, and status writes are counted.
 func controlPlane(source string) string {
-	return fixture.CAPTControlPlane(fixture.Demo, "kubeconfig: {source: "+source+"}")
+	return fixture.CAPTControlPlane(fixture.Demo, "kubeconfig: {source: "+source+"}", "endpointProbe: Disabled")
 }

@@ -65,6 +65,7 @@ func (w *world) awaitReady(on *side, version string) {
 		return "it is paused, or not initialized"
 	})
 	w.awaitCondition(on, owner, "demo", clusterv1.ClusterControlPlaneInitializedCondition, "")
+	w.await(on, controlPlane, "demo", func() string { return fixture.ClusterPending(controlPlane) })
 }
 
 // statuses are what the objects of a Cluster report, except for what differs in another cluster: times, generations and UIDs.
