@@ -20,9 +20,13 @@ func KeepStatus(obj Object, paused string, required Condition) {
 	if required.Status != metav1.ConditionFalse || adoption.LegacyStatus(0, obj.GetConditions()) {
 		SetNegativePolarity(obj, required)
 	}
-	// CAPT v0.3 did not use this reason: this version wrote the condition, and it is outdated.
-	if conditions.GetReason(obj, infrav1.ReadyCondition) == infrav1.WriteRefusedReason {
+	ready := conditions.Get(obj, infrav1.ReadyCondition)
+	switch {
+	case ready == nil:
+	case ready.Reason == infrav1.WriteRefusedReason: // CAPT v0.3 did not use this reason: this version wrote the condition, and it is outdated.
 		conditions.Delete(obj, infrav1.ReadyCondition)
+	case paused == "":
+		ready.Message = withoutPause(ready.Message)
 	}
 }
 

@@ -135,6 +135,21 @@ func TestKeepStatusRemovesAnOutdatedRefusal(t *testing.T) {
 	assert.Equal(t, want, builder.Story(apply.Status.Conditions), "CAPT v0.3 left the status")
 }
 
+// After a rollback, the last status of the adopted object remains.
+func TestKeepStatusRemovesAnOutdatedPause(t *testing.T) {
+	apply := builder.WorkspaceTemplateApply("demo")
+	for _, message := range []string{"", "waits for a Workspace (vpc): not ready"} {
+		Set(apply, WithPause(True("Ready", "UpToDate", message), "Cluster spec.paused is set to true"))
+		before := conditions.GetMessage(apply, "Ready")
+		KeepStatus(apply, "Cluster spec.paused is set to true", True("AdoptionRequired", "AdoptionRequired", ""))
+		assert.Equal(t, before, conditions.GetMessage(apply, "Ready"))
+		KeepStatus(apply, "", True("AdoptionRequired", "AdoptionRequired", ""))
+		assert.Equal(t, message, conditions.GetMessage(apply, "Ready"))
+		KeepStatus(apply, "", True("AdoptionRequired", "AdoptionRequired", ""))
+		assert.Equal(t, message, conditions.GetMessage(apply, "Ready"))
+	}
+}
+
 func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo", builder.Deleting(), builder.WithFinalizers("example.com/held")))
 	s.show(True("Deleting", "Waiting", "for another"), False("Ready", "Deleting", "for another"))

@@ -5,6 +5,7 @@ package command
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -78,6 +79,18 @@ func TestConvertShowsADiffOfADirectory(t *testing.T) {
 	_, errOut, err = run(t, name, "convert", "-f", root, "-R", "--detailed-exitcode")
 	assert.Equal(t, migrate.Pending, migrate.OutcomeOf(err))
 	assert.Contains(t, errOut, "2 of 4 files would be converted")
+}
+
+func TestTheDiffOfConvertCanBeApplied(t *testing.T) {
+	t.Chdir(repository(t, map[string]string{"a.yaml": legacyApply, "b.yaml": strings.TrimSuffix(legacyApply, "\n"), "c.yaml": otherManifest}))
+	out, _, err := run(t, name, "convert", "-f", ".")
+	require.NoError(t, err)
+	apply := exec.CommandContext(t.Context(), "git", "apply", "-p0")
+	apply.Stdin = strings.NewReader(out)
+	message, err := apply.CombinedOutput()
+	require.NoError(t, err, "%s%s", message, out)
+	assert.Equal(t, convertedApply, content(t, "a.yaml"))
+	assert.Equal(t, strings.TrimSuffix(convertedApply, "\n"), content(t, "b.yaml"))
 }
 
 func TestConvertWritesWhatChangesOnce(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
@@ -194,11 +195,20 @@ func (o *Options) put(file string, result *convert.Result) error {
 		return nil
 	case o.asDiff:
 		return difflib.WriteUnifiedDiff(o.Out, difflib.UnifiedDiff{
-			A: difflib.SplitLines(string(result.Old)), B: difflib.SplitLines(string(result.New)), FromFile: file, ToFile: file, Context: 3,
+			A: lines(result.Old), B: lines(result.New), FromFile: file, ToFile: file, Context: 3,
 		})
 	}
 	_, err := o.Out.Write(result.New)
 	return err
+}
+
+// lines returns lines as patch and git apply expect them in a diff. difflib.SplitLines would add an empty last line.
+func lines(data []byte) []string {
+	lines := slices.Collect(strings.Lines(string(data)))
+	if last := len(lines) - 1; last >= 0 && !strings.HasSuffix(lines[last], "\n") {
+		lines[last] += "\n\\ No newline at end of file\n"
+	}
+	return lines
 }
 
 func (o *Options) summary(files, changed, failed int) error {
