@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 )
@@ -34,7 +35,8 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 	}
 	s.ObservedGeneration = captCluster.Generation
 	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
-		s.Endpoint = f.Cluster.Spec.ControlPlaneEndpoint.String()
+		endpoint := owners.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint)
+		s.Endpoint = endpoint.String()
 	}
 	engine.SetNegativePolarity(captCluster, engine.PausedCondition(f.Paused))
 	if !captCluster.DeletionTimestamp.IsZero() {

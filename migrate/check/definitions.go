@@ -120,6 +120,11 @@ func (l *checker) legacyDefinitions(ctx context.Context) (Check, error) {
 	return found, nil
 }
 
+// StoresLegacyVersion reports whether a check of stored versions found that objects may be stored in v1beta1.
+func (c Check) StoresLegacyVersion() bool {
+	return c.Name == CheckStored && strings.Contains(strings.Join(c.Objects, "\n"), migrate.LegacyVersion)
+}
+
 func (l *checker) storedVersions(context.Context) (Check, error) {
 	found := Check{Status: OK, Message: "all objects are stored in v1beta2. Clusters can still be rolled back"}
 	installed, err := l.installed()

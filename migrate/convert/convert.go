@@ -127,9 +127,12 @@ func (d *document) convert(ctx context.Context, text string) (string, error) {
 	content := strings.ReplaceAll(strings.TrimPrefix(text, byteOrderMark), "\r\n", "\n")
 	have, file, err := parse(content)
 	if err != nil {
-		if line := d.lineOfMention(text); line > 0 {
-			reason, _, _ := strings.Cut(err.Error(), "\n")
-			d.problem(line, "this is not a Kubernetes object, possibly a Helm template; convert it manually (%s)", reason)
+		line := d.lineOfMention(text)
+		switch reason, _, _ := strings.Cut(err.Error(), "\n"); {
+		case line > 0 && strings.Contains(text, "{{"):
+			d.problem(line, "this document contains {{, so it is a template of Helm or another program; convert it manually")
+		case line > 0:
+			d.problem(line, "this is not a Kubernetes object; convert it manually (%s)", reason)
 		}
 		return text, nil
 	}

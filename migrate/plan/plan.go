@@ -138,12 +138,15 @@ func (p *Plan) Select(names []string) (units []*Unit, missing []string) {
 	return units, missing
 }
 
+// ErrUnknownUnit is the error for a name that no unit has.
+var ErrUnknownUnit = errors.New("CAPT has no such Cluster")
+
 // Only keeps the units with some names and what was found about them; all if no name is given. Seal the plan then.
 func (p *Plan) Only(names []string) error {
 	units, missing := p.Select(names)
 	switch {
 	case len(missing) > 0:
-		return fmt.Errorf("there is no Cluster %s of CAPT. Name Clusters as NAMESPACE/NAME; captctl migrate check lists them", missing[0])
+		return fmt.Errorf("%w: %s. Name Clusters as NAMESPACE/NAME; captctl migrate check lists them", ErrUnknownUnit, missing[0])
 	case len(names) == 0:
 		return nil
 	}

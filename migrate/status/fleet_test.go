@@ -136,7 +136,7 @@ func TestOnlyTheUnitsThatAreNamedAreReported(t *testing.T) {
 	f := clusters("one", "two")
 	f.Findings = []migrate.Finding{{Object: f.Units[0].Object}, {Object: f.Units[1].Object, Reason: "two"}}
 	f.Journals = []apply.State{{PlanID: "old", Units: map[string]apply.UnitState{"a/gone": {Phase: apply.PhaseApplied}}}}
-	require.ErrorContains(t, f.Only([]string{"a/typo"}), "there is no Cluster a/typo of CAPT")
+	require.ErrorContains(t, f.Only([]string{"a/typo"}), "CAPT has no such Cluster: a/typo")
 	f.Selected = []string{"a/two"}
 	require.NoError(t, f.Only(f.Selected))
 	f.setStatuses()

@@ -23,6 +23,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -165,6 +166,9 @@ func (w *warnings) HandleWarningHeaderWithContext(request context.Context, code 
 	defer w.mutex.Unlock()
 	if !w.printed.Has(text) {
 		w.printed.Insert(text)
+		if printers.IsTerminal(w.to) {
+			fmt.Fprint(w.to, "\r\x1b[K") // There may be a progress bar.
+		}
 		fmt.Fprintf(w.to, "Warning: %s\n", text)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/lock"
 )
 
@@ -68,8 +69,9 @@ func TestClustersAreNamedAlikeInEveryCommand(t *testing.T) {
 		_, _, err := undecided().run(t, "migrate", command, "--cluster", "typo")
 		require.ErrorContains(t, err, "must be NAMESPACE/NAME", command)
 		if command != "status" { // It is replaced in these tests, and reads the same.
-			_, _, err = undecided().run(t, "migrate", command, "--cluster", "team-a/typo")
-			require.ErrorContains(t, err, "there is no Cluster team-a/typo of CAPT", command)
+			out, _, err := undecided().run(t, "migrate", command, "--cluster", "team-a/typo")
+			assert.Empty(t, out)
+			require.ErrorContains(t, err, "CAPT has no such Cluster: team-a/typo", command)
 		}
 	}
 	file := saved(t, twoUnits(t, true))
@@ -85,8 +87,13 @@ func TestApplyWarnsBeforeStoredVersionsMayBeMigrated(t *testing.T) {
 	const warning = "the manager migrates stored versions, which cannot be reverted"
 	for _, undecided := range []bool{false, true} {
 		w := &world{objects: []client.Object{namespace("kube-system")}}
+		w.report.Checks = []check.Check{{Name: check.CheckStored, Status: check.OK, Objects: []string{"captclusters: v1beta1, v1beta2"}}}
 		out, _, err := w.run(t, "migrate", "apply", saved(t, twoUnits(t, undecided)), "--yes")
 		require.NoError(t, err)
 		assert.Equal(t, !undecided, strings.Contains(out, warning), out)
+		w.report.Checks[0].Objects = []string{"captclusters: v1beta2"}
+		out, _, err = w.run(t, "migrate", "apply", saved(t, twoUnits(t, undecided)), "--yes")
+		require.NoError(t, err)
+		assert.NotContains(t, out, warning, "they are migrated already")
 	}
 }

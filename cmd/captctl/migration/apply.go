@@ -91,6 +91,13 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	writes, summary := o.writes(fleet, p, selected, false)
 	question := fmt.Sprintf("Do you want to apply plan %s to %s: %s?", p.ID, o.Access.Describe(), summary)
 	last := o.adoptsLastUnits(fleet, p, writes)
+	if last {
+		stored, err := o.readChecks(ctx, check.CheckStored)
+		if err != nil {
+			return err
+		}
+		last = slices.ContainsFunc(stored, check.Check.StoresLegacyVersion)
+	}
 	if err := o.confirm(func(to *output.Printer) {
 		view.PlanSummary(to, p, selected, fleet, writes)
 		view.NotUpToDate(to, fleet, selected)

@@ -5,6 +5,7 @@ package migration
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -80,6 +81,9 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	progress.Stop()
 	if fleet != nil {
 		report.Checks = append(report.Checks, interrupted(fleet)...)
+	}
+	if errors.Is(err, plan.ErrUnknownUnit) {
+		return err
 	}
 	found := view.NewCheck(report, fleet, o.nextSteps(report, fleet))
 	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })

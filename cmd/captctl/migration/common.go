@@ -86,6 +86,20 @@ func (c *common) checks(before check.Stage) (check.Options, error) {
 	return check.Options{Config: config, JournalNamespace: c.journal, Quiet: c.quiet, Clock: c.Clock, Before: before}, err
 }
 
+// readChecks runs some checks.
+func (c *common) readChecks(ctx context.Context, names ...string) ([]check.Check, error) {
+	checks, err := c.checks("")
+	if err != nil {
+		return nil, err
+	}
+	checks.Only = names
+	report, err := c.Check(ctx, checks)
+	if err != nil {
+		return nil, err
+	}
+	return report.Checks, nil
+}
+
 // failedChecks is the error for checks that failed: the first sentence of each. Next says where the rest is.
 func failedChecks(report *check.Report, next string) error {
 	list := &cli.ListError{Title: "checks failed", Next: next}

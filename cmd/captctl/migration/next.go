@@ -22,7 +22,7 @@ var preparation = []struct{ check, step string }{
 	{check.CheckCertManager, "Install cert-manager."},
 	{check.CheckInstallers, "Suspend the tools that installed CAPT v0.3, and make them keep its definitions."},
 	{check.CheckLegacy, "Stop CAPT v0.3."},
-	{check.CheckDefinitions, "Export and delete the kind CaptControlPlaneTemplate, which Cluster API could never use."},
+	{check.CheckDefinitions, "Delete the kind CaptControlPlaneTemplate, which Cluster API could never use."},
 	{check.CheckJournal, "Create the namespace of captctl's journal."},
 	{check.CheckManager, "Start the manager."},
 }
@@ -54,8 +54,8 @@ func (c *common) nextSteps(report *check.Report, fleet *status.Fleet) []view.Nex
 		steps = append(steps, c.planning(fleet), view.Next{Step: "Repair the endpoints of Clusters, see InvalidClusterEndpoint.", Commands: view.ApplyCommands(fleet, "plan.json")})
 	}
 	return append(steps,
-		view.Next{Step: "Everything is adopted, except what decisions skip. Check the status again later.", Commands: []string{"captctl migrate status"}},
-		view.Next{Step: "Convert the manifests in Git, and resume the tools that apply them.", Commands: []string{"captctl convert -f manifests/ -R --from-cluster --write"}},
+		view.Next{Step: "Everything is adopted, except what decisions skip. Convert the manifests in Git, and resume the tools that apply them.", Commands: []string{"captctl convert -f manifests/ -R --from-cluster --write"}},
+		view.Next{Step: "Check the status again later.", Commands: []string{"captctl migrate status"}},
 	)
 }
 

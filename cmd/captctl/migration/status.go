@@ -81,7 +81,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 	read := func() (*status.Status, error) {
 		found, err := o.Status(ctx, o.survey(reader))
 		if err == nil {
-			found.Checks, err = o.readChecks(ctx)
+			found.Checks, err = o.readChecks(ctx, check.CheckLegacy, check.CheckStored) // CAPT v0.3 would revert what is adopted.
 		}
 		return found, err
 	}
@@ -96,20 +96,6 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return err
 	}
 	return leftToDo(found)
-}
-
-// readChecks runs the checks that matter during the whole migration: CAPT v0.3 would revert what is adopted.
-func (o *statusOptions) readChecks(ctx context.Context) ([]check.Check, error) {
-	checks, err := o.checks("")
-	if err != nil {
-		return nil, err
-	}
-	checks.Only = []string{check.CheckLegacy, check.CheckStored}
-	report, err := o.Check(ctx, checks)
-	if err != nil {
-		return nil, err
-	}
-	return report.Checks, nil
 }
 
 func (o *statusOptions) print(to *output.Printer, found *status.Status) error {

@@ -176,7 +176,7 @@ func unitMessage(of *plan.Plan, unit *plan.Unit, state plan.UnitState) string {
 			reasons = append(reasons, finding.Reason)
 		}
 	}
-	return cmp.Or(strings.Join(reasons, ", "), "see the findings")
+	return cmp.Or(strings.Join(reasons, ", "), "captctl migrate check shows why")
 }
 
 // endpointNote says which flag repairs the endpoint of a Cluster; empty if it needs no repair.
@@ -237,7 +237,7 @@ func NotUpToDate(p *output.Printer, fleet *status.Fleet, units []*plan.Unit) {
 	}
 	if len(lines) > 0 {
 		p.Blank()
-		p.Linef("%s are not up to date: Terraform may run for them, independently of the adoption.", output.Count(len(lines), "Workspace"))
+		p.Linef("Not up to date (%d): Terraform may run for these Workspaces, independently of the adoption.", len(lines))
 		printLines(p, "  ", lines)
 	}
 }
@@ -286,7 +286,7 @@ func ApplyCommands(fleet *status.Fleet, file string) []string {
 		}
 	}
 	if Repairs(fleet.Plan) > 0 {
-		flag = "  # with " + fixFlag + ": see InvalidClusterEndpoint"
+		flag = "  # add " + fixFlag + " to repair endpoints, see InvalidClusterEndpoint"
 	}
 	switch {
 	case Writes(fleet.Plan) == 0:

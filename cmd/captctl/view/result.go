@@ -69,13 +69,16 @@ func unfinished(outcome apply.UnitOutcome) bool {
 type unfinishedUnits struct {
 	begun     string   // begun are the flags that name those of which something may be written.
 	unwritten []string // unwritten are the names of those that failed before their first write.
-	failed    bool
-	wrote     bool // The run wrote something.
+	failed    bool     // A unit failed.
+	wrote     bool     // The run wrote something.
+
+	unfinished bool
 }
 
 func unfinishedOf(result *apply.Result) (found unfinishedUnits) {
 	for _, unit := range result.Units {
-		found.wrote, found.failed = found.wrote || unit.Writes > 0 || unit.Outcome == apply.Applied, found.failed || unfinished(unit.Outcome)
+		found.wrote, found.failed = found.wrote || unit.Writes > 0 || unit.Outcome == apply.Applied, found.failed || unit.Outcome == apply.Failed
+		found.unfinished = found.unfinished || unfinished(unit.Outcome)
 		switch {
 		case !unfinished(unit.Outcome) || unit.Outcome == apply.NotStarted:
 		case unit.Begun || unit.Writes > 0:
@@ -97,16 +100,20 @@ func AfterApply(p *output.Printer, result *apply.Result, name, selected string, 
 	p.Blank()
 	p.Linef("Next steps:")
 	again := p.Paint(output.Plain, "captctl migrate apply "+name)
-	if rest && !found.failed {
+	if rest && !found.unfinished {
 		p.Linef("  %s  # the rest", again)
 	}
 	p.Linef("  captctl migrate status")
-	if !found.failed {
+	if !found.unfinished {
 		p.Linef("To revert everything that this plan wrote, at any time:")
 		p.Linef("  captctl migrate rollback %s", result.PlanID)
 		return
 	}
-	p.Linef("  %s%s  # resume, after the cause is fixed", again, p.Paint(output.Plain, selected))
+	resume := "resume, after the cause is fixed"
+	if !found.failed {
+		resume = "resume"
+	}
+	p.Linef("  %s%s  # %s", again, p.Paint(output.Plain, selected), resume)
 	if found.begun != "" {
 		p.Linef("  captctl migrate rollback %s%s  # or revert", result.PlanID, p.Paint(output.Plain, found.begun))
 	}

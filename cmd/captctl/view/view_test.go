@@ -345,13 +345,13 @@ func TestNextStepsDependOnTheRun(t *testing.T) {
 	assert.Empty(t, applied(result(apply.NotStarted), "", true))
 	assert.Contains(t, applied(result(apply.Applied), " --cluster team-a/demo", true), "  captctl migrate apply plan.json  # the rest\n")
 	assert.NotContains(t, applied(result(apply.Applied), " --cluster team-a/demo", false), "# the rest")
-	const resume, revert = "  captctl migrate apply plan.json --cluster team-a/demo  # resume, after the cause is fixed\n", "  captctl migrate rollback 0123456789ab --cluster team-a/demo  # or revert\n"
-	for _, outcome := range []apply.UnitOutcome{apply.Failed, apply.Interrupted} {
+	const again, cause, revert = "  captctl migrate apply plan.json --cluster team-a/demo  # resume", ", after the cause is fixed", "  captctl migrate rollback 0123456789ab --cluster team-a/demo  # or revert\n"
+	for outcome, resume := range map[apply.UnitOutcome]string{apply.Failed: again + cause + "\n", apply.Interrupted: again + "\n"} {
 		begun := result(outcome)
 		begun.Units[0].Begun = true
 		assert.Equal(t, "\nNext steps:\n  captctl migrate status\n"+resume+revert, applied(begun, " --cluster team-a/demo", true), "the rest must wait")
 	}
-	assert.Equal(t, "\nNext steps:\n  captctl migrate status\n"+resume+"Nothing was written of team-a/demo. If something changed since the plan was created, "+
+	assert.Equal(t, "\nNext steps:\n  captctl migrate status\n"+again+cause+"\nNothing was written of team-a/demo. If something changed since the plan was created, "+
 		"revert that change and run the same command again, or create a new plan.\n", applied(result(apply.Failed), " --cluster team-a/demo", true))
 	assert.NotContains(t, applied(result(apply.Failed, apply.Applied), "", false), "rollback", "only what was begun is to be reverted")
 	assert.Empty(t, applied(result(apply.Interrupted), "", false), "it was not begun")
