@@ -205,27 +205,30 @@ func TestValidateVersionChange(t *testing.T) {
 	for title, row := range map[string]struct {
 		from    versions.Versions
 		allowed []string
+		back    string // Back is allowed with a warning.
 		refused map[string]string
 	}{
 		"no versions": {from: versions.Versions{}, allowed: []string{"1.20", "1.53", "2.0"}},
-		"requested version runs": {from: versions.Versions{Running: "1.31", Requested: "1.31"}, allowed: []string{"1.31", "v1.31.7", "1.32", "v1.32.0"},
+		"requested version runs": {from: versions.Versions{Running: "1.31", Requested: "1.31"}, allowed: []string{"1.31", "v1.31.7", "1.32", "v1.32.0"}, back: "1.30",
 			refused: map[string]string{
-				"1.30": "the cluster runs 1.31 and EKS cannot downgrade it to 1.30",
+				"1.29": "the cluster runs 1.31 and EKS rolls back by one minor version at most, not to 1.29",
 				"1.33": "the cluster runs 1.31 and " + upwards + "Upgrade to 1.32 first",
 				"2.32": "the cluster runs 1.31 and " + upwards + "Upgrade to 1.32 first",
-				"0.31": "the cluster runs 1.31 and EKS cannot downgrade it to 0.31",
+				"0.31": "the cluster runs 1.31 and EKS rolls back",
 			}},
 		"an upgrade is pending": {from: pending, allowed: []string{"1.32"}, refused: map[string]string{
-			"1.30": "the cluster runs 1.31 and EKS cannot downgrade it to 1.30",
+			"1.29": "the cluster runs 1.31 and EKS rolls back",
+			"1.30": "the change to 1.32" + applying,
 			"1.31": "the change to 1.32" + applying,
 			"1.33": "the cluster runs 1.31 and " + upwards + "Wait until the upgrade to 1.32 is complete",
 		}},
-		"an upgrade has failed": {from: failed, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
-			"1.30": "the cluster runs 1.31 and EKS cannot downgrade it to 1.30",
+		"an upgrade has failed": {from: failed, allowed: []string{"1.31", "1.32"}, back: "1.30", refused: map[string]string{
+			"1.29": "the cluster runs 1.31 and EKS rolls back",
 			"1.33": "the cluster runs 1.31 and " + upwards + "Wait until the upgrade to 1.32 is complete",
 		}},
-		"two versions at once have failed": {from: versions.Versions{Running: "1.31", Requested: "1.33", Failed: true}, allowed: []string{"1.31", "1.32"},
+		"two versions at once have failed": {from: versions.Versions{Running: "1.31", Requested: "1.33", Failed: true}, allowed: []string{"1.31", "1.32"}, back: "v1.30.0",
 			refused: map[string]string{"1.33": "the cluster runs 1.31"}},
+		"a rollback has failed": {from: versions.Versions{Running: "1.32", Requested: "1.31", Failed: true}, allowed: []string{"1.32", "1.33"}, back: "1.31"},
 		"running version unknown": {from: versions.Versions{Requested: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
 			"1.30": "the change to 1.31" + applying,
 			"1.33": "the cluster is being created with 1.31 and " + upwards + "Upgrade to 1.32 first",
@@ -233,18 +236,25 @@ func TestValidateVersionChange(t *testing.T) {
 		"running version unknown, failed": {from: versions.Versions{Requested: "1.31", Failed: true}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
 			"1.30": "the upgrade to 1.31 failed and the running version is unknown. EKS cannot downgrade it to 1.30",
 		}},
-		"AWS has upgraded by itself": {from: versions.Versions{Running: "1.32", Requested: "1.31"}, allowed: []string{"1.32", "1.33"}, refused: map[string]string{
-			"1.31": "the cluster runs 1.32 and EKS cannot downgrade it to 1.31", "1.34": "the cluster runs 1.32 and " + upwards + "Upgrade to 1.33 first"}},
-		"only running version known":         {from: versions.Versions{Running: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{"1.30": "the cluster runs 1.31", "1.33": "Upgrade to 1.32 first"}},
+		"AWS has upgraded by itself":         {from: versions.Versions{Running: "1.32", Requested: "1.31"}, allowed: []string{"1.32", "1.33"}, back: "1.31", refused: map[string]string{"1.34": "the cluster runs 1.32 and " + upwards + "Upgrade to 1.33 first"}},
+		"only running version known":         {from: versions.Versions{Running: "1.31"}, allowed: []string{"1.31", "1.32"}, back: "1.30", refused: map[string]string{"1.33": "Upgrade to 1.32 first"}},
 		"not a version":                      {from: versions.Versions{Requested: "${version}"}, allowed: []string{"1.30"}},
 		"to something that is not a version": {from: pending, allowed: []string{"latest"}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			for _, to := range row.allowed {
-				assert.NoError(t, versions.ValidateVersionChange(row.from, to), to)
+				warning, err := versions.ValidateVersionChange(row.from, to)
+				assert.NoError(t, err, to)
+				assert.Empty(t, warning, to)
+			}
+			if row.back != "" {
+				warning, err := versions.ValidateVersionChange(row.from, row.back)
+				assert.NoError(t, err)
+				assert.Contains(t, warning, "only within seven days")
 			}
 			for to, text := range row.refused {
-				assert.ErrorContains(t, versions.ValidateVersionChange(row.from, to), text, to)
+				_, err := versions.ValidateVersionChange(row.from, to)
+				assert.ErrorContains(t, err, text, to)
 			}
 		})
 	}

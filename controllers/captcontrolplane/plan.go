@@ -205,7 +205,8 @@ func (in *input) versionStep() string {
 	if from.Requested == in.Version.EKS {
 		return ""
 	}
-	return errorMessage("spec.version: ", versions.ValidateVersionChange(from, in.Version.EKS))
+	_, err := versions.ValidateVersionChange(from, in.Version.EKS)
+	return errorMessage("spec.version: ", err)
 }
 
 // wantedApply returns the desired WorkspaceTemplateApply of the control plane.

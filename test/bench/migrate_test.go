@@ -184,7 +184,7 @@ func (m *migration) measured(want migrate.Outcome, command string, arguments ...
 func (m *migration) run(want migrate.Outcome, command string, arguments ...string) (c cost) {
 	m.Helper()
 	took := m.file("cost.json")
-	arguments = append([]string{took, m.captctl, "migrate", command, "--kubeconfig", m.world.KubeconfigOf(sandbox.Captctl)}, arguments...)
+	arguments = append([]string{took, m.captctl, "migrate", command, "--quiet=1s", "--kubeconfig", m.world.KubeconfigOf(sandbox.Captctl)}, arguments...)
 	process := exec.CommandContext(m.Context(), m.measure, arguments...)
 	errors, err := os.Create(m.file(command + ".stderr"))
 	require.NoError(m, err)

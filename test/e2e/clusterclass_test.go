@@ -51,23 +51,39 @@ func TestClusterOfAClusterClass(t *testing.T) {
 	// A new version is one write of Cluster API, and Terraform takes it over in place.
 	before, began := w.endpoint("classy"), time.Now()
 	w.kubectl("patch", "cluster", "classy", "--type=merge", "-p", `{"spec":{"topology":{"version":"v1.35.0"}}}`)
-	w.await(controlPlane, name, func() string {
-		if controlPlane.Status.Version != "v1.35.0" || controlPlane.Status.State != controlplanev1.StateReady {
-			return "version " + controlPlane.Status.Version + ", state " + string(controlPlane.Status.State)
-		}
-		return ""
-	})
+	w.awaitVersion(controlPlane, name, "v1.35.0")
 	w.awaitReconciled(cluster)
 	require.Equal(t, before, w.endpoint("classy"))
 	require.Contains(t, w.workload("classy", "get", "--raw", "/version"), `"emulationMinor": "35"`)
 	require.Len(t, w.changes(sandbox.ClusterAPIUser, began), 1, "the version, once")
 	w.requireAgreement(name)
 
+	// The rollback of docs/clusterclass.md.
+	const check = clusterv1.ClusterTopologyUnsafeUpdateVersionAnnotation
+	w.kubectl("annotate", "cluster", "classy", check+"=true")
+	w.kubectl("patch", "cluster", "classy", "--type=merge", "-p", `{"spec":{"topology":{"version":"v1.34.0"}}}`)
+	w.kubectl("patch", "captcontrolplane", name, "--type=merge", "-p", `{"spec":{"version":"v1.34.0"}}`)
+	w.kubectl("annotate", "cluster", "classy", check+"-")
+	w.awaitVersion(controlPlane, name, "v1.34.0")
+	w.awaitReconciled(cluster)
+	require.Contains(t, w.workload("classy", "get", "--raw", "/version"), `"emulationMinor": "34"`)
+
 	w.kubectl("delete", "cluster", "classy", "--timeout=4m")
 	w.requireDestroyedInOrder("classy-default-fargate", name+"-eks-controlplane", captCluster.Name+"-vpc")
 	w.requireNothingLeft("classy")
 	w.requireNothingForbidden()
 	w.requireTemplatesUntouched()
+}
+
+// awaitVersion waits until a control plane is Ready with a version.
+func (w *world) awaitVersion(controlPlane *controlplanev1.CAPTControlPlane, name, version string) {
+	w.Helper()
+	w.await(controlPlane, name, func() string {
+		if controlPlane.Status.Version != version || controlPlane.Status.State != controlplanev1.StateReady {
+			return "version " + controlPlane.Status.Version + ", state " + string(controlPlane.Status.State)
+		}
+		return ""
+	})
 }
 
 // awaitReconciled waits until the topology of a Cluster is what its present spec asks for.

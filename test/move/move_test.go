@@ -157,12 +157,14 @@ func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
 	w.change(target, controlPlane, "demo", func() { controlPlane.Spec.Version = "v1.35.0" })
 	w.awaitReady(target, "v1.35.0")
 	require.Equal(t, []string{"apply " + eksWorkspace}, w.done(began), "an upgrade, by one of the two providers")
+	w.change(target, controlPlane, "demo", func() { controlPlane.Spec.Version = "v1.34.0" })
+	w.awaitReady(target, "v1.34.0")
 
 	owner := &clusterv1.Cluster{}
 	w.read(target, owner, "demo")
 	require.NoError(t, target.Delete(t.Context(), owner))
 	w.awaitGone(target, owner, "demo")
-	require.Equal(t, []string{"apply " + eksWorkspace, "destroy " + eksWorkspace, "destroy " + vpcWorkspace}, w.done(began))
+	require.Equal(t, []string{"apply " + eksWorkspace, "apply " + eksWorkspace, "destroy " + eksWorkspace, "destroy " + vpcWorkspace}, w.done(began))
 	require.Zero(t, w.cloud())
 }
 

@@ -40,8 +40,13 @@ func ValidateCAPTControlPlane(ctx context.Context, reader validation.Reader, con
 	}
 	findings.Refuse(validateNameLength(controlPlane.Name, naming.MaxCAPTControlPlane)...)
 	findings.Add(validateVersion(controlPlane))
+	change, err := validateVersionChange(ctx, reader, controlPlane)
+	if err != nil {
+		return findings, err
+	}
+	findings.Add(change)
 	for _, rule := range []func(context.Context, validation.Reader, *controlplanev1.CAPTControlPlane) (field.ErrorList, error){
-		validateVersionChange, validateControlPlaneRegion, validateKubeconfigNames,
+		validateControlPlaneRegion, validateKubeconfigNames,
 	} {
 		errs, err := rule(ctx, reader, controlPlane)
 		if err != nil {
@@ -98,15 +103,18 @@ func validateVersion(controlPlane *controlplanev1.CAPTControlPlane) validation.F
 
 // validateVersionChange checks that EKS can change from the current version to the one in spec. The controller applies the same rule before
 // it writes.
-func validateVersionChange(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+func validateVersionChange(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (findings validation.Findings, err error) {
 	apply, err := validation.ApplyInUse(ctx, reader, controlPlane)
 	if err != nil {
-		return nil, err
+		return findings, err
 	}
-	if err := versions.ValidateVersionChange(versions.CurrentVersions(controlPlane, apply), controlPlane.Spec.Version); err != nil {
-		return field.ErrorList{validation.Forbidden(versionPath(), "%s", err)}, nil
+	switch warning, err := versions.ValidateVersionChange(versions.CurrentVersions(controlPlane, apply), controlPlane.Spec.Version); {
+	case err != nil:
+		findings.Refuse(validation.Forbidden(versionPath(), "%s", err))
+	case warning != "":
+		findings.Warn(versionPath(), "%s", warning)
 	}
-	return nil, nil
+	return findings, nil
 }
 
 func versionPath() *field.Path { return field.NewPath("spec", "version") }

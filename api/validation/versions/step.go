@@ -62,39 +62,43 @@ func nothingBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 	return !applied && apply.Status.LastAppliedRevision == "" && len(apply.Status.Outputs) == 0
 }
 
-// ValidateVersionChange returns an error for a version change that EKS does not support (a downgrade, or more than one minor version at a
-// time), and for one that would be a downgrade after Terraform has applied the version Requested. The allowed versions are:
+// ValidateVersionChange returns an error for a version change that EKS does not support (more than one minor version at a time), and for one
+// back while Terraform applies a later version. The allowed versions are:
 //
 //   - from Requested to the minor version after Running;
 //   - also Running, if Terraform failed to apply Requested;
+//   - the minor version before Running, with a warning: EKS rolls back only within seven days of an upgrade
+//     (https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html);
 //   - Requested and the minor version after it, if Running is unknown;
 //   - any, if both are empty.
 //
 // It ignores versions that cannot be parsed, which ParseKubernetesVersion reports.
-func ValidateVersionChange(from Versions, to string) error {
+func ValidateVersionChange(from Versions, to string) (warning string, err error) {
 	target, ok := minorOf(to)
 	running, known := minorOf(from.Running)
 	requested, isRequested := minorOf(from.Requested)
 	switch {
 	case !ok, !known && !isRequested:
-		return nil
+		return "", nil
 	case !known:
-		return changeFromRequested(requested, target, from.Failed)
+		return "", changeFromRequested(requested, target, from.Failed)
 	case !isRequested:
 		requested = running
 	}
 	next := running.next()
 	switch {
-	case target.before(running):
-		return fmt.Errorf("the cluster runs %s and EKS cannot downgrade it to %s. Restore the version", running, target)
-	case target.before(requested) && !from.Failed:
-		return beingAppliedError(requested)
+	case target.next().before(running):
+		return "", fmt.Errorf("the cluster runs %s and EKS rolls back by one minor version at most, not to %s. Restore the version", running, target)
+	case target.before(requested) && !from.Failed && running.before(requested):
+		return "", beingAppliedError(requested)
 	case next.before(target) && running.before(requested):
-		return fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. Wait until the upgrade to %s is complete", running, requested)
+		return "", fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. Wait until the upgrade to %s is complete", running, requested)
 	case next.before(target):
-		return fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. Upgrade to %s first", running, next)
+		return "", fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. Upgrade to %s first", running, next)
+	case target.before(running):
+		return fmt.Sprintf("the cluster runs %s. EKS rolls it back to %s only within seven days of its upgrade from there, and does not roll back nodes and add-ons", running, target), nil
 	}
-	return nil
+	return "", nil
 }
 
 // changeFromRequested is ValidateVersionChange for an unknown running version.
