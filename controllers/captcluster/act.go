@@ -16,10 +16,13 @@ func (r *Reconciler) reconcileVPC(ctx context.Context, _ *infrav1.CAPTCluster, _
 	return p.Apply.Act(ctx, r.Client, nil)
 }
 
-// awaitTemplate repeats the reconcile while a template blocks that is not watched.
-func (r *Reconciler) awaitTemplate(_ context.Context, _ *infrav1.CAPTCluster, _ *Facts, p *Plan) error {
-	if p.AwaitTemplate {
+// await repeats the reconcile while a template blocks that is not watched, and when the timeout of the VPC passes.
+func (r *Reconciler) await(_ context.Context, captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) error {
+	switch left := timeoutOf(captCluster) - f.Running; {
+	case p.AwaitTemplate:
 		return engine.Wait("the WorkspaceTemplate", owner.TemplateInterval)
+	case f.Running > 0 && left > 0 && f.Paused == "":
+		return engine.Wait("the timeout of the VPC", left)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return engine.Run(ctx, r.Engine, req, &infrav1.CAPTCluster{}, engine.Phases[*infrav1.CAPTCluster, Facts, *Plan]{
 		Observe:         r.observe,
 		Plan:            plan,
-		Act:             engine.InOrder(r.reconcileVPC, r.awaitTemplate),
+		Act:             engine.InOrder(r.reconcileVPC, r.await),
 		Status:          status,
 		EventConditions: []string{infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.FieldsConsumedCondition},
 		IsWarning:       func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },

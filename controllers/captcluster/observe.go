@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -31,6 +32,8 @@ type Facts struct {
 	Apply owner.Facts
 	// Template is the WorkspaceTemplate of the VPC.
 	Template owner.TemplateFacts
+	// Running is how long Terraform has been creating or updating the VPC; zero when it is not.
+	Running time.Duration
 	// ControlPlanes are the names of the Cluster's control planes that still exist; read only while the CAPTCluster is being deleted.
 	ControlPlanes []string
 }
@@ -68,6 +71,9 @@ func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCl
 	f.Apply, err = r.applies(f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
 	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
 		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, consumption.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
+	if f.Apply.Apply != nil && f.Apply.Apply.Status.StartedTime != nil {
+		f.Running = r.State.Elapsed(client.ObjectKeyFromObject(captCluster), "vpc", f.Apply.Apply.Status.StartedTime.Time, 0)
+	}
 	return err
 }
 

@@ -4,12 +4,15 @@
 package captcluster
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -87,11 +90,23 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) engine.Condit
 		return engine.False(infrav1.VPCReadyCondition, clusterv1.PausedReason, engine.PausedMessage("created", f.Paused))
 	}
 	condition := p.Apply.Condition(infrav1.VPCReadyCondition, infrav1.VPCReadyReason)
+	if limit := timeoutOf(captCluster); condition.Status != metav1.ConditionTrue && f.Running >= limit && f.Paused == "" {
+		return engine.False(infrav1.VPCReadyCondition, infrav1.VPCReadyTimeoutReason, fmt.Sprintf(
+			"timed out after %s (spec.vpc.template.timeoutSeconds): %s. CAPT keeps waiting. Fix the cause, or raise the timeout",
+			duration.HumanDuration(limit), condition.Message))
+	}
 	if condition.Status == metav1.ConditionTrue && vpcID(captCluster, f) == "" {
 		return engine.False(infrav1.VPCReadyCondition, infrav1.VPCIDMissingReason, fmt.Sprintf(
 			"Terraform has applied WorkspaceTemplate %s, but its module has no output %q of type string. Add the output to the module", f.Template.Key, terraform.OutputVPCID))
 	}
 	return condition
+}
+
+// defaultTimeoutSeconds is the default of spec.vpc.template.timeoutSeconds.
+const defaultTimeoutSeconds = 900
+
+func timeoutOf(captCluster *infrav1.CAPTCluster) time.Duration {
+	return time.Duration(cmp.Or(captCluster.Spec.VPC.Template.TimeoutSeconds, defaultTimeoutSeconds)) * time.Second
 }
 
 func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {

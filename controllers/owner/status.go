@@ -28,7 +28,7 @@ func (p *Plan) Summary() *infrav1.WorkspaceTemplateApplySummary {
 	return &infrav1.WorkspaceTemplateApplySummary{
 		Name: p.Apply.Name, WorkspaceName: s.WorkspaceName, Ready: infrav1.ConditionStatus(p.Ready()), StartedTime: s.StartedTime,
 		LastAppliedRevision: s.LastAppliedRevision, LastFailedRevision: s.LastFailedRevision,
-		LastFailureMessage: s.LastFailureMessage, LastAppliedTime: s.LastAppliedTime,
+		LastFailureMessage: s.LastFailureMessage, LastFailureClass: s.LastFailureClass, LastAppliedTime: s.LastAppliedTime,
 	}
 }
 

@@ -114,7 +114,7 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 	t.Run("CAPTCluster with a template", func(t *testing.T) {
 		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
 			c.Spec.VPC = infrav1.VPC{Template: infrav1.VPCTemplate{
-				Ref: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"a": "b"}, DeletionPolicy: infrav1.DeletionPolicyDelete,
+				Ref: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"a": "b"}, DeletionPolicy: infrav1.DeletionPolicyDelete, TimeoutSeconds: 60,
 			}}
 		}))
 		manifest := forgotten(t, old)

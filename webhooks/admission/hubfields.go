@@ -34,7 +34,7 @@ func keepClusterHubFields(ctx context.Context, reader validation.Reader, old, ca
 		now.ConnectionSecretRef = before.ConnectionSecretRef
 	}
 	if now.Template.IsDefined() && before.Template.IsDefined() {
-		now.Template.Variables = maps.Clone(before.Template.Variables)
+		now.Template.Variables, now.Template.TimeoutSeconds = maps.Clone(before.Template.Variables), before.Template.TimeoutSeconds
 		return keepPinned(ctx, reader, old.Namespace, before.Template.Ref, &now.Template.Ref)
 	}
 	return nil

@@ -90,6 +90,10 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 			WorkspaceName:       optional(apply.WorkspaceName),
 		}
 	}
+	ready := meta.FindStatusCondition(in.Status.Conditions, infrav1.ReadyCondition)
+	if ready != nil && ready.Status == metav1.ConditionFalse && (infrav1.IsPermanent(ready.Reason) || ready.Reason == infrav1.VPCReadyTimeoutReason) {
+		out.Status.FailureReason, out.Status.FailureMessage = optional(ready.Reason), optional(ready.Message)
+	}
 	setAnnotation(&out.ObjectMeta, infrav1beta1.EndpointAnnotation, in.Status.Endpoint)
 }
 
@@ -169,7 +173,7 @@ func captClusterFailure(in *infrav1beta1.CAPTCluster) (metav1.Condition, bool) {
 }
 
 // removeResolvedFailure removes failureReason and failureMessage, which package carry restored, once the hub no longer reports the failure.
-// The rules cannot derive these fields from the Ready condition, because not every status False is a failure.
+// The rules derive these fields only from reasons of this version, because not every status False is a failure.
 func removeResolvedFailure(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
 	failed, ok := captClusterFailure(out)
 	if !ok {

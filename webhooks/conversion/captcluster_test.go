@@ -100,6 +100,12 @@ status:
 	cured := captClusters.toSpoke(t, hub)
 	assert.Nil(t, cured.Status.FailureReason, "what is ready has not failed")
 	assert.Nil(t, cured.Status.FailureMessage)
+
+	for reason, failed := range map[string]bool{infrav1.VPCReadyTimeoutReason: true, infrav1.CreateInterruptedReason: true, infrav1.ApplyFailedReason: false} {
+		hub.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: reason, Message: "why"}}
+		spoke := captClusters.toSpoke(t, hub)
+		assert.Equal(t, failed, ptr.Deref(spoke.Status.FailureReason, "") == reason && ptr.Deref(spoke.Status.FailureMessage, "") == "why", reason)
+	}
 }
 
 func TestInvalidConditionsAreCorrected(t *testing.T) {

@@ -84,6 +84,13 @@ type VPCTemplate struct {
 	// deletionPolicy is what happens to the VPC when the CAPTCluster is deleted: Delete (the default) or Retain.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// timeoutSeconds is the time that Terraform may take to create or update the VPC before Ready has the reason VPCReadyTimeout; the
+	// default is 900. It starts when Terraform starts. CAPT keeps waiting.
+	// +optional
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=86400
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 }
 
 // IsDefined reports whether the VPC is created from a template.

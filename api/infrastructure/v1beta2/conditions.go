@@ -52,6 +52,8 @@ const (
 	WaitingForOwnerReason = "WaitingForOwner"
 	// ProvisioningReason: Terraform is running or about to run.
 	ProvisioningReason = "Provisioning"
+	// VPCReadyTimeoutReason: Terraform did not create or update the VPC within spec.vpc.template.timeoutSeconds.
+	VPCReadyTimeoutReason = "VPCReadyTimeout"
 	// TemplateNotFoundReason: the WorkspaceTemplate does not exist or may not be used from this namespace. The two are
 	// reported alike, so that a reference does not reveal what other namespaces contain.
 	TemplateNotFoundReason = "TemplateNotFound"
@@ -163,7 +165,7 @@ func RequiresUserAction(reason string) bool {
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
-		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason,
+		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason, VPCReadyTimeoutReason,
 		DefinitionDeletingReason, DeletionPolicyConflictReason:
 		return true
 	}

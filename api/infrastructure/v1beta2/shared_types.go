@@ -109,6 +109,12 @@ type WorkspaceTemplateApplySummary struct {
 	// +kubebuilder:validation:MaxLength=32768
 	LastFailureMessage string `json:"lastFailureMessage,omitempty"`
 
+	// lastFailureClass is the class of the failure: Auth, Quota, Throttle, Lock, Timeout, Config, Interrupted, Network or Unknown.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	LastFailureClass string `json:"lastFailureClass,omitempty"`
+
 	// lastAppliedTime is when a new revision was first observed as applied.
 	// +optional
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
