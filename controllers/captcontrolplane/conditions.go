@@ -47,7 +47,7 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 		endpoint:     endpointAvailable(controlPlane, f, p),
 		kubeconfig:   kubeconfigReady(f, p),
 		fargate:      engine.True(controlplanev1.FargateProfileReadyCondition, controlplanev1.FargateProfileReadyReason, ""),
-		profiles:     p.Fargate.Report(),
+		profiles:     p.Fargate.Report(f.Now),
 		notStarted:   f.Paused != "" && f.Apply.Apply == nil,
 	}
 	if len(c.profiles.Conditions) > 0 {

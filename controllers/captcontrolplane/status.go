@@ -86,7 +86,7 @@ func (f *Facts) templates() []*owner.TemplateFacts {
 
 // deletionStatus reports what the deletion waits for. The other conditions are kept: they describe the state before the deletion.
 func deletionStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
-	controlPlane.Status.FargateProfiles = p.Fargate.Report().Statuses
+	p.Fargate.Report(f.Now).SetStatuses(controlPlane)
 	deleting := f.Apply.DeletingCondition(controlplanev1.DeletingCondition, f.Paused)
 	if profiles := p.Fargate.Deleting(); profiles != nil && f.Apply.RetainConflict == "" {
 		deleting = *profiles

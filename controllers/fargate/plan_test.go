@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -127,7 +128,7 @@ func TestARefusedProfileDoesNotBlockOthers(t *testing.T) {
 	require.ErrorContains(t, f.Act(ctx, w.Cached), "writing Fargate profile a")
 	require.Len(t, w.applies(), 1)
 	assert.Equal(t, "b", w.applies()[0].Spec.Variables["profile_name"])
-	status := f.Report().Statuses[0]
+	status := f.Report(builder.Created).Statuses[0]
 	assert.Equal(t, controlplanev1.FargateProfileFailedReason, status.FailureReason)
 	assert.Contains(t, status.FailureMessage, "the API server rejected the WorkspaceTemplateApply")
 }
@@ -200,7 +201,7 @@ func TestConditionsOfProfiles(t *testing.T) {
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report := row.plan.Report()
+			report := row.plan.Report(builder.Created)
 			var got []string
 			for i, condition := range report.Conditions {
 				assert.Equal(t, ConditionTypes()[i], condition.Type)
@@ -213,11 +214,11 @@ func TestConditionsOfProfiles(t *testing.T) {
 }
 
 func TestTheReportIsEmptyWithoutProfiles(t *testing.T) {
-	assert.Equal(t, Report{}, (&Plan{Intent: Intent{Ready: true}}).Report())
+	assert.Equal(t, Report{Now: metav1.NewTime(builder.Created)}, (&Plan{Intent: Intent{Ready: true}}).Report(builder.Created))
 }
 
 func statuses(p Plan) (names []string) {
-	for _, s := range p.Report().Statuses {
+	for _, s := range p.Report(builder.Created).Statuses {
 		names = append(names, s.Name)
 	}
 	return names
@@ -270,6 +271,22 @@ func plane(deleted bool, spec []string, statuses ...controlplanev1.FargateProfil
 	}
 	controlPlane.Status.FargateProfiles = statuses
 	return controlPlane
+}
+
+func TestAStatusKeepsItsTransitionTime(t *testing.T) {
+	later := builder.Created.Add(time.Hour)
+	controlPlane := plane(false, []string{"a"})
+	for _, step := range []struct {
+		state controlplanev1.FargateProfileState
+		now   time.Time
+		want  time.Time
+	}{
+		{creating, builder.Created, builder.Created}, {creating, later, builder.Created}, {ready, later, later},
+	} {
+		report := Report{Now: metav1.NewTime(step.now), Statuses: []controlplanev1.FargateProfileStatus{{Name: "a", State: step.state}}}
+		report.SetStatuses(controlPlane)
+		assert.Equal(t, step.want, controlPlane.Status.FargateProfiles[0].LastTransitionTime.Time)
+	}
 }
 
 func TestEvents(t *testing.T) {

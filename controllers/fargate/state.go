@@ -8,27 +8,22 @@ import (
 
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
 // stage is the stage of a profile's life cycle.
-type stage string
+type stage = controlplanev1.FargateProfileState
 
 const (
-	// waiting: the control plane is not ready, or paused.
-	waiting stage = "waiting"
-	// creating: Terraform creates or changes it, or is about to.
-	creating stage = "creating"
-	// ready: it is as spec wants it.
-	ready stage = "ready"
-	// dependencyMissing: a dependency is missing or unusable. The profile continues when that is repaired.
-	dependencyMissing stage = "dependencyMissing"
-	// failed: it could not be created, changed or deleted, and the user must act.
-	failed stage = "failed"
-	// deleting: Terraform destroys it, or is about to.
-	deleting stage = "deleting"
+	waiting           = controlplanev1.FargateProfileStateWaiting
+	creating          = controlplanev1.FargateProfileStateCreating
+	ready             = controlplanev1.FargateProfileStateReady
+	dependencyMissing = controlplanev1.FargateProfileStateDependencyMissing
+	failed            = controlplanev1.FargateProfileStateFailed
+	deleting          = controlplanev1.FargateProfileStateDeleting
 )
 
 // state is the stage of a profile, with a message.

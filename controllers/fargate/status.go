@@ -6,8 +6,11 @@ package fargate
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -18,7 +21,7 @@ import (
 
 // status of a profile in the API.
 func (s state) status(name string, apply *infrav1.WorkspaceTemplateApply) controlplanev1.FargateProfileStatus {
-	status := controlplanev1.FargateProfileStatus{Name: name, Ready: infrav1.ConditionStatus(s.stage == ready)}
+	status := controlplanev1.FargateProfileStatus{Name: name, State: s.stage, Ready: infrav1.ConditionStatus(s.stage == ready)}
 	if apply != nil {
 		status.WorkspaceTemplateApplyName = apply.Name
 	}
@@ -40,6 +43,8 @@ type Report struct {
 	Conditions []engine.Condition
 	// Working is true while Terraform runs for a profile, or is about to, and nothing is wrong with any.
 	Working bool
+	// Now is the time of the report.
+	Now metav1.Time
 }
 
 // maxStatuses is the limit of the API, which is higher than that of profiles in spec.
@@ -61,7 +66,8 @@ func (p *Plan) forEach(visit func(name string, apply *infrav1.WorkspaceTemplateA
 }
 
 // Report is a pure function of the plan and the results of its writes.
-func (p *Plan) Report() (r Report) {
+func (p *Plan) Report(now time.Time) (r Report) {
+	r.Now = metav1.NewTime(now).Rfc3339Copy()
 	byStage := map[stage][]string{}
 	p.forEach(func(name string, apply *infrav1.WorkspaceTemplateApply, s state) {
 		byStage[s.stage] = append(byStage[s.stage], s.describe(name))
@@ -131,7 +137,7 @@ func failedCondition(profiles []string) engine.Condition {
 
 // Set writes a report into the status of a control plane.
 func (r Report) Set(controlPlane *controlplanev1.CAPTControlPlane) {
-	controlPlane.Status.FargateProfiles = r.Statuses
+	r.SetStatuses(controlPlane)
 	for i, condition := range r.Conditions {
 		if i == 0 {
 			engine.Set(controlPlane, condition)
@@ -144,6 +150,18 @@ func (r Report) Set(controlPlane *controlplanev1.CAPTControlPlane) {
 			meta.RemoveStatusCondition(&controlPlane.Status.Conditions, conditionType)
 		}
 	}
+}
+
+// SetStatuses writes the statuses of profiles into the status of a control plane. One whose state has not changed keeps its transition time.
+func (r Report) SetStatuses(controlPlane *controlplanev1.CAPTControlPlane) {
+	for i := range r.Statuses {
+		status := &r.Statuses[i]
+		before := statusOf(controlPlane.Status.FargateProfiles, status.Name)
+		if status.LastTransitionTime = before.LastTransitionTime; before.State != status.State || before.LastTransitionTime == nil {
+			status.LastTransitionTime = ptr.To(r.Now)
+		}
+	}
+	controlPlane.Status.FargateProfiles = r.Statuses
 }
 
 // Deleting is the condition of a control plane whose deletion waits for profiles; nil when it does not.
@@ -169,7 +187,7 @@ func (p *Plan) Deleting() *engine.Condition {
 // MetricProfiles returns the profiles as the metrics count them.
 func (p *Plan) MetricProfiles() (profiles []metrics.Profile) {
 	p.forEach(func(_ string, apply *infrav1.WorkspaceTemplateApply, s state) {
-		profile := metrics.Profile{Ready: s.stage == ready, Failed: s.stage == failed}
+		profile := metrics.Profile{Ready: s.stage == ready, Failed: s.stage == failed, DependencyMissing: s.stage == dependencyMissing}
 		if apply != nil {
 			profile.UID, profile.FirstTime = apply.UID, apply.Status.LastAppliedTime == nil
 			if apply.Status.StartedTime != nil {

@@ -29,6 +29,8 @@ type Profile struct {
 	// UID of its WorkspaceTemplateApply; empty before that is created.
 	UID           types.UID
 	Ready, Failed bool
+	// DependencyMissing is true while a Secret, template, provider or other object that the profile needs is missing or unusable.
+	DependencyMissing bool
 	// FirstTime is true until Terraform has created it: status.lastAppliedTime is absent.
 	FirstTime bool
 	// StartedAt is when Terraform started its current operation, status.startedTime; zero while there is none.
@@ -46,14 +48,18 @@ type Profile struct {
 //   - capt_fargate_profile_deletion_duration_seconds, a histogram: from the deletion request of a profile until it was gone,
 //     including the time in the queue.
 //   - capt_fargate_profile_failures_total, a counter: the number of times that a profile started to fail.
+//   - capt_fargate_profile_dependency_errors_total, a counter: the number of times that a profile started to lack a dependency. A dependency
+//     that was missing before this process started is not counted.
 type Fargate struct {
 	profiles           *prometheus.GaugeVec
 	creation, deletion prometheus.Histogram
-	failures           prometheus.Counter
+	failures, missing  prometheus.Counter
 
 	mu sync.Mutex
 	// histories of the existing profiles, by control plane.
 	histories map[types.NamespacedName]map[types.UID]profileHistory
+	// lacking is the number of profiles without a dependency, by control plane.
+	lacking map[types.NamespacedName]int
 }
 
 // profileHistory is what was observed of a profile, so that each operation is counted once.
@@ -83,9 +89,13 @@ func NewFargate(registry prometheus.Registerer) *Fargate {
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "capt_fargate_profile_failures_total", Help: "Number of times that a Fargate profile started to fail.",
 		}),
+		missing: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "capt_fargate_profile_dependency_errors_total", Help: "Number of times that a Fargate profile started to lack a dependency.",
+		}),
 		histories: map[types.NamespacedName]map[types.UID]profileHistory{},
+		lacking:   map[types.NamespacedName]int{},
 	}
-	registry.MustRegister(m.profiles, m.creation, m.deletion, m.failures)
+	registry.MustRegister(m.profiles, m.creation, m.deletion, m.failures, m.missing)
 	return m
 }
 
@@ -98,6 +108,7 @@ func (m *Fargate) Observe(controlPlane types.NamespacedName, profiles []Profile,
 		return // No profiles.
 	}
 	m.setGauge(controlPlane, profiles)
+	m.countMissing(controlPlane, profiles)
 	after := map[types.UID]profileHistory{}
 	for _, profile := range profiles {
 		if profile.UID != "" {
@@ -112,7 +123,22 @@ func (m *Fargate) Observe(controlPlane types.NamespacedName, profiles []Profile,
 	}
 	if m.histories[controlPlane] = after; len(profiles) == 0 {
 		delete(m.histories, controlPlane)
+		delete(m.lacking, controlPlane)
 	}
+}
+
+// countMissing counts the profiles that started to lack a dependency. Those of the first observation may have lacked it before.
+func (m *Fargate) countMissing(controlPlane types.NamespacedName, profiles []Profile) {
+	lacking := 0
+	for _, profile := range profiles {
+		if profile.DependencyMissing {
+			lacking++
+		}
+	}
+	if before, known := m.lacking[controlPlane]; known {
+		m.missing.Add(float64(max(0, lacking-before)))
+	}
+	m.lacking[controlPlane] = lacking
 }
 
 // Forget removes a deleted control plane. The deletion of its profiles was recorded before.
@@ -121,6 +147,7 @@ func (m *Fargate) Forget(controlPlane types.NamespacedName) {
 	defer m.mu.Unlock()
 	m.setGauge(controlPlane, nil)
 	delete(m.histories, controlPlane)
+	delete(m.lacking, controlPlane)
 }
 
 // setGauge sets the gauge.

@@ -55,9 +55,11 @@ func (s *story) durations(what string) (count uint64, minutes float64) {
 	return histogram.GetSampleCount(), histogram.GetSampleSum() / 60
 }
 
-func (s *story) failures() float64 {
+func (s *story) failures() float64 { return s.counter("failures") }
+
+func (s *story) counter(of string) float64 {
 	s.Helper()
-	return s.family("capt_fargate_profile_failures_total").GetMetric()[0].GetCounter().GetValue()
+	return s.family("capt_fargate_profile_" + of + "_total").GetMetric()[0].GetCounter().GetValue()
 }
 
 func (s *story) family(name string) *dto.MetricFamily {
@@ -238,6 +240,16 @@ func TestAFailureIsCountedWhenItComes(t *testing.T) {
 	s.see(2, ready("a"), ready("b"))
 	s.see(3, ready("a"), failing(ready("b")))
 	assert.InDelta(t, 2, s.failures(), 0, "it can come again")
+}
+
+func TestAMissingDependencyIsCountedWhenItIsFirstMissing(t *testing.T) {
+	s, lacking := newStory(t), metrics.Profile{DependencyMissing: true}
+	s.see(0, lacking)
+	assert.Zero(t, s.counter("dependency_errors"), "it may have been missing before this process started")
+	s.see(1, lacking, lacking)
+	s.see(2, lacking, metrics.Profile{})
+	s.see(3, lacking, lacking)
+	assert.InDelta(t, 2, s.counter("dependency_errors"), 0)
 }
 
 func TestSeveralReconcilesMayReportAtOnce(t *testing.T) {

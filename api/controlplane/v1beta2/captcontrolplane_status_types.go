@@ -163,6 +163,14 @@ type FargateProfileStatus struct {
 	// +kubebuilder:validation:Enum=True;False;Unknown
 	Ready metav1.ConditionStatus `json:"ready,omitempty"`
 
+	// state of the profile.
+	// +optional
+	State FargateProfileState `json:"state,omitempty"`
+
+	// lastTransitionTime is when state changed.
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+
 	// workspaceTemplateApplyName is the WorkspaceTemplateApply of the profile.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -181,6 +189,25 @@ type FargateProfileStatus struct {
 	// +kubebuilder:validation:MaxLength=32768
 	FailureMessage string `json:"failureMessage,omitempty"`
 }
+
+// FargateProfileState is a state of a Fargate profile.
+// +kubebuilder:validation:Enum=Waiting;Creating;Ready;DependencyMissing;Failed;Deleting
+type FargateProfileState string
+
+const (
+	// FargateProfileStateWaiting: the control plane is not ready, or the object is paused.
+	FargateProfileStateWaiting FargateProfileState = "Waiting"
+	// FargateProfileStateCreating: Terraform creates or updates the profile, or is about to.
+	FargateProfileStateCreating FargateProfileState = "Creating"
+	// FargateProfileStateReady: the profile matches its spec.
+	FargateProfileStateReady FargateProfileState = "Ready"
+	// FargateProfileStateDependencyMissing: a dependency is missing or unusable. CAPT continues when it is repaired.
+	FargateProfileStateDependencyMissing FargateProfileState = "DependencyMissing"
+	// FargateProfileStateFailed: the profile could not be created, updated or deleted, and the user must act.
+	FargateProfileStateFailed FargateProfileState = "Failed"
+	// FargateProfileStateDeleting: Terraform destroys the profile, or is about to.
+	FargateProfileStateDeleting FargateProfileState = "Deleting"
+)
 
 // Progress of the current operation.
 type Progress struct {
