@@ -53,7 +53,7 @@ type Access struct {
 	// QPS and Burst limit requests to the API server, of all workers together.
 	QPS   float32
 	Burst int
-	// Warnings gets each warning of the API server once per object.
+	// Warnings gets each warning of the API server once per object, for the first objects.
 	Warnings io.Writer
 	// Connect returns a client; tests replace it.
 	Connect func(*rest.Config) (client.WithWatch, error)
@@ -143,15 +143,15 @@ func (a *Access) Config() (*rest.Config, error) {
 	}
 	config.QPS, config.Burst, config.RateLimiter = a.QPS, a.Burst, a.limiter
 	config.UserAgent = version.Get().UserAgent()
-	config.WarningHandlerWithContext = &warnings{to: a.Warnings, printed: sets.New[string]()}
+	config.WarningHandlerWithContext = &warnings{to: a.Warnings, printed: map[string]sets.Set[string]{}}
 	return config, nil
 }
 
-// warnings prints each warning once, with the object that the request writes.
+// warnings prints each warning once per object that a request writes, for the first objects.
 type warnings struct {
 	to      io.Writer
 	mutex   sync.Mutex
-	printed sets.Set[string]
+	printed map[string]sets.Set[string] // Objects by text.
 }
 
 // HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
@@ -159,19 +159,31 @@ func (w *warnings) HandleWarningHeaderWithContext(request context.Context, code 
 	if code != warningCode || text == "" {
 		return
 	}
-	if object := lock.WrittenObject(request); object != "" {
-		text = object + ": " + text
-	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if !w.printed.Has(text) {
-		w.printed.Insert(text)
-		if printers.IsTerminal(w.to) {
-			fmt.Fprint(w.to, "\r\x1b[K") // There may be a progress bar.
-		}
-		fmt.Fprintf(w.to, "Warning: %s\n", text)
+	object := lock.WrittenObject(request)
+	objects := w.printed[text]
+	if objects == nil {
+		objects = sets.New[string]()
+		w.printed[text] = objects
 	}
+	if objects.Has(object) || objects.Len() == mostObjects {
+		return
+	}
+	if objects.Insert(object); objects.Len() == mostObjects {
+		text += " (not repeated for other objects)"
+	}
+	if object != "" {
+		text = object + ": " + text
+	}
+	if printers.IsTerminal(w.to) {
+		fmt.Fprint(w.to, "\r\x1b[K") // There may be a progress bar.
+	}
+	fmt.Fprintf(w.to, "Warning: %s\n", text)
 }
+
+// mostObjects is for how many objects the same warning is printed: the objects of a fleet often have the same.
+const mostObjects = 3
 
 // warningCode is that of the API server's warnings (RFC 7234).
 const warningCode = 299

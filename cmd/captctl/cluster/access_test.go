@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -72,5 +73,7 @@ func TestAWarningNamesTheObjectThatIsWritten(t *testing.T) {
 	write("shop")
 	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "demo"}, &infrav1.CAPTCluster{}))
 	assert.Equal(t, "Warning: CAPTCluster team-a/demo: spec.region is deprecated\nWarning: CAPTCluster team-a/shop: spec.region is deprecated\n"+
-		"Warning: spec.region is deprecated\n", printed.String())
+		"Warning: spec.region is deprecated (not repeated for other objects)\n", printed.String())
+	write("fourth")
+	assert.Equal(t, 3, strings.Count(printed.String(), "\n"))
 }
