@@ -60,6 +60,9 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 		c.workspace = engine.False(controlplanev1.WorkspaceReadyCondition, clusterv1.PausedReason, engine.PausedMessage("created", f.Paused))
 	}
 	c.failed = infrav1.IsPermanent(c.unmet().Reason) || c.unmet().Reason == controlplanev1.DependencyCycleReason
+	if left, fails := f.failsIn(controlPlane, c.firstUnmet()); fails && left <= 0 {
+		c.failed = true
+	}
 	c.applyTimeout(controlPlane, f)
 	c.working = !c.failed && c.inProgress(f)
 	c.addHealth(controlPlane, f)

@@ -22,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/progress"
 )
 
 // fieldManager is the field manager of everything this controller applies.
@@ -57,6 +58,8 @@ type Facts struct {
 	Graph *graph.Objects
 	// Running is the duration of the operations that have a timeout.
 	Running Running
+	// Earlier are the durations of operations of other control planes with the same template; nil at rest.
+	Earlier progress.Durations
 	// EndpointProbe is spec.endpointProbe; Disabled if this manager probes no API servers. Probed are the results.
 	EndpointProbe controlplanev1.EndpointProbe
 	Probed        health.Probed

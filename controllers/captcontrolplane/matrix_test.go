@@ -238,6 +238,7 @@ func TestInvariantsOfEveryRow(t *testing.T) {
 				deleting := !s.controlPlane.DeletionTimestamp.IsZero()
 
 				assert.True(t, initialized || !before, "never revoked")
+				assert.False(t, initialized && got.State == controlplanev1.StateFailed, "an initialized control plane is Degraded, never Failed")
 				if ready {
 					assert.True(t, s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && s.Kubeconfig.Written, "Ready has an endpoint and a kubeconfig")
 					assert.True(t, initialized)
@@ -319,8 +320,12 @@ func TestTransitionsAreDocumented(t *testing.T) {
 func TestAdvance(t *testing.T) {
 	for from, all := range transitions() {
 		assert.Equal(t, from, nextState("", from), "lost status may become anything")
-		for _, to := range append(all, from) {
-			assert.Equal(t, to, nextState(from, to))
+		for to := range transitions() {
+			want := from
+			if slices.Contains(all, to) {
+				want = to
+			}
+			assert.Equal(t, want, nextState(from, to), "%s -> %s: an edge that is not in the table cannot happen", from, to)
 		}
 	}
 	assert.Equal(t, controlplanev1.StateReady, nextState("Ready", "Failed"), "a cluster that answers never fails")

@@ -26,6 +26,7 @@ import (
 	graphreader "github.com/capt-provider/capt/controllers/graph"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/progress"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
@@ -36,7 +37,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	}
 	f := &Facts{
 		Now: r.State.Now(), Cluster: cluster, Paused: engine.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil,
-		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning}, EndpointProbe: controlPlane.Spec.EndpointProbe,
+		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning, Failing: notRunning}, EndpointProbe: controlPlane.Spec.EndpointProbe,
 	}
 	if r.Probes == nil {
 		f.EndpointProbe = controlplanev1.EndpointProbeDisabled
@@ -56,7 +57,21 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if err := r.observeProfiles(ctx, controlPlane, f); err != nil {
 		return f, err
 	}
+	if err := r.observeEarlier(ctx, controlPlane, f); err != nil {
+		return nil, err
+	}
 	return f, r.observeGraph(ctx, controlPlane, f)
+}
+
+// observeEarlier reads how long operations took with the same template, unless the control plane is at rest.
+func (r *Reconciler) observeEarlier(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
+	s := &controlPlane.Status
+	atRest := s.State == controlplanev1.StateReady && s.ObservedGeneration == controlPlane.Generation && f.Apply.UpToDate()
+	if atRest || f.Paused != "" || !controlPlane.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	f.Earlier, err = progress.Earlier(ctx, r.Client, owner.TemplateIndex, controlPlane)
+	return err
 }
 
 // observeGraph reads what the control plane depends on, and what depends on it.

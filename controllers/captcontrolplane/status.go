@@ -4,6 +4,7 @@
 package captcontrolplane
 
 import (
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -13,6 +14,7 @@ import (
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/progress"
 )
 
 // status computes the status from facts and plan.
@@ -22,6 +24,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 		engine.KeepStatus(controlPlane, f.Paused, adoption)
 		return
 	}
+	before := s.DeepCopy()
 	s.ObservedGeneration = controlPlane.Generation
 	s.ExternalManagedControlPlane = ptr.To(true)
 	if endpoint := owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
@@ -58,6 +61,10 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	if f.Graph != nil && f.Paused == "" {
 		s.Dependencies = f.written().Dependencies()
 		engine.SetNegativePolarity(controlPlane, dependencyCycle(p.Cycle))
+	}
+	s.Progress = progress.Next(s.Progress, observedProgress(controlPlane, f, c))
+	if !equality.Semantic.DeepEqual(before, s) {
+		s.Progress = progress.AsOf(s.Progress, f.Now)
 	}
 }
 

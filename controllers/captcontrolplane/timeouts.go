@@ -35,6 +35,7 @@ const (
 	vpcOperation          = "vpc"
 	controlPlaneOperation = "control plane"
 	secretOperation       = "secret"
+	failureOperation      = "failure"
 )
 
 // notRunning is the duration of an operation that does not run.
@@ -43,6 +44,8 @@ const notRunning time.Duration = -1
 // Running is the duration of the operations that have a timeout.
 type Running struct {
 	VPC, ControlPlane, Secret time.Duration
+	// Failing is the time since the current error of Terraform was first observed.
+	Failing time.Duration
 }
 
 // observeTimeouts measures the running operations. A duration begins with the start of the operation and not with the creation of the object:
@@ -63,6 +66,7 @@ func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPla
 		VPC:          elapsed(vpcOperation, controlplanev1.VPCReadyTimeoutReason, f.vpcStarted()),
 		ControlPlane: elapsed(controlPlaneOperation, controlplanev1.ControlPlaneTimeoutReason, f.controlPlaneStarted()),
 		Secret:       elapsed(secretOperation, controlplanev1.SecretTimeoutReason, f.secretMissing(controlPlane)),
+		Failing:      elapsed(failureOperation, f.failureReason(), f.failing()),
 	}
 }
 
@@ -90,10 +94,15 @@ func (f *Facts) nextTimeout(controlPlane *controlplanev1.CAPTControlPlane, p *Pl
 		return 0
 	}
 	c := conditionsOf(controlPlane, f, p)
-	if timeout := f.timeoutOf(controlPlane, c.firstUnmet()); timeout != nil && timeout.running < timeout.limit {
-		return timeout.limit - timeout.running
+	next, _ := f.failsIn(controlPlane, c.firstUnmet())
+	timeout := f.timeoutOf(controlPlane, c.firstUnmet())
+	if timeout == nil || timeout.running >= timeout.limit {
+		return max(0, next)
 	}
-	return 0
+	if left := timeout.limit - timeout.running; next <= 0 || left < next {
+		return left
+	}
+	return next
 }
 
 // retryTime is when the user last requested a retry: now, if the annotation has a new value.
@@ -117,6 +126,26 @@ func (f *Facts) vpcStarted() *metav1.Time {
 		return nil
 	}
 	return f.Infrastructure.Status.WorkspaceTemplateApply.StartedTime
+}
+
+// failing returns since when Terraform fails; nil while it does not. A repeated error does not change the condition.
+func (f *Facts) failing() *metav1.Time {
+	if f.Apply.Apply == nil {
+		return nil
+	}
+	synced := meta.FindStatusCondition(f.Apply.Apply.Status.Conditions, infrav1.SyncedCondition)
+	if synced == nil || synced.Status != metav1.ConditionFalse {
+		return nil
+	}
+	return &synced.LastTransitionTime
+}
+
+// failureReason is the reason that Ready reports for an error of Terraform.
+func (f *Facts) failureReason() string {
+	if f.Apply.Apply == nil {
+		return ""
+	}
+	return f.Apply.ReadyReason()
 }
 
 func (f *Facts) controlPlaneStarted() *metav1.Time {

@@ -209,15 +209,46 @@ const (
 	FargateProfileStateDeleting FargateProfileState = "Deleting"
 )
 
+// Operation is what CAPT does with a control plane.
+// +kubebuilder:validation:Enum=Creation;Update;Recreation;FargateProfileUpdate
+type Operation string
+
+const (
+	// OperationCreation: everything is created for the first time.
+	OperationCreation Operation = "Creation"
+	// OperationUpdate: Terraform applies a change to the control plane, and to its Fargate profiles if they change meanwhile.
+	OperationUpdate Operation = "Update"
+	// OperationRecreation: the control plane was initialized, and Terraform destroys it or creates it again.
+	OperationRecreation Operation = "Recreation"
+	// OperationFargateProfileUpdate: only Fargate profiles are created, updated or deleted.
+	OperationFargateProfileUpdate Operation = "FargateProfileUpdate"
+)
+
+// Outcome is how an operation ended.
+// +kubebuilder:validation:Enum=Succeeded;Failed;Superseded
+type Outcome string
+
+const (
+	// OutcomeSucceeded: the control plane matches its spec.
+	OutcomeSucceeded Outcome = "Succeeded"
+	// OutcomeFailed: the last attempt failed. If a retry starts, the operation is in progress again.
+	OutcomeFailed Outcome = "Failed"
+	// OutcomeSuperseded: another operation started before this one was complete, because the spec changed.
+	OutcomeSuperseded Outcome = "Superseded"
+)
+
 // Progress of the current operation.
 type Progress struct {
-	// currentOperation is the operation in progress.
+	// currentOperation is the operation in progress; absent when none is.
 	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1024
-	CurrentOperation string `json:"currentOperation,omitempty"`
+	CurrentOperation Operation `json:"currentOperation,omitempty"`
 
-	// percentComplete grows from 0 to 100 within one revision.
+	// revision is the generation of the WorkspaceTemplateApply that the last operation applies. A change of it starts a new operation.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Revision int64 `json:"revision,omitempty"`
+
+	// percentComplete grows from 0 to 100 within one operation. It changes when a step is complete.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -243,9 +274,7 @@ type Progress struct {
 type OperationRecord struct {
 	// name of the operation.
 	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	Name string `json:"name,omitempty"`
+	Name Operation `json:"name,omitempty"`
 
 	// startTime of the operation.
 	// +required
@@ -255,13 +284,11 @@ type OperationRecord struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// outcome of the operation.
+	// outcome of the operation; absent while it is in progress.
 	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	Outcome string `json:"outcome,omitempty"`
+	Outcome Outcome `json:"outcome,omitempty"`
 
-	// message about the outcome.
+	// message is the cause of a failure, without secrets.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32768
