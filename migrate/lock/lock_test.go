@@ -33,8 +33,8 @@ const (
 	duration  = 3 * time.Second
 )
 
-// bench is an API server that can fail. The tests run in the time of a synctest bubble, which passes when all wait.
-type bench struct {
+// fakeAPI is an API server that can fail. The tests run in the time of a synctest bubble, which passes when all wait.
+type fakeAPI struct {
 	*testing.T
 	client client.WithWatch
 	// base answers always.
@@ -46,10 +46,10 @@ type bench struct {
 }
 
 // inTime runs a test with an API server of its own.
-func inTime(t *testing.T, test func(b *bench)) {
+func inTime(t *testing.T, test func(b *fakeAPI)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t}
+		b := &fakeAPI{T: t}
 		b.base = fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()
 		b.client = interceptor.NewClient(b.base, interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -66,7 +66,7 @@ func inTime(t *testing.T, test func(b *bench)) {
 	})
 }
 
-func (b *bench) answer(verb string, do func() error) error {
+func (b *fakeAPI) answer(verb string, do func() error) error {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	if b.refuse != nil {
@@ -81,7 +81,7 @@ func (b *bench) answer(verb string, do func() error) error {
 	return err
 }
 
-func (b *bench) failing(refuse, lose func(verb string) error) {
+func (b *fakeAPI) failing(refuse, lose func(verb string) error) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	b.refuse, b.lose = refuse, lose
@@ -89,18 +89,18 @@ func (b *bench) failing(refuse, lose func(verb string) error) {
 
 func unreachable(string) error { return errors.New("no route to host") }
 
-func (b *bench) acquire(identity string) (*lock.Lock, context.Context, error) {
+func (b *fakeAPI) acquire(identity string) (*lock.Lock, context.Context, error) {
 	return lock.Acquire(b.Context(), b.options(identity))
 }
 
-func (b *bench) options(identity string) lock.Options {
+func (b *fakeAPI) options(identity string) lock.Options {
 	return lock.Options{Client: b.client, Reader: b.client, Namespace: namespace, Identity: identity, Duration: duration}
 }
 
 // pass lets time pass in the bubble.
-func (b *bench) pass(some time.Duration) { <-time.After(some) }
+func (b *fakeAPI) pass(some time.Duration) { <-time.After(some) }
 
-func (b *bench) lease() *coordinationv1.Lease {
+func (b *fakeAPI) lease() *coordinationv1.Lease {
 	b.Helper()
 	lease := &coordinationv1.Lease{}
 	require.NoError(b, b.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: lock.Name}, lease))
@@ -108,7 +108,7 @@ func (b *bench) lease() *coordinationv1.Lease {
 }
 
 // steal gives the Lease to another run, or to none.
-func (b *bench) steal(identity string) {
+func (b *fakeAPI) steal(identity string) {
 	b.Helper()
 	lease := b.lease()
 	lease.Spec.HolderIdentity = ptr.To(identity)
@@ -116,7 +116,7 @@ func (b *bench) steal(identity string) {
 }
 
 // dead creates the Lease of a run that died, with a clock that was wrong.
-func (b *bench) dead(skew time.Duration) {
+func (b *fakeAPI) dead(skew time.Duration) {
 	b.Helper()
 	renewed := metav1.NewMicroTime(time.Now().Add(skew))
 	require.NoError(b, b.client.Create(b.Context(), &coordinationv1.Lease{
@@ -126,7 +126,7 @@ func (b *bench) dead(skew time.Duration) {
 }
 
 func TestALockThatWasReleasedIsFree(t *testing.T) {
-	inTime(t, func(b *bench) {
+	inTime(t, func(b *fakeAPI) {
 		first, ctx, err := b.acquire("first")
 		require.NoError(b, err)
 		require.NoError(b, first.Check())
@@ -151,7 +151,7 @@ func TestALockThatWasReleasedIsFree(t *testing.T) {
 }
 
 func TestARunThatLivesKeepsItsLock(t *testing.T) {
-	inTime(t, func(b *bench) {
+	inTime(t, func(b *fakeAPI) {
 		first, ctx, err := b.acquire("first")
 		require.NoError(b, err)
 		_, _, err = b.acquire("second")
@@ -168,7 +168,7 @@ func TestARunThatLivesKeepsItsLock(t *testing.T) {
 func TestTheLockOfADeadRunIsTakenOverWhenItsLeaseRanOut(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"its clock was right": 0, "it was ahead": time.Hour, "it was behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(b *bench) {
+			inTime(t, func(b *fakeAPI) {
 				b.dead(skew)
 				began := time.Now()
 				var waited []string
@@ -187,9 +187,9 @@ func TestTheLockOfADeadRunIsTakenOverWhenItsLeaseRanOut(t *testing.T) {
 }
 
 func TestOfTwoRunsOneGetsTheLock(t *testing.T) {
-	for name, before := range map[string]func(*bench){"at first": func(*bench) {}, "after one that died": func(b *bench) { b.dead(0) }} {
+	for name, before := range map[string]func(*fakeAPI){"at first": func(*fakeAPI) {}, "after one that died": func(b *fakeAPI) { b.dead(0) }} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(b *bench) {
+			inTime(t, func(b *fakeAPI) {
 				before(b)
 				results := make(chan error, 2)
 				for _, identity := range []string{"one", "other"} {
@@ -213,7 +213,7 @@ func TestOfTwoRunsOneGetsTheLock(t *testing.T) {
 }
 
 func TestOneManagementClusterHasOneLock(t *testing.T) {
-	inTime(t, func(b *bench) {
+	inTime(t, func(b *fakeAPI) {
 		first, _, err := b.acquire("first")
 		require.NoError(b, err)
 		elsewhere := b.options("second")
@@ -232,7 +232,7 @@ func TestOneManagementClusterHasOneLock(t *testing.T) {
 
 // Both have looked before one of them had its Lease.
 func TestOfTwoRunsThatBeginInTwoNamespacesOneGetsTheLockAtMost(t *testing.T) {
-	inTime(t, func(b *bench) {
+	inTime(t, func(b *fakeAPI) {
 		b.failing(nil, func(verb string) error {
 			if verb == "create" {
 				lease := &coordinationv1.Lease{}
@@ -249,7 +249,7 @@ func TestOfTwoRunsThatBeginInTwoNamespacesOneGetsTheLockAtMost(t *testing.T) {
 }
 
 func TestALockThatCannotBeRenewedIsLost(t *testing.T) {
-	inTime(t, func(b *bench) {
+	inTime(t, func(b *fakeAPI) {
 		held, ctx, err := b.acquire("first")
 		require.NoError(b, err)
 		b.failing(unreachable, nil)
@@ -267,7 +267,7 @@ func TestALockThatCannotBeRenewedIsLost(t *testing.T) {
 }
 
 func TestALockIsKeptAlthoughAnswersAreLost(t *testing.T) {
-	inTime(t, func(b *bench) {
+	inTime(t, func(b *fakeAPI) {
 		held, ctx, err := b.acquire("first")
 		require.NoError(b, err)
 		answered := 0
@@ -294,7 +294,7 @@ func TestALockIsKeptAlthoughAnswersAreLost(t *testing.T) {
 func TestALockThatIsTakenAwayIsLost(t *testing.T) {
 	for name, holder := range map[string]string{"by another run": "thief", "by one that has released it": ""} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(b *bench) {
+			inTime(t, func(b *fakeAPI) {
 				_, ctx, err := b.acquire("first")
 				require.NoError(b, err)
 				b.steal(holder)
@@ -309,7 +309,7 @@ func TestALockThatIsTakenAwayIsLost(t *testing.T) {
 
 // A machine or process that was suspended learns nothing before it writes: only the clock shows it.
 func TestARunThatWasSuspendedWritesNothing(t *testing.T) {
-	inTime(t, func(b *bench) {
+	inTime(t, func(b *fakeAPI) {
 		resume := make(chan struct{})
 		held, ctx, err := b.acquire("first")
 		require.NoError(b, err)
@@ -332,7 +332,7 @@ func TestARunThatWasSuspendedWritesNothing(t *testing.T) {
 
 // A run that is interrupted writes its journal before it releases the lock.
 func TestTheLockIsKeptUntilARunThatIsInterruptedHasEnded(t *testing.T) {
-	inTime(t, func(b *bench) {
+	inTime(t, func(b *fakeAPI) {
 		ctx, interrupt := context.WithCancel(b.Context())
 		held, working, err := lock.Acquire(ctx, b.options("first"))
 		require.NoError(b, err)
@@ -346,7 +346,7 @@ func TestTheLockIsKeptUntilARunThatIsInterruptedHasEnded(t *testing.T) {
 }
 
 func TestARunThatIsInterruptedWhileItWaitsTakesNothing(t *testing.T) {
-	inTime(t, func(b *bench) {
+	inTime(t, func(b *fakeAPI) {
 		b.dead(0)
 		ctx, interrupt := context.WithTimeout(b.Context(), time.Second)
 		defer interrupt()
@@ -375,7 +375,7 @@ func TestTheReasonForAFailedLockIsReported(t *testing.T) {
 		"an API server that is away": {"get", apierrors.NewServiceUnavailable("starting"), migrate.Failed, "starting"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(b *bench) {
+			inTime(t, func(b *fakeAPI) {
 				b.failing(func(verb string) error {
 					if verb == row.verb {
 						return row.err

@@ -122,19 +122,19 @@ func observeActivity(ctx context.Context, url string) (activity, error) {
 
 // snapshot is everything that is there, without what differs from one life to the next in any case: times, UIDs and
 // versions.
-func (w *world) snapshot() string {
-	w.Helper()
-	objects := w.workspaces()
+func (env *environment) snapshot() string {
+	env.Helper()
+	objects := env.workspaces()
 	for _, kind := range []string{"WorkspaceTemplate", "WorkspaceTemplateApply"} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(infrav1.GroupVersion.WithKind(kind + "List"))
-		require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.namespace)))
+		require.NoError(env, env.List(env.Context(), list, client.InNamespace(env.namespace)))
 		objects = append(objects, list.Items...)
 	}
 	var text strings.Builder
 	for _, object := range objects {
 		data, err := yaml.Marshal(timeless(object.Object))
-		require.NoError(w, err)
+		require.NoError(env, err)
 		text.WriteString("---\n")
 		text.Write(data)
 	}

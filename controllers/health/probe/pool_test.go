@@ -33,8 +33,8 @@ var (
 	failing = answer{Probed: health.Probed{APIServer: health.Unhealthy("status 500")}, answered: true}
 )
 
-// bench is a pool that runs in the time of a synctest bubble, with API servers that a test defines.
-type bench struct {
+// testPool is a pool that runs in the time of a synctest bubble, with API servers that a test defines.
+type testPool struct {
 	*testing.T
 	*Pool
 	registry *prometheus.Registry
@@ -48,9 +48,9 @@ type bench struct {
 }
 
 // run runs a test with a pool that is started, and checks that it stops.
-func run(t *testing.T, test func(b *bench)) {
+func run(t *testing.T, test func(b *testPool)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, registry: prometheus.NewRegistry(), answers: ready}
+		b := &testPool{T: t, registry: prometheus.NewRegistry(), answers: ready}
 		b.Pool = NewPool(metrics.NewHealth(b.registry), func(context.Context, client.ObjectKey) bool { return !b.foreign })
 		b.Pool.probe = b.answer
 		ctx, stop := context.WithCancel(t.Context())
@@ -74,7 +74,7 @@ func run(t *testing.T, test func(b *bench)) {
 	})
 }
 
-func (b *bench) answer(ctx context.Context, _ *entry) answer {
+func (b *testPool) answer(ctx context.Context, _ *entry) answer {
 	b.mu.Lock()
 	b.probes = append(b.probes, time.Now())
 	found, hangs := b.answers, b.hangs
@@ -86,7 +86,7 @@ func (b *bench) answer(ctx context.Context, _ *entry) answer {
 }
 
 // becomes changes what the API servers answer, or whether they hang, and lets time pass.
-func (b *bench) becomes(found answer, hangs bool, after time.Duration) {
+func (b *testPool) becomes(found answer, hangs bool, after time.Duration) {
 	b.mu.Lock()
 	b.answers, b.hangs, b.probes, b.woken = found, hangs, nil, nil
 	b.mu.Unlock()
@@ -94,7 +94,7 @@ func (b *bench) becomes(found answer, hangs bool, after time.Duration) {
 	synctest.Wait()
 }
 
-func (b *bench) track(change ...func(*Target)) {
+func (b *testPool) track(change ...func(*Target)) {
 	b.Helper()
 	target := Target{Kubeconfig: []byte(tokens.Kubeconfig(b.T, "127.0.0.1:1", time.Now())), Version: "1.31"}
 	for _, apply := range change {
@@ -111,10 +111,10 @@ func last(status controlplanev1.HealthState) func(*Target) {
 	}
 }
 
-func (b *bench) apiServer() health.Result { return b.Results(demo).APIServer }
+func (b *testPool) apiServer() health.Result { return b.Results(demo).APIServer }
 
 func TestAHealthyClusterIsProbedAndNeverReconciled(t *testing.T) {
-	run(t, func(b *bench) {
+	run(t, func(b *testPool) {
 		b.track()
 		b.becomes(ready, false, time.Second)
 		assert.Equal(t, health.Healthy(), b.apiServer())
@@ -130,7 +130,7 @@ func TestAnAPIServerThatStopsAnsweringIsReportedWithinAMinute(t *testing.T) {
 	for name, hangs := range map[string]bool{"stopped": false, "frozen": true} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 { // Intervals are random.
-				run(t, func(b *bench) {
+				run(t, func(b *testPool) {
 					b.track()
 					b.becomes(ready, false, time.Minute)
 					b.becomes(refuses, hangs, time.Minute)
@@ -147,7 +147,7 @@ func TestAnAPIServerThatStopsAnsweringIsReportedWithinAMinute(t *testing.T) {
 }
 
 func TestTwoFailuresAreNotReported(t *testing.T) {
-	run(t, func(b *bench) {
+	run(t, func(b *testPool) {
 		b.track()
 		b.becomes(ready, false, time.Second)
 		b.becomes(failing, false, healthyInterval)
@@ -172,7 +172,7 @@ func TestANetworkThatNeverReachedTheAPIServer(t *testing.T) {
 		"it was reached before":          {[]func(*Target){last(controlplanev1.HealthUnknown)}, health.Unknown("refused")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, func(b *bench) {
+			run(t, func(b *testPool) {
 				b.track(row.change...)
 				b.becomes(refuses, false, time.Minute)
 				assert.Equal(t, row.want, b.apiServer())
@@ -184,7 +184,7 @@ func TestANetworkThatNeverReachedTheAPIServer(t *testing.T) {
 
 // One that answered is there: it does not become unknown.
 func TestAnAPIServerThatAnsweredOnceIsAFailureWhenItIsUnreachable(t *testing.T) {
-	run(t, func(b *bench) {
+	run(t, func(b *testPool) {
 		b.track()
 		b.becomes(failing, false, time.Minute)
 		assert.Equal(t, health.Unhealthy("status 500"), b.apiServer())
@@ -195,7 +195,7 @@ func TestAnAPIServerThatAnsweredOnceIsAFailureWhenItIsUnreachable(t *testing.T) 
 
 // Messages that alternate would cause writes without end.
 func TestAlternatingFailuresAreReportedOnce(t *testing.T) {
-	run(t, func(b *bench) {
+	run(t, func(b *testPool) {
 		b.track(last(controlplanev1.HealthHealthy))
 		reported := 0
 		for range 100 {
@@ -210,7 +210,7 @@ func TestAlternatingFailuresAreReportedOnce(t *testing.T) {
 
 func TestARestartReportsNothingThatStatusHas(t *testing.T) {
 	for _, status := range []controlplanev1.HealthState{controlplanev1.HealthHealthy, controlplanev1.HealthUnhealthy} {
-		run(t, func(b *bench) {
+		run(t, func(b *testPool) {
 			b.track(last(status))
 			found := ready
 			if found.Version, found.Credentials = (health.Result{}), (health.Result{}); status == controlplanev1.HealthUnhealthy {
@@ -224,7 +224,7 @@ func TestARestartReportsNothingThatStatusHas(t *testing.T) {
 }
 
 func TestANewVersionIsComparedAtOnce(t *testing.T) {
-	run(t, func(b *bench) {
+	run(t, func(b *testPool) {
 		b.track()
 		b.becomes(ready, false, time.Second)
 		other := ready
@@ -237,7 +237,7 @@ func TestANewVersionIsComparedAtOnce(t *testing.T) {
 }
 
 func TestARenewedKubeconfigKeepsTheHistory(t *testing.T) {
-	run(t, func(b *bench) {
+	run(t, func(b *testPool) {
 		b.track()
 		b.becomes(ready, false, time.Second)
 		time.Sleep(time.Second)
@@ -248,7 +248,7 @@ func TestARenewedKubeconfigKeepsTheHistory(t *testing.T) {
 }
 
 func TestAKubeconfigThatCannotBeUsedIsNotProbed(t *testing.T) {
-	run(t, func(b *bench) {
+	run(t, func(b *testPool) {
 		b.track(func(target *Target) { target.Kubeconfig = []byte("x") })
 		b.becomes(ready, false, time.Hour)
 		assert.Empty(t, b.probes)
@@ -260,14 +260,14 @@ func TestAKubeconfigThatCannotBeUsedIsNotProbed(t *testing.T) {
 }
 
 func TestWhatIsStoppedIsNotProbed(t *testing.T) {
-	for name, stop := range map[string]func(*bench){
-		"stopped":                         func(b *bench) { b.Stop(demo) },
-		"forgotten":                       func(b *bench) { b.Forget(demo) },
-		"of another shard, or gone":       func(b *bench) { b.foreign = true },
-		"stopped during a probe and back": func(b *bench) { b.becomes(refuses, true, healthyInterval); b.Stop(demo) },
+	for name, stop := range map[string]func(*testPool){
+		"stopped":                         func(b *testPool) { b.Stop(demo) },
+		"forgotten":                       func(b *testPool) { b.Forget(demo) },
+		"of another shard, or gone":       func(b *testPool) { b.foreign = true },
+		"stopped during a probe and back": func(b *testPool) { b.becomes(refuses, true, healthyInterval); b.Stop(demo) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, func(b *bench) {
+			run(t, func(b *testPool) {
 				b.track()
 				b.becomes(ready, false, time.Second)
 				assert.Equal(t, 2, b.series(), "duration and time of the last probe")
@@ -283,7 +283,7 @@ func TestWhatIsStoppedIsNotProbed(t *testing.T) {
 
 // The number of goroutines depends on the workers, and not on the clusters; and API servers that hang delay the others little.
 func TestAThousandClustersThatHang(t *testing.T) {
-	run(t, func(b *bench) {
+	run(t, func(b *testPool) {
 		before := runtime.NumGoroutine()
 		kubeconfig := []byte(tokens.Kubeconfig(b.T, "127.0.0.1:1", time.Now()))
 		b.hangs, b.answers = true, refuses
@@ -298,7 +298,7 @@ func TestAThousandClustersThatHang(t *testing.T) {
 
 func TestStoppingEndsProbesThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, registry: prometheus.NewRegistry(), hangs: true}
+		b := &testPool{T: t, registry: prometheus.NewRegistry(), hangs: true}
 		b.Pool = NewPool(metrics.NewHealth(b.registry), func(context.Context, client.ObjectKey) bool { return true })
 		b.Pool.probe = b.answer
 		ctx, stop := context.WithCancel(t.Context())
@@ -312,7 +312,7 @@ func TestStoppingEndsProbesThatHang(t *testing.T) {
 }
 
 // series counts the series of metrics.
-func (b *bench) series() int {
+func (b *testPool) series() int {
 	b.Helper()
 	count, err := testutil.GatherAndCount(b.registry)
 	require.NoError(b, err)

@@ -30,15 +30,15 @@ const (
 	tick = 50 * time.Millisecond
 )
 
-// world is a management cluster of one test.
-type world struct {
+// environment is a management cluster of one test.
+type environment struct {
 	*testing.T
 	client.Client
 	*sandbox.Sandbox
 }
 
-// newWorld starts one. Scenarios wait for most of their time, so they run in parallel.
-func newWorld(t *testing.T, providerArgs ...string) *world {
+// newEnvironment starts one. Scenarios wait for most of their time, so they run in parallel.
+func newEnvironment(t *testing.T, providerArgs ...string) *environment {
 	t.Helper()
 	t.Parallel()
 	s := fixture.Start(t, sandbox.Options{
@@ -46,45 +46,45 @@ func newWorld(t *testing.T, providerArgs ...string) *world {
 	})
 	c, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
 	require.NoError(t, err)
-	return &world{T: t, Client: c, Sandbox: s}
+	return &environment{T: t, Client: c, Sandbox: s}
 }
 
 // run runs one of the sandbox's command lines and returns what it printed.
-func (w *world) run(binary string, args ...string) string {
-	w.Helper()
-	out, err := exec.CommandContext(w.Context(), w.Binary(binary), args...).CombinedOutput()
-	require.NoError(w, err, "%s %s: %s", binary, strings.Join(args, " "), out)
+func (env *environment) run(binary string, args ...string) string {
+	env.Helper()
+	out, err := exec.CommandContext(env.Context(), env.Binary(binary), args...).CombinedOutput()
+	require.NoError(env, err, "%s %s: %s", binary, strings.Join(args, " "), out)
 	return string(out)
 }
 
-func (w *world) kubectl(args ...string) string {
-	w.Helper()
-	return w.run(sandbox.Kubectl, append([]string{"--kubeconfig", w.Kubeconfig()}, args...)...)
+func (env *environment) kubectl(args ...string) string {
+	env.Helper()
+	return env.run(sandbox.Kubectl, append([]string{"--kubeconfig", env.Kubeconfig()}, args...)...)
 }
 
-func (w *world) clusterctl(args ...string) string {
-	w.Helper()
-	return w.run(sandbox.Clusterctl, append(args, "--kubeconfig", w.Kubeconfig())...)
+func (env *environment) clusterctl(args ...string) string {
+	env.Helper()
+	return env.run(sandbox.Clusterctl, append(args, "--kubeconfig", env.Kubeconfig())...)
 }
 
 // await waits until an object is as wanted; want says what is still missing.
-func (w *world) await(object client.Object, name string, want func() string) {
-	w.Helper()
-	fixture.Insist(w.T, tick, func() string {
-		if err := w.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+func (env *environment) await(object client.Object, name string, want func() string) {
+	env.Helper()
+	fixture.Eventually(env.T, tick, func() string {
+		if err := env.Get(env.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
 			return err.Error()
 		}
-		if lack := want(); lack != "" {
-			return fmt.Sprintf("%T %s: %s", object, name, lack)
+		if missing := want(); missing != "" {
+			return fmt.Sprintf("%T %s: %s", object, name, missing)
 		}
 		return ""
 	})
 }
 
 // awaitTrue waits until conditions of an object are True.
-func (w *world) awaitTrue(object engine.Object, name string, types ...string) {
-	w.Helper()
-	w.await(object, name, func() string {
+func (env *environment) awaitTrue(object engine.Object, name string, types ...string) {
+	env.Helper()
+	env.await(object, name, func() string {
 		for _, conditionType := range types {
 			if condition := meta.FindStatusCondition(object.GetConditions(), conditionType); condition == nil || condition.Status != metav1.ConditionTrue {
 				return conditionType + " is not True"
@@ -94,18 +94,18 @@ func (w *world) awaitTrue(object engine.Object, name string, types ...string) {
 	})
 }
 
-func (w *world) awaitGone(object client.Object, name string) {
-	w.Helper()
-	fixture.InsistGone(w.T, tick, w, client.ObjectKey{Namespace: namespace, Name: name}, object)
+func (env *environment) awaitGone(object client.Object, name string) {
+	env.Helper()
+	fixture.EventuallyGone(env.T, tick, env, client.ObjectKey{Namespace: namespace, Name: name}, object)
 }
 
 // names of the objects of a kind, as namespace/name.
-func (w *world) names(apiVersion, kind string) []string {
-	w.Helper()
+func (env *environment) names(apiVersion, kind string) []string {
+	env.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(apiVersion)
 	list.SetKind(kind + "List")
-	require.NoError(w, w.List(w.Context(), list))
+	require.NoError(env, env.List(env.Context(), list))
 	names := []string{}
 	for i := range list.Items {
 		names = append(names, list.Items[i].GetNamespace()+"/"+list.Items[i].GetName())

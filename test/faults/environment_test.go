@@ -36,8 +36,8 @@ const (
 	slowTick = 5 * tick
 )
 
-// world is a namespace of one test, in one scope.
-type world struct {
+// environment is a namespace of one test, in one scope.
+type environment struct {
 	*testing.T
 	client.Client
 	*control
@@ -45,11 +45,11 @@ type world struct {
 	scope     terraform.Scope
 	// written are the versions of what the test itself wrote: the history may be a moment late.
 	written map[types.UID]uint64
-	// played are the WorkspaceTemplateApplies whose Workspaces have scripts.
-	played map[string]bool
+	// hasScript are the WorkspaceTemplateApplies whose Workspaces have scripts.
+	hasScript map[string]bool
 }
 
-func newWorld(t *testing.T, c *control, scope terraform.Scope) *world {
+func newEnvironment(t *testing.T, c *control, scope terraform.Scope) *environment {
 	t.Helper()
 	cl := c.api
 	if cl == nil {
@@ -59,7 +59,7 @@ func newWorld(t *testing.T, c *control, scope terraform.Scope) *world {
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "faults-"}}
 	require.NoError(t, cl.Create(t.Context(), namespace))
-	return &world{T: t, Client: cl, control: c, namespace: namespace.Name, scope: scope, written: map[types.UID]uint64{}, played: map[string]bool{}}
+	return &environment{T: t, Client: cl, control: c, namespace: namespace.Name, scope: scope, written: map[types.UID]uint64{}, hasScript: map[string]bool{}}
 }
 
 // kind is what carries out a Workspace: a provider from v1 on, in either scope, or one before v1, which has only the cluster scope.
@@ -76,26 +76,26 @@ var kinds = []kind{
 }
 
 // withEachProvider runs a test with all kinds of providers: what a Workspace shows after an update or a pause differs between them.
-func withEachProvider(t *testing.T, test func(w *world)) {
+func withEachProvider(t *testing.T, test func(env *environment)) {
 	t.Helper()
 	t.Parallel()
 	with(t, kinds, test)
 }
 
 // withAnyProvider runs a test with one kind of provider, or with all (see fixture.Sample).
-func withAnyProvider(t *testing.T, test func(w *world)) {
+func withAnyProvider(t *testing.T, test func(env *environment)) {
 	t.Helper()
 	t.Parallel()
 	with(t, fixture.Sample(len(t.Name()), 1, kinds), test)
 }
 
 // inEitherScope runs a test with a provider from v1 on.
-func inEitherScope(t *testing.T, test func(w *world)) {
+func inEitherScope(t *testing.T, test func(env *environment)) {
 	t.Helper()
 	with(t, fixture.Sample(len(t.Name()), 1, kinds[:2]), test)
 }
 
-func with(t *testing.T, kinds []kind, test func(w *world)) {
+func with(t *testing.T, kinds []kind, test func(env *environment)) {
 	t.Helper()
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -104,102 +104,102 @@ func with(t *testing.T, kinds []kind, test func(w *world)) {
 			if k.older {
 				c = older
 			}
-			test(newWorld(t, c, k.scope))
+			test(newEnvironment(t, c, k.scope))
 		})
 	}
 }
 
-func (w *world) applyKey(name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: w.namespace, Name: name}
+func (env *environment) applyKey(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: env.namespace, Name: name}
 }
 
 // workspaceKey is the key of the Workspace of a WorkspaceTemplateApply.
-func (w *world) workspaceKey(name string) types.NamespacedName {
-	key := types.NamespacedName{Name: naming.Workspace(w.scope, w.applyKey(name))}
-	if w.scope != terraform.ScopeCluster {
-		key.Namespace = w.namespace
+func (env *environment) workspaceKey(name string) types.NamespacedName {
+	key := types.NamespacedName{Name: naming.Workspace(env.scope, env.applyKey(name))}
+	if env.scope != terraform.ScopeCluster {
+		key.Namespace = env.namespace
 	}
 	return key
 }
 
-// play gives the Workspace of a WorkspaceTemplateApply a script, before or while it is there.
-func (w *world) play(name string, script scripted.Script) {
-	w.Helper()
-	w.played[name] = true
-	require.NoError(w, w.scripts.Play(w.workspaceKey(name), w.realistic(script)))
+// setScript gives the Workspace of a WorkspaceTemplateApply a script, before or while it is there.
+func (env *environment) setScript(name string, script scripted.Script) {
+	env.Helper()
+	env.hasScript[name] = true
+	require.NoError(env, env.scripts.SetScript(env.workspaceKey(name), env.realistic(script)))
 }
 
 // count is how often an operation was begun for the Workspace of a WorkspaceTemplateApply.
-func (w *world) count(name string, operation scripted.Operation) int {
-	w.Helper()
-	n, err := w.scripts.Count(w.workspaceKey(name), operation)
-	require.NoError(w, err)
+func (env *environment) count(name string, operation scripted.Operation) int {
+	env.Helper()
+	n, err := env.scripts.Count(env.workspaceKey(name), operation)
+	require.NoError(env, err)
 	return n
 }
 
 // user applies documents as a user would.
-func (w *world) user(documents ...string) {
-	w.Helper()
+func (env *environment) user(documents ...string) {
+	env.Helper()
 	for _, document := range documents {
 		object := &unstructured.Unstructured{}
-		require.NoError(w, yaml.UnmarshalStrict([]byte(document), &object.Object), document)
-		object.SetNamespace(w.namespace)
-		if object.GetKind() == "WorkspaceTemplateApply" && !w.played[object.GetName()] {
-			w.play(object.GetName(), scripted.Script{})
+		require.NoError(env, yaml.UnmarshalStrict([]byte(document), &object.Object), document)
+		object.SetNamespace(env.namespace)
+		if object.GetKind() == "WorkspaceTemplateApply" && !env.hasScript[object.GetName()] {
+			env.setScript(object.GetName(), scripted.Script{})
 		}
-		require.NoError(w, w.Apply(w.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership), document)
-		w.wrote(object)
+		require.NoError(env, env.Apply(env.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership), document)
+		env.wrote(object)
 	}
 }
 
 // edit patches the Workspace of a WorkspaceTemplateApply as a user would, with a JSON merge patch.
-func (w *world) edit(name, patch string) {
-	w.Helper()
-	w.patch(w.newWorkspace(name), patch)
+func (env *environment) edit(name, patch string) {
+	env.Helper()
+	env.patch(env.newWorkspace(name), patch)
 }
 
 // editApply patches a WorkspaceTemplateApply as a user would, with a JSON merge patch.
-func (w *world) editApply(name, patch string) {
-	w.Helper()
-	w.patch(&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}, patch)
+func (env *environment) editApply(name, patch string) {
+	env.Helper()
+	env.patch(&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: name}}, patch)
 }
 
-func (w *world) patch(object client.Object, patch string) {
-	w.Helper()
-	require.NoError(w, w.Patch(w.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("user")))
-	w.wrote(object)
+func (env *environment) patch(object client.Object, patch string) {
+	env.Helper()
+	require.NoError(env, env.Patch(env.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("user")))
+	env.wrote(object)
 }
 
 // remove deletes an object as a user would.
-func (w *world) remove(object client.Object) {
-	w.Helper()
-	require.NoError(w, client.IgnoreNotFound(w.Delete(w.Context(), object)))
+func (env *environment) remove(object client.Object) {
+	env.Helper()
+	require.NoError(env, client.IgnoreNotFound(env.Delete(env.Context(), object)))
 }
 
 // removeAllowed deletes a Workspace that CAPT's policy guards.
-func (w *world) removeAllowed(object client.Object) {
-	w.Helper()
-	w.patch(object, `{"metadata":{"annotations":{"`+naming.AllowDeleteAnnotation+`":"true"}}}`)
-	w.remove(object)
+func (env *environment) removeAllowed(object client.Object) {
+	env.Helper()
+	env.patch(object, `{"metadata":{"annotations":{"`+naming.AllowDeleteAnnotation+`":"true"}}}`)
+	env.remove(object)
 }
 
-func (w *world) removeApply(name string) {
-	w.Helper()
-	w.remove(&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}})
+func (env *environment) removeApply(name string) {
+	env.Helper()
+	env.remove(&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: name}})
 }
 
 // newWorkspace has nothing but the identity of the Workspace of a WorkspaceTemplateApply.
-func (w *world) newWorkspace(name string) *unstructured.Unstructured {
+func (env *environment) newWorkspace(name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(w.scope.GroupVersionKind())
-	key := w.workspaceKey(name)
+	object.SetGroupVersionKind(env.scope.GroupVersionKind())
+	key := env.workspaceKey(name)
 	object.SetNamespace(key.Namespace)
 	object.SetName(key.Name)
 	return object
 }
 
-func (w *world) wrote(object client.Object) {
-	w.written[object.GetUID()] = number(w.T, object.GetResourceVersion())
+func (env *environment) wrote(object client.Object) {
+	env.written[object.GetUID()] = number(env.T, object.GetResourceVersion())
 }
 
 func number(t *testing.T, resourceVersion string) uint64 {
@@ -210,39 +210,39 @@ func number(t *testing.T, resourceVersion string) uint64 {
 }
 
 // get is a WorkspaceTemplateApply as it is; nil when it is not there, or is not yet what the test made it.
-func (w *world) get(name string) *infrav1.WorkspaceTemplateApply {
-	apply := w.history.apply(w.applyKey(name))
-	if apply == nil || number(w.T, apply.ResourceVersion) < w.written[apply.UID] {
+func (env *environment) get(name string) *infrav1.WorkspaceTemplateApply {
+	apply := env.history.apply(env.applyKey(name))
+	if apply == nil || number(env.T, apply.ResourceVersion) < env.written[apply.UID] {
 		return nil
 	}
 	return apply
 }
 
 // workspace is the Workspace of a WorkspaceTemplateApply as it is at this moment; nil when it is not there.
-func (w *world) workspace(name string) *unstructured.Unstructured {
-	w.Helper()
-	workspace := w.newWorkspace(name)
-	err := w.Get(w.Context(), client.ObjectKeyFromObject(workspace), workspace)
+func (env *environment) workspace(name string) *unstructured.Unstructured {
+	env.Helper()
+	workspace := env.newWorkspace(name)
+	err := env.Get(env.Context(), client.ObjectKeyFromObject(workspace), workspace)
 	if engine.Absent(err) {
 		return nil
 	}
-	require.NoError(w, err)
+	require.NoError(env, err)
 	return workspace
 }
 
-// insist is fixture.Insist.
-func (w *world) insist(every time.Duration, lack func() string) {
-	w.Helper()
-	fixture.Insist(w.T, every, lack)
+// eventually is fixture.Eventually.
+func (env *environment) eventually(every time.Duration, missing func() string) {
+	env.Helper()
+	fixture.Eventually(env.T, every, missing)
 }
 
 // await waits until a condition of a WorkspaceTemplateApply has a status and a reason, its message holds the parts, and it is
 // about the latest generation.
-func (w *world) await(name, conditionType string, status metav1.ConditionStatus, reason string, parts ...string) *infrav1.WorkspaceTemplateApply {
-	w.Helper()
+func (env *environment) await(name, conditionType string, status metav1.ConditionStatus, reason string, parts ...string) *infrav1.WorkspaceTemplateApply {
+	env.Helper()
 	var apply *infrav1.WorkspaceTemplateApply
-	w.insist(tick, func() string {
-		if apply = w.get(name); apply == nil {
+	env.eventually(tick, func() string {
+		if apply = env.get(name); apply == nil {
 			return name + " is not there"
 		}
 		if apply.Status.ObservedGeneration != apply.Generation {
@@ -266,34 +266,34 @@ func (w *world) await(name, conditionType string, status metav1.ConditionStatus,
 }
 
 // awaitReady waits until a WorkspaceTemplateApply is Ready and has the output of its variable.
-func (w *world) awaitReady(name, cidr string) *infrav1.WorkspaceTemplateApply {
-	w.Helper()
-	apply := w.await(name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
-	require.Equal(w, cidr, apply.Status.Outputs["cidr"], "%s is Ready with the outputs of before", name)
-	require.Empty(w, apply.Status.LastFailureMessage)
-	require.Empty(w, apply.Status.LastFailureClass)
-	require.Empty(w, apply.Status.LastFailedRevision)
-	require.NotEmpty(w, apply.Status.LastAppliedRevision)
+func (env *environment) awaitReady(name, cidr string) *infrav1.WorkspaceTemplateApply {
+	env.Helper()
+	apply := env.await(name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	require.Equal(env, cidr, apply.Status.Outputs["cidr"], "%s is Ready with the outputs of before", name)
+	require.Empty(env, apply.Status.LastFailureMessage)
+	require.Empty(env, apply.Status.LastFailureClass)
+	require.Empty(env, apply.Status.LastFailedRevision)
+	require.NotEmpty(env, apply.Status.LastAppliedRevision)
 	return apply
 }
 
 // awaitNotReady waits for what a user sees when a WorkspaceTemplateApply is not Ready.
-func (w *world) awaitNotReady(name, reason string, parts ...string) *infrav1.WorkspaceTemplateApply {
-	w.Helper()
-	return w.await(name, infrav1.ReadyCondition, metav1.ConditionFalse, reason, parts...)
+func (env *environment) awaitNotReady(name, reason string, parts ...string) *infrav1.WorkspaceTemplateApply {
+	env.Helper()
+	return env.await(name, infrav1.ReadyCondition, metav1.ConditionFalse, reason, parts...)
 }
 
 // awaitDeleting waits for what a user sees of a deletion.
-func (w *world) awaitDeleting(name, reason string, parts ...string) *infrav1.WorkspaceTemplateApply {
-	w.Helper()
-	return w.await(name, infrav1.DeletingCondition, metav1.ConditionTrue, reason, parts...)
+func (env *environment) awaitDeleting(name, reason string, parts ...string) *infrav1.WorkspaceTemplateApply {
+	env.Helper()
+	return env.await(name, infrav1.DeletingCondition, metav1.ConditionTrue, reason, parts...)
 }
 
 // awaitGone waits until a WorkspaceTemplateApply is gone.
-func (w *world) awaitGone(name string) {
-	w.Helper()
-	w.insist(tick, func() string {
-		if w.history.apply(w.applyKey(name)) == nil {
+func (env *environment) awaitGone(name string) {
+	env.Helper()
+	env.eventually(tick, func() string {
+		if env.history.apply(env.applyKey(name)) == nil {
 			return ""
 		}
 		return name + " is still there"
@@ -301,30 +301,30 @@ func (w *world) awaitGone(name string) {
 }
 
 // awaitWorkspace waits until the Workspace of a WorkspaceTemplateApply is as wanted.
-func (w *world) awaitWorkspace(name string, lack func(workspace *unstructured.Unstructured) string) *unstructured.Unstructured {
-	w.Helper()
+func (env *environment) awaitWorkspace(name string, missing func(workspace *unstructured.Unstructured) string) *unstructured.Unstructured {
+	env.Helper()
 	var workspace *unstructured.Unstructured
-	w.insist(slowTick, func() string {
-		if workspace = w.workspace(name); workspace == nil {
+	env.eventually(slowTick, func() string {
+		if workspace = env.workspace(name); workspace == nil {
 			return "the Workspace of " + name + " is not there"
 		}
-		return lack(workspace)
+		return missing(workspace)
 	})
 	return workspace
 }
 
 // awaitOperation waits until the n-th operation of a kind has begun.
-func (w *world) awaitOperation(name string, operation scripted.Operation, n int) {
-	w.Helper()
-	w.insist(slowTick, func() string {
-		if got := w.count(name, operation); got != n {
+func (env *environment) awaitOperation(name string, operation scripted.Operation, n int) {
+	env.Helper()
+	env.eventually(slowTick, func() string {
+		if got := env.count(name, operation); got != n {
 			return fmt.Sprintf("%s: %d %s, not %d", name, got, operation, n)
 		}
 		return ""
 	})
 }
 
-// templateName is the name of the template of a world.
+// templateName is the name of the template of an environment.
 const templateName = "net"
 
 // module creates two resources, and its output is its variable.
@@ -343,14 +343,14 @@ output "cidr" {
 }
 `
 
-// template is a WorkspaceTemplate of the world's scope; more are lines of its Workspace's spec.
-func (w *world) template(more ...string) string {
-	return w.templateWith(templateName, sandbox.ProviderConfigName, module, more...)
+// template is a WorkspaceTemplate of the environment's scope; more are lines of its Workspace's spec.
+func (env *environment) template(more ...string) string {
+	return env.templateWith(templateName, sandbox.ProviderConfigName, module, more...)
 }
 
-func (w *world) templateWith(name, providerConfig, module string, more ...string) string {
+func (env *environment) templateWith(name, providerConfig, module string, more ...string) string {
 	kind := "ClusterProviderConfig"
-	if w.scope == terraform.ScopeCluster {
+	if env.scope == terraform.ScopeCluster {
 		kind = "ProviderConfig"
 	}
 	var lines strings.Builder
@@ -373,10 +373,10 @@ spec:
         module: |%s
         vars:
         - {key: cidr, value: '${cidr}'}
-`, name, w.scope, lines.String(), kind, providerConfig, strings.ReplaceAll(module, "\n", "\n          "))
+`, name, env.scope, lines.String(), kind, providerConfig, strings.ReplaceAll(module, "\n", "\n          "))
 }
 
-// workspaceTemplateApply uses the template of the world; more are lines of its spec.
+// workspaceTemplateApply uses the template of the environment; more are lines of its spec.
 func workspaceTemplateApply(name, cidr string, more ...string) string {
 	return fixture.WorkspaceTemplateApply(templateName, name, append([]string{"variables: {cidr: " + cidr + "}"}, more...)...)
 }
