@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -39,6 +39,8 @@ const (
 	instance = "first"
 	// demo is a Cluster that is made once, with its namespace. Tests look at it and do not touch it.
 	demo = fixture.Demo
+	// tick is the first interval of waits.
+	tick = 200 * time.Millisecond
 )
 
 // shared is the control plane of all tests of the package.
@@ -74,16 +76,12 @@ func newEnvironment(t *testing.T) *environment {
 func (env *environment) apply(documents ...string) {
 	env.Helper()
 	for _, document := range documents {
-		object := &unstructured.Unstructured{}
-		require.NoError(env, yaml.UnmarshalStrict([]byte(document), &object.Object), document)
-		object.SetNamespace(env.Namespace)
+		object := fixture.Decode(env, env.Namespace, document)
 		labels := object.GetLabels()
 		if _, filtered := labels[clusterv1.WatchLabel]; !filtered && strings.HasPrefix(object.GetKind(), "CAPT") {
 			_ = unstructured.SetNestedField(object.Object, instance, "metadata", "labels", clusterv1.WatchLabel)
 		}
-		text, err := yaml.Marshal(object)
-		require.NoError(env, err)
-		env.User(string(text))
+		fixture.Apply(env, env, object)
 	}
 }
 
@@ -104,21 +102,13 @@ func (env *environment) read(object client.Object, name string) {
 // change reads an object and changes it.
 func (env *environment) change(object client.Object, name string, change func()) {
 	env.Helper()
-	env.read(object, name)
-	patch := client.MergeFrom(object.DeepCopyObject().(client.Object))
-	change()
-	require.NoError(env, env.Patch(env.Context(), object, patch))
+	fixture.Change(env, env, client.ObjectKey{Namespace: env.Namespace, Name: name}, object, change)
 }
 
 // await waits until an object is as wanted; want says what is still missing.
 func (env *environment) await(object client.Object, name string, want func() string) {
 	env.Helper()
-	env.Eventually(func() string {
-		if !env.Exists(object, name) {
-			return fmt.Sprintf("%T %s is not there", object, name)
-		}
-		return want()
-	})
+	fixture.EventuallyObject(env, tick, env, client.ObjectKey{Namespace: env.Namespace, Name: name}, object, want)
 }
 
 // awaitCondition waits until a condition has a status, and a reason if one is given.
@@ -188,8 +178,5 @@ func field(object map[string]any, path string) any {
 // workspaces lists the Workspaces of the namespace.
 func (env *environment) workspaces() []unstructured.Unstructured {
 	env.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(env.Scope.GroupVersionKind())
-	require.NoError(env, env.List(env.Context(), list, client.InNamespace(env.Namespace)))
-	return list.Items
+	return fixture.List(env, env, env.Scope.GroupVersionKind(), client.InNamespace(env.Namespace))
 }

@@ -12,13 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -58,13 +54,12 @@ func newEnvironment(t *testing.T, s *server, scope terraform.Scope) *environment
 	t.Helper()
 	c, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
 	require.NoError(t, err)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crash-"}}
-	require.NoError(t, c.Create(t.Context(), namespace))
+	namespace := fixture.NewNamespace(t, c)
 	metrics, err := s.MetricsURL(sandbox.Manager)
 	require.NoError(t, err)
 	return &environment{
-		T: t, Client: c, server: s, namespace: namespace.Name, scope: scope, metrics: metrics,
-		observed: watchWorkspaces(t, s.Config(), namespace.Name),
+		T: t, Client: c, server: s, namespace: namespace, scope: scope, metrics: metrics,
+		observed: watchWorkspaces(t, s.Config(), namespace),
 	}
 }
 
@@ -100,9 +95,7 @@ func (env *environment) await(what string, try func(ctx context.Context) error) 
 // apply applies a document, as a user would.
 func (env *environment) apply(document string) {
 	env.Helper()
-	object := &unstructured.Unstructured{}
-	require.NoError(env, yaml.UnmarshalStrict([]byte(document), &object.Object), document)
-	object.SetNamespace(env.namespace)
+	object := fixture.Decode(env, env.namespace, document)
 	env.eventually("applying "+document, func(ctx context.Context) error {
 		return env.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("user"))
 	})
@@ -131,37 +124,24 @@ func (env *environment) absent(ctx context.Context, object client.Object, name s
 // awaitSilence waits until the manager's controllers have looked at what there is, and have nothing left to do.
 func (env *environment) awaitSilence() {
 	env.Helper()
-	var before activity
+	var before fixture.Activity
 	since := time.Now()
 	env.eventually("waiting for the controllers to be done", func(ctx context.Context) error {
-		now, err := observeActivity(ctx, env.metrics)
+		now, err := fixture.ReadActivity(ctx, env.metrics)
 		if err != nil {
 			return err
 		}
-		if now != before || now.pending > 0 {
+		if len(now.Since(before)) > 0 || now.Pending > 0 {
 			before, since = now, time.Now()
 		}
 		if time.Since(since) < silence {
 			return fmt.Errorf("they have done something a moment ago: %+v", now)
 		}
-		if now.applies == 0 && env.absent(ctx, &infrav1.WorkspaceTemplateApply{}, applyName) != nil {
+		if now.Reconciles["workspacetemplateapply"] == 0 && env.absent(ctx, &infrav1.WorkspaceTemplateApply{}, applyName) != nil {
 			return fmt.Errorf("they have not begun yet: %+v", now)
 		}
 		return nil
 	})
-}
-
-// workspaces lists the Workspaces in which the test may have a part.
-func (env *environment) workspaces() []unstructured.Unstructured {
-	env.Helper()
-	var all []unstructured.Unstructured
-	for _, scope := range terraform.Scopes() {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(scope.GroupVersionKind())
-		require.NoError(env, env.List(env.Context(), list, client.InNamespace(scopeNamespace(scope, env.namespace))))
-		all = append(all, list.Items...)
-	}
-	return all
 }
 
 // server is a control plane whose manager reaches the API server through a proxy that can kill it.

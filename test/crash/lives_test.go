@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/crash/proxy"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
@@ -150,7 +151,7 @@ func (env *environment) run(phase phase, target proxy.Target) outcome {
 		terraform[operation] -= count
 	}
 	got := outcome{state: env.snapshot(), terraform: terraform, writes: writes, killedAt: env.killedAt}
-	workspaces := env.workspaces()
+	workspaces := fixture.Workspaces(env, env, env.namespace)
 	require.LessOrEqual(env, len(workspaces), 1, what)
 	for _, workspace := range workspaces {
 		got.generation = workspace.GetGeneration()
@@ -182,7 +183,7 @@ func (env *environment) requireOneWorkspace(when string) {
 // everSeen lists the Workspaces of the life that ends. Nothing may be left of them.
 func (env *environment) everSeen() []string {
 	env.Helper()
-	require.Empty(env, env.workspaces())
+	require.Empty(env, fixture.Workspaces(env, env, env.namespace))
 	env.await("all watches report that the Workspaces are gone", func(context.Context) error {
 		if !env.observed.gone() {
 			return fmt.Errorf("some are left")

@@ -5,16 +5,15 @@
 package e2e_test
 
 import (
-	"fmt"
+	"cmp"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/controllers"
@@ -70,27 +69,17 @@ func (env *environment) clusterctl(args ...string) string {
 // await waits until an object is as wanted; want says what is still missing.
 func (env *environment) await(object client.Object, name string, want func() string) {
 	env.Helper()
-	fixture.Eventually(env.T, tick, func() string {
-		if err := env.Get(env.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
-			return err.Error()
-		}
-		if missing := want(); missing != "" {
-			return fmt.Sprintf("%T %s: %s", object, name, missing)
-		}
-		return ""
-	})
+	fixture.EventuallyObject(env, tick, env, client.ObjectKey{Namespace: namespace, Name: name}, object, want)
 }
 
 // awaitTrue waits until conditions of an object are True.
 func (env *environment) awaitTrue(object engine.Object, name string, types ...string) {
 	env.Helper()
-	env.await(object, name, func() string {
+	env.await(object, name, func() (missing string) {
 		for _, conditionType := range types {
-			if condition := meta.FindStatusCondition(object.GetConditions(), conditionType); condition == nil || condition.Status != metav1.ConditionTrue {
-				return conditionType + " is not True"
-			}
+			missing = cmp.Or(missing, fixture.ConditionMismatch(object, conditionType, metav1.ConditionTrue, ""))
 		}
-		return ""
+		return missing
 	})
 }
 
@@ -102,13 +91,9 @@ func (env *environment) awaitGone(object client.Object, name string) {
 // names of the objects of a kind, as namespace/name.
 func (env *environment) names(apiVersion, kind string) []string {
 	env.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion(apiVersion)
-	list.SetKind(kind + "List")
-	require.NoError(env, env.List(env.Context(), list))
 	names := []string{}
-	for i := range list.Items {
-		names = append(names, list.Items[i].GetNamespace()+"/"+list.Items[i].GetName())
+	for _, object := range fixture.List(env, env, schema.FromAPIVersionAndKind(apiVersion, kind)) {
+		names = append(names, object.GetNamespace()+"/"+object.GetName())
 	}
 	return names
 }

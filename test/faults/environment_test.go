@@ -11,19 +11,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers"
-	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -57,9 +53,7 @@ func newEnvironment(t *testing.T, c *control, scope terraform.Scope) *environmen
 		cl, err = client.New(c.Config(), client.Options{Scheme: controllers.Scheme()})
 		require.NoError(t, err)
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "faults-"}}
-	require.NoError(t, cl.Create(t.Context(), namespace))
-	return &environment{T: t, Client: cl, control: c, namespace: namespace.Name, scope: scope, written: map[types.UID]uint64{}, hasScript: map[string]bool{}}
+	return &environment{T: t, Client: cl, control: c, namespace: fixture.NewNamespace(t, cl), scope: scope, written: map[types.UID]uint64{}, hasScript: map[string]bool{}}
 }
 
 // kind is what carries out a Workspace: a provider from v1 on, in either scope, or one before v1, which has only the cluster scope.
@@ -115,11 +109,7 @@ func (env *environment) applyKey(name string) types.NamespacedName {
 
 // workspaceKey is the key of the Workspace of a WorkspaceTemplateApply.
 func (env *environment) workspaceKey(name string) types.NamespacedName {
-	key := types.NamespacedName{Name: naming.Workspace(env.scope, env.applyKey(name))}
-	if env.scope != terraform.ScopeCluster {
-		key.Namespace = env.namespace
-	}
-	return key
+	return fixture.WorkspaceKey(env.scope, env.applyKey(name))
 }
 
 // setScript gives the Workspace of a WorkspaceTemplateApply a script, before or while it is there.
@@ -141,13 +131,11 @@ func (env *environment) count(name string, operation scripted.Operation) int {
 func (env *environment) user(documents ...string) {
 	env.Helper()
 	for _, document := range documents {
-		object := &unstructured.Unstructured{}
-		require.NoError(env, yaml.UnmarshalStrict([]byte(document), &object.Object), document)
-		object.SetNamespace(env.namespace)
+		object := fixture.Decode(env, env.namespace, document)
 		if object.GetKind() == "WorkspaceTemplateApply" && !env.hasScript[object.GetName()] {
 			env.setScript(object.GetName(), scripted.Script{})
 		}
-		require.NoError(env, env.Apply(env.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership), document)
+		fixture.Apply(env, env.Client, object)
 		env.wrote(object)
 	}
 }
@@ -190,12 +178,7 @@ func (env *environment) removeApply(name string) {
 
 // newWorkspace has nothing but the identity of the Workspace of a WorkspaceTemplateApply.
 func (env *environment) newWorkspace(name string) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(env.scope.GroupVersionKind())
-	key := env.workspaceKey(name)
-	object.SetNamespace(key.Namespace)
-	object.SetName(key.Name)
-	return object
+	return fixture.NewWorkspace(env.scope, env.workspaceKey(name))
 }
 
 func (env *environment) wrote(object client.Object) {
@@ -218,19 +201,12 @@ func (env *environment) get(name string) *infrav1.WorkspaceTemplateApply {
 	return apply
 }
 
-// workspace is the Workspace of a WorkspaceTemplateApply as it is at this moment; nil when it is not there.
+// workspace is the current Workspace of a WorkspaceTemplateApply; nil if it does not exist.
 func (env *environment) workspace(name string) *unstructured.Unstructured {
 	env.Helper()
-	workspace := env.newWorkspace(name)
-	err := env.Get(env.Context(), client.ObjectKeyFromObject(workspace), workspace)
-	if engine.Absent(err) {
-		return nil
-	}
-	require.NoError(env, err)
-	return workspace
+	return fixture.Workspace(env, env.Client, env.scope, env.workspaceKey(name))
 }
 
-// eventually is fixture.Eventually.
 func (env *environment) eventually(every time.Duration, missing func() string) {
 	env.Helper()
 	fixture.Eventually(env.T, every, missing)
@@ -248,19 +224,7 @@ func (env *environment) await(name, conditionType string, status metav1.Conditio
 		if apply.Status.ObservedGeneration != apply.Generation {
 			return name + ": the latest generation was not looked at"
 		}
-		c := meta.FindStatusCondition(apply.Status.Conditions, conditionType)
-		if c == nil {
-			return name + " has no condition " + conditionType
-		}
-		if c.Status != status || c.Reason != reason {
-			return fmt.Sprintf("%s: %s is %s/%s: %s", name, conditionType, c.Status, c.Reason, c.Message)
-		}
-		for _, part := range parts {
-			if !strings.Contains(c.Message, part) {
-				return fmt.Sprintf("%s: %s/%s says %q, not %q", name, conditionType, reason, c.Message, part)
-			}
-		}
-		return ""
+		return fixture.ConditionMismatch(apply, conditionType, status, reason, parts...)
 	})
 	return apply
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // many makes WorkspaceTemplateApplies of one template, and waits until all are Ready.
@@ -112,11 +113,9 @@ func TestARevertedTemplateEditLeavesNoQueue(t *testing.T) {
 // awaitFirst waits until any Workspace is as wanted. One request lists all of them: a request for each would come too late.
 func (env *environment) awaitFirst(wanted func(*unstructured.Unstructured) string) {
 	env.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(env.scope.GroupVersionKind())
 	env.eventually(tick, func() string {
-		require.NoError(env, env.List(env.Context(), list, client.InNamespace(env.newWorkspace("any").GetNamespace())))
-		if slices.ContainsFunc(list.Items, func(workspace unstructured.Unstructured) bool {
+		all := fixture.List(env, env, env.scope.GroupVersionKind(), client.InNamespace(fixture.ScopeNamespace(env.scope, env.namespace)))
+		if slices.ContainsFunc(all, func(workspace unstructured.Unstructured) bool {
 			return env.claimed(&workspace) && wanted(&workspace) == ""
 		}) {
 			return ""

@@ -60,10 +60,7 @@ func (env environment) awaitUpToDate(apply string) *infrav1.WorkspaceTemplateApp
 // workspaces counts the Workspaces of the namespace.
 func (env environment) workspaces() int {
 	env.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(env.Scope.GroupVersionKind())
-	require.NoError(env, env.List(env.Context(), list, client.InNamespace(env.Namespace)))
-	return len(list.Items)
+	return len(fixture.List(env, env, env.Scope.GroupVersionKind(), client.InNamespace(env.Namespace)))
 }
 
 // object reads a document, into the namespace of the test.

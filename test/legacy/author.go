@@ -38,29 +38,29 @@ const (
 // lastApplied is where kubectl keeps what it applied.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// FieldManager is who writes what a team keeps in Git.
-type FieldManager string
+// Applier is the field manager that applies the manifests that a team keeps in Git.
+type Applier string
 
-// Keepers.
+// Appliers of manifests.
 const (
 	// Kubectl applies on the client's side, as it does by default.
-	Kubectl FieldManager = "kubectl-client-side-apply"
+	Kubectl Applier = "kubectl-client-side-apply"
 	// Flux applies on the server's side, and labels what it applies.
-	Flux FieldManager = "kustomize-controller"
+	Flux Applier = "kustomize-controller"
 	// ArgoCD applies like kubectl, and labels what it applies.
-	ArgoCD FieldManager = "argocd-controller"
+	ArgoCD Applier = "argocd-controller"
 	// Topology is Cluster API, for a Cluster of a ClusterClass.
-	Topology FieldManager = "capi-topology"
+	Topology Applier = "capi-topology"
 )
 
 // author writes the objects of a fleet, in the order of their lives. After an error it writes nothing more.
 type author struct {
-	ctx          context.Context //nolint:containedctx // it lives as long as one call of Create
-	client       client.Client
-	fieldManager FieldManager
-	quick        bool
-	objects      *Objects
-	err          error
+	ctx     context.Context //nolint:containedctx // it lives as long as one call of Create
+	client  client.Client
+	applier Applier
+	quick   bool
+	objects *Objects
+	err     error
 }
 
 // declare writes an object as it is in Git. With quick, CAPT v0.3's part is in it from the beginning.
@@ -73,7 +73,7 @@ func (a *author) declare(manifest *unstructured.Unstructured, grow func(*unstruc
 	if a.err != nil {
 		return manifest
 	}
-	switch a.fieldManager {
+	switch a.applier {
 	case Flux:
 		label(manifest, "kustomize.toolkit.fluxcd.io/name", "clusters")
 		label(manifest, "kustomize.toolkit.fluxcd.io/namespace", "flux-system")
@@ -86,7 +86,7 @@ func (a *author) declare(manifest *unstructured.Unstructured, grow func(*unstruc
 	case Kubectl:
 		a.annotateApplied(manifest)
 	}
-	return a.make(manifest, string(a.fieldManager))
+	return a.make(manifest, string(a.applier))
 }
 
 func (a *author) annotateApplied(manifest *unstructured.Unstructured) {
@@ -96,7 +96,7 @@ func (a *author) annotateApplied(manifest *unstructured.Unstructured) {
 }
 
 func (a *author) apply(object *unstructured.Unstructured) *unstructured.Unstructured {
-	a.fail("applying", object, a.client.Apply(a.ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(string(a.fieldManager)), client.ForceOwnership))
+	a.fail("applying", object, a.client.Apply(a.ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(string(a.applier)), client.ForceOwnership))
 	return object
 }
 

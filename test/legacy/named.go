@@ -122,11 +122,11 @@ func tools() map[string]Fixture {
 	templates.ControlPlaneTemplates = 2
 	return map[string]Fixture{
 		"clusterclass-owned": one(func(c *Cluster, _ Names) {
-			c.FieldManager, c.Network, c.ControlPlane, c.Unreferenced = Topology, c.Name+"-7xk2p", c.Name+"-m4v9q", true
+			c.Applier, c.Network, c.ControlPlane, c.Unreferenced = Topology, c.Name+"-7xk2p", c.Name+"-m4v9q", true
 		}),
 		"control-plane-templates": templates,
-		"flux-managed":            one(func(c *Cluster, _ Names) { c.FieldManager, c.Unreferenced = Flux, true }),
-		"argocd-managed":          one(func(c *Cluster, _ Names) { c.FieldManager, c.Unreferenced = ArgoCD, true }),
+		"flux-managed":            one(func(c *Cluster, _ Names) { c.Applier, c.Unreferenced = Flux, true }),
+		"argocd-managed":          one(func(c *Cluster, _ Names) { c.Applier, c.Unreferenced = ArgoCD, true }),
 	}
 }
 

@@ -82,12 +82,9 @@ func (env *environment) runs() map[string]string {
 // workspaces by name.
 func (env *environment) workspaces() map[string]*unstructured.Unstructured {
 	env.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
-	require.NoError(env, env.Admin.List(env.Context(), list))
 	workspaces := map[string]*unstructured.Unstructured{}
-	for i := range list.Items {
-		workspaces[list.Items[i].GetName()] = &list.Items[i]
+	for _, workspace := range fixture.List(env, env.Admin, terraform.ScopeCluster.GroupVersionKind()) {
+		workspaces[workspace.GetName()] = &workspace
 	}
 	return workspaces
 }
@@ -106,12 +103,9 @@ func identities(workspaces map[string]*unstructured.Unstructured) map[string]any
 // applies are the UIDs of the WorkspaceTemplateApplies. They are read in v1beta1, which is served before the upgrade and after it.
 func (env *environment) applies() map[types.NamespacedName]types.UID {
 	env.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(infrav1beta1.GroupVersion.WithKind("WorkspaceTemplateApplyList"))
-	require.NoError(env, env.Admin.List(env.Context(), list))
 	applies := map[types.NamespacedName]types.UID{}
-	for i := range list.Items {
-		applies[client.ObjectKeyFromObject(&list.Items[i])] = list.Items[i].GetUID()
+	for _, apply := range fixture.List(env, env.Admin, infrav1beta1.GroupVersion.WithKind("WorkspaceTemplateApply")) {
+		applies[client.ObjectKeyFromObject(&apply)] = apply.GetUID()
 	}
 	return applies
 }

@@ -220,9 +220,9 @@ func requireFound(t *testing.T, adoption legacy.Adoption, member plan.Member) {
 // A tool that applies objects from Git is recognized by what it left on them, which is also what it would write again.
 func (env *everything) toolsLeaveTheirMarks(t *testing.T) {
 	for fixture, row := range map[string]struct {
-		fieldManager legacy.FieldManager
-		operation    metav1.ManagedFieldsOperationType
-		label        string
+		applier   legacy.Applier
+		operation metav1.ManagedFieldsOperationType
+		label     string
 	}{
 		"reference-set":      {legacy.Kubectl, metav1.ManagedFieldsOperationUpdate, ""},
 		"flux-managed":       {legacy.Flux, metav1.ManagedFieldsOperationApply, "kustomize.toolkit.fluxcd.io/name"},
@@ -236,7 +236,7 @@ func (env *everything) toolsLeaveTheirMarks(t *testing.T) {
 					continue
 				}
 				assert.True(t, slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-					return entry.Manager == string(row.fieldManager) && entry.Operation == row.operation
+					return entry.Manager == string(row.applier) && entry.Operation == row.operation
 				}), "%v", object.GetManagedFields())
 				if row.label != "" {
 					assert.Contains(t, object.GetLabels(), row.label)

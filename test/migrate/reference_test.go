@@ -32,6 +32,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
@@ -122,10 +123,7 @@ func readFixture(t *testing.T, env *legacy.Environment) (objects []unstructured.
 		{Version: "v1", Kind: "Secret"},
 		{Group: "apps", Version: "v1", Kind: "Deployment"},
 	} {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		require.NoError(t, env.Admin.List(t.Context(), list))
-		objects = append(objects, list.Items...)
+		objects = append(objects, fixture.List(t, env.Admin, kind)...)
 	}
 	return slices.DeleteFunc(objects, isState)
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -128,36 +127,19 @@ func (env *environment) read(on *side, object client.Object, name string) {
 // change reads an object and changes it.
 func (env *environment) change(on *side, object client.Object, name string, change func()) {
 	env.Helper()
-	env.read(on, object, name)
-	patch := client.MergeFrom(object.DeepCopyObject().(client.Object))
-	change()
-	require.NoError(env, on.Patch(env.Context(), object, patch))
+	fixture.Change(env, on, client.ObjectKey{Namespace: env.namespace, Name: name}, object, change)
 }
 
 // await waits until an object is as wanted; want says what is still missing.
 func (env *environment) await(on *side, object client.Object, name string, want func() string) {
 	env.Helper()
-	fixture.Eventually(env.T, tick, func() string {
-		if err := on.Get(env.Context(), client.ObjectKey{Namespace: env.namespace, Name: name}, object); err != nil {
-			return err.Error()
-		}
-		if missing := want(); missing != "" {
-			return fmt.Sprintf("%T %s: %s", object, name, missing)
-		}
-		return ""
-	})
+	fixture.EventuallyObject(env, tick, on, client.ObjectKey{Namespace: env.namespace, Name: name}, object, want)
 }
 
-// awaitCondition waits until a condition is True and its message holds a text.
+// awaitCondition waits until a condition is True and its message contains a text.
 func (env *environment) awaitCondition(on *side, object engine.Object, name, conditionType, text string) {
 	env.Helper()
-	env.await(on, object, name, func() string {
-		condition := meta.FindStatusCondition(object.GetConditions(), conditionType)
-		if condition != nil && condition.Status == metav1.ConditionTrue && strings.Contains(condition.Message, text) {
-			return ""
-		}
-		return fmt.Sprintf("condition %s is %+v", conditionType, condition)
-	})
+	env.await(on, object, name, func() string { return fixture.ConditionMismatch(object, conditionType, metav1.ConditionTrue, "", text) })
 }
 
 func (env *environment) awaitGone(on *side, object client.Object, name string) {

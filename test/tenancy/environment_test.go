@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -33,6 +34,9 @@ import (
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 )
+
+// tick is the first interval of waits.
+const tick = 200 * time.Millisecond
 
 var (
 	// shared is the control plane of all tests of the package.
@@ -55,12 +59,9 @@ func bypassAdmission(t *testing.T) {
 	t.Helper()
 	removed := 0
 	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind(kind + "List"))
-		require.NoError(t, shared.API.List(t.Context(), list))
-		for i := range list.Items {
-			if strings.HasPrefix(list.Items[i].GetName(), "capt-") {
-				require.NoError(t, shared.API.Delete(t.Context(), &list.Items[i]))
+		for _, found := range fixture.List(t, shared.API, admissionv1.SchemeGroupVersion.WithKind(kind)) {
+			if strings.HasPrefix(found.GetName(), "capt-") {
+				require.NoError(t, shared.API.Delete(t.Context(), &found))
 				removed++
 			}
 		}
@@ -138,12 +139,7 @@ func (env *environment) apply(namespace string, documents ...string) {
 // await waits until an object is as wanted; want says what is still missing.
 func (env *environment) await(object client.Object, namespace, name string, want func() string) {
 	env.Helper()
-	env.Eventually(func() string {
-		if err := env.Get(env.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
-			return err.Error()
-		}
-		return want()
-	})
+	fixture.EventuallyObject(env, tick, env, client.ObjectKey{Namespace: namespace, Name: name}, object, want)
 }
 
 // read waits until an object exists.
@@ -192,24 +188,11 @@ func (env *environment) awaitGone(object client.Object, namespace, name string) 
 	there.AwaitGone(object, name)
 }
 
-// workspaces lists all Workspaces, of both scopes.
-func (env *environment) workspaces() []unstructured.Unstructured {
-	env.Helper()
-	var all []unstructured.Unstructured
-	for _, scope := range terraform.Scopes() {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(scope.GroupVersionKind())
-		require.NoError(env, env.List(env.Context(), list))
-		all = append(all, list.Items...)
-	}
-	return all
-}
-
 // workspacesOf lists the Workspaces that were made for a WorkspaceTemplateApply of the tenant.
 func (env *environment) workspacesOf(name string) []string {
 	env.Helper()
 	var names []string
-	for _, workspace := range env.workspaces() {
+	for _, workspace := range fixture.Workspaces(env, env, "") {
 		if workspace.GetAnnotations()[naming.ClaimAnnotation] == env.a+"/"+name {
 			names = append(names, workspace.GetName())
 		}

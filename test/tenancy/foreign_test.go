@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 const clusterScope = "workspaceScope: Cluster"
@@ -174,7 +175,7 @@ func TestSafety01StateOfAnotherNamespaceIsNeverUsed(t *testing.T) {
 func (env *environment) requireOneUserOf(state string) {
 	env.Helper()
 	var users []string
-	for _, workspace := range env.workspaces() {
+	for _, workspace := range fixture.Workspaces(env, env, "") {
 		if workspace.GetAnnotations()["crossplane.io/external-name"] == state {
 			users = append(users, workspace.GetNamespace()+"/"+workspace.GetName())
 		}

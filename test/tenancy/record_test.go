@@ -289,7 +289,7 @@ func whereIs(objects map[string]string, value string) []string {
 func (env *environment) requireNothingLeaked() {
 	env.Helper()
 	require.Empty(env, whereIs(env.everything(env.a), env.canary))
-	for _, workspace := range env.workspaces() {
+	for _, workspace := range fixture.Workspaces(env, env, "") {
 		data, err := workspace.MarshalJSON()
 		require.NoError(env, err)
 		require.Empty(env, find(string(data), env.canary), "Workspace %s/%s", workspace.GetNamespace(), workspace.GetName())
