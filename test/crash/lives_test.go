@@ -56,7 +56,7 @@ func (env *environment) compare(of []string, before bool, phases ...phase) {
 	}
 }
 
-// uninterrupted lives a life in which nothing happens to the manager.
+// uninterrupted runs all phases while the manager keeps running.
 func (env *environment) uninterrupted(phases ...phase) record {
 	env.Helper()
 	r := record{}
@@ -71,8 +71,8 @@ func (env *environment) uninterrupted(phases ...phase) record {
 	return r
 }
 
-// interrupted lets one life follow another: in the n-th, the manager is killed at the n-th write of each phase, until no
-// phase has that many. Each life must come to what the uninterrupted one came to.
+// interrupted repeats all phases: in the n-th run, the manager is killed at the n-th write of each phase, until no
+// phase has that many. Each run must end with the state of the uninterrupted one.
 func (env *environment) interrupted(uninterrupted record, moment proxy.Moment, of []string, phases ...phase) {
 	env.Helper()
 	killedAt := map[string][]proxy.Write{}

@@ -83,21 +83,21 @@ func (s *scenario) record(d *direction) {
 	s.proxy.Open()
 	d.calls = r.calls
 	d.end = host.Settled(s.T, shared.Sandbox, func() map[string]string { return live(s.T) })
-	requireEnd(s.T, d.end, s.plan, d.phase, "undisturbed "+d.command)
+	requireEnd(s.T, d.end, s.plan, d.phase, "uninterrupted "+d.command)
 }
 
-// meets runs a command until its interruption, and reports whether that came. A run that resumes another one may not make the call, and one that lost its
+// runUntil runs a command until its interruption, and reports whether that came. A run that resumes another one may not make the call, and one that lost its
 // lease, which is as short as a busy machine allows, ends before it.
-func (s *scenario) meets(d *direction, f interruption, resumes bool) bool {
+func (s *scenario) runUntil(d *direction, f interruption, resumes bool) bool {
 	s.Helper()
 	what := d.command + " " + f.String()
-	fated := s.proxy.Arm(proxy.Target{Number: f.number, Moment: f.Moment, Matches: func(r *http.Request) bool { return keyOf(r) == f.key }})
+	interrupted := s.proxy.Arm(proxy.Target{Number: f.number, Moment: f.Moment, Matches: func(r *http.Request) bool { return keyOf(r) == f.key }})
 	run := s.begin(append([]string{d.command, s.file()}, fast...)...)
 	outcome := run.Outcome()
 	s.proxy.Open()
 	met := outcome == host.Killed
 	select {
-	case <-fated:
+	case <-interrupted:
 		met = true
 	default:
 	}
@@ -113,13 +113,13 @@ func (s *scenario) meets(d *direction, f interruption, resumes bool) bool {
 	return met
 }
 
-// interrupt lets runs of a command meet their interruptions, one after the other, resumes the last one, and compares the end with that of the uninterrupted
-// run. A run that does not meet its interruption ends the command. The interruptions that are left then are returned, for another plan, but the first one of a plan
+// interrupt interrupts runs of a command, one after the other, resumes the last one, and compares the end with that of the uninterrupted
+// run. A run that is not interrupted ends the command. The interruptions that are left then are returned, for another plan, but the first one of a plan
 // if its call depends on time. Without interruptions, nothing happens to the run.
 func (s *scenario) interrupt(d *direction, interruptions []interruption, elsewhere bool) (left [][]interruption) {
 	s.Helper()
 	for i, f := range interruptions {
-		if s.meets(d, f, i > 0) {
+		if s.runUntil(d, f, i > 0) {
 			s.resumed++
 			continue
 		}
