@@ -146,9 +146,7 @@ func (env *environment) awaitServed(ctx context.Context, k kind, version string)
 // namespace makes a namespace for a test.
 func (env *environment) namespace(t *testing.T) string {
 	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
-	require.NoError(t, env.admin.Create(t.Context(), namespace))
-	return namespace.Name
+	return fixture.NewNamespace(t, env.admin)
 }
 
 // root of the repository.
