@@ -71,7 +71,6 @@ generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webh
 	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=config/crd/bases
 	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
 	@$(CONTROLLER_GEN) webhook paths=./webhooks/... output:webhook:dir=config/webhook
-	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./test/provider/api/...
 	@$(GO) run ./cmd/captctl/reference .
 	@$(GO) run ./tools/messages
 
@@ -88,7 +87,7 @@ test: sandbox-binaries verify-generated lint test-unit test-integration test-e2e
 .PHONY: verify-generated
 verify-generated: ## Check that generated files are up to date.
 	@echo "== generated files"
-	@files() { find api test/provider/api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook -name '*.yaml'; ls docs/captctl.md docs/captctl-output.md docs/messages.md; }; \
+	@files() { find api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook -name '*.yaml'; ls docs/captctl.md docs/captctl-output.md docs/messages.md; }; \
 	sums() { files | sort | xargs cksum; }; \
 	before=$$(sums); \
 	$(MAKE) --no-print-directory generate; \

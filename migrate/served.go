@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
 	captconversion "github.com/capt-provider/capt/webhooks/conversion"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // eachHub returns a variant of Each that passes objects of CAPT and Cluster API in v1beta2. It converts them if the API server serves v1beta1 only.
@@ -80,7 +80,7 @@ func clusterToHub(object *unstructured.Unstructured) (*unstructured.Unstructured
 	}
 	clusterv1.Convert_bool_To_Pointer_bool(older.Spec.Paused, false, nil, &hub.Spec.Paused)
 	hub.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(object.GetKind()))
-	delete(hub.Annotations, carry.Annotation)
+	delete(hub.Annotations, preserve.Annotation)
 	converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(hub)
 	return &unstructured.Unstructured{Object: converted}, err
 }

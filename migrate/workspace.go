@@ -17,25 +17,25 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// BaselineItem records what a Workspace was when the plan was created.
-type BaselineItem struct {
+// WorkspaceRecord records what a Workspace was when the plan was created.
+type WorkspaceRecord struct {
 	ObjectRef  `json:",inline"`
 	Generation int64  `json:"generation"`
 	Hash       string `json:"hash"` // Hash of spec, labels, annotations and finalizers, 16 hexadecimal digits.
 }
 
-// Baseline records a Workspace, with a hash of what a migration must not change: spec, labels, annotations and finalizers.
-func Baseline(workspace *unstructured.Unstructured) (BaselineItem, error) {
+// RecordWorkspace records a Workspace, with a hash of what a migration must not change: spec, labels, annotations and finalizers.
+func RecordWorkspace(workspace *unstructured.Unstructured) (WorkspaceRecord, error) {
 	data, err := json.Marshal(struct {
 		Spec                any
 		Labels, Annotations map[string]string
 		Finalizers          []string
 	}{workspace.Object["spec"], workspace.GetLabels(), workspace.GetAnnotations(), workspace.GetFinalizers()})
 	if err != nil {
-		return BaselineItem{}, fmt.Errorf("encoding Workspace %s: %w", workspace.GetName(), err)
+		return WorkspaceRecord{}, fmt.Errorf("encoding Workspace %s: %w", workspace.GetName(), err)
 	}
 	sum := sha256.Sum256(data)
-	return BaselineItem{ObjectRef: RefOf(workspace), Generation: workspace.GetGeneration(), Hash: hex.EncodeToString(sum[:])[:16]}, nil
+	return WorkspaceRecord{ObjectRef: RefOf(workspace), Generation: workspace.GetGeneration(), Hash: hex.EncodeToString(sum[:])[:16]}, nil
 }
 
 // WhyNotUpToDate is why a Workspace is not up to date; empty if it is. It has reasons only: messages of Terraform may hold secrets.

@@ -25,7 +25,7 @@ import (
 
 // row is an object among other objects, and the expected findings.
 type row struct {
-	world    []validation.Owner
+	existing []validation.Owner
 	object   []builder.Option
 	refused  []finding
 	warnings []string
@@ -54,26 +54,26 @@ func TestCAPTClusters(t *testing.T) {
 	longest := strings.Repeat("n", naming.MaxCAPTCluster)
 
 	for name, row := range map[string]row{
-		"with a template":             {world: []validation.Owner{vpc}},
-		"reference set by defaulting": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("demo-vpc")}},
+		"with a template":             {existing: []validation.Owner{vpc}},
+		"reference set by defaulting": {existing: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("demo-vpc")}},
 		"with an existing VPC":        {object: []builder.Option{builder.WithExistingVPC("vpc-1")}},
 		"template does not exist yet": {warnings: []string{"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet"}},
-		"template does not allow the namespace": {world: []validation.Owner{private, namespace("shared", nil), namespace("default", nil)}, object: []builder.Option{vpcNamed("shared")},
+		"template does not allow the namespace": {existing: []validation.Owner{private, namespace("shared", nil), namespace("default", nil)}, object: []builder.Option{vpcNamed("shared")},
 			refused: []finding{{"spec.vpc.template.ref", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
-		"with the longest name that fits": {world: []validation.Owner{vpc}, object: []builder.Option{renamed(longest)}},
-		"with a name that is longer": {world: []validation.Owner{vpc}, object: []builder.Option{renamed(longest + "n")},
+		"with the longest name that fits": {existing: []validation.Owner{vpc}, object: []builder.Option{renamed(longest)}},
+		"with a name that is longer": {existing: []validation.Owner{vpc}, object: []builder.Option{renamed(longest + "n")},
 			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 239 characters, but other names are derived from it"}}},
 		"with a long name from which nothing is derived": {object: []builder.Option{renamed(longest + "n"), builder.WithExistingVPC("vpc-1")}},
 
-		"with a variable that nothing can name": {world: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("a-b", "c")},
+		"with a variable that nothing can name": {existing: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("a-b", "c")},
 			refused: []finding{{"spec.vpc.template.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
-		"with a variable that ends a string of the module": {world: []validation.Owner{pasting()}, object: []builder.Option{vpcVariables("owner", `hunter2" }`)},
+		"with a variable that ends a string of the module": {existing: []validation.Owner{pasting()}, object: []builder.Option{vpcVariables("owner", `hunter2" }`)},
 			refused: []finding{{"spec.vpc.template.variables[owner]", field.ErrorTypeInvalid, "the value of variable \"owner\" has characters that could change the module"}}},
-		"with a variable that the template does not use": {world: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("sise", "small")},
+		"with a variable that the template does not use": {existing: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("sise", "small")},
 			warnings: []string{"spec.vpc.template.variables[sise]: has no effect: WorkspaceTemplate default/vpc has no placeholder ${sise}"}},
-		"with variables that CAPT sets": {world: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("region", "x", "vpc_name", "y", "cluster_name", `z" }`)},
+		"with variables that CAPT sets": {existing: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("region", "x", "vpc_name", "y", "cluster_name", `z" }`)},
 			warnings: []string{"variables[region]: has no effect: CAPT sets this variable", "variables[vpc_name]: has no effect", "variables[cluster_name]: has no effect"}},
-		"unsafe value of a variable that CAPT sets": {world: []validation.Owner{pasting()}, object: []builder.Option{vpcVariables("owner", "me", "cluster_name", `z" }`)},
+		"unsafe value of a variable that CAPT sets": {existing: []validation.Owner{pasting()}, object: []builder.Option{vpcVariables("owner", "me", "cluster_name", `z" }`)},
 			warnings: []string{"variables[cluster_name]: has no effect"}},
 	} {
 		t.Run(name, func(t *testing.T) { row.run(t) })
@@ -87,7 +87,7 @@ func renamed(name string) builder.Option {
 func (r row) run(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTCluster("demo", r.object...)
-	got, err := owners.ValidateCAPTCluster(t.Context(), newWorld(append(r.world, object)...), object)
+	got, err := owners.ValidateCAPTCluster(t.Context(), newFakeReader(append(r.existing, object)...), object)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, r.refused...)
 	assertWarned(t, got.Warnings, r.warnings...)
@@ -98,26 +98,26 @@ func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
 	vpc := complete("vpc")
 	const path = "spec.workspaceTemplateApplyRef.name"
 	for name, row := range map[string]row{
-		"its own": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo")))},
+		"its own": {existing: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo")))},
 			object: []builder.Option{builder.WithApplyRef("by-hand")}},
-		"without owner": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand")}, object: []builder.Option{builder.WithApplyRef("by-hand")}},
-		"does not exist": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("by-hand")},
+		"without owner": {existing: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand")}, object: []builder.Option{builder.WithApplyRef("by-hand")}},
+		"does not exist": {existing: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("by-hand")},
 			warnings: []string{path + ": WorkspaceTemplateApply by-hand does not exist"}},
-		"in another namespace": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithNamespace("x"), builder.WithApplyRef("demo-vpc"))},
+		"in another namespace": {existing: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithNamespace("x"), builder.WithApplyRef("demo-vpc"))},
 			object: []builder.Option{builder.WithApplyRef("demo-vpc")}},
-		"another's": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("other")))},
+		"another's": {existing: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("other")))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "belongs to CAPTCluster other: two objects cannot share one"}}},
-		"owned by an earlier CAPTCluster of the same name": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before"))))},
+		"owned by an earlier CAPTCluster of the same name": {existing: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before"))))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "belongs to CAPTCluster demo"}}},
-		"referred to by another CAPTCluster": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithApplyRef("by-hand"))},
+		"referred to by another CAPTCluster": {existing: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithApplyRef("by-hand"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster other: two objects cannot share one"}}},
-		"referred to by a control plane of the same name": {world: []validation.Owner{vpc, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"))},
+		"referred to by a control plane of the same name": {existing: []validation.Owner{vpc, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTControlPlane demo"}}},
-		"referred to by several objects": {world: []validation.Owner{vpc, builder.CAPTCluster("b", builder.WithApplyRef("by-hand")), builder.CAPTCluster("a", builder.WithApplyRef("by-hand"))},
+		"referred to by several objects": {existing: []validation.Owner{vpc, builder.CAPTCluster("b", builder.WithApplyRef("by-hand")), builder.CAPTCluster("a", builder.WithApplyRef("by-hand"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster a and CAPTCluster b"}}},
 		"any, for an existing VPC": {object: []builder.Option{builder.WithExistingVPC("vpc-1"), builder.WithApplyRef("by-hand")},
@@ -132,8 +132,8 @@ func TestRepeatedCreationOfACAPTClusterIsAdmitted(t *testing.T) {
 	there := builder.CAPTCluster("demo", builder.WithUID("there"), builder.WithApplyRef("by-hand"))
 	again := builder.CAPTCluster("demo", builder.WithUID("again"), builder.WithApplyRef("by-hand"))
 	for owner, refused := range map[*infrav1.CAPTCluster]int{there: 0, builder.CAPTCluster("demo", builder.WithUID("before")): 1} {
-		world := newWorld(complete("vpc"), there, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)))
-		got, err := owners.ValidateCAPTCluster(t.Context(), world, again)
+		existing := newFakeReader(complete("vpc"), there, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)))
+		got, err := owners.ValidateCAPTCluster(t.Context(), existing, again)
 		require.NoError(t, err)
 		assert.Len(t, got.Errors, refused, owner.UID)
 	}
@@ -153,16 +153,16 @@ func controlPlaneTemplate(options ...builder.Option) *controlplanev1.CAPTControl
 
 func TestTemplatesOfCAPTClusters(t *testing.T) {
 	for title, row := range map[string]row{
-		"good":                 {world: []validation.Owner{complete("vpc")}},
+		"good":                 {existing: []validation.Owner{complete("vpc")}},
 		"with an existing VPC": {object: []builder.Option{builder.WithExistingVPC("vpc-1")}},
 		"of a template that may come where the Clusters are": {warnings: []string{"spec.template.spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet"}},
-		"of a template that may allow where the Clusters are": {world: []validation.Owner{complete("vpc", builder.WithNamespace("shared"))},
+		"of a template that may allow where the Clusters are": {existing: []validation.Owner{complete("vpc", builder.WithNamespace("shared"))},
 			object: []builder.Option{vpcNamed("shared")}, warnings: []string{"spec.template.spec.vpc.template.ref: WorkspaceTemplate shared/vpc does not exist, or does not allow"}},
-		"with a bad variable": {world: []validation.Owner{complete("vpc")}, object: []builder.Option{vpcVariables("a-b", "c")},
+		"with a bad variable": {existing: []validation.Owner{complete("vpc")}, object: []builder.Option{vpcVariables("a-b", "c")},
 			refused: []finding{{"spec.template.spec.vpc.template.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTClusterTemplate(t.Context(), newWorld(row.world...), captClusterTemplate(row.object...)))
+			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTClusterTemplate(t.Context(), newFakeReader(row.existing...), captClusterTemplate(row.object...)))
 		})
 	}
 }
@@ -171,7 +171,7 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 	versioned := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 		params.Vars = append(params.Vars, terraform.Var{Key: "version", Value: "${kubernetes_version}"})
 	})
-	world := newWorld(complete("eks"), complete("fargate"), builder.WorkspaceTemplate("eks-only", versioned, builder.Consuming("profile_name", "selectors")))
+	existing := newFakeReader(complete("eks"), complete("fargate"), builder.WorkspaceTemplate("eks-only", versioned, builder.Consuming("profile_name", "selectors")))
 	for title, row := range map[string]row{
 		"good": {object: []builder.Option{fargate(selecting("a"))}},
 		"warnings that depend on the Cluster": {object: []builder.Option{fargate(selecting("a"), selecting("a"))},
@@ -196,7 +196,7 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 			}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate(row.object...)))
+			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTControlPlaneTemplate(t.Context(), existing, controlPlaneTemplate(row.object...)))
 		})
 	}
 }
@@ -205,30 +205,30 @@ func TestInvalidMetadataOfTemplates(t *testing.T) {
 	metadata := clusterv1.ObjectMeta{Labels: map[string]string{"a b": "c"}, Annotations: map[string]string{"x/y/z": ""}}
 	networks, planes := captClusterTemplate(builder.WithExistingVPC("vpc-1")), controlPlaneTemplate()
 	networks.Spec.Template.ObjectMeta, planes.Spec.Template.ObjectMeta = metadata, metadata
-	world := newWorld(complete("eks"))
+	existing := newFakeReader(complete("eks"))
 	want := []finding{{"spec.template.metadata.labels", field.ErrorTypeInvalid, "name part"}, {"spec.template.metadata.annotations", field.ErrorTypeInvalid, ""}}
 
-	expect(t, want)(owners.ValidateCAPTClusterTemplate(t.Context(), world, networks))
-	expect(t, want)(owners.ValidateCAPTControlPlaneTemplate(t.Context(), world, planes))
+	expect(t, want)(owners.ValidateCAPTClusterTemplate(t.Context(), existing, networks))
+	expect(t, want)(owners.ValidateCAPTControlPlaneTemplate(t.Context(), existing, planes))
 }
 
 func TestTemplatesOfAClusterClassAreImmutable(t *testing.T) {
 	want := finding{"spec.template.spec", field.ErrorTypeForbidden, "is immutable: a change would affect all Clusters of the ClusterClass at once"}
-	world := newWorld()
+	existing := newFakeReader()
 
 	relabeled := captClusterTemplate()
 	relabeled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
-	errs, err := owners.ValidateCAPTClusterTemplateUpdate(t.Context(), world, captClusterTemplate(), relabeled)
+	errs, err := owners.ValidateCAPTClusterTemplateUpdate(t.Context(), existing, captClusterTemplate(), relabeled)
 	require.NoError(t, err)
 	assertRefused(t, errs)
-	errs, err = owners.ValidateCAPTClusterTemplateUpdate(t.Context(), world, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))
+	errs, err = owners.ValidateCAPTClusterTemplateUpdate(t.Context(), existing, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))
 	require.NoError(t, err)
 	assertRefused(t, errs, want)
 
-	errs, err = owners.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate())
+	errs, err = owners.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), existing, controlPlaneTemplate(), controlPlaneTemplate())
 	require.NoError(t, err)
 	assertRefused(t, errs)
-	errs, err = owners.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate(vpcVariables("a", "b")))
+	errs, err = owners.ValidateCAPTControlPlaneTemplateUpdate(t.Context(), existing, controlPlaneTemplate(), controlPlaneTemplate(vpcVariables("a", "b")))
 	require.NoError(t, err)
 	assertRefused(t, errs, want)
 }

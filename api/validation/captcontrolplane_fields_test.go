@@ -70,7 +70,7 @@ func TestTemplatesOfFargateProfiles(t *testing.T) {
 		"there": {object: []builder.Option{of(infrav1.WorkspaceTemplateReference{Name: "fargate", Namespace: "default"})}},
 		"not yet there": {object: []builder.Option{of(infrav1.WorkspaceTemplateReference{Name: "later"})},
 			warnings: []string{"spec.fargateProfiles[1].workspaceTemplateRef: WorkspaceTemplate later does not exist yet"}},
-		"does not allow the namespace": {world: []validation.Owner{complete("fargate", builder.WithNamespace("shared"))},
+		"does not allow the namespace": {existing: []validation.Owner{complete("fargate", builder.WithNamespace("shared"))},
 			object:  []builder.Option{of(infrav1.WorkspaceTemplateReference{Name: "fargate", Namespace: "shared"})},
 			refused: []finding{{"spec.fargateProfiles[1].workspaceTemplateRef", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 	} {
@@ -161,7 +161,7 @@ func TestVariablesOfFargateTemplates(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
-			expect(t, nil, row.warnings...)(owners.ValidateCAPTControlPlane(t.Context(), newWorld(complete("eks"), complete("fargate", row.template...), object), object))
+			expect(t, nil, row.warnings...)(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(complete("eks"), complete("fargate", row.template...), object), object))
 		})
 	}
 }
@@ -358,7 +358,7 @@ func TestTags(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", plane(func(c *controlplanev1.CAPTControlPlane) {
 				c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{row.key: controlplanev1.TagValue(row.value)}
 			}))
-			expect(t, row.refused)(owners.ValidateCAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object))
+			expect(t, row.refused)(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(object, complete("eks")), object))
 		})
 	}
 }
@@ -370,7 +370,7 @@ func TestErrorsOfTagsHaveAFixedOrder(t *testing.T) {
 	}))
 	var want string
 	for range 100 {
-		got, err := owners.ValidateCAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object)
+		got, err := owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(object, complete("eks")), object)
 		require.NoError(t, err)
 		message := got.Errors.ToAggregate().Error()
 		if want == "" {

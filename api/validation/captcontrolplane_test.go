@@ -36,8 +36,8 @@ func ofTemplate(name string) builder.Option {
 func (r row) controlPlane(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTControlPlane("demo", r.object...)
-	world := newWorld(append([]validation.Owner{complete("eks"), complete("fargate"), object}, r.world...)...)
-	got, err := owners.ValidateCAPTControlPlane(t.Context(), world, object)
+	existing := newFakeReader(append([]validation.Owner{complete("eks"), complete("fargate"), object}, r.existing...)...)
+	got, err := owners.ValidateCAPTControlPlane(t.Context(), existing, object)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, r.refused...)
 	assertWarned(t, got.Warnings, r.warnings...)
@@ -57,7 +57,7 @@ func TestCAPTControlPlanes(t *testing.T) {
 		"as short as can be": {},
 		"template does not exist yet": {object: []builder.Option{template(infrav1.WorkspaceTemplateReference{Name: "later"})},
 			warnings: []string{"spec.workspaceTemplateRef: WorkspaceTemplate later does not exist yet"}},
-		"template does not allow the namespace": {world: []validation.Owner{complete("eks", builder.WithNamespace("shared"))},
+		"template does not allow the namespace": {existing: []validation.Owner{complete("eks", builder.WithNamespace("shared"))},
 			object:  []builder.Option{template(infrav1.WorkspaceTemplateReference{Name: "eks", Namespace: "shared"})},
 			refused: []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 		"with the longest name that fits": {object: []builder.Option{name(longest)}},
@@ -89,8 +89,8 @@ func TestVersionsOfControlPlanes(t *testing.T) {
 		"1.29":    {warnings: []string{path + ": EKS 1.29" + untested}},
 		"v1.36.0": {warnings: []string{"EKS 1.36" + untested}},
 		"latest":  {refused: []finding{{path, field.ErrorTypeInvalid, "\"latest\" is not a Kubernetes version"}}},
-		"1.32":    {world: []validation.Owner{running}, object: []builder.Option{builder.WithApplyRef(running.Name)}},
-		"1.33": {world: []validation.Owner{running}, object: []builder.Option{builder.WithApplyRef(running.Name)},
+		"1.32":    {existing: []validation.Owner{running}, object: []builder.Option{builder.WithApplyRef(running.Name)}},
+		"1.33": {existing: []validation.Owner{running}, object: []builder.Option{builder.WithApplyRef(running.Name)},
 			refused: []finding{{path, field.ErrorTypeForbidden, "the cluster runs 1.31 and EKS upgrades one minor version at a time"}}},
 	} {
 		row.object = append(row.object, version(text))
@@ -120,58 +120,58 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 	for title, row := range map[string]row{
 		"the scheme's":   {object: []builder.Option{builder.WithApplyRef("demo-eks-controlplane-apply")}},
 		"does not exist": {object: []builder.Option{builder.WithApplyRef("by-hand")}, warnings: []string{path + ": WorkspaceTemplateApply by-hand does not exist"}},
-		"referred to by a CAPTCluster": {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))},
+		"referred to by a CAPTCluster": {existing: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))},
 			object: []builder.Option{builder.WithApplyRef("by-hand")}, refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster demo"}}},
-		"referred to by a profile of another control plane": {world: []validation.Owner{builder.CAPTControlPlane("other", profiles("a", "by-hand"))},
+		"referred to by a profile of another control plane": {existing: []validation.Owner{builder.CAPTControlPlane("other", profiles("a", "by-hand"))},
 			object: []builder.Option{builder.WithApplyRef("by-hand")}, refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTControlPlane other"}}},
-		"those of profiles": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("a", "demo-a-fargate-apply", "b", "")}},
+		"those of profiles": {existing: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("a", "demo-a-fargate-apply", "b", "")}},
 		"of a profile, does not exist": {object: []builder.Option{profiles("a", "by-hand")},
 			warnings: []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply by-hand does not exist"}},
-		"of a profile, owned by another object": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("other")))},
+		"of a profile, owned by another object": {existing: []validation.Owner{builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("other")))},
 			object:  []builder.Option{profiles("a", "by-hand")},
 			refused: []finding{{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "belongs to CAPTControlPlane other"}}},
-		"one for two profiles": {world: []validation.Owner{ofProfile("a")}, object: []builder.Option{profiles("a", "by-hand", "b", "by-hand")},
+		"one for two profiles": {existing: []validation.Owner{ofProfile("a")}, object: []builder.Option{profiles("a", "by-hand", "b", "by-hand")},
 			refused: []finding{
 				{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by Fargate profile a"},
 				{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "it has another profile_name"},
 			}},
-		"one for a profile and the control plane": {world: []validation.Owner{ofProfile("a")},
+		"one for a profile and the control plane": {existing: []validation.Owner{ofProfile("a")},
 			object: []builder.Option{builder.WithApplyRef("by-hand"), profiles("a", "by-hand")},
 			refused: []finding{
 				{path, field.ErrorTypeForbidden, "it belongs to a Fargate profile"},
 				{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by the control plane itself"},
 			}},
-		"name reserved for another profile": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
+		"name reserved for another profile": {existing: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
 			object:   []builder.Option{profiles("a", "demo-b-fargate-apply", "b", "")},
 			refused:  []finding{{"spec.fargateProfiles[1].name", field.ErrorTypeForbidden, "the WorkspaceTemplateApply of this profile would be demo-b-fargate-apply, which is in use by Fargate profile a"}},
 			warnings: []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
-		"name reserved for an earlier profile": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
+		"name reserved for an earlier profile": {existing: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
 			object:   []builder.Option{profiles("b", "", "a", "demo-b-fargate-apply")},
 			refused:  []finding{{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by Fargate profile b"}},
 			warnings: []string{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
 		"name reserved for another profile, unknown Cluster": {object: []builder.Option{profiles("a", "demo-b-fargate-apply", "b", "")},
 			warnings: []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
-		"the scheme's, as a profile would have it": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", ofTemplate("fargate"),
+		"the scheme's, as a profile would have it": {existing: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", ofTemplate("fargate"),
 			builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"}))}, object: []builder.Option{profiles("a", "")}},
-		"the scheme's, which is no profile's": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", ofTemplate("fargate"))},
+		"the scheme's, which is no profile's": {existing: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", ofTemplate("fargate"))},
 			object:   []builder.Option{profiles("a", "")},
 			warnings: []string{"spec.fargateProfiles[0]: nothing is created for this profile: WorkspaceTemplateApply demo-a-fargate-apply does not match what this object would create for Fargate profile a: it has no profile_name. If another one is meant, set workspaceTemplateApplyRef of the profile to it"}},
-		"the scheme's, which is another's": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", builder.OwnedBy(builder.CAPTControlPlane("other")))},
+		"the scheme's, which is another's": {existing: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", builder.OwnedBy(builder.CAPTControlPlane("other")))},
 			object:   []builder.Option{profiles("a", "")},
 			warnings: []string{"spec.fargateProfiles[0]: nothing is created for this profile: WorkspaceTemplateApply demo-a-fargate-apply belongs to CAPTControlPlane other: two objects cannot share one"}},
-		"the scheme's, to which another refers": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.CAPTControlPlane("other", profiles("b", "demo-a-fargate-apply"))},
+		"the scheme's, to which another refers": {existing: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.CAPTControlPlane("other", profiles("b", "demo-a-fargate-apply"))},
 			object:   []builder.Option{profiles("a", "")},
 			warnings: []string{"spec.fargateProfiles[0]: nothing is created for this profile: WorkspaceTemplateApply demo-a-fargate-apply is in use by CAPTControlPlane other"}},
-		"the scheme's, of an unknown Cluster": {world: []validation.Owner{builder.WorkspaceTemplateApply("demo-a-fargate-apply")}, object: []builder.Option{profiles("a", "")}},
-		"a profile twice, which the schema refuses": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("a", "", "a", "")},
+		"the scheme's, of an unknown Cluster": {existing: []validation.Owner{builder.WorkspaceTemplateApply("demo-a-fargate-apply")}, object: []builder.Option{profiles("a", "")}},
+		"a profile twice, which the schema refuses": {existing: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("a", "", "a", "")},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile a has the same selector"}},
-		"profiles with colliding names": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
+		"profiles with colliding names": {existing: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
 			object:   []builder.Option{profiles(meet, "", alike, "")},
 			refused:  []finding{{"spec.fargateProfiles[1].name", field.ErrorTypeForbidden, "the WorkspaceTemplateApply of this profile would be demo-spotnightlyjobs--54lb5-fargate-apply, which is in use by Fargate profile spoTnighTlyjObs"}},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile " + meet + " has the same selector"}},
 		"profiles with colliding names, unknown Cluster": {object: []builder.Option{profiles("A", "", "a", "")},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile A has the same selector"}},
-		"profiles with names that differ in case": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("A", "", "a", "")},
+		"profiles with names that differ in case": {existing: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("A", "", "a", "")},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile A has the same selector"}},
 	} {
 		t.Run(title, func(t *testing.T) { row.controlPlane(t) })
@@ -200,7 +200,7 @@ func TestKubeconfigSecretsWithTheSameName(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane(row.name)
-			expect(t, refusedIf("metadata.name", row.refused))(owners.ValidateCAPTControlPlane(t.Context(), newWorld(append(row.others, object, complete("eks"))...), object))
+			expect(t, refusedIf("metadata.name", row.refused))(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(append(row.others, object, complete("eks"))...), object))
 		})
 	}
 }
@@ -248,11 +248,11 @@ func TestRegionConflict(t *testing.T) {
 				want = []finding{{"spec.region", field.ErrorTypeInvalid,
 					"CAPTControlPlane demo is in region us-gov-west-1, but CAPTCluster demo of the same Cluster is in region ap-northeast-1"}}
 			}
-			expect(t, want)(owners.ValidateCAPTCluster(t.Context(), newWorld(objects...), network))
-			expect(t, want)(owners.ValidateCAPTControlPlane(t.Context(), newWorld(objects...), controlPlane))
+			expect(t, want)(owners.ValidateCAPTCluster(t.Context(), newFakeReader(objects...), network))
+			expect(t, want)(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(objects...), controlPlane))
 		})
 	}
-	alone := newWorld(builder.Cluster("demo"), complete("vpc"), complete("eks"))
+	alone := newFakeReader(builder.Cluster("demo"), complete("vpc"), complete("eks"))
 	expect(t, nil)(owners.ValidateCAPTCluster(t.Context(), alone, builder.CAPTCluster("demo")))
 	expect(t, nil)(owners.ValidateCAPTControlPlane(t.Context(), alone, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1"))))
 }
@@ -281,7 +281,7 @@ func TestRegionChange(t *testing.T) {
 			if row.network != "" {
 				objects = append(objects, builder.CAPTCluster("demo", builder.WithRegion(row.network)))
 			}
-			expect(t, refusedIf("spec.region", row.refused))(owners.ValidateCAPTControlPlane(t.Context(), newWorld(objects...), controlPlane))
+			expect(t, refusedIf("spec.region", row.refused))(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(objects...), controlPlane))
 		})
 	}
 }

@@ -104,7 +104,7 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", row.object)
-			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTControlPlane(t.Context(), newWorld(passing(row.template...), object), object))
+			expect(t, row.refused, row.warnings...)(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(passing(row.template...), object), object))
 		})
 	}
 }
@@ -122,8 +122,8 @@ func TestSafety14FieldsOfExistingControlPlanes(t *testing.T) {
 			second.Name = "eks-2"
 			pinned := passing(builder.WithLabel(naming.PinnedLabel, "true"))
 			pinned.Name = "eks-pinned"
-			world := newWorld(passing(), second, pinned, apply, old)
-			expect(t, nil, cidrs+": "+open)(owners.ValidateCAPTControlPlane(t.Context(), world, old))
+			existing := newFakeReader(passing(), second, pinned, apply, old)
+			expect(t, nil, cidrs+": "+open)(owners.ValidateCAPTControlPlane(t.Context(), existing, old))
 
 			for change, row := range map[string]struct {
 				option  builder.Option
@@ -140,7 +140,7 @@ func TestSafety14FieldsOfExistingControlPlanes(t *testing.T) {
 			} {
 				t.Run(change, func(t *testing.T) {
 					after := builder.CAPTControlPlane("demo", append(options, restricted("203.0.113.0/24"), row.option)...)
-					errs, err := consumption.ValidateCAPTControlPlaneUpdate(t.Context(), world, old, after)
+					errs, err := consumption.ValidateCAPTControlPlaneUpdate(t.Context(), existing, old, after)
 					require.NoError(t, err)
 					assertRefused(t, errs, row.refused...)
 				})
@@ -149,7 +149,7 @@ func TestSafety14FieldsOfExistingControlPlanes(t *testing.T) {
 	}
 	t.Run("one that is not built is validated as a whole", func(t *testing.T) {
 		old, after := builder.CAPTControlPlane("demo"), builder.CAPTControlPlane("demo", restricted("203.0.113.0/24"))
-		errs, err := consumption.ValidateCAPTControlPlaneUpdate(t.Context(), newWorld(passing(), old), old, after)
+		errs, err := consumption.ValidateCAPTControlPlaneUpdate(t.Context(), newFakeReader(passing(), old), old, after)
 		require.NoError(t, err)
 		assertRefused(t, errs)
 	})
@@ -159,25 +159,25 @@ func TestSafety14OtherOwners(t *testing.T) {
 	vpc := builder.WorkspaceTemplate("vpc")
 	named := builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Name = "main" })
 	ofVPC := []string{"spec.region: has no effect", "spec.vpc.template.name: has no effect"}
-	expect(t, nil, ofVPC...)(owners.ValidateCAPTCluster(t.Context(), newWorld(vpc), builder.CAPTCluster("demo", named)))
-	expect(t, nil, "spec.template."+ofVPC[0], "spec.template."+ofVPC[1])(owners.ValidateCAPTClusterTemplate(t.Context(), newWorld(vpc), captClusterTemplate(named)))
+	expect(t, nil, ofVPC...)(owners.ValidateCAPTCluster(t.Context(), newFakeReader(vpc), builder.CAPTCluster("demo", named)))
+	expect(t, nil, "spec.template."+ofVPC[0], "spec.template."+ofVPC[1])(owners.ValidateCAPTClusterTemplate(t.Context(), newFakeReader(vpc), captClusterTemplate(named)))
 	expect(t, nil, "spec.template."+cidrs+": "+open)(
-		owners.ValidateCAPTControlPlaneTemplate(t.Context(), newWorld(passing()), controlPlaneTemplate(restricted("203.0.113.0/24"))))
+		owners.ValidateCAPTControlPlaneTemplate(t.Context(), newFakeReader(passing()), controlPlaneTemplate(restricted("203.0.113.0/24"))))
 	object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
 	expect(t, nil, "spec.fargateProfiles[0].name: has no effect", "spec.fargateProfiles[0].selectors: has no effect")(
-		owners.ValidateCAPTControlPlane(t.Context(), newWorld(passing(), builder.WorkspaceTemplate("fargate"), object), object))
+		owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(passing(), builder.WorkspaceTemplate("fargate"), object), object))
 }
 
 func TestSafety14TemplatesThatDropAPlaceholder(t *testing.T) {
 	before, after := passing(builder.Consuming("endpoint_public_access_cidrs")), passing()
 	user := builder.CAPTControlPlane("office", restricted("203.0.113.0/24"))
-	world := newWorld(user, builder.CAPTControlPlane("open"), builder.CAPTControlPlane("elsewhere", restricted("203.0.113.0/24"), builder.WithNamespace("team")))
-	warnings, err := consumption.WorkspaceTemplateUpdateWarnings(t.Context(), world, before, after)
+	existing := newFakeReader(user, builder.CAPTControlPlane("open"), builder.CAPTControlPlane("elsewhere", restricted("203.0.113.0/24"), builder.WithNamespace("team")))
+	warnings, err := consumption.WorkspaceTemplateUpdateWarnings(t.Context(), existing, before, after)
 	require.NoError(t, err)
 	assertWarned(t, warnings, "after this update, the API servers of 1 CAPTControlPlanes will be reachable from more networks than specified: the template no longer uses the placeholder of a field, for example default/office (spec.endpointAccess.publicCIDRs)")
 	assert.Contains(t, warnings[0], "default/office ("+cidrs+")")
 
-	warnings, err = consumption.WorkspaceTemplateUpdateWarnings(t.Context(), world, after, after)
+	warnings, err = consumption.WorkspaceTemplateUpdateWarnings(t.Context(), existing, after, after)
 	require.NoError(t, err)
 	assert.Empty(t, warnings, "no new warning without a change")
 }
@@ -186,11 +186,11 @@ func TestSafety13TemplatesThatAreBeingDeleted(t *testing.T) {
 	const text = "is being deleted and cannot be used by new objects"
 	eks := complete("eks", builder.Deleting())
 	object := builder.CAPTControlPlane("demo")
-	expect(t, []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, text}})(owners.ValidateCAPTControlPlane(t.Context(), newWorld(eks, object), object))
+	expect(t, []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, text}})(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(eks, object), object))
 	expect(t, []finding{{"spec.templateRef", field.ErrorTypeForbidden, text}})(
-		applies.ValidateWorkspaceTemplateApply(t.Context(), newWorld(builder.WorkspaceTemplate("vpc", builder.Deleting())), builder.WorkspaceTemplateApply("by-hand")))
+		applies.ValidateWorkspaceTemplateApply(t.Context(), newFakeReader(builder.WorkspaceTemplate("vpc", builder.Deleting())), builder.WorkspaceTemplateApply("by-hand")))
 	expect(t, []finding{{"spec.vpc.template.ref", field.ErrorTypeForbidden, text}})(
-		owners.ValidateCAPTCluster(t.Context(), newWorld(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo")))
+		owners.ValidateCAPTCluster(t.Context(), newFakeReader(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo")))
 }
 
 func TestSafety15KeysThatAreSetTwice(t *testing.T) {
@@ -228,10 +228,10 @@ func TestSafety16FieldsThatAreNotImplemented(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", row.option)
-			got, err := owners.ValidateCAPTControlPlane(t.Context(), newWorld(complete("eks"), object), object)
+			got, err := owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(complete("eks"), object), object)
 			require.NoError(t, err)
 			assertWarned(t, got.Warnings, row.warnings...)
-			got, err = owners.ValidateCAPTControlPlaneTemplate(t.Context(), newWorld(complete("eks")), controlPlaneTemplate(row.option))
+			got, err = owners.ValidateCAPTControlPlaneTemplate(t.Context(), newFakeReader(complete("eks")), controlPlaneTemplate(row.option))
 			require.NoError(t, err)
 			assertWarned(t, got.Warnings, row.warnings...)
 		})

@@ -34,46 +34,46 @@ func TestFailedLookupsAreErrors(t *testing.T) {
 	neither.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("a", ""))
 	ofProfile := builder.WorkspaceTemplateApply("demo-fp-fargate-apply")
-	world, ctx := newWorld(network, both, builder.Cluster("demo"), shared(blue)), t.Context()
+	existing, ctx := newFakeReader(network, both, builder.Cluster("demo"), shared(blue)), t.Context()
 	for name, row := range map[string]struct {
-		look      func(w *fakeWorld) error
+		look      func(w *fakeReader) error
 		questions string // The method that fails; empty for all methods.
 	}{
-		"CAPTCluster": {func(w *fakeWorld) error { _, err := owners.ValidateCAPTCluster(ctx, w, network); return err },
+		"CAPTCluster": {func(w *fakeReader) error { _, err := owners.ValidateCAPTCluster(ctx, w, network); return err },
 			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf CAPTControlPlane"},
-		"CAPTCluster, existing VPC": {func(w *fakeWorld) error {
+		"CAPTCluster, existing VPC": {func(w *fakeReader) error {
 			_, err := owners.ValidateCAPTCluster(ctx, w, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")))
 			return err
 		}, ""},
-		"CAPTControlPlane": {func(w *fakeWorld) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, both); return err },
+		"CAPTControlPlane": {func(w *fakeReader) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, both); return err },
 			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf Cluster CAPTCluster"},
-		"its profile":        {func(w *fakeWorld) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, profile); return err }, "WorkspaceTemplateApply ReferrersTo"},
-		"without references": {func(w *fakeWorld) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, neither); return err }, "WorkspaceTemplateApply ReferrersTo ClusterOf"},
-		"CAPTClusterTemplate": {func(w *fakeWorld) error {
+		"its profile":        {func(w *fakeReader) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, profile); return err }, "WorkspaceTemplateApply ReferrersTo"},
+		"without references": {func(w *fakeReader) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, neither); return err }, "WorkspaceTemplateApply ReferrersTo ClusterOf"},
+		"CAPTClusterTemplate": {func(w *fakeReader) error {
 			_, err := owners.ValidateCAPTClusterTemplate(ctx, w, captClusterTemplate())
 			return err
 		}, ""},
-		"CAPTControlPlaneTemplate": {func(w *fakeWorld) error {
+		"CAPTControlPlaneTemplate": {func(w *fakeReader) error {
 			_, err := owners.ValidateCAPTControlPlaneTemplate(ctx, w, controlPlaneTemplate())
 			return err
 		}, ""},
-		"WorkspaceTemplateApply": {func(w *fakeWorld) error { _, err := applies.ValidateWorkspaceTemplateApply(ctx, w, apply); return err }, ""},
-		"a new WorkspaceTemplateApply": {func(w *fakeWorld) error {
+		"WorkspaceTemplateApply": {func(w *fakeReader) error { _, err := applies.ValidateWorkspaceTemplateApply(ctx, w, apply); return err }, ""},
+		"a new WorkspaceTemplateApply": {func(w *fakeReader) error {
 			_, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, w, apply)
 			return err
 		}, ""},
-		"a new one, of a profile": {func(w *fakeWorld) error {
+		"a new one, of a profile": {func(w *fakeReader) error {
 			_, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, w, ofProfile)
 			return err
 		},
 			"ReferrersTo Cluster CAPTControlPlane ClusterOf"},
 	} {
-		require.NoError(t, row.look(world), name)
+		require.NoError(t, row.look(existing), name)
 		for _, question := range strings.Split(row.questions, " ") {
-			require.ErrorIs(t, row.look(world.failingAt(question)), errUnreachable, "%s %s", name, question)
+			require.ErrorIs(t, row.look(existing.failingAt(question)), errUnreachable, "%s %s", name, question)
 		}
 	}
-	template, findings, err := validation.TemplateReference(ctx, world.failingAt(""), infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}, "team", nil)
+	template, findings, err := validation.TemplateReference(ctx, existing.failingAt(""), infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}, "team", nil)
 	require.ErrorIs(t, err, errUnreachable)
 	assert.Nil(t, template)
 	assert.Empty(t, findings)
@@ -114,11 +114,11 @@ func TestApplyReferencesOfCAPTClusters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTCluster("demo", append(row.owner, builder.WithApplyRef("by-hand"))...)
-			world := newWorld(vpc, owner, builder.WorkspaceTemplateApply("by-hand", row.apply...))
+			existing := newFakeReader(vpc, owner, builder.WorkspaceTemplateApply("by-hand", row.apply...))
 			if row.cluster {
-				world.add(builder.Cluster("demo"))
+				existing.add(builder.Cluster("demo"))
 			}
-			got, err := owners.ValidateCAPTCluster(t.Context(), world, owner)
+			got, err := owners.ValidateCAPTCluster(t.Context(), existing, owner)
 			require.NoError(t, err)
 			assert.NotContains(t, fmt.Sprint(got.Errors), "hunter2", "values may be secrets")
 			assertRefused(t, got.Errors, refusedIf(path, row.text)...)
@@ -171,7 +171,7 @@ func TestApplyReferencesOfControlPlanes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", row.owner...)
-			got, err := owners.ValidateCAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+			got, err := owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("by-hand", row.apply...)), owner)
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, refusedIf(row.path, row.text)...)
@@ -201,7 +201,7 @@ func TestReferenceAddedToACreatedProfileIsRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", refersTo(row.refs))
-			got, err := owners.ValidateCAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+			got, err := owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("demo-fp-fargate-apply", row.made...)), owner)
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, refusedIf("spec.fargateProfiles[0].workspaceTemplateApplyRef", row.text)...)
@@ -229,42 +229,42 @@ func TestNamesReservedForOwners(t *testing.T) {
 	const template = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one refers to another WorkspaceTemplate"
 	const cluster = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one has another cluster_name"
 	testApplies(t, ownership.ValidateNewWorkspaceTemplateApply, map[string]applyRow{
-		"another name":                               {world: []validation.Owner{owner}, apply: apply("other", of("", "small"))},
+		"another name":                               {existing: []validation.Owner{owner}, apply: apply("other", of("", "small"))},
 		"no owner of that name":                      {apply: apply(name, of("", "small"))},
-		"the owner in another namespace":             {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithNamespace("other"))}, apply: apply(name, of("", "small"))},
-		"another template":                           {world: []validation.Owner{owner}, apply: apply(name, of("", "small")), errors: refused(template)},
-		"same name in another namespace":             {world: []validation.Owner{owner}, apply: apply(name, of("shared", "vpc")), errors: refused(template)},
-		"the same template":                          {world: []validation.Owner{owner}, apply: apply(name)},
-		"the same template in other words":           {world: []validation.Owner{owner}, apply: apply(name, of("default", "vpc"))},
-		"the owner's own":                            {world: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.OwnedBy(owner))},
-		"of an earlier owner of the name":            {world: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("earlier")))), errors: refused(template)},
-		"the same cluster":                           {world: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("prod"))},
-		"another cluster":                            {world: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("test")), errors: refused(cluster)},
-		"another cluster, by the Cluster's own word": {world: []validation.Owner{owner, builder.Cluster("demo")}, apply: apply(name, identity("test")), errors: refused(cluster)},
-		"a cluster that cannot be compared":          {world: []validation.Owner{owner}, apply: apply(name, identity("test"))},
-		"no cluster to compare":                      {world: []validation.Owner{owner, builder.Cluster("demo")}, apply: apply(name, builder.WithVariables(nil)), errors: refused("has no cluster_name")},
-		"no cluster, and no comparison possible":     {world: []validation.Owner{owner}, apply: apply(name, builder.WithVariables(nil))},
-		"restored, of another template":              {world: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.WithWorkspaceName("demo-vpc"))},
-		"restored, of another cluster":               {world: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("test"), builder.WithWorkspaceName("demo-vpc"))},
-		"restored, known by its finalizer":           {world: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.WithFinalizers("f"))},
-		"restored, known by its Workspace":           {world: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest)))},
-		"restored, known by the Workspace's name":    {world: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.UpToDate(nil))},
-		"put back for an owner that had it":          {world: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"), had(name))}, apply: apply(name, of("", "earlier"), identity("prod"))},
-		"another cluster, for an owner that had it":  {world: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"), had(name))}, apply: apply(name, identity("test")), errors: refused(cluster)},
-		"put back for a control plane": {world: []validation.Owner{builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		"the owner in another namespace":             {existing: []validation.Owner{builder.CAPTCluster("demo", builder.WithNamespace("other"))}, apply: apply(name, of("", "small"))},
+		"another template":                           {existing: []validation.Owner{owner}, apply: apply(name, of("", "small")), errors: refused(template)},
+		"same name in another namespace":             {existing: []validation.Owner{owner}, apply: apply(name, of("shared", "vpc")), errors: refused(template)},
+		"the same template":                          {existing: []validation.Owner{owner}, apply: apply(name)},
+		"the same template in other words":           {existing: []validation.Owner{owner}, apply: apply(name, of("default", "vpc"))},
+		"the owner's own":                            {existing: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.OwnedBy(owner))},
+		"of an earlier owner of the name":            {existing: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("earlier")))), errors: refused(template)},
+		"the same cluster":                           {existing: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("prod"))},
+		"another cluster":                            {existing: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("test")), errors: refused(cluster)},
+		"another cluster, by the Cluster's own word": {existing: []validation.Owner{owner, builder.Cluster("demo")}, apply: apply(name, identity("test")), errors: refused(cluster)},
+		"a cluster that cannot be compared":          {existing: []validation.Owner{owner}, apply: apply(name, identity("test"))},
+		"no cluster to compare":                      {existing: []validation.Owner{owner, builder.Cluster("demo")}, apply: apply(name, builder.WithVariables(nil)), errors: refused("has no cluster_name")},
+		"no cluster, and no comparison possible":     {existing: []validation.Owner{owner}, apply: apply(name, builder.WithVariables(nil))},
+		"restored, of another template":              {existing: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.WithWorkspaceName("demo-vpc"))},
+		"restored, of another cluster":               {existing: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("test"), builder.WithWorkspaceName("demo-vpc"))},
+		"restored, known by its finalizer":           {existing: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.WithFinalizers("f"))},
+		"restored, known by its Workspace":           {existing: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest)))},
+		"restored, known by the Workspace's name":    {existing: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.UpToDate(nil))},
+		"put back for an owner that had it":          {existing: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"), had(name))}, apply: apply(name, of("", "earlier"), identity("prod"))},
+		"another cluster, for an owner that had it":  {existing: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"), had(name))}, apply: apply(name, identity("test")), errors: refused(cluster)},
+		"put back for a control plane": {existing: []validation.Owner{builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
 			c.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: controlPlaneName}}
 		}))}, apply: apply(controlPlaneName, of("", "earlier"))},
-		"the same VPC": {world: []validation.Owner{owner}, apply: apply(name, network("demo-vpc"))},
-		"another VPC":  {world: []validation.Owner{owner}, apply: apply(name, network("main")), errors: refused("has another vpc_name")},
-		"the same VPC, by another name": {world: []validation.Owner{builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Name = "main" }))},
+		"the same VPC": {existing: []validation.Owner{owner}, apply: apply(name, network("demo-vpc"))},
+		"another VPC":  {existing: []validation.Owner{owner}, apply: apply(name, network("main")), errors: refused("has another vpc_name")},
+		"the same VPC, by another name": {existing: []validation.Owner{builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Name = "main" }))},
 			apply: apply(name, network("main"))},
-		"named by the owner by default":          {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef(name))}, apply: apply(name, of("", "small")), errors: refused(template)},
-		"an owner that has another one":          {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("made-by-hand"))}, apply: apply(name, of("", "small"))},
-		"an owner that makes none":               {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))}, apply: apply(name, of("", "small"))},
-		"of a control plane":                     {world: []validation.Owner{controlPlane}, apply: apply(controlPlaneName, of("", "eks"))},
-		"of a control plane, with other content": {world: []validation.Owner{controlPlane}, apply: apply(controlPlaneName), errors: refused("CAPTControlPlane demo uses this name for its own WorkspaceTemplateApply, but this one refers to another WorkspaceTemplate")},
-		"of a control plane, in its cluster":     {world: []validation.Owner{controlPlane, builder.Cluster("demo")}, apply: apply(controlPlaneName, of("", "eks"), identity("test")), errors: refused("has another cluster_name")},
-		"a control plane that has another one":   {world: []validation.Owner{builder.CAPTControlPlane("demo", builder.WithApplyRef("made-by-hand"))}, apply: apply(controlPlaneName)},
+		"named by the owner by default":          {existing: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef(name))}, apply: apply(name, of("", "small")), errors: refused(template)},
+		"an owner that has another one":          {existing: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("made-by-hand"))}, apply: apply(name, of("", "small"))},
+		"an owner that makes none":               {existing: []validation.Owner{builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))}, apply: apply(name, of("", "small"))},
+		"of a control plane":                     {existing: []validation.Owner{controlPlane}, apply: apply(controlPlaneName, of("", "eks"))},
+		"of a control plane, with other content": {existing: []validation.Owner{controlPlane}, apply: apply(controlPlaneName), errors: refused("CAPTControlPlane demo uses this name for its own WorkspaceTemplateApply, but this one refers to another WorkspaceTemplate")},
+		"of a control plane, in its cluster":     {existing: []validation.Owner{controlPlane, builder.Cluster("demo")}, apply: apply(controlPlaneName, of("", "eks"), identity("test")), errors: refused("has another cluster_name")},
+		"a control plane that has another one":   {existing: []validation.Owner{builder.CAPTControlPlane("demo", builder.WithApplyRef("made-by-hand"))}, apply: apply(controlPlaneName)},
 	})
 }
 
@@ -292,36 +292,36 @@ func TestNamesReservedForFargateProfiles(t *testing.T) {
 	}
 	const plain = "demo-fp-fargate-apply"
 	hashed := naming.FargateWorkspaceTemplateApply("demo", "Batch_1")
-	world := []validation.Owner{controlPlane(), builder.Cluster("demo")}
+	existing := []validation.Owner{controlPlane(), builder.Cluster("demo")}
 	refused := func(profile, text string) []finding {
 		return []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTControlPlane demo uses this name for the WorkspaceTemplateApply of its Fargate profile " + profile + ", but this one " + text +
 			". Use another name, or set the template and the variables of the profile"}}
 	}
 	testApplies(t, ownership.ValidateNewWorkspaceTemplateApply, map[string]applyRow{
-		"matches":                           {world: world, apply: made(plain, "fargate", "demo", "fp")},
-		"another template":                  {world: world, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
-		"another cluster":                   {world: world, apply: made(plain, "fargate", "other", "fp"), errors: refused("fp", "has another cluster_name")},
-		"another profile":                   {world: world, apply: made(plain, "fargate", "demo", "Batch_1"), errors: refused("fp", "has another profile_name")},
-		"no profile":                        {world: world, apply: builder.WorkspaceTemplateApply(plain, of("", "fargate")), errors: refused("fp", "has no profile_name")},
-		"hashed name, matches":              {world: world, apply: made(hashed, "fargate", "demo", "Batch_1")},
-		"a hash, of another template":       {world: world, apply: made(hashed, "small", "demo", "Batch_1"), errors: refused("Batch_1", "refers to another WorkspaceTemplate")},
-		"a hash, of another profile":        {world: world, apply: made(hashed, "fargate", "demo", "batch_1"), errors: refused("Batch_1", "has another profile_name")},
-		"profile of no control plane":       {world: world, apply: made("demo-web-fargate-apply", "small", "demo", "web")},
-		"a Cluster without control plane":   {world: world, apply: made("other-fp-fargate-apply", "small", "other", "fp")},
-		"in another namespace":              {world: world, apply: made(plain, "small", "demo", "fp", builder.WithNamespace("other"))},
-		"the Cluster is unknown":            {world: []validation.Owner{controlPlane()}, apply: made(plain, "small", "demo", "fp")},
-		"a Cluster of another provider":     {world: []validation.Owner{controlPlane(), foreign}, apply: made(plain, "small", "demo", "fp")},
-		"the control plane's own":           {world: world, apply: made(plain, "small", "demo", "fp", builder.OwnedBy(builder.CAPTControlPlane("demo")))},
-		"of an earlier control plane":       {world: world, apply: made(plain, "small", "demo", "fp", builder.OwnedBy(builder.CAPTControlPlane("demo", builder.WithUID("earlier")))), errors: refused("fp", "refers to another WorkspaceTemplate")},
-		"restored, of another template":     {world: world, apply: made(plain, "small", "demo", "fp", builder.WithWorkspaceName("demo-fp-fargate"))},
-		"restored, known by its finalizer":  {world: world, apply: made(plain, "small", "demo", "fp", builder.WithFinalizers("f"))},
-		"of another template, recorded":     {world: []validation.Owner{controlPlane(recorded), builder.Cluster("demo")}, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
-		"a profile that has another one":    {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made(plain, "small", "demo", "fp")},
-		"referred apply":                    {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made("by-hand", "fargate", "demo", "fp")},
-		"referred apply, another template":  {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made("by-hand", "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
-		"referred apply, no Cluster":        {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "fargate", "demo", "web"), errors: refused("fp", "has another profile_name")},
-		"referred apply, another namespace": {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "small", "demo", "fp", builder.WithNamespace("other"))},
-		"a VPC that an owner refers to":     {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))}, apply: made("by-hand", "small", "demo", "")},
-		"a VPC, of a profile":               {world: []validation.Owner{builder.CAPTCluster("demo")}, apply: made("demo-vpc", "vpc", "demo", "fp"), errors: []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one belongs to a Fargate profile"}}},
+		"matches":                           {existing: existing, apply: made(plain, "fargate", "demo", "fp")},
+		"another template":                  {existing: existing, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
+		"another cluster":                   {existing: existing, apply: made(plain, "fargate", "other", "fp"), errors: refused("fp", "has another cluster_name")},
+		"another profile":                   {existing: existing, apply: made(plain, "fargate", "demo", "Batch_1"), errors: refused("fp", "has another profile_name")},
+		"no profile":                        {existing: existing, apply: builder.WorkspaceTemplateApply(plain, of("", "fargate")), errors: refused("fp", "has no profile_name")},
+		"hashed name, matches":              {existing: existing, apply: made(hashed, "fargate", "demo", "Batch_1")},
+		"a hash, of another template":       {existing: existing, apply: made(hashed, "small", "demo", "Batch_1"), errors: refused("Batch_1", "refers to another WorkspaceTemplate")},
+		"a hash, of another profile":        {existing: existing, apply: made(hashed, "fargate", "demo", "batch_1"), errors: refused("Batch_1", "has another profile_name")},
+		"profile of no control plane":       {existing: existing, apply: made("demo-web-fargate-apply", "small", "demo", "web")},
+		"a Cluster without control plane":   {existing: existing, apply: made("other-fp-fargate-apply", "small", "other", "fp")},
+		"in another namespace":              {existing: existing, apply: made(plain, "small", "demo", "fp", builder.WithNamespace("other"))},
+		"the Cluster is unknown":            {existing: []validation.Owner{controlPlane()}, apply: made(plain, "small", "demo", "fp")},
+		"a Cluster of another provider":     {existing: []validation.Owner{controlPlane(), foreign}, apply: made(plain, "small", "demo", "fp")},
+		"the control plane's own":           {existing: existing, apply: made(plain, "small", "demo", "fp", builder.OwnedBy(builder.CAPTControlPlane("demo")))},
+		"of an earlier control plane":       {existing: existing, apply: made(plain, "small", "demo", "fp", builder.OwnedBy(builder.CAPTControlPlane("demo", builder.WithUID("earlier")))), errors: refused("fp", "refers to another WorkspaceTemplate")},
+		"restored, of another template":     {existing: existing, apply: made(plain, "small", "demo", "fp", builder.WithWorkspaceName("demo-fp-fargate"))},
+		"restored, known by its finalizer":  {existing: existing, apply: made(plain, "small", "demo", "fp", builder.WithFinalizers("f"))},
+		"of another template, recorded":     {existing: []validation.Owner{controlPlane(recorded), builder.Cluster("demo")}, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
+		"a profile that has another one":    {existing: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made(plain, "small", "demo", "fp")},
+		"referred apply":                    {existing: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made("by-hand", "fargate", "demo", "fp")},
+		"referred apply, another template":  {existing: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made("by-hand", "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
+		"referred apply, no Cluster":        {existing: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "fargate", "demo", "web"), errors: refused("fp", "has another profile_name")},
+		"referred apply, another namespace": {existing: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "small", "demo", "fp", builder.WithNamespace("other"))},
+		"a VPC that an owner refers to":     {existing: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))}, apply: made("by-hand", "small", "demo", "")},
+		"a VPC, of a profile":               {existing: []validation.Owner{builder.CAPTCluster("demo")}, apply: made("demo-vpc", "vpc", "demo", "fp"), errors: []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one belongs to a Fargate profile"}}},
 	})
 }

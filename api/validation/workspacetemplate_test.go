@@ -300,27 +300,27 @@ func TestReferencesToTemplates(t *testing.T) {
 	own := builder.WorkspaceTemplate("vpc", builder.WithNamespace("team"))
 	local, remote := infrav1.WorkspaceTemplateReference{Name: "vpc"}, infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}
 	for name, row := range map[string]struct {
-		world    *fakeWorld
+		existing *fakeReader
 		ref      infrav1.WorkspaceTemplateReference
 		found    bool
 		errors   []finding
 		warnings []string
 	}{
-		"in the own namespace": {world: newWorld(own), ref: local, found: true},
+		"in the own namespace": {existing: newFakeReader(own), ref: local, found: true},
 		"in the own namespace, which is named": {
-			world: newWorld(own), ref: infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "team"}, found: true},
-		"not there yet": {world: newWorld(), ref: local,
+			existing: newFakeReader(own), ref: infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "team"}, found: true},
+		"not there yet": {existing: newFakeReader(), ref: local,
 			warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet"}},
-		"same name in another namespace":       {world: newWorld(shared(infrav1.AllowedNamespaces{})), ref: local, warnings: []string{"does not exist yet"}},
-		"another namespace, allowed":           {world: newWorld(shared(infrav1.AllowedNamespaces{Names: []string{"team"}})), ref: remote, found: true},
-		"another namespace, allowed by labels": {world: newWorld(shared(blue), namespace("team", map[string]string{"team": "blue"})), ref: remote, found: true},
-		"another namespace, not allowed":       {world: newWorld(shared(infrav1.AllowedNamespaces{})), ref: remote, errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
-		"another namespace, not allowed by labels": {world: newWorld(shared(blue), namespace("team", nil)), ref: remote,
+		"same name in another namespace":       {existing: newFakeReader(shared(infrav1.AllowedNamespaces{})), ref: local, warnings: []string{"does not exist yet"}},
+		"another namespace, allowed":           {existing: newFakeReader(shared(infrav1.AllowedNamespaces{Names: []string{"team"}})), ref: remote, found: true},
+		"another namespace, allowed by labels": {existing: newFakeReader(shared(blue), namespace("team", map[string]string{"team": "blue"})), ref: remote, found: true},
+		"another namespace, not allowed":       {existing: newFakeReader(shared(infrav1.AllowedNamespaces{})), ref: remote, errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
+		"another namespace, not allowed by labels": {existing: newFakeReader(shared(blue), namespace("team", nil)), ref: remote,
 			errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
-		"another namespace, does not exist": {world: newWorld(), ref: remote, warnings: []string{"spec.templateRef: " + hidden}},
+		"another namespace, does not exist": {existing: newFakeReader(), ref: remote, warnings: []string{"spec.templateRef: " + hidden}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			template, findings, err := validation.TemplateReference(context.Background(), row.world, row.ref, "team", field.NewPath("spec", "templateRef"))
+			template, findings, err := validation.TemplateReference(context.Background(), row.existing, row.ref, "team", field.NewPath("spec", "templateRef"))
 			require.NoError(t, err)
 			assert.Equal(t, row.found, template != nil)
 			assertRefused(t, findings.Errors, row.errors...)

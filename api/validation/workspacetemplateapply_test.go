@@ -24,7 +24,7 @@ import (
 
 // applyRow is a WorkspaceTemplateApply among other objects, and the expected findings.
 type applyRow struct {
-	world    []validation.Owner
+	existing []validation.Owner
 	apply    *infrav1.WorkspaceTemplateApply
 	errors   []finding
 	warnings []string
@@ -36,7 +36,7 @@ func testApplies(t *testing.T, rule applyRule, rows map[string]applyRow) {
 	t.Helper()
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			expect(t, row.errors, row.warnings...)(rule(context.Background(), newWorld(row.world...), row.apply))
+			expect(t, row.errors, row.warnings...)(rule(context.Background(), newFakeReader(row.existing...), row.apply))
 		})
 	}
 }
@@ -57,7 +57,7 @@ func of(namespace, name string) builder.Option {
 }
 
 func TestWorkspaceTemplateApplies(t *testing.T) {
-	world := []validation.Owner{vpc}
+	existing := []validation.Owner{vpc}
 	waitingIn := func(namespace string) builder.Option {
 		return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 			apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "a"}, {Name: "b", Namespace: namespace}}
@@ -66,25 +66,25 @@ func TestWorkspaceTemplateApplies(t *testing.T) {
 	const own = `must be "default", the namespace of the WorkspaceTemplateApply. Remove the field`
 	inModule := builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${cluster_name}" }`))
 	testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
-		"a good one":               {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc")},
+		"a good one":               {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc")},
 		"one without its template": {apply: builder.WorkspaceTemplateApply("demo-vpc"), warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet"}},
-		"template does not allow the namespace": {world: []validation.Owner{shared(infrav1.AllowedNamespaces{})}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
+		"template does not allow the namespace": {existing: []validation.Owner{shared(infrav1.AllowedNamespaces{})}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
 			errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, "WorkspaceTemplate shared/vpc does not exist, or does not allow namespace default"}}},
-		"outputs into a Secret":              {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", ""))},
-		"connection Secret in its namespace": {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "default"))},
-		"outputs into another namespace":     {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "other")), errors: []finding{{"spec.writeConnectionSecretToRef.namespace", field.ErrorTypeForbidden, own}}},
-		"outputs of a helper, into another namespace": {world: world, apply: builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.WithConnectionSecret("s", "other"), builder.OwnedBy(builder.CAPTControlPlane("demo"))),
+		"outputs into a Secret":              {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", ""))},
+		"connection Secret in its namespace": {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "default"))},
+		"outputs into another namespace":     {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "other")), errors: []finding{{"spec.writeConnectionSecretToRef.namespace", field.ErrorTypeForbidden, own}}},
+		"outputs of a helper, into another namespace": {existing: existing, apply: builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.WithConnectionSecret("s", "other"), builder.OwnedBy(builder.CAPTControlPlane("demo"))),
 			warnings: []string{"spec.writeConnectionSecretToRef.namespace: is not \"default\""}},
-		"connection Secret of an object with the name of a helper": {world: world, apply: builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.WithConnectionSecret("s", "other")),
+		"connection Secret of an object with the name of a helper": {existing: existing, apply: builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.WithConnectionSecret("s", "other")),
 			errors: []finding{{"spec.writeConnectionSecretToRef.namespace", field.ErrorTypeForbidden, own}}},
-		"waits for a Secret in its namespace":        {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", waitingIn("default"))},
-		"waits for a Secret in another namespace":    {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", waitingIn("other")), errors: []finding{{"spec.waitForSecrets[1].namespace", field.ErrorTypeForbidden, own}}},
-		"a legal name of the Workspace":              {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("b.c-1"))},
-		"no legal name of the Workspace":             {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("B_C")), errors: []finding{{"spec.workspaceName", field.ErrorTypeInvalid, "RFC 1123"}}},
-		"a variable that cannot be one":              {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "demo", "a-b": ""})), errors: []finding{{"spec.variables[a-b]", field.ErrorTypeInvalid, "Use letters"}}, warnings: []string{"${a-b}"}},
-		"a value that would change a module":         {world: []validation.Owner{inModule}, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": `"`})), errors: []finding{{"spec.variables[cluster_name]", field.ErrorTypeInvalid, "the value of variable \"cluster_name\" has characters that could change the module"}}},
-		"a variable that is missing":                 {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil)), warnings: []string{"placeholder ${cluster_name}"}},
-		"variables of an owner without placeholders": {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo")), builder.WithVariables(map[string]string{"region": "x"}))},
+		"waits for a Secret in its namespace":        {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", waitingIn("default"))},
+		"waits for a Secret in another namespace":    {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", waitingIn("other")), errors: []finding{{"spec.waitForSecrets[1].namespace", field.ErrorTypeForbidden, own}}},
+		"a legal name of the Workspace":              {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("b.c-1"))},
+		"no legal name of the Workspace":             {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("B_C")), errors: []finding{{"spec.workspaceName", field.ErrorTypeInvalid, "RFC 1123"}}},
+		"a variable that cannot be one":              {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "demo", "a-b": ""})), errors: []finding{{"spec.variables[a-b]", field.ErrorTypeInvalid, "Use letters"}}, warnings: []string{"${a-b}"}},
+		"a value that would change a module":         {existing: []validation.Owner{inModule}, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": `"`})), errors: []finding{{"spec.variables[cluster_name]", field.ErrorTypeInvalid, "the value of variable \"cluster_name\" has characters that could change the module"}}},
+		"a variable that is missing":                 {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil)), warnings: []string{"placeholder ${cluster_name}"}},
+		"variables of an owner without placeholders": {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo")), builder.WithVariables(map[string]string{"region": "x"}))},
 	})
 }
 
@@ -110,7 +110,7 @@ func TestAWorkspaceCannotMoveToAnotherScope(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.old...)
 			apply := builder.WorkspaceTemplateApply("demo-vpc", row.to)
-			errs, err := applies.ValidateWorkspaceTemplateApplyUpdate(context.Background(), newWorld(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
+			errs, err := applies.ValidateWorkspaceTemplateApplyUpdate(context.Background(), newFakeReader(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 		})
@@ -156,7 +156,7 @@ func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.status, builder.WithVariables(row.old))
 			apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(row.to))
-			errs, err := applies.ValidateWorkspaceTemplateApplyUpdate(t.Context(), newWorld(vpc), old, apply)
+			errs, err := applies.ValidateWorkspaceTemplateApplyUpdate(t.Context(), newFakeReader(vpc), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 			assert.NotContains(t, fmt.Sprint(errs), "hunter2", "values may be secrets")
@@ -193,36 +193,36 @@ func TestAWorkspaceHasOneOwner(t *testing.T) {
 	const elsewhere = "a WorkspaceTemplateApply of another namespace owns this cluster-scoped Workspace. Choose another name"
 	notYet := []string{"does not exist yet"}
 	testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
-		"its own name":                               {world: []validation.Owner{vpc, apply("a", named("w"))}, apply: apply("a", named("w"))},
-		"another name":                               {world: []validation.Owner{vpc, apply("b", named("v"))}, apply: apply("a", named("w"))},
-		"name in use":                                {world: []validation.Owner{vpc, apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
-		"name in use by the naming scheme":           {world: []validation.Owner{vpc, apply("b", named("a"))}, apply: apply("a"), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
-		"x-apply beside x":                           {world: []validation.Owner{vpc, apply("x", named("x"))}, apply: apply("x-apply", named("x")), errors: refused("WorkspaceTemplateApply x owns this Workspace: " + less)},
-		"x beside x-apply":                           {world: []validation.Owner{vpc, apply("x-apply", named("x"))}, apply: apply("x"), errors: refused(less)},
-		"x beside an x-apply that has no name yet":   {world: []validation.Owner{vpc, apply("x-apply")}, apply: apply("x"), errors: refused(less)},
-		"x beside an x-apply of another name":        {world: []validation.Owner{vpc, apply("x-apply", named("other"))}, apply: apply("x")},
-		"x and x-apply with an unknown Workspace":    {world: []validation.Owner{vpc, apply("x-apply", of("", "later"))}, apply: apply("x")},
-		"x beside x-apply in the cluster scope":      {world: []validation.Owner{wide, apply("x-apply", of("shared", "wide"))}, apply: apply("x", of("shared", "wide"), builder.WithVariables(nil)), warnings: []string{"${cluster_name}"}},
-		"name in use, template missing":              {world: []validation.Owner{apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b"), warnings: notYet},
-		"no name and no template":                    {world: []validation.Owner{apply("x-apply", named("x"))}, apply: apply("x"), warnings: notYet},
-		"the same in another namespace":              {world: []validation.Owner{vpc, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"))},
-		"cluster-wide in another namespace":          {world: []validation.Owner{wide, apply("b", in("other"), named("w"), of("shared", "wide"))}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
-		"recorded cluster-wide in another namespace": {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
-		"recorded cluster-scoped, template missing":  {world: []validation.Owner{apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), recordedWide), errors: refused(elsewhere), warnings: notYet},
-		"namespaced in another namespace":            {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recorded)}, apply: apply("a", named("w"), of("shared", "wide"))},
-		"unknown scope":                              {world: []validation.Owner{wide, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"), of("shared", "wide"))},
-		"the own scope is unknown":                   {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w")), warnings: notYet},
+		"its own name":                               {existing: []validation.Owner{vpc, apply("a", named("w"))}, apply: apply("a", named("w"))},
+		"another name":                               {existing: []validation.Owner{vpc, apply("b", named("v"))}, apply: apply("a", named("w"))},
+		"name in use":                                {existing: []validation.Owner{vpc, apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
+		"name in use by the naming scheme":           {existing: []validation.Owner{vpc, apply("b", named("a"))}, apply: apply("a"), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
+		"x-apply beside x":                           {existing: []validation.Owner{vpc, apply("x", named("x"))}, apply: apply("x-apply", named("x")), errors: refused("WorkspaceTemplateApply x owns this Workspace: " + less)},
+		"x beside x-apply":                           {existing: []validation.Owner{vpc, apply("x-apply", named("x"))}, apply: apply("x"), errors: refused(less)},
+		"x beside an x-apply that has no name yet":   {existing: []validation.Owner{vpc, apply("x-apply")}, apply: apply("x"), errors: refused(less)},
+		"x beside an x-apply of another name":        {existing: []validation.Owner{vpc, apply("x-apply", named("other"))}, apply: apply("x")},
+		"x and x-apply with an unknown Workspace":    {existing: []validation.Owner{vpc, apply("x-apply", of("", "later"))}, apply: apply("x")},
+		"x beside x-apply in the cluster scope":      {existing: []validation.Owner{wide, apply("x-apply", of("shared", "wide"))}, apply: apply("x", of("shared", "wide"), builder.WithVariables(nil)), warnings: []string{"${cluster_name}"}},
+		"name in use, template missing":              {existing: []validation.Owner{apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b"), warnings: notYet},
+		"no name and no template":                    {existing: []validation.Owner{apply("x-apply", named("x"))}, apply: apply("x"), warnings: notYet},
+		"the same in another namespace":              {existing: []validation.Owner{vpc, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"))},
+		"cluster-wide in another namespace":          {existing: []validation.Owner{wide, apply("b", in("other"), named("w"), of("shared", "wide"))}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
+		"recorded cluster-wide in another namespace": {existing: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
+		"recorded cluster-scoped, template missing":  {existing: []validation.Owner{apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), recordedWide), errors: refused(elsewhere), warnings: notYet},
+		"namespaced in another namespace":            {existing: []validation.Owner{wide, apply("b", in("other"), named("w"), recorded)}, apply: apply("a", named("w"), of("shared", "wide"))},
+		"unknown scope":                              {existing: []validation.Owner{wide, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"), of("shared", "wide"))},
+		"the own scope is unknown":                   {existing: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w")), warnings: notYet},
 	})
 }
 
 // Webhooks recognize an error that existed before an update by its text.
 func TestClaimConflictNamesAFixedClaimant(t *testing.T) {
-	world := newWorld(vpc)
+	existing := newFakeReader(vpc)
 	for _, name := range []string{"e", "d", "c", "b"} {
-		world.add(builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w")))
+		existing.add(builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w")))
 	}
 	for range 50 {
-		findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), world, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
+		findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), existing, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
 		require.NoError(t, err)
 		assertRefused(t, findings.Errors, finding{"spec.workspaceName", field.ErrorTypeInvalid, "WorkspaceTemplateApply b owns this Workspace"})
 	}
@@ -231,7 +231,7 @@ func TestClaimConflictNamesAFixedClaimant(t *testing.T) {
 func TestNamesInOtherNamespacesAreNotReported(t *testing.T) {
 	other := builder.WorkspaceTemplateApply("secret-project", builder.WithNamespace("secret-team"), builder.WithWorkspaceName("w"), of("shared", "wide"),
 		builder.WaitingForWorkspace("w", builder.Namespace))
-	findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), newWorld(wide, other),
+	findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), newFakeReader(wide, other),
 		builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w"), of("shared", "wide"), builder.WaitingForWorkspace("w", "secret-team")))
 	require.NoError(t, err)
 	require.Len(t, findings.Errors, 2)
@@ -242,13 +242,13 @@ func TestWarningAboutANameThatIsNotForANewWorkspace(t *testing.T) {
 	apply, named, recorded := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
 	adopted := []string{"no Workspace is created with this name: only an existing Workspace can be adopted"}
 	testApplies(t, applies.ValidateNewWorkspaceName, map[string]applyRow{
-		"no name":                               {world: []validation.Owner{vpc}, apply: apply("a")},
-		"the name of the scheme":                {world: []validation.Owner{vpc}, apply: apply("a-apply", named("a"))},
-		"another name":                          {world: []validation.Owner{vpc}, apply: apply("a", named("w")), warnings: adopted},
-		"another name, recorded":                {world: []validation.Owner{vpc}, apply: apply("a", named("w"), recorded)},
+		"no name":                               {existing: []validation.Owner{vpc}, apply: apply("a")},
+		"the name of the scheme":                {existing: []validation.Owner{vpc}, apply: apply("a-apply", named("a"))},
+		"another name":                          {existing: []validation.Owner{vpc}, apply: apply("a", named("w")), warnings: adopted},
+		"another name, recorded":                {existing: []validation.Owner{vpc}, apply: apply("a", named("w"), recorded)},
 		"another name, and no template":         {apply: apply("a", named("w"))},
-		"the name that CAPT v0.3 gave":          {world: []validation.Owner{wide}, apply: apply("a-apply", named("a"), of("shared", "wide")), warnings: adopted},
-		"the name of the scheme, cluster scope": {world: []validation.Owner{wide}, apply: apply("a", named(naming.Workspace(terraform.ScopeCluster, nameOf("a"))), of("shared", "wide"))},
+		"the name that CAPT v0.3 gave":          {existing: []validation.Owner{wide}, apply: apply("a-apply", named("a"), of("shared", "wide")), warnings: adopted},
+		"the name of the scheme, cluster scope": {existing: []validation.Owner{wide}, apply: apply("a", named(naming.Workspace(terraform.ScopeCluster, nameOf("a"))), of("shared", "wide"))},
 	})
 }
 
@@ -285,50 +285,50 @@ func TestDependencyCyclesAreRejected(t *testing.T) {
 	const long = "WorkspaceTemplateApplies cannot depend on each other: a → b → c → a. Remove one of these dependencies"
 	later := []string{"does not exist yet"}
 	testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
-		"without dependencies":               {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a")},
-		"waiting for a chain":                {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
-		"waits for a missing Workspace":      {world: []validation.Owner{vpc}, apply: waiting("a", "b")},
-		"waiting for oneself":                {world: []validation.Owner{vpc}, apply: waiting("a", "b", "a"), errors: at(1, "Workspace w-a cannot depend on itself. Remove it from the list")},
-		"a cycle of two":                     {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
-		"a cycle of three":                   {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a")}, apply: waiting("a", "x", "b"), errors: at(1, long)},
-		"a cycle of others":                  {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "b")}, apply: waiting("a", "b")},
-		"another who waits for itself":       {world: []validation.Owner{vpc, waiting("b", "b")}, apply: waiting("a", "b")},
-		"the shortest of two is reported":    {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a"), waiting("d", "a")}, apply: waiting("a", "b", "d"), errors: at(1, "WorkspaceTemplateApplies cannot depend on each other: a → d → a")},
-		"two ways that meet":                 {world: []validation.Owner{vpc, waiting("b", "d"), waiting("c", "d"), waiting("d")}, apply: waiting("a", "b", "c")},
-		"request replaces the stored object": {world: []validation.Owner{vpc, waiting("a", "b"), waiting("b", "a")}, apply: waiting("a")},
-		"stored object has no workspaceName": {world: []validation.Owner{vpc, unnamed(waiting("a")), waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
+		"without dependencies":               {existing: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a")},
+		"waiting for a chain":                {existing: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
+		"waits for a missing Workspace":      {existing: []validation.Owner{vpc}, apply: waiting("a", "b")},
+		"waiting for oneself":                {existing: []validation.Owner{vpc}, apply: waiting("a", "b", "a"), errors: at(1, "Workspace w-a cannot depend on itself. Remove it from the list")},
+		"a cycle of two":                     {existing: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
+		"a cycle of three":                   {existing: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a")}, apply: waiting("a", "x", "b"), errors: at(1, long)},
+		"a cycle of others":                  {existing: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "b")}, apply: waiting("a", "b")},
+		"another who waits for itself":       {existing: []validation.Owner{vpc, waiting("b", "b")}, apply: waiting("a", "b")},
+		"the shortest of two is reported":    {existing: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a"), waiting("d", "a")}, apply: waiting("a", "b", "d"), errors: at(1, "WorkspaceTemplateApplies cannot depend on each other: a → d → a")},
+		"two ways that meet":                 {existing: []validation.Owner{vpc, waiting("b", "d"), waiting("c", "d"), waiting("d")}, apply: waiting("a", "b", "c")},
+		"request replaces the stored object": {existing: []validation.Owner{vpc, waiting("a", "b"), waiting("b", "a")}, apply: waiting("a")},
+		"stored object has no workspaceName": {existing: []validation.Owner{vpc, unnamed(waiting("a")), waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
 		"same name in another namespace": {
-			world: []validation.Owner{vpc, waiting("b"), there("other", waiting("b"), "a")}, apply: waiting("a", "b")},
-		"own name in another namespace": {world: []validation.Owner{vpc, there("other", waiting("a"))}, apply: from(waiting("a"), "other", "a")},
+			existing: []validation.Owner{vpc, waiting("b"), there("other", waiting("b"), "a")}, apply: waiting("a", "b")},
+		"own name in another namespace": {existing: []validation.Owner{vpc, there("other", waiting("a"))}, apply: from(waiting("a"), "other", "a")},
 		"through other namespaces, which are not reported": {
-			world: []validation.Owner{vpc, there("other", waiting("b", "c")), there("other", waiting("c"), "d"), waiting("d", "a")},
-			apply: from(waiting("a"), "other", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → (another namespace) → d → a")},
-		"the name that the scheme gives": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
+			existing: []validation.Owner{vpc, there("other", waiting("b", "c")), there("other", waiting("c"), "d"), waiting("d", "a")},
+			apply:    from(waiting("a"), "other", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → (another namespace) → d → a")},
+		"the name that the scheme gives": {existing: []validation.Owner{vpc, builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
 			apply: builder.WorkspaceTemplateApply("a-apply", builder.WaitingForWorkspace("b", "")), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a-apply → b → a-apply")},
-		"the name that the scheme will give": {world: []validation.Owner{builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
+		"the name that the scheme will give": {existing: []validation.Owner{builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
 			apply: builder.WorkspaceTemplateApply("a", builder.WaitingForWorkspace("b", "")), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a"), warnings: later},
-		"the name in the cluster scope": {world: []validation.Owner{wide, builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
+		"the name in the cluster scope": {existing: []validation.Owner{wide, builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
 			apply: builder.WorkspaceTemplateApply("a", of("shared", "wide"), builder.WaitingForWorkspace("b", ""))},
 	})
 }
 
 // With thousands of objects that wait for each other, the search makes a few hundred lookups, at most one per Workspace.
 func TestSearchForACycleIsLimited(t *testing.T) {
-	world := newWorld(vpc)
+	existing := newFakeReader(vpc)
 	for i := range 3000 {
-		world.add(waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000)))
+		existing.add(waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000)))
 	}
-	findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), world, waiting("a", "0"))
+	findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), existing, waiting("a", "0"))
 	require.NoError(t, err)
 	assert.Empty(t, findings.Errors)
-	assert.LessOrEqual(t, world.looks["ClaimantsOf"], 1002)
+	assert.LessOrEqual(t, existing.looks["ClaimantsOf"], 1002)
 }
 
 // Webhooks recognize an error that existed before an update by its text.
 func TestReportedCycleIsDeterministic(t *testing.T) {
-	world := newWorld(vpc, waiting("b", "d", "e"), waiting("c", "e", "d"), waiting("d", "a"), waiting("e", "a"))
+	existing := newFakeReader(vpc, waiting("b", "d", "e"), waiting("c", "e", "d"), waiting("d", "a"), waiting("e", "a"))
 	for range 50 {
-		findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), world, waiting("a", "c", "b"))
+		findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), existing, waiting("a", "c", "b"))
 		require.NoError(t, err)
 		assertRefused(t, findings.Errors, finding{"spec.waitForWorkspaces[0]", field.ErrorTypeInvalid, "WorkspaceTemplateApplies cannot depend on each other: a → c → e → a"})
 	}

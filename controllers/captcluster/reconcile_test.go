@@ -25,71 +25,73 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// world is a reconciler with an API server.
-type world struct {
+// environment is a reconciler with an API server.
+type environment struct {
 	*testing.T
 	*Reconciler
 	*builder.API
 }
 
-func newWorld(t *testing.T, objects ...client.Object) *world {
+func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	api := builder.NewAPI(builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
 		WithIndex(&infrav1.CAPTCluster{}, owner.ReferenceIndex, referenceKeys))
-	return &world{T: t, API: api, Reconciler: &Reconciler{
+	return &environment{T: t, API: api, Reconciler: &Reconciler{
 		Engine: engine.Engine{Client: api, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}, Uncached: api,
 	}}
 }
 
 // reconcile returns the writes of one reconcile.
-func (w *world) reconcile() []string {
-	w.Helper()
-	w.Writes = nil
-	got, err := w.Reconcile(w.T.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}})
-	require.NoError(w, err)
-	require.Zero(w, got)
-	return w.Writes
+func (env *environment) reconcile() []string {
+	env.Helper()
+	env.Writes = nil
+	got, err := env.Reconcile(env.T.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}})
+	require.NoError(env, err)
+	require.Zero(env, got)
+	return env.Writes
 }
 
-func (w *world) get() *infrav1.CAPTCluster {
-	w.Helper()
-	captCluster, err := engine.Get(w.T.Context(), w.API, client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}, &infrav1.CAPTCluster{})
-	require.NoError(w, err)
+func (env *environment) get() *infrav1.CAPTCluster {
+	env.Helper()
+	captCluster, err := engine.Get(env.T.Context(), env.API, client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}, &infrav1.CAPTCluster{})
+	require.NoError(env, err)
 	return captCluster
 }
 
-func (w *world) story() map[string]string { return builder.Story(w.get().Status.Conditions) }
+func (env *environment) conditionSummary() map[string]string {
+	return builder.ConditionSummary(env.get().Status.Conditions)
+}
 
-func (w *world) message(condition string) string {
-	w.Helper()
-	found := meta.FindStatusCondition(w.get().Status.Conditions, condition)
-	require.NotNil(w, found)
+func (env *environment) message(condition string) string {
+	env.Helper()
+	found := meta.FindStatusCondition(env.get().Status.Conditions, condition)
+	require.NotNil(env, found)
 	return found.Message
 }
 
-func (w *world) apply(name string) *infrav1.WorkspaceTemplateApply {
-	w.Helper()
-	apply, err := engine.Get(w.T.Context(), w.API, client.ObjectKey{Namespace: builder.Namespace, Name: name}, &infrav1.WorkspaceTemplateApply{})
-	require.NoError(w, err)
+func (env *environment) apply(name string) *infrav1.WorkspaceTemplateApply {
+	env.Helper()
+	apply, err := engine.Get(env.T.Context(), env.API, client.ObjectKey{Namespace: builder.Namespace, Name: name}, &infrav1.WorkspaceTemplateApply{})
+	require.NoError(env, err)
 	return apply
 }
 
 // update changes an object as its user does.
-func update[O client.Object](w *world, object O, change func(O)) {
-	w.Helper()
+func update[O client.Object](env *environment, object O, change func(O)) {
+	env.Helper()
 	change(object)
-	require.NoError(w, w.Update(w.T.Context(), object))
+	require.NoError(env, env.Update(env.T.Context(), object))
 }
 
-func (w *world) remove(object client.Object) {
-	w.Helper()
-	require.NoError(w, w.Delete(w.T.Context(), object))
+func (env *environment) remove(object client.Object) {
+	env.Helper()
+	require.NoError(env, env.Delete(env.T.Context(), object))
 }
 
 // replace replaces a template.
-func (w *world) replace(template *infrav1.WorkspaceTemplate) {
-	w.Helper()
-	w.remove(template.DeepCopy())
-	require.NoError(w, w.Create(w.T.Context(), template))
+func (env *environment) replace(template *infrav1.WorkspaceTemplate) {
+	env.Helper()
+	env.remove(template.DeepCopy())
+	require.NoError(env, env.Create(env.T.Context(), template))
 }
 
 var (
@@ -100,27 +102,27 @@ var (
 
 // Without the reference, a crash between the two writes could lead to a second VPC. The Cluster is never written.
 func TestTheReferenceIsWrittenBeforeTheApply(t *testing.T) {
-	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
-	w.FailOn("apply demo-vpc", errors.New("killed"))
-	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.get())})
+	env := newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
+	env.FailOn("apply demo-vpc", errors.New("killed"))
+	_, err := env.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(env.get())})
 	require.ErrorContains(t, err, "killed")
-	assert.Equal(t, infrav1.WorkspaceTemplateApplyReference{Name: "demo-vpc"}, w.get().Spec.WorkspaceTemplateApplyRef)
-	assert.Equal(t, []string{infrav1.CAPTClusterFinalizer}, w.get().Finalizers)
+	assert.Equal(t, infrav1.WorkspaceTemplateApplyReference{Name: "demo-vpc"}, env.get().Spec.WorkspaceTemplateApplyRef)
+	assert.Equal(t, []string{infrav1.CAPTClusterFinalizer}, env.get().Finalizers)
 
-	w.Refuse = nil
-	assert.Contains(t, w.reconcile(), "apply demo-vpc")
-	assert.Equal(t, "demo", w.apply("demo-vpc").Labels[clusterv1.ClusterNameLabel])
-	assert.Equal(t, "demo-vpc-connection", w.apply("demo-vpc").Spec.WriteConnectionSecretToRef.Name)
-	w.reconcile()
-	assert.Empty(t, w.reconcile(), "at rest nothing is written")
+	env.Refuse = nil
+	assert.Contains(t, env.reconcile(), "apply demo-vpc")
+	assert.Equal(t, "demo", env.apply("demo-vpc").Labels[clusterv1.ClusterNameLabel])
+	assert.Equal(t, "demo-vpc-connection", env.apply("demo-vpc").Spec.WriteConnectionSecretToRef.Name)
+	env.reconcile()
+	assert.Empty(t, env.reconcile(), "at rest nothing is written")
 }
 
 // Status records it, and nothing matches.
 func TestNoVPCIsCreatedIfStatusRecordsOne(t *testing.T) {
-	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned, builder.With(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" })))
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
-	assert.Equal(t, "False AdoptionRequired", w.story()["VPCReady"])
+	env := newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned, builder.With(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" })))
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True AdoptionRequired", env.conditionSummary()["AdoptionRequired"])
+	assert.Equal(t, "False AdoptionRequired", env.conditionSummary()["VPCReady"])
 }
 
 // What does not match is neither written nor deleted: a wrong name, or a name that another client used for another purpose.
@@ -145,43 +147,43 @@ func TestAReferencedApplyIsUsedOnlyIfItMatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			there := builder.WorkspaceTemplateApply(row.ref, row.options...)
-			w := newWorld(t, builder.Cluster("demo"), there,
+			env := newEnvironment(t, builder.Cluster("demo"), there,
 				builder.CAPTCluster("demo", owned, row.owner, builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.WithApplyRef(row.ref), builder.WithFinalizers("x/y")))
 			if row.used {
-				assert.Equal(t, []string{"patch", "apply " + row.ref}, w.reconcile()[:2])
-				assert.Equal(t, builder.UID("CAPTCluster", "demo"), w.apply(row.ref).OwnerReferences[0].UID)
-				assert.Equal(t, "vpc", w.apply(row.ref).Spec.TemplateRef.Name)
+				assert.Equal(t, []string{"patch", "apply " + row.ref}, env.reconcile()[:2])
+				assert.Equal(t, builder.UID("CAPTCluster", "demo"), env.apply(row.ref).OwnerReferences[0].UID)
+				assert.Equal(t, "vpc", env.apply(row.ref).Spec.TemplateRef.Name)
 				return
 			}
-			assert.Equal(t, []string{"status"}, w.reconcile(), "it is not held for what is not its own")
-			assert.Equal(t, "False ReferenceConflict", w.story()["Ready"])
-			w.remove(w.get())
-			w.reconcile()
-			assert.Equal(t, there.Spec, w.apply(row.ref).Spec)
-			assert.Nil(t, w.apply(row.ref).DeletionTimestamp)
+			assert.Equal(t, []string{"status"}, env.reconcile(), "it is not held for what is not its own")
+			assert.Equal(t, "False ReferenceConflict", env.conditionSummary()["Ready"])
+			env.remove(env.get())
+			env.reconcile()
+			assert.Equal(t, there.Spec, env.apply(row.ref).Spec)
+			assert.Nil(t, env.apply(row.ref).DeletionTimestamp)
 		})
 	}
 }
 
 func TestNothingIsWrittenWhilePaused(t *testing.T) {
 	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }))
-	w := newWorld(t, cluster, builder.CAPTCluster("demo", owned))
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, "True Paused", w.story()["Paused"])
+	env := newEnvironment(t, cluster, builder.CAPTCluster("demo", owned))
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True Paused", env.conditionSummary()["Paused"])
 }
 
 // The policy reaches the WorkspaceTemplateApply before its deletion does, and the CAPTCluster is released after it.
 func TestDefect01RetainOfAVPCReachesItsWorkspaceTemplateApply(t *testing.T) {
-	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
-	w.reconcile()
-	update(w, w.get(), func(c *infrav1.CAPTCluster) { retain(c) })
-	update(w, w.apply("demo-vpc"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = []string{"held/by-the-test"} })
-	w.remove(w.get())
-	assert.Equal(t, []string{"apply demo-vpc", "delete demo-vpc", "status"}, w.reconcile())
-	assert.Equal(t, infrav1.DeletionPolicyRetain, w.apply("demo-vpc").Spec.DeletionPolicy)
-	update(w, w.apply("demo-vpc"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
-	w.reconcile()
-	assert.Nil(t, w.get(), "it is released")
+	env := newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
+	env.reconcile()
+	update(env, env.get(), func(c *infrav1.CAPTCluster) { retain(c) })
+	update(env, env.apply("demo-vpc"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = []string{"held/by-the-test"} })
+	env.remove(env.get())
+	assert.Equal(t, []string{"apply demo-vpc", "delete demo-vpc", "status"}, env.reconcile())
+	assert.Equal(t, infrav1.DeletionPolicyRetain, env.apply("demo-vpc").Spec.DeletionPolicy)
+	update(env, env.apply("demo-vpc"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
+	env.reconcile()
+	assert.Nil(t, env.get(), "it is released")
 }
 
 func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
@@ -206,10 +208,10 @@ func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 		"there is none":                              {[]client.Object{other}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, append(row.objects, builder.CAPTCluster("demo", owned, label, builder.WithApplyRef("demo-vpc"), held, builder.Deleting()),
+			env := newEnvironment(t, append(row.objects, builder.CAPTCluster("demo", owned, label, builder.WithApplyRef("demo-vpc"), held, builder.Deleting()),
 				builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo"))))...)
-			w.reconcile()
-			assert.Equal(t, row.stays, w.apply("demo-vpc") != nil)
+			env.reconcile()
+			assert.Equal(t, row.stays, env.apply("demo-vpc") != nil)
 		})
 	}
 }
@@ -218,23 +220,23 @@ func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 func TestSafety06WhatTheCAPTClusterControlsIsDeletedBeforeTheVPC(t *testing.T) {
 	holding := builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)
 	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting())
-	w := newWorld(t, builder.Cluster("demo"), captCluster,
+	env := newEnvironment(t, builder.Cluster("demo"), captCluster,
 		builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster), builder.WithWorkspaceName("demo-vpc"), holding),
 		builder.WorkspaceTemplateApply("demo-dns", builder.OwnedBy(captCluster), builder.WaitingForWorkspace("demo-vpc", ""), holding))
-	assert.Equal(t, []string{"delete demo-dns", "status"}, w.reconcile())
-	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-dns to be deleted", w.message(infrav1.DeletingCondition))
-	update(w, w.apply("demo-dns"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
-	assert.Equal(t, []string{"delete demo-vpc", "status"}, w.reconcile())
+	assert.Equal(t, []string{"delete demo-dns", "status"}, env.reconcile())
+	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-dns to be deleted", env.message(infrav1.DeletingCondition))
+	update(env, env.apply("demo-dns"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
+	assert.Equal(t, []string{"delete demo-vpc", "status"}, env.reconcile())
 }
 
 // The control plane may wait for another policy of the VPC.
 func TestSafety05ThePolicyOfTheVPCIsWrittenWhileTheControlPlaneIsDeleted(t *testing.T) {
 	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting(), retain)
-	w := newWorld(t, builder.Cluster("demo"), captCluster, builder.CAPTControlPlane("demo"),
+	env := newEnvironment(t, builder.Cluster("demo"), captCluster, builder.CAPTControlPlane("demo"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster), builder.WithWorkspaceName("demo-vpc")))
-	w.reconcile()
-	assert.Equal(t, infrav1.DeletionPolicyRetain, w.apply("demo-vpc").Spec.DeletionPolicy)
-	assert.Empty(t, w.reconcile(), "written once")
+	env.reconcile()
+	assert.Equal(t, infrav1.DeletionPolicyRetain, env.apply("demo-vpc").Spec.DeletionPolicy)
+	assert.Empty(t, env.reconcile(), "written once")
 }
 
 // A restored CAPTCluster is garbage-collected when the UID of its Cluster is dead. It never had the WorkspaceTemplateApply.
@@ -242,34 +244,34 @@ func TestSafety04ARestoredOwnerDeletesNothingThatItNeverHad(t *testing.T) {
 	dead := builder.With(func(c *infrav1.CAPTCluster) {
 		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "dead"}}
 	})
-	w := newWorld(t, builder.WorkspaceTemplateApply("demo-vpc", builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)),
+	env := newEnvironment(t, builder.WorkspaceTemplateApply("demo-vpc", builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)),
 		builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"), held, builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), dead, builder.Deleting()))
-	for _, write := range w.reconcile() {
+	for _, write := range env.reconcile() {
 		assert.False(t, strings.HasSuffix(write, "demo-vpc"), write)
 	}
 }
 
 func TestSafety14FieldsOfAVPCThatHaveNoEffectAreReported(t *testing.T) {
-	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc"), builder.CAPTCluster("demo", owned))
-	assert.Contains(t, w.reconcile(), "apply demo-vpc")
-	assert.Contains(t, w.message(infrav1.FieldsConsumedCondition), "spec.region: has no effect: WorkspaceTemplate default/vpc does not pass ${region} to its module")
-	w.replace(builder.WorkspaceTemplate("vpc", builder.Consuming("region")))
-	w.reconcile()
-	assert.NotContains(t, w.story(), infrav1.FieldsConsumedCondition)
+	env := newEnvironment(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc"), builder.CAPTCluster("demo", owned))
+	assert.Contains(t, env.reconcile(), "apply demo-vpc")
+	assert.Contains(t, env.message(infrav1.FieldsConsumedCondition), "spec.region: has no effect: WorkspaceTemplate default/vpc does not pass ${region} to its module")
+	env.replace(builder.WorkspaceTemplate("vpc", builder.Consuming("region")))
+	env.reconcile()
+	assert.NotContains(t, env.conditionSummary(), infrav1.FieldsConsumedCondition)
 }
 
 func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 	leaving := builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)
-	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", builder.Deleting(), leaving), builder.CAPTCluster("demo", owned))
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, "False TemplateDeleting", w.story()["VPCReady"])
+	env := newEnvironment(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", builder.Deleting(), leaving), builder.CAPTCluster("demo", owned))
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "False TemplateDeleting", env.conditionSummary()["VPCReady"])
 
 	t.Run("its users go on", func(t *testing.T) {
-		w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", leaving), builder.CAPTCluster("demo", owned))
-		w.reconcile()
-		w.remove(builder.WorkspaceTemplate("vpc"))
-		update(w, w.get(), func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Variables = map[string]string{"cidr": "10.0.0.0/16"} })
-		assert.Contains(t, w.reconcile(), "apply demo-vpc")
+		env := newEnvironment(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", leaving), builder.CAPTCluster("demo", owned))
+		env.reconcile()
+		env.remove(builder.WorkspaceTemplate("vpc"))
+		update(env, env.get(), func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Variables = map[string]string{"cidr": "10.0.0.0/16"} })
+		assert.Contains(t, env.reconcile(), "apply demo-vpc")
 	})
 }
 
@@ -278,21 +280,21 @@ func TestABlockingTemplateOfAnotherNamespaceIsReadAgain(t *testing.T) {
 	shared := builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Namespace, template.Spec.AllowedNamespaces.Names = "shared", []string{builder.Namespace}
 	})
-	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", shared, builder.Deleting(), builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)),
+	env := newEnvironment(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc", shared, builder.Deleting(), builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)),
 		builder.CAPTCluster("demo", owned, builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Ref.Namespace = "shared" })))
-	got, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.get())})
+	got, err := env.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(env.get())})
 	require.NoError(t, err)
 	assert.Equal(t, owner.TemplateInterval, got.RequeueAfter)
 }
 
 // The owner reference says that the Cluster exists. Nothing else would wake the CAPTCluster before the resync.
 func TestSafety18AClusterThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
-	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
+	env := newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
 	absent := apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusters").GroupResource(), "demo")
-	w.Client = builder.FailingGet[*clusterv1.Cluster](w.API, absent)
-	assert.Contains(t, w.reconcile(), "apply demo-vpc")
+	env.Client = builder.FailingGet[*clusterv1.Cluster](env.API, absent)
+	assert.Contains(t, env.reconcile(), "apply demo-vpc")
 
-	w.remove(builder.Cluster("demo"))
-	w.reconcile() // A deleted one is not read repeatedly.
-	assert.Equal(t, "False WaitingForOwner", w.story()["Ready"])
+	env.remove(builder.Cluster("demo"))
+	env.reconcile() // A deleted one is not read repeatedly.
+	assert.Equal(t, "False WaitingForOwner", env.conditionSummary()["Ready"])
 }

@@ -125,9 +125,9 @@ func (r row) rowText(t *testing.T, before bool) string {
 	assert.Equal(t, once, captCluster, "at rest nothing is written: %s", r.name)
 
 	assert.Equal(t, captCluster.Generation, s.ObservedGeneration)
-	story := builder.Story(s.Conditions)
-	for _, condition := range slices.Sorted(maps.Keys(story)) {
-		text = append(text, condition+" "+story[condition])
+	conditionSummary := builder.ConditionSummary(s.Conditions)
+	for _, condition := range slices.Sorted(maps.Keys(conditionSummary)) {
+		text = append(text, condition+" "+conditionSummary[condition])
 	}
 	if ptr.Deref(s.Initialization.Provisioned, false) {
 		text = append(text, "provisioned")
@@ -254,22 +254,22 @@ func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T)
 		builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 			apply.Spec.TemplateRef = legacyControlPlane().Spec.WorkspaceTemplateRef
 		}))
-	w := newWorld(t, builder.Cluster("demo", builder.WithEndpoint("https://eks.example.com", 443)), captCluster, legacyControlPlane(), apply)
+	env := newEnvironment(t, builder.Cluster("demo", builder.WithEndpoint("https://eks.example.com", 443)), captCluster, legacyControlPlane(), apply)
 
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
-	assert.Contains(t, w.message("AdoptionRequired"), "CAPTControlPlane demo of the same Cluster")
-	assert.Empty(t, w.get().Status.Endpoint)
-	assert.Zero(t, w.get().Status.ObservedGeneration)
-	assert.Equal(t, []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(captCluster)}}, w.adoptedInNamespace(t.Context(), legacyControlPlane()))
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True AdoptionRequired", env.conditionSummary()["AdoptionRequired"])
+	assert.Contains(t, env.message("AdoptionRequired"), "CAPTControlPlane demo of the same Cluster")
+	assert.Empty(t, env.get().Status.Endpoint)
+	assert.Zero(t, env.get().Status.ObservedGeneration)
+	assert.Equal(t, []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(captCluster)}}, env.adoptedInNamespace(t.Context(), legacyControlPlane()))
 
-	update(w, w.apply("demo-eks"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.WorkspaceName = "demo-eks" })
-	w.reconcile()
-	assert.Equal(t, "True Ready", w.story()["Ready"])
-	assert.Equal(t, "False AdoptionNotRequired", w.story()["AdoptionRequired"])
-	assert.Equal(t, []string{infrav1.CAPTClusterFinalizer}, w.get().Finalizers)
-	assert.Equal(t, int64(1), w.get().Status.ObservedGeneration)
-	assert.Empty(t, w.adoptedInNamespace(t.Context(), legacyControlPlane()))
+	update(env, env.apply("demo-eks"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.WorkspaceName = "demo-eks" })
+	env.reconcile()
+	assert.Equal(t, "True Ready", env.conditionSummary()["Ready"])
+	assert.Equal(t, "False AdoptionNotRequired", env.conditionSummary()["AdoptionRequired"])
+	assert.Equal(t, []string{infrav1.CAPTClusterFinalizer}, env.get().Finalizers)
+	assert.Equal(t, int64(1), env.get().Status.ObservedGeneration)
+	assert.Empty(t, env.adoptedInNamespace(t.Context(), legacyControlPlane()))
 }
 
 func TestOnlyTheAdoptionOfAControlPlaneCausesAReconcile(t *testing.T) {
@@ -292,13 +292,13 @@ func TestOnlyTheAdoptionOfAControlPlaneCausesAReconcile(t *testing.T) {
 func TestWhatV03RecordedIsNotCreatedAgain(t *testing.T) {
 	captCluster := ofV03(owned, builder.WithApplyRef("demo-vpc"))
 	captCluster.Status.WorkspaceTemplateApply = &infrav1.WorkspaceTemplateApplySummary{Name: "demo-vpc"}
-	w := newWorld(t, builder.Cluster("demo"), captCluster)
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
-	assert.Equal(t, "True Ready", w.story()["Ready"])
+	env := newEnvironment(t, builder.Cluster("demo"), captCluster)
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True AdoptionRequired", env.conditionSummary()["AdoptionRequired"])
+	assert.Equal(t, "True Ready", env.conditionSummary()["Ready"])
 
-	update(w, w.get(), func(c *infrav1.CAPTCluster) { c.Spec.WorkspaceTemplateApplyRef.Name = "another-vpc" })
-	assert.Contains(t, w.reconcile(), "apply another-vpc", "the user decided")
+	update(env, env.get(), func(c *infrav1.CAPTCluster) { c.Spec.WorkspaceTemplateApplyRef.Name = "another-vpc" })
+	assert.Contains(t, env.reconcile(), "apply another-vpc", "the user decided")
 }
 
 // ofV03 is a CAPTCluster whose VPC CAPT v0.3 created, before its first reconcile.
@@ -345,7 +345,7 @@ func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 			before := row.captCluster.DeepCopy()
 			assert.Equal(t, owner.Wait, report(row.captCluster, row.facts))
 			row.want["AdoptionRequired"] = "True AdoptionRequired"
-			assert.Equal(t, row.want, builder.Story(row.captCluster.Status.Conditions))
+			assert.Equal(t, row.want, builder.ConditionSummary(row.captCluster.Status.Conditions))
 			once := row.captCluster.DeepCopy()
 			report(row.captCluster, row.facts)
 			assert.Equal(t, once, row.captCluster, "at rest nothing is written")
@@ -360,7 +360,7 @@ func TestAnEmptyStatusIsNotKept(t *testing.T) {
 	captCluster, facts := builder.CAPTCluster("demo"), unadopted()
 	for range 2 {
 		report(captCluster, facts)
-		assert.Equal(t, "False AdoptionRequired", builder.Story(captCluster.Status.Conditions)["Ready"])
+		assert.Equal(t, "False AdoptionRequired", builder.ConditionSummary(captCluster.Status.Conditions)["Ready"])
 	}
 	facts.Apply.Unadopted = "another"
 	report(captCluster, facts)
@@ -377,28 +377,28 @@ func TestAnAdoptedCAPTClusterStaysReadyUntilItIsObserved(t *testing.T) {
 	} {
 		captCluster := ofV03()
 		report(captCluster, facts)
-		assert.Equal(t, want, builder.Story(captCluster.Status.Conditions)["Ready"])
+		assert.Equal(t, want, builder.ConditionSummary(captCluster.Status.Conditions)["Ready"])
 		assert.Equal(t, want == "", assert.ObjectsAreEqual(ofV03(), captCluster))
 	}
 	captCluster := ofV03()
 	report(captCluster, paused)
-	assert.Equal(t, map[string]string{"VPCReady": "True VPCCreated", "Paused": "True Paused"}, builder.Story(captCluster.Status.Conditions))
+	assert.Equal(t, map[string]string{"VPCReady": "True VPCCreated", "Paused": "True Paused"}, builder.ConditionSummary(captCluster.Status.Conditions))
 }
 
 // What is refused because of its contents is corrected by an edit, which no owner reference leads from.
 func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
-	w := newWorld(t, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand")), builder.CAPTCluster("other", builder.WithApplyRef("another")), builder.CAPTCluster("fresh"),
+	env := newEnvironment(t, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand")), builder.CAPTCluster("other", builder.WithApplyRef("another")), builder.CAPTCluster("fresh"),
 		builder.CAPTCluster("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand")))
 	demo := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}
-	assert.Equal(t, []ctrl.Request{demo}, w.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("by-hand")))
-	assert.Empty(t, w.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("unknown")))
+	assert.Equal(t, []ctrl.Request{demo}, env.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("by-hand")))
+	assert.Empty(t, env.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("unknown")))
 }
 
 // The API server and the cache list in any order; another order would be another message.
 func TestSafety23ControlPlanesAreNamedInOneOrder(t *testing.T) {
 	labeled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
-	w := newWorld(t, builder.CAPTControlPlane("c", labeled), builder.CAPTControlPlane("b", labeled), builder.CAPTControlPlane("a"))
-	w.Uncached = interceptor.NewClient(w.API, interceptor.Funcs{
+	env := newEnvironment(t, builder.CAPTControlPlane("c", labeled), builder.CAPTControlPlane("b", labeled), builder.CAPTControlPlane("a"))
+	env.Uncached = interceptor.NewClient(env.API, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			err := c.List(ctx, list, options...)
 			slices.Reverse(list.(*controlplanev1.CAPTControlPlaneList).Items)
@@ -406,7 +406,7 @@ func TestSafety23ControlPlanesAreNamedInOneOrder(t *testing.T) {
 		},
 	})
 	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Name = "a" }))
-	names, err := w.existingControlPlanes(t.Context(), builder.CAPTCluster("demo", labeled), cluster)
+	names, err := env.existingControlPlanes(t.Context(), builder.CAPTCluster("demo", labeled), cluster)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b", "c"}, names)
 }

@@ -155,7 +155,7 @@ func TestAKnownEndpointIsNormalizedAndNotOverwritten(t *testing.T) {
 func TestStatusHasTheNormalizedEndpoint(t *testing.T) {
 	s := newScene(t, builder.WithEndpoint("https://"+host, 443)).with(func(f *Facts) { f.Paused = "annotation" })
 	assert.Equal(t, host+":443", s.status().Endpoint)
-	assert.Equal(t, "True EndpointKnown", builder.Story(s.controlPlane.Status.Conditions)["EndpointAvailable"])
+	assert.Equal(t, "True EndpointKnown", builder.ConditionSummary(s.controlPlane.Status.Conditions)["EndpointAvailable"])
 }
 
 // Profiles and helpers go first, side by side: a helper may use a profile.

@@ -182,7 +182,7 @@ func (r row) text(t *testing.T, before bool) string {
 	s.status()
 	assert.Equal(t, once, s.controlPlane, "at rest nothing is written: %s", r.name)
 
-	story := builder.Story(got.Conditions)
+	story := builder.ConditionSummary(got.Conditions)
 	text := []string{fmt.Sprintf("%s, %s, %s", s.step(), got.State, got.Phase)}
 	for _, condition := range slices.Sorted(maps.Keys(story)) {
 		text = append(text, condition+" "+story[condition])
@@ -221,7 +221,7 @@ func TestDefect20InitializedIsNeverRevoked(t *testing.T) {
 	for _, fact := range slices.Concat(lacks(), applies(), results(), profiles()) {
 		got := row{fact.name, []func(s *scene){fact.is}}.scene(t, true).status()
 		assert.Equal(t, ptr.To(true), got.Initialization.ControlPlaneInitialized, fact.name)
-		assert.Equal(t, "True Initialized", builder.Story(got.Conditions)["Initialized"], fact.name)
+		assert.Equal(t, "True Initialized", builder.ConditionSummary(got.Conditions)["Initialized"], fact.name)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestInvariantsOfEveryRow(t *testing.T) {
 			t.Run(fmt.Sprint(r.name, " before=", before), func(t *testing.T) {
 				s := r.scene(t, before)
 				got := s.status()
-				story := builder.Story(got.Conditions)
+				story := builder.ConditionSummary(got.Conditions)
 				ready := strings.HasPrefix(story["Ready"], "True")
 				initialized := ptr.Deref(got.Initialization.ControlPlaneInitialized, false)
 				deleting := !s.controlPlane.DeletionTimestamp.IsZero()

@@ -115,7 +115,7 @@ func TestAClusterThatDoesNotAnswerIsDegradedInEveryCase(t *testing.T) {
 			assert.NotEqual(t, controlplanev1.StateFailed, got.State, r.name)
 		} else {
 			assert.Equal(t, controlplanev1.StateDegraded, got.State, r.name)
-			assert.Equal(t, "False APIServerNotAnswering", builder.Story(got.Conditions)["Ready"], r.name)
+			assert.Equal(t, "False APIServerNotAnswering", builder.ConditionSummary(got.Conditions)["Ready"], r.name)
 		}
 	}
 }

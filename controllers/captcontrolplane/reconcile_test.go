@@ -267,10 +267,10 @@ func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 				f.Apply = owner.Facts{Candidates: []adoption.Candidate{{Name: applyName}}, Unadopted: "demo-eks-controlplane", AwaitsAdoption: true}
 			})
 			before := s.controlPlane.DeepCopy()
-			want := builder.Story(before.Status.Conditions)
+			want := builder.ConditionSummary(before.Status.Conditions)
 			want["AdoptionRequired"] = "True AdoptionRequired"
 			s.status()
-			assert.Equal(t, want, builder.Story(s.controlPlane.Status.Conditions))
+			assert.Equal(t, want, builder.ConditionSummary(s.controlPlane.Status.Conditions))
 			assert.Equal(t, owner.Wait, s.step())
 			once := s.controlPlane.DeepCopy()
 			s.status()
@@ -325,7 +325,7 @@ func TestProblemsAfterAnAdoptionAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := row.scene.status()
-			assert.Equal(t, row.ready, builder.Story(got.Conditions)["Ready"])
+			assert.Equal(t, row.ready, builder.ConditionSummary(got.Conditions)["Ready"])
 			assert.Equal(t, row.state, got.State)
 		})
 	}
@@ -341,7 +341,7 @@ func TestAStatusOfThisVersionIsNotKept(t *testing.T) {
 		"one that is being deleted":       deleted,
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.NotEqual(t, "True Ready", builder.Story(s.status().Conditions)["Ready"])
+			assert.NotEqual(t, "True Ready", builder.ConditionSummary(s.status().Conditions)["Ready"])
 			assert.Equal(t, s.controlPlane.Generation, s.controlPlane.Status.ObservedGeneration)
 		})
 	}
@@ -352,9 +352,9 @@ func TestAnAdoptedControlPlaneReportsThatItIsPaused(t *testing.T) {
 	// It was seen, but what the owner wants is not written while it is paused.
 	s.apply(builder.UpToDate(outputs()))
 	s.unwritten = true
-	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "True Paused"}, builder.Story(s.status().Conditions))
+	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "True Paused"}, builder.ConditionSummary(s.status().Conditions))
 
 	s.Paused, s.unwritten = "", false
 	s.apply(asV03LeftIt())
-	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "False NotPaused"}, builder.Story(s.status().Conditions))
+	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "False NotPaused"}, builder.ConditionSummary(s.status().Conditions))
 }

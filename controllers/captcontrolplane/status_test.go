@@ -134,7 +134,7 @@ func (s *scene) status() controlplanev1.CAPTControlPlaneStatus {
 	return s.controlPlane.Status
 }
 
-func (s *scene) story() map[string]string { return builder.Story(s.status().Conditions) }
+func (s *scene) story() map[string]string { return builder.ConditionSummary(s.status().Conditions) }
 
 var (
 	working = builder.NotUpToDate(infrav1.ProvisioningReason, "")

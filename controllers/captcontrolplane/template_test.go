@@ -72,7 +72,7 @@ func TestConditionsOfProfilesAreRemovedWithTheLastProfile(t *testing.T) {
 	s.Fargate = fargate.Facts{}
 	got := s.status()
 	for _, conditionType := range fargate.ConditionTypes() {
-		assert.NotContains(t, builder.Story(got.Conditions), conditionType)
+		assert.NotContains(t, builder.ConditionSummary(got.Conditions), conditionType)
 	}
 	assert.Empty(t, got.FargateProfiles)
 }

@@ -109,7 +109,7 @@ func lates() map[string]late {
 	}
 }
 
-func (w *world) story() map[string]string { return builder.Story(w.get().Status.Conditions) }
+func (w *world) story() map[string]string { return builder.ConditionSummary(w.get().Status.Conditions) }
 
 // reach lets the time of a step pass, with the wake-up that the reconciler asked for, and reconciles.
 func (w *world) reach(l late) {
@@ -140,7 +140,7 @@ func TestATimeoutIsReported(t *testing.T) {
 			got := w.get().Status
 			assert.Equal(t, controlplanev1.StateFailed, got.State)
 			assert.Equal(t, controlplanev1.PhaseFailed, got.Phase)
-			story := builder.Story(got.Conditions)
+			story := builder.ConditionSummary(got.Conditions)
 			assert.Equal(t, "True "+l.reason, story["Failed"])
 			assert.Equal(t, "False "+l.reason, story[l.shown])
 			assert.Equal(t, "False "+l.reason, story["Ready"])

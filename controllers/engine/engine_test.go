@@ -27,8 +27,8 @@ import (
 // facts of the tests: the conditions that status shall set.
 type facts struct{ conditions []Condition }
 
-// stage is a reconciler of CAPTClusters with one object, which counts the writes of status.
-type stage struct {
+// testReconciler is a reconciler of CAPTClusters with one object, which counts the writes of status.
+type testReconciler struct {
 	*testing.T
 	engine   Engine
 	recorder *events.FakeRecorder
@@ -41,8 +41,8 @@ type stage struct {
 	acted int
 }
 
-func newStage(t *testing.T, objects ...client.Object) *stage {
-	s := &stage{T: t, recorder: events.NewFakeRecorder(16)}
+func newTestReconciler(t *testing.T, objects ...client.Object) *testReconciler {
+	s := &testReconciler{T: t, recorder: events.NewFakeRecorder(16)}
 	c := builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
@@ -69,30 +69,30 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 }
 
 // show makes the next reconciles set these conditions.
-func (s *stage) show(conditions ...Condition) {
+func (s *testReconciler) show(conditions ...Condition) {
 	s.phases.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{conditions}, nil }
 }
 
 // ends makes the next reconciles end with an error.
-func (s *stage) ends(err error) {
+func (s *testReconciler) ends(err error) {
 	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
 		s.acted++
 		return err
 	}
 }
 
-func (s *stage) reconcile() (ctrl.Result, error) {
+func (s *testReconciler) reconcile() (ctrl.Result, error) {
 	return Run(context.Background(), s.engine, s.request, &infrav1.CAPTCluster{}, s.phases)
 }
 
-func (s *stage) mustReconcile() {
+func (s *testReconciler) mustReconcile() {
 	s.Helper()
 	got, err := s.reconcile()
 	require.NoError(s, err)
 	require.Equal(s, ctrl.Result{}, got)
 }
 
-func (s *stage) get() *infrav1.CAPTCluster {
+func (s *testReconciler) get() *infrav1.CAPTCluster {
 	s.Helper()
 	captCluster := &infrav1.CAPTCluster{}
 	require.NoError(s, s.engine.Client.Get(context.Background(), s.request.NamespacedName, captCluster))
@@ -100,7 +100,7 @@ func (s *stage) get() *infrav1.CAPTCluster {
 }
 
 // recorded returns the events since its last call.
-func (s *stage) recorded() []string {
+func (s *testReconciler) recorded() []string {
 	var recorded []string
 	for {
 		select {
@@ -113,7 +113,7 @@ func (s *stage) recorded() []string {
 }
 
 func TestStatusIsWrittenOnceWhenItChanged(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
+	s := newTestReconciler(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"), True("VPCReady", "VPCReady", ""))
 	s.mustReconcile()
 	version := s.get().ResourceVersion
@@ -121,18 +121,18 @@ func TestStatusIsWrittenOnceWhenItChanged(t *testing.T) {
 	assert.Equal(t, 2, s.acted, "an up-to-date cache is reconciled")
 	assert.Equal(t, 1, s.writes)
 	assert.Equal(t, version, s.get().ResourceVersion)
-	assert.Equal(t, map[string]string{"Ready": "False Provisioning", "VPCReady": "True VPCReady"}, builder.Story(s.get().Status.Conditions))
+	assert.Equal(t, map[string]string{"Ready": "False Provisioning", "VPCReady": "True VPCReady"}, builder.ConditionSummary(s.get().Status.Conditions))
 }
 
 func TestAnObjectThatDoesNotExistIsDone(t *testing.T) {
-	s := newStage(t)
+	s := newTestReconciler(t)
 	s.mustReconcile()
 	assert.Zero(t, s.acted)
 	assert.Zero(t, s.writes)
 }
 
 func TestAStaleStatusNeverOverwritesANewerOne(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
+	s := newTestReconciler(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
 	s.phases.Act = func(ctx context.Context, _ *infrav1.CAPTCluster, _ *facts, _ struct{}) error {
 		// Another client writes between the read and the write.
@@ -146,7 +146,7 @@ func TestAStaleStatusNeverOverwritesANewerOne(t *testing.T) {
 }
 
 func TestAReleasedObjectGetsNoStatus(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo", builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting()))
+	s := newTestReconciler(t, builder.CAPTCluster("demo", builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting()))
 	s.show(True("Ready", "Ready", "never written"))
 	s.phases.Act = func(ctx context.Context, obj *infrav1.CAPTCluster, _ *facts, _ struct{}) error {
 		original := obj.DeepCopy()
@@ -160,7 +160,7 @@ func TestAReleasedObjectGetsNoStatus(t *testing.T) {
 }
 
 func TestAnObjectDeletedDuringTheReconcileIsDone(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
+	s := newTestReconciler(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
 	s.phases.Act = func(ctx context.Context, obj *infrav1.CAPTCluster, _ *facts, _ struct{}) error {
 		return s.engine.Client.Delete(ctx, obj.DeepCopy())
@@ -170,7 +170,7 @@ func TestAnObjectDeletedDuringTheReconcileIsDone(t *testing.T) {
 }
 
 func TestEventsOfConditionTransitions(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
+	s := newTestReconciler(t, builder.CAPTCluster("demo"))
 	s.phases.IsWarning = func(condition metav1.Condition) bool { return condition.Reason == "ApplyFailed" }
 	s.phases.EventConditions = []string{"Ready", "Silent"}
 	for _, moment := range []struct {
@@ -193,7 +193,7 @@ func TestEventsOfConditionTransitions(t *testing.T) {
 }
 
 func TestEventsFollowThoseOfConditions(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
+	s := newTestReconciler(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "at work"))
 	s.phases.Events = func(before, after *infrav1.CAPTCluster) []Event {
 		assert.Empty(t, before.Status.Conditions)
@@ -236,7 +236,7 @@ func TestHowAReconcileEnds(t *testing.T) {
 		"gone":                                 {refuse: apierrors.NewNotFound(clusters, "demo"), writes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, builder.CAPTCluster("demo"))
+			s := newTestReconciler(t, builder.CAPTCluster("demo"))
 			s.ends(row.act)
 			s.phases.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) {
 				return &facts{[]Condition{False("Ready", "Provisioning", "at work")}}, row.observe

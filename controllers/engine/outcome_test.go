@@ -150,7 +150,7 @@ func TestSafety18AClusterThatIsNotInTheCacheYetIsThere(t *testing.T) {
 }
 
 // behind makes the cache show an object as it was.
-func (s *stage) behind(old *infrav1.CAPTCluster) {
+func (s *testReconciler) behind(old *infrav1.CAPTCluster) {
 	s.engine.Client = interceptor.NewClient(s.engine.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 			old.DeepCopyInto(obj.(*infrav1.CAPTCluster))
@@ -160,7 +160,7 @@ func (s *stage) behind(old *infrav1.CAPTCluster) {
 }
 
 func TestSafety24ACacheThatLagsBehindOurOwnWriteIsLookedAtAgain(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
+	s := newTestReconciler(t, builder.CAPTCluster("demo"))
 	old := s.get()
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
 	s.mustReconcile()
@@ -209,7 +209,7 @@ func TestACacheIsNotStaleForever(t *testing.T) {
 }
 
 func TestADeletedObjectIsForgotten(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
+	s := newTestReconciler(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
 	s.mustReconcile()
 	require.NoError(t, s.engine.Client.Delete(context.Background(), s.get()))
@@ -219,7 +219,7 @@ func TestADeletedObjectIsForgotten(t *testing.T) {
 
 // The work queue logs what it is given as an error, and retries it soon.
 func TestSafety24ARefusalIsAnErrorOnce(t *testing.T) {
-	s, clock := newStage(t, builder.CAPTCluster("demo")), builder.NewClock()
+	s, clock := newTestReconciler(t, builder.CAPTCluster("demo")), builder.NewClock()
 	s.engine.State.Clock = clock
 	act := func(err error) (ctrl.Result, error) {
 		s.ends(err)

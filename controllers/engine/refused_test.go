@@ -56,7 +56,7 @@ func TestARefusedWriteIsReported(t *testing.T) {
 		"nothing is wrong":                    {nil, True("Ready", "Ready", ""), "Ready", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, builder.CAPTCluster("demo"))
+			s := newTestReconciler(t, builder.CAPTCluster("demo"))
 			s.show(row.before)
 			s.ends(row.err)
 			_, err := s.reconcile()
@@ -75,7 +75,7 @@ func TestARefusedWriteIsReported(t *testing.T) {
 
 // Status sets Ready to True in each retry, before the refusal is known.
 func TestARepeatedRefusalKeepsTheTransitionTime(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
+	s := newTestReconciler(t, builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
 		refused := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: infrav1.WriteRefusedReason, LastTransitionTime: metav1.NewTime(builder.Created)}
 		c.Status.Conditions = []metav1.Condition{refused}
 	})))
@@ -124,15 +124,15 @@ func TestKeepStatusRemovesAnOutdatedRefusal(t *testing.T) {
 	apply := builder.WorkspaceTemplateApply("demo")
 	reportRefusal(apply, "Ready", forbidden("policy says no")) // It has no status, and looks like a new object.
 	KeepStatus(apply, "", True("AdoptionRequired", "AdoptionRequired", ""))
-	assert.Equal(t, map[string]string{"AdoptionRequired": "True AdoptionRequired"}, builder.Story(apply.Status.Conditions))
+	assert.Equal(t, map[string]string{"AdoptionRequired": "True AdoptionRequired"}, builder.ConditionSummary(apply.Status.Conditions))
 	KeepStatus(apply, "annotation", False("AdoptionRequired", "AdoptionNotRequired", ""))
 	KeepStatus(apply, "", False("AdoptionRequired", "AdoptionNotRequired", ""))
 	want := map[string]string{"AdoptionRequired": "True AdoptionRequired", "Paused": "False NotPaused"}
-	assert.Equal(t, want, builder.Story(apply.Status.Conditions), "until the status is computed again")
+	assert.Equal(t, want, builder.ConditionSummary(apply.Status.Conditions), "until the status is computed again")
 	apply.Status.Conditions = append(apply.Status.Conditions, metav1.Condition{Type: "Synced", Status: metav1.ConditionTrue, Reason: "ReconcileSuccess"})
 	KeepStatus(apply, "", False("AdoptionRequired", "AdoptionNotRequired", ""))
 	want["AdoptionRequired"], want["Synced"] = "False AdoptionNotRequired", "True ReconcileSuccess"
-	assert.Equal(t, want, builder.Story(apply.Status.Conditions), "CAPT v0.3 left the status")
+	assert.Equal(t, want, builder.ConditionSummary(apply.Status.Conditions), "CAPT v0.3 left the status")
 }
 
 // After a rollback, the last status of the adopted object remains.
@@ -151,7 +151,7 @@ func TestKeepStatusRemovesAnOutdatedPause(t *testing.T) {
 }
 
 func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo", builder.Deleting(), builder.WithFinalizers("example.com/held")))
+	s := newTestReconciler(t, builder.CAPTCluster("demo", builder.Deleting(), builder.WithFinalizers("example.com/held")))
 	s.show(True("Deleting", "Waiting", "for another"), False("Ready", "Deleting", "for another"))
 	s.ends(forbidden("policy says no"))
 	_, err := s.reconcile()
@@ -164,7 +164,7 @@ func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {
 }
 
 func TestARefusalIsReportedInTheSummaryOfTheKind(t *testing.T) {
-	s := newStage(t, builder.CAPTCluster("demo"))
+	s := newTestReconciler(t, builder.CAPTCluster("demo"))
 	s.phases.SummaryCondition = infrav1.ValidCondition
 	s.ends(forbidden("policy says no"))
 	_, err := s.reconcile()
@@ -185,7 +185,7 @@ func TestARefusedReadIsReported(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, builder.CAPTCluster("demo"))
+			s := newTestReconciler(t, builder.CAPTCluster("demo"))
 			s.phases = phases
 			_, err := s.reconcile()
 			require.ErrorIs(t, err, refused)

@@ -29,108 +29,108 @@ import (
 
 // Which profile a WorkspaceTemplateApply is for, it says itself; status may be lost.
 func TestAnObsoleteProfileIsDeleted(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("keep"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("keep"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
 		owned("demo-keep-fargate-apply", "keep"), owned("demo-old-fargate-apply", "old"),
 		owned("by-hand", ""), builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.OwnedBy(builder.CAPTControlPlane("demo"))),
 		builder.WorkspaceTemplateApply("of-others", builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup), builder.WithVariables(map[string]string{"profile_name": "old"})),
 		vpcSecret())
-	f := w.plan(cluster())
+	f := env.plan(cluster())
 	require.Len(t, f.Obsolete, 1)
 	assert.Equal(t, "old", f.Obsolete[0].Name)
-	w.act(f)
+	env.act(f)
 	var names []string
-	for _, apply := range w.applies() {
+	for _, apply := range env.applies() {
 		names = append(names, apply.Name)
 	}
 	assert.ElementsMatch(t, []string{"demo-keep-fargate-apply", "by-hand", "demo-eks-controlplane-apply", "of-others"}, names)
-	assert.True(t, w.held())
+	assert.True(t, env.held())
 }
 
 // A manager that has just taken over may know of a profile that its predecessor made, and not yet of the spec that asks for it.
 func TestAStaleSpecDeletesNothing(t *testing.T) {
 	held := builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a"), held, builder.WithGeneration(2)), owned("demo-a-fargate-apply", "a", builder.UpToDate(nil)))
-	w.controlPlane = builder.CAPTControlPlane("demo", held, builder.WithGeneration(1))
-	f, err := w.ObserveExisting(ctx, w.controlPlane)
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a"), held, builder.WithGeneration(2)), owned("demo-a-fargate-apply", "a", builder.UpToDate(nil)))
+	env.controlPlane = builder.CAPTControlPlane("demo", held, builder.WithGeneration(1))
+	f, err := env.ObserveExisting(ctx, env.controlPlane)
 	if err == nil {
-		w.act(w.planOf(&f, Intent{}))
+		env.act(env.planOf(&f, Intent{}))
 	}
-	assert.Len(t, w.applies(), 1)
+	assert.Len(t, env.applies(), 1)
 	assert.True(t, apierrors.IsConflict(err), "the event of the change causes the next reconcile")
 }
 
 // A Cluster that cannot be read for a moment must not cause deletions.
 func TestProfilesAreKeptWhileTheClusterIsUnknown(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
 		owned("demo-a-fargate-apply", "a", builder.UpToDate(nil)))
-	f, err := w.ObserveExisting(ctx, w.controlPlane)
+	f, err := env.ObserveExisting(ctx, env.controlPlane)
 	require.NoError(t, err)
-	w.act(w.planOf(&f, Intent{}))
-	assert.Len(t, w.applies(), 1)
-	assert.True(t, w.held())
-	assert.Equal(t, []string{"a"}, statuses(*w.planOf(&f, Intent{})))
+	env.act(env.planOf(&f, Intent{}))
+	assert.Len(t, env.applies(), 1)
+	assert.True(t, env.held())
+	assert.Equal(t, []string{"a"}, statuses(*env.planOf(&f, Intent{})))
 
-	w.Cached = newClient(w.controlPlane)
-	f, err = w.ObserveExisting(ctx, w.controlPlane)
+	env.Cached = newClient(env.controlPlane)
+	f, err = env.ObserveExisting(ctx, env.controlPlane)
 	require.NoError(t, err)
-	w.act(w.planOf(&f, Intent{}))
-	assert.True(t, w.held(), "a cache that has seen none of them says nothing about a spec that has some")
+	env.act(env.planOf(&f, Intent{}))
+	assert.True(t, env.held(), "a cache that has seen none of them says nothing about a spec that has some")
 }
 
 func TestTheFinalizerIsRemovedWithTheLastProfile(t *testing.T) {
 	held := builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer)
-	w := newWorld(t, builder.CAPTControlPlane("demo", held), owned("demo-a-fargate-apply", "a", builder.WithFinalizers("terraform"), builder.Deleting()))
-	w.act(w.plan(cluster()))
-	assert.True(t, w.held())
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", held), owned("demo-a-fargate-apply", "a", builder.WithFinalizers("terraform"), builder.Deleting()))
+	env.act(env.plan(cluster()))
+	assert.True(t, env.held())
 
-	w = newWorld(t, builder.CAPTControlPlane("demo", held))
-	w.act(w.plan(cluster()))
-	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, w.controlPlane.Finalizers)
+	env = newEnvironment(t, builder.CAPTControlPlane("demo", held))
+	env.act(env.plan(cluster()))
+	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, env.controlPlane.Finalizers)
 }
 
 // The cache may not have seen yet what was made a moment ago.
 func TestTheFinalizerIsKeptForProfilesThatAreNotInTheCache(t *testing.T) {
 	for name, deleted := range map[string]builder.Option{"taken out of spec": builder.With(func(*controlplanev1.CAPTControlPlane) {}), "deleted": builder.Deleting()} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, builder.CAPTControlPlane("demo", builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), deleted), owned("demo-a-fargate-apply", "a"))
-			w.Cached = newClient(w.controlPlane)
-			assert.Len(t, w.plan(cluster()).Obsolete, 1)
+			env := newEnvironment(t, builder.CAPTControlPlane("demo", builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), deleted), owned("demo-a-fargate-apply", "a"))
+			env.Cached = newClient(env.controlPlane)
+			assert.Len(t, env.plan(cluster()).Obsolete, 1)
 		})
 	}
 }
 
 func TestADeletedControlPlaneDeletesItsProfiles(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()),
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()),
 		owned("demo-a-fargate-apply", "a"), owned("demo-b-fargate-apply", "b"))
-	f := w.plan(cluster())
+	f := env.plan(cluster())
 	assert.Len(t, f.Obsolete, 2)
-	w.act(f)
-	assert.Empty(t, w.applies())
-	w.act(w.planOf(&Facts{}, Intent{}))
-	found, err := engine.Get(ctx, w.Cached, client.ObjectKeyFromObject(w.controlPlane), &controlplanev1.CAPTControlPlane{})
+	env.act(f)
+	assert.Empty(t, env.applies())
+	env.act(env.planOf(&Facts{}, Intent{}))
+	found, err := engine.Get(ctx, env.Cached, client.ObjectKeyFromObject(env.controlPlane), &controlplanev1.CAPTControlPlane{})
 	require.NoError(t, err)
 	assert.Nil(t, found, "nothing holds it any more")
 }
 
 // The profiles of a thousand clusters of a namespace would be sent with each step of the deletion of each.
 func TestADeletedControlPlaneListsItsOwnProfilesOnly(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithLabel(clusterv1.ClusterNameLabel, "demo"),
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithLabel(clusterv1.ClusterNameLabel, "demo"),
 		builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()),
 		owned("demo-a-fargate-apply", "a", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")), owned("demo-b-fargate-apply", "b"))
 	for i := range 100 {
 		name := fmt.Sprintf("prod-%d-fargate-apply", i)
-		require.NoError(t, w.Cached.Create(ctx, owned(name, "a", builder.WithUID(types.UID(name)), builder.WithLabel(clusterv1.ClusterNameLabel, "prod"),
+		require.NoError(t, env.Cached.Create(ctx, owned(name, "a", builder.WithUID(types.UID(name)), builder.WithLabel(clusterv1.ClusterNameLabel, "prod"),
 			alone, builder.OwnedBy(builder.CAPTControlPlane("prod")))))
 	}
 	sent := 0
-	w.Uncached = interceptor.NewClient(w.Cached.(client.WithWatch), interceptor.Funcs{
+	env.Uncached = interceptor.NewClient(env.Cached.(client.WithWatch), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			err := c.List(ctx, list, opts...)
 			sent += meta.LenList(list)
 			return err
 		},
 	})
-	f, err := w.ObserveExisting(ctx, w.controlPlane)
+	f, err := env.ObserveExisting(ctx, env.controlPlane)
 	require.NoError(t, err)
 	assert.Equal(t, 1, sent)
 	assert.Len(t, f.Obsolete, 2, "the cache knows of the one that lost its label")
@@ -161,11 +161,11 @@ func TestADeletedControlPlaneDeletesOrphans(t *testing.T) {
 			if row.refers {
 				options = append(options, referring)
 			}
-			w := newWorld(t, builder.CAPTControlPlane("demo", options...), row.there)
-			f := w.plan(cluster())
+			env := newEnvironment(t, builder.CAPTControlPlane("demo", options...), row.there)
+			f := env.plan(cluster())
 			assert.Equal(t, row.goes, len(f.Obsolete) == 1, "the EKS cluster is deleted after it")
-			w.act(f)
-			assert.Equal(t, row.goes, len(w.applies()) == 0)
+			env.act(f)
+			assert.Equal(t, row.goes, len(env.applies()) == 0)
 		})
 	}
 }

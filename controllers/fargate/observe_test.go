@@ -28,8 +28,8 @@ import (
 
 var ctx = context.Background()
 
-// world is a control plane with an API server, of which the cache may lag behind.
-type world struct {
+// environment is a control plane with an API server, of which the cache may lag behind.
+type environment struct {
 	*testing.T
 	Reader
 	controlPlane *controlplanev1.CAPTControlPlane
@@ -58,11 +58,11 @@ func withProfiles(names ...string) builder.Option {
 	})
 }
 
-func newWorld(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane, objects ...client.Object) *world {
+func newEnvironment(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane, objects ...client.Object) *environment {
 	c := newClient(append(objects, controlPlane)...)
 	live := &controlplanev1.CAPTControlPlane{}
 	require.NoError(t, c.Get(ctx, client.ObjectKeyFromObject(controlPlane), live))
-	return &world{T: t, Reader: Reader{Cached: c, Uncached: c}, controlPlane: live}
+	return &environment{T: t, Reader: Reader{Cached: c, Uncached: c}, controlPlane: live}
 }
 
 func cluster() Cluster {
@@ -73,53 +73,53 @@ func cluster() Cluster {
 }
 
 // observe reads the profiles as the controller of control planes does.
-func (w *world) observe(cluster Cluster) *Facts {
-	w.Helper()
-	f, err := w.ObserveExisting(ctx, w.controlPlane)
-	require.NoError(w, err)
-	if w.controlPlane.DeletionTimestamp.IsZero() {
-		require.NoError(w, w.ObserveSpec(ctx, w.controlPlane, cluster, &f))
+func (env *environment) observe(cluster Cluster) *Facts {
+	env.Helper()
+	f, err := env.ObserveExisting(ctx, env.controlPlane)
+	require.NoError(env, err)
+	if env.controlPlane.DeletionTimestamp.IsZero() {
+		require.NoError(env, env.ObserveSpec(ctx, env.controlPlane, cluster, &f))
 	}
-	require.NoError(w, w.ObserveOrphans(ctx, w.controlPlane, cluster.EKSName, &f))
+	require.NoError(env, env.ObserveOrphans(ctx, env.controlPlane, cluster.EKSName, &f))
 	return &f
 }
 
 // plan is the plan of a control plane that is ready when its cluster is up to date.
-func (w *world) plan(cluster Cluster) *Plan {
-	return w.planOf(w.observe(cluster), Intent{Ready: cluster.UpToDate})
+func (env *environment) plan(cluster Cluster) *Plan {
+	return env.planOf(env.observe(cluster), Intent{Ready: cluster.UpToDate})
 }
 
-func (w *world) planOf(f *Facts, intent Intent) *Plan {
-	w.Helper()
-	p, err := f.Plan(w.controlPlane, intent)
-	require.NoError(w, err)
+func (env *environment) planOf(f *Facts, intent Intent) *Plan {
+	env.Helper()
+	p, err := f.Plan(env.controlPlane, intent)
+	require.NoError(env, err)
 	return &p
 }
 
-func (w *world) act(p *Plan) {
-	w.Helper()
-	require.NoError(w, p.Act(ctx, w.Cached))
+func (env *environment) act(p *Plan) {
+	env.Helper()
+	require.NoError(env, p.Act(ctx, env.Cached))
 }
 
 // alone is a WorkspaceTemplateApply without an owner.
 var alone = builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })
 
 // make lets Terraform make all profiles.
-func (w *world) make(cluster Cluster) {
-	w.Helper()
-	for range w.controlPlane.Spec.FargateProfiles {
-		w.act(w.plan(cluster))
-		for _, apply := range w.applies() {
+func (env *environment) make(cluster Cluster) {
+	env.Helper()
+	for range env.controlPlane.Spec.FargateProfiles {
+		env.act(env.plan(cluster))
+		for _, apply := range env.applies() {
 			builder.UpToDate(nil)(&apply)
-			require.NoError(w, w.Cached.Update(ctx, &apply))
+			require.NoError(env, env.Cached.Update(ctx, &apply))
 		}
 	}
 }
 
-func (w *world) applies() (applies []infrav1.WorkspaceTemplateApply) {
-	w.Helper()
+func (env *environment) applies() (applies []infrav1.WorkspaceTemplateApply) {
+	env.Helper()
 	var list infrav1.WorkspaceTemplateApplyList
-	require.NoError(w, w.Cached.List(ctx, &list))
+	require.NoError(env, env.Cached.List(ctx, &list))
 	return list.Items
 }
 
@@ -135,14 +135,14 @@ func TestTheWorkspaceTemplateApplyOfAProfile(t *testing.T) {
 	tagged := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": `a "b"`}
 	})
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("dns"), tagged), vpcSecret())
-	w.act(w.plan(cluster()))
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("dns"), tagged), vpcSecret())
+	env.act(env.plan(cluster()))
 
-	require.Len(t, w.applies(), 1)
-	apply := w.applies()[0]
+	require.Len(t, env.applies(), 1)
+	apply := env.applies()[0]
 	assert.Equal(t, naming.FargateWorkspaceTemplateApply("demo", "dns"), apply.Name)
 	assert.Equal(t, map[string]string{clusterv1.ClusterNameLabel: "demo", naming.SerializeLabel: naming.FargateProfilesGroup}, apply.Labels)
-	assert.True(t, metav1.IsControlledBy(&apply, w.controlPlane))
+	assert.True(t, metav1.IsControlledBy(&apply, env.controlPlane))
 	assert.Equal(t, infrav1.WorkspaceTemplateApplySpec{
 		TemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate", Namespace: builder.Namespace},
 		Variables: map[string]string{
@@ -158,24 +158,24 @@ func TestTheWorkspaceTemplateApplyOfAProfile(t *testing.T) {
 		},
 	}, apply.Spec)
 	assert.ElementsMatch(t, owners.FargateVariables(), slices.Collect(maps.Keys(apply.Spec.Variables)), "admission knows them all")
-	assert.True(t, w.held(), "it is not left behind")
-	assert.Zero(t, w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
+	assert.True(t, env.held(), "it is not left behind")
+	assert.Zero(t, env.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
 }
 
-func (w *world) held() bool {
-	return controllerutil.ContainsFinalizer(w.controlPlane, controlplanev1.FargateProfileFinalizer)
+func (env *environment) held() bool {
+	return controllerutil.ContainsFinalizer(env.controlPlane, controlplanev1.FargateProfileFinalizer)
 }
 
 func TestAtRestNothingIsWritten(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
-	w.make(cluster())
-	before := w.applies()
-	p := w.plan(cluster())
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
+	env.make(cluster())
+	before := env.applies()
+	p := env.plan(cluster())
 	for i := range p.Profiles {
 		assert.False(t, p.mayWrite(&p.Profiles[i]))
 	}
-	w.act(p)
-	assert.Equal(t, before, w.applies())
+	env.act(p)
+	assert.Equal(t, before, env.applies())
 }
 
 // The design asks for the EKS cluster first, and for every key of both Secrets.
@@ -198,26 +198,26 @@ func TestNothingIsCreatedBeforeItsDependencies(t *testing.T) {
 		"a VPC that is described": {func(on *Cluster) { on.VPCSecretName = "" }, vpcSecret(), "Set spec.vpc.connectionSecretRef of the CAPTCluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), row.vpc)
+			env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), row.vpc)
 			on := cluster()
 			row.on(&on)
-			f := w.plan(on)
+			f := env.plan(on)
 			assert.Contains(t, f.Missing, row.says)
 			assert.Equal(t, row.says == "", f.Missing == "")
-			w.act(f)
-			assert.Empty(t, w.applies())
-			assert.False(t, w.held(), "there is nothing that could be left behind")
+			env.act(f)
+			assert.Empty(t, env.applies())
+			assert.False(t, env.held(), "there is nothing that could be left behind")
 		})
 	}
 }
 
 func TestAnEditChangesOneProfile(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
-	w.make(cluster())
-	before := w.applies()
-	w.controlPlane.Spec.FargateProfiles[1].Selectors[0].Namespace = "other"
-	w.act(w.plan(cluster()))
-	after := w.applies()
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
+	env.make(cluster())
+	before := env.applies()
+	env.controlPlane.Spec.FargateProfiles[1].Selectors[0].Namespace = "other"
+	env.act(env.plan(cluster()))
+	after := env.applies()
 	assert.Equal(t, before[0], after[0])
 	assert.Contains(t, after[1].Spec.Variables["selectors"], `"namespace":"other"`)
 	assert.Equal(t, before[1].UID, after[1].UID, "it is the same profile")
@@ -225,31 +225,31 @@ func TestAnEditChangesOneProfile(t *testing.T) {
 
 // The order is that of spec, whatever the names.
 func TestNewProfilesAreCreatedOneAfterTheOther(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
-	w.act(w.plan(cluster()))
-	w.act(w.plan(cluster()))
-	require.Len(t, w.applies(), 1, "Terraform is at work on the first")
-	assert.Equal(t, "z", w.applies()[0].Spec.Variables["profile_name"])
-	f := w.plan(cluster())
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
+	env.act(env.plan(cluster()))
+	env.act(env.plan(cluster()))
+	require.Len(t, env.applies(), 1, "Terraform is at work on the first")
+	assert.Equal(t, "z", env.applies()[0].Spec.Variables["profile_name"])
+	f := env.plan(cluster())
 	assert.Equal(t, []string{"z", "a"}, statuses(*f))
 	assert.Equal(t, creating, f.stateOf(&f.Profiles[1]).stage)
 
-	first := w.applies()[0]
+	first := env.applies()[0]
 	builder.NotUpToDate(infrav1.ApplyFailedReason, "limit")(&first)
-	require.NoError(t, w.Cached.Update(ctx, &first))
-	w.act(w.plan(cluster()))
-	assert.Len(t, w.applies(), 2, "a failed one does not block others")
+	require.NoError(t, env.Cached.Update(ctx, &first))
+	env.act(env.plan(cluster()))
+	assert.Len(t, env.applies(), 2, "a failed one does not block others")
 }
 
 func TestANewProfileWaitsForOneThatIsNotInTheCache(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
-	w.act(w.plan(cluster()))
-	live := w.Cached
-	w.Cached = newClient(w.controlPlane.DeepCopy())
-	f := w.plan(cluster())
-	w.Cached = live
-	w.act(f)
-	assert.Len(t, w.applies(), 1)
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
+	env.act(env.plan(cluster()))
+	live := env.Cached
+	env.Cached = newClient(env.controlPlane.DeepCopy())
+	f := env.plan(cluster())
+	env.Cached = live
+	env.act(f)
+	assert.Len(t, env.applies(), 1)
 }
 
 // One that is paused, or waits for its dependents, may wait forever.
@@ -259,41 +259,41 @@ func TestANewProfileWaitsForADeletionThatGoesOn(t *testing.T) {
 		infrav1.DeletingReason: false, infrav1.WaitingForDependentsReason: false, infrav1.DestroyFailedReason: false,
 	} {
 		leaving := deletingBecause(reason, "").Apply.Status
-		w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old",
+		env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old",
 			builder.WithFinalizers("terraform"), builder.Deleting(), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status = leaving })))
-		w.act(w.plan(cluster()))
-		assert.Equal(t, waits, len(w.applies()) == 1, reason)
+		env.act(env.plan(cluster()))
+		assert.Equal(t, waits, len(env.applies()) == 1, reason)
 	}
 }
 
 func TestANewProfileDoesNotWaitForAPausedOne(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
-	w.act(w.plan(cluster()))
-	first := w.applies()[0]
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
+	env.act(env.plan(cluster()))
+	first := env.applies()[0]
 	builder.NotUpToDate(infrav1.ProvisioningReason, "the Workspace has not been updated to the current template and variables yet")(&first)
 	engine.Set(&first, engine.PausedCondition("the object has the annotation"))
-	require.NoError(t, w.Cached.Update(ctx, &first))
-	w.act(w.plan(cluster()))
-	assert.Len(t, w.applies(), 2)
+	require.NoError(t, env.Cached.Update(ctx, &first))
+	env.act(env.plan(cluster()))
+	assert.Len(t, env.applies(), 2)
 }
 
 func TestAnEditWaitsForTheControlPlane(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
-	w.act(w.plan(cluster()))
-	before := w.applies()
-	w.controlPlane.Spec.FargateProfiles[0].Selectors[0].Namespace = "other"
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
+	env.act(env.plan(cluster()))
+	before := env.applies()
+	env.controlPlane.Spec.FargateProfiles[0].Selectors[0].Namespace = "other"
 	on := cluster()
 	on.UpToDate = false
-	w.act(w.plan(on))
-	assert.Equal(t, before, w.applies())
+	env.act(env.plan(on))
+	assert.Equal(t, before, env.applies())
 }
 
 func TestNothingIsWrittenWhilePaused(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old"))
-	before := w.applies()
-	w.act(w.planOf(w.observe(cluster()), Intent{Ready: true, Paused: "annotation"}))
-	assert.Equal(t, before, w.applies())
-	assert.False(t, w.held())
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old"))
+	before := env.applies()
+	env.act(env.planOf(env.observe(cluster()), Intent{Ready: true, Paused: "annotation"}))
+	assert.Equal(t, before, env.applies())
+	assert.False(t, env.held())
 }
 
 // What another client created under the name of a profile is written only if it matches the profile.
@@ -308,40 +308,40 @@ func TestAnApplyOfAnotherOwnerIsNotUsed(t *testing.T) {
 		"its own, of the template of before": {owned(name, "a", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "older" })), true},
 	} {
 		t.Run(what, func(t *testing.T) {
-			w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), row.there, vpcSecret())
-			f := w.plan(cluster())
+			env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), row.there, vpcSecret())
+			f := env.plan(cluster())
 			assert.Equal(t, row.taken, f.Profiles[0].Apply.Conflict == "", f.Profiles[0].Apply.Conflict)
-			w.act(f)
-			assert.Equal(t, row.taken, w.applies()[0].Spec.Variables["selectors"] != "")
+			env.act(f)
+			assert.Equal(t, row.taken, env.applies()[0].Spec.Variables["selectors"] != "")
 		})
 	}
 }
 
 // A reference is for what exists. One that is added to a profile that CAPT has made would be a second Workspace for it.
 func TestNoProfileIsCreatedTwice(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
-	w.make(cluster())
-	w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "another"}
-	f := w.plan(cluster())
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
+	env.make(cluster())
+	env.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "another"}
+	f := env.plan(cluster())
 	assert.Equal(t, failed, f.stateOf(&f.Profiles[0]).stage)
 	assert.Contains(t, f.stateOf(&f.Profiles[0]).message, "exists with WorkspaceTemplateApply demo-a-fargate-apply")
-	w.act(f)
-	assert.Len(t, w.applies(), 1)
+	env.act(f)
+	assert.Len(t, env.applies(), 1)
 }
 
 func TestANameConflictDoesNotBlockOtherProfiles(t *testing.T) {
 	name := naming.FargateWorkspaceTemplateApply("demo", "a")
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret(), builder.WorkspaceTemplateApply(name, builder.OwnedBy(builder.CAPTControlPlane("other"))))
-	w.act(w.plan(cluster()))
-	assert.Len(t, w.applies(), 2)
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret(), builder.WorkspaceTemplateApply(name, builder.OwnedBy(builder.CAPTControlPlane("other"))))
+	env.act(env.plan(cluster()))
+	assert.Len(t, env.applies(), 2)
 }
 
 // Values of Secrets are not cached, so each read of one is a request.
 func TestTheVPCSecretIsReadOnlyForAProfileThatIsToBeWritten(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
-	assert.NotNil(t, w.observe(cluster()).VPCSecret, "a profile is to be created")
-	w.make(cluster())
-	assert.Nil(t, w.observe(cluster()).VPCSecret, "at rest")
-	w.controlPlane.Spec.FargateProfiles[0].Selectors[0].Namespace = "other"
-	assert.NotNil(t, w.observe(cluster()).VPCSecret, "a profile is to be changed")
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
+	assert.NotNil(t, env.observe(cluster()).VPCSecret, "a profile is to be created")
+	env.make(cluster())
+	assert.Nil(t, env.observe(cluster()).VPCSecret, "at rest")
+	env.controlPlane.Spec.FargateProfiles[0].Selectors[0].Namespace = "other"
+	assert.NotNil(t, env.observe(cluster()).VPCSecret, "a profile is to be changed")
 }

@@ -107,8 +107,8 @@ func TestStateOfAProfile(t *testing.T) {
 var resource = schema.GroupResource{Resource: "workspacetemplateapplies"}
 
 // answering lets the API server answer the first writes of WorkspaceTemplateApplies with an error each.
-func (w *world) answering(errs ...error) {
-	w.Cached = interceptor.NewClient(w.Cached.(client.WithWatch), interceptor.Funcs{
+func (env *environment) answering(errs ...error) {
+	env.Cached = interceptor.NewClient(env.Cached.(client.WithWatch), interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			if len(errs) > 0 {
 				err := errs[0]
@@ -122,12 +122,12 @@ func (w *world) answering(errs ...error) {
 
 // The others are created, and the user who can correct it sees what the API server reported.
 func TestARefusedProfileDoesNotBlockOthers(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
-	w.answering(apierrors.NewForbidden(resource, "demo-a-fargate-apply", nil))
-	f := w.plan(cluster())
-	require.ErrorContains(t, f.Act(ctx, w.Cached), "writing Fargate profile a")
-	require.Len(t, w.applies(), 1)
-	assert.Equal(t, "b", w.applies()[0].Spec.Variables["profile_name"])
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
+	env.answering(apierrors.NewForbidden(resource, "demo-a-fargate-apply", nil))
+	f := env.plan(cluster())
+	require.ErrorContains(t, f.Act(ctx, env.Cached), "writing Fargate profile a")
+	require.Len(t, env.applies(), 1)
+	assert.Equal(t, "b", env.applies()[0].Spec.Variables["profile_name"])
 	status := f.Report(builder.Created).Statuses[0]
 	assert.Equal(t, controlplanev1.FargateProfileFailedReason, status.FailureReason)
 	assert.Contains(t, status.FailureMessage, "the API server rejected the WorkspaceTemplateApply")
@@ -141,13 +141,13 @@ func TestAnErrorOfTheAPIServerIsRetried(t *testing.T) {
 		"no answer":                  context.DeadlineExceeded,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
-			w.answering(err)
-			f := w.plan(cluster())
-			require.ErrorIs(t, f.Act(ctx, w.Cached), err)
+			env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
+			env.answering(err)
+			f := env.plan(cluster())
+			require.ErrorIs(t, f.Act(ctx, env.Cached), err)
 			assert.Equal(t, creating, f.stateOf(&f.Profiles[0]).stage)
-			w.act(w.plan(cluster()))
-			assert.Len(t, w.applies(), 1)
+			env.act(env.plan(cluster()))
+			assert.Len(t, env.applies(), 1)
 		})
 	}
 }

@@ -66,8 +66,8 @@ func namesOf(applies []*infrav1.WorkspaceTemplateApply) (names []string) {
 	return names
 }
 
-// world has what a control plane depends on, what depends on it, and others.
-func world(t *testing.T, more ...client.Object) client.WithWatch {
+// managementCluster has what a control plane depends on, what depends on it, and others.
+func managementCluster(t *testing.T, more ...client.Object) client.WithWatch {
 	t.Helper()
 	return cache(t, append(more,
 		builder.WorkspaceTemplate("vpc"), builder.SecretWith("demo-kubeconfig", nil), builder.SecretWith("unrelated", nil),
@@ -84,7 +84,7 @@ func world(t *testing.T, more ...client.Object) client.WithWatch {
 }
 
 func TestObserveFollowsBothDirections(t *testing.T) {
-	o := observe(t, Reader{Cache: world(t)}, nil)
+	o := observe(t, Reader{Cache: managementCluster(t)}, nil)
 	assert.ElementsMatch(t, []string{"base", "writer", "demo-vpc", controlPlaneApply, "profile", "addon", "more", "reader", "neighbor"}, namesOf(o.Applies))
 	assert.ElementsMatch(t, []string{"demo-kubeconfig"}, o.Secrets.UnsortedList())
 	in := func(name string) types.NamespacedName {
@@ -103,7 +103,7 @@ func TestObserveFindsWhatWaitsForAMissingControlPlane(t *testing.T) {
 func TestObserveReadsNoOtherNamespaceThanTheCacheHas(t *testing.T) {
 	foreign := types.NamespacedName{Namespace: "platform", Name: "eks"}
 	far := waiting("far", builder.WaitingForWorkspace("demo-eks-controlplane", ""), builder.WaitingForWorkspace("x", "other"))
-	reader := Reader{Namespace: builder.Namespace, Cache: interceptor.NewClient(world(t, far), interceptor.Funcs{
+	reader := Reader{Namespace: builder.Namespace, Cache: interceptor.NewClient(managementCluster(t, far), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if namespace := (&client.ListOptions{}).ApplyOptions(options).Namespace; namespace != "" && namespace != builder.Namespace {
 				return errors.New("the cache has no namespace " + namespace)
@@ -131,13 +131,13 @@ func TestAClosureIsBounded(t *testing.T) {
 }
 
 func TestListsAreSorted(t *testing.T) {
-	list, err := Reader{Cache: world(t)}.list(t.Context(), client.InNamespace(builder.Namespace))
+	list, err := Reader{Cache: managementCluster(t)}.list(t.Context(), client.InNamespace(builder.Namespace))
 	require.NoError(t, err)
 	assert.IsIncreasing(t, namesOf(list))
 }
 
 func TestRelated(t *testing.T) {
-	reader := Reader{Cache: world(t)}
+	reader := Reader{Cache: managementCluster(t)}
 	for name, want := range map[string][]string{
 		"base":      {"base", "demo-vpc", controlPlaneApply, "sibling", "addon", "neighbor", "more", "reader"},
 		"more":      {"more", "addon", controlPlaneApply, "demo-vpc", "base", "writer"},
@@ -152,7 +152,7 @@ func TestRelated(t *testing.T) {
 }
 
 func TestWaiting(t *testing.T) {
-	waiting, err := Reader{Cache: world(t)}.Waiting(t.Context(), builder.SecretWith("account", nil))
+	waiting, err := Reader{Cache: managementCluster(t)}.Waiting(t.Context(), builder.SecretWith("account", nil))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"demo-vpc"}, namesOf(waiting))
 }

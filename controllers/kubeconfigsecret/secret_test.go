@@ -26,8 +26,8 @@ import (
 
 const host = "ABCDEF.gr7.ap-northeast-1.eks.amazonaws.com"
 
-// scene has what the kubeconfigs of a control plane are made from, with all that is needed.
-type scene struct {
+// fixture has what the kubeconfigs of a control plane are made from, with all that is needed.
+type fixture struct {
 	*testing.T
 	Plan
 	Contract, User Kubeconfig
@@ -35,9 +35,9 @@ type scene struct {
 	requeueAfter   time.Duration
 }
 
-func newScene(t *testing.T, options ...builder.Option) *scene {
+func newFixture(t *testing.T, options ...builder.Option) *fixture {
 	t.Helper()
-	return &scene{T: t, Plan: Plan{Mode: Publish, Now: builder.Created, Cluster: Cluster{
+	return &fixture{T: t, Plan: Plan{Mode: Publish, Now: builder.Created, Cluster: Cluster{
 		ControlPlane: builder.CAPTControlPlane("demo", options...), Name: "demo", EKSName: "demo", Region: builder.Region,
 		Outputs: Outputs{Published: outputs(), Connection: connection(map[string]string{"cluster_certificate_authority_data": builder.CA()})},
 	}}}
@@ -52,7 +52,7 @@ func connection(data map[string]string) *corev1.Secret {
 }
 
 // publish determines the kubeconfigs without writing them.
-func (s *scene) publish() {
+func (s *fixture) publish() {
 	s.Helper()
 	after, err := Publisher{Tokens: s.tokens}.Publish(s.Context(), s.Plan, &s.Contract, &s.User)
 	require.NoError(s, err)
@@ -67,7 +67,7 @@ func TestTheNameOfTheEKSClusterIsTheOutputElseTheVariable(t *testing.T) {
 		"from-terraform": {"cluster_endpoint": host, "cluster_name": "from-terraform"},
 		"from-variable":  {"cluster_endpoint": host},
 	} {
-		s := newScene(t)
+		s := newFixture(t)
 		s.Cluster.Published, s.Cluster.EKSName = outputs, "from-variable"
 		s.publish()
 		config, err := clientcmd.RESTConfigFromKubeConfig(s.User.Data)
@@ -89,10 +89,10 @@ func liveSecret(data []byte, owner *metav1.OwnerReference) *corev1.Secret {
 func TestTheSecretOfAnotherOwnerIsNotOverwritten(t *testing.T) {
 	identity := tokens.With(clocktesting.NewFakePassiveClock(builder.Created))
 	theirs := metav1.NewControllerRef(builder.CAPTControlPlane("other"), controlplanev1.GroupVersion.WithKind("CAPTControlPlane"))
-	equal := newScene(t)
+	equal := newFixture(t)
 	equal.publish()
 	for _, data := range [][]byte{[]byte("theirs"), equal.Contract.Data} {
-		s := newScene(t, withSource("Token")).withTokens(identity)
+		s := newFixture(t, withSource("Token")).withTokens(identity)
 		s.Contract.Live, s.User.Live = liveSecret(data, theirs), liveSecret(data, theirs)
 		s.publish()
 		for _, published := range []Kubeconfig{s.Contract, s.User} {
@@ -107,7 +107,7 @@ func TestTheSecretOfAnotherOwnerIsNotOverwritten(t *testing.T) {
 
 func TestASecretWithoutOwnerIsUsedOnlyIfItHasTheContractType(t *testing.T) {
 	for secretType, taken := range map[corev1.SecretType]bool{clusterv1.ClusterSecretType: true, corev1.SecretTypeOpaque: false, "": false} {
-		s := newScene(t)
+		s := newFixture(t)
 		s.Contract.Live = liveSecret([]byte("of-before"), nil)
 		s.Contract.Live.Type = secretType
 		s.publish()
@@ -117,7 +117,7 @@ func TestASecretWithoutOwnerIsUsedOnlyIfItHasTheContractType(t *testing.T) {
 }
 
 func TestOurOwnSecretIsWrittenOnlyWhenItDiffers(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.publish()
 	want := s.Contract.Data
 	ours := metav1.NewControllerRef(s.Cluster.ControlPlane, controlplanev1.GroupVersion.WithKind("CAPTControlPlane"))
@@ -141,7 +141,7 @@ func TestOurOwnSecretIsWrittenOnlyWhenItDiffers(t *testing.T) {
 }
 
 func TestTheSecretHasTheFormOfTheContract(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	secret := contractSecret(Cluster{ControlPlane: s.Cluster.ControlPlane, Name: "demo-cluster"}, "demo-cluster-kubeconfig", []byte("x"))
 	assert.Equal(t, clusterv1.ClusterSecretType, secret.Type)
 	assert.Equal(t, map[string]string{clusterv1.ClusterNameLabel: "demo-cluster"}, secret.Labels)
@@ -177,8 +177,8 @@ func (k *Kubeconfig) kind(t *testing.T, output string) string {
 	return "exec"
 }
 
-// withTokens lets a scene make tokens with an identity, at the time at which the objects were created.
-func (s *scene) withTokens(tokens kubeconfig.Tokens) *scene {
+// withTokens lets a fixture make tokens with an identity, at the time at which the objects were created.
+func (s *fixture) withTokens(tokens kubeconfig.Tokens) *fixture {
 	s.tokens = tokens
 	return s
 }
@@ -222,7 +222,7 @@ func TestEachSourceWithEachOutputAndEachIdentity(t *testing.T) {
 		source, who, _ := strings.Cut(row, " ")
 		for i, column := range columns {
 			t.Run(row+", output "+column, func(t *testing.T) {
-				s := newScene(t, withSource(controlplanev1.KubeconfigSource(source))).withTokens(identities[who])
+				s := newFixture(t, withSource(controlplanev1.KubeconfigSource(source))).withTokens(identities[who])
 				s.Cluster.Connection = connection(map[string]string{"kubeconfig": outputs[column], "cluster_certificate_authority_data": builder.CA()})
 				s.publish()
 				assert.Equal(t, want[i], s.Contract.kind(t, outputs[column]))
@@ -250,7 +250,7 @@ func TestRemedies(t *testing.T) {
 		"nothing to take": {"Output", "", nil, `no output "kubeconfig"; add it to the module, or set spec.kubeconfig.source to Exec`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, withSource(row.source)).withTokens(row.tokens)
+			s := newFixture(t, withSource(row.source)).withTokens(row.tokens)
 			s.Cluster.Connection.Data["kubeconfig"] = []byte(row.output)
 			s.publish()
 			assert.Contains(t, s.Contract.Problem, row.want)
@@ -260,7 +260,7 @@ func TestRemedies(t *testing.T) {
 
 func TestAnExpiringOutputIsReconciledThen(t *testing.T) {
 	for _, source := range []controlplanev1.KubeconfigSource{"Output", "Auto"} {
-		s := newScene(t, withSource(source)).withTokens(nil)
+		s := newFixture(t, withSource(source)).withTokens(nil)
 		s.Cluster.Connection.Data["kubeconfig"] = []byte(tokens.Kubeconfig(t, host, builder.Created.Add(-12*time.Minute)))
 		s.publish()
 		assert.Equal(t, 3*time.Minute, s.requeueAfter)
@@ -269,7 +269,7 @@ func TestAnExpiringOutputIsReconciledThen(t *testing.T) {
 
 func TestNoRequeueWithoutTokens(t *testing.T) {
 	for _, source := range []controlplanev1.KubeconfigSource{"Output", "Exec", "Auto", "Token"} {
-		s := newScene(t, withSource(source)).withTokens(nil)
+		s := newFixture(t, withSource(source)).withTokens(nil)
 		s.publish()
 		assert.Zero(t, s.requeueAfter, source)
 	}
@@ -277,7 +277,7 @@ func TestNoRequeueWithoutTokens(t *testing.T) {
 
 func TestMissingCredentialsAreRetriedLessOften(t *testing.T) {
 	for problem, again := range map[error]time.Duration{kubeconfig.ErrNoCredentials: 5 * time.Minute, errors.New("AWS is down"): 30 * time.Second} {
-		s := newScene(t, withSource("Token")).withTokens(&tokens.Identity{Problem: problem})
+		s := newFixture(t, withSource("Token")).withTokens(&tokens.Identity{Problem: problem})
 		s.publish()
 		assert.Equal(t, again, s.requeueAfter)
 	}
@@ -285,7 +285,7 @@ func TestMissingCredentialsAreRetriedLessOften(t *testing.T) {
 
 // The author of a template decides what it returns, and a token for another cluster would grant access to that one.
 func TestATokenIsForTheClusterThatCAPTAskedFor(t *testing.T) {
-	s := newScene(t, withSource("Token")).withTokens(tokens.With(clocktesting.NewFakePassiveClock(builder.Created)))
+	s := newFixture(t, withSource("Token")).withTokens(tokens.With(clocktesting.NewFakePassiveClock(builder.Created)))
 	s.Cluster.Published, s.Cluster.EKSName = map[string]string{"cluster_endpoint": host}, "given"
 	s.publish()
 	assert.True(t, signedFor(t, s.Contract.Data, "given", builder.Created), "no output says otherwise")
@@ -323,7 +323,7 @@ func TestNothingIsCreatedWithoutEndpointAndCertificateAuthority(t *testing.T) {
 		for _, source := range []controlplanev1.KubeconfigSource{"Token", "Exec", "Auto"} {
 			t.Run(name+", source "+string(source), func(t *testing.T) {
 				identity := tokens.With(clocktesting.NewFakePassiveClock(builder.Created))
-				s := newScene(t, withSource(source)).withTokens(identity)
+				s := newFixture(t, withSource(source)).withTokens(identity)
 				s.Cluster.Published = row.outputs
 				s.Cluster.Connection = connection(map[string]string{"cluster_certificate_authority_data": row.ca})
 				s.publish()
@@ -342,7 +342,7 @@ func TestDefect17CAIsDecodedOnce(t *testing.T) {
 	require.NoError(t, err)
 	for _, ca := range []string{base64.StdEncoding.EncodeToString([]byte(builder.CA())), string(authority)} {
 		for _, source := range []controlplanev1.KubeconfigSource{"Token", "Exec", "Auto"} {
-			s := newScene(t, withSource(source)).withTokens(tokens.With(clocktesting.NewFakePassiveClock(builder.Created)))
+			s := newFixture(t, withSource(source)).withTokens(tokens.With(clocktesting.NewFakePassiveClock(builder.Created)))
 			s.Cluster.Connection = connection(map[string]string{"cluster_certificate_authority_data": ca})
 			s.publish()
 			assert.Nil(t, s.Contract.Data, source)

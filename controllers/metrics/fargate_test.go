@@ -23,46 +23,46 @@ import (
 var (
 	demo  = types.NamespacedName{Namespace: "default", Name: "demo"}
 	other = types.NamespacedName{Namespace: "default", Name: "other"}
-	// noon is when stories begin.
+	// noon is when scenarios begin.
 	noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 )
 
 func after(minutes float64) time.Time { return noon.Add(time.Duration(minutes * float64(time.Minute))) }
 
-// story is what one process sees of control planes.
-type story struct {
+// scenario is what one process sees of control planes.
+type scenario struct {
 	*testing.T
 	registry *prometheus.Registry
 	fargate  *metrics.Fargate
 }
 
-func newStory(t *testing.T) *story {
+func newScenario(t *testing.T) *scenario {
 	registry := prometheus.NewPedanticRegistry()
-	return &story{T: t, registry: registry, fargate: metrics.NewFargate(registry)}
+	return &scenario{T: t, registry: registry, fargate: metrics.NewFargate(registry)}
 }
 
 // see records profiles twice, since a reconcile can come at any time.
-func (s *story) see(minutes float64, profiles ...metrics.Profile) {
+func (s *scenario) see(minutes float64, profiles ...metrics.Profile) {
 	for range 2 {
 		s.fargate.Observe(demo, profiles, after(minutes))
 	}
 }
 
 // durations are how many a histogram counted, and their sum in minutes.
-func (s *story) durations(what string) (count uint64, minutes float64) {
+func (s *scenario) durations(what string) (count uint64, minutes float64) {
 	s.Helper()
 	histogram := s.family("capt_fargate_profile_" + what + "_duration_seconds").GetMetric()[0].GetHistogram()
 	return histogram.GetSampleCount(), histogram.GetSampleSum() / 60
 }
 
-func (s *story) failures() float64 { return s.counter("failures") }
+func (s *scenario) failures() float64 { return s.counter("failures") }
 
-func (s *story) counter(of string) float64 {
+func (s *scenario) counter(of string) float64 {
 	s.Helper()
 	return s.family("capt_fargate_profile_" + of + "_total").GetMetric()[0].GetCounter().GetValue()
 }
 
-func (s *story) family(name string) *dto.MetricFamily {
+func (s *scenario) family(name string) *dto.MetricFamily {
 	s.Helper()
 	families, err := s.registry.Gather()
 	require.NoError(s, err)
@@ -75,7 +75,7 @@ func (s *story) family(name string) *dto.MetricFamily {
 	return nil
 }
 
-func (s *story) counted(what string, count uint64, minutes float64, why string) {
+func (s *scenario) counted(what string, count uint64, minutes float64, why string) {
 	s.Helper()
 	gotCount, gotMinutes := s.durations(what)
 	assert.Equal(s, count, gotCount, why)
@@ -83,7 +83,7 @@ func (s *story) counted(what string, count uint64, minutes float64, why string) 
 }
 
 // gauges compares all gauges of the number of profiles.
-func (s *story) gauges(profiles ...profiles) {
+func (s *scenario) gauges(profiles ...profiles) {
 	s.Helper()
 	text := ""
 	if len(profiles) > 0 {
@@ -121,7 +121,7 @@ func failing(profile metrics.Profile) metrics.Profile {
 }
 
 func TestProfilesAreCountedByState(t *testing.T) {
-	s := newStory(t)
+	s := newScenario(t)
 	s.gauges()
 	s.see(0, metrics.Profile{}, metrics.Profile{Failed: true})
 	s.gauges(profiles{"demo", [3]int{0, 1, 0}})
@@ -135,7 +135,7 @@ func TestProfilesAreCountedByState(t *testing.T) {
 }
 
 func TestACreationIsMeasuredOnceFromWhenTerraformBegan(t *testing.T) {
-	s := newStory(t)
+	s := newScenario(t)
 	s.see(0, metrics.Profile{FirstTime: true})
 	s.see(1, waiting("a"))
 	s.see(4, creating("a", 3))
@@ -155,7 +155,7 @@ func TestACreationIsMeasuredOnceFromWhenTerraformBegan(t *testing.T) {
 
 // Status says that Terraform applied, and no more when it began, before all else that makes a profile ready.
 func TestACreationEndsWhenTheProfileIsReady(t *testing.T) {
-	s := newStory(t)
+	s := newScenario(t)
 	s.see(0, creating("a", 0))
 	s.see(2, metrics.Profile{UID: "a"})
 	s.counted("creation", 0, 0, "it is not ready yet")
@@ -164,7 +164,7 @@ func TestACreationEndsWhenTheProfileIsReady(t *testing.T) {
 }
 
 func TestACreationThatBeginsAgainIsMeasuredFromItsFirstBeginning(t *testing.T) {
-	s := newStory(t)
+	s := newScenario(t)
 	s.see(0, creating("a", 0))
 	s.see(1, waiting("a"))
 	s.see(2, creating("a", 2))
@@ -179,7 +179,7 @@ func TestCreationsBeforeARestartAreNotMeasured(t *testing.T) {
 		"moved, not at work": waiting("a"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStory(t)
+			s := newScenario(t)
 			s.see(1, first)
 			s.see(2, ready("a"))
 			s.see(3, changing("a", 3))
@@ -191,7 +191,7 @@ func TestCreationsBeforeARestartAreNotMeasured(t *testing.T) {
 
 // Status could not show that Terraform had applied it before, because a move lost it.
 func TestAProfileThatWasReadyIsNeverNew(t *testing.T) {
-	s := newStory(t)
+	s := newScenario(t)
 	s.see(0, ready("a"))
 	s.see(1, creating("a", 1))
 	s.see(2, ready("a"))
@@ -199,7 +199,7 @@ func TestAProfileThatWasReadyIsNeverNew(t *testing.T) {
 }
 
 func TestADeletionIsMeasuredOnceFromWhenItWasAskedFor(t *testing.T) {
-	s := newStory(t)
+	s := newScenario(t)
 	s.see(0, ready("a"), ready("b"))
 	s.see(2, deleting("a", 1), ready("b"))
 	s.counted("deletion", 0, 0, "it is still there")
@@ -214,7 +214,7 @@ func TestADeletionIsMeasuredOnceFromWhenItWasAskedFor(t *testing.T) {
 }
 
 func TestAControlPlaneThatIsGoneIsForgotten(t *testing.T) {
-	s := newStory(t)
+	s := newScenario(t)
 	s.see(0, creating("a", 0), deleting("b", 0))
 	s.fargate.Forget(demo)
 	s.gauges()
@@ -224,7 +224,7 @@ func TestAControlPlaneThatIsGoneIsForgotten(t *testing.T) {
 }
 
 func TestClocksThatDifferMeasureNothingNegative(t *testing.T) {
-	s := newStory(t)
+	s := newScenario(t)
 	s.see(0, creating("a", 5), deleting("b", 5))
 	s.see(1, ready("a"))
 	s.counted("creation", 1, 0, "it began in the future")
@@ -232,7 +232,7 @@ func TestClocksThatDifferMeasureNothingNegative(t *testing.T) {
 }
 
 func TestAFailureIsCountedWhenItComes(t *testing.T) {
-	s := newStory(t)
+	s := newScenario(t)
 	s.see(0, creating("a", 0), failing(creating("b", 0)))
 	assert.Zero(t, s.failures(), "an earlier process saw it come")
 	s.see(1, failing(creating("a", 0)), failing(creating("b", 0)))
@@ -243,7 +243,7 @@ func TestAFailureIsCountedWhenItComes(t *testing.T) {
 }
 
 func TestAMissingDependencyIsCountedWhenItIsFirstMissing(t *testing.T) {
-	s, lacking := newStory(t), metrics.Profile{DependencyMissing: true}
+	s, lacking := newScenario(t), metrics.Profile{DependencyMissing: true}
 	s.see(0, lacking)
 	assert.Zero(t, s.counter("dependency_errors"), "it may have been missing before this process started")
 	s.see(1, lacking, lacking)
@@ -253,7 +253,7 @@ func TestAMissingDependencyIsCountedWhenItIsFirstMissing(t *testing.T) {
 }
 
 func TestSeveralReconcilesMayReportAtOnce(t *testing.T) {
-	s := newStory(t)
+	s := newScenario(t)
 	var wait sync.WaitGroup
 	for _, controlPlane := range []types.NamespacedName{demo, other} {
 		wait.Go(func() {
@@ -268,7 +268,7 @@ func TestSeveralReconcilesMayReportAtOnce(t *testing.T) {
 }
 
 func TestNamesFollowPrometheus(t *testing.T) {
-	problems, err := testutil.GatherAndLint(newStory(t).registry)
+	problems, err := testutil.GatherAndLint(newScenario(t).registry)
 	require.NoError(t, err)
 	assert.Empty(t, problems)
 }

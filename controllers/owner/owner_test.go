@@ -289,7 +289,7 @@ func TestReady(t *testing.T) {
 func TestConditionOfTheOwner(t *testing.T) {
 	for name, row := range map[string]struct {
 		apply   *infrav1.WorkspaceTemplateApply
-		story   string
+		summary string
 		message string
 		working bool
 	}{
@@ -312,7 +312,7 @@ func TestConditionOfTheOwner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &Facts{Apply: row.apply}
 			condition := planned(t, f, demoOwner(), nil).Condition("VPCReady", "VPCReady")
-			assert.Equal(t, row.story, string(condition.Status)+" "+condition.Reason)
+			assert.Equal(t, row.summary, string(condition.Status)+" "+condition.Reason)
 			assert.Contains(t, condition.Message, row.message)
 			assert.Equal(t, row.working, f.Working())
 		})

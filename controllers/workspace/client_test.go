@@ -30,8 +30,8 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// world is an API server with Workspaces, a cache, and the recorded requests.
-type world struct {
+// environment is an API server with Workspaces, a cache, and the recorded requests.
+type environment struct {
 	*Client
 	api     client.WithWatch
 	watched []terraform.Scope
@@ -41,24 +41,24 @@ type world struct {
 	refuse error
 }
 
-// newWorld installs the kinds of the scopes. The cache holds nothing; the API server holds the objects.
-func newWorld(t *testing.T, scopes []terraform.Scope, objects ...client.Object) *world {
+// newEnvironment installs the kinds of the scopes. The cache holds nothing; the API server holds the objects.
+func newEnvironment(t *testing.T, scopes []terraform.Scope, objects ...client.Object) *environment {
 	t.Helper()
-	w := &world{}
+	env := &environment{}
 	funcs := interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-			if w.refuse != nil {
-				return w.refuse
+			if env.refuse != nil {
+				return env.refuse
 			}
 			options := client.ApplyOptions{}
 			options.ApplyOptions(opts)
-			w.applied = append(w.applied, options)
+			env.applied = append(env.applied, options)
 			return c.Apply(ctx, obj, opts...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 			options := client.DeleteOptions{}
 			options.ApplyOptions(opts)
-			w.deleted = append(w.deleted, options)
+			env.deleted = append(env.deleted, options)
 			return c.Delete(ctx, obj)
 		},
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -72,21 +72,21 @@ func newWorld(t *testing.T, scopes []terraform.Scope, objects ...client.Object) 
 	for _, scope := range scopes {
 		objects = append(objects, builder.WorkspaceDefinition(scope))
 	}
-	w.api = builder.Clients(objects...).WithRESTMapper(mapper(scopes)).Build()
-	w.Client = &Client{
-		Client: interceptor.NewClient(w.api, funcs), Uncached: w.api,
+	env.api = builder.Clients(objects...).WithRESTMapper(mapper(scopes)).Build()
+	env.Client = &Client{
+		Client: interceptor.NewClient(env.api, funcs), Uncached: env.api,
 		Watch: func(_ context.Context, scope terraform.Scope) error {
-			w.watched = append(w.watched, scope)
+			env.watched = append(env.watched, scope)
 			return nil
 		},
 	}
-	return w
+	return env
 }
 
 // synced updates the cache.
-func (w *world) synced() *world {
-	w.Client.Client = w.api
-	return w
+func (env *environment) synced() *environment {
+	env.Client.Client = env.api
+	return env
 }
 
 func mapper(scopes []terraform.Scope) meta.RESTMapper {
@@ -104,27 +104,27 @@ func mapper(scopes []terraform.Scope) meta.RESTMapper {
 var ctx = context.Background()
 
 func TestReadingAKindThatIsNotInstalled(t *testing.T) {
-	w := newWorld(t, nil)
-	live, err := w.Get(ctx, terraform.ScopeNamespaced, "default", "demo-vpc")
+	env := newEnvironment(t, nil)
+	live, err := env.Get(ctx, terraform.ScopeNamespaced, "default", "demo-vpc")
 	require.ErrorIs(t, err, ErrKindMissing)
 	assert.Nil(t, live)
-	assert.Empty(t, w.watched, "a missing kind cannot be watched")
+	assert.Empty(t, env.watched, "a missing kind cannot be watched")
 }
 
 func TestReadingStartsTheWatchOfTheScope(t *testing.T) {
-	w := newWorld(t, terraform.Scopes()).synced()
-	live, err := w.Get(ctx, terraform.ScopeCluster, "default", "demo-vpc")
+	env := newEnvironment(t, terraform.Scopes()).synced()
+	live, err := env.Get(ctx, terraform.ScopeCluster, "default", "demo-vpc")
 	require.NoError(t, err)
 	assert.Nil(t, live, "a missing Workspace is not an error")
-	assert.Equal(t, []terraform.Scope{terraform.ScopeCluster}, w.watched)
+	assert.Equal(t, []terraform.Scope{terraform.ScopeCluster}, env.watched)
 }
 
 func TestReadingAWorkspaceOfEitherScope(t *testing.T) {
 	uids := map[terraform.Scope]types.UID{terraform.ScopeNamespaced: "narrow", terraform.ScopeCluster: "wide"}
-	w := newWorld(t, terraform.Scopes(), builder.Workspace("demo-vpc", builder.AtRest, builder.WithUID("narrow")),
+	env := newEnvironment(t, terraform.Scopes(), builder.Workspace("demo-vpc", builder.AtRest, builder.WithUID("narrow")),
 		builder.Workspace("demo-vpc", builder.AtRest, builder.InClusterScope(), builder.WithUID("wide"))).synced()
 	for scope, uid := range uids {
-		live, err := w.Get(ctx, scope, "default", "demo-vpc")
+		live, err := env.Get(ctx, scope, "default", "demo-vpc")
 		require.NoError(t, err)
 		assert.Equal(t, uid, live.UID())
 	}
@@ -133,47 +133,47 @@ func TestReadingAWorkspaceOfEitherScope(t *testing.T) {
 func TestAWorkspaceIsCreatedByServerSideApply(t *testing.T) {
 	rendered := rendering{}.must(t)
 	before := rendered.Object.DeepCopy()
-	w := newWorld(t, terraform.Scopes())
-	live, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
+	env := newEnvironment(t, terraform.Scopes())
+	live, err := env.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
 	require.NoError(t, err)
 	assert.Equal(t, before, rendered.Object, "it is not modified")
 	assert.False(t, live.Differs(rendered))
 	assert.Equal(t, Owned, live.Owner(builder.WorkspaceTemplateApply("demo-vpc"), nil))
-	require.Len(t, w.applied, 1)
-	assert.Equal(t, naming.WorkspaceTemplateApplyFieldManager, w.applied[0].FieldManager)
-	assert.True(t, *w.applied[0].Force)
+	require.Len(t, env.applied, 1)
+	assert.Equal(t, naming.WorkspaceTemplateApplyFieldManager, env.applied[0].FieldManager)
+	assert.True(t, *env.applied[0].Force)
 }
 
 // Another manager may have become leader and released the object.
 func TestNothingIsCreatedForADeletedObject(t *testing.T) {
-	w := newWorld(t, terraform.Scopes())
-	require.NoError(t, w.api.Delete(ctx, builder.WorkspaceTemplateApply("demo-vpc")))
-	_, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
+	env := newEnvironment(t, terraform.Scopes())
+	require.NoError(t, env.api.Delete(ctx, builder.WorkspaceTemplateApply("demo-vpc")))
+	_, err := env.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
 	require.ErrorContains(t, err, "was deleted during the reconcile")
-	assert.Empty(t, w.applied)
+	assert.Empty(t, env.applied)
 }
 
 func TestANotServedKindIsNotAMissingWorkspace(t *testing.T) {
-	w := newWorld(t, terraform.Scopes())
-	w.Uncached = builder.FailingGet[client.Object](w.api,
+	env := newEnvironment(t, terraform.Scopes())
+	env.Uncached = builder.FailingGet[client.Object](env.api,
 		apierrors.NewGenericServerResponse(404, "GET", schema.GroupResource{Resource: "workspaces"}, "demo-vpc", "404 page not found", 0, true))
-	_, err := w.Recorded(ctx, builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc")), nil)
+	_, err := env.Recorded(ctx, builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc")), nil)
 	require.ErrorIs(t, err, ErrKindNotServed)
 }
 
 func TestAStaleCacheIsBypassed(t *testing.T) {
 	rendered := rendering{}.must(t)
-	w := newWorld(t, terraform.Scopes())
-	_, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
+	env := newEnvironment(t, terraform.Scopes())
+	_, err := env.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
 	require.NoError(t, err)
 	stale := asLive(t, rendered)
 	stale.SetResourceVersion("5")
 	written := stale.DeepCopy()
 	written.SetResourceVersion("7")
-	w.written.Record(written)
+	env.written.Record(written)
 	cache := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper(terraform.Scopes())).
 		WithObjects(builder.WorkspaceDefinition(terraform.ScopeNamespaced)).Build()
-	w.Client.Client = interceptor.NewClient(cache, interceptor.Funcs{
+	env.Client.Client = interceptor.NewClient(cache, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 			if found, ok := object.(*unstructured.Unstructured); ok && found.GetKind() == "Workspace" {
 				stale.DeepCopyInto(found)
@@ -182,35 +182,35 @@ func TestAStaleCacheIsBypassed(t *testing.T) {
 			return c.Get(ctx, key, object, opts...)
 		},
 	})
-	live, err := w.Get(ctx, terraform.ScopeNamespaced, "default", "demo-vpc")
+	live, err := env.Get(ctx, terraform.ScopeNamespaced, "default", "demo-vpc")
 	require.NoError(t, err)
 	assert.NotEqual(t, "5", live.object.GetResourceVersion())
 }
 
 func TestCreateBypassesTheCacheAndKeepsAnExistingWorkspace(t *testing.T) {
 	theirs := builder.Workspace("demo-vpc", builder.AtRest)
-	w := newWorld(t, terraform.Scopes(), theirs)
-	live, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
+	env := newEnvironment(t, terraform.Scopes(), theirs)
+	live, err := env.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
 	require.NoError(t, err)
 	assert.Equal(t, theirs.GetUID(), live.UID())
 	assert.Equal(t, Foreign, live.Owner(builder.WorkspaceTemplateApply("demo-vpc"), nil))
-	assert.Empty(t, w.applied)
+	assert.Empty(t, env.applied)
 }
 
 // During one creation, another one completes.
 func TestCreationsOfDifferentNamesAreConcurrent(t *testing.T) {
 	other := builder.WorkspaceTemplateApply("other-vpc")
-	w := newWorld(t, terraform.Scopes(), other)
+	env := newEnvironment(t, terraform.Scopes(), other)
 	rendered, errs := render.Workspace(render.Input{Apply: other, Template: builder.WorkspaceTemplate("vpc"), Name: "other-vpc"})
 	require.Empty(t, errs)
 	created, started := make(chan error, 1), atomic.Bool{}
-	w.Uncached = interceptor.NewClient(w.api, interceptor.Funcs{
+	env.Uncached = interceptor.NewClient(env.api, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			if started.Swap(true) {
 				return c.Get(ctx, key, obj, opts...)
 			}
 			go func() {
-				_, err := w.Create(ctx, other, rendered)
+				_, err := env.Create(ctx, other, rendered)
 				created <- err
 			}()
 			select {
@@ -222,28 +222,28 @@ func TestCreationsOfDifferentNamesAreConcurrent(t *testing.T) {
 			return c.Get(ctx, key, obj, opts...)
 		},
 	})
-	_, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
+	_, err := env.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
 	require.NoError(t, err)
-	assert.Len(t, w.applied, 2)
+	assert.Len(t, env.applied, 2)
 }
 
 func TestUpdateHasAUIDPrecondition(t *testing.T) {
-	w := newWorld(t, terraform.Scopes())
-	live, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
+	env := newEnvironment(t, terraform.Scopes())
+	live, err := env.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
 	require.NoError(t, err)
 	changed := rendering{template: []builder.Option{builder.WithModule("# another")}}.must(t)
 	require.True(t, live.Differs(changed))
-	live, err = w.Update(ctx, live, changed)
+	live, err = env.Update(ctx, live, changed)
 	require.NoError(t, err)
 	assert.False(t, live.Differs(changed))
 
-	w.Client.Client = interceptor.NewClient(w.api, interceptor.Funcs{
+	env.Client.Client = interceptor.NewClient(env.api, interceptor.Funcs{
 		Apply: func(_ context.Context, _ client.WithWatch, obj runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
 			assert.Equal(t, types.UID("Workspace/demo-vpc"), obj.(interface{ GetUID() types.UID }).GetUID())
 			return errors.New("sent")
 		},
 	})
-	_, err = w.Update(ctx, mustLive(t, asLive(t, changed)), changed)
+	_, err = env.Update(ctx, mustLive(t, asLive(t, changed)), changed)
 	require.ErrorContains(t, err, "sent")
 }
 
@@ -264,9 +264,9 @@ func TestClassesOfApplyErrors(t *testing.T) {
 		"forbidden":     {apierrors.NewForbidden(schema.GroupResource{}, "demo-vpc", errors.New("RBAC")), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, terraform.Scopes())
-			w.refuse = row.err
-			_, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
+			env := newEnvironment(t, terraform.Scopes())
+			env.refuse = row.err
+			_, err := env.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
 			require.Error(t, err)
 			var rejected *RejectedError
 			assert.Equal(t, row.rejected, errors.As(err, &rejected))
@@ -278,11 +278,11 @@ func TestClassesOfApplyErrors(t *testing.T) {
 
 func TestDeleteHasAUIDPrecondition(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.AtRest)
-	w := newWorld(t, terraform.Scopes(), workspace)
+	env := newEnvironment(t, terraform.Scopes(), workspace)
 	for range 2 { // A missing one is deleted.
-		require.NoError(t, w.Delete(ctx, mustLive(t, workspace)))
-		require.NotNil(t, w.deleted[0].Preconditions)
-		assert.Equal(t, workspace.GetUID(), *w.deleted[0].Preconditions.UID)
+		require.NoError(t, env.Delete(ctx, mustLive(t, workspace)))
+		require.NotNil(t, env.deleted[0].Preconditions)
+		assert.Equal(t, workspace.GetUID(), *env.deleted[0].Preconditions.UID)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestRecorded(t *testing.T) {
 		"recorded kind not installed":       {nil, nil, []builder.Option{named, builder.WithRecordedWorkspace(ours)}, nil, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			live, err := newWorld(t, row.scopes, row.objects...).Recorded(ctx, builder.WorkspaceTemplateApply("demo-vpc", row.apply...), row.rendered)
+			live, err := newEnvironment(t, row.scopes, row.objects...).Recorded(ctx, builder.WorkspaceTemplateApply("demo-vpc", row.apply...), row.rendered)
 			assert.Equal(t, row.missing, errors.Is(err, ErrKindMissing))
 			if row.want == nil {
 				assert.Nil(t, live)
@@ -329,10 +329,10 @@ func TestRecorded(t *testing.T) {
 
 func TestARecordedScopeIsTheOnlyOneLookedAt(t *testing.T) {
 	wide := builder.Workspace("demo-vpc", builder.AtRest, builder.InClusterScope())
-	w := newWorld(t, terraform.Scopes(), wide)
-	_, err := w.Recorded(ctx, builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithRecordedWorkspace(wide)), nil)
+	env := newEnvironment(t, terraform.Scopes(), wide)
+	_, err := env.Recorded(ctx, builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithRecordedWorkspace(wide)), nil)
 	require.NoError(t, err)
-	assert.Equal(t, []terraform.Scope{terraform.ScopeCluster}, w.watched)
+	assert.Equal(t, []terraform.Scope{terraform.ScopeCluster}, env.watched)
 }
 
 func TestAnUnknownScopeMeansBoth(t *testing.T) {

@@ -339,8 +339,8 @@ func failing(options ...builder.Option) *unstructured.Unstructured {
 }
 
 func TestSecretsOfAWorkspace(t *testing.T) {
-	w := newWorld(t, terraform.Scopes(), secretObjects()...)
-	secrets := w.secrets(ctx, mustLive(t, failing()))
+	env := newEnvironment(t, terraform.Scopes(), secretObjects()...)
+	secrets := env.secrets(ctx, mustLive(t, failing()))
 	assert.False(t, secrets.Incomplete)
 	var values []string
 	for _, value := range secrets.Values {
@@ -351,9 +351,9 @@ func TestSecretsOfAWorkspace(t *testing.T) {
 }
 
 func TestSecretsAreReadOnlyAfterAnError(t *testing.T) {
-	w := newWorld(t, terraform.Scopes(), secretObjects()...)
-	w.Uncached = builder.FailingGet[client.Object](w.api, errors.New("nothing should be read"))
-	report, complete := w.Explain(ctx, mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, withSecrets())))
+	env := newEnvironment(t, terraform.Scopes(), secretObjects()...)
+	env.Uncached = builder.FailingGet[client.Object](env.api, errors.New("nothing should be read"))
+	report, complete := env.Explain(ctx, mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, withSecrets())))
 	assert.Empty(t, report)
 	assert.True(t, complete)
 }
@@ -369,17 +369,17 @@ func TestAChangedSecretOmitsTheErrorText(t *testing.T) {
 		"only of the outputs": {secretObjects()[0]}, // They are not inputs.
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, terraform.Scopes(), objects...)
-			assert.Equal(t, name != "only of the outputs", w.secrets(ctx, mustLive(t, failing())).Incomplete)
+			env := newEnvironment(t, terraform.Scopes(), objects...)
+			assert.Equal(t, name != "only of the outputs", env.secrets(ctx, mustLive(t, failing())).Incomplete)
 		})
 	}
 }
 
 func TestForbiddenSecretsOmitTheErrorText(t *testing.T) {
-	w := newWorld(t, terraform.Scopes(), secretObjects()...)
-	w.Uncached = builder.FailingGet[client.Object](w.api, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "inputs", nil))
+	env := newEnvironment(t, terraform.Scopes(), secretObjects()...)
+	env.Uncached = builder.FailingGet[client.Object](env.api, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "inputs", nil))
 	live := mustLive(t, failing())
-	report, complete := w.Explain(ctx, live)
+	report, complete := env.Explain(ctx, live)
 	require.False(t, complete)
 
 	got := Observe(live, ObserveInput{Failure: report})

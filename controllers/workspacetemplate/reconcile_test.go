@@ -42,14 +42,14 @@ func TestActionAndStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			template := builder.WorkspaceTemplate("vpc", append(row.options, builder.WithGeneration(4))...)
-			f, err := newWorld(t).observe(t.Context(), template)
+			f, err := newEnvironment(t).observe(t.Context(), template)
 			require.NoError(t, err)
 			f.Users = row.users
 			action, err := plan(template, f)
 			require.NoError(t, err)
 			assert.Equal(t, row.want, action)
 			status(template, f, action)
-			assert.Equal(t, map[string]string{"Valid": row.valid, "InUse": row.inUse, "Deleting": row.deleting}, builder.Story(template.Status.Conditions))
+			assert.Equal(t, map[string]string{"Valid": row.valid, "InUse": row.inUse, "Deleting": row.deleting}, builder.ConditionSummary(template.Status.Conditions))
 			assert.Equal(t, ptr.To(int32(len(row.users))), template.Status.Users)
 			assert.Equal(t, int64(4), template.Status.ObservedGeneration)
 			assert.Regexp(t, "^[0-9a-f]{12}$", template.Status.Revision)
@@ -72,7 +72,7 @@ func TestTheRevisionIsThatOfTheWorkspaceTemplate(t *testing.T) {
 	assert.NotEqual(t, of(), of(builder.WithModule("# another")))
 }
 
-func newWorld(t *testing.T, objects ...client.Object) *Reconciler {
+func newEnvironment(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := builder.Clients(objects...).WithStatusSubresource(&infrav1.WorkspaceTemplate{}).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, UserIndex, func(object client.Object) []string {
@@ -85,37 +85,37 @@ func newWorld(t *testing.T, objects ...client.Object) *Reconciler {
 func TestATemplateIsTakenOverWhenItsUsersAreAdopted(t *testing.T) {
 	legacy := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 	unadopted := builder.WorkspaceTemplateApply("demo-vpc", legacy)
-	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)),
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)),
 		unadopted, builder.WorkspaceTemplateApply("other-vpc", legacy, builder.WithWorkspaceName("other-vpc")),
 		builder.WorkspaceTemplate("unused", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)))
 	reconcile := func(name string) *infrav1.WorkspaceTemplate {
 		t.Helper()
 		template, key := &infrav1.WorkspaceTemplate{}, client.ObjectKey{Namespace: builder.Namespace, Name: name}
-		_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		_, err := env.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 		require.NoError(t, err)
-		require.NoError(t, w.Client.Get(t.Context(), key, template))
+		require.NoError(t, env.Client.Get(t.Context(), key, template))
 		return template
 	}
-	for name, story := range map[string]string{"vpc": "True Used", "unused": "False NotUsed"} {
+	for name, summary := range map[string]string{"vpc": "True Used", "unused": "False NotUsed"} {
 		template := reconcile(name)
 		assert.Equal(t, []string{infrav1.LegacyWorkspaceTemplateFinalizer}, template.Finalizers)
-		assert.Equal(t, story, builder.Story(template.Status.Conditions)["InUse"])
+		assert.Equal(t, summary, builder.ConditionSummary(template.Status.Conditions)["InUse"])
 		template.Status.Conditions = nil
 		assert.Equal(t, infrav1.WorkspaceTemplateStatus{}, template.Status, "only conditions are written")
 	}
 
-	require.NoError(t, w.Client.Get(t.Context(), client.ObjectKeyFromObject(unadopted), unadopted))
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKeyFromObject(unadopted), unadopted))
 	unadopted.Spec.WorkspaceName = "demo-vpc"
-	require.NoError(t, w.Client.Update(t.Context(), unadopted))
+	require.NoError(t, env.Client.Update(t.Context(), unadopted))
 	template := reconcile("vpc")
 	assert.Equal(t, []string{infrav1.WorkspaceTemplateFinalizer}, template.Finalizers)
 	assert.Equal(t, ptr.To(int32(2)), template.Status.Users)
 
 	unused := reconcile("unused")
-	require.NoError(t, w.Client.Delete(t.Context(), unused))
-	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(unused)})
+	require.NoError(t, env.Client.Delete(t.Context(), unused))
+	_, err := env.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(unused)})
 	require.NoError(t, err)
-	assert.True(t, engine.Absent(w.Client.Get(t.Context(), client.ObjectKeyFromObject(unused), unused)), "nothing keeps it")
+	assert.True(t, engine.Absent(env.Client.Get(t.Context(), client.ObjectKeyFromObject(unused), unused)), "nothing keeps it")
 }
 
 func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
@@ -126,29 +126,29 @@ func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
 	allowing := builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"default"}}
 	})
-	w := newWorld(t, builder.WorkspaceTemplate("vpc", shared, allowing, builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)),
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", shared, allowing, builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)),
 		user, builder.WorkspaceTemplateApply("of-another-template"),
 		builder.WorkspaceTemplateApply("not-permitted", inShared, builder.WithNamespace("stranger")))
 	key := client.ObjectKey{Namespace: "shared", Name: "vpc"}
 	template := &infrav1.WorkspaceTemplate{}
 	reconcile := func() {
 		t.Helper()
-		_, err := w.Reconcile(ctx, ctrl.Request{NamespacedName: key})
+		_, err := env.Reconcile(ctx, ctrl.Request{NamespacedName: key})
 		require.NoError(t, err)
 	}
 
 	reconcile()
-	require.NoError(t, w.Client.Get(ctx, key, template))
+	require.NoError(t, env.Client.Get(ctx, key, template))
 	assert.Equal(t, []string{infrav1.WorkspaceTemplateFinalizer}, template.Finalizers, "CAPT v0.3's is exchanged")
 	assert.Equal(t, ptr.To(int32(1)), template.Status.Users)
 
-	require.NoError(t, w.Client.Delete(ctx, template))
+	require.NoError(t, env.Client.Delete(ctx, template))
 	reconcile()
-	require.NoError(t, w.Client.Get(ctx, key, template))
+	require.NoError(t, env.Client.Get(ctx, key, template))
 	deleting := meta.FindStatusCondition(template.Status.Conditions, infrav1.DeletingCondition)
 	assert.Contains(t, deleting.Message, "default/demo-vpc")
 
-	require.NoError(t, w.Client.Delete(ctx, user))
+	require.NoError(t, env.Client.Delete(ctx, user))
 	reconcile()
-	assert.True(t, engine.Absent(w.Client.Get(ctx, key, template)))
+	assert.True(t, engine.Absent(env.Client.Get(ctx, key, template)))
 }

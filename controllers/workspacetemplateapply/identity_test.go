@@ -31,47 +31,47 @@ import (
 func TestSafety01NoStateIsGuessedFromTheNameOfTheWorkspace(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		t.Run(string(scope), func(t *testing.T) {
-			w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(scope)),
+			env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithScope(scope)),
 				builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("state-of-another")))
-			assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
-			assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace state-of-another of spec.workspaceName does not exist, and nothing records its Terraform state")
-			assert.Empty(t, w.mustReconcile("demo-vpc"))
+			assert.Equal(t, []string{"status"}, env.mustReconcile("demo-vpc"))
+			assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceConflict: Workspace state-of-another of spec.workspaceName does not exist, and nothing records its Terraform state")
+			assert.Empty(t, env.mustReconcile("demo-vpc"))
 		})
 	}
 }
 
 func TestSafety03RetainedWorkspaceIsNotTakenOver(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
-	w.mustReconcile("demo-vpc")
-	kept := w.workspace("demo-vpc")
+	env.mustReconcile("demo-vpc")
+	kept := env.workspace("demo-vpc")
 	require.NotNil(t, kept)
 	builder.WithCreation(builder.Created.Add(-time.Hour))(kept) // The server of the test gives neither a time nor a UID.
 	builder.WithUID("kept")(kept)
-	w.update(kept)
-	w.provide("demo-vpc", builder.AtRest)
-	w.mustReconcile("demo-vpc")
-	w.remove(w.get("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	require.NotNil(t, w.workspace("demo-vpc"))
-	w.mustReconcile("demo-vpc") // It is gone.
+	env.update(kept)
+	env.provide("demo-vpc", builder.AtRest)
+	env.mustReconcile("demo-vpc")
+	env.remove(env.get("demo-vpc"))
+	env.mustReconcile("demo-vpc")
+	require.NotNil(t, env.workspace("demo-vpc"))
+	env.mustReconcile("demo-vpc") // It is gone.
 
 	later := builder.WorkspaceTemplateApply("demo-vpc", builder.WithUID("later"))
 	later.ResourceVersion = ""
-	w.create(later)
-	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
-	assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef)
+	env.create(later)
+	assert.Equal(t, []string{"status"}, env.mustReconcile("demo-vpc"))
+	assert.Nil(t, env.get("demo-vpc").Status.WorkspaceRef)
 	command := "kubectl -n default annotate --overwrite workspacetemplateapply demo-vpc capt.cluster.x-k8s.io/adopt-workspace=" + string(kept.GetUID())
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc (UID "+string(kept.GetUID())+") exists and is not recorded for this object")
-	assert.Contains(t, w.ready("demo-vpc"), command)
+	assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc (UID "+string(kept.GetUID())+") exists and is not recorded for this object")
+	assert.Contains(t, env.ready("demo-vpc"), command)
 
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
 		a.Annotations = map[string]string{naming.AdoptWorkspaceAnnotation: string(kept.GetUID())}
 	})
-	w.mustReconcile("demo-vpc")
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, kept.GetUID(), w.get("demo-vpc").Status.WorkspaceRef.UID)
-	assert.Contains(t, w.ready("demo-vpc"), "True UpToDate")
+	env.mustReconcile("demo-vpc")
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, kept.GetUID(), env.get("demo-vpc").Status.WorkspaceRef.UID)
+	assert.Contains(t, env.ready("demo-vpc"), "True UpToDate")
 }
 
 // restoredApply is as kubectl get -o yaml gave it, created again.
@@ -89,10 +89,10 @@ func TestSafety04ARestoredCopyThatIsDeletedDestroysNothing(t *testing.T) {
 		" and its cloud resources (Terraform state ":                 restoredApply(),
 		" (UID another) is kept: it is not recorded for this object": later,
 	} {
-		w := newWorld(t, builder.WorkspaceTemplate("vpc"), leftBehind(builder.WithUID("another")), apply)
-		w.remove(w.get("demo-vpc"))
-		assert.Equal(t, []string{"patch"}, w.mustReconcile("demo-vpc"))
-		sent := w.events()
+		env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), leftBehind(builder.WithUID("another")), apply)
+		env.remove(env.get("demo-vpc"))
+		assert.Equal(t, []string{"patch"}, env.mustReconcile("demo-vpc"))
+		sent := env.events()
 		require.Len(t, sent, 1)
 		assert.Contains(t, sent[0], "Warning WorkspaceLeft Workspace demo-vpc"+message)
 	}
@@ -133,8 +133,8 @@ func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 		"of a kind that cannot be read, but new": {nil, builder.WorkspaceTemplateApply("demo-vpc", owned("Platform", "example.org/v1", "demo", "x")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, append(row.objects, builder.WorkspaceTemplate("vpc"), row.apply)...)
-			w.reconciler.Uncached = interceptor.NewClient(w.API, interceptor.Funcs{
+			env := newEnvironment(t, append(row.objects, builder.WorkspaceTemplate("vpc"), row.apply)...)
+			env.reconciler.Uncached = interceptor.NewClient(env.API, interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 					if object.GetObjectKind().GroupVersionKind().Kind == "Platform" {
 						return apierrors.NewForbidden(schema.GroupResource{Resource: "platforms"}, key.Name, nil)
@@ -142,17 +142,17 @@ func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 					return c.Get(ctx, key, object, opts...)
 				},
 			})
-			result, err := w.reconcile("demo-vpc")
+			result, err := env.reconcile("demo-vpc")
 			require.NoError(t, err)
-			apply := w.get("demo-vpc")
+			apply := env.get("demo-vpc")
 			if row.missing == "" {
 				assert.NotNil(t, apply.Status.WorkspaceRef)
 				return
 			}
 			assert.Equal(t, ownersInterval, result.RequeueAfter, "no watch reports that the owner exists")
-			assert.Equal(t, []string{"status"}, w.Writes)
+			assert.Equal(t, []string{"status"}, env.Writes)
 			assert.Nil(t, apply.Status.WorkspaceRef)
-			assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: "+row.missing)
+			assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceConflict: "+row.missing)
 		})
 	}
 }
@@ -164,44 +164,44 @@ func TestSafety04ARestoredCopyIsNotRecordedWhilePaused(t *testing.T) {
 	apply := restoredApply(builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
 		a.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTCluster", Name: "demo", UID: "dead"}}
 	}))
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), leftBehind(), apply, cluster)
-	w.mustReconcile("demo-vpc")
-	assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef)
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), leftBehind(), apply, cluster)
+	env.mustReconcile("demo-vpc")
+	assert.Nil(t, env.get("demo-vpc").Status.WorkspaceRef)
 
-	w.remove(w.get("demo-vpc"))
-	w.mustReconcile("demo-vpc")
+	env.remove(env.get("demo-vpc"))
+	env.mustReconcile("demo-vpc")
 	cluster.Spec.Paused = nil
-	w.update(cluster)
-	w.mustReconcile("demo-vpc")
-	require.NotNil(t, w.workspace("demo-vpc"))
-	assert.True(t, w.workspace("demo-vpc").GetDeletionTimestamp().IsZero())
+	env.update(cluster)
+	env.mustReconcile("demo-vpc")
+	require.NotNil(t, env.workspace("demo-vpc"))
+	assert.True(t, env.workspace("demo-vpc").GetDeletionTimestamp().IsZero())
 }
 
 func TestSafety12AStatePrefixIsForNewStatesOnly(t *testing.T) {
-	state := func(w *world) string {
-		return w.workspace("demo-vpc").GetAnnotations()[render.ExternalNameAnnotation]
+	state := func(env *environment) string {
+		return env.workspace("demo-vpc").GetAnnotations()[render.ExternalNameAnnotation]
 	}
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.reconciler.StatePrefix = "one"
-	w.mustReconcile("demo-vpc")
-	created := state(w)
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.reconciler.StatePrefix = "one"
+	env.mustReconcile("demo-vpc")
+	created := state(env)
 	assert.Equal(t, naming.PrefixedExternalName("one", types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}), created)
-	w.provide("demo-vpc", builder.AtRest)
-	w.mustReconcile("demo-vpc")
+	env.provide("demo-vpc", builder.AtRest)
+	env.mustReconcile("demo-vpc")
 
-	w.reconciler.StatePrefix = "two"
-	assert.Empty(t, w.mustReconcile("demo-vpc"))
-	w.remove(w.workspace("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, created, state(w), "status records it")
+	env.reconciler.StatePrefix = "two"
+	assert.Empty(t, env.mustReconcile("demo-vpc"))
+	env.remove(env.workspace("demo-vpc"))
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, created, state(env), "status records it")
 }
 
 func TestSafety12ARestoredObjectOfAnotherPrefixCreatesNothing(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), restoredApply())
-	w.reconciler.StatePrefix = "two"
-	w.mustReconcile("demo-vpc")
-	assert.Nil(t, w.workspace("demo-vpc"))
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc does not exist, and this object had one with Terraform state ")
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), restoredApply())
+	env.reconciler.StatePrefix = "two"
+	env.mustReconcile("demo-vpc")
+	assert.Nil(t, env.workspace("demo-vpc"))
+	assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc does not exist, and this object had one with Terraform state ")
 }
 
 func inAccount(name, kind string) builder.Option {
@@ -216,10 +216,12 @@ func inNoAccount() builder.Option {
 
 // Another ProviderConfig is another account or backend: Terraform would find an empty state there, and create everything again.
 func TestSafety02ProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
-	edit := func(options ...builder.Option) func(w *world) { return func(w *world) { w.template(options...) } }
+	edit := func(options ...builder.Option) func(env *environment) {
+		return func(env *environment) { env.template(options...) }
+	}
 	for name, row := range map[string]struct {
 		before     builder.Option
-		change     func(w *world)
+		change     func(env *environment)
 		is, wanted string
 	}{
 		"the template is edited":             {inAccount("one", ""), edit(inAccount("two", "")), "ClusterProviderConfig/one", "ClusterProviderConfig/two"},
@@ -227,32 +229,32 @@ func TestSafety02ProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
 		"another kind":                       {inAccount("one", ""), edit(inAccount("one", "ProviderConfig")), "ClusterProviderConfig/one", "ProviderConfig/one"},
 		"the reference is removed":           {inAccount("one", ""), edit(inNoAccount()), "ClusterProviderConfig/one", "ClusterProviderConfig/default"},
 		"the default is replaced by another": {inNoAccount(), edit(inAccount("two", "")), "ClusterProviderConfig/default", "ClusterProviderConfig/two"},
-		"a variable in its name": {inAccount("${cluster_name}", ""), func(w *world) {
-			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
+		"a variable in its name": {inAccount("${cluster_name}", ""), func(env *environment) {
+			env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
 		}, "ClusterProviderConfig/demo", "ClusterProviderConfig/other"},
-		"another template": {inAccount("one", ""), func(w *world) {
-			w.create(builder.WorkspaceTemplate("other", inAccount("two", "")))
-			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" })
+		"another template": {inAccount("one", ""), func(env *environment) {
+			env.create(builder.WorkspaceTemplate("other", inAccount("two", "")))
+			env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" })
 		}, "ClusterProviderConfig/one", "ClusterProviderConfig/two"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, builder.WorkspaceTemplate("vpc", row.before), builder.WorkspaceTemplateApply("demo-vpc"))
-			w.rest("demo-vpc")
-			before := w.workspace("demo-vpc").Object["spec"]
+			env := newEnvironment(t, builder.WorkspaceTemplate("vpc", row.before), builder.WorkspaceTemplateApply("demo-vpc"))
+			env.rest("demo-vpc")
+			before := env.workspace("demo-vpc").Object["spec"]
 
-			row.change(w)
-			assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
-			assert.Equal(t, before, w.workspace("demo-vpc").Object["spec"])
-			assert.Contains(t, w.ready("demo-vpc"), "False ProviderConfigConflict: Workspace demo-vpc uses ProviderConfig "+row.is+", and providerConfigRef of the template is now "+row.wanted)
-			assert.Contains(t, w.ready("demo-vpc"), "capt.cluster.x-k8s.io/allow-provider-config="+row.wanted)
+			row.change(env)
+			assert.Equal(t, []string{"status"}, env.mustReconcile("demo-vpc"))
+			assert.Equal(t, before, env.workspace("demo-vpc").Object["spec"])
+			assert.Contains(t, env.ready("demo-vpc"), "False ProviderConfigConflict: Workspace demo-vpc uses ProviderConfig "+row.is+", and providerConfigRef of the template is now "+row.wanted)
+			assert.Contains(t, env.ready("demo-vpc"), "capt.cluster.x-k8s.io/allow-provider-config="+row.wanted)
 
-			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[naming.AllowProviderConfigAnnotation] = "true" })
-			assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace", "it must name the ProviderConfig")
+			env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[naming.AllowProviderConfigAnnotation] = "true" })
+			assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace", "it must name the ProviderConfig")
 
-			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+			env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
 				a.Annotations[naming.AllowProviderConfigAnnotation] = row.wanted
 			})
-			assert.Contains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
+			assert.Contains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
 		})
 	}
 }
@@ -274,11 +276,11 @@ func TestTheDefaultProviderConfigDoesNotConflict(t *testing.T) {
 					spec["providerConfigRef"] = row.live
 				}
 			}))
-			w := newWorld(t, builder.WorkspaceTemplate("vpc", row.want), adopted,
+			env := newEnvironment(t, builder.WorkspaceTemplate("vpc", row.want), adopted,
 				builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithRecordedWorkspace(adopted)))
-			w.mustReconcile("demo-vpc") // It is held.
-			assert.Contains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
-			assert.NotContains(t, w.ready("demo-vpc"), infrav1.ProviderConfigConflictReason)
+			env.mustReconcile("demo-vpc") // It is held.
+			assert.Contains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
+			assert.NotContains(t, env.ready("demo-vpc"), infrav1.ProviderConfigConflictReason)
 		})
 	}
 }
@@ -288,9 +290,9 @@ func TestAnAdoptedWorkspaceKeepsItsProviderConfig(t *testing.T) {
 	adopted := builder.Workspace("demo", builder.AtRest, builder.InClusterScope(), builder.With(func(workspace *unstructured.Unstructured) {
 		workspace.Object["spec"].(map[string]any)["providerConfigRef"] = map[string]any{"name": "legacy"}
 	}))
-	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster), inAccount("default", "")), adopted,
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster), inAccount("default", "")), adopted,
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo"), builder.WithRecordedWorkspace(adopted)))
-	w.mustReconcile("demo-vpc")
-	assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
-	assert.Contains(t, w.ready("demo-vpc"), "uses ProviderConfig legacy, and providerConfigRef of the template is now default:")
+	env.mustReconcile("demo-vpc")
+	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
+	assert.Contains(t, env.ready("demo-vpc"), "uses ProviderConfig legacy, and providerConfigRef of the template is now default:")
 }

@@ -35,17 +35,17 @@ import (
 // now is the time of the tests.
 var now = builder.Created.Add(24 * time.Hour)
 
-// world is a reconciler with an API server.
-type world struct {
+// environment is a reconciler with an API server.
+type environment struct {
 	*testing.T
 	*builder.API
 	reconciler *Reconciler
 	recorder   *events.FakeRecorder
 }
 
-func newWorld(t *testing.T, objects ...client.Object) *world {
+func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	objects = append(objects, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces", Labels: movePolicyLabels()}})
-	w := &world{T: t, recorder: events.NewFakeRecorder(32)}
+	env := &environment{T: t, recorder: events.NewFakeRecorder(32)}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(terraform.ScopeNamespaced.GroupVersionKind(), meta.RESTScopeNamespace)
 	mapper.Add(terraform.ScopeCluster.GroupVersionKind(), meta.RESTScopeRoot)
@@ -54,128 +54,128 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	clients := builder.Clients(objects...).WithRESTMapper(mapper).WithStatusSubresource(&infrav1.WorkspaceTemplateApply{})
 	require.NoError(t, index.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
-	w.API = builder.NewAPI(clients)
-	w.reconciler = &Reconciler{
-		Engine: engine.Engine{Client: w.API, Recorder: w.recorder, State: &engine.StateCache{}},
-		Workspaces: &workspace.Client{Client: w.API, Uncached: w.API, Watch: func(context.Context, terraform.Scope) error {
+	env.API = builder.NewAPI(clients)
+	env.reconciler = &Reconciler{
+		Engine: engine.Engine{Client: env.API, Recorder: env.recorder, State: &engine.StateCache{}},
+		Workspaces: &workspace.Client{Client: env.API, Uncached: env.API, Watch: func(context.Context, terraform.Scope) error {
 			return nil
 		}},
-		Uncached: w.API, Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
+		Uncached: env.API, Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
 	}
-	return w
+	return env
 }
 
-func (w *world) reconcile(name string) (ctrl.Result, error) {
-	w.Helper()
-	w.Writes = nil
+func (env *environment) reconcile(name string) (ctrl.Result, error) {
+	env.Helper()
+	env.Writes = nil
 	key := client.ObjectKey{Namespace: builder.Namespace, Name: name}
-	return w.reconciler.Reconcile(w.T.Context(), ctrl.Request{NamespacedName: key})
+	return env.reconciler.Reconcile(env.T.Context(), ctrl.Request{NamespacedName: key})
 }
 
 // mustReconcile returns the writes of a reconcile.
-func (w *world) mustReconcile(name string) []string {
-	w.Helper()
-	got, err := w.reconcile(name)
-	require.NoError(w, err)
+func (env *environment) mustReconcile(name string) []string {
+	env.Helper()
+	got, err := env.reconcile(name)
+	require.NoError(env, err)
 	isNew := got.RequeueAfter == 2*time.Minute // A Workspace was made a moment ago, and has no owner yet.
-	if !isNew && (got.RequeueAfter != ownersInterval || !strings.Contains(w.ready(name), "owner ")) {
-		assert.Equal(w, ctrl.Result{}, got)
+	if !isNew && (got.RequeueAfter != ownersInterval || !strings.Contains(env.ready(name), "owner ")) {
+		assert.Equal(env, ctrl.Result{}, got)
 	}
-	return w.Writes
+	return env.Writes
 }
 
 // rest creates the Workspace of a WorkspaceTemplateApply, and lets Terraform apply it.
-func (w *world) rest(name string) {
-	w.Helper()
-	w.mustReconcile(name)
-	w.provide(name, builder.AtRest)
-	w.mustReconcile(name)
+func (env *environment) rest(name string) {
+	env.Helper()
+	env.mustReconcile(name)
+	env.provide(name, builder.AtRest)
+	env.mustReconcile(name)
 }
 
-func (w *world) create(object client.Object) {
-	w.Helper()
-	require.NoError(w, w.Create(w.T.Context(), object))
+func (env *environment) create(object client.Object) {
+	env.Helper()
+	require.NoError(env, env.Create(env.T.Context(), object))
 }
 
-func (w *world) update(object client.Object) {
-	w.Helper()
-	require.NoError(w, w.Update(w.T.Context(), object))
+func (env *environment) update(object client.Object) {
+	env.Helper()
+	require.NoError(env, env.Update(env.T.Context(), object))
 }
 
-func (w *world) remove(object client.Object) {
-	w.Helper()
-	require.NoError(w, w.Delete(w.T.Context(), object))
+func (env *environment) remove(object client.Object) {
+	env.Helper()
+	require.NoError(env, env.Delete(env.T.Context(), object))
 }
 
 // destroyed does to a Workspace what provider-terraform does in the end.
-func (w *world) destroyed(name string) {
-	w.Helper()
-	workspace := w.workspace(name)
+func (env *environment) destroyed(name string) {
+	env.Helper()
+	workspace := env.workspace(name)
 	workspace.SetFinalizers(nil)
-	w.update(workspace)
+	env.update(workspace)
 }
 
 // template changes the template as its user does.
-func (w *world) template(options ...builder.Option) {
-	w.Helper()
+func (env *environment) template(options ...builder.Option) {
+	env.Helper()
 	template := &infrav1.WorkspaceTemplate{}
-	require.NoError(w, w.Get(w.T.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}, template))
+	require.NoError(env, env.Get(env.T.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}, template))
 	for _, option := range options {
 		option(template)
 	}
-	w.update(template)
+	env.update(template)
 }
 
-func (w *world) deleting(name string) *metav1.Condition {
-	w.Helper()
-	return meta.FindStatusCondition(w.get(name).Status.Conditions, infrav1.DeletingCondition)
+func (env *environment) deleting(name string) *metav1.Condition {
+	env.Helper()
+	return meta.FindStatusCondition(env.get(name).Status.Conditions, infrav1.DeletingCondition)
 }
 
-func (w *world) get(name string) *infrav1.WorkspaceTemplateApply {
-	w.Helper()
+func (env *environment) get(name string) *infrav1.WorkspaceTemplateApply {
+	env.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	require.NoError(w, w.API.Get(w.T.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: name}, apply))
+	require.NoError(env, env.API.Get(env.T.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: name}, apply))
 	return apply
 }
 
 // edit changes a WorkspaceTemplateApply as its user does.
-func (w *world) edit(name string, change func(*infrav1.WorkspaceTemplateApply)) {
-	w.Helper()
-	apply := w.get(name)
+func (env *environment) edit(name string, change func(*infrav1.WorkspaceTemplateApply)) {
+	env.Helper()
+	apply := env.get(name)
 	change(apply)
-	w.update(apply)
+	env.update(apply)
 }
 
 // workspace is a namespaced Workspace of the API server, nil when there is none.
-func (w *world) workspace(name string) *unstructured.Unstructured {
-	w.Helper()
+func (env *environment) workspace(name string) *unstructured.Unstructured {
+	env.Helper()
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(terraform.ScopeNamespaced.GroupVersionKind())
-	err := w.API.Get(w.T.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: name}, object)
+	err := env.API.Get(env.T.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: name}, object)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	require.NoError(w, err)
+	require.NoError(env, err)
 	return object
 }
 
 // provide does to a Workspace what provider-terraform does: it takes what a row of the table shows.
-func (w *world) provide(name string, row builder.Row, options ...builder.Option) {
-	w.Helper()
-	object := w.workspace(name)
+func (env *environment) provide(name string, row builder.Row, options ...builder.Option) {
+	env.Helper()
+	object := env.workspace(name)
 	shown := builder.Workspace(name, row, options...)
 	object.Object["status"] = shown.Object["status"]
 	object.SetFinalizers(shown.GetFinalizers())
 	object.SetGeneration(shown.GetGeneration())
-	w.update(object)
+	env.update(object)
 }
 
 // events returns the events since it was last called.
-func (w *world) events() []string {
+func (env *environment) events() []string {
 	var events []string
 	for {
 		select {
-		case event := <-w.recorder.Events:
+		case event := <-env.recorder.Events:
 			events = append(events, event)
 		default:
 			return events
@@ -184,10 +184,10 @@ func (w *world) events() []string {
 }
 
 // ready is the condition Ready in short, with its message.
-func (w *world) ready(name string) string {
-	w.Helper()
-	condition := meta.FindStatusCondition(w.get(name).Status.Conditions, infrav1.ReadyCondition)
-	require.NotNil(w, condition)
+func (env *environment) ready(name string) string {
+	env.Helper()
+	condition := meta.FindStatusCondition(env.get(name).Status.Conditions, infrav1.ReadyCondition)
+	require.NotNil(env, condition)
 	return string(condition.Status) + " " + condition.Reason + ": " + condition.Message
 }
 
@@ -209,10 +209,10 @@ func legacyStatus(workspace string) builder.Option {
 	})
 }
 
-// legacyWorld has a template in the cluster scope, as v1beta1 is converted, and a Workspace of CAPT v0.3's.
-func legacyWorld(t *testing.T, objects ...client.Object) *world {
+// legacyEnvironment has a template in the cluster scope, as v1beta1 is converted, and a Workspace of CAPT v0.3's.
+func legacyEnvironment(t *testing.T, objects ...client.Object) *environment {
 	t.Helper()
-	return newWorld(t, append(objects,
+	return newEnvironment(t, append(objects,
 		builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)),
 		builder.Workspace("demo", builder.AtRest, builder.InClusterScope()))...)
 }
@@ -241,21 +241,21 @@ func TestAWorkspaceOfV03IsNotCreatedAgain(t *testing.T) {
 		})}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply", row.options...))
-			before := w.get("demo-apply")
-			assert.Equal(t, []string{"status"}, w.mustReconcile("demo-apply"))
-			after := w.get("demo-apply")
+			env := legacyEnvironment(t, builder.WorkspaceTemplateApply("demo-apply", row.options...))
+			before := env.get("demo-apply")
+			assert.Equal(t, []string{"status"}, env.mustReconcile("demo-apply"))
+			after := env.get("demo-apply")
 			required := meta.FindStatusCondition(after.Status.Conditions, infrav1.AdoptionRequiredCondition)
 			require.NotNil(t, required)
 			assert.Equal(t, "Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
 				"nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", required.Message)
-			want := builder.Story(before.Status.Conditions)
+			want := builder.ConditionSummary(before.Status.Conditions)
 			want["AdoptionRequired"] = "True AdoptionRequired"
-			assert.Equal(t, want, builder.Story(after.Status.Conditions), "readiness stays as it was")
+			assert.Equal(t, want, builder.ConditionSummary(after.Status.Conditions), "readiness stays as it was")
 			before.Status.Conditions, after.Status.Conditions, after.ResourceVersion = nil, nil, before.ResourceVersion
 			assert.Equal(t, before, after)
 			assert.Equal(t, row.noted, after.Status.WorkspaceName, "it is evidence")
-			assert.Empty(t, w.mustReconcile("demo-apply"))
+			assert.Empty(t, env.mustReconcile("demo-apply"))
 		})
 	}
 }
@@ -263,66 +263,66 @@ func TestAWorkspaceOfV03IsNotCreatedAgain(t *testing.T) {
 // A helper that CAPT v0.3 never built, and that a migration retains, needs nothing: an alert on AdoptionRequired must end.
 func TestAHelperThatIsLeftAloneDoesNotAwaitAdoption(t *testing.T) {
 	helper := builder.WorkspaceTemplateApply("demo-spot-role-create", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), builder.OwnedBy(builder.CAPTControlPlane("demo")))
-	w := legacyWorld(t, helper)
+	env := legacyEnvironment(t, helper)
 	required := func() string {
-		w.mustReconcile("demo-spot-role-create")
-		return builder.Story(w.get("demo-spot-role-create").Status.Conditions)["AdoptionRequired"]
+		env.mustReconcile("demo-spot-role-create")
+		return builder.ConditionSummary(env.get("demo-spot-role-create").Status.Conditions)["AdoptionRequired"]
 	}
 	assert.Equal(t, "True AdoptionRequired", required())
-	w.edit("demo-spot-role-create", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	env.edit("demo-spot-role-create", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	assert.Equal(t, "False LeftAlone", required())
-	assert.Empty(t, w.mustReconcile("demo-spot-role-create"))
+	assert.Empty(t, env.mustReconcile("demo-spot-role-create"))
 
-	apply := w.get("demo-spot-role-create")
+	apply := env.get("demo-spot-role-create")
 	apply.Status.WorkspaceName = "demo-spot-role-create"
-	require.NoError(t, w.API.Status().Update(t.Context(), apply))
+	require.NoError(t, env.API.Status().Update(t.Context(), apply))
 	assert.Equal(t, "True AdoptionRequired", required(), "CAPT v0.3 built it")
 }
 
 // An object from Git has no status of CAPT v0.3 to keep. Its owner, and the user, must see why it waits.
 func TestAnObjectFromGitBesideAWorkspaceOfCAPTv03ReportsWhyItWaits(t *testing.T) {
-	w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply"))
-	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-apply"))
-	after := w.get("demo-apply")
+	env := legacyEnvironment(t, builder.WorkspaceTemplateApply("demo-apply"))
+	assert.Equal(t, []string{"status"}, env.mustReconcile("demo-apply"))
+	after := env.get("demo-apply")
 	assert.Equal(t, after.Generation, after.Status.ObservedGeneration)
-	assert.Equal(t, "True AdoptionRequired", builder.Story(after.Status.Conditions)["AdoptionRequired"])
+	assert.Equal(t, "True AdoptionRequired", builder.ConditionSummary(after.Status.Conditions)["AdoptionRequired"])
 	assert.Equal(t, "False AdoptionRequired: Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
-		"nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", w.ready("demo-apply"))
-	assert.Empty(t, w.mustReconcile("demo-apply"))
+		"nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", env.ready("demo-apply"))
+	assert.Empty(t, env.mustReconcile("demo-apply"))
 }
 
 func TestAnAdoptedObjectNoLongerAwaitsAdoption(t *testing.T) {
-	w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply", legacyStatus("demo")))
-	w.mustReconcile("demo-apply")
-	apply := w.get("demo-apply")
-	assert.Equal(t, "True AdoptionRequired", builder.Story(apply.Status.Conditions)["AdoptionRequired"])
+	env := legacyEnvironment(t, builder.WorkspaceTemplateApply("demo-apply", legacyStatus("demo")))
+	env.mustReconcile("demo-apply")
+	apply := env.get("demo-apply")
+	assert.Equal(t, "True AdoptionRequired", builder.ConditionSummary(apply.Status.Conditions)["AdoptionRequired"])
 	apply.Spec.WorkspaceName = "demo"
-	w.update(apply)
-	w.mustReconcile("demo-apply")
-	assert.Equal(t, "False AdoptionNotRequired", builder.Story(w.get("demo-apply").Status.Conditions)["AdoptionRequired"])
+	env.update(apply)
+	env.mustReconcile("demo-apply")
+	assert.Equal(t, "False AdoptionNotRequired", builder.ConditionSummary(env.get("demo-apply").Status.Conditions)["AdoptionRequired"])
 
-	w = newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("another"))
-	w.mustReconcile("another")
-	assert.NotContains(t, builder.Story(w.get("another").Status.Conditions), "AdoptionRequired")
+	env = newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("another"))
+	env.mustReconcile("another")
+	assert.NotContains(t, builder.ConditionSummary(env.get("another").Status.Conditions), "AdoptionRequired")
 }
 
 func TestDeletionKeepsAWorkspaceOfV03(t *testing.T) {
-	w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply",
+	env := legacyEnvironment(t, builder.WorkspaceTemplateApply("demo-apply",
 		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), legacyStatus("demo")))
-	w.remove(w.get("demo-apply"))
-	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-apply"))
-	assert.Contains(t, w.ready("demo-apply"), "set spec.deletionPolicy to Retain to keep the cloud resources")
+	env.remove(env.get("demo-apply"))
+	assert.Equal(t, []string{"status"}, env.mustReconcile("demo-apply"))
+	assert.Contains(t, env.ready("demo-apply"), "set spec.deletionPolicy to Retain to keep the cloud resources")
 
-	w.edit("demo-apply", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
-	w.mustReconcile("demo-apply")
-	assert.Error(t, w.API.Get(t.Context(), request("demo-apply").NamespacedName, &infrav1.WorkspaceTemplateApply{}), "it is released")
+	env.edit("demo-apply", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	env.mustReconcile("demo-apply")
+	assert.Error(t, env.API.Get(t.Context(), request("demo-apply").NamespacedName, &infrav1.WorkspaceTemplateApply{}), "it is released")
 }
 
 func TestAWorkspaceOfV03DoesNotBlockOtherObjects(t *testing.T) {
 	for name, option := range map[string]builder.Option{"adopted there": builder.WithWorkspaceName("demo"), "not adopted": legacyStatus("demo")} {
 		t.Run(name, func(t *testing.T) {
-			w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply", option, builder.WithNamespace("other")), builder.WorkspaceTemplateApply("demo-apply"))
-			assert.Contains(t, w.mustReconcile("demo-apply"), "apply Workspace")
+			env := legacyEnvironment(t, builder.WorkspaceTemplateApply("demo-apply", option, builder.WithNamespace("other")), builder.WorkspaceTemplateApply("demo-apply"))
+			assert.Contains(t, env.mustReconcile("demo-apply"), "apply Workspace")
 		})
 	}
 }
@@ -340,23 +340,23 @@ func TestAnAdoptedHelperKeepsItsSecretInAnotherNamespace(t *testing.T) {
 		builder.With(func(template *infrav1.WorkspaceTemplate) {
 			template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"team-a"}}
 		}))
-	w := newWorld(t, live, helper, template, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}})
+	env := newEnvironment(t, live, helper, template, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}})
 	key := client.ObjectKeyFromObject(helper)
 	reconcile := func() *infrav1.WorkspaceTemplateApply {
 		t.Helper()
-		_, err := w.reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		_, err := env.reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 		require.NoError(t, err)
 		apply := &infrav1.WorkspaceTemplateApply{}
-		require.NoError(t, w.API.Get(t.Context(), key, apply))
+		require.NoError(t, env.API.Get(t.Context(), key, apply))
 		return apply
 	}
 	apply := reconcile()
-	assert.Equal(t, "True Rendered", builder.Story(apply.Status.Conditions)[infrav1.RenderedCondition])
-	assert.NotContains(t, w.Writes, "apply Workspace")
+	assert.Equal(t, "True Rendered", builder.ConditionSummary(apply.Status.Conditions)[infrav1.RenderedCondition])
+	assert.NotContains(t, env.Writes, "apply Workspace")
 
 	// Another Secret of that namespace is none of its own.
 	apply.Spec.WriteConnectionSecretToRef.Name = "another"
-	w.update(apply)
-	assert.Equal(t, "False TemplateInvalid", builder.Story(reconcile().Status.Conditions)[infrav1.RenderedCondition])
-	assert.NotContains(t, w.Writes, "apply Workspace")
+	env.update(apply)
+	assert.Equal(t, "False TemplateInvalid", builder.ConditionSummary(reconcile().Status.Conditions)[infrav1.RenderedCondition])
+	assert.NotContains(t, env.Writes, "apply Workspace")
 }

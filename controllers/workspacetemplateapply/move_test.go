@@ -27,15 +27,15 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// fleet is a world of six: three that clusterctl may move, one that it cannot, one that has no Workspace yet, and one that
+// fleet is an environment of six: three that clusterctl may move, one that it cannot, one that has no Workspace yet, and one that
 // waits for the kind.
-func fleet(t *testing.T) *world {
+func fleet(t *testing.T) *environment {
 	t.Helper()
 	var objects []client.Object
 	for name, until := range map[string]string{"one": blockUntilPaused, "two": blockUntilPaused, "three": blockUntilLabeled, "wide": blockUntilManual} {
 		objects = append(objects, builder.WorkspaceTemplateApply(name, builder.WithAnnotation(clusterctlv1.BlockMoveAnnotation, until)))
 	}
-	return newWorld(t, append(objects, builder.WorkspaceTemplateApply("new"),
+	return newEnvironment(t, append(objects, builder.WorkspaceTemplateApply("new"),
 		builder.WorkspaceTemplateApply("waiting", builder.With(func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Reason: infrav1.WorkspaceKindMissingReason}}
 		})))...)
@@ -73,10 +73,10 @@ func TestADefinitionReconcilesAffectedObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for scope, want := range map[terraform.Scope]int{terraform.ScopeNamespaced: row.namespaced, terraform.ScopeCluster: row.anywhere} {
-				w, changed := fleet(t), definition(scope, row.change)
+				env, changed := fleet(t), definition(scope, row.change)
 				woken := 0
 				if definitionChanged().Update(event.UpdateEvent{ObjectOld: definition(scope, nil), ObjectNew: changed}) {
-					woken = len(w.reconciler.ofDefinition(t.Context(), changed))
+					woken = len(env.reconciler.ofDefinition(t.Context(), changed))
 				}
 				assert.Equal(t, want, woken, scope)
 			}
@@ -100,26 +100,26 @@ func TestSafety17ThePauseOfTheControllerPausesTheObject(t *testing.T) {
 	ctx := t.Context()
 	for name, owner := range map[string]client.Object{"CAPTCluster": builder.CAPTCluster("demo"), "CAPTControlPlane": builder.CAPTControlPlane("demo")} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, builder.WorkspaceTemplate("vpc"), owner, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner)))
-			w.rest("demo-vpc")
-			before := w.workspace("demo-vpc").GetResourceVersion()
+			env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), owner, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner)))
+			env.rest("demo-vpc")
+			before := env.workspace("demo-vpc").GetResourceVersion()
 
 			builder.Paused()(owner)
-			w.update(owner)
-			assert.Contains(t, w.reconciler.ofOwner(ctx, owner), request("demo-vpc"), "the pause wakes it")
-			w.template(builder.WithModule("# changed"))
-			w.mustReconcile("demo-vpc")
-			assert.Equal(t, before, w.workspace("demo-vpc").GetResourceVersion(), "the edit does not reach Terraform")
-			paused := meta.FindStatusCondition(w.get("demo-vpc").Status.Conditions, clusterv1.PausedCondition)
+			env.update(owner)
+			assert.Contains(t, env.reconciler.ofOwner(ctx, owner), request("demo-vpc"), "the pause wakes it")
+			env.template(builder.WithModule("# changed"))
+			env.mustReconcile("demo-vpc")
+			assert.Equal(t, before, env.workspace("demo-vpc").GetResourceVersion(), "the edit does not reach Terraform")
+			paused := meta.FindStatusCondition(env.get("demo-vpc").Status.Conditions, clusterv1.PausedCondition)
 			assert.Equal(t, name+" demo, which controls this object, is paused: the object has the cluster.x-k8s.io/paused annotation", paused.Message)
-			assert.Empty(t, w.mustReconcile("demo-vpc"), "at rest nothing is written")
+			assert.Empty(t, env.mustReconcile("demo-vpc"), "at rest nothing is written")
 
-			w.remove(w.get("demo-vpc")) // As the garbage collector does in a foreground deletion.
-			assert.NotContains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
+			env.remove(env.get("demo-vpc")) // As the garbage collector does in a foreground deletion.
+			assert.NotContains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
 
 			owner.SetAnnotations(nil)
-			w.update(owner)
-			assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
+			env.update(owner)
+			assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
 		})
 	}
 }
@@ -127,9 +127,9 @@ func TestSafety17ThePauseOfTheControllerPausesTheObject(t *testing.T) {
 // An object of the same name that does not control it, such as one that was recreated, pauses nothing.
 func TestSafety17OnlyTheControllerPauses(t *testing.T) {
 	owner := builder.CAPTCluster("demo", builder.WithUID("another"), builder.Paused())
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), owner, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo"))))
-	w.mustReconcile("demo-vpc")
-	assert.NotContains(t, builder.Story(w.get("demo-vpc").Status.Conditions), clusterv1.PausedCondition)
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), owner, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo"))))
+	env.mustReconcile("demo-vpc")
+	assert.NotContains(t, builder.ConditionSummary(env.get("demo-vpc").Status.Conditions), clusterv1.PausedCondition)
 }
 
 // The cache lists in any order; another order would be another message, and another status write.
@@ -138,10 +138,10 @@ func TestSafety23DependentsAreNamedInOneOrder(t *testing.T) {
 	onTop := func(name string) client.Object {
 		return builder.WorkspaceTemplateApply(name, builder.WaitingForWorkspace("demo-vpc", ""), builder.WithRecordedWorkspace(builder.Workspace(name, builder.AtRest)))
 	}
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), onTop("c"), onTop("a"), onTop("b"))
-	w.mustReconcile("demo-vpc")
-	w.reconciler.Client = shuffled{w.reconciler.Client}
-	names, err := w.reconciler.dependentsOf(ctx, w.get("demo-vpc"))
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), onTop("c"), onTop("a"), onTop("b"))
+	env.mustReconcile("demo-vpc")
+	env.reconciler.Client = shuffled{env.reconciler.Client}
+	names, err := env.reconciler.dependentsOf(ctx, env.get("demo-vpc"))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b", "c"}, names)
 }
@@ -158,123 +158,125 @@ func (c shuffled) List(ctx context.Context, list client.ObjectList, options ...c
 }
 
 // label labels the definition of a scope's Workspaces, as the manual says.
-func (w *world) label(scope terraform.Scope, labels ...string) {
-	w.Helper()
+func (env *environment) label(scope terraform.Scope, labels ...string) {
+	env.Helper()
 	definition := &apiextensionsv1.CustomResourceDefinition{}
-	require.NoError(w, w.API.Get(w.T.Context(), client.ObjectKey{Name: workspace.DefinitionOf(scope)}, definition))
+	require.NoError(env, env.API.Get(env.T.Context(), client.ObjectKey{Name: workspace.DefinitionOf(scope)}, definition))
 	definition.Labels = map[string]string{}
 	for _, label := range labels {
 		definition.Labels[label] = ""
 	}
-	w.update(definition)
+	env.update(definition)
 }
 
-// atRest is a world with a WorkspaceTemplateApply of a Cluster whose Workspace is at rest.
-func atRest(t *testing.T, labels ...string) *world {
+// atRest is an environment with a WorkspaceTemplateApply of a Cluster whose Workspace is at rest.
+func atRest(t *testing.T, labels ...string) *environment {
 	t.Helper()
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.Cluster("demo"),
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.Cluster("demo"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")))
-	w.label(terraform.ScopeNamespaced, labels...)
-	w.rest("demo-vpc")
-	require.Contains(t, w.ready("demo-vpc"), "True UpToDate")
-	return w
+	env.label(terraform.ScopeNamespaced, labels...)
+	env.rest("demo-vpc")
+	require.Contains(t, env.ready("demo-vpc"), "True UpToDate")
+	return env
 }
 
 // pause sets spec.paused of the Cluster, as clusterctl does.
-func (w *world) pause(paused bool) {
-	w.Helper()
+func (env *environment) pause(paused bool) {
+	env.Helper()
 	cluster := &clusterv1.Cluster{}
-	require.NoError(w, w.API.Get(w.T.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}, cluster))
+	require.NoError(env, env.API.Get(env.T.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}, cluster))
 	cluster.Spec.Paused = ptr.To(paused)
-	w.update(cluster)
+	env.update(cluster)
 }
 
 // block is until when clusterctl is kept from moving the object; empty when it is not.
-func (w *world) block() string {
-	w.Helper()
-	return w.get("demo-vpc").Annotations[clusterctlv1.BlockMoveAnnotation]
+func (env *environment) block() string {
+	env.Helper()
+	return env.get("demo-vpc").Annotations[clusterctlv1.BlockMoveAnnotation]
 }
 
-func (w *world) paused() string {
-	w.Helper()
-	condition := meta.FindStatusCondition(w.get("demo-vpc").Status.Conditions, clusterv1.PausedCondition)
-	require.NotNil(w, condition)
+func (env *environment) paused() string {
+	env.Helper()
+	condition := meta.FindStatusCondition(env.get("demo-vpc").Status.Conditions, clusterv1.PausedCondition)
+	require.NotNil(env, condition)
 	return condition.Message
 }
 
 var moved = []string{clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}
 
 func TestAnObjectWithAWorkspaceBlocksMoveUntilPaused(t *testing.T) {
-	w := atRest(t, moved...)
-	assert.Equal(t, blockUntilPaused, w.block())
-	assert.Equal(t, w.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"], w.get("demo-vpc").Annotations[naming.ExternalNameAnnotation])
+	env := atRest(t, moved...)
+	assert.Equal(t, blockUntilPaused, env.block())
+	assert.Equal(t, env.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"], env.get("demo-vpc").Annotations[naming.ExternalNameAnnotation])
 
-	w.pause(true)
-	assert.Equal(t, []string{"patch", "status"}, w.mustReconcile("demo-vpc"))
-	assert.Empty(t, w.block())
-	assert.Equal(t, "Cluster spec.paused is set to true", w.paused())
-	assert.Empty(t, w.mustReconcile("demo-vpc"), "it is not put back while the object is paused")
+	env.pause(true)
+	assert.Equal(t, []string{"patch", "status"}, env.mustReconcile("demo-vpc"))
+	assert.Empty(t, env.block())
+	assert.Equal(t, "Cluster spec.paused is set to true", env.paused())
+	assert.Empty(t, env.mustReconcile("demo-vpc"), "it is not put back while the object is paused")
 
-	w.pause(false)
-	assert.Equal(t, []string{"patch", "status"}, w.mustReconcile("demo-vpc"))
-	assert.Equal(t, blockUntilPaused, w.block())
-	assert.Empty(t, w.mustReconcile("demo-vpc"))
+	env.pause(false)
+	assert.Equal(t, []string{"patch", "status"}, env.mustReconcile("demo-vpc"))
+	assert.Equal(t, blockUntilPaused, env.block())
+	assert.Empty(t, env.mustReconcile("demo-vpc"))
 }
 
 func TestAnObjectWithoutAWorkspaceDoesNotBlockMove(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplateApply("demo-vpc"))
-	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
-	assert.NotContains(t, w.get("demo-vpc").Annotations, clusterctlv1.BlockMoveAnnotation)
+	env := newEnvironment(t, builder.WorkspaceTemplateApply("demo-vpc"))
+	assert.Equal(t, []string{"status"}, env.mustReconcile("demo-vpc"))
+	assert.NotContains(t, env.get("demo-vpc").Annotations, clusterctlv1.BlockMoveAnnotation)
 }
 
 func TestBlockMoveIsPartOfTheFirstWrite(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	assert.Equal(t, []string{"patch", "apply Workspace", "status"}, w.mustReconcile("demo-vpc"))
-	assert.Equal(t, blockUntilLabeled, w.block())
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	assert.Equal(t, []string{"patch", "apply Workspace", "status"}, env.mustReconcile("demo-vpc"))
+	assert.Equal(t, blockUntilLabeled, env.block())
 }
 
 // The manager before this one did not know of moves.
 func TestAnExistingObjectIsBlockedWithOneWrite(t *testing.T) {
-	w := atRest(t, moved...)
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
-	assert.Equal(t, []string{"patch"}, w.mustReconcile("demo-vpc"))
-	assert.Equal(t, blockUntilPaused, w.block())
-	assert.Empty(t, w.mustReconcile("demo-vpc"))
+	env := atRest(t, moved...)
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
+	assert.Equal(t, []string{"patch"}, env.mustReconcile("demo-vpc"))
+	assert.Equal(t, blockUntilPaused, env.block())
+	assert.Empty(t, env.mustReconcile("demo-vpc"))
 }
 
 // What would be lost, or go on in two places, is not moved.
 func TestMoveWaits(t *testing.T) {
-	row := func(row builder.Row) func(w *world) { return func(w *world) { w.provide("demo-vpc", row) } }
+	row := func(row builder.Row) func(env *environment) {
+		return func(env *environment) { env.provide("demo-vpc", row) }
+	}
 	for name, moment := range map[string]struct {
-		before, after func(w *world)
+		before, after func(env *environment)
 		want          string
 	}{
 		"Terraform is running": {nil, row(builder.FirstApplyRunning), "clusterctl move waits: Workspace demo-vpc is not up to date (" + infrav1.ProvisioningReason + ")"},
 		"an update failed":     {nil, row(builder.UpdateFailed), "Workspace demo-vpc is not up to date (" + infrav1.ApplyFailedReason + ")"},
 		"a plan failed":        {nil, row(builder.PlanFailed), "Workspace demo-vpc is not up to date (" + infrav1.PlanFailedReason + ")"},
-		"a deletion": {func(w *world) {
-			w.remove(w.get("demo-vpc"))
-			require.Contains(w, w.mustReconcile("demo-vpc"), "delete Workspace")
+		"a deletion": {func(env *environment) {
+			env.remove(env.get("demo-vpc"))
+			require.Contains(env, env.mustReconcile("demo-vpc"), "delete Workspace")
 		}, nil, "Workspace demo-vpc is not up to date (WorkspaceDeleting)"},
-		"a change that is paused": {nil, func(w *world) { w.template(builder.WithModule("# new")) }, "Workspace demo-vpc is not up to date"},
-		"the Workspace is gone: it would be recreated elsewhere, although it may not be wanted any more": {nil, func(w *world) {
-			w.remove(w.workspace("demo-vpc"))
-			w.destroyed("demo-vpc")
+		"a change that is paused": {nil, func(env *environment) { env.template(builder.WithModule("# new")) }, "Workspace demo-vpc is not up to date"},
+		"the Workspace is gone: it would be recreated elsewhere, although it may not be wanted any more": {nil, func(env *environment) {
+			env.remove(env.workspace("demo-vpc"))
+			env.destroyed("demo-vpc")
 		}, "Workspace demo-vpc does not exist"},
-		"the policy, of which the user may have installed others": {nil, func(w *world) {
-			w.remove(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces"}})
+		"the policy, of which the user may have installed others": {nil, func(env *environment) {
+			env.remove(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces"}})
 		}, "clusterctl move waits: ValidatingAdmissionPolicyBinding capt-moved-workspaces, which protects moved Workspaces from provider-terraform, is not installed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := atRest(t, moved...)
-			for _, step := range []func(w *world){moment.before, func(w *world) { w.pause(true) }, moment.after} {
+			env := atRest(t, moved...)
+			for _, step := range []func(env *environment){moment.before, func(env *environment) { env.pause(true) }, moment.after} {
 				if step != nil {
-					step(w)
+					step(env)
 				}
 			}
-			w.mustReconcile("demo-vpc")
-			assert.Equal(t, blockUntilPaused, w.block())
-			assert.Contains(t, w.paused(), moment.want)
+			env.mustReconcile("demo-vpc")
+			assert.Equal(t, blockUntilPaused, env.block())
+			assert.Contains(t, env.paused(), moment.want)
 		})
 	}
 }
@@ -296,73 +298,73 @@ func TestOneClusterctlLabelIsNotEnough(t *testing.T) {
 
 // clusterctl looks at the labels before it pauses. One that waits already would move the object without its Workspace.
 func TestLabelsAddedAfterThePauseDoNotAllowMove(t *testing.T) {
-	w := atRest(t)
-	w.pause(true)
-	w.mustReconcile("demo-vpc")
-	assert.Contains(t, w.paused(), "kubectl label crd workspaces.tf.m.upbound.io clusterctl.cluster.x-k8s.io= clusterctl.cluster.x-k8s.io/move-hierarchy=")
+	env := atRest(t)
+	env.pause(true)
+	env.mustReconcile("demo-vpc")
+	assert.Contains(t, env.paused(), "kubectl label crd workspaces.tf.m.upbound.io clusterctl.cluster.x-k8s.io= clusterctl.cluster.x-k8s.io/move-hierarchy=")
 
-	w.label(terraform.ScopeNamespaced, moved...)
+	env.label(terraform.ScopeNamespaced, moved...)
 	definition := builder.WorkspaceDefinition(terraform.ScopeNamespaced)
-	assert.Contains(t, w.reconciler.ofDefinition(t.Context(), definition), request("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, blockUntilLabeled, w.block())
-	assert.Contains(t, w.paused(), "Workspace demo-vpc could not be moved yet when clusterctl listed the objects")
+	assert.Contains(t, env.reconciler.ofDefinition(t.Context(), definition), request("demo-vpc"))
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, blockUntilLabeled, env.block())
+	assert.Contains(t, env.paused(), "Workspace demo-vpc could not be moved yet when clusterctl listed the objects")
 
-	w.pause(false)
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, blockUntilPaused, w.block())
-	w.pause(true)
-	w.mustReconcile("demo-vpc")
-	assert.Empty(t, w.block())
+	env.pause(false)
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, blockUntilPaused, env.block())
+	env.pause(true)
+	env.mustReconcile("demo-vpc")
+	assert.Empty(t, env.block())
 }
 
 func TestAClusterWideWorkspaceMustBeMovedManually(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), builder.Cluster("demo"),
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), builder.Cluster("demo"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")))
 	for _, scope := range terraform.Scopes() {
-		w.label(scope, moved...)
+		env.label(scope, moved...)
 	}
-	w.mustReconcile("demo-vpc")
-	w.pause(true)
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, blockUntilManual, w.block())
-	assert.Contains(t, w.paused(), "is cluster-wide, and clusterctl cannot move it")
+	env.mustReconcile("demo-vpc")
+	env.pause(true)
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, blockUntilManual, env.block())
+	assert.Contains(t, env.paused(), "is cluster-wide, and clusterctl cannot move it")
 
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, clusterctlv1.BlockMoveAnnotation) })
-	w.mustReconcile("demo-vpc")
-	assert.Empty(t, w.block(), "who does it by hand decides")
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, clusterctlv1.BlockMoveAnnotation) })
+	env.mustReconcile("demo-vpc")
+	assert.Empty(t, env.block(), "who does it by hand decides")
 }
 
 func TestThePauseOfASingleObjectDoesNotAllowMove(t *testing.T) {
-	w := atRest(t, moved...)
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[clusterv1.PausedAnnotation] = "" })
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, blockUntilPaused, w.block())
-	assert.NotContains(t, w.paused(), "clusterctl")
+	env := atRest(t, moved...)
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[clusterv1.PausedAnnotation] = "" })
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, blockUntilPaused, env.block())
+	assert.NotContains(t, env.paused(), "clusterctl")
 }
 
 func TestAnObjectWithoutAClusterIsMovedWhenPaused(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.label(terraform.ScopeNamespaced, moved...)
-	w.mustReconcile("demo-vpc")
-	w.provide("demo-vpc", builder.AtRest)
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[clusterv1.PausedAnnotation] = "" })
-	w.mustReconcile("demo-vpc")
-	assert.Empty(t, w.block())
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.label(terraform.ScopeNamespaced, moved...)
+	env.mustReconcile("demo-vpc")
+	env.provide("demo-vpc", builder.AtRest)
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[clusterv1.PausedAnnotation] = "" })
+	env.mustReconcile("demo-vpc")
+	assert.Empty(t, env.block())
 }
 
 // clusterctl takes all annotations away but its mark, that which paused the object among them.
 func TestDeletionByMoveDestroysNothing(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.rest("demo-vpc")
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.rest("demo-vpc")
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
 		a.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 	})
-	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
-	w.remove(w.get("demo-vpc"))
-	assert.Equal(t, []string{"status"}, w.mustReconcile("demo-vpc"))
-	assert.Contains(t, w.get("demo-vpc").Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
-	assert.Contains(t, w.paused(), "clusterctl move is moving the object")
+	assert.Equal(t, []string{"status"}, env.mustReconcile("demo-vpc"))
+	env.remove(env.get("demo-vpc"))
+	assert.Equal(t, []string{"status"}, env.mustReconcile("demo-vpc"))
+	assert.Contains(t, env.get("demo-vpc").Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
+	assert.Contains(t, env.paused(), "clusterctl move is moving the object")
 }
 
 // A move makes the Workspace first, and takes status away. Should the owner, or another version of CAPT, want something else
@@ -376,11 +378,11 @@ func TestAMovedWorkspaceIsOwnedAlthoughItDiffers(t *testing.T) {
 			if kept {
 				builder.WithAnnotation(naming.ExternalNameAnnotation, "state")(apply)
 			}
-			w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithModule("# new"), inNoAccount()), there, apply)
-			w.mustReconcile("demo-vpc")
-			assert.Equal(t, !kept, meta.IsStatusConditionTrue(w.get("demo-vpc").Status.Conditions, infrav1.WorkspaceConflictCondition))
-			w.mustReconcile("demo-vpc")
-			assert.Equal(t, "state", w.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"])
+			env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithModule("# new"), inNoAccount()), there, apply)
+			env.mustReconcile("demo-vpc")
+			assert.Equal(t, !kept, meta.IsStatusConditionTrue(env.get("demo-vpc").Status.Conditions, infrav1.WorkspaceConflictCondition))
+			env.mustReconcile("demo-vpc")
+			assert.Equal(t, "state", env.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"])
 		})
 	}
 }

@@ -62,68 +62,70 @@ func TestCreateDoesNotTakeOverARetainedWorkspace(t *testing.T) {
 		"the cache lags":     {left: leftBehind(), lags: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), row.left)
+			env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), row.left)
 			if row.lags {
-				w.reconciler.Workspaces.Client = lagging{w.API}
+				env.reconciler.Workspaces.Client = lagging{env.API}
 			}
 			for range 3 {
-				_, err := w.reconcile("demo-vpc")
+				_, err := env.reconcile("demo-vpc")
 				require.NoError(t, err)
-				assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef, "it is not this object's")
+				assert.Nil(t, env.get("demo-vpc").Status.WorkspaceRef, "it is not this object's")
 			}
-			w.remove(w.get("demo-vpc"))
-			_, err := w.reconcile("demo-vpc")
+			env.remove(env.get("demo-vpc"))
+			_, err := env.reconcile("demo-vpc")
 			require.NoError(t, err)
-			assert.NotContains(t, w.Writes, "delete Workspace", "what was retained would be destroyed")
+			assert.NotContains(t, env.Writes, "delete Workspace", "what was retained would be destroyed")
 		})
 	}
 }
 
 // Restored from a backup, or moved, without status and without its Workspace: all that is left is where its state was.
 func TestAnObjectWithAnotherRecordedStateCreatesNoWorkspace(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"),
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"),
 		builder.WithAnnotation(naming.ExternalNameAnnotation, "state-of-the-older-capt")))
-	w.mustReconcile("demo-vpc")
-	assert.Nil(t, w.workspace("demo-vpc"))
-	assert.Equal(t, "state-of-the-older-capt", w.get("demo-vpc").Annotations[naming.ExternalNameAnnotation])
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc does not exist, and this object had one with Terraform state state-of-the-older-capt")
+	env.mustReconcile("demo-vpc")
+	assert.Nil(t, env.workspace("demo-vpc"))
+	assert.Equal(t, "state-of-the-older-capt", env.get("demo-vpc").Annotations[naming.ExternalNameAnnotation])
+	assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc does not exist, and this object had one with Terraform state state-of-the-older-capt")
 
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
-	w.mustReconcile("demo-vpc")
-	assert.NotNil(t, w.workspace("demo-vpc"), "the user has decided")
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
+	env.mustReconcile("demo-vpc")
+	assert.NotNil(t, env.workspace("demo-vpc"), "the user has decided")
 }
 
 // A fleet: the template is edited, and this one is queued. The Workspace was last changed months ago.
 func TestAWaitingUpdateHasNotStarted(t *testing.T) {
-	for name, wait := range map[string]func(w *world){
-		"queued by the rate limit": func(w *world) { w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now) },
-		"for a Secret": func(w *world) {
-			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+	for name, wait := range map[string]func(env *environment){
+		"queued by the rate limit": func(env *environment) {
+			env.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now)
+		},
+		"for a Secret": func(env *environment) {
+			env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
 				a.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "gone"}}
 			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := atRest(t)
-			wait(w)
-			w.template(builder.WithModule("# new"))
-			_, err := w.reconcile("demo-vpc")
+			env := atRest(t)
+			wait(env)
+			env.template(builder.WithModule("# new"))
+			_, err := env.reconcile("demo-vpc")
 			require.NoError(t, err)
-			assert.NotContains(t, w.ready("demo-vpc"), "True")
-			assert.Nil(t, w.get("demo-vpc").Status.StartedTime)
+			assert.NotContains(t, env.ready("demo-vpc"), "True")
+			assert.Nil(t, env.get("demo-vpc").Status.StartedTime)
 		})
 	}
 }
 
 // The template is gone, and Terraform fails for a moment on what it applied months ago.
 func TestAnErrorWithoutATemplateStartsNow(t *testing.T) {
-	w := atRest(t)
-	w.remove(builder.WorkspaceTemplate("vpc"))
-	w.provide("demo-vpc", builder.PlanFailed)
-	_, err := w.reconcile("demo-vpc")
+	env := atRest(t)
+	env.remove(builder.WorkspaceTemplate("vpc"))
+	env.provide("demo-vpc", builder.PlanFailed)
+	_, err := env.reconcile("demo-vpc")
 	require.NoError(t, err)
-	require.NotNil(t, w.get("demo-vpc").Status.StartedTime)
-	assert.Equal(t, now.Unix(), w.get("demo-vpc").Status.StartedTime.Unix())
+	require.NotNil(t, env.get("demo-vpc").Status.StartedTime)
+	assert.Equal(t, now.Unix(), env.get("demo-vpc").Status.StartedTime.Unix())
 }
 
 // Each of a fleet looks at those that may have its Workspace, and not at the fleet.
@@ -133,9 +135,9 @@ func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 		objects = append(objects, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace(fmt.Sprintf("team-%d", i)),
 			builder.WithUID(types.UID(fmt.Sprint(i))), builder.WithWorkspaceName("demo-vpc")))
 	}
-	w := newWorld(t, objects...)
+	env := newEnvironment(t, objects...)
 	read := 0
-	w.reconciler.Client = interceptor.NewClient(w.API, interceptor.Funcs{
+	env.reconciler.Client = interceptor.NewClient(env.API, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			err := c.List(ctx, list, opts...)
 			read += meta.LenList(list)
@@ -144,13 +146,13 @@ func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 	})
 	apply := objects[500].(*infrav1.WorkspaceTemplateApply)
 	f := &Facts{Name: "demo-vpc", Template: builder.WorkspaceTemplate("vpc")}
-	claim, err := w.reconciler.olderClaim(t.Context(), apply, f)
+	claim, err := env.reconciler.olderClaim(t.Context(), apply, f)
 	require.NoError(t, err)
 	assert.Empty(t, claim)
 	assert.Equal(t, 1, read, "itself")
 
 	f.Template = builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster))
-	claim, err = w.reconciler.olderClaim(t.Context(), apply, f)
+	claim, err = env.reconciler.olderClaim(t.Context(), apply, f)
 	require.NoError(t, err)
 	assert.Equal(t, "a WorkspaceTemplateApply of another namespace", claim, "a cluster-wide Workspace can be claimed from every namespace")
 }
@@ -178,14 +180,14 @@ func TestDefect13ATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) 
 		"its labels do not match": {infrav1.AllowedNamespaces{Selector: labels("team", "red")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t,
+			env := newEnvironment(t,
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "blue"}}},
 				builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), allowing(row.allowed)),
 				builder.WorkspaceTemplateApply("demo-vpc", fromNamespace("shared")))
-			w.mustReconcile("demo-vpc")
-			assert.Equal(t, row.want, w.workspace("demo-vpc") != nil)
+			env.mustReconcile("demo-vpc")
+			assert.Equal(t, row.want, env.workspace("demo-vpc") != nil)
 			if !row.want {
-				assert.Contains(t, w.ready("demo-vpc"), "False TemplateNotFound")
+				assert.Contains(t, env.ready("demo-vpc"), "False TemplateNotFound")
 			}
 		})
 	}
@@ -214,14 +216,14 @@ func TestWaitingForASecret(t *testing.T) {
 		}), "Secret s must be in namespace default"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", row.wait))
+			env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", row.wait))
 			if row.secret != nil {
-				assert.NoError(t, w.API.Create(t.Context(), row.secret))
+				assert.NoError(t, env.API.Create(t.Context(), row.secret))
 			}
-			w.mustReconcile("demo-vpc")
-			assert.Equal(t, row.want == "", w.workspace("demo-vpc") != nil)
+			env.mustReconcile("demo-vpc")
+			assert.Equal(t, row.want == "", env.workspace("demo-vpc") != nil)
 			if row.want != "" {
-				assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(w.ready("demo-vpc")))
+				assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(env.ready("demo-vpc")))
 			}
 		})
 	}
@@ -251,11 +253,11 @@ func TestWaitingForAWorkspace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := append(row.objects, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("net", row.namespace)))
-			w := newWorld(t, objects...)
-			w.mustReconcile("demo-vpc")
-			assert.Equal(t, row.want == "", w.workspace("demo-vpc") != nil)
+			env := newEnvironment(t, objects...)
+			env.mustReconcile("demo-vpc")
+			assert.Equal(t, row.want == "", env.workspace("demo-vpc") != nil)
 			if row.want != "" {
-				assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(w.ready("demo-vpc")))
+				assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(env.ready("demo-vpc")))
 			}
 		})
 	}
@@ -274,27 +276,27 @@ func TestAMissingConnectionSecretHasTheFailureOfItsWriter(t *testing.T) {
 		"another namespace": {builder.WorkspaceTemplateApply("writer", writes, builder.WithNamespace("other"), builder.NotUpToDate("ApplyFailed", "hidden")), "Secret s does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, builder.WorkspaceTemplate("vpc"), row.writer, builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")))
-			w.mustReconcile("demo-vpc")
-			assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(w.ready("demo-vpc")))
-			assert.Empty(t, w.mustReconcile("demo-vpc"))
+			env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), row.writer, builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")))
+			env.mustReconcile("demo-vpc")
+			assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(env.ready("demo-vpc")))
+			assert.Empty(t, env.mustReconcile("demo-vpc"))
 			if row.writer.GetNamespace() == builder.Namespace {
-				assert.Contains(t, w.reconciler.relatedApplies(t.Context(), row.writer), request("demo-vpc"))
+				assert.Contains(t, env.reconciler.relatedApplies(t.Context(), row.writer), request("demo-vpc"))
 			}
 		})
 	}
 }
 
 func TestATemplateOutsideTheWatchedNamespaceIsReadFromTheAPIServer(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team")))
-	w.reconciler.Namespace = "team"
-	w.reconciler.Uncached = newWorld(t, builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
+	env := newEnvironment(t, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team")))
+	env.reconciler.Namespace = "team"
+	env.reconciler.Uncached = newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"team"}}
 	}))).API
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team"))
 	apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace}
 	f := &Facts{}
-	w.reconciler.observeTemplate(t.Context(), apply, f)
+	env.reconciler.observeTemplate(t.Context(), apply, f)
 	require.NoError(t, f.LookupError)
 	assert.NotNil(t, f.Template)
 }
@@ -305,21 +307,21 @@ func withoutSince(message string) string {
 }
 
 func TestMissingDependenciesHaveATime(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s", "a", "b")))
-	w.mustReconcile("demo-vpc")
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s", "a", "b")))
+	env.mustReconcile("demo-vpc")
 	first := metav1.NewTime(now).Rfc3339Copy()
-	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Message: "Secret s does not exist", Since: &first}}, w.get("demo-vpc").Status.MissingDependencies))
+	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Message: "Secret s does not exist", Since: &first}}, env.get("demo-vpc").Status.MissingDependencies))
 
-	w.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Hour))
-	w.create(builder.SecretWith("s", map[string]string{"a": "x"}))
-	w.mustReconcile("demo-vpc")
+	env.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Hour))
+	env.create(builder.SecretWith("s", map[string]string{"a": "x"}))
+	env.mustReconcile("demo-vpc")
 	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Key: "b", Message: "Secret s has no value for key b", Since: &first}},
-		w.get("demo-vpc").Status.MissingDependencies), "the key was missing all the time")
-	assert.Contains(t, w.ready("demo-vpc"), "(since 2026-01-03T03:04:05Z)")
+		env.get("demo-vpc").Status.MissingDependencies), "the key was missing all the time")
+	assert.Contains(t, env.ready("demo-vpc"), "(since 2026-01-03T03:04:05Z)")
 
-	w.update(builder.SecretWith("s", map[string]string{"a": "", "b": "y"}))
-	w.mustReconcile("demo-vpc")
-	assert.True(t, w.get("demo-vpc").Status.MissingDependencies[0].Since.Equal(ptr.To(metav1.NewTime(now.Add(time.Hour)))), "key a was there before")
+	env.update(builder.SecretWith("s", map[string]string{"a": "", "b": "y"}))
+	env.mustReconcile("demo-vpc")
+	assert.True(t, env.get("demo-vpc").Status.MissingDependencies[0].Since.Equal(ptr.To(metav1.NewTime(now.Add(time.Hour)))), "key a was there before")
 }
 
 func TestMessagesNameAtMost20Dependencies(t *testing.T) {

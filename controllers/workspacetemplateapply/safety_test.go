@@ -32,53 +32,53 @@ import (
 // Each of these would destroy, double or forget what a Workspace made.
 
 func TestNoWorkspaceIsCreatedForADeletedApply(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	gone := false
-	w.Refuse = func(string) error {
+	env.Refuse = func(string) error {
 		if !gone {
 			gone = true
-			return w.API.Delete(t.Context(), w.get("demo-vpc"))
+			return env.API.Delete(t.Context(), env.get("demo-vpc"))
 		}
 		return nil
 	}
-	assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace")
+	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
 }
 
 func TestATemplateOfTheOtherScopeCreatesNoSecondWorkspace(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("wide", builder.WithScope(terraform.ScopeCluster)),
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("wide", builder.WithScope(terraform.ScopeCluster)),
 		builder.WorkspaceTemplateApply("demo-vpc"))
-	w.rest("demo-vpc")
-	ref := w.get("demo-vpc").Status.WorkspaceRef
+	env.rest("demo-vpc")
+	ref := env.get("demo-vpc").Status.WorkspaceRef
 
 	for name, forget := range map[string]bool{"status known": false, "status lost": true} {
-		w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "wide" })
+		env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "wide" })
 		if forget {
-			apply := w.get("demo-vpc")
+			apply := env.get("demo-vpc")
 			apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
-			require.NoError(t, w.API.Status().Update(t.Context(), apply))
+			require.NoError(t, env.API.Status().Update(t.Context(), apply))
 		}
-		assert.NotContains(t, w.mustReconcile("demo-vpc"), "apply Workspace", name)
-		w.mustReconcile("demo-vpc")
-		assert.Equal(t, ref, w.get("demo-vpc").Status.WorkspaceRef, name)
-		assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceScopeConflict: Workspace demo-vpc has scope Namespaced", name)
+		assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace", name)
+		env.mustReconcile("demo-vpc")
+		assert.Equal(t, ref, env.get("demo-vpc").Status.WorkspaceRef, name)
+		assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceScopeConflict: Workspace demo-vpc has scope Namespaced", name)
 	}
 
-	w.remove(w.get("demo-vpc"))
-	assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace", "the one that is there")
+	env.remove(env.get("demo-vpc"))
+	assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace", "the one that is there")
 }
 
 func TestAWorkspaceIsDestroyedAfterItsDependents(t *testing.T) {
 	onTop := builder.WorkspaceTemplateApply("eks", builder.WaitingForWorkspace("demo-vpc", ""),
 		builder.WithRecordedWorkspace(builder.Workspace("eks", builder.AtRest)))
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), onTop)
-	w.mustReconcile("demo-vpc")
-	w.remove(w.get("demo-vpc"))
-	assert.NotContains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
-	assert.Contains(t, w.deleting("demo-vpc").Message, "is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply eks")
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), onTop)
+	env.mustReconcile("demo-vpc")
+	env.remove(env.get("demo-vpc"))
+	assert.NotContains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
+	assert.Contains(t, env.deleting("demo-vpc").Message, "is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply eks")
 
-	assert.Contains(t, w.reconciler.relatedApplies(t.Context(), onTop), request("demo-vpc"), "its end wakes what waits for it")
-	w.remove(w.get("eks"))
-	assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
+	assert.Contains(t, env.reconciler.relatedApplies(t.Context(), onTop), request("demo-vpc"), "its end wakes what waits for it")
+	env.remove(env.get("eks"))
+	assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
 }
 
 func request(name string) ctrl.Request {
@@ -88,43 +88,43 @@ func request(name string) ctrl.Request {
 func TestTheClaimPrecedesAnOlderObjectThatNamesTheWorkspaceLater(t *testing.T) {
 	older := builder.WorkspaceTemplateApply("older", builder.WithCreation(builder.Created.Add(-time.Hour)))
 	older.Spec.TemplateRef.Name = "missing"
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), older, builder.WorkspaceTemplateApply("x"))
-	w.mustReconcile("x")
-	w.provide("x", builder.AtRest)
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), older, builder.WorkspaceTemplateApply("x"))
+	env.mustReconcile("x")
+	env.provide("x", builder.AtRest)
 
-	w.edit("older", func(a *infrav1.WorkspaceTemplateApply) {
+	env.edit("older", func(a *infrav1.WorkspaceTemplateApply) {
 		a.Spec.WorkspaceName, a.Spec.TemplateRef.Name = "x", "vpc"
 	})
-	w.mustReconcile("older")
-	w.mustReconcile("x")
-	assert.Contains(t, w.ready("older"), "False WorkspaceConflict")
-	assert.Contains(t, w.ready("x"), "True UpToDate")
-	assert.Contains(t, w.reconciler.relatedApplies(t.Context(), w.get("older")), request("x"))
+	env.mustReconcile("older")
+	env.mustReconcile("x")
+	assert.Contains(t, env.ready("older"), "False WorkspaceConflict")
+	assert.Contains(t, env.ready("x"), "True UpToDate")
+	assert.Contains(t, env.reconciler.relatedApplies(t.Context(), env.get("older")), request("x"))
 }
 
 // Fleets have the same names in every namespace.
 func TestAnObjectOfTheSameNameInAnotherNamespaceCausesNoReconcile(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("x"))
-	w.mustReconcile("x")
-	require.NotNil(t, w.get("x").Status.WorkspaceRef)
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("x"))
+	env.mustReconcile("x")
+	require.NotNil(t, env.get("x").Status.WorkspaceRef)
 	stranger := builder.WorkspaceTemplateApply("x", builder.WithNamespace("other"), builder.WithWorkspaceName("x"))
-	assert.Empty(t, w.reconciler.relatedApplies(t.Context(), stranger))
+	assert.Empty(t, env.reconciler.relatedApplies(t.Context(), stranger))
 }
 
 // The Workspace cannot be rendered, so a spec that changed since is not reported as applied.
 func TestWithoutATemplateAChangedSpecIsNotUpToDate(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.rest("demo-vpc")
-	w.remove(builder.WorkspaceTemplate("vpc"))
-	w.mustReconcile("demo-vpc")
-	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"), "the template blocks changes only")
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.rest("demo-vpc")
+	env.remove(builder.WorkspaceTemplate("vpc"))
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"), "the template blocks changes only")
 
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
 		a.Spec.Variables, a.Generation = map[string]string{"cluster_name": "other"}, a.Generation+1
 	})
 	for range 2 {
-		w.mustReconcile("demo-vpc")
-		assert.Contains(t, w.ready("demo-vpc"), "False TemplateNotFound")
+		env.mustReconcile("demo-vpc")
+		assert.Contains(t, env.ready("demo-vpc"), "False TemplateNotFound")
 	}
 }
 
@@ -138,36 +138,36 @@ func TestARecreatedAdoptedWorkspaceKeepsItsState(t *testing.T) {
 		})),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), adopted)
-			w.mustReconcile("demo-vpc")
+			env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), adopted)
+			env.mustReconcile("demo-vpc")
 			made := &unstructured.Unstructured{}
 			made.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
-			require.NoError(t, w.API.Get(t.Context(), client.ObjectKey{Name: adopted.Spec.WorkspaceName}, made))
+			require.NoError(t, env.API.Get(t.Context(), client.ObjectKey{Name: adopted.Spec.WorkspaceName}, made))
 			assert.Equal(t, "legacy-state", made.GetAnnotations()["crossplane.io/external-name"])
 		})
 	}
 }
 
 func TestAForbiddenDependencyBlocksNeitherStatusNorDeletion(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")), builder.SecretWith("s", map[string]string{"a": "x"}))
-	w.rest("demo-vpc")
-	w.reconciler.Uncached = builder.FailingGet[*corev1.Secret](w.API, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", nil))
-	_, err := w.reconcile("demo-vpc")
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")), builder.SecretWith("s", map[string]string{"a": "x"}))
+	env.rest("demo-vpc")
+	env.reconciler.Uncached = builder.FailingGet[*corev1.Secret](env.API, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", nil))
+	_, err := env.reconcile("demo-vpc")
 	require.ErrorContains(t, err, "forbidden", "it is tried again")
-	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"))
-	assert.Equal(t, "Unknown LookupFailed", builder.Story(w.get("demo-vpc").Status.Conditions)["DependenciesReady"])
+	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"))
+	assert.Equal(t, "Unknown LookupFailed", builder.ConditionSummary(env.get("demo-vpc").Status.Conditions)["DependenciesReady"])
 
-	w.remove(w.get("demo-vpc"))
-	assert.Contains(t, w.mustReconcile("demo-vpc"), "delete Workspace")
+	env.remove(env.get("demo-vpc"))
+	assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
 }
 
 // Nothing wakes the object when a definition or a policy of the API server changes.
 func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	clock := clocktesting.NewFakePassiveClock(now)
-	w.reconciler.Clock = clock
+	env.reconciler.Clock = clock
 	sent, logged := 0, &bytes.Buffer{}
-	w.Refuse = func(write string) error {
+	env.Refuse = func(write string) error {
 		if write != "apply Workspace" {
 			return nil
 		}
@@ -177,63 +177,63 @@ func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, args string) { logged.WriteString(args + "\n") }, funcr.Options{}))
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo-vpc"}}
 	for round := 1; round <= 4; round++ {
-		got, err := w.reconciler.Reconcile(ctx, request)
+		got, err := env.reconciler.Reconcile(ctx, request)
 		require.NoError(t, err)
 		require.Equal(t, observed.RejectedInterval, got.RequeueAfter, "round %d", round)
 		require.Equal(t, round, sent)
 
 		clock.SetTime(clock.Now().Add(observed.RejectedInterval / 2))
-		w.Writes = nil
-		got, err = w.reconciler.Reconcile(ctx, request) // Something else wakes it, as its own status does.
+		env.Writes = nil
+		got, err = env.reconciler.Reconcile(ctx, request) // Something else wakes it, as its own status does.
 		require.NoError(t, err)
 		require.Equal(t, observed.RejectedInterval/2, got.RequeueAfter)
 		require.Equal(t, round, sent)
-		require.Empty(t, w.Writes)
-		require.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
+		require.Empty(t, env.Writes)
+		require.Contains(t, env.ready("demo-vpc"), "False WorkspaceRejected")
 		clock.SetTime(clock.Now().Add(observed.RejectedInterval / 2))
 	}
 	assert.Equal(t, 1, strings.Count(logged.String(), "The API server rejected the Workspace"), "equal rejections are logged once")
 
-	_, err := w.reconciler.Reconcile(ctx, request)
+	_, err := env.reconciler.Reconcile(ctx, request)
 	require.NoError(t, err)
-	w.Refuse = nil
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
-	_, err = w.reconciler.Reconcile(ctx, request)
+	env.Refuse = nil
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
+	_, err = env.reconciler.Reconcile(ctx, request)
 	require.NoError(t, err)
-	assert.NotNil(t, w.workspace("demo-vpc"), "a change is sent at once")
+	assert.NotNil(t, env.workspace("demo-vpc"), "a change is sent at once")
 }
 
 // Chains that users build themselves have no owner who could hold the deletion.
 func TestSafety05ARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
 	ctx := t.Context()
 	onTop := builder.WorkspaceTemplateApply("eks", builder.WaitingForWorkspace("demo-vpc", ""), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain))
-	for name, allow := range map[string]func(w *world){
-		"the other one is retained": func(w *world) {
-			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	for name, allow := range map[string]func(env *environment){
+		"the other one is retained": func(env *environment) {
+			env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 		},
-		"it is allowed by name": func(w *world) {
-			eks := w.get("eks")
+		"it is allowed by name": func(env *environment) {
+			eks := env.get("eks")
 			builder.WithAnnotation(naming.AllowReleaseFromAnnotation, "demo-vpc")(eks)
-			w.update(eks)
+			env.update(eks)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), onTop.DeepCopy())
-			w.rest("demo-vpc")
-			w.rest("eks")
+			env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), onTop.DeepCopy())
+			env.rest("demo-vpc")
+			env.rest("eks")
 
-			w.remove(w.get("eks"))
-			w.mustReconcile("eks")
-			require.NotNil(t, w.get("eks"))
-			deleting := w.deleting("eks")
+			env.remove(env.get("eks"))
+			env.mustReconcile("eks")
+			require.NotNil(t, env.get("eks"))
+			deleting := env.deleting("eks")
 			assert.Equal(t, infrav1.DeletionPolicyConflictReason, deleting.Reason)
-			assert.Contains(t, w.reconciler.relatedApplies(ctx, w.get("demo-vpc")), request("eks"), "another policy is noticed")
+			assert.Contains(t, env.reconciler.relatedApplies(ctx, env.get("demo-vpc")), request("eks"), "another policy is noticed")
 
-			allow(w)
-			w.mustReconcile("eks")
-			err := w.API.Get(ctx, request("eks").NamespacedName, &infrav1.WorkspaceTemplateApply{})
+			allow(env)
+			env.mustReconcile("eks")
+			err := env.API.Get(ctx, request("eks").NamespacedName, &infrav1.WorkspaceTemplateApply{})
 			assert.True(t, engine.Absent(err), "it is released: %v", err)
-			assert.NotContains(t, w.Writes, "delete Workspace")
+			assert.NotContains(t, env.Writes, "delete Workspace")
 		})
 	}
 }
@@ -252,26 +252,26 @@ func TestWhatWasSeenIsRemembered(t *testing.T) {
 
 // A write that is refused costs one event and one status write, not one each time something wakes the object.
 func TestARejectedUpdateIsNotSentAgainBeforeAChange(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.rest("demo-vpc")
-	w.FailOn("apply Workspace", apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil))
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
-	_, err := w.reconcile("demo-vpc")
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.rest("demo-vpc")
+	env.FailOn("apply Workspace", apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil))
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
+	_, err := env.reconcile("demo-vpc")
 	require.NoError(t, err)
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
-	w.Writes = nil
+	assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceRejected")
+	env.Writes = nil
 	for range 3 {
-		got, err := w.reconcile("demo-vpc")
+		got, err := env.reconcile("demo-vpc")
 		require.NoError(t, err)
 		assert.Equal(t, observed.RejectedInterval, got.RequeueAfter, "what the API server allows may change")
 	}
-	assert.Empty(t, w.Writes)
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
+	assert.Empty(t, env.Writes)
+	assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceRejected")
 
-	w.Refuse = nil
-	w.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Second))
-	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "third"} })
-	_, err = w.reconcile("demo-vpc")
+	env.Refuse = nil
+	env.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Second))
+	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "third"} })
+	_, err = env.reconcile("demo-vpc")
 	require.NoError(t, err)
-	assert.Contains(t, w.Writes, "apply Workspace")
+	assert.Contains(t, env.Writes, "apply Workspace")
 }

@@ -37,50 +37,50 @@ func profile(name string, options ...builder.Option) *infrav1.WorkspaceTemplateA
 	return builder.WorkspaceTemplateApply(name, append(ofProfiles(builder.WithCreation(builder.Created.Add(age))), options...)...)
 }
 
-// team is a world of profiles, which reconciles the enqueued ones.
+// team is an environment of profiles, which reconciles the enqueued ones.
 type team struct {
-	*world
+	*environment
 	woken []string
 }
 
 func newTeam(t *testing.T, objects ...client.Object) *team {
-	w := &team{world: newWorld(t, append(objects, builder.WorkspaceTemplate("vpc"))...)}
-	w.listen()
-	return w
+	env := &team{environment: newEnvironment(t, append(objects, builder.WorkspaceTemplate("vpc"))...)}
+	env.listen()
+	return env
 }
 
-func (w *team) listen() {
-	w.reconciler.serializer.EnqueueWith(func(key client.ObjectKey) { w.woken = append(w.woken, key.Name) })
+func (env *team) listen() {
+	env.reconciler.serializer.EnqueueWith(func(key client.ObjectKey) { env.woken = append(env.woken, key.Name) })
 }
 
 // restart makes a reconciler without cached state.
-func (w *team) restart() {
-	w.reconciler = &Reconciler{
-		Engine: w.reconciler.Engine, Workspaces: w.reconciler.Workspaces, Uncached: w.API, Clock: w.reconciler.Clock, RateLimiter: serialize.NewRateLimiter(),
+func (env *team) restart() {
+	env.reconciler = &Reconciler{
+		Engine: env.reconciler.Engine, Workspaces: env.reconciler.Workspaces, Uncached: env.API, Clock: env.reconciler.Clock, RateLimiter: serialize.NewRateLimiter(),
 	}
-	w.woken = nil
-	w.listen()
+	env.woken = nil
+	env.listen()
 }
 
 // run reconciles these, and all that are woken.
-func (w *team) run(names ...string) {
-	w.Helper()
+func (env *team) run(names ...string) {
+	env.Helper()
 	for steps := 0; len(names) > 0; steps++ {
-		require.Less(w, steps, 50, "they wake each other forever")
-		w.woken = nil
-		if _, err := w.reconcile(names[0]); err != nil {
-			w.Logf("%s: %v", names[0], err)
+		require.Less(env, steps, 50, "they wake each other forever")
+		env.woken = nil
+		if _, err := env.reconcile(names[0]); err != nil {
+			env.Logf("%s: %v", names[0], err)
 		}
-		names = append(names[1:], w.woken...)
+		names = append(names[1:], env.woken...)
 	}
 }
 
 // made lists which of these have a Workspace.
-func (w *team) made(names ...string) []string {
-	w.Helper()
+func (env *team) made(names ...string) []string {
+	env.Helper()
 	var made []string
 	for _, name := range names {
-		if w.workspace(name) != nil {
+		if env.workspace(name) != nil {
 			made = append(made, name)
 		}
 	}
@@ -94,33 +94,33 @@ func teamAtRest(t *testing.T, names ...string) *team {
 	for _, name := range names {
 		objects = append(objects, profile(name))
 	}
-	w := newTeam(t, objects...)
+	env := newTeam(t, objects...)
 	for range names {
-		w.run(names...)
-		for _, name := range w.made(names...) {
-			w.provide(name, builder.AtRest)
+		env.run(names...)
+		for _, name := range env.made(names...) {
+			env.provide(name, builder.AtRest)
 		}
 	}
-	w.run(names...)
+	env.run(names...)
 	for _, name := range names {
-		require.Equal(t, "True UpToDate: ", w.ready(name))
+		require.Equal(t, "True UpToDate: ", env.ready(name))
 	}
-	return w
+	return env
 }
 
-func (w *team) remove(names ...string) {
-	w.Helper()
+func (env *team) remove(names ...string) {
+	env.Helper()
 	for _, name := range names {
-		w.world.remove(w.get(name))
+		env.environment.remove(env.get(name))
 	}
 }
 
 // deleted lists which of these Workspaces are being deleted.
-func (w *team) deleted(names ...string) []string {
-	w.Helper()
+func (env *team) deleted(names ...string) []string {
+	env.Helper()
 	var deleted []string
 	for _, name := range names {
-		if workspace := w.workspace(name); workspace != nil && workspace.GetDeletionTimestamp() != nil {
+		if workspace := env.workspace(name); workspace != nil && workspace.GetDeletionTimestamp() != nil {
 			deleted = append(deleted, name)
 		}
 	}
@@ -128,84 +128,84 @@ func (w *team) deleted(names ...string) []string {
 }
 
 func TestCreationsOfAGroupAreSerialized(t *testing.T) {
-	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
-	w.run("p3", "p2", "p1")
-	require.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"), "the oldest comes first")
-	assert.Equal(t, waits, w.ready("p2"))
-	assert.Empty(t, w.get("p2").Finalizers, "who only waits can go at any time")
-	assert.Nil(t, w.get("p2").Status.StartedTime, "nothing has begun")
-	assert.NotContains(t, w.ready("p1"), "Queued")
+	env := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
+	env.run("p3", "p2", "p1")
+	require.Equal(t, []string{"p1"}, env.made("p1", "p2", "p3"), "the oldest comes first")
+	assert.Equal(t, waits, env.ready("p2"))
+	assert.Empty(t, env.get("p2").Finalizers, "who only waits can go at any time")
+	assert.Nil(t, env.get("p2").Status.StartedTime, "nothing has begun")
+	assert.NotContains(t, env.ready("p1"), "Queued")
 
-	assert.Empty(t, w.mustReconcile("p2"), "to wait costs nothing")
+	assert.Empty(t, env.mustReconcile("p2"), "to wait costs nothing")
 
-	w.provide("p1", builder.FirstApplyRunning)
-	w.run("p1", "p2", "p3")
-	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"))
-	assert.Len(t, w.events(), 3, "each of the three has reported its state once")
+	env.provide("p1", builder.FirstApplyRunning)
+	env.run("p1", "p2", "p3")
+	assert.Equal(t, []string{"p1"}, env.made("p1", "p2", "p3"))
+	assert.Len(t, env.events(), 3, "each of the three has reported its state once")
 
-	w.provide("p1", builder.AtRest)
-	w.run("p1")
-	require.Equal(t, []string{"p1", "p2"}, w.made("p1", "p2", "p3"))
-	assert.Equal(t, "True UpToDate: ", w.ready("p1"))
-	assert.Equal(t, waits, w.ready("p3"))
-	w.provide("p2", builder.AtRest)
-	w.run("p2")
-	require.Equal(t, []string{"p1", "p2", "p3"}, w.made("p1", "p2", "p3"))
+	env.provide("p1", builder.AtRest)
+	env.run("p1")
+	require.Equal(t, []string{"p1", "p2"}, env.made("p1", "p2", "p3"))
+	assert.Equal(t, "True UpToDate: ", env.ready("p1"))
+	assert.Equal(t, waits, env.ready("p3"))
+	env.provide("p2", builder.AtRest)
+	env.run("p2")
+	require.Equal(t, []string{"p1", "p2", "p3"}, env.made("p1", "p2", "p3"))
 }
 
 // The rate limit of updates is used by the object that holds the lock; no other one starts meanwhile.
 func TestTheActiveMemberWaitsForTheRateLimit(t *testing.T) {
-	w := teamAtRest(t, "p1", "p2")
-	w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now)
-	w.template(builder.WithModule("# new"))
-	got, err := w.reconcile("p2")
+	env := teamAtRest(t, "p1", "p2")
+	env.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now)
+	env.template(builder.WithModule("# new"))
+	got, err := env.reconcile("p2")
 	require.NoError(t, err)
 	assert.Positive(t, got.RequeueAfter)
-	assert.Contains(t, w.ready("p2"), "has not been updated to the current template and variables yet")
-	w.run("p1")
-	assert.Equal(t, waits, w.ready("p1"))
+	assert.Contains(t, env.ready("p2"), "has not been updated to the current template and variables yet")
+	env.run("p1")
+	assert.Equal(t, waits, env.ready("p1"))
 
-	w.reconciler.RateLimiter = serialize.NewRateLimiter()
-	w.run("p1", "p2")
-	assert.Equal(t, "# new", moduleOf(w, "p2"), "it kept the lock")
+	env.reconciler.RateLimiter = serialize.NewRateLimiter()
+	env.run("p1", "p2")
+	assert.Equal(t, "# new", moduleOf(env, "p2"), "it kept the lock")
 }
 
-func moduleOf(w *team, name string) any {
-	w.Helper()
-	return w.workspace(name).Object["spec"].(map[string]any)["forProvider"].(map[string]any)["module"]
+func moduleOf(env *team, name string) any {
+	env.Helper()
+	return env.workspace(name).Object["spec"].(map[string]any)["forProvider"].(map[string]any)["module"]
 }
 
 func TestARevertedEditReleasesTheGroup(t *testing.T) {
-	w := teamAtRest(t, "p1", "p2")
-	w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now)
+	env := teamAtRest(t, "p1", "p2")
+	env.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now)
 	before := builder.WorkspaceTemplate("vpc").Spec
-	w.template(builder.WithModule("# new"))
-	w.run("p1", "p2")
-	require.Equal(t, waits, w.ready("p2"))
+	env.template(builder.WithModule("# new"))
+	env.run("p1", "p2")
+	require.Equal(t, waits, env.ready("p2"))
 
-	w.template(builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec = before }))
-	w.run("p1")
-	assert.Equal(t, "True UpToDate: ", w.ready("p1"))
-	assert.Equal(t, "True UpToDate: ", w.ready("p2"), "it was woken")
+	env.template(builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec = before }))
+	env.run("p1")
+	assert.Equal(t, "True UpToDate: ", env.ready("p1"))
+	assert.Equal(t, "True UpToDate: ", env.ready("p2"), "it was woken")
 }
 
 func TestDeletionsOfAGroupAreSerialized(t *testing.T) {
-	w := teamAtRest(t, "p1", "p2", "p3")
-	w.remove("p1", "p2", "p3")
-	w.run("p1", "p2", "p3")
-	require.Equal(t, []string{"p1"}, w.deleted("p1", "p2", "p3"))
-	assert.Equal(t, "False Deleting"+waits[len("False Queued"):], w.ready("p2"))
-	deleting := w.deleting("p2")
+	env := teamAtRest(t, "p1", "p2", "p3")
+	env.remove("p1", "p2", "p3")
+	env.run("p1", "p2", "p3")
+	require.Equal(t, []string{"p1"}, env.deleted("p1", "p2", "p3"))
+	assert.Equal(t, "False Deleting"+waits[len("False Queued"):], env.ready("p2"))
+	deleting := env.deleting("p2")
 	assert.Equal(t, infrav1.QueuedReason, deleting.Reason)
 
-	w.run("p1", "p2", "p3")
-	require.Equal(t, []string{"p1"}, w.deleted("p1", "p2", "p3"), "it is being destroyed")
-	w.destroyed("p1")
-	w.run("p1")
-	require.Equal(t, []string{"p2"}, w.deleted("p2", "p3"))
-	w.destroyed("p2")
-	w.run("p2")
-	require.Equal(t, []string{"p3"}, w.deleted("p3"))
+	env.run("p1", "p2", "p3")
+	require.Equal(t, []string{"p1"}, env.deleted("p1", "p2", "p3"), "it is being destroyed")
+	env.destroyed("p1")
+	env.run("p1")
+	require.Equal(t, []string{"p2"}, env.deleted("p2", "p3"))
+	env.destroyed("p2")
+	env.run("p2")
+	require.Equal(t, []string{"p3"}, env.deleted("p3"))
 }
 
 // Whether an error holds the others up depends on whether a retry is expected to help.
@@ -225,38 +225,38 @@ func TestATransientErrorKeepsTheMemberActive(t *testing.T) {
 		"paused":                   {builder.WorkspacePaused, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newTeam(t, profile("p1"), profile("p2"))
-			w.run("p1", "p2")
+			env := newTeam(t, profile("p1"), profile("p2"))
+			env.run("p1", "p2")
 			var options []builder.Option
 			if row.error != "" {
 				options = append(options, builder.WithError(row.error))
 			}
-			w.provide("p1", row.row, options...)
-			w.run("p1")
-			assert.Equal(t, row.keeps, w.workspace("p2") == nil, w.ready("p1"))
+			env.provide("p1", row.row, options...)
+			env.run("p1")
+			assert.Equal(t, row.keeps, env.workspace("p2") == nil, env.ready("p1"))
 		})
 	}
 }
 
 func TestAfterARestartNoMemberStartsBesideAnActiveOne(t *testing.T) {
-	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
-	w.run("p1", "p2", "p3")
-	require.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"))
-	w.restart()
-	w.run("p2", "p3")
-	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"), "p1 was not reconciled yet")
-	w.run("p1")
-	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"), "it is at work")
+	env := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
+	env.run("p1", "p2", "p3")
+	require.Equal(t, []string{"p1"}, env.made("p1", "p2", "p3"))
+	env.restart()
+	env.run("p2", "p3")
+	assert.Equal(t, []string{"p1"}, env.made("p1", "p2", "p3"), "p1 was not reconciled yet")
+	env.run("p1")
+	assert.Equal(t, []string{"p1"}, env.made("p1", "p2", "p3"), "it is at work")
 
-	w.provide("p1", builder.AtRest)
-	w.restart()
-	w.run("p2", "p3")
-	w.mustReconcile("p1") // It reports once that it is ready.
-	w.restart()
-	w.run("p2", "p3")
-	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"))
-	w.run("p1")
-	assert.Equal(t, []string{"p1", "p2"}, w.made("p1", "p2", "p3"), "it was at rest, and nothing had to be written to show it")
+	env.provide("p1", builder.AtRest)
+	env.restart()
+	env.run("p2", "p3")
+	env.mustReconcile("p1") // It reports once that it is ready.
+	env.restart()
+	env.run("p2", "p3")
+	assert.Equal(t, []string{"p1"}, env.made("p1", "p2", "p3"))
+	env.run("p1")
+	assert.Equal(t, []string{"p1", "p2"}, env.made("p1", "p2", "p3"), "it was at rest, and nothing had to be written to show it")
 }
 
 // An object that is never applied, or that this manager does not reconcile, blocks no other one.
@@ -278,10 +278,10 @@ func TestInactiveMembersBlockNone(t *testing.T) {
 			if first.Labels[clusterv1.WatchLabel] == "" {
 				mine(first)
 			}
-			w := newTeam(t, first, profile("p2", mine))
-			w.reconciler.WatchFilterValue = "mine"
-			w.run("p2", "p1")
-			assert.NotNil(t, w.workspace("p2"))
+			env := newTeam(t, first, profile("p2", mine))
+			env.reconciler.WatchFilterValue = "mine"
+			env.run("p2", "p1")
+			assert.NotNil(t, env.workspace("p2"))
 		})
 	}
 }
@@ -301,28 +301,28 @@ func TestAFailedWriteReleasesTheGroupOnlyWhenRefused(t *testing.T) {
 		"an answer of no value": {apierrors.NewInternalError(errors.New("etcdserver: leader changed")), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newTeam(t, profile("p1"), profile("p2"))
-			w.run("p2", "p1")
-			require.Equal(t, []string{"p1"}, w.made("p1", "p2"))
-			w.world.remove(w.workspace("p1"))
-			w.FailOn("apply Workspace", row.err)
-			_, err := w.reconcile("p1")
+			env := newTeam(t, profile("p1"), profile("p2"))
+			env.run("p2", "p1")
+			require.Equal(t, []string{"p1"}, env.made("p1", "p2"))
+			env.environment.remove(env.workspace("p1"))
+			env.FailOn("apply Workspace", row.err)
+			_, err := env.reconcile("p1")
 			require.Equal(t, row.waits, err == nil)
-			w.Refuse = nil
-			w.run("p2")
-			assert.Equal(t, row.keeps, w.workspace("p2") == nil)
+			env.Refuse = nil
+			env.run("p2")
+			assert.Equal(t, row.keeps, env.workspace("p2") == nil)
 			if !row.waits {
-				w.run("p1", "p2")
-				assert.Equal(t, row.keeps, w.workspace("p1") != nil, "it goes on if it kept the turn, and waits if it did not")
+				env.run("p1", "p2")
+				assert.Equal(t, row.keeps, env.workspace("p1") != nil, "it goes on if it kept the turn, and waits if it did not")
 			}
 		})
 	}
 }
 
 func TestLeavingTheGroupEnqueuesWaitingMembers(t *testing.T) {
-	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
-	w.run("p1", "p2", "p3")
-	before := w.get("p1")
+	env := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
+	env.run("p1", "p2", "p3")
+	before := env.get("p1")
 	after := before.DeepCopy()
 	delete(after.Labels, naming.SerializeLabel)
 	require.True(t, membershipChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
@@ -332,27 +332,27 @@ func TestLeavingTheGroupEnqueuesWaitingMembers(t *testing.T) {
 	require.False(t, membershipChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: changed}), "a change of status is none of series")
 
 	var woken []string
-	for _, request := range w.reconciler.ofGroup(t.Context(), before) {
+	for _, request := range env.reconciler.ofGroup(t.Context(), before) {
 		woken = append(woken, request.Name)
 	}
 	assert.Equal(t, []string{"p2", "p3"}, woken)
-	assert.Empty(t, w.reconciler.ofGroup(t.Context(), after))
+	assert.Empty(t, env.reconciler.ofGroup(t.Context(), after))
 
-	w.update(after)
-	w.run(woken...)
-	assert.Equal(t, []string{"p1", "p2"}, w.made("p1", "p2", "p3"))
-	w.run("p1")
+	env.update(after)
+	env.run(woken...)
+	assert.Equal(t, []string{"p1", "p2"}, env.made("p1", "p2", "p3"))
+	env.run("p1")
 }
 
 // A WorkspaceTemplateApply that is gone leaves nothing in memory, and no object that waits for it.
 func TestADeletedMemberBlocksNone(t *testing.T) {
-	w := teamAtRest(t, "p1", "p2")
-	w.edit("p1", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
-	w.provide("p1", builder.FirstApplyRunning)
-	w.run("p1", "p2")
-	w.remove("p1")
-	w.run("p1", "p1")
-	w.remove("p2")
-	w.run("p2")
-	assert.Equal(t, []string{"p2"}, w.deleted("p2"))
+	env := teamAtRest(t, "p1", "p2")
+	env.edit("p1", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	env.provide("p1", builder.FirstApplyRunning)
+	env.run("p1", "p2")
+	env.remove("p1")
+	env.run("p1", "p1")
+	env.remove("p2")
+	env.run("p2")
+	assert.Equal(t, []string{"p2"}, env.deleted("p2"))
 }

@@ -32,12 +32,12 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func (s *scene) status() infrav1.WorkspaceTemplateApplyStatus {
+func (s *fixture) status() infrav1.WorkspaceTemplateApplyStatus {
 	status(s.apply, s.Facts, s.plan())
 	return s.apply.Status
 }
 
-func (s *scene) message(conditionType string) string {
+func (s *fixture) message(conditionType string) string {
 	s.Helper()
 	condition := meta.FindStatusCondition(s.status().Conditions, conditionType)
 	require.NotNil(s, condition)
@@ -45,25 +45,25 @@ func (s *scene) message(conditionType string) string {
 }
 
 func TestMessages(t *testing.T) {
-	missing := newScene(t).with(func(f *Facts) { f.Missing = lacking("Secret a does not exist", "Workspace b is not up to date") })
+	missing := newFixture(t).with(func(f *Facts) { f.Missing = lacking("Secret a does not exist", "Workspace b is not up to date") })
 	assert.Equal(t, "Secret a does not exist (since 2026-01-02T03:04:05Z); Workspace b is not up to date (since 2026-01-02T03:04:05Z)", missing.message("Ready"))
 
-	paused := newScene(t).with(func(f *Facts) { f.Paused = "by annotation" })
+	paused := newFixture(t).with(func(f *Facts) { f.Paused = "by annotation" })
 	assert.Equal(t, "paused (by annotation): the Workspace does not exist", paused.message("Ready"))
 
-	claim := newScene(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" })
+	claim := newFixture(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" })
 	assert.Contains(t, claim.message("Ready"), "belongs to WorkspaceTemplateApply demo, which is older")
 
-	gone := newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil })
+	gone := newFixture(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil })
 	assert.Contains(t, gone.message("Ready"), "does not exist, or does not allow this namespace", "the message does not reveal which of the two")
 
-	refused := newScene(t).with(func(f *Facts) { f.Rejected = refused })
+	refused := newFixture(t).with(func(f *Facts) { f.Rejected = refused })
 	assert.Contains(t, refused.message("Ready"), "spec.forProvider.module: Invalid value")
 }
 
 func TestConditionsOmitTheOutputOfTerraform(t *testing.T) {
 	for _, row := range builder.Rows() {
-		s := newScene(t).withWorkspace(row).status()
+		s := newFixture(t).withWorkspace(row).status()
 		for _, condition := range s.Conditions {
 			assert.NotContains(t, condition.Message, builder.Secret, "%s in %s", condition.Type, row)
 		}
@@ -72,7 +72,7 @@ func TestConditionsOmitTheOutputOfTerraform(t *testing.T) {
 }
 
 func TestStatusFieldsOfAnUpToDateWorkspace(t *testing.T) {
-	s := newScene(t, builder.WithGeneration(3)).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1", "secret": "x"}))
+	s := newFixture(t, builder.WithGeneration(3)).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1", "secret": "x"}))
 	got := s.status()
 	assert.Equal(t, int64(3), got.ObservedGeneration)
 	assert.Equal(t, "demo-vpc", got.WorkspaceName)
@@ -87,20 +87,20 @@ func TestStatusFieldsOfAnUpToDateWorkspace(t *testing.T) {
 }
 
 func TestAForeignWorkspaceIsNotRecorded(t *testing.T) {
-	s := newScene(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
+	s := newFixture(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
 	s.Ownership = workspace.Foreign
 	got := s.status()
 	assert.True(t, got.WorkspaceRef == nil && got.Outputs == nil && got.Applied == "")
 }
 
 func TestATemplateMayPublishMoreOutputs(t *testing.T) {
-	s := newScene(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"mine": []any{"a"}, "other": "x"}))
+	s := newFixture(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"mine": []any{"a"}, "other": "x"}))
 	s.Template.Spec.PublishOutputs = []string{"mine"}
 	assert.Equal(t, map[string]string{"mine": `["a"]`}, s.status().Outputs)
 }
 
 func TestLastAppliedTimeChangesWithTheRevision(t *testing.T) {
-	s := newScene(t).withWorkspace(builder.AtRest)
+	s := newFixture(t).withWorkspace(builder.AtRest)
 	first := s.status().LastAppliedTime
 	s.Now = now.Add(time.Hour)
 	assert.Equal(t, first, s.status().LastAppliedTime)
@@ -110,7 +110,7 @@ func TestLastAppliedTimeChangesWithTheRevision(t *testing.T) {
 }
 
 func TestStartedTime(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	assert.Nil(t, s.status().StartedTime, "there is no Workspace")
 	assert.Nil(t, s.withWorkspace(builder.Planning).status().StartedTime, "nothing is applied yet")
 	assert.Equal(t, builder.Created, s.withWorkspace(builder.FirstApplyRunning).status().StartedTime.UTC())
@@ -123,7 +123,7 @@ func TestStartedTime(t *testing.T) {
 }
 
 func TestAFailureIsRecordedUntilAnApplySucceeds(t *testing.T) {
-	s := newScene(t).withWorkspace(builder.UpdateFailed)
+	s := newFixture(t).withWorkspace(builder.UpdateFailed)
 	got := s.status()
 	assert.Equal(t, s.Rendered.Revision, got.LastFailedRevision)
 	assert.Contains(t, got.LastFailureMessage, "ThrottlingException")
@@ -138,13 +138,13 @@ func TestAFailureIsRecordedUntilAnApplySucceeds(t *testing.T) {
 }
 
 func TestARejectionIsAFailure(t *testing.T) {
-	s := newScene(t).with(func(f *Facts) { f.Rejected = refused })
+	s := newFixture(t).with(func(f *Facts) { f.Rejected = refused })
 	assert.Equal(t, s.Rendered.Revision, s.status().LastFailedRevision)
 	assert.Contains(t, s.apply.Status.LastFailureMessage, "Invalid value")
 }
 
 func TestUnobservedStatusStays(t *testing.T) {
-	s := newScene(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
+	s := newFixture(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
 	s.status()
 	before := s.apply.Status.DeepCopy()
 	s.Live, s.Ownership = nil, ""
@@ -171,20 +171,20 @@ func asLive(t *testing.T, object *unstructured.Unstructured) *workspace.Live {
 	return live
 }
 
-// scene is a WorkspaceTemplateApply with the facts about it.
-type scene struct {
+// fixture is a WorkspaceTemplateApply with the facts about it.
+type fixture struct {
 	*testing.T
 	apply *infrav1.WorkspaceTemplateApply
 	*Facts
 }
 
-func newScene(t *testing.T, options ...builder.Option) *scene {
+func newFixture(t *testing.T, options ...builder.Option) *fixture {
 	t.Helper()
 	options = append([]builder.Option{
 		builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer), builder.WithWorkspaceName("demo-vpc"),
 		builder.WithAnnotation(clusterctlv1.BlockMoveAnnotation, blockUntilPaused), builder.WithAnnotation(naming.ExternalNameAnnotation, "demo-vpc"),
 	}, options...)
-	s := &scene{T: t, apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}
+	s := &fixture{T: t, apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}
 	s.Facts = &Facts{Now: now, Name: "demo-vpc", MoveBlock: blockUntilPaused, Template: builder.WorkspaceTemplate("vpc")}
 	var errs field.ErrorList
 	s.Rendered, errs = render.Workspace(render.Input{Apply: s.apply, Template: s.Template, Name: s.Name})
@@ -193,7 +193,7 @@ func newScene(t *testing.T, options ...builder.Option) *scene {
 }
 
 // shows makes the Workspace exist, as it was rendered, in a row of the table.
-func (s *scene) withWorkspace(row builder.Row, options ...builder.Option) *scene {
+func (s *fixture) withWorkspace(row builder.Row, options ...builder.Option) *fixture {
 	s.Helper()
 	object := builder.Workspace(s.Name, row)
 	object.Object["spec"] = s.Rendered.Object.DeepCopy().Object["spec"]
@@ -230,14 +230,14 @@ func withOtherSpec() builder.Option {
 	})
 }
 
-func (s *scene) plan() Plan {
+func (s *fixture) plan() Plan {
 	s.Helper()
 	p, err := plan(s.apply, s.Facts)
 	require.NoError(s, err)
 	return p
 }
 
-func (s *scene) with(change func(f *Facts)) *scene {
+func (s *fixture) with(change func(f *Facts)) *fixture {
 	change(s.Facts)
 	return s
 }
@@ -246,8 +246,8 @@ const refused = "spec.forProvider.module: Invalid value"
 
 // row is a combination of facts that can happen.
 type row struct {
-	name  string
-	scene *scene
+	name    string
+	fixture *fixture
 }
 
 // rows are what can happen with a WorkspaceTemplateApply.
@@ -262,40 +262,40 @@ func rows(t *testing.T) []row {
 	queued := func(f *Facts) { f.Queued = "one at a time" }
 	is := func(ownership workspace.Ownership) func(f *Facts) { return func(f *Facts) { f.Ownership = ownership } }
 	all := []row{
-		{"nothing there yet", newScene(t)},
-		{"queued for a day", newScene(t).withWorkspace(builder.Queued).with(func(f *Facts) { f.UnreconciledFor = 24 * time.Hour })},
-		{"its managedFields were lost", newScene(t).withWorkspace(builder.AtRest, withoutManagedFields())},
-		{"adopted, and its managedFields were lost", newScene(t).withWorkspace(builder.AtRest, withoutManagedFields(), withoutClaim())},
-		{"different", newScene(t).withWorkspace(builder.AtRest, withOtherSpec())},
-		{"different, while it fails", newScene(t).withWorkspace(builder.PlanFailed, withOtherSpec())},
-		{"paused, nothing there yet", newScene(t).with(paused)},
-		{"paused", newScene(t).withWorkspace(builder.AtRest).with(paused)},
-		{"paused and different", newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(paused)},
-		{"unpaused", newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+		{"nothing there yet", newFixture(t)},
+		{"queued for a day", newFixture(t).withWorkspace(builder.Queued).with(func(f *Facts) { f.UnreconciledFor = 24 * time.Hour })},
+		{"its managedFields were lost", newFixture(t).withWorkspace(builder.AtRest, withoutManagedFields())},
+		{"adopted, and its managedFields were lost", newFixture(t).withWorkspace(builder.AtRest, withoutManagedFields(), withoutClaim())},
+		{"different", newFixture(t).withWorkspace(builder.AtRest, withOtherSpec())},
+		{"different, while it fails", newFixture(t).withWorkspace(builder.PlanFailed, withOtherSpec())},
+		{"paused, nothing there yet", newFixture(t).with(paused)},
+		{"paused", newFixture(t).withWorkspace(builder.AtRest).with(paused)},
+		{"paused and different", newFixture(t).withWorkspace(builder.AtRest, withOtherSpec()).with(paused)},
+		{"unpaused", newFixture(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Conditions = []metav1.Condition{{Type: "Paused", Status: metav1.ConditionTrue, Reason: "Paused"}}
 		})).withWorkspace(builder.AtRest)},
-		{"it is queued", newScene(t).with(queued)},
-		{"it is queued to correct what failed", newScene(t).withWorkspace(builder.UpdateFailed, withOtherSpec()).with(queued)},
-		{"no template", newScene(t).with(noTemplate)},
-		{"its template is gone (defect 10)", newScene(t).withWorkspace(builder.AtRest).with(noTemplate)},
-		{"an invalid template", newScene(t).with(notRendered)},
-		{"an invalid template of a Workspace at rest", newScene(t).withWorkspace(builder.AtRest).with(notRendered)},
-		{"refused by the API server", newScene(t).with(func(f *Facts) { f.Rejected = refused })},
-		{"something is waited for", newScene(t).with(missing)},
-		{"something is waited for before a change", newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(missing)},
-		{"what it waited for is gone (defect 10)", newScene(t).withWorkspace(builder.AtRest).with(missing)},
-		{"the kind is not installed", newScene(t).with(noKind)},
-		{"an older one names the same Workspace", newScene(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" })},
-		{"of another owner", newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(is(workspace.Foreign))},
-		{"recreated by another client", newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(is(workspace.Replaced))},
-		{"ours, but nothing holds it", newScene(t, held()).withWorkspace(builder.AtRest)},
-		{"ours, held by CAPT v0.3's finalizer", newScene(t, held(infrav1.LegacyWorkspaceTemplateApplyFinalizer)).withWorkspace(builder.AtRest)},
-		{"of another owner, not held", newScene(t, held()).withWorkspace(builder.AtRest).with(is(workspace.Foreign))},
+		{"it is queued", newFixture(t).with(queued)},
+		{"it is queued to correct what failed", newFixture(t).withWorkspace(builder.UpdateFailed, withOtherSpec()).with(queued)},
+		{"no template", newFixture(t).with(noTemplate)},
+		{"its template is gone (defect 10)", newFixture(t).withWorkspace(builder.AtRest).with(noTemplate)},
+		{"an invalid template", newFixture(t).with(notRendered)},
+		{"an invalid template of a Workspace at rest", newFixture(t).withWorkspace(builder.AtRest).with(notRendered)},
+		{"refused by the API server", newFixture(t).with(func(f *Facts) { f.Rejected = refused })},
+		{"something is waited for", newFixture(t).with(missing)},
+		{"something is waited for before a change", newFixture(t).withWorkspace(builder.AtRest, withOtherSpec()).with(missing)},
+		{"what it waited for is gone (defect 10)", newFixture(t).withWorkspace(builder.AtRest).with(missing)},
+		{"the kind is not installed", newFixture(t).with(noKind)},
+		{"an older one names the same Workspace", newFixture(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" })},
+		{"of another owner", newFixture(t).withWorkspace(builder.AtRest, withOtherSpec()).with(is(workspace.Foreign))},
+		{"recreated by another client", newFixture(t).withWorkspace(builder.AtRest, withOtherSpec()).with(is(workspace.Replaced))},
+		{"ours, but nothing holds it", newFixture(t, held()).withWorkspace(builder.AtRest)},
+		{"ours, held by CAPT v0.3's finalizer", newFixture(t, held(infrav1.LegacyWorkspaceTemplateApplyFinalizer)).withWorkspace(builder.AtRest)},
+		{"of another owner, not held", newFixture(t, held()).withWorkspace(builder.AtRest).with(is(workspace.Foreign))},
 	}
 	for _, r := range builder.Rows() {
-		all = append(all, row{"Workspace: " + string(r), newScene(t).withWorkspace(r, builder.WithCreation(now))})
+		all = append(all, row{"Workspace: " + string(r), newFixture(t).withWorkspace(r, builder.WithCreation(now))})
 	}
-	deleting := func(options ...builder.Option) *scene { return newScene(t, append(options, builder.Deleting())...) }
+	deleting := func(options ...builder.Option) *fixture { return newFixture(t, append(options, builder.Deleting())...) }
 	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
 	for _, r := range builder.Rows() {
 		all = append(all, row{"deleted; Workspace: " + string(r), deleting().withWorkspace(r)})
@@ -322,16 +322,16 @@ func rows(t *testing.T) []row {
 func TestGoldenTable(t *testing.T) {
 	var table strings.Builder
 	for _, r := range rows(t) {
-		text := []string{string(r.scene.plan().Action)}
-		story := builder.Story(r.scene.status().Conditions)
-		for i := range r.scene.apply.Status.Conditions {
-			r.scene.apply.Status.Conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
+		text := []string{string(r.fixture.plan().Action)}
+		summary := builder.ConditionSummary(r.fixture.status().Conditions)
+		for i := range r.fixture.apply.Status.Conditions {
+			r.fixture.apply.Status.Conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
 		}
-		once := r.scene.apply.DeepCopy()
-		r.scene.status()
-		assert.Equal(t, once, r.scene.apply, "at rest nothing is written: %s", r.name)
-		for _, condition := range slices.Sorted(maps.Keys(story)) {
-			text = append(text, condition+" "+story[condition])
+		once := r.fixture.apply.DeepCopy()
+		r.fixture.status()
+		assert.Equal(t, once, r.fixture.apply, "at rest nothing is written: %s", r.name)
+		for _, condition := range slices.Sorted(maps.Keys(summary)) {
+			text = append(text, condition+" "+summary[condition])
 		}
 		fmt.Fprintf(&table, "%s\n  %s\n", r.name, strings.Join(text, "; "))
 	}

@@ -33,32 +33,32 @@ import (
 
 const unitName, namespace = "team-a/demo", "capt-system"
 
-// world is a management cluster with one control plane to adopt. A generation of 0 is one that the manager has reported.
-type world struct {
+// environment is a management cluster with one control plane to adopt. A generation of 0 is one that the manager has reported.
+type environment struct {
 	*testing.T
 	client.WithWatch
 	plane migrate.ObjectRef
 	gates int
 }
 
-func newWorld(t *testing.T, funcs interceptor.Funcs) *world {
+func newEnvironment(t *testing.T, funcs interceptor.Funcs) *environment {
 	t.Helper()
 	plane := &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo", UID: "plane"}}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo", UID: "demo"}}
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "here"}}
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(plane, cluster, system).WithInterceptorFuncs(funcs).Build()
-	return &world{T: t, WithWatch: c, plane: migrate.Ref("CAPTControlPlane", plane)}
+	return &environment{T: t, WithWatch: c, plane: migrate.Ref("CAPTControlPlane", plane)}
 }
 
 // plan writes fields of the control plane.
-func (w *world) plan(id string, fields ...plan.Field) *plan.Plan {
-	w.Helper()
+func (env *environment) plan(id string, fields ...plan.Field) *plan.Plan {
+	env.Helper()
 	p := &plan.Plan{ClusterUID: "here", Units: []plan.Unit{{
 		Object: migrate.ObjectRef{Group: clusterv1.GroupVersion.Group, Kind: clusterKind, Namespace: "team-a", Name: "demo", UID: "demo"}, State: plan.Adoptable,
-		Members: []plan.Member{{Object: w.plane, State: migrate.Adoptable, Workspace: &migrate.ObjectRef{Kind: "Workspace", Name: "demo"}}},
-		Steps:   []plan.Step{{Object: w.plane, Fields: fields}},
+		Members: []plan.Member{{Object: env.plane, State: migrate.Adoptable, Workspace: &migrate.ObjectRef{Kind: "Workspace", Name: "demo"}}},
+		Steps:   []plan.Step{{Object: env.plane, Fields: fields}},
 	}}}
-	require.NoError(w, p.Seal())
+	require.NoError(env, p.Seal())
 	p.ID = id
 	return p
 }
@@ -67,19 +67,19 @@ func label(name string) plan.Field {
 	return plan.Field{Path: "/metadata/labels/" + name, After: json.RawMessage(`"planned"`)}
 }
 
-func (w *world) options(units ...string) Options {
+func (env *environment) options(units ...string) Options {
 	return Options{
-		Client: w.WithWatch, Reader: w.WithWatch, Namespace: namespace, Units: units, Wait: 3 * time.Second, LeaseDuration: time.Minute,
+		Client: env.WithWatch, Reader: env.WithWatch, Namespace: namespace, Units: units, Wait: 3 * time.Second, LeaseDuration: time.Minute,
 		Backup: func(context.Context, *Backup) (*Backup, error) { return &Backup{}, nil },
 		Check:  func(context.Context) error { return nil },
-		Gate:   func(context.Context, *plan.Unit) error { w.gates++; return nil },
+		Gate:   func(context.Context, *plan.Unit) error { env.gates++; return nil },
 	}
 }
 
-func (w *world) apply(p *plan.Plan, units ...string) UnitResult {
-	w.Helper()
-	result, err := Apply(w.Context(), p, w.options(units...))
-	require.NoError(w, err)
+func (env *environment) apply(p *plan.Plan, units ...string) UnitResult {
+	env.Helper()
+	result, err := Apply(env.Context(), p, env.options(units...))
+	require.NoError(env, err)
 	return result.Units[0]
 }
 
@@ -90,66 +90,66 @@ func requireFailed(t *testing.T, result *Result, err error, text string) {
 	require.Contains(t, result.Units[0].Message, text)
 }
 
-func (w *world) live() *unstructured.Unstructured {
-	w.Helper()
-	kind, err := w.plane.GroupVersionKind()
-	require.NoError(w, err)
+func (env *environment) live() *unstructured.Unstructured {
+	env.Helper()
+	kind, err := env.plane.GroupVersionKind()
+	require.NoError(env, err)
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(kind)
-	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: w.plane.Namespace, Name: w.plane.Name}, live))
+	require.NoError(env, env.Get(env.Context(), client.ObjectKey{Namespace: env.plane.Namespace, Name: env.plane.Name}, live))
 	return live
 }
 
 // set changes labels of the control plane as a user does; an empty value removes one.
-func (w *world) set(name, value string) {
-	w.Helper()
-	live, labels := w.live(), map[string]string{}
+func (env *environment) set(name, value string) {
+	env.Helper()
+	live, labels := env.live(), map[string]string{}
 	maps.Copy(labels, live.GetLabels())
 	if labels[name] = value; value == "" {
 		delete(labels, name)
 	}
 	live.SetLabels(labels)
-	require.NoError(w, w.Update(w.Context(), live))
+	require.NoError(env, env.Update(env.Context(), live))
 }
 
-func (w *world) recorded(planID string) UnitState {
-	w.Helper()
-	state, err := Recorded(w.Context(), w.WithWatch, namespace, planID)
-	require.NoError(w, err)
+func (env *environment) recorded(planID string) UnitState {
+	env.Helper()
+	state, err := Recorded(env.Context(), env.WithWatch, namespace, planID)
+	require.NoError(env, err)
 	return state.Units[unitName]
 }
 
 func TestPlansOfOneUnitKeepTheirOrder(t *testing.T) {
-	w := newWorld(t, interceptor.Funcs{})
-	older, later := w.plan("older", label("one")), w.plan("later", label("one"), label("two"))
-	assert.Equal(t, Applied, w.apply(older).Outcome)
-	assert.Equal(t, Applied, w.apply(later).Outcome)
+	env := newEnvironment(t, interceptor.Funcs{})
+	older, later := env.plan("older", label("one")), env.plan("later", label("one"), label("two"))
+	assert.Equal(t, Applied, env.apply(older).Outcome)
+	assert.Equal(t, Applied, env.apply(later).Outcome)
 	for range 2 { // What the refusal records must not make the plan the later one.
-		result, err := Rollback(t.Context(), older, w.options())
+		result, err := Rollback(t.Context(), older, env.options())
 		requireFailed(t, result, err, "plan later wrote it later")
-		again := w.apply(older)
+		again := env.apply(older)
 		assert.Equal(t, LeftOut, again.Outcome)
 		assert.Contains(t, again.Message, "plan later")
 	}
 	for _, p := range []*plan.Plan{later, older} {
-		_, err := Rollback(t.Context(), p, w.options())
+		_, err := Rollback(t.Context(), p, env.options())
 		require.NoError(t, err)
 	}
-	assert.Empty(t, w.live().GetLabels())
+	assert.Empty(t, env.live().GetLabels())
 }
 
 func TestAUnitThatWasRolledBackIsAdoptedAgainOnlyByName(t *testing.T) {
-	w := newWorld(t, interceptor.Funcs{})
-	p := w.plan("plan", label("one"))
-	w.apply(p)
-	begun := w.recorded("plan").Begun
-	_, err := Rollback(t.Context(), p, w.options())
+	env := newEnvironment(t, interceptor.Funcs{})
+	p := env.plan("plan", label("one"))
+	env.apply(p)
+	begun := env.recorded("plan").Begun
+	_, err := Rollback(t.Context(), p, env.options())
 	require.NoError(t, err)
-	left := w.apply(p)
+	left := env.apply(p)
 	assert.Equal(t, LeftOut, left.Outcome)
 	assert.Contains(t, left.Message, "name it with --cluster")
-	assert.Equal(t, Applied, w.apply(p, unitName).Outcome)
-	assert.True(t, begun.Before(new(w.recorded("plan").Begun)), "it begins again")
+	assert.Equal(t, Applied, env.apply(p, unitName).Outcome)
+	assert.True(t, begun.Before(new(env.recorded("plan").Begun)), "it begins again")
 }
 
 // A permission that the user added after the plan was made is not the plan's, whichever unit finds it. One that the plan wrote ends with the last unit.
@@ -163,36 +163,36 @@ func TestARollbackLeavesThePermissionThatTheUserAdded(t *testing.T) {
 		"added by the plan, and used since": {[]string{"team-b"}, []string{"team-b", "team-a"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, interceptor.Funcs{})
+			env := newEnvironment(t, interceptor.Funcs{})
 			template := builder.WorkspaceTemplate("eks", builder.WithNamespace("shared"))
 			template.UID, template.Spec.AllowedNamespaces = "template", infrav1.AllowedNamespaces{Names: row.before}
-			require.NoError(t, w.Create(t.Context(), template))
+			require.NoError(t, env.Create(t.Context(), template))
 			if row.used {
 				other := builder.WorkspaceTemplateApply("other", builder.WithNamespace("team-a"))
 				other.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: "eks", Namespace: "shared"}
-				require.NoError(t, w.Create(t.Context(), other))
+				require.NoError(t, env.Create(t.Context(), other))
 			}
-			p := w.plan("plan", label("one"))
+			p := env.plan("plan", label("one"))
 			permission := plan.Step{Object: migrate.Ref(templateKind, template), Fields: []plan.Field{
 				{Path: "/spec/allowedNamespaces/names", Element: true, After: json.RawMessage(`"team-a"`)},
 			}}
 			p.Units[0].Steps = append([]plan.Step{permission}, p.Units[0].Steps...)
 			second := p.Units[0]
 			second.Object.Name, second.Object.UID = "shop", "shop"
-			second.Steps = []plan.Step{permission, {Object: w.plane, Fields: []plan.Field{label("two")}}}
+			second.Steps = []plan.Step{permission, {Object: env.plane, Fields: []plan.Field{label("two")}}}
 			p.Units = append(p.Units, second)
 			names := func() []string {
-				require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(template), template))
+				require.NoError(t, env.Get(t.Context(), client.ObjectKeyFromObject(template), template))
 				return template.Spec.AllowedNamespaces.Names
 			}
-			_, err := Apply(t.Context(), p, w.options())
+			_, err := Apply(t.Context(), p, env.options())
 			require.NoError(t, err)
 			assert.Equal(t, []string{"team-b", "team-a"}, names())
-			state, err := Recorded(t.Context(), w, namespace, "plan")
+			state, err := Recorded(t.Context(), env, namespace, "plan")
 			require.NoError(t, err)
 			found := foundField(&permission, &permission.Fields[0])
 			assert.Equal(t, len(row.before) == 2, slices.Contains(state.Units["team-a/shop"].Found, found))
-			result, err := Rollback(t.Context(), p, w.options())
+			result, err := Rollback(t.Context(), p, env.options())
 			require.NoError(t, err)
 			assert.Equal(t, row.used, strings.Contains(result.Units[0].Message, "still allows namespace team-a, because WorkspaceTemplateApply team-a/other uses it"))
 			assert.Equal(t, row.after, names())
@@ -201,25 +201,25 @@ func TestARollbackLeavesThePermissionThatTheUserAdded(t *testing.T) {
 }
 
 func TestARollbackReportsWhatItKeeps(t *testing.T) {
-	w := newWorld(t, interceptor.Funcs{})
-	p := w.plan("plan", label("one"), label("two"))
-	w.apply(p)
-	w.set("one", "mine")
-	result, err := Rollback(t.Context(), p, w.options())
+	env := newEnvironment(t, interceptor.Funcs{})
+	p := env.plan("plan", label("one"), label("two"))
+	env.apply(p)
+	env.set("one", "mine")
+	result, err := Rollback(t.Context(), p, env.options())
 	assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err))
 	require.ErrorContains(t, err, "1 units keep fields that were changed since the plan wrote them: "+unitName)
 	assert.Equal(t, RolledBack, result.Units[0].Outcome)
-	assert.Equal(t, map[string]string{"one": "mine"}, w.live().GetLabels())
-	again, err := Rollback(t.Context(), p, w.options())
+	assert.Equal(t, map[string]string{"one": "mine"}, env.live().GetLabels())
+	again, err := Rollback(t.Context(), p, env.options())
 	require.NoError(t, err)
 	assert.Contains(t, again.Units[0].Message, "/metadata/labels/one")
 }
 
 func TestARollbackOfAPlanWithoutAJournalIsAnError(t *testing.T) {
-	w := newWorld(t, interceptor.Funcs{})
-	p := w.plan("plan", label("one"))
+	env := newEnvironment(t, interceptor.Funcs{})
+	p := env.plan("plan", label("one"))
 	for _, dry := range []bool{false, true} {
-		o := w.options()
+		o := env.options()
 		o.DryRun = dry
 		_, err := Rollback(t.Context(), p, o)
 		require.EqualError(t, err, "plan plan has no journal in namespace capt-system: it was never applied here, or was applied with another --journal-namespace")
@@ -227,54 +227,54 @@ func TestARollbackOfAPlanWithoutAJournalIsAnError(t *testing.T) {
 }
 
 func TestWhatWasRestoredAfterItsAdoptionIsReported(t *testing.T) {
-	w := newWorld(t, interceptor.Funcs{})
-	p := w.plan("plan", label("one"))
-	w.apply(p)
-	w.set("one", "")
-	result, err := Apply(t.Context(), p, w.options())
+	env := newEnvironment(t, interceptor.Funcs{})
+	p := env.plan("plan", label("one"))
+	env.apply(p)
+	env.set("one", "")
+	result, err := Apply(t.Context(), p, env.options())
 	assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err), "%v", err)
 	assert.Equal(t, Unchanged, result.Units[0].Outcome)
 	assert.Contains(t, result.Units[0].Kept[0], "is as it was before")
 }
 
 func TestTheGateIsPassedBeforeAUnitIsResumed(t *testing.T) {
-	w := newWorld(t, interceptor.Funcs{})
-	p := w.plan("plan", label("one"))
-	live := w.live()
+	env := newEnvironment(t, interceptor.Funcs{})
+	p := env.plan("plan", label("one"))
+	live := env.live()
 	live.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: pausedBy})
 	live.SetLabels(map[string]string{"one": "planned"})
-	require.NoError(t, w.Update(t.Context(), live))
-	o := w.options()
+	require.NoError(t, env.Update(t.Context(), live))
+	o := env.options()
 	o.Gate = func(context.Context, *plan.Unit) error { return errors.New("it would change") }
 	result, err := Apply(t.Context(), p, o)
 	requireFailed(t, result, err, "it would change")
 	assert.False(t, result.Units[0].Begun, "nothing of it is to be reverted")
-	assert.Contains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation)
-	assert.True(t, w.apply(p).Begun)
-	assert.Equal(t, 1, w.gates)
-	assert.NotContains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation)
+	assert.Contains(t, env.live().GetAnnotations(), clusterv1.PausedAnnotation)
+	assert.True(t, env.apply(p).Begun)
+	assert.Equal(t, 1, env.gates)
+	assert.NotContains(t, env.live().GetAnnotations(), clusterv1.PausedAnnotation)
 }
 
 func TestAUnitThatAnotherPlanAdoptedIsUnchanged(t *testing.T) {
-	w := newWorld(t, interceptor.Funcs{})
-	p := w.plan("plan", label("one"))
-	p.Units[0].Workspaces = []migrate.BaselineItem{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}
-	w.set("one", "planned")
-	assert.Equal(t, UnitResult{Unit: unitName, Outcome: Unchanged, Message: "adopted already"}, w.apply(p))
-	assert.Empty(t, w.recorded("plan").Phase)
+	env := newEnvironment(t, interceptor.Funcs{})
+	p := env.plan("plan", label("one"))
+	p.Units[0].Workspaces = []migrate.WorkspaceRecord{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}
+	env.set("one", "planned")
+	assert.Equal(t, UnitResult{Unit: unitName, Outcome: Unchanged, Message: "adopted already"}, env.apply(p))
+	assert.Empty(t, env.recorded("plan").Phase)
 }
 
 // A plan repairs only endpoints that it found: a run that is to repair them says which Clusters need another plan.
 func TestAnEndpointThatThePlanDoesNotRepairIsReported(t *testing.T) {
-	w := newWorld(t, interceptor.Funcs{})
-	p := w.plan("plan", label("one"))
+	env := newEnvironment(t, interceptor.Funcs{})
+	p := env.plan("plan", label("one"))
 	cluster := &clusterv1.Cluster{}
-	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "demo"}, cluster))
+	require.NoError(t, env.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "demo"}, cluster))
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: "CAPTControlPlane", Name: "demo", APIGroup: controlplanev1.GroupVersion.Group}
 	apply := func(host string, fix bool) string {
 		cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: host, Port: 443}
-		require.NoError(t, w.Update(t.Context(), cluster))
-		o := w.options()
+		require.NoError(t, env.Update(t.Context(), cluster))
+		o := env.options()
 		o.FixClusterEndpoints = fix
 		result, err := Apply(t.Context(), p, o)
 		require.NoError(t, err)
@@ -284,18 +284,18 @@ func TestAnEndpointThatThePlanDoesNotRepairIsReported(t *testing.T) {
 	assert.Empty(t, apply("https://abc.eks.amazonaws.com", false), "it was not asked for")
 	assert.Contains(t, apply("https://abc.eks.amazonaws.com", true), warning, "the unit is adopted already")
 	assert.Empty(t, apply("abc.eks.amazonaws.com", true))
-	w.set("one", "changed")
+	env.set("one", "changed")
 	message := apply("https://abc.eks.amazonaws.com", true)
 	assert.Contains(t, message, "To adopt it again, create a new plan. "+warning)
 }
 
 // It is not this run that changed the Workspace: no other unit is held up.
 func TestAWorkspaceThatChangedWhileAUnitWasSkippedIsNotAnAlarm(t *testing.T) {
-	w := newWorld(t, interceptor.Funcs{})
-	p := w.plan("plan", label("one"))
-	p.Units[0].Workspaces = []migrate.BaselineItem{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}
-	w.set("one", "planned")
-	r, err := newRun(p, w.options())
+	env := newEnvironment(t, interceptor.Funcs{})
+	p := env.plan("plan", label("one"))
+	p.Units[0].Workspaces = []migrate.WorkspaceRecord{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}
+	env.set("one", "planned")
+	r, err := newRun(p, env.options())
 	require.NoError(t, err)
 	r.journal.state.Units = map[string]UnitState{unitName: {Phase: PhaseApplying}}
 	err = r.apply(t.Context(), &p.Units[0], &UnitResult{})
@@ -312,7 +312,7 @@ func TestTheJournalOfAnotherRunIsNotReplaced(t *testing.T) {
 	}{"of another run": {"another", "run another has written the journal"}, "of this run, whose answer was lost": {"", ""}} {
 		t.Run(name, func(t *testing.T) {
 			meanwhile := false
-			w := newWorld(t, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			env := newEnvironment(t, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
 				if object, is := object.(*corev1.ConfigMap); is && !meanwhile {
 					meanwhile = true
 					live := object.DeepCopy()
@@ -327,14 +327,14 @@ func TestTheJournalOfAnotherRunIsNotReplaced(t *testing.T) {
 				}
 				return c.Update(ctx, object, options...)
 			}})
-			p := w.plan("plan", label("one"))
-			result, err := Apply(t.Context(), p, w.options())
+			p := env.plan("plan", label("one"))
+			result, err := Apply(t.Context(), p, env.options())
 			if tc.want == "" {
 				require.NoError(t, err)
 				return
 			}
 			requireFailed(t, result, err, "the lock is lost: "+tc.want)
-			state, err := Recorded(t.Context(), w, namespace, "plan")
+			state, err := Recorded(t.Context(), env, namespace, "plan")
 			require.NoError(t, err)
 			assert.Equal(t, "another", state.Run)
 		})
@@ -350,7 +350,7 @@ func TestReadsAreTriedAgain(t *testing.T) {
 		failed[what] = true
 		return apierrors.NewTooManyRequests("busy", 1)
 	}
-	w := newWorld(t, interceptor.Funcs{
+	env := newEnvironment(t, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			return once(key.String(), func() error { return c.Get(ctx, key, object, options...) })
 		},
@@ -358,13 +358,13 @@ func TestReadsAreTriedAgain(t *testing.T) {
 			return once("list", func() error { return c.List(ctx, list, options...) })
 		},
 	})
-	w.apply(w.plan("plan", label("one")))
+	env.apply(env.plan("plan", label("one")))
 	assert.True(t, failed["list"])
 }
 
 func TestAWriteWhoseAnswerWasLostIsCounted(t *testing.T) {
 	lost := true
-	w := newWorld(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	env := newEnvironment(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 		data, _ := patch.Data(object)
 		err := c.Patch(ctx, object, patch, options...)
 		if lost && strings.Contains(string(data), "planned") {
@@ -373,27 +373,27 @@ func TestAWriteWhoseAnswerWasLostIsCounted(t *testing.T) {
 		}
 		return err
 	}})
-	p := w.plan("plan", label("one"))
-	result, err := Apply(t.Context(), p, w.options())
+	p := env.plan("plan", label("one"))
+	result, err := Apply(t.Context(), p, env.options())
 	requireFailed(t, result, err, "the answer was lost")
 	assert.Equal(t, 1, result.Units[0].Writes)
-	assert.Contains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation, "what is written in part stays paused")
+	assert.Contains(t, env.live().GetAnnotations(), clusterv1.PausedAnnotation, "what is written in part stays paused")
 }
 
 func TestEndlessRevertsNameTheObject(t *testing.T) {
-	var w *world
+	var env *environment
 	again := false
-	w = newWorld(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	env = newEnvironment(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 		err := c.Patch(ctx, object, patch, options...)
-		if live := w.live(); err == nil && again && live.GetLabels()["one"] == "" {
+		if live := env.live(); err == nil && again && live.GetLabels()["one"] == "" {
 			live.SetLabels(map[string]string{"one": "planned"})
 			err = c.Update(ctx, live)
 		}
 		return err
 	}})
-	p := w.plan("plan", label("one"))
-	w.apply(p)
+	p := env.plan("plan", label("one"))
+	env.apply(p)
 	again = true
-	result, err := Rollback(t.Context(), p, w.options())
-	requireFailed(t, result, err, w.plane.String()+" is applied again by another client")
+	result, err := Rollback(t.Context(), p, env.options())
+	requireFailed(t, result, err, env.plane.String()+" is applied again by another client")
 }

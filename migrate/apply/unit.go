@@ -175,7 +175,7 @@ func (r *run) writeUnit(ctx context.Context, unit *plan.Unit, started bool, next
 }
 
 // awaitAndVerify waits for the manager, proves that no Workspace changed, and records a unit as applied. There is nothing left to write.
-func (r *run) awaitAndVerify(ctx context.Context, unit *plan.Unit, before []migrate.BaselineItem, result *UnitResult) error {
+func (r *run) awaitAndVerify(ctx context.Context, unit *plan.Unit, before []migrate.WorkspaceRecord, result *UnitResult) error {
 	if r.DryRun {
 		return nil
 	}
@@ -265,7 +265,7 @@ func foundField(step *plan.Step, field *plan.Field) string {
 }
 
 // workspaceError says that a Workspace changed while a unit was written.
-type workspaceError struct{ before migrate.BaselineItem }
+type workspaceError struct{ before migrate.WorkspaceRecord }
 
 func (e *workspaceError) Error() string {
 	resource := "workspaces." + e.before.Group + " " + e.before.Name
@@ -278,7 +278,7 @@ func (e *workspaceError) Error() string {
 }
 
 // workspaces reads Workspaces as they are now. One that does not exist is left out.
-func (r *run) workspaces(ctx context.Context, known []migrate.BaselineItem) (items []migrate.BaselineItem, err error) {
+func (r *run) workspaces(ctx context.Context, known []migrate.WorkspaceRecord) (items []migrate.WorkspaceRecord, err error) {
 	for _, before := range known {
 		live, err := r.read(ctx, before.ObjectRef)
 		if err != nil {
@@ -287,7 +287,7 @@ func (r *run) workspaces(ctx context.Context, known []migrate.BaselineItem) (ite
 		if live == nil {
 			continue
 		}
-		item, err := migrate.Baseline(live)
+		item, err := migrate.RecordWorkspace(live)
 		if err != nil {
 			return nil, err
 		}
@@ -297,7 +297,7 @@ func (r *run) workspaces(ctx context.Context, known []migrate.BaselineItem) (ite
 }
 
 // verifyWorkspaces fails with a *workspaceError if a Workspace is not what it was before.
-func (r *run) verifyWorkspaces(ctx context.Context, before []migrate.BaselineItem) error {
+func (r *run) verifyWorkspaces(ctx context.Context, before []migrate.WorkspaceRecord) error {
 	changed, err := r.changedWorkspace(ctx, before)
 	if changed != nil {
 		return &workspaceError{*changed}
@@ -315,7 +315,7 @@ func (r *run) verifyPlannedWorkspaces(ctx context.Context, unit *plan.Unit) erro
 }
 
 // changedWorkspace returns the first Workspace that is not what it was before; nil if all are.
-func (r *run) changedWorkspace(ctx context.Context, before []migrate.BaselineItem) (*migrate.BaselineItem, error) {
+func (r *run) changedWorkspace(ctx context.Context, before []migrate.WorkspaceRecord) (*migrate.WorkspaceRecord, error) {
 	after, err := r.workspaces(ctx, before)
 	if err != nil {
 		return nil, err

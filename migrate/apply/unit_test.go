@@ -116,10 +116,10 @@ func TestAPlanOfAnotherManagementClusterIsRejected(t *testing.T) {
 }
 
 func TestTheJournalOfALargeFleetIsSmall(t *testing.T) {
-	w := newWorld(t, interceptor.Funcs{})
-	p := w.plan("plan", label("one"))
-	w.apply(p)
-	j := &journal{reader: w, namespace: namespace, clock: clock.RealClock{}}
+	env := newEnvironment(t, interceptor.Funcs{})
+	p := env.plan("plan", label("one"))
+	env.apply(p)
+	j := &journal{reader: env, namespace: namespace, clock: clock.RealClock{}}
 	state := UnitState{Phase: PhaseApplying, Message: strings.Repeat("m", maxMessage), Found: []string{strings.Repeat("f", 1000)}}
 	j.state.Units = map[string]UnitState{}
 	for i := range 2000 {

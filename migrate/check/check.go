@@ -116,12 +116,12 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	options.Quiet = cmp.Or(options.Quiet, time.Minute)
 	options.Clock = cmp.Or[clock.PassiveClock](options.Clock, clock.RealClock{})
 	options.Progress = cmp.Or[migrate.Progress](options.Progress, migrate.Silent{})
-	l, err := newChecker(ctx, options)
+	target, err := newChecker(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "CheckReport"}, Stage: l.options.Before}
-	checks := slices.DeleteFunc(l.checks(), func(c stagedCheck) bool {
+	report := &Report{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "CheckReport"}, Stage: target.options.Before}
+	checks := slices.DeleteFunc(target.checks(), func(c stagedCheck) bool {
 		return !slices.Contains(c.stages, report.Stage) || len(options.Only) > 0 && !slices.Contains(options.Only, c.name)
 	})
 	options.Progress.Phase("Checking", len(checks))
@@ -159,28 +159,28 @@ func newChecker(ctx context.Context, options Options) (*checker, error) {
 	}
 	config := rest.CopyConfig(options.Config)
 	config.WarningHandlerWithContext = rest.NoWarnings{} // Reading v1beta1 is intended.
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	api, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	l := &checker{options: options, client: c, version: migrate.Version, installed: sync.OnceValues(func() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
-		return migrate.Definitions(ctx, c, slices.Clone(legacyDefinitionNames)...)
+	c := &checker{options: options, client: api, version: migrate.Version, installed: sync.OnceValues(func() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+		return migrate.Definitions(ctx, api, slices.Clone(legacyDefinitionNames)...)
 	})}
-	if l.now, err = serverTime(ctx, config); err != nil {
+	if c.now, err = serverTime(ctx, config); err != nil {
 		return nil, fmt.Errorf("reading the time of the API server: %w", err)
 	}
-	l.skew = l.now.Sub(options.Clock.Now().Truncate(time.Second))
+	c.skew = c.now.Sub(options.Clock.Now().Truncate(time.Second))
 	stage := Apply
-	served, err := l.serves(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
+	served, err := c.serves(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
 	if !served {
-		l.version, stage = migrate.LegacyVersion, Untouched
+		c.version, stage = migrate.LegacyVersion, Untouched
 	}
-	l.options.Before = cmp.Or(options.Before, stage)
-	return l, err
+	c.options.Before = cmp.Or(options.Before, stage)
+	return c, err
 }
 
-func (l *checker) serves(kind schema.GroupVersionKind) (bool, error) {
-	_, err := l.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+func (c *checker) serves(kind schema.GroupVersionKind) (bool, error) {
+	_, err := c.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
 		return false, nil
 	}
@@ -193,24 +193,24 @@ type stagedCheck struct {
 	run    func(context.Context) (Check, error)
 }
 
-func (l *checker) checks() []stagedCheck {
+func (c *checker) checks() []stagedCheck {
 	all, untouched, apply := []Stage{Untouched, Apply, Rollback}, []Stage{Untouched}, []Stage{Apply}
 	beforeApply, installed := []Stage{Untouched, Apply}, []Stage{Apply, Rollback}
 	return []stagedCheck{
-		{CheckPermissions, all, l.permissions},
-		{CheckJournal, all, l.journal},
-		{CheckClock, all, l.clock},
-		{CheckClusterAPI, beforeApply, l.clusterAPI},
-		{CheckProvider, beforeApply, l.provider},
-		{CheckWorkspaces, beforeApply, l.workspaces},
-		{CheckCertManager, untouched, l.certManager},
-		{CheckDefinitions, untouched, l.legacyDefinitions},
-		{CheckDefinitions, installed, l.definitions},
-		{CheckConversion, installed, l.conversion},
-		{CheckAdmission, installed, l.admission},
-		{CheckStored, beforeApply, l.storedVersions},
-		{CheckInstallers, beforeApply, l.installers},
-		{CheckLegacy, all, l.legacy},
-		{CheckManager, apply, l.manager},
+		{CheckPermissions, all, c.permissions},
+		{CheckJournal, all, c.journal},
+		{CheckClock, all, c.clock},
+		{CheckClusterAPI, beforeApply, c.clusterAPI},
+		{CheckProvider, beforeApply, c.provider},
+		{CheckWorkspaces, beforeApply, c.workspaces},
+		{CheckCertManager, untouched, c.certManager},
+		{CheckDefinitions, untouched, c.legacyDefinitions},
+		{CheckDefinitions, installed, c.definitions},
+		{CheckConversion, installed, c.conversion},
+		{CheckAdmission, installed, c.admission},
+		{CheckStored, beforeApply, c.storedVersions},
+		{CheckInstallers, beforeApply, c.installers},
+		{CheckLegacy, all, c.legacy},
+		{CheckManager, apply, c.manager},
 	}
 }

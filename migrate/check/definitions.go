@@ -27,9 +27,9 @@ var legacyDefinitionNames = []string{
 	"captmachinedeployments.infrastructure.cluster.x-k8s.io", "captmachinetemplates.infrastructure.cluster.x-k8s.io",
 }
 
-func (l *checker) definitions(context.Context) (Check, error) {
+func (c *checker) definitions(context.Context) (Check, error) {
 	found := Check{Status: Failed, Message: "the CustomResourceDefinitions are not those of this version. Install this version as described in docs/install.md"}
-	installed, err := l.installed()
+	installed, err := c.installed()
 	for _, kind := range migrate.Kinds() {
 		for _, problem := range definitionProblems(kind, installed[kind.Definition()]) {
 			found.Objects = append(found.Objects, kind.Definition()+": "+problem)
@@ -84,9 +84,9 @@ func definitionProblems(kind migrate.Kind, definition *apiextensionsv1.CustomRes
 }
 
 // legacyDefinitions reports whether CAPT v0.3's are installed, and what of them this version does not succeed.
-func (l *checker) legacyDefinitions(ctx context.Context) (Check, error) {
+func (c *checker) legacyDefinitions(ctx context.Context) (Check, error) {
 	found := Check{Status: OK, Message: "the definitions are those of CAPT v0.3"}
-	installed, err := l.installed()
+	installed, err := c.installed()
 	if err != nil {
 		return found, err
 	}
@@ -97,7 +97,7 @@ func (l *checker) legacyDefinitions(ctx context.Context) (Check, error) {
 		}
 	}
 	if template := installed[migrate.OlderTemplateDefinition]; isLegacyTemplate(template) && found.Status == OK {
-		objects, err := l.listSome(ctx, schema.GroupVersionKind{Group: template.Spec.Group, Version: l.version, Kind: migrate.OlderTemplateKind}, 0)
+		objects, err := c.listSome(ctx, schema.GroupVersionKind{Group: template.Spec.Group, Version: c.version, Kind: migrate.OlderTemplateKind}, 0)
 		if err != nil {
 			return found, err
 		}
@@ -125,9 +125,9 @@ func (c Check) StoresLegacyVersion() bool {
 	return c.Name == CheckStored && strings.Contains(strings.Join(c.Objects, "\n"), migrate.LegacyVersion)
 }
 
-func (l *checker) storedVersions(context.Context) (Check, error) {
+func (c *checker) storedVersions(context.Context) (Check, error) {
 	found := Check{Status: OK, Message: "all objects are stored in v1beta2. Clusters can still be rolled back"}
-	installed, err := l.installed()
+	installed, err := c.installed()
 	for _, kind := range migrate.Kinds() {
 		definition := installed[kind.Definition()]
 		if definition == nil {
@@ -143,24 +143,24 @@ func (l *checker) storedVersions(context.Context) (Check, error) {
 }
 
 // listSome lists at most limit objects of a kind; all if the limit is 0.
-func (l *checker) listSome(ctx context.Context, kind schema.GroupVersionKind, limit int64) ([]unstructured.Unstructured, error) {
+func (c *checker) listSome(ctx context.Context, kind schema.GroupVersionKind, limit int64) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := l.client.List(ctx, list, client.Limit(limit))
+	err := c.client.List(ctx, list, client.Limit(limit))
 	return list.Items, err
 }
 
 // conversion reads one object of each kind in each version: the one that is not stored is converted.
-func (l *checker) conversion(ctx context.Context) (Check, error) {
+func (c *checker) conversion(ctx context.Context) (Check, error) {
 	found := Check{Status: Failed, Message: "objects cannot be read in both versions. Check that the manager runs (kubectl -n capt-system get pods), and that the API server reaches its webhooks"}
 	for _, kind := range migrate.Kinds() {
 		for _, version := range []string{migrate.LegacyVersion, migrate.Version} {
 			if version == migrate.LegacyVersion && kind.IsNew() {
 				continue
 			}
-			objects, err := l.listSome(ctx, kind.GroupKind().WithVersion(version), 1)
+			objects, err := c.listSome(ctx, kind.GroupKind().WithVersion(version), 1)
 			if err == nil && len(objects) > 0 { // A list can come from the API server's cache, which was converted before.
-				err = client.IgnoreNotFound(l.client.Get(ctx, client.ObjectKeyFromObject(&objects[0]), &objects[0]))
+				err = client.IgnoreNotFound(c.client.Get(ctx, client.ObjectKeyFromObject(&objects[0]), &objects[0]))
 			}
 			if err != nil {
 				found.Objects = append(found.Objects, fmt.Sprintf("%s in %s: %v", kind.Kind, version, err))
@@ -171,7 +171,7 @@ func (l *checker) conversion(ctx context.Context) (Check, error) {
 }
 
 // admission patches one object of each kind with nothing, as a dry run, so that conversion, defaulting and validation take place.
-func (l *checker) admission(ctx context.Context) (Check, error) {
+func (c *checker) admission(ctx context.Context) (Check, error) {
 	refused := Check{Status: Failed, Message: "a dry-run write without changes was rejected. Check that the manager runs (kubectl -n capt-system get pods), and that the API server reaches its webhooks"}
 	untried := Check{Status: Warning, Message: "not checked: the permission to patch is missing"}
 	var tried []string
@@ -180,11 +180,11 @@ func (l *checker) admission(ctx context.Context) (Check, error) {
 		switch {
 		case !kind.InLegacy(): // captctl does not write them.
 			continue
-		case slices.Contains(l.missing, Right{right, RoleWriter}):
+		case slices.Contains(c.missing, Right{right, RoleWriter}):
 			untried.Objects = append(untried.Objects, kind.Kind)
 			continue
 		}
-		objects, err := l.listSome(ctx, kind.GroupVersionKind, 20)
+		objects, err := c.listSome(ctx, kind.GroupVersionKind, 20)
 		if err != nil {
 			refused.Objects = append(refused.Objects, fmt.Sprintf("%s: %v", kind.Kind, err))
 			continue
@@ -196,7 +196,7 @@ func (l *checker) admission(ctx context.Context) (Check, error) {
 		}
 		object := &objects[chosen]
 		tried = append(tried, kind.Kind)
-		err = l.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll, client.FieldOwner(migrate.FieldManager))
+		err = c.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll, client.FieldOwner(migrate.FieldManager))
 		if err != nil {
 			refused.Objects = append(refused.Objects, fmt.Sprintf("%s %s: %v", kind.Kind, client.ObjectKeyFromObject(object), err))
 		}

@@ -54,18 +54,18 @@ func imageName(image string) string {
 	return name
 }
 
-func (l *checker) deployments(ctx context.Context, is func(*appsv1.Deployment) bool) ([]appsv1.Deployment, error) {
+func (c *checker) deployments(ctx context.Context, is func(*appsv1.Deployment) bool) ([]appsv1.Deployment, error) {
 	var list appsv1.DeploymentList
-	if err := l.client.List(ctx, &list); err != nil {
+	if err := c.client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing Deployments: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(deployment appsv1.Deployment) bool { return !is(&deployment) }), nil
 }
 
 // replicas reports the Deployments for which a function holds: those with an available replica, and those without, with the commands that start them.
-func (l *checker) replicas(ctx context.Context, is func(*appsv1.Deployment) bool) (up, down Check, err error) {
+func (c *checker) replicas(ctx context.Context, is func(*appsv1.Deployment) bool) (up, down Check, err error) {
 	up.Status, down.Status = OK, Warning
-	deployments, err := l.deployments(ctx, is)
+	deployments, err := c.deployments(ctx, is)
 	for _, deployment := range deployments {
 		name, kubectl := "Deployment "+client.ObjectKeyFromObject(&deployment).String(), "kubectl -n "+deployment.Namespace
 		if deployment.Status.AvailableReplicas > 0 {
@@ -82,14 +82,14 @@ func (l *checker) replicas(ctx context.Context, is func(*appsv1.Deployment) bool
 }
 
 // legacy reports whether CAPT v0.3 runs. It would revert what is adopted, and may create a second cluster where a reference is empty.
-func (l *checker) legacy(ctx context.Context) (Check, error) {
-	found := Check{Status: l.statusIfMissing()}
-	deployments, err := l.deployments(ctx, isLegacy)
+func (c *checker) legacy(ctx context.Context) (Check, error) {
+	found := Check{Status: c.statusIfMissing()}
+	deployments, err := c.deployments(ctx, isLegacy)
 	if err != nil {
 		return found, err
 	}
 	for i := range deployments {
-		if err := l.addStopCommands(ctx, &deployments[i], &found); err != nil {
+		if err := c.addStopCommands(ctx, &deployments[i], &found); err != nil {
 			return found, fmt.Errorf("checking Deployment %s: %w", client.ObjectKeyFromObject(&deployments[i]), err)
 		}
 	}
@@ -99,12 +99,12 @@ func (l *checker) legacy(ctx context.Context) (Check, error) {
 		return found, nil
 	}
 	found.Message = fmt.Sprintf("a manager of CAPT v0.3 has written in the last %s, and no Deployment of it runs in this cluster. "+
-		"Stop it wherever it runs. If it was stopped just now, wait %[1]s and run the command again", l.options.Quiet)
-	found.Objects, err = l.recentWrites(ctx)
+		"Stop it wherever it runs. If it was stopped just now, wait %[1]s and run the command again", c.options.Quiet)
+	found.Objects, err = c.recentWrites(ctx)
 	return found.orOK("CAPT v0.3 does not run"), err
 }
 
-func (l *checker) addStopCommands(ctx context.Context, deployment *appsv1.Deployment, found *Check) error {
+func (c *checker) addStopCommands(ctx context.Context, deployment *appsv1.Deployment, found *Check) error {
 	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (l *checker) addStopCommands(ctx context.Context, deployment *appsv1.Deploy
 	}
 	// On a node that does not respond, a Pod runs on after its Deployment was scaled down.
 	var pods corev1.PodList
-	err = l.client.List(ctx, &pods, client.InNamespace(deployment.Namespace), client.MatchingLabelsSelector{Selector: selector})
+	err = c.client.List(ctx, &pods, client.InNamespace(deployment.Namespace), client.MatchingLabelsSelector{Selector: selector})
 	runs := slices.IndexFunc(pods.Items, func(pod corev1.Pod) bool {
 		return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 	})
@@ -136,10 +136,10 @@ func (l *checker) addStopCommands(ctx context.Context, deployment *appsv1.Deploy
 }
 
 // recentWrites are those of CAPT v0.3, also if it runs outside of this cluster, or under a name that is not recognized.
-func (l *checker) recentWrites(ctx context.Context) (recent []string, err error) {
+func (c *checker) recentWrites(ctx context.Context) (recent []string, err error) {
 	for _, kind := range migrate.Kinds() {
-		err := migrate.Each(ctx, l.client, kind.GroupKind().WithVersion(l.version), "", func(object *unstructured.Unstructured) error {
-			for _, write := range migrate.LegacyWrites(object, l.now.Add(-l.options.Quiet)) {
+		err := migrate.Each(ctx, c.client, kind.GroupKind().WithVersion(c.version), "", func(object *unstructured.Unstructured) error {
+			for _, write := range migrate.LegacyWrites(object, c.now.Add(-c.options.Quiet)) {
 				recent = append(recent, fmt.Sprintf("%s %s/%s: %s", kind.Kind, object.GetNamespace(), object.GetName(), write))
 			}
 			return nil
@@ -202,10 +202,10 @@ func installerOf(object metav1.Object) installer {
 }
 
 // installers reports tools that would delete the definitions, and with them all that Terraform created, when CAPT v0.3 is uninstalled.
-func (l *checker) installers(ctx context.Context) (Check, error) {
+func (c *checker) installers(ctx context.Context) (Check, error) {
 	found := Check{Status: Warning, Message: "a tool installed these objects. Uninstalling with that tool can delete the definitions, every object of CAPT, and the " +
 		"cloud resources. Remove CAPT v0.3 as described in docs/migration.md, never with helm uninstall or by pruning"}
-	installed, err := l.installed()
+	installed, err := c.installed()
 	if err != nil {
 		return found, err
 	}
@@ -222,7 +222,7 @@ func (l *checker) installers(ctx context.Context) (Check, error) {
 			keep = append(keep, fmt.Sprintf("kubectl annotate --overwrite crd %s %s", name, by.keep))
 		}
 	}
-	deployments, err := l.deployments(ctx, isLegacy)
+	deployments, err := c.deployments(ctx, isLegacy)
 	for i := range deployments {
 		if by := installerOf(&deployments[i]); by.name != "" {
 			found.Objects = append(found.Objects, fmt.Sprintf("Deployment %s: %s", client.ObjectKeyFromObject(&deployments[i]), by.name))
@@ -234,9 +234,9 @@ func (l *checker) installers(ctx context.Context) (Check, error) {
 }
 
 // manager reports whether the manager of this version runs. It may run outside of this cluster, so that its absence is a warning.
-func (l *checker) manager(ctx context.Context) (Check, error) {
+func (c *checker) manager(ctx context.Context) (Check, error) {
 	const consequence = "The manager confirms each adoption: captctl migrate apply waits for that, and fails after --wait"
-	up, down, err := l.replicas(ctx, isOwn)
+	up, down, err := c.replicas(ctx, isOwn)
 	up.Message, down.Message = "the manager of this version runs", "the manager is not available. "+consequence
 	switch {
 	case len(down.Objects) > 0:
@@ -245,12 +245,12 @@ func (l *checker) manager(ctx context.Context) (Check, error) {
 		return up, err
 	}
 	lease := &coordinationv1.Lease{}
-	key := client.ObjectKey{Namespace: l.options.JournalNamespace, Name: naming.LeaderElectionLease("", "")}
-	if err := client.IgnoreNotFound(l.client.Get(ctx, key, lease)); err != nil {
+	key := client.ObjectKey{Namespace: c.options.JournalNamespace, Name: naming.LeaderElectionLease("", "")}
+	if err := client.IgnoreNotFound(c.client.Get(ctx, key, lease)); err != nil {
 		return up, err
 	}
 	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
-	if renewed := lease.Spec.RenewTime; renewed != nil && renewed.Add(lasts).After(l.now) {
+	if renewed := lease.Spec.RenewTime; renewed != nil && renewed.Add(lasts).After(c.now) {
 		up.Objects = []string{"Lease " + key.String()}
 		return up, nil
 	}

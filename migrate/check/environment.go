@@ -94,39 +94,39 @@ func Rights(journalNamespace string, roles ...string) (rights []Right, err error
 }
 
 // review finds which rights of some roles the user does not have. The API server does not store reviews.
-func (l *checker) review(ctx context.Context, roles ...string) error {
-	rights, err := Rights(l.options.JournalNamespace, roles...)
+func (c *checker) review(ctx context.Context, roles ...string) error {
+	rights, err := Rights(c.options.JournalNamespace, roles...)
 	for _, right := range rights {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right.ResourceAttributes}}
-		if err := retry.Do(ctx, func(ctx context.Context) error { return l.client.Create(ctx, review) }); err != nil {
+		if err := retry.Do(ctx, func(ctx context.Context) error { return c.client.Create(ctx, review) }); err != nil {
 			return fmt.Errorf("checking the permission to %s: %w", right, err)
 		}
 		if !review.Status.Allowed {
-			l.missing = append(l.missing, right)
+			c.missing = append(c.missing, right)
 		}
 	}
 	return err
 }
 
 // permissions reports missing rights. Before this version is installed, those to write are missing without harm.
-func (l *checker) permissions(ctx context.Context) (found Check, err error) {
+func (c *checker) permissions(ctx context.Context) (found Check, err error) {
 	review := []string{RoleReader, RoleJournalReader, RoleWriter, RoleJournal, RoleOwners}
-	if l.options.FixClusterEndpoints {
+	if c.options.FixClusterEndpoints {
 		review = append(review, RoleEndpoints)
 	}
-	if err := l.review(ctx, review...); err != nil {
+	if err := c.review(ctx, review...); err != nil {
 		return found, err
 	}
 	found = Check{Status: OK, Message: "all required permissions are granted"}
-	required := slices.DeleteFunc(slices.Clone(l.missing), func(right Right) bool { return right.Role == RoleOwners })
+	required := slices.DeleteFunc(slices.Clone(c.missing), func(right Right) bool { return right.Role == RoleOwners })
 	if len(required) == 0 {
-		for _, right := range l.missing {
+		for _, right := range c.missing {
 			found.Objects = append(found.Objects, right.String()+": only API servers that protect owner references require it, as OpenShift does; see role "+RoleOwners)
 		}
 		return found, nil
 	}
 	roles := []string{}
-	found.Status = l.statusIfMissing()
+	found.Status = c.statusIfMissing()
 	for _, right := range required {
 		found.Objects, roles = append(found.Objects, right.String()), append(roles, right.Role)
 		if right.Role == RoleReader || right.Role == RoleJournalReader {
@@ -137,13 +137,13 @@ func (l *checker) permissions(ctx context.Context) (found Check, err error) {
 	if found.Status == Warning {
 		found.Message = "for apply and rollback, " + found.Message
 	}
-	found.Commands, err = l.bindCommands(ctx, required)
+	found.Commands, err = c.bindCommands(ctx, required)
 	return found, err
 }
 
-func (l *checker) bindCommands(ctx context.Context, rights []Right) (commands []string, err error) {
+func (c *checker) bindCommands(ctx context.Context, rights []Right) (commands []string, err error) {
 	review := &authenticationv1.SelfSubjectReview{}
-	if err := retry.Do(ctx, func(ctx context.Context) error { return l.client.Create(ctx, review) }); err != nil {
+	if err := retry.Do(ctx, func(ctx context.Context) error { return c.client.Create(ctx, review) }); err != nil {
 		return nil, fmt.Errorf("reading the name of the user: %w", err)
 	}
 	user := review.Status.UserInfo.Username
@@ -151,7 +151,7 @@ func (l *checker) bindCommands(ctx context.Context, rights []Right) (commands []
 	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
 		subject = "--serviceaccount=" + quote(account)
 	}
-	if l.options.Before == Untouched { // Later the roles are part of the installation.
+	if c.options.Before == Untouched { // Later the roles are part of the installation.
 		commands = append(commands, "kubectl apply -f config/rbac/captctl.yaml")
 	}
 	for _, right := range rights {
@@ -167,14 +167,14 @@ func (l *checker) bindCommands(ctx context.Context, rights []Right) (commands []
 
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-func (l *checker) journal(ctx context.Context) (Check, error) {
+func (c *checker) journal(ctx context.Context) (Check, error) {
 	const purpose = "captctl keeps its Lease and its journals there."
-	name := l.options.JournalNamespace
+	name := c.options.JournalNamespace
 	namespace := &corev1.Namespace{}
-	err := l.client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	err := c.client.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Check{Status: l.statusIfMissing(), Commands: []string{"kubectl create namespace " + name}, Message: fmt.Sprintf(
+		return Check{Status: c.statusIfMissing(), Commands: []string{"kubectl create namespace " + name}, Message: fmt.Sprintf(
 			"namespace %s does not exist. %s Create it, or name another one with --journal-namespace", name, purpose)}, nil
 	case namespace.DeletionTimestamp != nil:
 		return Check{Status: Failed, Message: fmt.Sprintf("namespace %s is being deleted. %s Name another one with --journal-namespace", name, purpose)}, nil
@@ -183,18 +183,18 @@ func (l *checker) journal(ctx context.Context) (Check, error) {
 }
 
 // statusIfMissing is the status of a check of something that only later stages need: a warning before this version is installed.
-func (l *checker) statusIfMissing() Status {
-	if l.options.Before == Untouched {
+func (c *checker) statusIfMissing() Status {
+	if c.options.Before == Untouched {
 		return Warning
 	}
 	return Failed
 }
 
 // clock reports a difference of the clocks that matters where captctl compares times of several hosts.
-func (l *checker) clock(context.Context) (Check, error) {
-	if l.skew.Abs() > 30*time.Second {
+func (c *checker) clock(context.Context) (Check, error) {
+	if c.skew.Abs() > 30*time.Second {
 		return Check{Status: Warning, Message: fmt.Sprintf(
-			"the clock of this host differs from that of the API server by %s. Times in reports and journals are wrong. Synchronize it", l.skew.Abs())}, nil
+			"the clock of this host differs from that of the API server by %s. Times in reports and journals are wrong. Synchronize it", c.skew.Abs())}, nil
 	}
 	return Check{Status: OK, Message: "the clocks of this host and of the API server agree"}, nil
 }
@@ -223,17 +223,17 @@ func serverTime(ctx context.Context, config *rest.Config) (now time.Time, err er
 	return now, err
 }
 
-func (l *checker) clusterAPI(context.Context) (Check, error) {
+func (c *checker) clusterAPI(context.Context) (Check, error) {
 	version := clusterv1.GroupVersion.String()
-	if served, err := l.serves(clusterv1.GroupVersion.WithKind("Cluster")); served || err != nil {
+	if served, err := c.serves(clusterv1.GroupVersion.WithKind("Cluster")); served || err != nil {
 		return Check{Status: OK, Message: "Cluster API serves " + version}, err
 	}
 	return Check{Status: Failed, Commands: []string{"clusterctl upgrade plan"}, Message: fmt.Sprintf("Cluster API does not serve %s. Upgrade it to v1.11 or later", version)}, nil
 }
 
 // certManager reports whether cert-manager is installed: without a certificate, objects cannot be read once the definitions are installed.
-func (l *checker) certManager(context.Context) (Check, error) {
-	served, err := l.serves(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"})
+func (c *checker) certManager(context.Context) (Check, error) {
+	served, err := c.serves(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"})
 	if served || err != nil {
 		return Check{Status: OK, Message: "cert-manager is installed"}, err
 	}
@@ -243,12 +243,12 @@ func (l *checker) certManager(context.Context) (Check, error) {
 
 const providerName = "provider-terraform"
 
-func (l *checker) provider(ctx context.Context) (Check, error) {
+func (c *checker) provider(ctx context.Context) (Check, error) {
 	kind := terraform.ScopeCluster.GroupVersionKind()
-	if served, err := l.serves(kind); err != nil || !served {
+	if served, err := c.serves(kind); err != nil || !served {
 		return Check{Status: Failed, Message: fmt.Sprintf("%s does not exist: Workspaces of CAPT v0.3 cannot be read. Install %s", kind.GroupVersion(), providerName)}, err
 	}
-	up, down, err := l.replicas(ctx, func(deployment *appsv1.Deployment) bool {
+	up, down, err := c.replicas(ctx, func(deployment *appsv1.Deployment) bool {
 		return strings.Contains(client.ObjectKeyFromObject(deployment).String(), providerName)
 	})
 	switch {
@@ -260,14 +260,14 @@ func (l *checker) provider(ctx context.Context) (Check, error) {
 	return Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be outdated"}, err
 }
 
-func (l *checker) workspaces(ctx context.Context) (Check, error) {
+func (c *checker) workspaces(ctx context.Context) (Check, error) {
 	found := Check{Status: Warning}
-	names, err := l.workspaceNames(ctx)
+	names, err := c.workspaceNames(ctx)
 	if err != nil {
 		return found, err
 	}
 	total := 0
-	err = migrate.Each(ctx, l.client, terraform.ScopeCluster.GroupVersionKind(), "", func(workspace *unstructured.Unstructured) error {
+	err = migrate.Each(ctx, c.client, terraform.ScopeCluster.GroupVersionKind(), "", func(workspace *unstructured.Unstructured) error {
 		if !names.Has(workspace.GetName()) {
 			return nil
 		}
@@ -286,16 +286,16 @@ func (l *checker) workspaces(ctx context.Context) (Check, error) {
 	return found.orOK("all %d Workspaces of WorkspaceTemplateApplies are up to date", total), err
 }
 
-func (l *checker) workspaceNames(ctx context.Context) (sets.Set[string], error) {
+func (c *checker) workspaceNames(ctx context.Context) (sets.Set[string], error) {
 	names := sets.New[string]()
-	kind := infrav1.GroupVersion.WithKind("WorkspaceTemplateApply").GroupKind().WithVersion(l.version)
-	err := migrate.Each(ctx, l.client, kind, "", func(apply *unstructured.Unstructured) error {
+	kind := infrav1.GroupVersion.WithKind("WorkspaceTemplateApply").GroupKind().WithVersion(c.version)
+	err := migrate.Each(ctx, c.client, kind, "", func(apply *unstructured.Unstructured) error {
 		bySpec, _, _ := unstructured.NestedString(apply.Object, "spec", "workspaceName")
 		byStatus, _, _ := unstructured.NestedString(apply.Object, "status", "workspaceName")
 		names.Insert(naming.LegacyWorkspace(apply.GetName()), bySpec, byStatus)
 		return nil
 	})
-	if meta.IsNoMatchError(err) && l.options.Before == Untouched { // The definitions are reported.
+	if meta.IsNoMatchError(err) && c.options.Before == Untouched { // The definitions are reported.
 		return names, nil
 	}
 	return names, err

@@ -24,7 +24,7 @@ import (
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/webhooks/conversion"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 type path []string
@@ -57,7 +57,7 @@ func (d *document) convertLegacy(ctx context.Context, node *yaml.Node, have map[
 	o.want["apiVersion"], o.want["kind"], o.want["spec"] = converted["apiVersion"], kind.Kind, converted["spec"]
 	if want.GetAnnotations() != nil {
 		annotations := (&unstructured.Unstructured{Object: converted}).GetAnnotations()
-		delete(annotations, carry.Annotation) // The conversion has read it.
+		delete(annotations, preserve.Annotation) // The conversion has read it.
 		if len(annotations) == 0 {
 			annotations = nil
 		}

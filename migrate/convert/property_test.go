@@ -28,7 +28,7 @@ import (
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/config/crd"
 	"github.com/capt-provider/capt/webhooks/conversion"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 const rounds = 100
@@ -240,7 +240,7 @@ func served(t *testing.T, text []byte) map[string]any {
 	converter, _ := registry.GetConverter(kind.GroupKind())
 	require.NoError(t, converter.ConvertObject(t.Context(), from, to))
 	annotations := to.(client.Object).GetAnnotations()
-	delete(annotations, carry.Annotation)
+	delete(annotations, preserve.Annotation)
 	to.(client.Object).SetAnnotations(annotations)
 	value := map[string]any{}
 	require.NoError(t, json.Unmarshal([]byte(asJSON(t, to)), &value))

@@ -33,8 +33,8 @@ const (
 	duration  = 3 * time.Second
 )
 
-// bench is an API server that can fail. The tests run in the time of a synctest bubble, which passes when all wait.
-type bench struct {
+// fakeAPI is an API server that can fail. The tests run in the time of a synctest bubble, which passes when all wait.
+type fakeAPI struct {
 	*testing.T
 	client client.WithWatch
 	// base answers always.
@@ -46,121 +46,121 @@ type bench struct {
 }
 
 // inTime runs a test with an API server of its own.
-func inTime(t *testing.T, test func(b *bench)) {
+func inTime(t *testing.T, test func(api *fakeAPI)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t}
-		b.base = fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()
-		b.client = interceptor.NewClient(b.base, interceptor.Funcs{
+		api := &fakeAPI{T: t}
+		api.base = fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()
+		api.client = interceptor.NewClient(api.base, interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-				return b.answer("get", func() error { return c.Get(ctx, key, object, options...) })
+				return api.answer("get", func() error { return c.Get(ctx, key, object, options...) })
 			},
 			Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-				return b.answer("create", func() error { return c.Create(ctx, object, options...) })
+				return api.answer("create", func() error { return c.Create(ctx, object, options...) })
 			},
 			Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
-				return b.answer("update", func() error { return c.Update(ctx, object, options...) })
+				return api.answer("update", func() error { return c.Update(ctx, object, options...) })
 			},
 		})
-		test(b)
+		test(api)
 	})
 }
 
-func (b *bench) answer(verb string, do func() error) error {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	if b.refuse != nil {
-		if err := b.refuse(verb); err != nil {
+func (api *fakeAPI) answer(verb string, do func() error) error {
+	api.mutex.Lock()
+	defer api.mutex.Unlock()
+	if api.refuse != nil {
+		if err := api.refuse(verb); err != nil {
 			return err
 		}
 	}
 	err := do()
-	if err == nil && b.lose != nil {
-		return b.lose(verb)
+	if err == nil && api.lose != nil {
+		return api.lose(verb)
 	}
 	return err
 }
 
-func (b *bench) failing(refuse, lose func(verb string) error) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	b.refuse, b.lose = refuse, lose
+func (api *fakeAPI) failing(refuse, lose func(verb string) error) {
+	api.mutex.Lock()
+	defer api.mutex.Unlock()
+	api.refuse, api.lose = refuse, lose
 }
 
 func unreachable(string) error { return errors.New("no route to host") }
 
-func (b *bench) acquire(identity string) (*lock.Lock, context.Context, error) {
-	return lock.Acquire(b.Context(), b.options(identity))
+func (api *fakeAPI) acquire(identity string) (*lock.Lock, context.Context, error) {
+	return lock.Acquire(api.Context(), api.options(identity))
 }
 
-func (b *bench) options(identity string) lock.Options {
-	return lock.Options{Client: b.client, Reader: b.client, Namespace: namespace, Identity: identity, Duration: duration}
+func (api *fakeAPI) options(identity string) lock.Options {
+	return lock.Options{Client: api.client, Reader: api.client, Namespace: namespace, Identity: identity, Duration: duration}
 }
 
 // pass lets time pass in the bubble.
-func (b *bench) pass(some time.Duration) { <-time.After(some) }
+func (api *fakeAPI) pass(some time.Duration) { <-time.After(some) }
 
-func (b *bench) lease() *coordinationv1.Lease {
-	b.Helper()
+func (api *fakeAPI) lease() *coordinationv1.Lease {
+	api.Helper()
 	lease := &coordinationv1.Lease{}
-	require.NoError(b, b.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: lock.Name}, lease))
+	require.NoError(api, api.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: lock.Name}, lease))
 	return lease
 }
 
 // steal gives the Lease to another run, or to none.
-func (b *bench) steal(identity string) {
-	b.Helper()
-	lease := b.lease()
+func (api *fakeAPI) steal(identity string) {
+	api.Helper()
+	lease := api.lease()
 	lease.Spec.HolderIdentity = ptr.To(identity)
-	require.NoError(b, b.client.Update(b.Context(), lease))
+	require.NoError(api, api.client.Update(api.Context(), lease))
 }
 
 // dead creates the Lease of a run that died, with a clock that was wrong.
-func (b *bench) dead(skew time.Duration) {
-	b.Helper()
+func (api *fakeAPI) dead(skew time.Duration) {
+	api.Helper()
 	renewed := metav1.NewMicroTime(time.Now().Add(skew))
-	require.NoError(b, b.client.Create(b.Context(), &coordinationv1.Lease{
+	require.NoError(api, api.client.Create(api.Context(), &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: lock.Name},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("dead"), LeaseDurationSeconds: ptr.To(int32(3)), RenewTime: &renewed},
 	}))
 }
 
 func TestALockThatWasReleasedIsFree(t *testing.T) {
-	inTime(t, func(b *bench) {
-		first, ctx, err := b.acquire("first")
-		require.NoError(b, err)
-		require.NoError(b, first.Check())
-		holder, err := lock.Held(b.Context(), b.client, namespace, time.Now())
-		require.NoError(b, err)
-		assert.Equal(b, "first", holder.Identity)
+	inTime(t, func(api *fakeAPI) {
+		first, ctx, err := api.acquire("first")
+		require.NoError(api, err)
+		require.NoError(api, first.Check())
+		holder, err := lock.Held(api.Context(), api.client, namespace, time.Now())
+		require.NoError(api, err)
+		assert.Equal(api, "first", holder.Identity)
 
-		first.Release(b.Context())
-		require.ErrorIs(b, context.Cause(ctx), context.Canceled)
-		require.Error(b, first.Check(), "it writes no more")
-		assert.Empty(b, b.lease().Spec.HolderIdentity, "it is updated, not deleted")
-		holder, err = lock.Held(b.Context(), b.client, namespace, time.Now())
-		require.NoError(b, err)
-		assert.Nil(b, holder)
+		first.Release(api.Context())
+		require.ErrorIs(api, context.Cause(ctx), context.Canceled)
+		require.Error(api, first.Check(), "it writes no more")
+		assert.Empty(api, api.lease().Spec.HolderIdentity, "it is updated, not deleted")
+		holder, err = lock.Held(api.Context(), api.client, namespace, time.Now())
+		require.NoError(api, err)
+		assert.Nil(api, holder)
 		began := time.Now()
-		second, _, err := b.acquire("second")
-		require.NoError(b, err)
-		assert.Zero(b, time.Since(began), "nothing is waited for")
-		assert.Equal(b, "second", *b.lease().Spec.HolderIdentity)
-		second.Release(b.Context())
+		second, _, err := api.acquire("second")
+		require.NoError(api, err)
+		assert.Zero(api, time.Since(began), "nothing is waited for")
+		assert.Equal(api, "second", *api.lease().Spec.HolderIdentity)
+		second.Release(api.Context())
 	})
 }
 
 func TestARunThatLivesKeepsItsLock(t *testing.T) {
-	inTime(t, func(b *bench) {
-		first, ctx, err := b.acquire("first")
-		require.NoError(b, err)
-		_, _, err = b.acquire("second")
-		assert.Equal(b, migrate.Failed, migrate.OutcomeOf(err))
-		require.ErrorContains(b, err, "another run is in progress: first (host/process), since 2000-01-01T")
-		b.pass(3 * duration)
-		require.NoError(b, ctx.Err())
-		require.NoError(b, first.Check())
-		first.Release(b.Context())
+	inTime(t, func(api *fakeAPI) {
+		first, ctx, err := api.acquire("first")
+		require.NoError(api, err)
+		_, _, err = api.acquire("second")
+		assert.Equal(api, migrate.Failed, migrate.OutcomeOf(err))
+		require.ErrorContains(api, err, "another run is in progress: first (host/process), since 2000-01-01T")
+		api.pass(3 * duration)
+		require.NoError(api, ctx.Err())
+		require.NoError(api, first.Check())
+		first.Release(api.Context())
 	})
 }
 
@@ -168,44 +168,44 @@ func TestARunThatLivesKeepsItsLock(t *testing.T) {
 func TestTheLockOfADeadRunIsTakenOverWhenItsLeaseRanOut(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"its clock was right": 0, "it was ahead": time.Hour, "it was behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(b *bench) {
-				b.dead(skew)
+			inTime(t, func(api *fakeAPI) {
+				api.dead(skew)
 				began := time.Now()
 				var waited []string
-				options := b.options("heir")
+				options := api.options("heir")
 				options.Waiting = func(holder lock.Holder) { waited = append(waited, holder.Identity) }
-				heir, _, err := lock.Acquire(b.Context(), options)
-				require.NoError(b, err)
-				assert.Equal(b, []string{"dead"}, waited, "it is reported, once")
-				assert.GreaterOrEqual(b, time.Since(began), duration)
-				assert.Less(b, time.Since(began), duration+time.Second)
-				assert.Equal(b, "heir", *b.lease().Spec.HolderIdentity)
-				heir.Release(b.Context())
+				heir, _, err := lock.Acquire(api.Context(), options)
+				require.NoError(api, err)
+				assert.Equal(api, []string{"dead"}, waited, "it is reported, once")
+				assert.GreaterOrEqual(api, time.Since(began), duration)
+				assert.Less(api, time.Since(began), duration+time.Second)
+				assert.Equal(api, "heir", *api.lease().Spec.HolderIdentity)
+				heir.Release(api.Context())
 			})
 		})
 	}
 }
 
 func TestOfTwoRunsOneGetsTheLock(t *testing.T) {
-	for name, before := range map[string]func(*bench){"at first": func(*bench) {}, "after one that died": func(b *bench) { b.dead(0) }} {
+	for name, before := range map[string]func(*fakeAPI){"at first": func(*fakeAPI) {}, "after one that died": func(api *fakeAPI) { api.dead(0) }} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(b *bench) {
-				before(b)
+			inTime(t, func(api *fakeAPI) {
+				before(api)
 				results := make(chan error, 2)
 				for _, identity := range []string{"one", "other"} {
 					go func() {
-						held, _, err := b.acquire(identity)
+						held, _, err := api.acquire(identity)
 						results <- err
 						if err == nil {
-							b.pass(3 * duration)
+							api.pass(3 * duration)
 							held.Release(context.Background())
 						}
 					}()
 				}
 				errs := errors.Join(<-results, <-results)
-				assert.Equal(b, migrate.Failed, migrate.OutcomeOf(errs), "%v", errs)
-				assert.Len(b, errs.(interface{ Unwrap() []error }).Unwrap(), 1)
-				b.pass(3 * duration) // The one that has it releases it.
+				assert.Equal(api, migrate.Failed, migrate.OutcomeOf(errs), "%v", errs)
+				assert.Len(api, errs.(interface{ Unwrap() []error }).Unwrap(), 1)
+				api.pass(3 * duration) // The one that has it releases it.
 				synctest.Wait()
 			})
 		})
@@ -213,65 +213,65 @@ func TestOfTwoRunsOneGetsTheLock(t *testing.T) {
 }
 
 func TestOneManagementClusterHasOneLock(t *testing.T) {
-	inTime(t, func(b *bench) {
-		first, _, err := b.acquire("first")
-		require.NoError(b, err)
-		elsewhere := b.options("second")
+	inTime(t, func(api *fakeAPI) {
+		first, _, err := api.acquire("first")
+		require.NoError(api, err)
+		elsewhere := api.options("second")
 		elsewhere.Namespace = "elsewhere"
 		for _, running := range []bool{true, false} { // The journal stays where it is when the run has ended.
-			_, _, err = lock.Acquire(b.Context(), elsewhere)
-			require.ErrorContains(b, err, "Use --journal-namespace capt-system", running)
-			assert.Equal(b, migrate.Failed, migrate.OutcomeOf(err))
-			first.Release(b.Context())
+			_, _, err = lock.Acquire(api.Context(), elsewhere)
+			require.ErrorContains(api, err, "Use --journal-namespace capt-system", running)
+			assert.Equal(api, migrate.Failed, migrate.OutcomeOf(err))
+			first.Release(api.Context())
 		}
-		again, _, err := b.acquire("first")
-		require.NoError(b, err)
-		again.Release(b.Context())
+		again, _, err := api.acquire("first")
+		require.NoError(api, err)
+		again.Release(api.Context())
 	})
 }
 
 // Both have looked before one of them had its Lease.
 func TestOfTwoRunsThatBeginInTwoNamespacesOneGetsTheLockAtMost(t *testing.T) {
-	inTime(t, func(b *bench) {
-		b.failing(nil, func(verb string) error {
+	inTime(t, func(api *fakeAPI) {
+		api.failing(nil, func(verb string) error {
 			if verb == "create" {
 				lease := &coordinationv1.Lease{}
-				err := b.base.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: lock.Name}, lease)
+				err := api.base.Get(api.Context(), client.ObjectKey{Namespace: namespace, Name: lock.Name}, lease)
 				lease.Namespace, lease.ResourceVersion = "elsewhere", ""
-				return errors.Join(err, b.base.Create(b.Context(), lease))
+				return errors.Join(err, api.base.Create(api.Context(), lease))
 			}
 			return nil
 		})
-		_, _, err := b.acquire("first")
-		require.ErrorContains(b, err, "kubectl -n elsewhere delete lease captctl-migrate")
-		assert.Empty(b, *b.lease().Spec.HolderIdentity, "it is released")
+		_, _, err := api.acquire("first")
+		require.ErrorContains(api, err, "kubectl -n elsewhere delete lease captctl-migrate")
+		assert.Empty(api, *api.lease().Spec.HolderIdentity, "it is released")
 	})
 }
 
 func TestALockThatCannotBeRenewedIsLost(t *testing.T) {
-	inTime(t, func(b *bench) {
-		held, ctx, err := b.acquire("first")
-		require.NoError(b, err)
-		b.failing(unreachable, nil)
+	inTime(t, func(api *fakeAPI) {
+		held, ctx, err := api.acquire("first")
+		require.NoError(api, err)
+		api.failing(unreachable, nil)
 		began := time.Now()
 		<-ctx.Done()
-		assert.Less(b, time.Since(began), duration, "before another run can take it")
-		require.ErrorContains(b, context.Cause(ctx), "the lock is lost: it could not be renewed for 2.4s")
-		require.ErrorContains(b, context.Cause(ctx), "no route to host")
-		assert.Equal(b, migrate.Partly, migrate.OutcomeOf(context.Cause(ctx)))
-		b.failing(nil, nil)
-		held.Release(b.Context())
-		require.Error(b, held.Check())
-		assert.Equal(b, "first", *b.lease().Spec.HolderIdentity, "another run may have it by now")
+		assert.Less(api, time.Since(began), duration, "before another run can take it")
+		require.ErrorContains(api, context.Cause(ctx), "the lock is lost: it could not be renewed for 2.4s")
+		require.ErrorContains(api, context.Cause(ctx), "no route to host")
+		assert.Equal(api, migrate.Partly, migrate.OutcomeOf(context.Cause(ctx)))
+		api.failing(nil, nil)
+		held.Release(api.Context())
+		require.Error(api, held.Check())
+		assert.Equal(api, "first", *api.lease().Spec.HolderIdentity, "another run may have it by now")
 	})
 }
 
 func TestALockIsKeptAlthoughAnswersAreLost(t *testing.T) {
-	inTime(t, func(b *bench) {
-		held, ctx, err := b.acquire("first")
-		require.NoError(b, err)
+	inTime(t, func(api *fakeAPI) {
+		held, ctx, err := api.acquire("first")
+		require.NoError(api, err)
 		answered := 0
-		b.failing(nil, func(verb string) error {
+		api.failing(nil, func(verb string) error {
 			if verb != "update" {
 				return nil
 			}
@@ -281,12 +281,12 @@ func TestALockIsKeptAlthoughAnswersAreLost(t *testing.T) {
 			return nil
 		})
 		for range 100 {
-			b.pass(100 * time.Millisecond)
-			require.NoError(b, ctx.Err(), "%v", context.Cause(ctx))
-			require.NoError(b, held.Check())
+			api.pass(100 * time.Millisecond)
+			require.NoError(api, ctx.Err(), "%v", context.Cause(ctx))
+			require.NoError(api, held.Check())
 		}
-		b.failing(nil, nil)
-		held.Release(b.Context())
+		api.failing(nil, nil)
+		held.Release(api.Context())
 	})
 }
 
@@ -294,14 +294,14 @@ func TestALockIsKeptAlthoughAnswersAreLost(t *testing.T) {
 func TestALockThatIsTakenAwayIsLost(t *testing.T) {
 	for name, holder := range map[string]string{"by another run": "thief", "by one that has released it": ""} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(b *bench) {
-				_, ctx, err := b.acquire("first")
-				require.NoError(b, err)
-				b.steal(holder)
+			inTime(t, func(api *fakeAPI) {
+				_, ctx, err := api.acquire("first")
+				require.NoError(api, err)
+				api.steal(holder)
 				<-ctx.Done()
-				require.ErrorContains(b, context.Cause(ctx), "the lock is lost: another run has taken the lock")
+				require.ErrorContains(api, context.Cause(ctx), "the lock is lost: another run has taken the lock")
 				synctest.Wait()
-				assert.Equal(b, holder, *b.lease().Spec.HolderIdentity)
+				assert.Equal(api, holder, *api.lease().Spec.HolderIdentity)
 			})
 		})
 	}
@@ -309,22 +309,22 @@ func TestALockThatIsTakenAwayIsLost(t *testing.T) {
 
 // A machine or process that was suspended learns nothing before it writes: only the clock shows it.
 func TestARunThatWasSuspendedWritesNothing(t *testing.T) {
-	inTime(t, func(b *bench) {
+	inTime(t, func(api *fakeAPI) {
 		resume := make(chan struct{})
-		held, ctx, err := b.acquire("first")
-		require.NoError(b, err)
-		b.failing(func(string) error {
+		held, ctx, err := api.acquire("first")
+		require.NoError(api, err)
+		api.failing(func(string) error {
 			<-resume // Its requests come nowhere.
 			return errors.New("no route to host")
 		}, nil)
-		fenced := lock.NewWriter(b.base, held.Check, false)
-		require.NoError(b, fenced.Create(b.Context(), object("v1", "ConfigMap", lock.JournalPrefix+"in-time")))
-		b.pass(duration)
+		fenced := lock.NewWriter(api.base, held.Check, false)
+		require.NoError(api, fenced.Create(api.Context(), object("v1", "ConfigMap", lock.JournalPrefix+"in-time")))
+		api.pass(duration)
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{}`))
-		require.ErrorContains(b, fenced.Create(b.Context(), object("v1", "ConfigMap", lock.JournalPrefix+"late")), "the lock is lost")
-		require.ErrorContains(b, fenced.Patch(b.Context(), controlPlane(), "", patch), "the lock is lost")
-		require.ErrorContains(b, fenced.Patch(b.Context(), controlPlane(), "status", patch), "the lock is lost")
-		require.Error(b, ctx.Err(), "the first write that is refused ends the work")
+		require.ErrorContains(api, fenced.Create(api.Context(), object("v1", "ConfigMap", lock.JournalPrefix+"late")), "the lock is lost")
+		require.ErrorContains(api, fenced.Patch(api.Context(), controlPlane(), "", patch), "the lock is lost")
+		require.ErrorContains(api, fenced.Patch(api.Context(), controlPlane(), "status", patch), "the lock is lost")
+		require.Error(api, ctx.Err(), "the first write that is refused ends the work")
 		close(resume)
 		synctest.Wait()
 	})
@@ -332,29 +332,29 @@ func TestARunThatWasSuspendedWritesNothing(t *testing.T) {
 
 // A run that is interrupted writes its journal before it releases the lock.
 func TestTheLockIsKeptUntilARunThatIsInterruptedHasEnded(t *testing.T) {
-	inTime(t, func(b *bench) {
-		ctx, interrupt := context.WithCancel(b.Context())
-		held, working, err := lock.Acquire(ctx, b.options("first"))
-		require.NoError(b, err)
+	inTime(t, func(api *fakeAPI) {
+		ctx, interrupt := context.WithCancel(api.Context())
+		held, working, err := lock.Acquire(ctx, api.options("first"))
+		require.NoError(api, err)
 		interrupt()
-		require.Error(b, working.Err())
-		b.pass(3 * duration)
-		require.NoError(b, held.Check())
-		held.Release(b.Context())
-		assert.Empty(b, b.lease().Spec.HolderIdentity)
+		require.Error(api, working.Err())
+		api.pass(3 * duration)
+		require.NoError(api, held.Check())
+		held.Release(api.Context())
+		assert.Empty(api, api.lease().Spec.HolderIdentity)
 	})
 }
 
 func TestARunThatIsInterruptedWhileItWaitsTakesNothing(t *testing.T) {
-	inTime(t, func(b *bench) {
-		b.dead(0)
-		ctx, interrupt := context.WithTimeout(b.Context(), time.Second)
+	inTime(t, func(api *fakeAPI) {
+		api.dead(0)
+		ctx, interrupt := context.WithTimeout(api.Context(), time.Second)
 		defer interrupt()
-		_, _, err := lock.Acquire(ctx, b.options("first"))
-		require.ErrorIs(b, err, context.DeadlineExceeded)
+		_, _, err := lock.Acquire(ctx, api.options("first"))
+		require.ErrorIs(api, err, context.DeadlineExceeded)
 		synctest.Wait()
-		b.pass(3 * duration)
-		assert.Equal(b, "dead", *b.lease().Spec.HolderIdentity)
+		api.pass(3 * duration)
+		assert.Equal(api, "dead", *api.lease().Spec.HolderIdentity)
 	})
 }
 
@@ -375,16 +375,16 @@ func TestTheReasonForAFailedLockIsReported(t *testing.T) {
 		"an API server that is away": {"get", apierrors.NewServiceUnavailable("starting"), migrate.Failed, "starting"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(b *bench) {
-				b.failing(func(verb string) error {
+			inTime(t, func(api *fakeAPI) {
+				api.failing(func(verb string) error {
 					if verb == row.verb {
 						return row.err
 					}
 					return nil
 				}, nil)
-				_, _, err := b.acquire("first")
-				require.ErrorContains(b, err, row.message)
-				assert.Equal(b, row.outcome, migrate.OutcomeOf(err))
+				_, _, err := api.acquire("first")
+				require.ErrorContains(api, err, row.message)
+				assert.Equal(api, row.outcome, migrate.OutcomeOf(err))
 			})
 		})
 	}

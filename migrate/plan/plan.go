@@ -54,8 +54,8 @@ type Unit struct {
 	// Steps are in order: an object is written before the objects that refer to it. A rollback reverts them in reverse order.
 	Steps []Step `json:"steps,omitempty"`
 	// Endpoint repairs spec.controlPlaneEndpoint of a Cluster that is Adopted or Adoptable; it is written only with --fix-cluster-endpoints.
-	Endpoint   *Step                  `json:"endpoint,omitempty"`
-	Workspaces []migrate.BaselineItem `json:"workspaces,omitempty"` // Workspaces must not be changed by the migration.
+	Endpoint   *Step                     `json:"endpoint,omitempty"`
+	Workspaces []migrate.WorkspaceRecord `json:"workspaces,omitempty"` // Workspaces must not be changed by the migration.
 }
 
 // UnitState is the state of a unit. A unit is never adopted in part: if one member is blocked or ambiguous, so is the unit. Members that

@@ -24,15 +24,15 @@ const (
 )
 
 // twins have equal names in two namespaces. Workspaces are rendered from the first one, a.
-func twins(t *testing.T) (a, b *scene) {
+func twins(t *testing.T) (a, b *fixture) {
 	t.Helper()
-	a, b = newScene("demo", "a"), newScene("demo", "b")
+	a, b = newFixture("demo", "a"), newFixture("demo", "b")
 	a.withWorkspaces(t)
 	return a, b
 }
 
 // giving the VPC to a WorkspaceTemplateApply, and the control plane to its own.
-func giving(a *scene, vpc types.UID, owners ...migrate.OwnerDecision) *migrate.Decisions {
+func giving(a *fixture, vpc types.UID, owners ...migrate.OwnerDecision) *migrate.Decisions {
 	return &migrate.Decisions{Owners: owners, Workspaces: []migrate.WorkspaceDecision{{UID: sharedVPC, BelongsTo: vpc}, {UID: sharedEKS, BelongsTo: a.eks.UID}}}
 }
 
@@ -41,7 +41,7 @@ func TestAWrongBelongsToIsReported(t *testing.T) {
 	const instead = "Write instead: belongsTo: WorkspaceTemplateApply/a/demo-vpc (WorkspaceTemplateApply a/demo-vpc)"
 	for name, row := range map[string]struct {
 		belongsTo types.UID
-		change    func(a *scene)
+		change    func(a *fixture)
 		want      string
 	}{
 		"nothing": {belongsTo: "typo", want: "no object has UID typo. " + instead + ", or WorkspaceTemplateApply/b/demo-vpc ("},
@@ -59,7 +59,7 @@ func TestAWrongBelongsToIsReported(t *testing.T) {
 		},
 		"the wrong one of two that drifted": {
 			belongsTo: "WorkspaceTemplateApply/b/demo-vpc",
-			change:    func(a *scene) { a.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n" },
+			change:    func(a *fixture) { a.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n" },
 			want:      "in spec.forProvider.module, spec.writeConnectionSecretToRef.namespace, and differs less from what is rendered from another one. " + instead,
 		},
 	} {
@@ -89,8 +89,8 @@ func TestAWrongBelongsToIsReported(t *testing.T) {
 	}
 }
 
-// moduleOf the VPC of a scene, as it is live.
-func moduleOf(t *testing.T, s *scene) string {
+// moduleOf the VPC of a fixture, as it is live.
+func moduleOf(t *testing.T, s *fixture) string {
 	t.Helper()
 	for _, object := range s.more {
 		if live, isWorkspace := object.(*unstructured.Unstructured); isWorkspace && live.GetUID() == sharedVPC {
@@ -127,12 +127,12 @@ func TestTheDecisionAboutAnAdoptedWorkspaceStaysRight(t *testing.T) {
 	adopt(a.vpc, a.eks)
 	a.vpc.Spec.Variables["vpc_name"] = "edited"
 	got := planFor(t, decisions, a, b)
-	assert.Empty(t, got.Undecided(), "%v", story(got))
-	assert.Contains(t, story(got), "Warning PendingChange CAPTCluster demo")
+	assert.Empty(t, got.Undecided(), "%v", summary(got))
+	assert.Contains(t, summary(got), "Warning PendingChange CAPTCluster demo")
 }
 
 func TestADecisionAboutAWorkspaceWithoutReferenceIsReported(t *testing.T) {
-	s := newScene("demo", "a").withWorkspaces(t)
+	s := newFixture("demo", "a").withWorkspaces(t)
 	s.add(builder.Workspace("alone", builder.AtRest, builder.InClusterScope(), builder.WithUID("Workspace/alone")))
 	decisions := &migrate.Decisions{Workspaces: []migrate.WorkspaceDecision{{UID: "Workspace/alone", BelongsTo: s.vpc.UID}}}
 	got := planFor(t, decisions, s)

@@ -27,17 +27,17 @@ func TestAPlanIsOneToOneForRandomTopologies(t *testing.T) {
 	planned, whole, undecided, pinned := 0, 0, 0, 0
 	for seed := range uint64(topologies) {
 		random := rand.New(rand.NewPCG(seed, 0)) // The same topologies every time.
-		scenes := collide(t, random)
+		fixtures := collide(t, random)
 		var decisions *migrate.Decisions
 		if random.IntN(2) == 0 {
 			decisions = &migrate.Decisions{}
-			for _, s := range scenes {
+			for _, s := range fixtures {
 				decisions.Owners = append(decisions.Owners, pinning(s.plane.UID, s.network.UID).Owners...)
 			}
 		}
-		got := planFor(t, decisions, scenes...)
-		story(got) // Every finding is documented.
-		requireOneToOne(t, fmt.Sprintf("seed %d", seed), got, scenes)
+		got := planFor(t, decisions, fixtures...)
+		summary(got) // Every finding is documented.
+		requireOneToOne(t, fmt.Sprintf("seed %d", seed), got, fixtures)
 		pinned += len(created(t, got))
 		for _, unit := range got.Units {
 			if unit.State == plan.Adoptable {
@@ -59,63 +59,65 @@ func TestAPlanIsOneToOneForRandomTopologies(t *testing.T) {
 
 // collide makes a few clusters in two namespaces, and lets them meet in each other's names, references, owners, templates and
 // Workspaces.
-func collide(t *testing.T, random *rand.Rand) (scenes []*scene) {
+func collide(t *testing.T, random *rand.Rand) (fixtures []*fixture) {
 	t.Helper()
 	names := []string{"demo", "demo-apply", "x", "x-vpc"}
 	for _, namespace := range []string{"a", "b"} {
 		for _, name := range names[:1+random.IntN(len(names))] {
-			scenes = append(scenes, newScene(name, namespace))
+			fixtures = append(fixtures, newFixture(name, namespace))
 		}
 	}
-	anyOf := func() *scene { return scenes[random.IntN(len(scenes))] }
-	rarely := func(do func(s, other *scene)) {
-		for _, s := range scenes {
+	anyOf := func() *fixture { return fixtures[random.IntN(len(fixtures))] }
+	rarely := func(do func(s, other *fixture)) {
+		for _, s := range fixtures {
 			if random.IntN(4) == 0 {
 				do(s, anyOf())
 			}
 		}
 	}
-	rarely(func(s, _ *scene) { s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{} })
-	rarely(func(s, _ *scene) {
+	rarely(func(s, _ *fixture) {
+		s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
+	})
+	rarely(func(s, _ *fixture) {
 		s.network.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 	})
-	rarely(func(s, other *scene) {
+	rarely(func(s, other *fixture) {
 		s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: other.eks.Name}
 	})
-	rarely(func(s, other *scene) { rename(s, other.name+"-eks-controlplane-apply") })
-	rarely(func(s, _ *scene) { rename(s, "demo-eks-controlplane-apply") })
-	rarely(func(s, _ *scene) { s.eks.OwnerReferences = nil })
-	rarely(func(s, other *scene) { s.eks.OwnerReferences = nil; builder.OwnedBy(other.plane)(s.eks) })
-	rarely(func(s, other *scene) { s.eks.Spec.Variables["cluster_name"] = other.name })
-	rarely(func(s, other *scene) { s.eks.Status.WorkspaceName = other.eks.Status.WorkspaceName })
-	rarely(func(s, other *scene) { s.vpc.Status.WorkspaceName = other.eks.Status.WorkspaceName })
-	rarely(func(s, _ *scene) { s.eks.Status = infrav1.WorkspaceTemplateApplyStatus{} })
-	rarely(func(s, other *scene) { s.plane.Spec.ControlPlaneEndpoint.Host = other.endpoint() })
-	rarely(func(s, _ *scene) { s.plane.Spec.WorkspaceTemplateRef.Name = []string{"eks", "vpc"}[random.IntN(2)] })
-	rarely(func(s, _ *scene) {
+	rarely(func(s, other *fixture) { rename(s, other.name+"-eks-controlplane-apply") })
+	rarely(func(s, _ *fixture) { rename(s, "demo-eks-controlplane-apply") })
+	rarely(func(s, _ *fixture) { s.eks.OwnerReferences = nil })
+	rarely(func(s, other *fixture) { s.eks.OwnerReferences = nil; builder.OwnedBy(other.plane)(s.eks) })
+	rarely(func(s, other *fixture) { s.eks.Spec.Variables["cluster_name"] = other.name })
+	rarely(func(s, other *fixture) { s.eks.Status.WorkspaceName = other.eks.Status.WorkspaceName })
+	rarely(func(s, other *fixture) { s.vpc.Status.WorkspaceName = other.eks.Status.WorkspaceName })
+	rarely(func(s, _ *fixture) { s.eks.Status = infrav1.WorkspaceTemplateApplyStatus{} })
+	rarely(func(s, other *fixture) { s.plane.Spec.ControlPlaneEndpoint.Host = other.endpoint() })
+	rarely(func(s, _ *fixture) { s.plane.Spec.WorkspaceTemplateRef.Name = []string{"eks", "vpc"}[random.IntN(2)] })
+	rarely(func(s, _ *fixture) {
 		second := s.eks.DeepCopy()
 		second.Name, second.UID = s.eks.Name+"-2", s.eks.UID+"-2"
 		second.Status = infrav1.WorkspaceTemplateApplyStatus{}
 		s.add(second)
 	})
 	if random.IntN(5) == 0 { // All are behind one proxy.
-		for _, s := range scenes {
+		for _, s := range fixtures {
 			s.proxy = "proxy.example.com"
 			s.plane.Spec.ControlPlaneEndpoint.Host = "https://" + s.proxy
 		}
 	}
-	for _, s := range scenes {
+	for _, s := range fixtures {
 		if random.IntN(5) > 0 {
 			s.withWorkspaces(t)
 		}
 	}
-	rarely(func(s, _ *scene) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n" })
-	rarely(func(s, _ *scene) { s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n" })
-	rarely(func(s, _ *scene) { neverBuilt(s) })
-	return scenes
+	rarely(func(s, _ *fixture) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n" })
+	rarely(func(s, _ *fixture) { s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n" })
+	rarely(func(s, _ *fixture) { neverBuilt(s) })
+	return fixtures
 }
 
-func requireOneToOne(t *testing.T, which string, got *plan.Plan, scenes []*scene) {
+func requireOneToOne(t *testing.T, which string, got *plan.Plan, fixtures []*fixture) {
 	t.Helper()
 	owners, applies, workspaces := map[types.UID]string{}, map[types.UID]string{}, map[types.UID]string{}
 	templates := map[types.UID]string{}
@@ -144,7 +146,7 @@ func requireOneToOne(t *testing.T, which string, got *plan.Plan, scenes []*scene
 		}
 	}
 	// Nor does another owner's spec refer to what was planned for one.
-	for _, s := range scenes {
+	for _, s := range fixtures {
 		if ref := s.plane.Spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
 			if taker := references["CAPTControlPlane"+s.namespace+ref.Name]; taker != "" {
 				require.Equal(t, s.name, strings.TrimSpace(taker), "%s: %s refers to what %s gets", which, s.name, taker)

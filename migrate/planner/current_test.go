@@ -16,7 +16,7 @@ import (
 
 // What was decided for an earlier plan may be about objects that are gone, or that a later plan adopted without that decision.
 func TestDecisionsOfEarlierPlansCountAsLongAsTheyFit(t *testing.T) {
-	s, other := newScene("demo", "team-a").withWorkspaces(t), newScene("other", "team-a").withWorkspaces(t)
+	s, other := newFixture("demo", "team-a").withWorkspaces(t), newFixture("other", "team-a").withWorkspaces(t)
 	fits := &migrate.Decisions{
 		Owners: []migrate.OwnerDecision{
 			{UID: s.plane.UID, Take: s.eks.UID}, {UID: s.network.UID, Pin: true}, {UID: other.plane.UID, Skip: true}, {UID: other.network.UID, Take: other.vpc.UID},

@@ -18,41 +18,41 @@ import (
 )
 
 // neverBuilt takes away what CAPT v0.3 writes once it has created a Workspace.
-func neverBuilt(s *scene) {
+func neverBuilt(s *fixture) {
 	s.vpc.Status, s.eks.Status = infrav1.WorkspaceTemplateApplyStatus{}, infrav1.WorkspaceTemplateApplyStatus{}
 	s.network.Status, s.plane.Spec.ControlPlaneEndpoint.Host = infrav1.CAPTClusterStatus{}, ""
 }
 
 // Of equal names in two namespaces, one has built the Workspaces: status records them, and they are rendered from it.
 func TestWhatIsRecordedWinsOverWhatHasOnlyTheName(t *testing.T) {
-	a, b := newScene("demo", "a").withWorkspaces(t), newScene("demo", "b")
+	a, b := newFixture("demo", "a").withWorkspaces(t), newFixture("demo", "b")
 	neverBuilt(b)
 	got := planFor(t, nil, a, b)
-	require.Empty(t, got.Undecided(), "%v", story(got))
-	assert.Equal(t, []string{"Warning NeverBuilt CAPTCluster demo", "Warning NeverBuilt CAPTControlPlane demo"}, story(got)[5:])
+	require.Empty(t, got.Undecided(), "%v", summary(got))
+	assert.Equal(t, []string{"Warning NeverBuilt CAPTCluster demo", "Warning NeverBuilt CAPTControlPlane demo"}, summary(got)[5:])
 	assert.Equal(t, map[string]plan.UnitState{"a/demo": plan.Adoptable, "b/demo": plan.NeverBuilt}, states(got))
 }
 
 // Where the evidence is not clear, a user decides.
 func TestWhatIsRecordedWinsOnlyWhenAllElseAgrees(t *testing.T) {
-	for name, change := range map[string]func(a, b *scene){
-		"both are recorded":                     func(_, b *scene) { b.vpc.Status.WorkspaceName = "demo-vpc" },
-		"what is recorded renders otherwise":    func(a, _ *scene) { a.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited" },
-		"the owner of the other one was built":  func(_, b *scene) { b.network.Status.VPC.ID = "vpc-1" },
-		"the manager would build the other one": func(_, b *scene) { b.vpc.Finalizers = nil },
+	for name, change := range map[string]func(a, b *fixture){
+		"both are recorded":                     func(_, b *fixture) { b.vpc.Status.WorkspaceName = "demo-vpc" },
+		"what is recorded renders otherwise":    func(a, _ *fixture) { a.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited" },
+		"the owner of the other one was built":  func(_, b *fixture) { b.network.Status.VPC.ID = "vpc-1" },
+		"the manager would build the other one": func(_, b *fixture) { b.vpc.Finalizers = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, b := newScene("demo", "a").withWorkspaces(t), newScene("demo", "b")
+			a, b := newFixture("demo", "a").withWorkspaces(t), newFixture("demo", "b")
 			neverBuilt(b)
 			change(a, b)
-			assert.Contains(t, story(planFor(t, nil, a, b)), "Ambiguous WorkspaceShared CAPTCluster demo")
+			assert.Contains(t, summary(planFor(t, nil, a, b)), "Ambiguous WorkspaceShared CAPTCluster demo")
 		})
 	}
 }
 
 // CAPT v0.3, finding the reference empty, began a second one, and was stopped before it created anything.
 func TestACandidateThatWasNeverBuiltDoesNotConflict(t *testing.T) {
-	s := newScene("demo", "a").withWorkspaces(t)
+	s := newFixture("demo", "a").withWorkspaces(t)
 	second := s.eks.DeepCopy()
 	rename(s, "production")
 	s.plane.Spec.WorkspaceTemplateApplyRef.Name = "production"
@@ -61,19 +61,19 @@ func TestACandidateThatWasNeverBuiltDoesNotConflict(t *testing.T) {
 	second.Status = infrav1.WorkspaceTemplateApplyStatus{}
 
 	got := planFor(t, nil, s)
-	require.Empty(t, got.Undecided(), "%v", story(got))
-	assert.Contains(t, story(got), "WorkspaceTemplateApply production: /spec/workspaceName")
-	assert.Contains(t, story(got), "Warning WorkspaceNotFound WorkspaceTemplateApply demo-eks-controlplane-apply")
+	require.Empty(t, got.Undecided(), "%v", summary(got))
+	assert.Contains(t, summary(got), "WorkspaceTemplateApply production: /spec/workspaceName")
+	assert.Contains(t, summary(got), "Warning WorkspaceNotFound WorkspaceTemplateApply demo-eks-controlplane-apply")
 
 	second.Finalizers = nil
-	assert.Contains(t, story(planFor(t, nil, s)), "Ambiguous MultipleCandidates CAPTControlPlane demo", "the manager would build it")
+	assert.Contains(t, summary(planFor(t, nil, s)), "Ambiguous MultipleCandidates CAPTControlPlane demo", "the manager would build it")
 }
 
 // Clusters behind one proxy have one endpoint.
 func TestASharedEndpointDoesNotConflict(t *testing.T) {
-	clusters := func() (a, b *scene) {
-		a, b = newScene("a", "default"), newScene("b", "default")
-		for _, s := range []*scene{a, b} {
+	clusters := func() (a, b *fixture) {
+		a, b = newFixture("a", "default"), newFixture("b", "default")
+		for _, s := range []*fixture{a, b} {
 			s.plane.Spec.ControlPlaneEndpoint.Host = "https://proxy.example.com"
 			s.add(s.live(t, s.vpc, s.vpcTemplate, map[string]any{"vpc_id": s.vpcID()}),
 				s.live(t, s.eks, s.eksTemplate, map[string]any{"cluster_endpoint": "https://proxy.example.com"}))
@@ -82,7 +82,7 @@ func TestASharedEndpointDoesNotConflict(t *testing.T) {
 	}
 	a, b := clusters()
 	got := planFor(t, nil, a, b)
-	require.Empty(t, got.Undecided(), "%v", story(got))
+	require.Empty(t, got.Undecided(), "%v", summary(got))
 	assert.Equal(t, map[string]plan.UnitState{"default/a": plan.Adoptable, "default/b": plan.Adoptable}, states(got))
 
 	a, b = clusters()
@@ -91,16 +91,16 @@ func TestASharedEndpointDoesNotConflict(t *testing.T) {
 
 	a, b = clusters()
 	a.eks.OwnerReferences = nil
-	assert.Contains(t, story(planFor(t, nil, a, b)), "Ambiguous MultipleCandidates CAPTControlPlane a", "nothing owns the candidate")
+	assert.Contains(t, summary(planFor(t, nil, a, b)), "Ambiguous MultipleCandidates CAPTControlPlane a", "nothing owns the candidate")
 }
 
 // A WorkspaceTemplateApply of a CaptMachine is adopted only by decision, and retained then.
 func TestAMachineIsAdoptedByDecisionOnly(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
+	s := newFixture("demo", "team-a").withWorkspaces(t)
 	apply := withMachine(t, s)
-	assert.Equal(t, []string{"Warning MachineNotAdopted WorkspaceTemplateApply worker-machine"}, story(planFor(t, nil, s))[5:])
+	assert.Equal(t, []string{"Warning MachineNotAdopted WorkspaceTemplateApply worker-machine"}, summary(planFor(t, nil, s))[5:])
 
-	got := story(planFor(t, decideOwner(migrate.OwnerDecision{UID: apply.UID, Take: apply.UID}), s))
+	got := summary(planFor(t, decideOwner(migrate.OwnerDecision{UID: apply.UID, Take: apply.UID}), s))
 	assert.Subset(t, got, []string{
 		"WorkspaceTemplateApply worker-machine: /spec/workspaceName /spec/deletionPolicy",
 		"WorkspaceTemplateApply worker-machine: /status/workspaceRef",
@@ -108,7 +108,7 @@ func TestAMachineIsAdoptedByDecisionOnly(t *testing.T) {
 }
 
 // withMachine adds what CAPT v0.3 creates for a CaptMachine.
-func withMachine(t *testing.T, s *scene) *infrav1.WorkspaceTemplateApply {
+func withMachine(t *testing.T, s *fixture) *infrav1.WorkspaceTemplateApply {
 	t.Helper()
 	template := s.template("nodes", "cluster_name")
 	apply := s.apply("worker-machine", "nodes", map[string]string{"cluster_name": s.name})
@@ -119,7 +119,7 @@ func withMachine(t *testing.T, s *scene) *infrav1.WorkspaceTemplateApply {
 
 // Users' templates name literal namespaces, as those of CAPT v0.3's own helpers do. What the Workspace has already is accepted.
 func TestALiteralReferenceOfTheLiveWorkspaceIsAccepted(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
+	s := newFixture("demo", "team-a").withWorkspaces(t)
 	files := func(name string) []terraform.VarFile {
 		return []terraform.VarFile{{Source: "SecretKey", Format: terraform.FormatHCL, SecretKeyRef: &terraform.KeyReference{Name: name, Namespace: "default", Key: "vars"}}}
 	}
@@ -131,5 +131,5 @@ func TestALiteralReferenceOfTheLiveWorkspaceIsAccepted(t *testing.T) {
 	require.Empty(t, planFor(t, nil, s).Undecided())
 
 	s.eksTemplate.Spec.Template.Spec.ForProvider.VarFiles = files("another")
-	assert.Contains(t, story(planFor(t, nil, s)), "Blocked RenderFailed CAPTControlPlane demo")
+	assert.Contains(t, summary(planFor(t, nil, s)), "Blocked RenderFailed CAPTControlPlane demo")
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // withKubeconfigHelper adds the helper as CAPT v0.3 wrote it: template and Secret are in the namespace default.
-func withKubeconfigHelper(t *testing.T, s *scene) (*infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate, *unstructured.Unstructured) {
+func withKubeconfigHelper(t *testing.T, s *fixture) (*infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate, *unstructured.Unstructured) {
 	t.Helper()
 	template := s.template("eks-kubeconfig-template", "cluster_name")
 	template.Namespace, template.UID = "default", "WorkspaceTemplate/default/eks-kubeconfig-template"
@@ -32,9 +32,9 @@ func withKubeconfigHelper(t *testing.T, s *scene) (*infrav1.WorkspaceTemplateApp
 	return apply, template, live
 }
 
-// helped is a scene with a helper.
+// helped is a fixture with a helper.
 type helped struct {
-	*scene
+	*fixture
 	apply    *infrav1.WorkspaceTemplateApply
 	template *infrav1.WorkspaceTemplate
 	live     *unstructured.Unstructured
@@ -83,7 +83,7 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene("demo", "team-a").withWorkspaces(t)
+			s := newFixture("demo", "team-a").withWorkspaces(t)
 			apply, template, live := withKubeconfigHelper(t, s)
 			if tc.change != nil {
 				tc.change(&helped{s, apply, template, live})
@@ -94,7 +94,7 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 					assert.Equal(t, migrate.Warning, finding.Severity, finding.Message)
 				}
 			}
-			lines := story(got)
+			lines := summary(got)
 			assert.Subset(t, lines, tc.want)
 			assert.NotContains(t, lines, tc.never)
 			assert.Contains(t, lines, "WorkspaceTemplateApply demo-eks-controlplane-apply: /spec/workspaceName")

@@ -21,37 +21,37 @@ import (
 // CAPT v0.3 added its finalizer, and waited for something before it created the Workspace. No backup has one to restore.
 func TestWhatWasNeverBuiltDoesNotBlockItsCluster(t *testing.T) {
 	// waiting leaves the control plane as CAPT v0.3 does while it waits for the VPC.
-	waiting := func(s *scene) {
+	waiting := func(s *fixture) {
 		s.plane.Spec.ControlPlaneEndpoint.Host, s.plane.Spec.ControlPlaneEndpoint.Port = "", 0
 		s.eks.Status = infrav1.WorkspaceTemplateApplyStatus{}
 		s.gone[s.more[1]] = true
 	}
 	const never, missing = "Warning NeverBuilt CAPTControlPlane demo", "Blocked WorkspaceNotFound CAPTControlPlane demo"
 	for name, row := range map[string]struct {
-		change func(s *scene)
+		change func(s *fixture)
 		want   string
 		state  plan.UnitState
 	}{
-		"nothing says that it was built": {func(*scene) {}, never, plan.Adoptable},
-		"its status names the Workspace": {func(s *scene) { s.eks.Status.WorkspaceName = "demo-eks-controlplane" }, missing, plan.Blocked},
-		"it was applied":                 {func(s *scene) { s.eks.Status.Applied = metav1.ConditionTrue }, missing, plan.Blocked},
-		"the owner has an endpoint":      {func(s *scene) { s.plane.Spec.ControlPlaneEndpoint.Host = s.endpoint() }, missing, plan.Blocked},
+		"nothing says that it was built": {func(*fixture) {}, never, plan.Adoptable},
+		"its status names the Workspace": {func(s *fixture) { s.eks.Status.WorkspaceName = "demo-eks-controlplane" }, missing, plan.Blocked},
+		"it was applied":                 {func(s *fixture) { s.eks.Status.Applied = metav1.ConditionTrue }, missing, plan.Blocked},
+		"the owner has an endpoint":      {func(s *fixture) { s.plane.Spec.ControlPlaneEndpoint.Host = s.endpoint() }, missing, plan.Blocked},
 		"the owner was initialized": {
-			func(s *scene) { s.plane.Status.Initialization.ControlPlaneInitialized = ptr.To(true) }, missing, plan.Blocked,
+			func(s *fixture) { s.plane.Status.Initialization.ControlPlaneInitialized = ptr.To(true) }, missing, plan.Blocked,
 		},
 		"its template has another scope by now, and the Workspace exists": {
-			func(s *scene) {
+			func(s *fixture) {
 				s.gone[s.more[1]] = false
 				s.eksTemplate.Spec.WorkspaceScope = terraform.ScopeNamespaced
 			}, missing, plan.Blocked,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene("demo", "team-a").withWorkspaces(t)
+			s := newFixture("demo", "team-a").withWorkspaces(t)
 			waiting(s)
 			row.change(s)
 			got := planFor(t, nil, s)
-			assert.Contains(t, story(got), row.want)
+			assert.Contains(t, summary(got), row.want)
 			unit := unitOf(t, got, "team-a/demo")
 			assert.Equal(t, row.state, unit.State)
 			if row.state != plan.Adoptable {
@@ -76,19 +76,19 @@ func TestWhatWasNeverBuiltDoesNotBlockItsCluster(t *testing.T) {
 
 // A control plane is not built without its VPC: the record of the VPC was lost.
 func TestAVPCIsNotCalledNeverBuiltBelowAControlPlane(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
+	s := newFixture("demo", "team-a").withWorkspaces(t)
 	s.network.Status, s.vpc.Status = infrav1.CAPTClusterStatus{}, infrav1.WorkspaceTemplateApplyStatus{}
 	s.gone[s.more[0]] = true
-	assert.Contains(t, story(planFor(t, nil, s)), "Blocked WorkspaceNotFound CAPTCluster demo")
+	assert.Contains(t, summary(planFor(t, nil, s)), "Blocked WorkspaceNotFound CAPTCluster demo")
 }
 
 // One that a user created, and that CAPT v0.3 never built, cannot be restored either.
 func TestAStandaloneOneThatWasNeverBuilt(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
+	s := newFixture("demo", "team-a").withWorkspaces(t)
 	bastion := s.apply("bastion", "vpc", nil)
 	bastion.Status = infrav1.WorkspaceTemplateApplyStatus{}
 	s.add(bastion)
-	assert.Contains(t, story(planFor(t, nil, s)), "Warning NeverBuilt WorkspaceTemplateApply bastion")
+	assert.Contains(t, summary(planFor(t, nil, s)), "Warning NeverBuilt WorkspaceTemplateApply bastion")
 	bastion.Status.WorkspaceName = "bastion"
-	assert.Contains(t, story(planFor(t, nil, s)), "Warning WorkspaceNotFound WorkspaceTemplateApply bastion")
+	assert.Contains(t, summary(planFor(t, nil, s)), "Warning WorkspaceNotFound WorkspaceTemplateApply bastion")
 }

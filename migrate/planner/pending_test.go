@@ -18,7 +18,7 @@ import (
 
 // What has no template is not rendered: it is reported.
 func TestSafety11WhatCannotBeRenderedIsReported(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
+	s := newFixture("demo", "team-a").withWorkspaces(t)
 	helper, template, _ := withKubeconfigHelper(t, s)
 	adopt(s.vpc, s.eks, helper)
 	s.gone[template] = true
@@ -71,7 +71,7 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene("demo", "team-a").withWorkspaces(t)
+			s := newFixture("demo", "team-a").withWorkspaces(t)
 			helper, template, _ := withKubeconfigHelper(t, s)
 			s.plane.Spec.ControlPlaneEndpoint.Host = s.endpoint()
 			adopt(s.vpc, s.eks, helper)
@@ -87,7 +87,7 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 				}
 			}
 			assert.Equal(t, tc.fields, fields)
-			assert.Equal(t, tc.want, story(got))
+			assert.Equal(t, tc.want, summary(got))
 			assert.Equal(t, map[string]plan.UnitState{"team-a/demo": plan.Adopted}, states(got), "it is adopted, whatever is edited")
 		})
 	}

@@ -55,7 +55,7 @@ func created(t *testing.T, got *plan.Plan) (templates []*infrav1.WorkspaceTempla
 
 // Two clusters of one template, built with different versions of it: what one is edited to, the other differs from.
 func TestTwoClustersOfOneTemplateWithDriftArePinned(t *testing.T) {
-	a, b := newScene("a", "default"), newScene("b", "default")
+	a, b := newFixture("a", "default"), newFixture("b", "default")
 	b.eksTemplate, b.vpcTemplate = a.eksTemplate, a.vpcTemplate
 	a.withWorkspaces(t)
 	a.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# second edition\n"
@@ -66,7 +66,7 @@ func TestTwoClustersOfOneTemplateWithDriftArePinned(t *testing.T) {
 
 	decisions := pinning(a.plane.UID, b.plane.UID)
 	got := planFor(t, decisions, a, b)
-	require.Empty(t, got.Undecided(), "%v", story(got))
+	require.Empty(t, got.Undecided(), "%v", summary(got))
 	templates := created(t, got)
 	require.Len(t, templates, 2)
 	assert.NotEqual(t, templates[0].Name, templates[1].Name)
@@ -82,7 +82,7 @@ func TestTwoClustersOfOneTemplateWithDriftArePinned(t *testing.T) {
 	assert.Equal(t, got, planFor(t, decisions, a, b), "the same snapshot gives the same plan")
 
 	// Once the plan is applied, nothing differs, with the decisions or without.
-	for i, s := range []*scene{a, b} {
+	for i, s := range []*fixture{a, b} {
 		ref := infrav1.WorkspaceTemplateReference{Name: templates[i].Name, Namespace: "default"}
 		templates[i].UID = types.UID(templates[i].Name)
 		s.add(templates[i])
@@ -92,18 +92,18 @@ func TestTwoClustersOfOneTemplateWithDriftArePinned(t *testing.T) {
 	}
 	for _, decisions := range []*migrate.Decisions{decisions, nil} {
 		again := planFor(t, decisions, a, b)
-		assert.Equal(t, map[string]plan.UnitState{"default/a": plan.Adopted, "default/b": plan.Adopted}, states(again), "%v", story(again))
+		assert.Equal(t, map[string]plan.UnitState{"default/a": plan.Adopted, "default/b": plan.Adopted}, states(again), "%v", summary(again))
 		assert.Empty(t, again.Findings)
 	}
 }
 
 // The owner refers to its template before the WorkspaceTemplateApply is adopted: in between, the manager writes nothing.
 func TestAPinPointsOwnerAndWorkspaceTemplateApplyToTheTemplate(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
+	s := newFixture("demo", "team-a").withWorkspaces(t)
 	s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n"
 	s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n"
 	got := planFor(t, pinning(s.plane.UID, s.network.UID), s)
-	require.Empty(t, got.Undecided(), "%v", story(got))
+	require.Empty(t, got.Undecided(), "%v", summary(got))
 	templates := created(t, got)
 	require.Len(t, templates, 2)
 	assert.Equal(t, []string{
@@ -115,7 +115,7 @@ func TestAPinPointsOwnerAndWorkspaceTemplateApplyToTheTemplate(t *testing.T) {
 		"CAPTControlPlane demo: /spec/workspaceTemplateRef /spec/controlPlaneEndpoint/host",
 		"WorkspaceTemplateApply demo-eks-controlplane-apply: /spec/templateRef /spec/workspaceName",
 		"WorkspaceTemplateApply demo-eks-controlplane-apply: /status/workspaceRef",
-	}, story(got))
+	}, summary(got))
 
 	// A rollback left the templates in place: they are used again, by a plan that names them so that they are read before it is applied.
 	for _, template := range templates {
@@ -123,7 +123,7 @@ func TestAPinPointsOwnerAndWorkspaceTemplateApplyToTheTemplate(t *testing.T) {
 		s.add(template)
 	}
 	again := planFor(t, pinning(s.plane.UID, s.network.UID), s)
-	require.Empty(t, again.Undecided(), "%v", story(again))
+	require.Empty(t, again.Undecided(), "%v", summary(again))
 	unit := unitOf(t, fromFile(t, again), "team-a/demo")
 	assert.Equal(t, got.Units[0].Steps, again.Units[0].Steps)
 	reader := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(append(s.objects(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})...).Build()
@@ -136,32 +136,32 @@ func TestAPinPointsOwnerAndWorkspaceTemplateApplyToTheTemplate(t *testing.T) {
 }
 
 func TestAPinnedTemplateThatWasEditedIsNotUsed(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
+	s := newFixture("demo", "team-a").withWorkspaces(t)
 	s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n"
 	template := created(t, planFor(t, pinning(s.plane.UID), s))[0]
 	template.Spec.Template.Spec.ForProvider.Module += "# by a user\n"
 	s.add(template)
 	got := planFor(t, pinning(s.plane.UID), s)
-	require.Contains(t, story(got), "Blocked PinFailed CAPTControlPlane demo")
+	require.Contains(t, summary(got), "Blocked PinFailed CAPTControlPlane demo")
 	assert.Contains(t, got.Undecided()[0].Message, "WorkspaceTemplate team-a/"+template.Name+", which an earlier plan created")
 	assert.Contains(t, got.Undecided()[0].Message, "Delete it, or keep the edit under another name")
 }
 
 func TestAPinWithoutADifferenceChangesNothing(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
-	assert.Equal(t, story(planFor(t, nil, s)), story(planFor(t, pinning(s.plane.UID, s.network.UID), s)))
+	s := newFixture("demo", "team-a").withWorkspaces(t)
+	assert.Equal(t, summary(planFor(t, nil, s)), summary(planFor(t, pinning(s.plane.UID, s.network.UID), s)))
 }
 
 // A template of another namespace may name objects of that namespace literally, so that the one that replaces it is there, too.
 func TestATemplateOfAnotherNamespaceIsPinnedThere(t *testing.T) {
-	s := newScene("demo", "team-a")
+	s := newFixture("demo", "team-a")
 	s.eksTemplate.Namespace = "shared"
 	s.eksTemplate.Spec.Template.Spec.ForProvider.Env = []terraform.EnvVar{{Name: "A", SecretKeyRef: &terraform.KeyReference{Name: "s", Namespace: "shared", Key: "k"}}}
 	s.eks.Spec.TemplateRef.Namespace, s.plane.Spec.WorkspaceTemplateRef.Namespace = "shared", "shared"
 	s.withWorkspaces(t)
 	s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n"
 	got := planFor(t, pinning(s.plane.UID), s)
-	require.Empty(t, got.Undecided(), "%v", story(got))
+	require.Empty(t, got.Undecided(), "%v", summary(got))
 	templates := created(t, got)
 	require.Len(t, templates, 1)
 	assert.Equal(t, "shared", templates[0].Namespace)
@@ -174,29 +174,29 @@ func TestATemplateOfAnotherNamespaceIsPinnedThere(t *testing.T) {
 // What a template cannot say stays blocked, and the message names the field.
 func TestWhatATemplateCannotSayIsNamed(t *testing.T) {
 	for name, tc := range map[string]struct {
-		before, after func(s *scene)
+		before, after func(s *fixture)
 		want          string
 	}{
 		"the Secret of the WorkspaceTemplateApply": {
-			after: func(s *scene) { s.eks.Spec.WriteConnectionSecretToRef.Name = "another" }, want: "spec.writeConnectionSecretToRef.name",
+			after: func(s *fixture) { s.eks.Spec.WriteConnectionSecretToRef.Name = "another" }, want: "spec.writeConnectionSecretToRef.name",
 		},
 		"a placeholder": {
-			before: func(s *scene) {
+			before: func(s *fixture) {
 				s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "locals { x = [for tags in [\"a\"] : \"${tags}\"] }\n"
 			},
-			after: func(s *scene) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module = "# edited" },
+			after: func(s *fixture) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module = "# edited" },
 			want:  "spec.forProvider.module: Invalid value: contains ${tags}",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene("demo", "team-a")
+			s := newFixture("demo", "team-a")
 			if tc.before != nil {
 				tc.before(s)
 			}
 			s.withWorkspaces(t)
 			tc.after(s)
 			got := planFor(t, pinning(s.plane.UID), s)
-			require.Contains(t, story(got), "Blocked PinFailed CAPTControlPlane demo")
+			require.Contains(t, summary(got), "Blocked PinFailed CAPTControlPlane demo")
 			assert.Contains(t, got.Undecided()[0].Message, tc.want)
 		})
 	}

@@ -99,7 +99,7 @@ func (f *fleet) planUnit(owners []*owner) (plan.Unit, error) {
 		if live == nil {
 			continue
 		}
-		item, err := migrate.Baseline(live)
+		item, err := migrate.RecordWorkspace(live)
 		if err != nil {
 			return unit, err
 		}

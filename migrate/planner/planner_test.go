@@ -24,9 +24,9 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// story is a plan in a few words: what is written to what; the members that are not written, although their unit could be; and for each
+// summary is a plan in a few words: what is written to what; the members that are not written, although their unit could be; and for each
 // finding its reason.
-func story(p *plan.Plan) (lines []string) {
+func summary(p *plan.Plan) (lines []string) {
 	for i := range p.Units {
 		for _, step := range p.Units[i].Steps {
 			lines = append(lines, fmt.Sprintf("%s %s: %s", step.Object.Kind, step.Object.Name, paths(step)))
@@ -71,24 +71,24 @@ func TestTopologies(t *testing.T) {
 		eksOwner    = "CAPTControlPlane demo: /spec/workspaceTemplateApplyRef /spec/controlPlaneEndpoint/host"
 	)
 	for name, row := range map[string]struct {
-		change func(s *scene)
-		// after changes the scene when the Workspaces are there, as CAPT v0.3 rendered them before the change.
-		after func(s *scene)
+		change func(s *fixture)
+		// after changes the fixture when the Workspaces are there, as CAPT v0.3 rendered them before the change.
+		after func(s *fixture)
 		want  []string
 	}{
 		"references are set": {
 			nil, nil, []string{vpc, vpcStatus, eks, eksStatus, eksEndpoint}},
 		"reference empty, generated name": {
-			func(s *scene) { s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{} }, nil,
+			func(s *fixture) { s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{} }, nil,
 			[]string{vpc, vpcStatus, eks, eksStatus, eksOwner}},
 		"reference empty, the fixed name of CAPT v0.3": {
-			func(s *scene) {
+			func(s *fixture) {
 				s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 				rename(s, "demo-eks-controlplane-apply")
 			}, nil,
 			[]string{vpc, vpcStatus, eks, eksStatus, eksOwner}},
 		"reference empty, made by hand, without an owner reference": {
-			func(s *scene) {
+			func(s *fixture) {
 				s.plane.Spec.WorkspaceTemplateApplyRef, s.eks.OwnerReferences = infrav1.WorkspaceTemplateApplyReference{}, nil
 				rename(s, "production")
 			}, nil,
@@ -96,7 +96,7 @@ func TestTopologies(t *testing.T) {
 				"WorkspaceTemplateApply production: /spec/workspaceName /metadata/ownerReferences",
 				"WorkspaceTemplateApply production: /status/workspaceRef", eksOwner}},
 		"control plane of another name": {
-			func(s *scene) {
+			func(s *fixture) {
 				s.plane.Name = "green"
 				s.cluster.Spec.ControlPlaneRef.Name = "green"
 				s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
@@ -106,27 +106,27 @@ func TestTopologies(t *testing.T) {
 			[]string{vpc, vpcStatus, strings.ReplaceAll(eks, "demo", "green"), strings.ReplaceAll(eksStatus, "demo", "green"),
 				"CAPTControlPlane green: /spec/workspaceTemplateApplyRef /spec/controlPlaneEndpoint/host"}},
 		"existing VPC": {
-			func(s *scene) {
+			func(s *fixture) {
 				s.network.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1"}
 				s.network.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 				s.gone[s.vpc] = true
 			}, nil,
 			[]string{eks, eksStatus, eksEndpoint}},
 		"retained VPC": {
-			func(s *scene) { s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain }, nil,
+			func(s *fixture) { s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain }, nil,
 			[]string{vpc + " /spec/deletionPolicy", vpcStatus, eks, eksStatus, eksEndpoint}},
 		"status is wiped": {
-			func(s *scene) {
+			func(s *fixture) {
 				s.vpc.Status, s.eks.Status = infrav1.WorkspaceTemplateApplyStatus{}, infrav1.WorkspaceTemplateApplyStatus{}
 				s.network.Status = infrav1.CAPTClusterStatus{}
 			}, nil,
 			[]string{vpc, "WorkspaceTemplateApply demo-vpc: /status/workspaceName /status/workspaceRef",
 				eks, "WorkspaceTemplateApply demo-eks-controlplane-apply: /status/workspaceName /status/workspaceRef", eksEndpoint}},
 		"a VPC without a connection Secret": {
-			func(s *scene) { s.vpcTemplate.Spec.Template.Spec.WriteConnectionSecretToRef = nil }, nil,
+			func(s *fixture) { s.vpcTemplate.Spec.Template.Spec.WriteConnectionSecretToRef = nil }, nil,
 			[]string{vpc, vpcStatus, eks, eksStatus, eksEndpoint}},
 		"two WorkspaceTemplateApplies, one referred to and one made by the older controller": {
-			func(s *scene) {
+			func(s *fixture) {
 				second := s.eks.DeepCopy()
 				rename(s, "production")
 				s.plane.Spec.WorkspaceTemplateApplyRef.Name = "production"
@@ -134,27 +134,27 @@ func TestTopologies(t *testing.T) {
 			}, nil,
 			[]string{"Ambiguous MultipleCandidates CAPTControlPlane demo"}},
 		"a reference to what another has": {
-			func(s *scene) {
+			func(s *fixture) {
 				s.eks.OwnerReferences[0].Name, s.eks.OwnerReferences[0].UID = "other", "other"
 			}, nil,
 			[]string{"Ambiguous MultipleCandidates CAPTControlPlane demo"}},
 		"nothing but a Workspace of the name is left": {
-			func(s *scene) {
+			func(s *fixture) {
 				s.gone[s.eks] = true
 				s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 				s.plane.Spec.ControlPlaneEndpoint.Host = ""
 			}, nil,
 			[]string{"Blocked WorkspaceTemplateApplyNotFound CAPTControlPlane demo"}},
 		"never built": {
-			func(s *scene) {
+			func(s *fixture) {
 				s.gone[s.eks] = true
 				s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 				s.plane.Spec.ControlPlaneEndpoint.Host = ""
-			}, func(s *scene) { s.gone[s.more[1]] = true },
+			}, func(s *fixture) { s.gone[s.more[1]] = true },
 			[]string{vpc, vpcStatus, "Warning NeverBuilt CAPTControlPlane demo"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene("demo", "default")
+			s := newFixture("demo", "default")
 			if row.change != nil {
 				row.change(s)
 			}
@@ -162,19 +162,19 @@ func TestTopologies(t *testing.T) {
 			if row.after != nil {
 				row.after(s)
 			}
-			assert.Equal(t, row.want, story(planFor(t, nil, s)))
+			assert.Equal(t, row.want, summary(planFor(t, nil, s)))
 		})
 	}
 }
 
 // rename gives the WorkspaceTemplateApply of the control plane another name, which its Workspace has from it.
-func rename(s *scene, name string) {
+func rename(s *fixture, name string) {
 	s.eks.Name, s.eks.UID = name, types.UID("WorkspaceTemplateApply/"+s.namespace+"/"+name)
 	s.eks.Status.WorkspaceName = strings.TrimSuffix(name, "-apply")
 }
 
 func TestHelpersAreAdoptedAndTheSpotRoleIsRetained(t *testing.T) {
-	s := newScene("demo", "default")
+	s := newFixture("demo", "default")
 	spot := s.template("spot", "unused")
 	spot.Spec.Template.Spec.ForProvider.Vars = nil
 	check := s.apply(spotRole, "spot", nil, builder.OwnedBy(s.plane))
@@ -187,23 +187,23 @@ func TestHelpersAreAdoptedAndTheSpotRoleIsRetained(t *testing.T) {
 		"WorkspaceTemplateApply demo-spot-role-check: /spec/workspaceName /spec/deletionPolicy",
 		"WorkspaceTemplateApply demo-spot-role-check: /status/workspaceRef",
 		"WorkspaceTemplateApply demo-spot-role-create: /spec/deletionPolicy",
-	}, story(planFor(t, nil, s))[5:])
+	}, summary(planFor(t, nil, s))[5:])
 
 	for _, replaced := range []*infrav1.WorkspaceTemplateApply{check, never} { // As kubectl replace does with an exported manifest.
 		replaced.OwnerReferences, replaced.Finalizers = nil, nil
 	}
-	assert.Subset(t, story(planFor(t, nil, s)), []string{
+	assert.Subset(t, summary(planFor(t, nil, s)), []string{
 		"WorkspaceTemplateApply demo-spot-role-check: /spec/workspaceName /spec/deletionPolicy",
 		"WorkspaceTemplateApply demo-spot-role-create: /spec/deletionPolicy",
 	})
 }
 
 func TestEqualNamesInTwoNamespacesNeedADecision(t *testing.T) {
-	a, b := newScene("demo", "a"), newScene("demo", "b")
+	a, b := newFixture("demo", "a"), newFixture("demo", "b")
 	a.withWorkspaces(t)
 	const vpc, eks = "Workspace/demo-vpc", "Workspace/demo-eks-controlplane"
 	undecided := planFor(t, nil, a, b)
-	assert.Equal(t, []string{"Ambiguous WorkspaceShared CAPTCluster demo", "Ambiguous WorkspaceShared CAPTControlPlane demo"}, story(undecided))
+	assert.Equal(t, []string{"Ambiguous WorkspaceShared CAPTCluster demo", "Ambiguous WorkspaceShared CAPTControlPlane demo"}, summary(undecided))
 	assert.Len(t, undecided.Undecided(), 2, "a finding for each Workspace")
 	for _, finding := range undecided.Findings {
 		require.Len(t, finding.AlsoAbout, 1)
@@ -218,18 +218,18 @@ func TestEqualNamesInTwoNamespacesNeedADecision(t *testing.T) {
 		Workspaces: []migrate.WorkspaceDecision{{UID: vpc, BelongsTo: a.vpc.UID}, {UID: eks, BelongsTo: a.eks.UID}},
 	}
 	decided := planFor(t, decisions, a, b)
-	assert.Equal(t, []string{"Skipped Skipped CAPTCluster demo", "Skipped Skipped CAPTControlPlane demo"}, story(decided)[5:], "the others need no decision")
+	assert.Equal(t, []string{"Skipped Skipped CAPTCluster demo", "Skipped Skipped CAPTControlPlane demo"}, summary(decided)[5:], "the others need no decision")
 	assert.Equal(t, map[string]plan.UnitState{"a/demo": plan.Adoptable, "b/demo": plan.Skipped}, states(decided))
 }
 
 func TestTwoControlPlanesThatClaimOneGetNone(t *testing.T) {
-	s := newScene("demo", "default")
+	s := newFixture("demo", "default")
 	second := s.plane.DeepCopy()
 	second.Name, second.UID = "second", "second"
 	s.add(second)
 	s.withWorkspaces(t)
 	got := planFor(t, nil, s)
-	assert.Equal(t, []string{"Ambiguous MultipleCandidates CAPTControlPlane demo"}, story(got))
+	assert.Equal(t, []string{"Ambiguous MultipleCandidates CAPTControlPlane demo"}, summary(got))
 	require.Len(t, got.Findings[0].AlsoAbout, 1)
 	assert.Equal(t, "second", got.Findings[0].AlsoAbout[0].Name)
 	require.Len(t, got.Findings[0].Candidates, 2, "the evidence for each owner")
@@ -242,12 +242,12 @@ func TestTwoControlPlanesThatClaimOneGetNone(t *testing.T) {
 
 // No cluster has the endpoint of another EKS cluster. In a sandbox all are on one host.
 func TestEndpointsOnOneHostAreTwo(t *testing.T) {
-	a, b := newScene("a", "default"), newScene("b", "default")
+	a, b := newFixture("a", "default"), newFixture("b", "default")
 	a.plane.Spec.ControlPlaneEndpoint.Host, a.plane.Spec.ControlPlaneEndpoint.Port = "https://127.0.0.1:6001", 6001
 	b.plane.Spec.ControlPlaneEndpoint.Host, b.plane.Spec.ControlPlaneEndpoint.Port = "https://127.0.0.1:6002", 6002
 	rename(a, "one")
 	rename(b, "two")
-	for _, s := range []*scene{a, b} {
+	for _, s := range []*fixture{a, b} {
 		s.plane.Spec.WorkspaceTemplateApplyRef, s.eks.OwnerReferences = infrav1.WorkspaceTemplateApplyReference{}, nil
 		s.add(s.live(t, s.vpc, s.vpcTemplate, nil), s.live(t, s.eks, s.eksTemplate, map[string]any{"cluster_endpoint": s.plane.Spec.ControlPlaneEndpoint.Host}))
 	}
@@ -257,13 +257,13 @@ func TestEndpointsOnOneHostAreTwo(t *testing.T) {
 }
 
 func TestADecisionAboutNothingIsAnError(t *testing.T) {
-	s := newScene("demo", "default").withWorkspaces(t)
+	s := newFixture("demo", "default").withWorkspaces(t)
 	_, err := planner.New(snapshot(t, s), planner.Options{Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "gone", Skip: true}}}})
 	require.ErrorContains(t, err, "gone")
 }
 
 func TestTemplatesOfAnotherNamespaceAreGranted(t *testing.T) {
-	s := newScene("demo", "tenant")
+	s := newFixture("demo", "tenant")
 	for _, template := range []*infrav1.WorkspaceTemplate{s.vpcTemplate, s.eksTemplate} {
 		template.Namespace = "default"
 	}
@@ -274,7 +274,7 @@ func TestTemplatesOfAnotherNamespaceAreGranted(t *testing.T) {
 	s.eks.Spec.TemplateRef, s.plane.Spec.WorkspaceTemplateRef = ref, ref
 	s.withWorkspaces(t)
 	got := planFor(t, nil, s)
-	lines := story(got)
+	lines := summary(got)
 	assert.Subset(t, lines, []string{
 		"WorkspaceTemplate eks: /spec/allowedNamespaces/names", "WorkspaceTemplate vpc: /spec/allowedNamespaces/names",
 		"Warning PermissionGranted WorkspaceTemplate eks", "Warning PermissionGranted WorkspaceTemplate vpc",
@@ -282,18 +282,18 @@ func TestTemplatesOfAnotherNamespaceAreGranted(t *testing.T) {
 	assert.JSONEq(t, `{"path":"/spec/allowedNamespaces/names","element":true,"after":"tenant"}`, string(encoded(t, got.Units[0].Steps[0].Fields[0])))
 	assert.Empty(t, got.Undecided())
 
-	other := newScene("other", "tenant")
+	other := newFixture("other", "tenant")
 	other.vpcTemplate, other.eksTemplate = s.vpcTemplate, s.eksTemplate
 	other.vpc.Spec.TemplateRef, other.network.Spec.VPC.Template.Ref = s.vpc.Spec.TemplateRef, s.vpc.Spec.TemplateRef
 	other.eks.Spec.TemplateRef, other.plane.Spec.WorkspaceTemplateRef = s.eks.Spec.TemplateRef, s.eks.Spec.TemplateRef
-	both := story(planFor(t, nil, s, other.withWorkspaces(t)))
+	both := summary(planFor(t, nil, s, other.withWorkspaces(t)))
 	granted := slices.DeleteFunc(slices.Clone(both), func(line string) bool { return line != lines[0] })
 	assert.Len(t, granted, 2, "each unit has its own permission, so that none depends on another")
 }
 
 // A template can name 256 namespaces. The units that need more are blocked, all of them.
 func TestTooManyNamespacesBlockTheirUnits(t *testing.T) {
-	a, b := newScene("a", "one"), newScene("b", "two")
+	a, b := newFixture("a", "one"), newFixture("b", "two")
 	names := make([]string, 255)
 	for i := range names {
 		names[i] = fmt.Sprint("other-", i)
@@ -301,14 +301,14 @@ func TestTooManyNamespacesBlockTheirUnits(t *testing.T) {
 	b.eksTemplate = a.eksTemplate
 	a.eksTemplate.Namespace, a.eksTemplate.Spec.AllowedNamespaces = "default", infrav1.AllowedNamespaces{Names: names}
 	ref := infrav1.WorkspaceTemplateReference{Name: "eks", Namespace: "default"}
-	for _, s := range []*scene{a, b} {
+	for _, s := range []*fixture{a, b} {
 		s.eks.Spec.TemplateRef, s.plane.Spec.WorkspaceTemplateRef = ref, ref
 		s.withWorkspaces(t)
 	}
 	assert.Equal(t, map[string]plan.UnitState{"one/a": plan.Adoptable}, states(planFor(t, nil, a)))
 	got := planFor(t, nil, a, b)
 	assert.Equal(t, map[string]plan.UnitState{"one/a": plan.Blocked, "two/b": plan.Blocked}, states(got))
-	assert.Equal(t, []string{"Blocked TooManyNamespaces WorkspaceTemplate eks"}, story(got))
+	assert.Equal(t, []string{"Blocked TooManyNamespaces WorkspaceTemplate eks"}, summary(got))
 }
 
 func encoded(t *testing.T, value any) []byte {
@@ -320,14 +320,14 @@ func encoded(t *testing.T, value any) []byte {
 
 // What the plan writes is written to the objects, and planned again.
 func TestAPlanOfWhatIsAdoptedIsEmpty(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
+	s := newFixture("demo", "team-a").withWorkspaces(t)
 	helper, _, _ := withKubeconfigHelper(t, s)
 	first := planFor(t, nil, s)
 	require.Equal(t, map[string]plan.UnitState{"team-a/demo": plan.Adoptable}, states(first))
 	after := written(t, snapshot(t, s), first.Units[0].Steps...)
 	again, err := planner.New(after, planner.Options{Now: now})
 	require.NoError(t, err)
-	assert.Equal(t, map[string]plan.UnitState{"team-a/demo": plan.Adopted}, states(again), "%v", story(again))
+	assert.Equal(t, map[string]plan.UnitState{"team-a/demo": plan.Adopted}, states(again), "%v", summary(again))
 	assert.Empty(t, again.Findings)
 	members := again.Units[0].Members
 	require.Len(t, members, 3, "a helper is reported after its adoption, too")
@@ -379,7 +379,7 @@ func written(t *testing.T, s *migrate.Snapshot, steps ...plan.Step) *migrate.Sna
 }
 
 func TestAPlanIsTheSameEveryTime(t *testing.T) {
-	s := newScene("demo", "default").withWorkspaces(t)
+	s := newFixture("demo", "default").withWorkspaces(t)
 	first, second := planFor(t, nil, s), planFor(t, nil, s)
 	assert.Equal(t, first, second)
 	var file bytes.Buffer

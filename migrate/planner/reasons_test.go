@@ -76,11 +76,11 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 
 // situation is how a finding comes about, and how it is solved.
 type situation struct {
-	arrange func(t *testing.T, s *scene)
+	arrange func(t *testing.T, s *fixture)
 	// solve edits what is there, as the way out says, or decides.
-	solve func(t *testing.T, s *scene) *migrate.Decisions
-	// other is a second scene.
-	other *scene
+	solve func(t *testing.T, s *fixture) *migrate.Decisions
+	// other is a second fixture.
+	other *fixture
 }
 
 func decideOwner(decision migrate.OwnerDecision) *migrate.Decisions {
@@ -89,36 +89,36 @@ func decideOwner(decision migrate.OwnerDecision) *migrate.Decisions {
 
 // situations has one for each reason.
 func situations() map[string]situation {
-	eksWorkspace := func(s *scene) *unstructured.Unstructured { return s.more[1].(*unstructured.Unstructured) }
-	edit := func(change func(s *scene)) func(*testing.T, *scene) *migrate.Decisions {
-		return func(_ *testing.T, s *scene) *migrate.Decisions { change(s); return nil }
+	eksWorkspace := func(s *fixture) *unstructured.Unstructured { return s.more[1].(*unstructured.Unstructured) }
+	edit := func(change func(s *fixture)) func(*testing.T, *fixture) *migrate.Decisions {
+		return func(_ *testing.T, s *fixture) *migrate.Decisions { change(s); return nil }
 	}
-	pin := func(_ *testing.T, s *scene) *migrate.Decisions {
+	pin := func(_ *testing.T, s *fixture) *migrate.Decisions {
 		return decideOwner(migrate.OwnerDecision{UID: s.plane.UID, Pin: true})
 	}
-	arrange := func(change func(s *scene)) func(*testing.T, *scene) {
-		return func(_ *testing.T, s *scene) { change(s) }
+	arrange := func(change func(s *fixture)) func(*testing.T, *fixture) {
+		return func(_ *testing.T, s *fixture) { change(s) }
 	}
 	found := map[string]situation{
 		planner.ReasonMultipleCandidates: {
-			arrange: arrange(func(s *scene) { s.eks.OwnerReferences[0].UID = "other" }),
-			solve: func(_ *testing.T, s *scene) *migrate.Decisions {
+			arrange: arrange(func(s *fixture) { s.eks.OwnerReferences[0].UID = "other" }),
+			solve: func(_ *testing.T, s *fixture) *migrate.Decisions {
 				s.eks.OwnerReferences = nil
 				return decideOwner(migrate.OwnerDecision{UID: s.plane.UID, Take: s.eks.UID})
 			},
 		},
 		planner.ReasonWorkspaceShared: {
-			other:   newScene("demo", "team-b"),
-			arrange: func(*testing.T, *scene) {},
-			solve: func(_ *testing.T, s *scene) *migrate.Decisions {
+			other:   newFixture("demo", "team-b"),
+			arrange: func(*testing.T, *fixture) {},
+			solve: func(_ *testing.T, s *fixture) *migrate.Decisions {
 				return &migrate.Decisions{Workspaces: []migrate.WorkspaceDecision{
 					{UID: "Workspace/demo-vpc", BelongsTo: s.vpc.UID}, {UID: "Workspace/demo-eks-controlplane", BelongsTo: s.eks.UID},
 				}}
 			},
 		},
 		planner.ReasonBeingDeleted: {
-			arrange: arrange(func(s *scene) { builder.Deleting()(s.plane) }),
-			solve: edit(func(s *scene) {
+			arrange: arrange(func(s *fixture) { builder.Deleting()(s.plane) }),
+			solve: edit(func(s *fixture) {
 				for _, object := range []any{s.plane, s.eks, s.more[1]} {
 					switch object := object.(type) {
 					case *controlplanev1.CAPTControlPlane:
@@ -132,53 +132,53 @@ func situations() map[string]situation {
 			}),
 		},
 		planner.ReasonReferenceDiffers: {
-			arrange: arrange(func(s *scene) { s.plane.Spec.WorkspaceTemplateApplyRef.Name = "another" }),
-			solve:   edit(func(s *scene) { s.plane.Spec.WorkspaceTemplateApplyRef.Name = s.eks.Name }),
+			arrange: arrange(func(s *fixture) { s.plane.Spec.WorkspaceTemplateApplyRef.Name = "another" }),
+			solve:   edit(func(s *fixture) { s.plane.Spec.WorkspaceTemplateApplyRef.Name = s.eks.Name }),
 		},
 		planner.ReasonWorkspaceTemplateApplyNotFound: {
-			arrange: arrange(func(s *scene) { s.gone[s.eks] = true }),
-			solve:   edit(func(s *scene) { delete(s.gone, s.eks) }),
+			arrange: arrange(func(s *fixture) { s.gone[s.eks] = true }),
+			solve:   edit(func(s *fixture) { delete(s.gone, s.eks) }),
 		},
 		planner.ReasonWorkspaceNotFound: {
-			arrange: arrange(func(s *scene) { s.gone[s.more[1]] = true }),
-			solve:   edit(func(s *scene) { delete(s.gone, s.more[1]) }),
+			arrange: arrange(func(s *fixture) { s.gone[s.more[1]] = true }),
+			solve:   edit(func(s *fixture) { delete(s.gone, s.more[1]) }),
 		},
 		planner.ReasonWorkspaceClaimed: {
-			arrange: arrange(func(s *scene) {
+			arrange: arrange(func(s *fixture) {
 				eksWorkspace(s).SetAnnotations(map[string]string{naming.ClaimAnnotation: "team-b/another"})
 			}),
-			solve: edit(func(s *scene) { eksWorkspace(s).SetAnnotations(nil) }),
+			solve: edit(func(s *fixture) { eksWorkspace(s).SetAnnotations(nil) }),
 		},
-		planner.ReasonWorkspaceTemplateNotFound: {arrange: arrange(func(s *scene) { s.gone[s.eksTemplate] = true }), solve: pin},
-		planner.ReasonWorkspaceDiffers:          {arrange: arrange(func(s *scene) { s.plane.Spec.Version = "v1.32.0" }), solve: pin},
+		planner.ReasonWorkspaceTemplateNotFound: {arrange: arrange(func(s *fixture) { s.gone[s.eksTemplate] = true }), solve: pin},
+		planner.ReasonWorkspaceDiffers:          {arrange: arrange(func(s *fixture) { s.plane.Spec.Version = "v1.32.0" }), solve: pin},
 		planner.ReasonRenderFailed: {
-			arrange: arrange(func(s *scene) { s.plane.Spec.Version = "latest" }),
-			solve:   edit(func(s *scene) { s.plane.Spec.Version = "v1.31.0" }),
+			arrange: arrange(func(s *fixture) { s.plane.Spec.Version = "latest" }),
+			solve:   edit(func(s *fixture) { s.plane.Spec.Version = "v1.31.0" }),
 		},
 		planner.ReasonPinFailed: {
-			arrange: arrange(func(s *scene) {
+			arrange: arrange(func(s *fixture) {
 				s.eks.Spec.WriteConnectionSecretToRef.Name = "another"
 			}),
-			solve: func(t *testing.T, s *scene) *migrate.Decisions {
+			solve: func(t *testing.T, s *fixture) *migrate.Decisions {
 				s.eks.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "demo-eks-connection", Namespace: "team-a"}
 				return pin(t, s)
 			},
 		},
 		planner.ReasonDeletionPolicyDiffers: {
-			arrange: arrange(func(s *scene) { s.vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }),
-			solve:   edit(func(s *scene) { s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain }),
+			arrange: arrange(func(s *fixture) { s.vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }),
+			solve:   edit(func(s *fixture) { s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain }),
 		},
 		planner.ReasonFargateProfileConflict: {
-			arrange: func(t *testing.T, s *scene) {
+			arrange: func(t *testing.T, s *fixture) {
 				template := s.template("fargate", "cluster_name", "profile_name")
 				apply := s.apply("demo-web-fargate-apply", "fargate", map[string]string{"cluster_name": "demo", "profile_name": "web"})
 				s.add(template, apply, s.live(t, apply, template, nil))
 				s.plane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "web"}}
 			},
-			solve: edit(func(s *scene) { s.plane.Spec.FargateProfiles = nil }),
+			solve: edit(func(s *fixture) { s.plane.Spec.FargateProfiles = nil }),
 		},
 		planner.ReasonTooManyNamespaces: {
-			arrange: arrange(func(s *scene) {
+			arrange: arrange(func(s *fixture) {
 				s.eksTemplate.Namespace = "shared"
 				s.eks.Spec.TemplateRef.Namespace, s.plane.Spec.WorkspaceTemplateRef.Namespace = "shared", "shared"
 				names := make([]string, 256)
@@ -187,48 +187,48 @@ func situations() map[string]situation {
 				}
 				s.eksTemplate.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: names}
 			}),
-			solve: edit(func(s *scene) { s.eksTemplate.Spec.AllowedNamespaces.Names = []string{"*"} }),
+			solve: edit(func(s *fixture) { s.eksTemplate.Spec.AllowedNamespaces.Names = []string{"*"} }),
 		},
-		planner.ReasonSkipped: {solve: edit(func(*scene) {})},
+		planner.ReasonSkipped: {solve: edit(func(*fixture) {})},
 		planner.ReasonNeverBuilt: {
-			arrange: arrange(func(s *scene) {
+			arrange: arrange(func(s *fixture) {
 				s.gone[s.eks], s.gone[s.more[1]] = true, true
 				s.plane.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.ControlPlaneEndpoint.Host = infrav1.WorkspaceTemplateApplyReference{}, ""
 			}),
-			solve: edit(func(s *scene) { s.gone[s.plane] = true }),
+			solve: edit(func(s *fixture) { s.gone[s.plane] = true }),
 		},
 		planner.ReasonMachineNotAdopted: {
-			arrange: func(t *testing.T, s *scene) { withMachine(t, s) },
-			solve: func(_ *testing.T, s *scene) *migrate.Decisions {
+			arrange: func(t *testing.T, s *fixture) { withMachine(t, s) },
+			solve: func(_ *testing.T, s *fixture) *migrate.Decisions {
 				uid := s.more[3].GetUID()
 				return decideOwner(migrate.OwnerDecision{UID: uid, Take: uid})
 			},
 		},
 		planner.ReasonPendingChange: {
-			arrange: arrange(func(s *scene) {
+			arrange: arrange(func(s *fixture) {
 				adopt(s.vpc, s.eks)
 				s.eks.Spec.Variables["region"] = "eu-west-1"
 			}),
-			solve: edit(func(s *scene) { s.eks.Spec.Variables["region"] = builder.Region }),
+			solve: edit(func(s *fixture) { s.eks.Spec.Variables["region"] = builder.Region }),
 		},
 		planner.ReasonPaused: {
-			arrange: arrange(func(s *scene) { s.cluster.Spec.Paused = ptr.To(true) }),
-			solve:   edit(func(s *scene) { s.cluster.Spec.Paused = nil }),
+			arrange: arrange(func(s *fixture) { s.cluster.Spec.Paused = ptr.To(true) }),
+			solve:   edit(func(s *fixture) { s.cluster.Spec.Paused = nil }),
 		},
 		planner.ReasonPermissionGranted: {
-			arrange: arrange(func(s *scene) {
+			arrange: arrange(func(s *fixture) {
 				s.eksTemplate.Namespace = "shared"
 				s.eks.Spec.TemplateRef.Namespace, s.plane.Spec.WorkspaceTemplateRef.Namespace = "shared", "shared"
 			}),
-			solve: edit(func(s *scene) {
+			solve: edit(func(s *fixture) {
 				s.eksTemplate.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"team-a"}}
 			}),
 		},
 		planner.ReasonInvalidClusterEndpoint: {
-			arrange: arrange(func(s *scene) {
+			arrange: arrange(func(s *fixture) {
 				s.cluster.Spec.ControlPlaneEndpoint.Host, s.cluster.Spec.ControlPlaneRef.Kind = "https://"+s.endpoint(), "CAPTControlPlane"
 			}),
-			solve: edit(func(s *scene) { s.cluster.Spec.ControlPlaneEndpoint.Host = s.endpoint() }),
+			solve: edit(func(s *fixture) { s.cluster.Spec.ControlPlaneEndpoint.Host = s.endpoint() }),
 		},
 	}
 	return found
@@ -241,10 +241,10 @@ func TestEveryReasonHasAWayOut(t *testing.T) {
 		t.Run(reason.name, func(t *testing.T) {
 			situation, has := all[reason.name]
 			require.True(t, has)
-			s := newScene("demo", "team-a").withWorkspaces(t)
-			scenes := []*scene{s}
+			s := newFixture("demo", "team-a").withWorkspaces(t)
+			fixtures := []*fixture{s}
 			if situation.other != nil {
-				scenes = append(scenes, situation.other)
+				fixtures = append(fixtures, situation.other)
 			}
 			var decisions *migrate.Decisions
 			switch {
@@ -256,17 +256,17 @@ func TestEveryReasonHasAWayOut(t *testing.T) {
 			if reason.name == planner.ReasonPinFailed {
 				decisions = decideOwner(migrate.OwnerDecision{UID: s.plane.UID, Pin: true})
 			}
-			before := planFor(t, decisions, scenes...)
-			require.Contains(t, reasonsOf(before), reason.name, "%v", story(before))
+			before := planFor(t, decisions, fixtures...)
+			require.Contains(t, reasonsOf(before), reason.name, "%v", summary(before))
 			for _, finding := range before.Findings {
 				if finding.Reason == reason.name && strings.Contains(finding.Message, "skip: true") {
 					assert.NotRegexp(t, `^[^.]*$`, finding.Message, "to leave it is not all that the message says")
 				}
 			}
 
-			after := planFor(t, situation.solve(t, s), scenes...)
-			assert.NotContains(t, reasonsOf(after), reason.name, "%v", story(after))
-			assert.Empty(t, after.Undecided(), "%v", story(after))
+			after := planFor(t, situation.solve(t, s), fixtures...)
+			assert.NotContains(t, reasonsOf(after), reason.name, "%v", summary(after))
+			assert.Empty(t, after.Undecided(), "%v", summary(after))
 		})
 	}
 }

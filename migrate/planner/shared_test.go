@@ -17,7 +17,7 @@ import (
 
 // A WorkspaceTemplate is shared: to revert an edit of it runs Terraform for the clusters that were built from the edit.
 func TestTheMessageAboutAnEditNamesTheOtherUsersOfTheTemplate(t *testing.T) {
-	demo, old, blue := newScene("demo", "team-a").withWorkspaces(t), newScene("old", "team-a").withWorkspaces(t), newScene("blue", "team-a")
+	demo, old, blue := newFixture("demo", "team-a").withWorkspaces(t), newFixture("old", "team-a").withWorkspaces(t), newFixture("blue", "team-a")
 	demo.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
 	blue.vpcTemplate = demo.vpcTemplate
 	blue.withWorkspaces(t)
@@ -35,7 +35,7 @@ func TestTheMessageAboutAnEditNamesTheOtherUsersOfTheTemplate(t *testing.T) {
 
 // The spec of an owner is its own.
 func TestTheMessageAboutAnEditNamesTheOwner(t *testing.T) {
-	demo, blue := newScene("demo", "team-a").withWorkspaces(t), newScene("blue", "team-a").withWorkspaces(t)
+	demo, blue := newFixture("demo", "team-a").withWorkspaces(t), newFixture("blue", "team-a").withWorkspaces(t)
 	demo.plane.Spec.Version = "v1.32.0"
 
 	message := finding(t, planner.ReasonWorkspaceDiffers, demo, blue).Message
@@ -44,22 +44,22 @@ func TestTheMessageAboutAnEditNamesTheOwner(t *testing.T) {
 	assert.NotContains(t, message, "other users")
 }
 
-// finding is the first one about the first of some scenes that has a reason.
-func finding(t *testing.T, reason string, scenes ...*scene) migrate.Finding {
+// finding is the first one about the first of some fixtures that has a reason.
+func finding(t *testing.T, reason string, fixtures ...*fixture) migrate.Finding {
 	t.Helper()
-	p := planFor(t, nil, scenes...)
+	p := planFor(t, nil, fixtures...)
 	for _, found := range p.Findings {
-		if found.Reason == reason && found.Object.Name == scenes[0].name {
+		if found.Reason == reason && found.Object.Name == fixtures[0].name {
 			return found
 		}
 	}
-	require.Fail(t, "no finding", "%v", story(p))
+	require.Fail(t, "no finding", "%v", summary(p))
 	return migrate.Finding{}
 }
 
 // A step may write fields for several reasons. The one with the widest effect must not be hidden behind the others.
 func TestAStepHasAReasonForEachField(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
+	s := newFixture("demo", "team-a").withWorkspaces(t)
 	s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain
 	unit := unitOf(t, planFor(t, nil, s), "team-a/demo")
 	require.Len(t, unit.Steps[0].Fields, 2)

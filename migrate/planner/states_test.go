@@ -20,58 +20,58 @@ import (
 )
 
 func TestStatesOfUnits(t *testing.T) {
-	skip := func(s *scene) *migrate.Decisions {
+	skip := func(s *fixture) *migrate.Decisions {
 		return decideOwner(migrate.OwnerDecision{UID: s.plane.UID, Skip: true})
 	}
-	neverCreated := func(s *scene) {
+	neverCreated := func(s *fixture) {
 		s.gone[s.eks], s.gone[s.vpc] = true, true
 		s.network.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}, infrav1.WorkspaceTemplateApplyReference{}
 		s.network.Status, s.plane.Spec.ControlPlaneEndpoint.Host = infrav1.CAPTClusterStatus{}, ""
 	}
 	for name, row := range map[string]struct {
-		change    func(s *scene)
-		decisions func(s *scene) *migrate.Decisions
+		change    func(s *fixture)
+		decisions func(s *fixture) *migrate.Decisions
 		want      plan.UnitState
 		members   []migrate.OwnerState
 	}{
-		"everything is adoptable": {func(*scene) {}, nil, plan.Adoptable, []migrate.OwnerState{migrate.Adoptable, migrate.Adoptable}},
+		"everything is adoptable": {func(*fixture) {}, nil, plan.Adoptable, []migrate.OwnerState{migrate.Adoptable, migrate.Adoptable}},
 		"one member is blocked": {
-			func(s *scene) { s.plane.Spec.Version = "v1.32.0" }, nil, plan.Blocked, []migrate.OwnerState{migrate.Adoptable, migrate.OwnerBlocked},
+			func(s *fixture) { s.plane.Spec.Version = "v1.32.0" }, nil, plan.Blocked, []migrate.OwnerState{migrate.Adoptable, migrate.OwnerBlocked},
 		},
 		"one member is ambiguous": {
-			func(s *scene) { s.eks.OwnerReferences[0].UID = "other" }, nil, plan.NeedsDecision, []migrate.OwnerState{migrate.Adoptable, migrate.OwnerAmbiguous},
+			func(s *fixture) { s.eks.OwnerReferences[0].UID = "other" }, nil, plan.NeedsDecision, []migrate.OwnerState{migrate.Adoptable, migrate.OwnerAmbiguous},
 		},
 		"one member is ambiguous, the other blocked": {
-			func(s *scene) {
+			func(s *fixture) {
 				s.eks.OwnerReferences[0].UID = "other"
 				s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
 			}, nil, plan.Blocked, []migrate.OwnerState{migrate.OwnerBlocked, migrate.OwnerAmbiguous},
 		},
 		"one member is skipped": {
-			func(s *scene) { s.plane.Spec.Version = "v1.32.0" }, skip, plan.Adoptable, []migrate.OwnerState{migrate.Adoptable, migrate.OwnerSkipped},
+			func(s *fixture) { s.plane.Spec.Version = "v1.32.0" }, skip, plan.Adoptable, []migrate.OwnerState{migrate.Adoptable, migrate.OwnerSkipped},
 		},
 		"one member needs nothing": {
-			func(s *scene) {
+			func(s *fixture) {
 				s.network.Spec.VPC, s.network.Spec.WorkspaceTemplateApplyRef = infrav1.VPC{ExistingID: "vpc-1"}, infrav1.WorkspaceTemplateApplyReference{}
 				s.gone[s.vpc] = true
 			}, nil, plan.Adoptable, []migrate.OwnerState{migrate.NothingToAdopt, migrate.Adoptable},
 		},
 		"one member is skipped, the other needs nothing": {
-			func(s *scene) {
+			func(s *fixture) {
 				s.network.Spec.VPC, s.network.Spec.WorkspaceTemplateApplyRef = infrav1.VPC{ExistingID: "vpc-1"}, infrav1.WorkspaceTemplateApplyReference{}
 				s.gone[s.vpc] = true
 			}, skip, plan.Skipped, []migrate.OwnerState{migrate.NothingToAdopt, migrate.OwnerSkipped},
 		},
 		"nothing was built": {
-			func(s *scene) { neverCreated(s); s.gone[s.more[0]], s.gone[s.more[1]] = true, true }, nil,
+			func(s *fixture) { neverCreated(s); s.gone[s.more[0]], s.gone[s.more[1]] = true, true }, nil,
 			plan.NeverBuilt, []migrate.OwnerState{migrate.NothingToAdopt, migrate.NothingToAdopt},
 		},
 		"everything is adopted": {
-			func(s *scene) { adopt(s.vpc, s.eks); s.plane.Spec.ControlPlaneEndpoint.Host = s.endpoint() }, nil,
+			func(s *fixture) { adopt(s.vpc, s.eks); s.plane.Spec.ControlPlaneEndpoint.Host = s.endpoint() }, nil,
 			plan.Adopted, []migrate.OwnerState{migrate.Adopted, migrate.Adopted},
 		},
 		"everything is adopted, and is being deleted": {
-			func(s *scene) {
+			func(s *fixture) {
 				adopt(s.vpc, s.eks)
 				builder.Deleting()(s.plane)
 				builder.Deleting()(s.eks)
@@ -80,7 +80,7 @@ func TestStatesOfUnits(t *testing.T) {
 			plan.Adopted, []migrate.OwnerState{migrate.Adopted, migrate.Adopted},
 		},
 		"this version created everything": {
-			func(s *scene) {
+			func(s *fixture) {
 				for i, apply := range []*infrav1.WorkspaceTemplateApply{s.vpc, s.eks} {
 					apply.Finalizers = []string{infrav1.WorkspaceTemplateApplyFinalizer}
 					apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
@@ -89,10 +89,10 @@ func TestStatesOfUnits(t *testing.T) {
 			}, nil, plan.Adopted, []migrate.OwnerState{migrate.Adopted, migrate.Adopted},
 		},
 		"one member is adopted": {
-			func(s *scene) { adopt(s.vpc) }, nil, plan.Adoptable, []migrate.OwnerState{migrate.Adopted, migrate.Adoptable},
+			func(s *fixture) { adopt(s.vpc) }, nil, plan.Adoptable, []migrate.OwnerState{migrate.Adopted, migrate.Adoptable},
 		},
 		"everything is adopted, but for another one that the control plane owns": {
-			func(s *scene) {
+			func(s *fixture) {
 				second := s.eks.DeepCopy()
 				rename(s, "production")
 				s.plane.Spec.WorkspaceTemplateApplyRef.Name = "production"
@@ -103,7 +103,7 @@ func TestStatesOfUnits(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene("demo", "team-a").withWorkspaces(t)
+			s := newFixture("demo", "team-a").withWorkspaces(t)
 			row.change(s)
 			var decisions *migrate.Decisions
 			if row.decisions != nil {
@@ -111,7 +111,7 @@ func TestStatesOfUnits(t *testing.T) {
 			}
 			got := planFor(t, decisions, s)
 			unit := unitOf(t, got, "team-a/demo")
-			assert.Equal(t, row.want, unit.State, "%v", story(got))
+			assert.Equal(t, row.want, unit.State, "%v", summary(got))
 			var members []migrate.OwnerState
 			for _, member := range unit.Members {
 				members = append(members, member.State)
@@ -127,12 +127,12 @@ func TestStatesOfUnits(t *testing.T) {
 
 func TestOnlyPausesOfTheUserAreReported(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, naming.MigrationPause: false} {
-		s := newScene("demo", "team-a").withWorkspaces(t)
+		s := newFixture("demo", "team-a").withWorkspaces(t)
 		builder.WithAnnotation(clusterv1.PausedAnnotation, value)(s.plane)
 		builder.WithAnnotation(clusterv1.PausedAnnotation, value)(s.network)
 		got := planFor(t, nil, s)
 		assert.Equal(t, plan.Adoptable, unitOf(t, got, "team-a/demo").State)
-		assert.Equal(t, want, slices.Contains(reasonsOf(got), planner.ReasonPaused), "%s: %v", value, story(got))
+		assert.Equal(t, want, slices.Contains(reasonsOf(got), planner.ReasonPaused), "%s: %v", value, summary(got))
 	}
 }
 
@@ -149,7 +149,7 @@ func unitOf(t *testing.T, p *plan.Plan, name string) *plan.Unit {
 
 // A WorkspaceTemplateApply without an owner is a unit of its own, and stays in the plan when it is adopted.
 func TestStatesOfWorkspaceTemplateAppliesWithoutAnOwner(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
+	s := newFixture("demo", "team-a").withWorkspaces(t)
 	machine := withMachine(t, s)
 	template := s.template("bastion", "cluster_name")
 	byHand, bare := s.apply("bastion", "bastion", map[string]string{"cluster_name": "other"}), s.apply("bare", "bastion", nil)
@@ -167,7 +167,7 @@ func TestStatesOfWorkspaceTemplateAppliesWithoutAnOwner(t *testing.T) {
 
 // The endpoint of a Cluster is repaired by its unit, when the user asks for that.
 func TestTheEndpointOfAClusterBelongsToItsUnit(t *testing.T) {
-	s := newScene("demo", "team-a").withWorkspaces(t)
+	s := newFixture("demo", "team-a").withWorkspaces(t)
 	s.cluster.Spec.ControlPlaneRef.Kind = "CAPTControlPlane"
 	s.cluster.Spec.ControlPlaneEndpoint.Host = "https://" + s.endpoint()
 	for name, change := range map[string]func(){
@@ -190,15 +190,15 @@ func TestTheEndpointOfAClusterBelongsToItsUnit(t *testing.T) {
 
 // CAPT v0.3 built the cluster, and the owner got another template since. The manager would build a second cluster for it.
 func TestAnUnadoptedCandidateOfAnotherTemplateIsDecided(t *testing.T) {
-	for name, change := range map[string]func(s *scene){
-		"owned": func(s *scene) {
+	for name, change := range map[string]func(s *fixture){
+		"owned": func(s *fixture) {
 			delete(s.eks.Spec.Variables, "cluster_name")
 			s.eks.OwnerReferences[0].Controller = nil
 		},
-		"of the cluster, not owned": func(s *scene) { s.eks.OwnerReferences = nil },
+		"of the cluster, not owned": func(s *fixture) { s.eks.OwnerReferences = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene("demo", "team-a").withWorkspaces(t)
+			s := newFixture("demo", "team-a").withWorkspaces(t)
 			s.plane.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.ControlPlaneEndpoint.Host = infrav1.WorkspaceTemplateApplyReference{}, ""
 			s.eks.Spec.WriteConnectionSecretToRef = nil
 			s.gone[s.more[1]] = true
@@ -207,12 +207,12 @@ func TestAnUnadoptedCandidateOfAnotherTemplateIsDecided(t *testing.T) {
 			s.plane.Spec.WorkspaceTemplateRef.Name = "eks-v2"
 			change(s)
 			got := planFor(t, nil, s)
-			require.Equal(t, []string{"Ambiguous MultipleCandidates CAPTControlPlane demo"}, story(got))
+			require.Equal(t, []string{"Ambiguous MultipleCandidates CAPTControlPlane demo"}, summary(got))
 			require.Len(t, got.Findings[0].Candidates, 1)
 			assert.Equal(t, s.eks.UID, got.Findings[0].Candidates[0].Object.UID)
 
 			decided := planFor(t, &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: s.plane.UID, Take: s.eks.UID, Pin: true}}}, s)
-			assert.Equal(t, map[string]plan.UnitState{"team-a/demo": plan.Adoptable}, states(decided), "%v", story(decided))
+			assert.Equal(t, map[string]plan.UnitState{"team-a/demo": plan.Adoptable}, states(decided), "%v", summary(decided))
 		})
 	}
 }

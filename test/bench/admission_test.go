@@ -112,7 +112,7 @@ func send(b *testing.B, writes []func(context.Context) error, lasting time.Durat
 // surround makes the templates, and clusters that share them.
 func surround(b *testing.B, c client.Client) {
 	b.Helper()
-	applyAll(b, c, worlds.Templates()...)
+	applyAll(b, c, environments.Templates()...)
 	group, ctx := errgroup.WithContext(b.Context())
 	group.SetLimit(8)
 	for i := range surroundings {
@@ -126,7 +126,7 @@ func surround(b *testing.B, c client.Client) {
 // admittedWrites are a creation and a change of each kind.
 func admittedWrites(b *testing.B, c client.Client) []func(context.Context) error {
 	b.Helper()
-	own := append(cluster("own"), worlds.VPCTemplate(fixture.VPCModule), apply("own"),
+	own := append(cluster("own"), environments.VPCTemplate(fixture.VPCModule), apply("own"),
 		document("CAPTClusterTemplate", "own", "{template: {spec: {region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}}}"),
 		document("CAPTControlPlaneTemplate", "own", "{template: {spec: {workspaceTemplateRef: {name: eks}}}}"))[1:] // The Cluster is not ours.
 	changes := map[string]string{

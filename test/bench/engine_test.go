@@ -84,7 +84,7 @@ type engineBench struct {
 
 func (e *engineBench) create() {
 	e.Helper()
-	applyAll(e.B, e.c, worlds.VPCTemplate(fixture.VPCModule))
+	applyAll(e.B, e.c, environments.VPCTemplate(fixture.VPCModule))
 	began := time.Now()
 	group, ctx := errgroup.WithContext(e.Context())
 	group.SetLimit(makers)
@@ -114,7 +114,7 @@ func (e *engineBench) awaitAll(wanted func(*infrav1.WorkspaceTemplateApply) bool
 			}
 		}
 		return ready == e.count
-	}, patience, 200*time.Millisecond, "only %d are Ready", ready)
+	}, timeout, 200*time.Millisecond, "only %d are Ready", ready)
 }
 
 func (e *engineBench) rest() {
@@ -139,7 +139,7 @@ func (e *engineBench) awaitTemplate(wanted func(*infrav1.WorkspaceTemplate) bool
 	require.Eventually(e, func() bool {
 		require.NoError(e, e.c.Get(e.Context(), client.ObjectKey{Namespace: "default", Name: "vpc"}, template))
 		return wanted(template)
-	}, patience, 50*time.Millisecond)
+	}, timeout, 50*time.Millisecond)
 	return template
 }
 

@@ -90,7 +90,7 @@ func measureFleet(b *testing.B, size int) *fleet {
 	require.NoError(b, err)
 	c, err := client.NewWithWatch(s.Config(), client.Options{Scheme: controllers.Scheme()})
 	require.NoError(b, err)
-	applyAll(b, c, worlds.Templates()...)
+	applyAll(b, c, environments.Templates()...)
 	f := &fleet{B: b, s: s, c: c, made: size, size: size, figures: map[string]float64{}}
 	for _, step := range []struct {
 		name string

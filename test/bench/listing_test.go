@@ -47,7 +47,7 @@ func BenchmarkListing(b *testing.B) {
 		})
 		require.NoError(b, err)
 		c := quietClient(b, s)
-		applyAll(b, c, worlds.Templates()...)
+		applyAll(b, c, environments.Templates()...)
 		for _, k := range []struct{ kind, group, resource, spec, status string }{
 			{"CAPTControlPlane", "controlplane", "captcontrolplanes", controlPlaneSpec, controlPlaneStatus},
 			{"WorkspaceTemplateApply", "infrastructure", "workspacetemplateapplies", applySpec, applyStatus},

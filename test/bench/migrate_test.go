@@ -51,25 +51,25 @@ var atRates = []struct {
 func BenchmarkMigrate(b *testing.B) {
 	captctl, measure := build(b, "../../cmd/captctl"), build(b, "./cmd/measure")
 	for b.Loop() {
-		w, err := legacy.Start(b.Context(), sandbox.Options{Log: os.Stderr})
+		env, err := legacy.Start(b.Context(), sandbox.Options{Log: os.Stderr})
 		require.NoError(b, err)
 		left := migrated
 		for _, part := range atRates {
-			_, err = w.Create(b.Context(), legacy.Fleet(part.clusters), legacy.NamesOf(part.namespace))
+			_, err = env.Create(b.Context(), legacy.Fleet(part.clusters), legacy.NamesOf(part.namespace))
 			require.NoError(b, err)
 			left -= part.clusters
 		}
-		_, err = w.Create(b.Context(), legacy.Fleet(left), legacy.NamesOf("fleet"))
+		_, err = env.Create(b.Context(), legacy.Fleet(left), legacy.NamesOf("fleet"))
 		require.NoError(b, err)
-		require.NoError(b, w.Upgrade(b.Context(), legacy.WebhooksOnly))
-		m := &migration{b, w, captctl, measure, b.TempDir()}
+		require.NoError(b, env.Upgrade(b.Context(), legacy.WebhooksOnly))
+		m := &migration{b, env, captctl, measure, b.TempDir()}
 		m.look()
-		require.NoError(b, w.StartControllers(b.Context()))
+		require.NoError(b, env.StartControllers(b.Context()))
 		for _, part := range atRates {
 			m.limited(part.namespace, part.qps)
 		}
 		m.migrate()
-		require.NoError(b, w.Stop(context.Background()))
+		require.NoError(b, env.Stop(context.Background()))
 	}
 }
 
@@ -85,7 +85,7 @@ func build(b *testing.B, folder string) string {
 // migration runs commands of captctl.
 type migration struct {
 	*testing.B
-	world            *legacy.World
+	environment      *legacy.Environment
 	captctl, measure string
 	dir              string
 }
@@ -130,7 +130,7 @@ func (m *migration) application(plan string) []string {
 
 // rate is how many requests captctl sent per second while it wrote CAPT's objects.
 func (m *migration) rate(began time.Time) float64 {
-	requests, err := m.world.Requests(sandbox.CaptctlUser)
+	requests, err := m.environment.Requests(sandbox.CaptctlUser)
 	require.NoError(m, err)
 	var sent []time.Time
 	var first, last time.Time
@@ -184,7 +184,7 @@ func (m *migration) measured(want migrate.Outcome, command string, arguments ...
 func (m *migration) run(want migrate.Outcome, command string, arguments ...string) (c cost) {
 	m.Helper()
 	took := m.file("cost.json")
-	arguments = append([]string{took, m.captctl, "migrate", command, "--quiet=1s", "--kubeconfig", m.world.KubeconfigOf(sandbox.Captctl)}, arguments...)
+	arguments = append([]string{took, m.captctl, "migrate", command, "--quiet=1s", "--kubeconfig", m.environment.KubeconfigOf(sandbox.Captctl)}, arguments...)
 	process := exec.CommandContext(m.Context(), m.measure, arguments...)
 	errors, err := os.Create(m.file(command + ".stderr"))
 	require.NoError(m, err)

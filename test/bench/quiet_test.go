@@ -42,7 +42,7 @@ func BenchmarkQuiet(b *testing.B) {
 		require.NoError(b, err)
 		c, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
 		require.NoError(b, err)
-		applyAll(b, c, worlds.VPCTemplate(fixture.VPCModule), reachable(s))
+		applyAll(b, c, environments.VPCTemplate(fixture.VPCModule), reachable(s))
 		for i := range quiet {
 			applyAll(b, c, cluster(fmt.Sprintf("c%d", i))...)
 		}
@@ -55,7 +55,7 @@ func BenchmarkQuiet(b *testing.B) {
 
 // reachable is a template of control planes that are the sandbox itself, so that Cluster API can connect to them.
 func reachable(s *sandbox.Sandbox) string {
-	return worlds.Template(fixture.ControlPlaneTemplate, fmt.Sprintf(`
+	return environments.Template(fixture.ControlPlaneTemplate, fmt.Sprintf(`
 variable "cluster_name" { type = string }
 resource "terraform_data" "eks" { input = var.cluster_name }
 output "cluster_endpoint" { value = %q }
@@ -78,7 +78,7 @@ func awaitAvailable(b *testing.B, c client.Client) {
 			}
 		}
 		return true
-	}, patience, time.Second, "not all Clusters are Available")
+	}, timeout, time.Second, "not all Clusters are Available")
 }
 
 // hush counts what is written while nothing happens.
@@ -102,8 +102,8 @@ const (
 	clusters = 10
 	// rest is how long Ready clusters are watched for writes.
 	rest = 2 * time.Minute
-	// patience is how long all of them may take together.
-	patience = 10 * time.Minute
+	// timeout is how long all of them may take together.
+	timeout = 10 * time.Minute
 )
 
 // BenchmarkClusters makes clusters whose control planes are words alone, with real Terraform, and reports
@@ -129,14 +129,14 @@ func BenchmarkClusters(b *testing.B) {
 func measure(b *testing.B, s *sandbox.Sandbox) {
 	c, err := client.NewWithWatch(s.Config(), client.Options{Scheme: controllers.Scheme()})
 	require.NoError(b, err)
-	watching, stop := context.WithTimeout(b.Context(), patience)
+	watching, stop := context.WithTimeout(b.Context(), timeout)
 	defer stop()
 	seen := watchReadiness(watching, b, c)
-	applyAll(b, c, worlds.Templates()...)
+	applyAll(b, c, environments.Templates()...)
 	for i := range clusters {
 		applyAll(b, c, cluster(fmt.Sprintf("c%d", i))...)
 	}
-	report(b, "", seen.await(b, "c", clusters, patience))
+	report(b, "", seen.await(b, "c", clusters, timeout))
 
 	awaitEndpoints(b, c, clusters)
 	settled := time.Now()

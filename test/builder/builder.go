@@ -158,11 +158,11 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// Story formats conditions in short: the type, and "status reason".
-func Story(conditions []metav1.Condition) map[string]string {
-	story := make(map[string]string, len(conditions))
+// ConditionSummary formats conditions in short: the type, and "status reason".
+func ConditionSummary(conditions []metav1.Condition) map[string]string {
+	summary := make(map[string]string, len(conditions))
 	for _, condition := range conditions {
-		story[condition.Type] = fmt.Sprintf("%s %s", condition.Status, condition.Reason)
+		summary[condition.Type] = fmt.Sprintf("%s %s", condition.Status, condition.Reason)
 	}
-	return story
+	return summary
 }

@@ -30,7 +30,7 @@ import (
 )
 
 // shared is a management cluster of CAPT v0.3.
-var shared *legacy.World
+var shared *legacy.Environment
 
 // fixtures of the fleet: some are clear, in some the evidence does not decide.
 var fixtures = []string{"helpers-present", "templates-in-default", "equal-names-in-two-namespaces", "two-claimants", "control-plane-templates"}

@@ -181,7 +181,7 @@ func linked(object metav1.PartialObjectMetadata, all map[types.UID]metav1.Partia
 }
 
 func everythingLeadsToTheCluster(t *testing.T) {
-	w := demoWorld(t)
+	env := demoEnvironment(t)
 	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
 	require.NoError(t, shared.API.List(t.Context(), definitions, client.HasLabels{clusterv1.ProviderNameLabel}))
 	all := map[types.UID]metav1.PartialObjectMetadata{}
@@ -189,7 +189,7 @@ func everythingLeadsToTheCluster(t *testing.T) {
 		t.Helper()
 		objects := &metav1.PartialObjectMetadataList{}
 		objects.SetGroupVersionKind(kind)
-		require.NoError(t, w.List(t.Context(), objects, append(options, client.InNamespace(demo))...))
+		require.NoError(t, env.List(t.Context(), objects, append(options, client.InNamespace(demo))...))
 		for _, object := range objects.Items {
 			object.SetGroupVersionKind(kind)
 			for _, label := range []string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel} {
@@ -218,27 +218,27 @@ func everythingLeadsToTheCluster(t *testing.T) {
 
 // A move takes everything but status.
 func statusIsRebuilt(t *testing.T) {
-	w := newWorld(t)
-	w.apply(everything("moved", "v1.34.0")...)
+	env := newEnvironment(t)
+	env.apply(everything("moved", "v1.34.0")...)
 	owner, captCluster, controlPlane := &clusterv1.Cluster{}, &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}
-	w.awaitTrue(controlPlane, "moved", controlplanev1.ReadyCondition)
-	before := w.workspaces()
+	env.awaitTrue(controlPlane, "moved", controlplanev1.ReadyCondition)
+	before := env.workspaces()
 	require.Len(t, before, 2)
 
-	w.change(owner, "moved", func() { owner.Spec.Paused = ptr.To(true) })
-	w.awaitTrue(controlPlane, "moved", clusterv1.PausedCondition)
+	env.change(owner, "moved", func() { owner.Spec.Paused = ptr.To(true) })
+	env.awaitTrue(controlPlane, "moved", clusterv1.PausedCondition)
 	for object, name := range map[client.Object]string{
 		captCluster: "moved", controlPlane: "moved", &infrav1.WorkspaceTemplateApply{}: "moved-vpc",
 	} {
-		w.read(object, name)
-		require.NoError(t, w.Status().Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"status":null}`))))
+		env.read(object, name)
+		require.NoError(t, env.Status().Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"status":null}`))))
 	}
-	w.change(owner, "moved", func() { owner.Spec.Paused = nil })
-	w.awaitTrue(captCluster, "moved", infrav1.ReadyCondition)
-	w.awaitTrue(controlPlane, "moved", controlplanev1.ReadyCondition)
+	env.change(owner, "moved", func() { owner.Spec.Paused = nil })
+	env.awaitTrue(captCluster, "moved", infrav1.ReadyCondition)
+	env.awaitTrue(controlPlane, "moved", controlplanev1.ReadyCondition)
 	require.True(t, *captCluster.Status.Initialization.Provisioned)
 	require.Len(t, captCluster.Status.FailureDomains, 2)
 	require.True(t, *controlPlane.Status.Initialization.ControlPlaneInitialized)
 	require.Equal(t, "v1.34.0", controlPlane.Status.Version)
-	require.Equal(t, before, w.workspaces(), "nothing was written to them")
+	require.Equal(t, before, env.workspaces(), "nothing was written to them")
 }

@@ -84,14 +84,14 @@ func endpointSurfaces(t *testing.T) {
 	requireFields(t, controlPlaneKind, map[string]string{
 		"spec.controlPlaneEndpoint": "object", "spec.controlPlaneEndpoint.host": "string", "spec.controlPlaneEndpoint.port": "integer",
 	})
-	w := demoWorld(t)
-	owner := w.awaitCluster(demo, "it has no endpoint", func(c *clusterv1.Cluster) bool { return c.Spec.ControlPlaneEndpoint.IsValid() })
+	env := demoEnvironment(t)
+	owner := env.awaitCluster(demo, "it has no endpoint", func(c *clusterv1.Cluster) bool { return c.Spec.ControlPlaneEndpoint.IsValid() })
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.read(controlPlane, demo)
+	env.read(controlPlane, demo)
 	require.Equal(t, shared.Config().Host, "https://"+controlPlane.Spec.ControlPlaneEndpoint.String())
 	require.Equal(t, controlPlane.Spec.ControlPlaneEndpoint, owner.Spec.ControlPlaneEndpoint)
 
-	old := w.in(older(controlPlaneKind), demo)
+	old := env.in(older(controlPlaneKind), demo)
 	require.Equal(t, controlPlane.Spec.ControlPlaneEndpoint.Host, field(old, "spec.controlPlaneEndpoint.host"))
 	require.EqualValues(t, controlPlane.Spec.ControlPlaneEndpoint.Port, field(old, "spec.controlPlaneEndpoint.port"))
 }
@@ -102,9 +102,9 @@ func hasNoReplicas(t *testing.T) {
 	for _, version := range definition(t, controlPlaneKind).Spec.Versions {
 		require.Nil(t, version.Subresources.Scale, version.Name)
 	}
-	w := demoWorld(t)
+	env := demoEnvironment(t)
 	counted := &clusterv1.ClusterControlPlaneStatus{Versions: []clusterv1.StatusVersion{{Version: "v1.34.0"}}}
-	owner := w.awaitCluster(demo, "Cluster API counts nothing, and knows the version", func(c *clusterv1.Cluster) bool {
+	owner := env.awaitCluster(demo, "Cluster API counts nothing, and knows the version", func(c *clusterv1.Cluster) bool {
 		return equality.Semantic.DeepEqual(counted, c.Status.ControlPlane)
 	})
 	for _, condition := range owner.Status.Conditions {
@@ -115,12 +115,12 @@ func hasNoReplicas(t *testing.T) {
 func hasNoMachines(t *testing.T) {
 	requireNoFields(t, controlPlaneKind, "spec.machineTemplate")
 	requireFields(t, controlPlaneKind, map[string]string{"status.externalManagedControlPlane": "boolean"})
-	w := demoWorld(t)
+	env := demoEnvironment(t)
 	machines := &clusterv1.MachineList{}
-	require.NoError(t, w.List(t.Context(), machines, client.InNamespace(demo)))
+	require.NoError(t, env.List(t.Context(), machines, client.InNamespace(demo)))
 	require.Empty(t, machines.Items)
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.read(controlPlane, demo)
+	env.read(controlPlane, demo)
 	require.Equal(t, ptr.To(true), controlPlane.Status.ExternalManagedControlPlane)
 }
 
@@ -129,12 +129,12 @@ func hasNoRollout(t *testing.T) {
 }
 
 func hasNoCertificates(t *testing.T) {
-	w := demoWorld(t)
+	env := demoEnvironment(t)
 	for _, purpose := range []string{"ca", "etcd", "proxy", "sa"} {
-		err := w.Get(t.Context(), client.ObjectKey{Namespace: demo, Name: demo + "-" + purpose}, &corev1.Secret{})
+		err := env.Get(t.Context(), client.ObjectKey{Namespace: demo, Name: demo + "-" + purpose}, &corev1.Secret{})
 		require.True(t, engine.Absent(err), "%s: %v", purpose, err)
 	}
-	data, err := kubeconfig.FromSecret(t.Context(), w, client.ObjectKey{Namespace: demo, Name: demo})
+	data, err := kubeconfig.FromSecret(t.Context(), env, client.ObjectKey{Namespace: demo, Name: demo})
 	require.NoError(t, err)
 	config, err := clientcmd.RESTConfigFromKubeConfig(data)
 	require.NoError(t, err)
@@ -146,33 +146,33 @@ func versionIsThatOfWhatRuns(t *testing.T) {
 	requireFields(t, controlPlaneKind, map[string]string{
 		"spec.version": "string", "status.version": "string", "status.versions": "array", "status.versions.version": "string",
 	})
-	w := newWorld(t)
-	w.Play(controlPlaneApply, applyHangs)
-	w.apply(inExistingVPC("new", "v1.34.1")...)
-	w.AwaitOperation(controlPlaneApply, scripted.Apply)
+	env := newEnvironment(t)
+	env.SetScript(controlPlaneApply, applyHangs)
+	env.apply(inExistingVPC("new", "v1.34.1")...)
+	env.AwaitOperation(controlPlaneApply, scripted.Apply)
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "")
+	env.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "")
 	require.Empty(t, controlPlane.Status.Version, "nothing runs yet")
 	require.Empty(t, controlPlane.Status.Versions)
 
 	runs := func(version string) {
 		t.Helper()
-		w.awaitTrue(controlPlane, "new", controlplanev1.ReadyCondition)
+		env.awaitTrue(controlPlane, "new", controlplanev1.ReadyCondition)
 		require.Equal(t, version, controlPlane.Spec.Version)
 		require.Equal(t, version, controlPlane.Status.Version)
 		require.Equal(t, []clusterv1.StatusVersion{{Version: version}}, controlPlane.Status.Versions)
 	}
-	w.Play(controlPlaneApply, goesWell)
+	env.SetScript(controlPlaneApply, goesWell)
 	runs("v1.34.1")
 
 	// While Terraform upgrades it, Cluster API must be able to see that it is not done.
-	w.Play(controlPlaneApply, applyHangs)
-	w.apply(eks("new", "v1.35.0"))
-	condition := w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "")
+	env.SetScript(controlPlaneApply, applyHangs)
+	env.apply(eks("new", "v1.35.0"))
+	condition := env.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "")
 	require.Equal(t, controlPlane.Generation, condition.ObservedGeneration)
 	require.Equal(t, "v1.34.1", controlPlane.Status.Version)
 	require.Equal(t, []clusterv1.StatusVersion{{Version: "v1.34.1"}}, controlPlane.Status.Versions)
-	w.Play(controlPlaneApply, goesWell)
+	env.SetScript(controlPlaneApply, goesWell)
 	runs("v1.35.0")
 }
 
@@ -180,10 +180,10 @@ func versionIsThatOfWhatRuns(t *testing.T) {
 func versionGetsItsPrefix(t *testing.T) {
 	for _, given := range []string{"v1.34.0", "1.34.0", "v1.34", "1.34"} {
 		t.Run(given, func(t *testing.T) {
-			w := newWorld(t)
-			w.apply(eks("new", "'"+given+"'"))
+			env := newEnvironment(t)
+			env.apply(eks("new", "'"+given+"'"))
 			controlPlane := &controlplanev1.CAPTControlPlane{}
-			w.read(controlPlane, "new")
+			env.read(controlPlane, "new")
 			require.Equal(t, "v1.34.0", controlPlane.Spec.Version)
 		})
 	}
@@ -193,29 +193,29 @@ func controlPlaneIsInitializedOnce(t *testing.T) {
 	requireFields(t, controlPlaneKind, map[string]string{
 		"status.initialization": "object", "status.initialization.controlPlaneInitialized": "boolean",
 	})
-	w := newWorld(t)
-	w.Play(controlPlaneApply, applyHangs)
-	w.apply(inExistingVPC("new", "v1.34.0")...)
-	w.AwaitOperation(controlPlaneApply, scripted.Apply)
+	env := newEnvironment(t)
+	env.SetScript(controlPlaneApply, applyHangs)
+	env.apply(inExistingVPC("new", "v1.34.0")...)
+	env.AwaitOperation(controlPlaneApply, scripted.Apply)
 	controlPlane, owner := &controlplanev1.CAPTControlPlane{}, &clusterv1.Cluster{}
-	w.awaitCondition(controlPlane, "new", controlplanev1.InitializedCondition, metav1.ConditionFalse, controlplanev1.NotInitializedReason)
+	env.awaitCondition(controlPlane, "new", controlplanev1.InitializedCondition, metav1.ConditionFalse, controlplanev1.NotInitializedReason)
 	require.Nil(t, controlPlane.Status.Initialization.ControlPlaneInitialized)
-	require.NotEqual(t, true, field(w.in(older(controlPlaneKind), "new"), "status.initialized"))
-	w.awaitCondition(owner, "new", clusterv1.ClusterControlPlaneInitializedCondition, metav1.ConditionFalse, "")
+	require.NotEqual(t, true, field(env.in(older(controlPlaneKind), "new"), "status.initialized"))
+	env.awaitCondition(owner, "new", clusterv1.ClusterControlPlaneInitializedCondition, metav1.ConditionFalse, "")
 	require.True(t, owner.Spec.ControlPlaneEndpoint.IsZero())
 
-	w.Play(controlPlaneApply, goesWell)
-	w.awaitTrue(owner, "new", clusterv1.ClusterControlPlaneInitializedCondition)
-	owner = w.awaitCluster("new", "it is not initialized", func(owner *clusterv1.Cluster) bool {
+	env.SetScript(controlPlaneApply, goesWell)
+	env.awaitTrue(owner, "new", clusterv1.ClusterControlPlaneInitializedCondition)
+	owner = env.awaitCluster("new", "it is not initialized", func(owner *clusterv1.Cluster) bool {
 		return ptr.Deref(owner.Status.Initialization.ControlPlaneInitialized, false)
 	})
 	require.True(t, owner.Spec.ControlPlaneEndpoint.IsValid(), "it comes at the same time")
-	require.Equal(t, true, field(w.in(older(controlPlaneKind), "new"), "status.initialized"), "what the contract v1beta1 reads")
+	require.Equal(t, true, field(env.in(older(controlPlaneKind), "new"), "status.initialized"), "what the contract v1beta1 reads")
 
 	// What is initialized stays initialized, whatever becomes of it.
-	w.Play(controlPlaneApply, applyFails)
-	w.apply(eks("new", "v1.35.0"))
-	w.awaitTrue(controlPlane, "new", controlplanev1.DegradedCondition)
+	env.SetScript(controlPlaneApply, applyFails)
+	env.apply(eks("new", "v1.35.0"))
+	env.awaitTrue(controlPlane, "new", controlplanev1.DegradedCondition)
 	require.Equal(t, ptr.To(true), controlPlane.Status.Initialization.ControlPlaneInitialized)
 }
 
@@ -225,37 +225,37 @@ func controlPlaneConditionsAreMirrored(t *testing.T) {
 		"status.conditions.reason": "string", "status.conditions.message": "string",
 		"status.conditions.lastTransitionTime": "string", "status.conditions.observedGeneration": "integer",
 	})
-	w := newWorld(t)
+	env := newEnvironment(t)
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	mirrored := func(status metav1.ConditionStatus) {
 		t.Helper()
-		w.awaitCondition(controlPlane, "new", controlplanev1.AvailableCondition, status, "")
+		env.awaitCondition(controlPlane, "new", controlplanev1.AvailableCondition, status, "")
 		requireWellFormed(t, controlPlane.Status.Conditions)
-		w.awaitMirrored(controlPlane, "new", controlplanev1.AvailableCondition, clusterv1.ClusterControlPlaneAvailableCondition)
+		env.awaitMirrored(controlPlane, "new", controlplanev1.AvailableCondition, clusterv1.ClusterControlPlaneAvailableCondition)
 	}
-	w.Play(controlPlaneApply, applyHangs)
-	w.apply(inExistingVPC("new", "v1.34.0")...)
-	w.AwaitOperation(controlPlaneApply, scripted.Apply)
+	env.SetScript(controlPlaneApply, applyHangs)
+	env.apply(inExistingVPC("new", "v1.34.0")...)
+	env.AwaitOperation(controlPlaneApply, scripted.Apply)
 	mirrored(metav1.ConditionFalse)
-	w.Play(controlPlaneApply, goesWell)
+	env.SetScript(controlPlaneApply, goesWell)
 	mirrored(metav1.ConditionTrue)
 
 	// It is available while it is upgraded, and when that fails.
-	w.Play(controlPlaneApply, applyFails)
-	w.apply(eks("new", "v1.35.0"))
-	w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "ApplyFailed")
+	env.SetScript(controlPlaneApply, applyFails)
+	env.apply(eks("new", "v1.35.0"))
+	env.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "ApplyFailed")
 	mirrored(metav1.ConditionTrue)
 	for _, scaling := range []string{clusterv1.RollingOutCondition, clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition} {
 		for _, condition := range controlPlane.Status.Conditions {
 			require.NotEqual(t, scaling, condition.Type, "it is about replicas, of which there are none")
 		}
 	}
-	w.Play(controlPlaneApply, destroyHangs)
-	w.Remove(&clusterv1.Cluster{}, "new")
-	w.AwaitOperation(controlPlaneApply, scripted.Destroy)
+	env.SetScript(controlPlaneApply, destroyHangs)
+	env.Remove(&clusterv1.Cluster{}, "new")
+	env.AwaitOperation(controlPlaneApply, scripted.Destroy)
 	mirrored(metav1.ConditionFalse)
-	w.Play(controlPlaneApply, goesWell)
-	w.AwaitGone(&clusterv1.Cluster{}, "new")
+	env.SetScript(controlPlaneApply, goesWell)
+	env.AwaitGone(&clusterv1.Cluster{}, "new")
 }
 
 func controlPlaneFailuresAreNotTerminal(t *testing.T) {
@@ -265,23 +265,23 @@ func controlPlaneFailuresAreNotTerminal(t *testing.T) {
 			require.Nil(t, property(&version, "status.failureMessage"))
 		}
 	}
-	w := newWorld(t)
-	w.Play(controlPlaneApply, applyFails)
-	w.apply(inExistingVPC("new", "v1.34.0")...)
+	env := newEnvironment(t)
+	env.SetScript(controlPlaneApply, applyFails)
+	env.apply(inExistingVPC("new", "v1.34.0")...)
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	condition := w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "ApplyFailed")
+	condition := env.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, "ApplyFailed")
 	require.Contains(t, condition.Message, "VpcLimitExceeded", "the user sees what happened")
-	w.awaitMirrored(controlPlane, "new", controlplanev1.AvailableCondition, clusterv1.ClusterControlPlaneAvailableCondition)
-	requireNotFailed(w, "new")
-	w.Play(controlPlaneApply, goesWell)
-	w.awaitTrue(controlPlane, "new", controlplanev1.ReadyCondition)
+	env.awaitMirrored(controlPlane, "new", controlplanev1.AvailableCondition, clusterv1.ClusterControlPlaneAvailableCondition)
+	requireNotFailed(env, "new")
+	env.SetScript(controlPlaneApply, goesWell)
+	env.awaitTrue(controlPlane, "new", controlplanev1.ReadyCondition)
 }
 
 func kubeconfigIsThatOfTheContract(t *testing.T) {
-	w := demoWorld(t)
+	env := demoEnvironment(t)
 	secret, controlPlane := &corev1.Secret{}, &controlplanev1.CAPTControlPlane{}
-	w.read(secret, demo+"-kubeconfig")
-	w.read(controlPlane, demo)
+	env.read(secret, demo+"-kubeconfig")
+	env.read(controlPlane, demo)
 	require.Equal(t, clusterv1.ClusterSecretType, secret.Type)
 	require.Equal(t, demo, secret.Labels[clusterv1.ClusterNameLabel])
 	require.True(t, metav1.IsControlledBy(secret, controlPlane))
@@ -289,7 +289,7 @@ func kubeconfigIsThatOfTheContract(t *testing.T) {
 	require.NotEmpty(t, secret.Data["value"])
 
 	// Cluster API finds it and can connect with it.
-	data, err := kubeconfig.FromSecret(t.Context(), w, client.ObjectKey{Namespace: demo, Name: demo})
+	data, err := kubeconfig.FromSecret(t.Context(), env, client.ObjectKey{Namespace: demo, Name: demo})
 	require.NoError(t, err)
 	config, err := clientcmd.RESTConfigFromKubeConfig(data)
 	require.NoError(t, err)
@@ -297,19 +297,19 @@ func kubeconfigIsThatOfTheContract(t *testing.T) {
 	require.NoError(t, err)
 	_, err = clients.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
 	require.NoError(t, err)
-	w.awaitTrue(&clusterv1.Cluster{}, demo, clusterv1.ClusterRemoteConnectionProbeCondition)
+	env.awaitTrue(&clusterv1.Cluster{}, demo, clusterv1.ClusterRemoteConnectionProbeCondition)
 }
 
 func kubeconfigIsMaintained(t *testing.T) {
-	w := newWorld(t)
-	w.apply(inExistingVPC("new", "v1.34.0")...)
-	w.awaitTrue(&controlplanev1.CAPTControlPlane{}, "new", controlplanev1.ReadyCondition)
+	env := newEnvironment(t)
+	env.apply(inExistingVPC("new", "v1.34.0")...)
+	env.awaitTrue(&controlplanev1.CAPTControlPlane{}, "new", controlplanev1.ReadyCondition)
 	secret := &corev1.Secret{}
-	w.read(secret, "new-kubeconfig")
+	env.read(secret, "new-kubeconfig")
 	before := secret.DeepCopy()
 	restored := func(when string) {
 		t.Helper()
-		w.await(secret, "new-kubeconfig", func() string {
+		env.await(secret, "new-kubeconfig", func() string {
 			if secret.Labels[clusterv1.ClusterNameLabel] == "new" && len(secret.OwnerReferences) == 1 &&
 				string(secret.Data["value"]) == string(before.Data["value"]) && secret.Type == before.Type {
 				return ""
@@ -317,7 +317,7 @@ func kubeconfigIsMaintained(t *testing.T) {
 			return "it was not restored " + when
 		})
 	}
-	w.Remove(secret, "new-kubeconfig")
+	env.Remove(secret, "new-kubeconfig")
 	restored("after it was deleted")
 	for _, loss := range []struct {
 		what  string
@@ -327,7 +327,7 @@ func kubeconfigIsMaintained(t *testing.T) {
 		{"label", func() { secret.Labels = nil }},
 		{"owner reference", func() { secret.OwnerReferences = nil }},
 	} {
-		w.change(secret, "new-kubeconfig", loss.spoil)
+		env.change(secret, "new-kubeconfig", loss.spoil)
 		restored("after it lost its " + loss.what)
 	}
 }

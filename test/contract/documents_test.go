@@ -48,8 +48,8 @@ output "kubeconfig" {
 `, config.Host, base64.StdEncoding.EncodeToString(config.CAData), base64.StdEncoding.EncodeToString(kubeconfig))
 })
 
-// templates are those of any world, with the ProviderConfig of the sandbox.
-var templates = &fixture.World{Namespace: sandbox.ProviderConfigName, Scope: terraform.ScopeNamespaced}
+// templates are those of any environment, with the ProviderConfig of the sandbox.
+var templates = &fixture.Environment{Namespace: sandbox.ProviderConfigName, Scope: terraform.ScopeNamespaced}
 
 func vpcTemplate() string { return templates.VPCTemplate(fixture.VPCModule) }
 

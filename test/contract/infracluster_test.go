@@ -60,22 +60,22 @@ func infraClusterContract() book {
 
 func endpointIsNotOfTheInfrastructure(t *testing.T) {
 	requireNoFields(t, captClusterKind, "spec.controlPlaneEndpoint")
-	w := newWorld(t)
-	w.apply(existingVPC("here"), infrastructureOnly("here"))
+	env := newEnvironment(t)
+	env.apply(existingVPC("here"), infrastructureOnly("here"))
 	captCluster := &infrav1.CAPTCluster{}
-	w.awaitTrue(captCluster, "here", infrav1.ReadyCondition)
-	owner := w.awaitCluster("here", "the infrastructure is not provisioned", func(owner *clusterv1.Cluster) bool {
+	env.awaitTrue(captCluster, "here", infrav1.ReadyCondition)
+	owner := env.awaitCluster("here", "the infrastructure is not provisioned", func(owner *clusterv1.Cluster) bool {
 		return ptr.Deref(owner.Status.Initialization.InfrastructureProvisioned, false)
 	})
 	require.True(t, owner.Spec.ControlPlaneEndpoint.IsZero(), "none is set")
 	require.Empty(t, captCluster.Status.Endpoint)
 
 	// The user sets it. Cluster API accepts it, and CAPTCluster reports it.
-	w.change(owner, "here", func() { owner.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.com", Port: 443} })
-	w.awaitCluster("here", "it is not Provisioned", func(owner *clusterv1.Cluster) bool {
+	env.change(owner, "here", func() { owner.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.com", Port: 443} })
+	env.awaitCluster("here", "it is not Provisioned", func(owner *clusterv1.Cluster) bool {
 		return owner.Status.Phase == string(clusterv1.ClusterPhaseProvisioned)
 	})
-	w.await(captCluster, "here", func() string {
+	env.await(captCluster, "here", func() string {
 		if captCluster.Status.Endpoint == "api.example.com:443" {
 			return ""
 		}
@@ -88,17 +88,17 @@ func failureDomainsSurface(t *testing.T) {
 		"status.failureDomains": "array", "status.failureDomains.name": "string",
 		"status.failureDomains.controlPlane": "boolean", "status.failureDomains.attributes": "object",
 	})
-	w := demoWorld(t)
+	env := demoEnvironment(t)
 	captCluster, owner := &infrav1.CAPTCluster{}, &clusterv1.Cluster{}
-	w.read(captCluster, demo)
+	env.read(captCluster, demo)
 	want := []clusterv1.FailureDomain{
 		{Name: "eu-central-1a", ControlPlane: ptr.To(true)}, {Name: "eu-central-1b", ControlPlane: ptr.To(true)},
 	}
 	require.Equal(t, want, captCluster.Status.FailureDomains)
-	w.read(owner, demo)
+	env.read(owner, demo)
 	require.Equal(t, want, owner.Status.FailureDomains)
 
-	zones, ok := field(w.in(older(captClusterKind), demo), "status.failureDomains").(map[string]any)
+	zones, ok := field(env.in(older(captClusterKind), demo), "status.failureDomains").(map[string]any)
 	require.True(t, ok, "it is a map in the contract v1beta1")
 	require.Len(t, zones, 2)
 	require.Equal(t, map[string]any{"controlPlane": true}, zones["eu-central-1a"])
@@ -106,31 +106,31 @@ func failureDomainsSurface(t *testing.T) {
 
 func infrastructureIsInitializedOnce(t *testing.T) {
 	requireFields(t, captClusterKind, map[string]string{"status.initialization": "object", "status.initialization.provisioned": "boolean"})
-	w := newWorld(t)
-	w.Play("new-vpc", applyHangs)
-	w.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
-	w.AwaitOperation("new-vpc", scripted.Apply)
+	env := newEnvironment(t)
+	env.SetScript("new-vpc", applyHangs)
+	env.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
+	env.AwaitOperation("new-vpc", scripted.Apply)
 	captCluster := &infrav1.CAPTCluster{}
-	w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ProvisioningReason)
+	env.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ProvisioningReason)
 	require.Nil(t, captCluster.Status.Initialization.Provisioned, "there is no VPC yet")
-	require.NotEqual(t, true, field(w.in(older(captClusterKind), "new"), "status.ready"))
+	require.NotEqual(t, true, field(env.in(older(captClusterKind), "new"), "status.ready"))
 	owner := &clusterv1.Cluster{}
-	w.read(owner, "new")
+	env.read(owner, "new")
 	require.False(t, ptr.Deref(owner.Status.Initialization.InfrastructureProvisioned, false))
 	require.Empty(t, owner.Status.FailureDomains)
 
-	w.Play("new-vpc", goesWell)
-	w.awaitCluster("new", "it is not provisioned", func(owner *clusterv1.Cluster) bool {
+	env.SetScript("new-vpc", goesWell)
+	env.awaitCluster("new", "it is not provisioned", func(owner *clusterv1.Cluster) bool {
 		return ptr.Deref(owner.Status.Initialization.InfrastructureProvisioned, false)
 	})
-	w.awaitTrue(captCluster, "new", infrav1.ReadyCondition)
+	env.awaitTrue(captCluster, "new", infrav1.ReadyCondition)
 	require.True(t, *captCluster.Status.Initialization.Provisioned)
-	require.Equal(t, true, field(w.in(older(captClusterKind), "new"), "status.ready"), "what the contract v1beta1 reads")
+	require.Equal(t, true, field(env.in(older(captClusterKind), "new"), "status.ready"), "what the contract v1beta1 reads")
 
 	// What is initialized stays initialized, whatever becomes of the VPC.
-	w.Play("new-vpc", applyFails)
-	w.apply(changedVPCTemplate())
-	w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
+	env.SetScript("new-vpc", applyFails)
+	env.apply(changedVPCTemplate())
+	env.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
 	require.True(t, *captCluster.Status.Initialization.Provisioned)
 }
 
@@ -155,25 +155,25 @@ func infrastructureConditionsAreMirrored(t *testing.T) {
 		"status.conditions.reason": "string", "status.conditions.message": "string",
 		"status.conditions.lastTransitionTime": "string", "status.conditions.observedGeneration": "integer",
 	})
-	w := newWorld(t)
+	env := newEnvironment(t)
 	captCluster := &infrav1.CAPTCluster{}
 	mirrored := func(status metav1.ConditionStatus, reason string) {
 		t.Helper()
-		w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, status, reason)
+		env.awaitCondition(captCluster, "new", infrav1.ReadyCondition, status, reason)
 		requireWellFormed(t, captCluster.Status.Conditions)
-		w.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
+		env.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
 	}
-	w.Play("new-vpc", applyHangs)
-	w.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
-	w.AwaitOperation("new-vpc", scripted.Apply)
+	env.SetScript("new-vpc", applyHangs)
+	env.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
+	env.AwaitOperation("new-vpc", scripted.Apply)
 	mirrored(metav1.ConditionFalse, infrav1.ProvisioningReason)
-	w.Play("new-vpc", destroyHangs)
+	env.SetScript("new-vpc", destroyHangs)
 	mirrored(metav1.ConditionTrue, infrav1.ReadyReason)
-	w.Remove(&clusterv1.Cluster{}, "new")
-	w.AwaitOperation("new-vpc", scripted.Destroy)
+	env.Remove(&clusterv1.Cluster{}, "new")
+	env.AwaitOperation("new-vpc", scripted.Destroy)
 	mirrored(metav1.ConditionFalse, infrav1.DeletingReason)
-	w.Play("new-vpc", goesWell)
-	w.AwaitGone(&clusterv1.Cluster{}, "new")
+	env.SetScript("new-vpc", goesWell)
+	env.AwaitGone(&clusterv1.Cluster{}, "new")
 }
 
 func infrastructureFailuresAreNotTerminal(t *testing.T) {
@@ -183,63 +183,63 @@ func infrastructureFailuresAreNotTerminal(t *testing.T) {
 			require.Nil(t, property(&version, "status.failureMessage"))
 		}
 	}
-	w := newWorld(t)
-	w.Play("new-vpc", applyFails)
-	w.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
+	env := newEnvironment(t)
+	env.SetScript("new-vpc", applyFails)
+	env.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
 	captCluster := &infrav1.CAPTCluster{}
-	condition := w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
+	condition := env.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
 	require.Contains(t, condition.Message, "VpcLimitExceeded", "the user sees what happened")
-	w.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
-	requireNotFailed(w, "new")
+	env.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
+	requireNotFailed(env, "new")
 
-	w.Play("new-vpc", goesWell)
-	w.awaitTrue(captCluster, "new", infrav1.ReadyCondition)
-	w.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
+	env.SetScript("new-vpc", goesWell)
+	env.awaitTrue(captCluster, "new", infrav1.ReadyCondition)
+	env.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
 }
 
 // requireNotFailed requires that Cluster API takes nothing for a failure of the deprecated kind, which had no way back.
-func requireNotFailed(w *world, name string) {
-	w.Helper()
-	owner := w.in(clusterv1.GroupVersion.WithKind("Cluster"), name)
-	require.Equal(w, string(clusterv1.ClusterPhaseProvisioning), field(owner, "status.phase"))
-	require.Nil(w, field(owner, "status.deprecated.v1beta1.failureReason"))
-	require.Nil(w, field(owner, "status.deprecated.v1beta1.failureMessage"))
+func requireNotFailed(env *environment, name string) {
+	env.Helper()
+	owner := env.in(clusterv1.GroupVersion.WithKind("Cluster"), name)
+	require.Equal(env, string(clusterv1.ClusterPhaseProvisioning), field(owner, "status.phase"))
+	require.Nil(env, field(owner, "status.deprecated.v1beta1.failureReason"))
+	require.Nil(env, field(owner, "status.deprecated.v1beta1.failureMessage"))
 }
 
-// classyWorld has a ClusterClass and a Cluster of it, whose objects Cluster API has made.
-func classyWorld(t *testing.T, version string) (*world, *clusterv1.Cluster) {
+// classyEnvironment has a ClusterClass and a Cluster of it, whose objects Cluster API has made.
+func classyEnvironment(t *testing.T, version string) (*environment, *clusterv1.Cluster) {
 	t.Helper()
-	w := newWorld(t)
-	w.apply(controlPlaneTemplate(), captClusterTemplate, captControlPlaneTemplate, clusterClass)
-	w.awaitTrue(&clusterv1.ClusterClass{}, "eks", clusterv1.ClusterClassVariablesReadyCondition)
-	w.apply(classyCluster("classy", version))
+	env := newEnvironment(t)
+	env.apply(controlPlaneTemplate(), captClusterTemplate, captControlPlaneTemplate, clusterClass)
+	env.awaitTrue(&clusterv1.ClusterClass{}, "eks", clusterv1.ClusterClassVariablesReadyCondition)
+	env.apply(classyCluster("classy", version))
 	owner := &clusterv1.Cluster{}
-	w.awaitTrue(owner, "classy", clusterv1.ClusterTopologyReconciledCondition)
-	return w, owner
+	env.awaitTrue(owner, "classy", clusterv1.ClusterTopologyReconciledCondition)
+	return env, owner
 }
 
 func clusterClassMakesInfrastructure(t *testing.T) {
-	w, owner := classyWorld(t, "v1.34.0-eks-1")
+	env, owner := classyEnvironment(t, "v1.34.0-eks-1")
 	require.Equal(t, "CAPTCluster", owner.Spec.InfrastructureRef.Kind)
 	captCluster := &infrav1.CAPTCluster{}
-	w.awaitTrue(captCluster, owner.Spec.InfrastructureRef.Name, infrav1.ReadyCondition)
+	env.awaitTrue(captCluster, owner.Spec.InfrastructureRef.Name, infrav1.ReadyCondition)
 	require.Equal(t, "network", captCluster.Labels["team"], "the metadata of the template")
 	require.Equal(t, "7", captCluster.Annotations["example.com/cost-center"])
 	require.Equal(t, "eu-central-1", captCluster.Spec.Region)
 	require.Equal(t, "vpc-0123456789abcdef0", captCluster.Spec.VPC.ExistingID)
 	require.Equal(t, ptr.To(true), captCluster.Status.Initialization.Provisioned)
 
-	w.Remove(&clusterv1.Cluster{}, "classy")
-	w.AwaitGone(&clusterv1.Cluster{}, "classy")
-	w.AwaitGone(captCluster, captCluster.Name)
-	require.Empty(t, w.workspaces())
+	env.Remove(&clusterv1.Cluster{}, "classy")
+	env.AwaitGone(&clusterv1.Cluster{}, "classy")
+	env.AwaitGone(captCluster, captCluster.Name)
+	require.Empty(t, env.workspaces())
 }
 
 func clusterClassMakesControlPlanes(t *testing.T) {
-	w, owner := classyWorld(t, "v1.34.0-eks-1")
+	env, owner := classyEnvironment(t, "v1.34.0-eks-1")
 	require.Equal(t, "CAPTControlPlane", owner.Spec.ControlPlaneRef.Kind)
 	controlPlane, name := &controlplanev1.CAPTControlPlane{}, owner.Spec.ControlPlaneRef.Name
-	w.awaitTrue(controlPlane, name, controlplanev1.ReadyCondition)
+	env.awaitTrue(controlPlane, name, controlplanev1.ReadyCondition)
 	require.Equal(t, "platform", controlPlane.Labels["team"], "the metadata of the template")
 	require.Equal(t, "7", controlPlane.Annotations["example.com/cost-center"])
 	require.EqualValues(t, "platform", controlPlane.Spec.AdditionalTags["team"])
@@ -247,8 +247,8 @@ func clusterClassMakesControlPlanes(t *testing.T) {
 
 	// What CAPT wrote into the spec is not taken away when the topology changes.
 	before := controlPlane.DeepCopy()
-	w.apply(classyCluster("classy", "v1.35.0-eks-2"))
-	w.await(controlPlane, name, func() string {
+	env.apply(classyCluster("classy", "v1.35.0-eks-2"))
+	env.await(controlPlane, name, func() string {
 		if controlPlane.Status.Version == "v1.35.0-eks-2" {
 			return ""
 		}
@@ -256,8 +256,8 @@ func clusterClassMakesControlPlanes(t *testing.T) {
 	})
 	require.Equal(t, before.Spec.WorkspaceTemplateApplyRef, controlPlane.Spec.WorkspaceTemplateApplyRef)
 	require.Equal(t, before.Spec.ControlPlaneEndpoint, controlPlane.Spec.ControlPlaneEndpoint)
-	w.awaitTrue(controlPlane, name, controlplanev1.ReadyCondition)
-	w.await(owner, "classy", func() string {
+	env.awaitTrue(controlPlane, name, controlplanev1.ReadyCondition)
+	env.await(owner, "classy", func() string {
 		for _, condition := range owner.Status.Conditions {
 			if condition.Type == clusterv1.ClusterTopologyReconciledCondition && condition.Status == "True" && condition.ObservedGeneration == owner.Generation {
 				return ""
@@ -265,29 +265,29 @@ func clusterClassMakesControlPlanes(t *testing.T) {
 		}
 		return "Cluster API waits for the upgrade"
 	})
-	require.Len(t, w.workspaces(), 1)
-	w.awaitAvailable("classy")
+	require.Len(t, env.workspaces(), 1)
+	env.awaitAvailable("classy")
 }
 
 // A ClusterClass that lists its versions lets a Cluster go through several of them. EKS takes one minor version at a time, so
 // each must be over before the next begins.
 func clusterClassGoesThroughVersions(t *testing.T) {
-	w := newWorld(t)
-	w.apply(controlPlaneTemplate(), captClusterTemplate, captControlPlaneTemplate,
+	env := newEnvironment(t)
+	env.apply(controlPlaneTemplate(), captClusterTemplate, captControlPlaneTemplate,
 		clusterClass+"  kubernetesVersions: [v1.33.0, v1.34.0, v1.35.0]\n")
-	w.awaitTrue(&clusterv1.ClusterClass{}, "eks", clusterv1.ClusterClassVariablesReadyCondition)
-	w.apply(classyCluster("classy", "v1.33.0"))
+	env.awaitTrue(&clusterv1.ClusterClass{}, "eks", clusterv1.ClusterClassVariablesReadyCondition)
+	env.apply(classyCluster("classy", "v1.33.0"))
 	owner := &clusterv1.Cluster{}
-	w.awaitTrue(owner, "classy", clusterv1.ClusterTopologyReconciledCondition)
+	env.awaitTrue(owner, "classy", clusterv1.ClusterTopologyReconciledCondition)
 	controlPlane, name := &controlplanev1.CAPTControlPlane{}, owner.Spec.ControlPlaneRef.Name
-	w.awaitTrue(controlPlane, name, controlplanev1.ReadyCondition)
+	env.awaitTrue(controlPlane, name, controlplanev1.ReadyCondition)
 
-	w.apply(classyCluster("classy", "v1.35.0"))
-	w.await(controlPlane, name, func() string {
+	env.apply(classyCluster("classy", "v1.35.0"))
+	env.await(controlPlane, name, func() string {
 		if controlPlane.Status.Version == "v1.35.0" {
 			return ""
 		}
 		return "status.version is " + controlPlane.Status.Version
 	})
-	require.Len(t, w.Operations(name+"-eks-controlplane-apply", scripted.Apply), 3, "the first version, and a step to each of the others")
+	require.Len(t, env.Operations(name+"-eks-controlplane-apply", scripted.Apply), 3, "the first version, and a step to each of the others")
 }

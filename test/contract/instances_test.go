@@ -33,11 +33,11 @@ func tenantsHaveTheirOwnCredentials(t *testing.T) {
 	for _, tenant := range []string{"one", "two"} {
 		t.Run(tenant, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.apply(fmt.Sprintf(providerConfig, tenant), strings.Replace(vpcTemplate(), "{kind: ClusterProviderConfig, name: sandbox}", "{kind: ProviderConfig, name: tenant}", 1),
+			env := newEnvironment(t)
+			env.apply(fmt.Sprintf(providerConfig, tenant), strings.Replace(vpcTemplate(), "{kind: ClusterProviderConfig, name: sandbox}", "{kind: ProviderConfig, name: tenant}", 1),
 				newVPC("mine"), infrastructureOnly("mine"))
-			w.awaitTrue(&infrav1.CAPTCluster{}, "mine", infrav1.ReadyCondition)
-			ref, _, err := unstructured.NestedStringMap(w.Workspace("mine-vpc").Object, "spec", "providerConfigRef")
+			env.awaitTrue(&infrav1.CAPTCluster{}, "mine", infrav1.ReadyCondition)
+			ref, _, err := unstructured.NestedStringMap(env.Workspace("mine-vpc").Object, "spec", "providerConfigRef")
 			require.NoError(t, err)
 			require.Equal(t, map[string]string{"kind": "ProviderConfig", "name": "tenant"}, ref)
 		})
@@ -75,36 +75,36 @@ func startSecond(t *testing.T, namespace string) {
 // own: it takes what has its label, and nothing else. documents make a Cluster, apply is the end of the name of what CAPT
 // makes for the object.
 func instancesShareACluster(t *testing.T, object engine.Object, template, apply string, documents func(name string) []string) {
-	w, other := newWorld(t), newWorld(t)
-	give := func(w *world, name, filter string) {
+	env, other := newEnvironment(t), newEnvironment(t)
+	give := func(env *environment, name, filter string) {
 		for _, document := range documents(name) {
-			w.apply(strings.Replace(document, "metadata: {", fmt.Sprintf("metadata: {labels: {%s: %s}, ", clusterv1.WatchLabel, filter), 1))
+			env.apply(strings.Replace(document, "metadata: {", fmt.Sprintf("metadata: {labels: {%s: %s}, ", clusterv1.WatchLabel, filter), 1))
 		}
 	}
-	w.apply(template)
+	env.apply(template)
 	other.apply(template)
 	give(other, "elsewhere", second)
-	give(w, "nobodys", "third")
-	give(w, "seconds", second)
-	give(w, "firsts", instance)
+	give(env, "nobodys", "third")
+	give(env, "seconds", second)
+	give(env, "firsts", instance)
 
-	w.awaitTrue(object, "firsts", infrav1.ReadyCondition)
-	w.read(object, "seconds")
+	env.awaitTrue(object, "firsts", infrav1.ReadyCondition)
+	env.read(object, "seconds")
 	require.Empty(t, object.GetConditions(), "it is not for the first instance")
 
-	startSecond(t, w.Namespace)
-	w.awaitTrue(object, "seconds", infrav1.ReadyCondition)
+	startSecond(t, env.Namespace)
+	env.awaitTrue(object, "seconds", infrav1.ReadyCondition)
 	made := &infrav1.WorkspaceTemplateApply{}
-	w.read(made, "seconds"+apply)
+	env.read(made, "seconds"+apply)
 	require.Equal(t, second, made.Labels[clusterv1.WatchLabel], "the label of the owner is on what it owns")
 
-	w.read(object, "nobodys")
+	env.read(object, "nobodys")
 	require.Empty(t, object.GetConditions(), "no manager has this label")
 	require.Empty(t, object.GetFinalizers())
 	other.read(object, "elsewhere")
 	require.Empty(t, object.GetConditions(), "no manager watches this namespace for this label")
 	require.Empty(t, object.GetFinalizers())
-	require.Len(t, w.workspaces(), 2)
+	require.Len(t, env.workspaces(), 2)
 	require.Empty(t, other.workspaces())
 }
 

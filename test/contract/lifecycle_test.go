@@ -24,68 +24,68 @@ import (
 // The whole of it: what users see of a Cluster, from its first day to its last.
 func TestAClusterGoesThroughItsPhases(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	env := newEnvironment(t)
 	owner := &clusterv1.Cluster{}
 	is := func(phase clusterv1.ClusterPhase, conditions map[string]metav1.ConditionStatus) {
 		t.Helper()
 		for condition, status := range conditions {
-			w.awaitCondition(owner, "new", condition, status, "")
+			env.awaitCondition(owner, "new", condition, status, "")
 		}
 		require.Equal(t, string(phase), owner.Status.Phase)
 	}
-	w.Play("new-vpc", applyHangs)
-	w.Play(controlPlaneApply, applyHangs)
-	w.apply(everything("new", "v1.34.0")...)
-	w.AwaitOperation("new-vpc", scripted.Apply)
+	env.SetScript("new-vpc", applyHangs)
+	env.SetScript(controlPlaneApply, applyHangs)
+	env.apply(everything("new", "v1.34.0")...)
+	env.AwaitOperation("new-vpc", scripted.Apply)
 	is(clusterv1.ClusterPhaseProvisioning, map[string]metav1.ConditionStatus{
 		clusterv1.ClusterInfrastructureReadyCondition: metav1.ConditionFalse, clusterv1.ClusterControlPlaneInitializedCondition: metav1.ConditionFalse,
 		clusterv1.ClusterControlPlaneAvailableCondition: metav1.ConditionFalse, clusterv1.ClusterAvailableCondition: metav1.ConditionFalse,
 	})
-	require.Len(t, w.workspaces(), 1, "the control plane waits for the VPC")
+	require.Len(t, env.workspaces(), 1, "the control plane waits for the VPC")
 
-	w.Play("new-vpc", goesWell)
-	w.AwaitOperation(controlPlaneApply, scripted.Apply)
+	env.SetScript("new-vpc", goesWell)
+	env.AwaitOperation(controlPlaneApply, scripted.Apply)
 	is(clusterv1.ClusterPhaseProvisioning, map[string]metav1.ConditionStatus{
 		clusterv1.ClusterInfrastructureReadyCondition: metav1.ConditionTrue, clusterv1.ClusterControlPlaneInitializedCondition: metav1.ConditionFalse,
 		clusterv1.ClusterControlPlaneAvailableCondition: metav1.ConditionFalse, clusterv1.ClusterAvailableCondition: metav1.ConditionFalse,
 	})
 
-	w.Play(controlPlaneApply, destroyHangs)
-	w.awaitAvailable("new")
+	env.SetScript(controlPlaneApply, destroyHangs)
+	env.awaitAvailable("new")
 	is(clusterv1.ClusterPhaseProvisioned, map[string]metav1.ConditionStatus{
 		clusterv1.ClusterInfrastructureReadyCondition: metav1.ConditionTrue, clusterv1.ClusterControlPlaneInitializedCondition: metav1.ConditionTrue,
 		clusterv1.ClusterControlPlaneAvailableCondition: metav1.ConditionTrue, clusterv1.ClusterAvailableCondition: metav1.ConditionTrue,
 	})
 
-	w.Remove(owner, "new")
-	w.AwaitOperation(controlPlaneApply, scripted.Destroy)
+	env.Remove(owner, "new")
+	env.AwaitOperation(controlPlaneApply, scripted.Destroy)
 	is(clusterv1.ClusterPhaseDeleting, map[string]metav1.ConditionStatus{
 		clusterv1.ClusterInfrastructureReadyCondition: metav1.ConditionTrue, clusterv1.ClusterControlPlaneAvailableCondition: metav1.ConditionFalse,
 		clusterv1.ClusterAvailableCondition: metav1.ConditionFalse,
 	})
-	require.Nil(t, w.Workspace("new-vpc").GetDeletionTimestamp(), "the control plane goes first")
-	w.Play(controlPlaneApply, goesWell)
-	w.AwaitGone(owner, "new")
-	require.Empty(t, w.workspaces())
+	require.Nil(t, env.Workspace("new-vpc").GetDeletionTimestamp(), "the control plane goes first")
+	env.SetScript(controlPlaneApply, goesWell)
+	env.AwaitGone(owner, "new")
+	require.Empty(t, env.workspaces())
 }
 
 // Cluster API makes the Cluster the owner, by its references and not by names. Until then, an object waits.
 func TestObjectsWaitForTheirCluster(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.apply(vpcTemplate(), newVPC("new"), controlPlaneTemplate(), eks("new", "v1.34.0"))
+	env := newEnvironment(t)
+	env.apply(vpcTemplate(), newVPC("new"), controlPlaneTemplate(), eks("new", "v1.34.0"))
 	captCluster, controlPlane := &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}
-	w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForOwnerReason)
-	w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, controlplanev1.WaitingForOwnerReason)
+	env.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForOwnerReason)
+	env.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, controlplanev1.WaitingForOwnerReason)
 	require.Empty(t, captCluster.Finalizers)
 	require.Empty(t, controlPlane.Finalizers)
-	require.Empty(t, w.workspaces())
+	require.Empty(t, env.workspaces())
 
-	w.apply(cluster("new"))
-	w.awaitTrue(captCluster, "new", infrav1.ReadyCondition)
-	w.awaitTrue(controlPlane, "new", controlplanev1.ReadyCondition)
+	env.apply(cluster("new"))
+	env.awaitTrue(captCluster, "new", infrav1.ReadyCondition)
+	env.awaitTrue(controlPlane, "new", controlplanev1.ReadyCondition)
 	owner := &clusterv1.Cluster{}
-	w.read(owner, "new")
+	env.read(owner, "new")
 	require.True(t, util.IsOwnedByObject(captCluster, owner, clusterv1.GroupVersion.WithKind("Cluster").GroupKind()))
 	require.True(t, util.IsOwnedByObject(controlPlane, owner, clusterv1.GroupVersion.WithKind("Cluster").GroupKind()))
 	require.Equal(t, "new", captCluster.Labels[clusterv1.ClusterNameLabel])
@@ -95,15 +95,15 @@ func TestObjectsWaitForTheirCluster(t *testing.T) {
 // Without a Cluster there is nothing to do before an object goes.
 func TestObjectsWithoutAClusterAreDeletedAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.apply(newVPC("new"), eks("new", "v1.34.0"))
+	env := newEnvironment(t)
+	env.apply(newVPC("new"), eks("new", "v1.34.0"))
 	captCluster, controlPlane := &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}
-	w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForOwnerReason)
-	w.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, controlplanev1.WaitingForOwnerReason)
-	w.Remove(captCluster, "new")
-	w.Remove(controlPlane, "new")
-	w.AwaitGone(captCluster, "new")
-	w.AwaitGone(controlPlane, "new")
+	env.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForOwnerReason)
+	env.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, controlplanev1.WaitingForOwnerReason)
+	env.Remove(captCluster, "new")
+	env.Remove(controlPlane, "new")
+	env.AwaitGone(captCluster, "new")
+	env.AwaitGone(controlPlane, "new")
 }
 
 // foreignKind is infrastructure of a provider that follows the contract and that CAPT has never heard of.
@@ -147,44 +147,44 @@ subjects:
 // plane would read from a CAPTCluster beside that is in its own spec.
 func TestAControlPlaneStandsOnInfrastructureOfAnotherKind(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.apply(foreignProvider...)
-	w.awaitDefinition("foreignclusters.infrastructure.example.com")
-	w.apply(controlPlaneTemplate(), eks("mixed", "v1.34.0"),
+	env := newEnvironment(t)
+	env.apply(foreignProvider...)
+	env.awaitDefinition("foreignclusters.infrastructure.example.com")
+	env.apply(controlPlaneTemplate(), eks("mixed", "v1.34.0"),
 		strings.Replace(cluster("mixed"), "{apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster,", "{apiGroup: infrastructure.example.com, kind: ForeignCluster,", 1),
 		"apiVersion: infrastructure.example.com/v1\nkind: ForeignCluster\nmetadata: {name: mixed}\n")
 
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.awaitCondition(controlPlane, "mixed", controlplanev1.DependenciesReadyCondition, metav1.ConditionFalse, controlplanev1.WaitingForInfrastructureReason)
+	env.awaitCondition(controlPlane, "mixed", controlplanev1.DependenciesReadyCondition, metav1.ConditionFalse, controlplanev1.WaitingForInfrastructureReason)
 	foreign := &unstructured.Unstructured{}
 	foreign.SetGroupVersionKind(foreignKind)
-	w.report(foreign, "mixed", func() {
+	env.report(foreign, "mixed", func() {
 		require.NoError(t, unstructured.SetNestedField(foreign.Object, true, "status", "initialization", "provisioned"))
 	})
 
 	// Only the control plane knows its endpoint.
-	w.awaitCondition(controlPlane, "mixed", controlplanev1.DependenciesReadyCondition, metav1.ConditionFalse, controlplanev1.RegionConflictReason)
-	require.Empty(t, w.workspaces())
-	w.change(controlPlane, "mixed", func() { controlPlane.Spec.Region = "eu-central-1" })
-	w.awaitTrue(controlPlane, "mixed", controlplanev1.ReadyCondition)
+	env.awaitCondition(controlPlane, "mixed", controlplanev1.DependenciesReadyCondition, metav1.ConditionFalse, controlplanev1.RegionConflictReason)
+	require.Empty(t, env.workspaces())
+	env.change(controlPlane, "mixed", func() { controlPlane.Spec.Region = "eu-central-1" })
+	env.awaitTrue(controlPlane, "mixed", controlplanev1.ReadyCondition)
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.read(apply, "mixed-eks-controlplane-apply")
+	env.read(apply, "mixed-eks-controlplane-apply")
 	require.Equal(t, "eu-central-1", apply.Spec.Variables["region"])
 	require.NotContains(t, apply.Spec.Variables, "vpc_id")
 	require.Empty(t, apply.Spec.WaitForWorkspaces)
-	w.awaitAvailable("mixed")
+	env.awaitAvailable("mixed")
 
-	w.Remove(&clusterv1.Cluster{}, "mixed")
-	w.AwaitGone(controlPlane, "mixed")
-	w.AwaitGone(&clusterv1.Cluster{}, "mixed")
-	require.Empty(t, w.workspaces())
+	env.Remove(&clusterv1.Cluster{}, "mixed")
+	env.AwaitGone(controlPlane, "mixed")
+	env.AwaitGone(&clusterv1.Cluster{}, "mixed")
+	require.Empty(t, env.workspaces())
 }
 
 // awaitDefinition waits until a kind is served.
-func (w *world) awaitDefinition(name string) {
-	w.Helper()
+func (env *environment) awaitDefinition(name string) {
+	env.Helper()
 	definition := &apiextensionsv1.CustomResourceDefinition{}
-	w.await(definition, name, func() string {
+	env.await(definition, name, func() string {
 		if apihelpers.IsCRDConditionTrue(definition, apiextensionsv1.Established) {
 			return ""
 		}

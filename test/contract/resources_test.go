@@ -120,11 +120,11 @@ func hasTypeMetaAndObjectMeta(t *testing.T, kind schema.GroupVersionKind) {
 // inEveryVersion reads the objects of the Cluster that is there in each version: they are the same objects.
 func inEveryVersion(name string, kinds ...schema.GroupVersionKind) func(*testing.T) {
 	return each(func(t *testing.T, kind schema.GroupVersionKind) {
-		w := demoWorld(t)
+		env := demoEnvironment(t)
 		for _, version := range []schema.GroupVersionKind{kind, older(kind)} {
 			object := &metav1.PartialObjectMetadata{}
 			object.SetGroupVersionKind(version)
-			w.read(object, name)
+			env.read(object, name)
 			require.Equal(t, version, object.GroupVersionKind())
 			require.NotEmpty(t, object.UID)
 			require.Equal(t, name, object.Name)

@@ -158,19 +158,19 @@ var withoutNetwork = &unstructured.Unstructured{Object: map[string]any{
 }}
 
 // createWithoutNetwork creates the object with the definition of CAPT v0.3, which this version's definition replaces afterwards.
-func (w *world) createWithoutNetwork(ctx context.Context) error {
+func (env *environment) createWithoutNetwork(ctx context.Context) error {
 	definitions, err := legacy.Definitions()
 	if err != nil {
 		return err
 	}
 	definitions = slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool { return o.GetName() != captCluster.definition() })
-	if err := manifests.Apply(ctx, w.admin, definitions...); err != nil {
+	if err := manifests.Apply(ctx, env.admin, definitions...); err != nil {
 		return err
 	}
-	if err := w.awaitServed(ctx, captCluster, spoke); err != nil {
+	if err := env.awaitServed(ctx, captCluster, spoke); err != nil {
 		return err
 	}
-	_, err = w.objects.Resource(captCluster.in(spoke)).Namespace("default").Create(ctx, withoutNetwork, metav1.CreateOptions{})
+	_, err = env.objects.Resource(captCluster.in(spoke)).Namespace("default").Create(ctx, withoutNetwork, metav1.CreateOptions{})
 	return err
 }
 
@@ -197,17 +197,17 @@ func violating(t *testing.T, k kind, spec string) *unstructured.Unstructured {
 }
 
 // requireRefused requires that the object could not be created in v1beta2: otherwise it would show nothing.
-func (w *world) requireRefused(t *testing.T, namespace string, k kind, spec string) {
+func (env *environment) requireRefused(t *testing.T, namespace string, k kind, spec string) {
 	t.Helper()
 	object := converted(t, violating(t, k, spec), hub)
-	_, err := w.objects.Resource(k.in(hub)).Namespace(namespace).Create(t.Context(), object, metav1.CreateOptions{})
+	_, err := env.objects.Resource(k.in(hub)).Namespace(namespace).Create(t.Context(), object, metav1.CreateOptions{})
 	require.True(t, apierrors.IsInvalid(err), "want a refusal, got %v", err)
 }
 
 // requireWorked does what captctl and the controllers do with an object, which always is in v1beta2.
-func (w *world) requireWorked(t *testing.T, object *unstructured.Unstructured) {
+func (env *environment) requireWorked(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
-	resource := w.objects.Resource(kindOf(t, object).in(hub)).Namespace(object.GetNamespace())
+	resource := env.objects.Resource(kindOf(t, object).in(hub)).Namespace(object.GetNamespace())
 	adoption := map[string]string{
 		"CAPTCluster":            `{"spec":{"workspaceTemplateApplyRef":{"name":"adopted"}}}`,
 		"CAPTControlPlane":       `{"spec":{"workspaceTemplateApplyRef":{"name":"adopted"}}}`,

@@ -31,26 +31,26 @@ func TestKillingTheManagerLosesNothing(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
-			s := startStage(t)
+			s := startServer(t)
 			t.Cleanup(func() { t.Logf("%d restarts took %v", len(s.restarts), s.restarts) })
 			t.Run("a WorkspaceTemplateApply is created, changed and deleted", func(t *testing.T) {
 				before := everything || scope == terraform.ScopeNamespaced
-				newWorld(t, s, scope).compare(ofWorkspaceTemplateApply, before, creation, change, deletion)
+				newEnvironment(t, s, scope).compare(ofWorkspaceTemplateApply, before, creation, change, deletion)
 			})
 			t.Run("what was made is destroyed although its owner is deleted meanwhile", func(t *testing.T) {
-				newWorld(t, s, scope).deletedWhileDown(proxy.After)
+				newEnvironment(t, s, scope).deletedWhileDown(proxy.After)
 				if everything {
-					newWorld(t, s, scope).deletedWhileDown(proxy.Before)
+					newEnvironment(t, s, scope).deletedWhileDown(proxy.Before)
 				}
 			})
 			if everything || scope == terraform.ScopeNamespaced {
 				t.Run("a WorkspaceTemplate is created and deleted", func(t *testing.T) {
-					newWorld(t, s, scope).compare(ofWorkspaceTemplate, everything, creation, deletion)
+					newEnvironment(t, s, scope).compare(ofWorkspaceTemplate, everything, creation, deletion)
 				})
 			}
 			if scope == terraform.ScopeCluster { // CAPT v0.3 knew no other.
 				t.Run("what CAPT v0.3 made is adopted, changed and deleted", func(t *testing.T) {
-					newWorld(t, s, scope).compare(ofWorkspaceTemplateApply, everything, adoption, change, deletion)
+					newEnvironment(t, s, scope).compare(ofWorkspaceTemplateApply, everything, adoption, change, deletion)
 				})
 			}
 		})
@@ -59,40 +59,40 @@ func TestKillingTheManagerLosesNothing(t *testing.T) {
 
 // deletedWhileDown deletes everything while the manager is down, after each write of a creation. Webhooks do not block
 // deletion, so users can do that at any time.
-func (w *world) deletedWhileDown(moment proxy.Moment) {
-	w.Helper()
+func (env *environment) deletedWhileDown(moment proxy.Moment) {
+	env.Helper()
 	for n := 1; n <= maxWrites; n++ {
-		w.killed, w.deadly = w.stage.proxy.Arm(proxy.Target{Number: n, Moment: moment, Resources: ofWorkspaceTemplateApply}), nil
-		creation.begin(w)
+		env.killed, env.killedAt = env.server.proxy.Arm(proxy.Target{Number: n, Moment: moment, Resources: ofWorkspaceTemplateApply}), nil
+		creation.begin(env)
 		died := false
-		w.await("the manager is killed, or done", func(ctx context.Context) error {
+		env.await("the manager is killed, or done", func(ctx context.Context) error {
 			select {
-			case write := <-w.killed:
+			case write := <-env.killed:
 				died = true
-				w.Logf("deleted while the manager was down, %s", write)
+				env.Logf("deleted while the manager was down, %s", write)
 				return nil
 			default:
 			}
-			if err := creation.end(ctx, w); err != nil {
+			if err := creation.end(ctx, env); err != nil {
 				return err
 			}
-			if !w.stage.proxy.Disarm() {
+			if !env.server.proxy.Disarm() {
 				return errors.New("the last write of all kills the manager")
 			}
 			return nil
 		})
-		deletion.begin(w)
+		deletion.begin(env)
 		if died {
-			w.stage.revive(w.T)
+			env.server.restart(env.T)
 		}
-		w.await("everything goes", func(ctx context.Context) error { return deletion.end(ctx, w) })
-		w.awaitSilence()
-		require.LessOrEqual(w, len(w.everSeen()), 1, "Workspaces, killed %s write %d", moment, n)
+		env.await("everything goes", func(ctx context.Context) error { return deletion.end(ctx, env) })
+		env.awaitSilence()
+		require.LessOrEqual(env, len(env.everSeen()), 1, "Workspaces, killed %s write %d", moment, n)
 		if !died {
 			return
 		}
 	}
-	w.Fatalf("a creation has more than %d writes", maxWrites)
+	env.Fatalf("a creation has more than %d writes", maxWrites)
 }
 
 // phase is a part of the life of a WorkspaceTemplateApply.
@@ -101,41 +101,41 @@ type phase struct {
 	// skippable says that a life can do without it.
 	skippable bool
 	// begin is what the user does.
-	begin func(w *world)
+	begin func(env *environment)
 	// end is nil when everything is as it should be in the end.
-	end func(ctx context.Context, w *world) error
+	end func(ctx context.Context, env *environment) error
 }
 
 // The phases.
 var (
-	creation = phase{"create", false, func(w *world) {
-		w.apply(template(w.scope))
-		w.apply(workspaceTemplateApply("10.0.0.0/16"))
-	}, func(ctx context.Context, w *world) error { return w.ready(ctx, "10.0.0.0/16") }}
+	creation = phase{"create", false, func(env *environment) {
+		env.apply(template(env.scope))
+		env.apply(workspaceTemplateApply("10.0.0.0/16"))
+	}, func(ctx context.Context, env *environment) error { return env.ready(ctx, "10.0.0.0/16") }}
 
 	// adoption is what captctl does, with a Workspace and a WorkspaceTemplateApply that CAPT v0.3 left.
-	adoption = phase{"adopt", false, func(w *world) {
-		w.apply(template(w.scope))
-		w.apply(adopted("10.0.0.0/16", w.leaveWorkspace("10.0.0.0/16")))
-	}, func(ctx context.Context, w *world) error { return w.ready(ctx, "10.0.0.0/16") }}
+	adoption = phase{"adopt", false, func(env *environment) {
+		env.apply(template(env.scope))
+		env.apply(adopted("10.0.0.0/16", env.leaveWorkspace("10.0.0.0/16")))
+	}, func(ctx context.Context, env *environment) error { return env.ready(ctx, "10.0.0.0/16") }}
 
-	change = phase{"update", true, func(w *world) {
-		w.apply(workspaceTemplateApply("10.1.0.0/16"))
-	}, func(ctx context.Context, w *world) error { return w.ready(ctx, "10.1.0.0/16") }}
+	change = phase{"update", true, func(env *environment) {
+		env.apply(workspaceTemplateApply("10.1.0.0/16"))
+	}, func(ctx context.Context, env *environment) error { return env.ready(ctx, "10.1.0.0/16") }}
 
-	deletion = phase{"delete", false, func(w *world) {
-		w.remove(&infrav1.WorkspaceTemplateApply{}, applyName)
-		w.remove(&infrav1.WorkspaceTemplate{}, templateName)
-	}, func(ctx context.Context, w *world) error { return w.gone(ctx) }}
+	deletion = phase{"delete", false, func(env *environment) {
+		env.remove(&infrav1.WorkspaceTemplateApply{}, applyName)
+		env.remove(&infrav1.WorkspaceTemplate{}, templateName)
+	}, func(ctx context.Context, env *environment) error { return env.gone(ctx) }}
 )
 
 // ready is nil when the WorkspaceTemplateApply is, with what Terraform made of its variable, and the template is at rest.
-func (w *world) ready(ctx context.Context, cidr string) error {
+func (env *environment) ready(ctx context.Context, cidr string) error {
 	apply, template := &infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplate{}
-	if err := w.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: applyName}, apply); err != nil {
+	if err := env.Get(ctx, client.ObjectKey{Namespace: env.namespace, Name: applyName}, apply); err != nil {
 		return err
 	}
-	if err := w.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: templateName}, template); err != nil {
+	if err := env.Get(ctx, client.ObjectKey{Namespace: env.namespace, Name: templateName}, template); err != nil {
 		return err
 	}
 	readiness := meta.FindStatusCondition(apply.Status.Conditions, infrav1.ReadyCondition)
@@ -153,27 +153,27 @@ func (w *world) ready(ctx context.Context, cidr string) error {
 }
 
 // gone is nil when nothing is left.
-func (w *world) gone(ctx context.Context) error {
-	if err := w.absent(ctx, &infrav1.WorkspaceTemplateApply{}, applyName); err != nil {
+func (env *environment) gone(ctx context.Context) error {
+	if err := env.absent(ctx, &infrav1.WorkspaceTemplateApply{}, applyName); err != nil {
 		return err
 	}
-	return w.absent(ctx, &infrav1.WorkspaceTemplate{}, templateName)
+	return env.absent(ctx, &infrav1.WorkspaceTemplate{}, templateName)
 }
 
 // leaveWorkspace makes the Workspace that CAPT v0.3 would have made, and waits until Terraform is done with it.
-func (w *world) leaveWorkspace(cidr string) types.UID {
-	w.Helper()
+func (env *environment) leaveWorkspace(cidr string) types.UID {
+	env.Helper()
 	template := &infrav1.WorkspaceTemplate{}
-	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: templateName}, template))
+	require.NoError(env, env.Get(env.Context(), client.ObjectKey{Namespace: env.namespace, Name: templateName}, template))
 	apply := &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: map[string]string{"cidr": cidr}}}
-	apply.Namespace, apply.Name = w.namespace, applyName
+	apply.Namespace, apply.Name = env.namespace, applyName
 	rendered, errs := render.Workspace(render.Input{Apply: apply, Template: template, Name: legacyWorkspace})
-	require.Empty(w, errs)
+	require.Empty(env, errs)
 	object := rendered.Object.DeepCopy()
 	object.SetAnnotations(nil)
-	require.NoError(w, w.Create(w.Context(), object, client.FieldOwner("manager")))
-	w.await("Terraform makes what CAPT v0.3 wanted", func(ctx context.Context) error {
-		if err := w.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+	require.NoError(env, env.Create(env.Context(), object, client.FieldOwner("manager")))
+	env.await("Terraform makes what CAPT v0.3 wanted", func(ctx context.Context) error {
+		if err := env.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
 		conditions, _, err := unstructured.NestedSlice(object.Object, "status", "conditions")

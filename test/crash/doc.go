@@ -9,5 +9,5 @@
 // write until there is none.
 //
 // The environment variable CAPT_CRASH=all adds cases that take long and show little more: kills before the API server receives
-// the write, in every story.
+// the write, in every scenario.
 package crash

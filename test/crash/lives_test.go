@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/crash/proxy"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
@@ -38,73 +39,73 @@ type outcome struct {
 	// terraform counts how often each operation was run that changes something.
 	terraform map[scripted.Operation]int
 	writes    []proxy.Write
-	// deadly is the write at which the manager was killed; nil when it was not.
-	deadly *proxy.Write
+	// killedAt is the write at which the manager was killed; nil when it was not.
+	killedAt *proxy.Write
 }
 
 // record is how a life without a kill went, phase by phase.
 type record map[string]outcome
 
 // compare lives without a kill, then with one after each write, and if wanted with one before each.
-func (w *world) compare(of []string, before bool, phases ...phase) {
-	w.Helper()
-	undisturbed := w.undisturbed(phases...)
-	w.disturbed(undisturbed, proxy.After, of, phases...)
+func (env *environment) compare(of []string, before bool, phases ...phase) {
+	env.Helper()
+	uninterrupted := env.uninterrupted(phases...)
+	env.interrupted(uninterrupted, proxy.After, of, phases...)
 	if before {
-		w.disturbed(undisturbed, proxy.Before, of, phases...)
+		env.interrupted(uninterrupted, proxy.Before, of, phases...)
 	}
 }
 
-// undisturbed lives a life in which nothing happens to the manager.
-func (w *world) undisturbed(phases ...phase) record {
-	w.Helper()
+// uninterrupted runs all phases while the manager keeps running.
+func (env *environment) uninterrupted(phases ...phase) record {
+	env.Helper()
 	r := record{}
 	for _, phase := range phases {
-		r[phase.name] = w.run(phase, proxy.Target{})
-		w.Logf("%s: %d writes: %s", phase.name, len(r[phase.name].writes), strings.Join(kinds(r[phase.name].writes...), ", "))
+		r[phase.name] = env.run(phase, proxy.Target{})
+		env.Logf("%s: %d writes: %s", phase.name, len(r[phase.name].writes), strings.Join(kinds(r[phase.name].writes...), ", "))
 	}
-	w.requireOneWorkspace("without a kill")
+	env.requireOneWorkspace("without a kill")
 	if changed, ok := r[change.name]; ok {
-		require.Equal(w, r[phases[0].name].generation+1, changed.generation, "the Workspace is changed once")
+		require.Equal(env, r[phases[0].name].generation+1, changed.generation, "the Workspace is changed once")
 	}
 	return r
 }
 
-// disturbed lets one life follow another: in the n-th, the manager is killed at the n-th write of each phase, until no
-// phase has that many. Each life must come to what the undisturbed one came to.
-func (w *world) disturbed(undisturbed record, moment proxy.Moment, of []string, phases ...phase) {
-	w.Helper()
-	deadly := map[string][]proxy.Write{}
+// interrupted repeats all phases: in the n-th run, the manager is killed at the n-th write of each phase, until no
+// phase has that many. Each run must end with the state of the uninterrupted one.
+func (env *environment) interrupted(uninterrupted record, moment proxy.Moment, of []string, phases ...phase) {
+	env.Helper()
+	killedAt := map[string][]proxy.Write{}
 	for n := 1; n <= maxWrites; n++ {
 		kills := 0
 		for _, phase := range phases {
-			if phase.skippable && n > 1+len(deadly[phase.name]) {
+			if phase.skippable && n > 1+len(killedAt[phase.name]) {
 				continue // It has fewer writes.
 			}
 			what := fmt.Sprintf("%s, killed %s write %d of %v", phase.name, moment, n, of)
-			got := w.run(phase, proxy.Target{Number: n, Moment: moment, Resources: of})
-			if got.deadly != nil {
+			got := env.run(phase, proxy.Target{Number: n, Moment: moment, Resources: of})
+			if got.killedAt != nil {
 				kills++
-				what += ": " + got.deadly.String()
-				deadly[phase.name] = append(deadly[phase.name], *got.deadly)
+				what += ": " + got.killedAt.String()
+				killedAt[phase.name] = append(killedAt[phase.name], *got.killedAt)
 			}
-			require.Equal(w, undisturbed[phase.name].state, got.state, what)
-			require.Equal(w, undisturbed[phase.name].terraform, got.terraform, what)
+			require.Equal(env, uninterrupted[phase.name].state, got.state, what)
+			require.Equal(env, uninterrupted[phase.name].terraform, got.terraform, what)
 		}
-		w.requireOneWorkspace(fmt.Sprintf("killed %s write %d", moment, n))
+		env.requireOneWorkspace(fmt.Sprintf("killed %s write %d", moment, n))
 		if kills == 0 {
-			w.requireAllWereDeadly(undisturbed, deadly, of)
+			env.requireKilledAtEachWrite(uninterrupted, killedAt, of)
 			return
 		}
 	}
-	w.Fatalf("a phase has more than %d writes", maxWrites)
+	env.Fatalf("a phase has more than %d writes", maxWrites)
 }
 
-// requireAllWereDeadly proves that no kind of write was left out: what is written twice in one life may be written at
+// requireKilledAtEachWrite proves that no kind of write was left out: what is written twice in one life may be written at
 // once in another.
-func (w *world) requireAllWereDeadly(undisturbed record, deadly map[string][]proxy.Write, of []string) {
-	w.Helper()
-	for name, outcome := range undisturbed {
+func (env *environment) requireKilledAtEachWrite(uninterrupted record, killedAt map[string][]proxy.Write, of []string) {
+	env.Helper()
+	for name, outcome := range uninterrupted {
 		var counted []proxy.Write
 		for _, write := range outcome.writes {
 			resource, _, _ := strings.Cut(write.Resource(), "/")
@@ -112,8 +113,8 @@ func (w *world) requireAllWereDeadly(undisturbed record, deadly map[string][]pro
 				counted = append(counted, write)
 			}
 		}
-		w.Logf("%s: killed at %s", name, strings.Join(kinds(deadly[name]...), ", "))
-		require.Subset(w, kinds(deadly[name]...), kinds(counted...), name)
+		env.Logf("%s: killed at %s", name, strings.Join(kinds(killedAt[name]...), ", "))
+		require.Subset(env, kinds(killedAt[name]...), kinds(counted...), name)
 	}
 }
 
@@ -127,31 +128,31 @@ func kinds(writes ...proxy.Write) []string {
 }
 
 // run runs a phase to its end, and proves that it is one: nothing is written any more.
-func (w *world) run(phase phase, target proxy.Target) outcome {
-	w.Helper()
-	before := w.operations()
-	w.killed, w.deadly = w.stage.proxy.Arm(target), nil
-	phase.begin(w)
+func (env *environment) run(phase phase, target proxy.Target) outcome {
+	env.Helper()
+	before := env.operations()
+	env.killed, env.killedAt = env.server.proxy.Arm(target), nil
+	phase.begin(env)
 	what := phase.name
 	if target.Number > 0 {
 		what = fmt.Sprintf("%s, killed %s write %d", phase.name, target.Moment, target.Number)
 	}
-	end := func(ctx context.Context) error { return phase.end(ctx, w) }
-	w.insist(what, end)
-	ended := len(w.stage.proxy.Writes())
-	w.awaitSilence()
-	w.insist(what, end)
-	writes := w.stage.proxy.Writes()
+	end := func(ctx context.Context) error { return phase.end(ctx, env) }
+	env.eventually(what, end)
+	ended := len(env.server.proxy.Writes())
+	env.awaitSilence()
+	env.eventually(what, end)
+	writes := env.server.proxy.Writes()
 	// A status that is sent while its object disappears changes nothing.
 	late := slices.DeleteFunc(slices.Clone(writes[ended:]), func(write proxy.Write) bool { return write.Code == http.StatusNotFound })
-	require.Empty(w, late, "%s: something is written after the end", what)
-	terraform := w.operations()
+	require.Empty(env, late, "%s: something is written after the end", what)
+	terraform := env.operations()
 	for operation, count := range before {
 		terraform[operation] -= count
 	}
-	got := outcome{state: w.snapshot(), terraform: terraform, writes: writes, deadly: w.deadly}
-	workspaces := w.workspaces()
-	require.LessOrEqual(w, len(workspaces), 1, what)
+	got := outcome{state: env.snapshot(), terraform: terraform, writes: writes, killedAt: env.killedAt}
+	workspaces := fixture.Workspaces(env, env, env.namespace)
+	require.LessOrEqual(env, len(workspaces), 1, what)
 	for _, workspace := range workspaces {
 		got.generation = workspace.GetGeneration()
 	}
@@ -159,10 +160,10 @@ func (w *world) run(phase phase, target proxy.Target) outcome {
 }
 
 // operations counts the operations that Terraform was started for so far.
-func (w *world) operations() map[scripted.Operation]int {
-	w.Helper()
-	journal, err := w.stage.terraform.Journal()
-	require.NoError(w, err)
+func (env *environment) operations() map[scripted.Operation]int {
+	env.Helper()
+	journal, err := env.server.terraform.Journal()
+	require.NoError(env, err)
 	counts := map[scripted.Operation]int{scripted.Apply: 0, scripted.Destroy: 0}
 	for _, entry := range journal {
 		if entry.Operation == scripted.Apply || entry.Operation == scripted.Destroy {
@@ -174,29 +175,29 @@ func (w *world) operations() map[scripted.Operation]int {
 
 // requireOneWorkspace proves that in a whole life there was one Workspace, under one UID, and that it took everything
 // along that Terraform had made.
-func (w *world) requireOneWorkspace(when string) {
-	w.Helper()
-	require.Len(w, w.everSeen(), 1, "Workspaces %s", when)
+func (env *environment) requireOneWorkspace(when string) {
+	env.Helper()
+	require.Len(env, env.everSeen(), 1, "Workspaces %s", when)
 }
 
 // everSeen lists the Workspaces of the life that ends. Nothing may be left of them.
-func (w *world) everSeen() []string {
-	w.Helper()
-	require.Empty(w, w.workspaces())
-	w.await("all watches report that the Workspaces are gone", func(context.Context) error {
-		if !w.observed.gone() {
+func (env *environment) everSeen() []string {
+	env.Helper()
+	require.Empty(env, fixture.Workspaces(env, env, env.namespace))
+	env.await("all watches report that the Workspaces are gone", func(context.Context) error {
+		if !env.observed.gone() {
 			return fmt.Errorf("some are left")
 		}
 		return nil
 	})
-	cloud, err := w.stage.terraform.Cloud()
-	require.NoError(w, err)
-	require.Empty(w, cloud, "cloud resources are left")
-	states, err := w.stage.terraform.States()
-	require.NoError(w, err)
-	require.Empty(w, states, "states are left")
+	cloud, err := env.server.terraform.Cloud()
+	require.NoError(env, err)
+	require.Empty(env, cloud, "cloud resources are left")
+	states, err := env.server.terraform.States()
+	require.NoError(env, err)
+	require.Empty(env, states, "states are left")
 	// No garbage collector runs here, and the provider does not write to the Secret of another Workspace.
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: connectionSecret}}
-	require.NoError(w, client.IgnoreNotFound(w.Delete(w.Context(), secret)))
-	return w.observed.take()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: connectionSecret}}
+	require.NoError(env, client.IgnoreNotFound(env.Delete(env.Context(), secret)))
+	return env.observed.take()
 }

@@ -4,7 +4,6 @@
 package crash_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/test/sandbox/metrics"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // observed records every Workspace that ever existed, in both scopes, whether it still exists or not.
@@ -43,7 +42,7 @@ func watchWorkspaces(t *testing.T, config *rest.Config, namespace string) *obser
 	for _, scope := range terraform.Scopes() {
 		gvk := scope.GroupVersionKind()
 		resource, _ := meta.UnsafeGuessKindToResource(gvk)
-		within := scopeNamespace(scope, namespace)
+		within := fixture.ScopeNamespace(scope, namespace)
 		informer := dynamicinformer.NewFilteredDynamicInformer(clients, resource, within, 0, cache.Indexers{}, nil).Informer()
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(object any) { s.see(object, true) },
@@ -94,47 +93,18 @@ func (s *observed) take() []string {
 	return seen
 }
 
-// scopeNamespace is the namespace of a Workspace: only one of the two kinds has one.
-func scopeNamespace(scope terraform.Scope, namespace string) string {
-	if scope == terraform.ScopeCluster {
-		return ""
-	}
-	return namespace
-}
-
-// activity is what a manager's own metrics say of its controllers.
-type activity struct {
-	// reconciled is how often any object was looked at, and applies how often a WorkspaceTemplateApply.
-	reconciled, applies float64
-	// pending is what is left to do.
-	pending float64
-}
-
-// observeActivity reads the metrics of the manager.
-func observeActivity(ctx context.Context, url string) (activity, error) {
-	scraped, err := metrics.Read(ctx, url)
-	return activity{
-		reconciled: scraped.Sum("controller_runtime_reconcile_total"),
-		applies:    scraped.By("controller_runtime_reconcile_total", "controller")["workspacetemplateapply"],
-		pending:    scraped.Sum("workqueue_depth", "controller_runtime_active_workers"),
-	}, err
-}
-
 // snapshot is everything that is there, without what differs from one life to the next in any case: times, UIDs and
 // versions.
-func (w *world) snapshot() string {
-	w.Helper()
-	objects := w.workspaces()
+func (env *environment) snapshot() string {
+	env.Helper()
+	objects := fixture.Workspaces(env, env, env.namespace)
 	for _, kind := range []string{"WorkspaceTemplate", "WorkspaceTemplateApply"} {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(infrav1.GroupVersion.WithKind(kind + "List"))
-		require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.namespace)))
-		objects = append(objects, list.Items...)
+		objects = append(objects, fixture.List(env, env, infrav1.GroupVersion.WithKind(kind), client.InNamespace(env.namespace))...)
 	}
 	var text strings.Builder
 	for _, object := range objects {
 		data, err := yaml.Marshal(timeless(object.Object))
-		require.NoError(w, err)
+		require.NoError(env, err)
 		text.WriteString("---\n")
 		text.Write(data)
 	}

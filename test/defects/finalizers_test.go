@@ -26,8 +26,8 @@ const theirs = "example.com/theirs"
 // A finalizer was added to what was being deleted already, which the API server refuses; and all kinds had the same. Whether
 // the controllers are done can be seen only while no other test keeps them busy, so this test runs alone.
 func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
-	w := shared.Exclusive(t).NewWorld(t, terraform.ScopeNamespaced)
-	template := w.VPCTemplate(fixture.VPCModule)
+	env := shared.Exclusive(t).NewEnvironment(t, terraform.ScopeNamespaced)
+	template := env.VPCTemplate(fixture.VPCModule)
 	documents := map[string]client.Object{
 		template:                               &infrav1.WorkspaceTemplate{},
 		fixture.CAPTCluster(fixture.Demo):      &infrav1.CAPTCluster{},
@@ -36,10 +36,10 @@ func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 	}
 	for document := range documents {
 		if document != template { // The template comes last: once it is being deleted, nothing new may refer to it.
-			w.User(document)
+			env.User(document)
 		}
 	}
-	w.User(template)
+	env.User(template)
 	names := map[string]string{}
 	for document, object := range documents {
 		names[document] = fixture.Demo
@@ -47,34 +47,34 @@ func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 			names[document] = fixture.VPCTemplate
 		}
 		// In one patch, so that CAPT does not see one without the other: what it has put on is taken off, and theirs is on.
-		w.Edit(object, names[document], `{"metadata":{"finalizers":["`+theirs+`"]}}`)
-		w.Remove(object, names[document])
+		env.Edit(object, names[document], `{"metadata":{"finalizers":["`+theirs+`"]}}`)
+		env.Remove(object, names[document])
 	}
 	since := time.Now()
 	// From now on, a Cluster would have them held.
-	w.User(fixture.Cluster())
+	env.User(fixture.Cluster())
 	for document, object := range documents {
-		w.Edit(object, names[document], `{"metadata":{"annotations":{"look":"again"}}}`)
+		env.Edit(object, names[document], `{"metadata":{"annotations":{"look":"again"}}}`)
 	}
-	w.AwaitRest(2 * time.Second)
+	env.AwaitRest(2 * time.Second)
 	for document, object := range documents {
-		require.True(w, w.Exists(object, names[document]), document)
+		require.True(env, env.Exists(object, names[document]), document)
 		for _, finalizer := range object.GetFinalizers() {
-			require.Equal(w, theirs, finalizer, document)
+			require.Equal(env, theirs, finalizer, document)
 		}
 	}
-	manager, err := w.InstalledManagerUser()
-	require.NoError(w, err)
-	written, err := w.AuditEvents(audit.Filter{User: manager, Verbs: audit.Writes, Namespace: w.Namespace, Since: since})
-	require.NoError(w, err)
+	manager, err := env.InstalledManagerUser()
+	require.NoError(env, err)
+	written, err := env.AuditEvents(audit.Filter{User: manager, Verbs: audit.Writes, Namespace: env.Namespace, Since: since})
+	require.NoError(env, err)
 	for _, event := range written {
-		require.NotEqual(w, int32(http.StatusUnprocessableEntity), event.ResponseStatus.Code, "%s %s", event.Verb, event.RequestURI)
+		require.NotEqual(env, int32(http.StatusUnprocessableEntity), event.ResponseStatus.Code, "%s %s", event.Verb, event.RequestURI)
 	}
 	for document, object := range documents {
-		w.Edit(object, names[document], `{"metadata":{"finalizers":null}}`)
-		w.AwaitGone(object, names[document])
+		env.Edit(object, names[document], `{"metadata":{"finalizers":null}}`)
+		env.AwaitGone(object, names[document])
 	}
-	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 }
 
 // lonelyApply has a template that is not there.
@@ -88,9 +88,9 @@ spec: {templateRef: {name: nowhere}}
 // A controller that removes its own finalizer must keep the one of another kind's controller.
 func TestDefect24EachKindHasItsOwnFinalizer(t *testing.T) {
 	t.Parallel()
-	w := shared.NewWorld(t, terraform.ScopeNamespaced)
-	w.User(w.Everything()...)
-	w.AwaitState(controlplanev1.StateReady, "")
+	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+	env.User(env.Everything()...)
+	env.AwaitState(controlplanev1.StateReady, "")
 	holders := map[string]string{}
 	for _, row := range []struct {
 		object client.Object
@@ -99,10 +99,10 @@ func TestDefect24EachKindHasItsOwnFinalizer(t *testing.T) {
 		{&infrav1.CAPTCluster{}, fixture.Demo}, {&controlplanev1.CAPTControlPlane{}, fixture.Demo},
 		{&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate}, {&infrav1.WorkspaceTemplateApply{}, fixture.VPC},
 	} {
-		require.True(w, w.Exists(row.object, row.name))
-		require.Len(w, row.object.GetFinalizers(), 1, "%T", row.object)
+		require.True(env, env.Exists(row.object, row.name))
+		require.Len(env, row.object.GetFinalizers(), 1, "%T", row.object)
 		finalizer, kind := row.object.GetFinalizers()[0], fmt.Sprintf("%T", row.object)
-		require.Empty(w, holders[finalizer], "%s has the finalizer of another kind", kind)
+		require.Empty(env, holders[finalizer], "%s has the finalizer of another kind", kind)
 		holders[finalizer] = kind
 	}
 }

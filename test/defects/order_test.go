@@ -28,32 +28,32 @@ import (
 func TestDefect04VPCOutlivesAControlPlaneOfAnotherName(t *testing.T) {
 	t.Parallel()
 	const vpc, controlPlane = "net-vpc", "plane-eks-controlplane-apply"
-	inEitherScope(t, func(w *fixture.World) {
-		w.User(append(w.Templates(), fixture.ClusterOf("net", "plane"), fixture.CAPTCluster("net"), fixture.CAPTControlPlane("plane"))...)
-		w.Await(&controlplanev1.CAPTControlPlane{}, "plane", controlplanev1.ReadyCondition, metav1.ConditionTrue, "")
+	inEitherScope(t, func(env *fixture.Environment) {
+		env.User(append(env.Templates(), fixture.ClusterOf("net", "plane"), fixture.CAPTCluster("net"), fixture.CAPTControlPlane("plane"))...)
+		env.Await(&controlplanev1.CAPTControlPlane{}, "plane", controlplanev1.ReadyCondition, metav1.ConditionTrue, "")
 
-		w.Remove(&infrav1.CAPTCluster{}, "net")
-		w.Await(&infrav1.CAPTCluster{}, "net", infrav1.DeletingCondition, metav1.ConditionTrue,
+		env.Remove(&infrav1.CAPTCluster{}, "net")
+		env.Await(&infrav1.CAPTCluster{}, "net", infrav1.DeletingCondition, metav1.ConditionTrue,
 			infrav1.WaitingForControlPlaneDeletionReason, "waiting for the deletion of CAPTControlPlane plane")
-		require.Empty(w, w.Operations(vpc, scripted.Destroy))
-		require.Nil(w, w.Workspace(vpc).GetDeletionTimestamp())
+		require.Empty(env, env.Operations(vpc, scripted.Destroy))
+		require.Nil(env, env.Workspace(vpc).GetDeletionTimestamp())
 
-		w.Remove(&clusterv1.Cluster{}, fixture.Demo)
-		w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
-		require.NotEmpty(w, w.Operations(controlPlane, scripted.Destroy))
-		w.RequireDestroyedInOrder(vpc, controlPlane)
-		w.RequireNothingLeft()
+		env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+		env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+		require.NotEmpty(env, env.Operations(controlPlane, scripted.Destroy))
+		env.RequireDestroyedInOrder(vpc, controlPlane)
+		env.RequireNothingLeft()
 	})
 }
 
 // The dependency on the VPC was there only if its WorkspaceTemplateApply was. GitOps applies everything at once, in any order.
 func TestDefect15ControlPlaneWaitsForTheVPCInAnyOrder(t *testing.T) {
 	t.Parallel()
-	objects := map[string]func(w *fixture.World) []string{
-		"Templates":        (*fixture.World).Templates,
-		"Cluster":          func(*fixture.World) []string { return []string{fixture.Cluster()} },
-		"CAPTCluster":      func(*fixture.World) []string { return []string{fixture.CAPTCluster(fixture.Demo)} },
-		"CAPTControlPlane": func(*fixture.World) []string { return []string{fixture.CAPTControlPlane(fixture.Demo)} },
+	objects := map[string]func(env *fixture.Environment) []string{
+		"Templates":        (*fixture.Environment).Templates,
+		"Cluster":          func(*fixture.Environment) []string { return []string{fixture.Cluster()} },
+		"CAPTCluster":      func(*fixture.Environment) []string { return []string{fixture.CAPTCluster(fixture.Demo)} },
+		"CAPTControlPlane": func(*fixture.Environment) []string { return []string{fixture.CAPTControlPlane(fixture.Demo)} },
 	}
 	for i, order := range permutations([]string{"Cluster", "CAPTCluster", "CAPTControlPlane"}) {
 		// Templates come first in one half of the orders, last in the other.
@@ -62,20 +62,20 @@ func TestDefect15ControlPlaneWaitsForTheVPCInAnyOrder(t *testing.T) {
 		}
 		t.Run(strings.Join(order, "-"), func(t *testing.T) {
 			t.Parallel()
-			w := shared.NewWorld(t, terraform.ScopeNamespaced)
-			w.Play(fixture.VPC, scripted.Script{Apply: scripted.Step{Delay: time.Second}})
+			env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+			env.SetScript(fixture.VPC, scripted.Script{Apply: scripted.Step{Delay: time.Second}})
 			for _, kind := range order {
-				w.User(objects[kind](w)...)
+				env.User(objects[kind](env)...)
 			}
-			w.AwaitState(controlplanev1.StateReady, "")
-			network, control := w.Operations(fixture.VPC, scripted.Apply), w.Operations(fixture.ControlPlane, scripted.Init)
-			require.Len(w, network, 1)
-			require.True(w, network[0].End.Before(control[0].Start), "the control plane was begun before the VPC was there")
+			env.AwaitState(controlplanev1.StateReady, "")
+			network, control := env.Operations(fixture.VPC, scripted.Apply), env.Operations(fixture.ControlPlane, scripted.Init)
+			require.Len(env, network, 1)
+			require.True(env, network[0].End.Before(control[0].Start), "the control plane was begun before the VPC was there")
 
 			apply := &infrav1.WorkspaceTemplateApply{}
-			require.True(w, w.Exists(apply, fixture.ControlPlane))
-			require.Equal(w, []infrav1.WorkspaceDependency{{Name: w.WorkspaceKey(fixture.VPC).Name, Namespace: w.Namespace}}, apply.Spec.WaitForWorkspaces)
-			require.NotEmpty(w, apply.Spec.Variables["vpc_id"])
+			require.True(env, env.Exists(apply, fixture.ControlPlane))
+			require.Equal(env, []infrav1.WorkspaceDependency{{Name: env.WorkspaceKey(fixture.VPC).Name, Namespace: env.Namespace}}, apply.Spec.WaitForWorkspaces)
+			require.NotEmpty(env, apply.Spec.Variables["vpc_id"])
 		})
 	}
 }
@@ -99,91 +99,91 @@ func TestDefect01RetainedVPCSurvivesGarbageCollection(t *testing.T) {
 	t.Parallel()
 	for _, way := range []struct {
 		name   string
-		remove func(w *fixture.World)
+		remove func(env *fixture.Environment)
 		// whole reports whether the whole Cluster is deleted, and not the CAPTCluster alone.
 		whole bool
 	}{
-		{"Background", func(w *fixture.World) {
-			w.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		{"Background", func(env *fixture.Environment) {
+			env.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		}, true},
-		{"Foreground", func(w *fixture.World) {
-			w.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		{"Foreground", func(env *fixture.Environment) {
+			env.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
 		}, true},
 		// Another client removes the finalizer: the garbage collector alone deletes the WorkspaceTemplateApply.
-		{"Forced", func(w *fixture.World) {
-			w.Remove(&infrav1.CAPTCluster{}, fixture.Demo)
-			w.Edit(&infrav1.CAPTCluster{}, fixture.Demo, `{"metadata":{"finalizers":null}}`)
+		{"Forced", func(env *fixture.Environment) {
+			env.Remove(&infrav1.CAPTCluster{}, fixture.Demo)
+			env.Edit(&infrav1.CAPTCluster{}, fixture.Demo, `{"metadata":{"finalizers":null}}`)
 		}, false},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			inEitherScope(t, func(w *fixture.World) {
-				w.User(append(w.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo, "deletionPolicy: Retain"))...)
+			inEitherScope(t, func(env *fixture.Environment) {
+				env.User(append(env.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo, "deletionPolicy: Retain"))...)
 				if way.whole {
-					w.User(fixture.CAPTControlPlane(fixture.Demo))
-					w.AwaitState(controlplanev1.StateReady, "")
+					env.User(fixture.CAPTControlPlane(fixture.Demo))
+					env.AwaitState(controlplanev1.StateReady, "")
 				}
-				w.AwaitVPC()
-				before := w.Workspace(fixture.VPC)
+				env.AwaitVPC()
+				before := env.Workspace(fixture.VPC)
 
-				way.remove(w)
-				w.AwaitGone(&infrav1.CAPTCluster{}, fixture.Demo)
-				w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, fixture.VPC)
+				way.remove(env)
+				env.AwaitGone(&infrav1.CAPTCluster{}, fixture.Demo)
+				env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, fixture.VPC)
 				if way.whole {
-					w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
-					require.Nil(w, w.Workspace(fixture.ControlPlane), "only the VPC is to be kept")
+					env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+					require.Nil(env, env.Workspace(fixture.ControlPlane), "only the VPC is to be kept")
 				}
-				after := w.Workspace(fixture.VPC)
-				require.NotNil(w, after)
-				require.Equal(w, before.GetUID(), after.GetUID())
-				require.Equal(w, before.GetResourceVersion(), after.GetResourceVersion(), "nothing was written to it")
-				require.Empty(w, w.Operations(fixture.VPC, scripted.Destroy))
-				require.Len(w, w.Cloud(), 1)
+				after := env.Workspace(fixture.VPC)
+				require.NotNil(env, after)
+				require.Equal(env, before.GetUID(), after.GetUID())
+				require.Equal(env, before.GetResourceVersion(), after.GetResourceVersion(), "nothing was written to it")
+				require.Empty(env, env.Operations(fixture.VPC, scripted.Destroy))
+				require.Len(env, env.Cloud(), 1)
 			})
 		})
 	}
 }
 
 // eventLines are the events about an object of a kind, in the order in which they happened: type, reason, and the condition.
-func eventLines(w *fixture.World, kind string) []string {
-	w.Helper()
+func eventLines(env *fixture.Environment, kind string) []string {
+	env.Helper()
 	list := &eventsv1.EventList{}
-	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))
+	require.NoError(env, env.List(env.Context(), list, client.InNamespace(env.Namespace)))
 	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
-	var story []string
+	var lines []string
 	for i := range list.Items {
 		if event := &list.Items[i]; event.Regarding.Kind == kind {
-			story = append(story, event.Type+" "+event.Action+" "+event.Reason)
+			lines = append(lines, event.Type+" "+event.Action+" "+event.Reason)
 		}
 	}
-	return story
+	return lines
 }
 
-// What "kubectl describe" shows at 3 a.m. is the story of the object, in order and without noise. CAPT v0.3 sent an event
+// What "kubectl describe" shows at 3 a.m. is what happened to the object, in order and without noise. CAPT v0.3 sent an event
 // every ten seconds (defect 23).
 func TestDefect23EventsReportTransitionsInOrder(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(w *fixture.World) {
-		w.Play(fixture.VPC, hangs)
-		w.User(w.Everything()...)
-		w.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
-		w.Play(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
-		w.Play(fixture.VPC, scripted.Script{})
-		w.AwaitState(controlplanev1.StateProvisioning, infrav1.ApplyFailedReason)
-		w.Play(fixture.ControlPlane, scripted.Script{})
-		w.AwaitState(controlplanev1.StateReady, "")
-		w.Play(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
-		w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"a":"b"}}}`)
-		w.AwaitState(controlplanev1.StateDegraded, infrav1.ApplyFailedReason)
-		w.Play(fixture.ControlPlane, scripted.Script{})
-		w.AwaitState(controlplanev1.StateReady, "")
-		w.Remove(&clusterv1.Cluster{}, fixture.Demo)
-		w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+	inEitherScope(t, func(env *fixture.Environment) {
+		env.SetScript(fixture.VPC, hangs)
+		env.User(env.Everything()...)
+		env.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
+		env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+		env.SetScript(fixture.VPC, scripted.Script{})
+		env.AwaitState(controlplanev1.StateProvisioning, infrav1.ApplyFailedReason)
+		env.SetScript(fixture.ControlPlane, scripted.Script{})
+		env.AwaitState(controlplanev1.StateReady, "")
+		env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+		env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"a":"b"}}}`)
+		env.AwaitState(controlplanev1.StateDegraded, infrav1.ApplyFailedReason)
+		env.SetScript(fixture.ControlPlane, scripted.Script{})
+		env.AwaitState(controlplanev1.StateReady, "")
+		env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+		env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 
 		// What passes quickly may never be seen: Cluster API and Terraform can be faster than a look.
-		story := slices.DeleteFunc(eventLines(w, "CAPTControlPlane"), func(event string) bool {
+		lines := slices.DeleteFunc(eventLines(env, "CAPTControlPlane"), func(event string) bool {
 			return event == "Normal Ready WaitingForOwner" || event == "Normal Ready Provisioning"
 		})
-		assert.Equal(w, []string{
+		assert.Equal(env, []string{
 			"Normal Ready WaitingForInfrastructure",
 			"Normal FieldsConsumed FieldsWithoutEffect", // The template of this test ignores the version.
 			"Warning Ready ApplyFailed",
@@ -195,6 +195,6 @@ func TestDefect23EventsReportTransitionsInOrder(t *testing.T) {
 			"Normal Degraded NotDegraded",
 			"Normal Ready Deleting",
 			"Normal Deleting WaitingForWorkspaceTemplateApplyDeletion",
-		}, story)
+		}, lines)
 	})
 }

@@ -42,28 +42,28 @@ const (
 // test runs alone. That no Cluster is ever written, in any test, is looked up when all of them are done.
 func TestDefect21AFleetAtRestIsLeftAlone(t *testing.T) {
 	server := shared.Exclusive(t)
-	worlds := make([]*fixture.World, fleet)
-	for i := range worlds {
-		worlds[i] = server.NewWorld(t, terraform.Scopes()[i%2])
-		worlds[i].User(worlds[i].Everything()...)
+	environments := make([]*fixture.Environment, fleet)
+	for i := range environments {
+		environments[i] = server.NewEnvironment(t, terraform.Scopes()[i%2])
+		environments[i].User(environments[i].Everything()...)
 	}
-	for _, w := range worlds {
-		w.AwaitState(controlplanev1.StateReady, "")
-		w.Insist(func() string { // The last thing that belongs to making a Cluster.
+	for _, env := range environments {
+		env.AwaitState(controlplanev1.StateReady, "")
+		env.Eventually(func() string { // The last thing that belongs to making a Cluster.
 			captCluster := &infrav1.CAPTCluster{}
-			if !w.Exists(captCluster, fixture.Demo) || captCluster.Status.Endpoint == "" {
+			if !env.Exists(captCluster, fixture.Demo) || captCluster.Status.Endpoint == "" {
 				return "the endpoint has not reached the CAPTCluster"
 			}
 			return ""
 		})
 	}
-	stranger := server.NewWorld(t, terraform.ScopeNamespaced)
+	stranger := server.NewEnvironment(t, terraform.ScopeNamespaced)
 	for _, churn := range churns {
 		t.Run(churn.name, func(t *testing.T) {
 			stranger := stranger.In(t)
 			before := stranger.AwaitRest(500 * time.Millisecond)
 			for i := range changes {
-				churn.change(stranger, worlds[i%fleet].In(t), i)
+				churn.change(stranger, environments[i%fleet].In(t), i)
 			}
 			woken := stranger.AwaitRest(2 * time.Second).Since(before)
 			t.Logf("reconciles: %v", woken)
@@ -77,81 +77,81 @@ func TestDefect21AFleetAtRestIsLeftAlone(t *testing.T) {
 }
 
 // requireRest proves that CAPT neither writes nor looks at anything while nothing happens.
-func requireRest(w *fixture.World) {
-	before, since := w.AwaitRest(2*time.Second), time.Now()
-	manager, err := w.InstalledManagerUser()
-	require.NoError(w, err)
+func requireRest(env *fixture.Environment) {
+	before, since := env.AwaitRest(2*time.Second), time.Now()
+	manager, err := env.InstalledManagerUser()
+	require.NoError(env, err)
 	written := func() (writes []string) {
-		events, err := w.AuditEvents(audit.Filter{User: manager, Verbs: audit.Writes, Since: since})
-		require.NoError(w, err)
+		events, err := env.AuditEvents(audit.Filter{User: manager, Verbs: audit.Writes, Since: since})
+		require.NoError(env, err)
 		for _, event := range events {
 			writes = append(writes, event.Verb+" "+event.RequestURI)
 		}
 		return writes
 	}
-	require.Never(w, func() bool { return len(written()) > 0 }, rest, rest/10)
-	require.Empty(w, written())
-	after, err := w.Activity(w.Context())
-	require.NoError(w, err)
-	require.Empty(w, after.Since(before))
-	require.Empty(w, after.ErrorsSince(before))
+	require.Never(env, func() bool { return len(written()) > 0 }, rest, rest/10)
+	require.Empty(env, written())
+	after, err := env.Activity(env.Context())
+	require.NoError(env, err)
+	require.Empty(env, after.Since(before))
+	require.Empty(env, after.ErrorsSince(before))
 }
 
 // churn changes something over and over that is no business of the fleet.
 type churn struct {
 	name   string
-	change func(stranger, w *fixture.World, i int)
+	change func(stranger, env *fixture.Environment, i int)
 	// own are the controllers that look at what changes itself.
 	own []string
 }
 
 var churns = []churn{
-	{name: "StatusOfClusters", change: func(_, w *fixture.World, i int) {
-		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: fixture.Demo}}
+	{name: "StatusOfClusters", change: func(_, env *fixture.Environment, i int) {
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: fixture.Demo}}
 		patch := client.RawPatch(types.JSONPatchType, fmt.Appendf(nil,
 			`[{"op":"add","path":"/status/conditions/-","value":{"type":"Churn%d","status":"True","reason":"Any","message":"","lastTransitionTime":"2026-01-02T03:04:05Z"}}]`, i))
-		require.NoError(w, w.Status().Patch(w.Context(), cluster, patch))
-		w.Edit(cluster, fixture.Demo, `{"metadata":{"annotations":{"change":"`+strconv.Itoa(i)+`"}}}`)
+		require.NoError(env, env.Status().Patch(env.Context(), cluster, patch))
+		env.Edit(cluster, fixture.Demo, `{"metadata":{"annotations":{"change":"`+strconv.Itoa(i)+`"}}}`)
 	}},
-	{name: "SecretsAndConfigMaps", change: func(_, w *fixture.World, i int) {
-		meta := metav1.ObjectMeta{Namespace: w.Namespace, Name: "other-" + strconv.Itoa(i)}
+	{name: "SecretsAndConfigMaps", change: func(_, env *fixture.Environment, i int) {
+		meta := metav1.ObjectMeta{Namespace: env.Namespace, Name: "other-" + strconv.Itoa(i)}
 		for _, object := range []client.Object{&corev1.Secret{ObjectMeta: meta}, &corev1.ConfigMap{ObjectMeta: meta}} {
-			require.NoError(w, w.Create(w.Context(), object))
-			w.Edit(object, meta.Name, `{"data":{"key":"bm8="}}`)
-			w.Remove(object, meta.Name)
+			require.NoError(env, env.Create(env.Context(), object))
+			env.Edit(object, meta.Name, `{"data":{"key":"bm8="}}`)
+			env.Remove(object, meta.Name)
 		}
 	}},
-	{name: "WorkspacesOfOthers", change: func(stranger, w *fixture.World, i int) {
+	{name: "WorkspacesOfOthers", change: func(stranger, env *fixture.Environment, i int) {
 		foreignWorkspace(stranger, "demo-vpc", i)
-		foreignWorkspace(w, "of-another-client", i)
+		foreignWorkspace(env, "of-another-client", i)
 	}},
 	{
-		name: "WorkspaceTemplateAppliesOfOthers", change: func(stranger, _ *fixture.World, i int) {
+		name: "WorkspaceTemplateAppliesOfOthers", change: func(stranger, _ *fixture.Environment, i int) {
 			stranger.User(paused(stranger, foreignApply, i))
 		},
 		own: []string{"workspacetemplateapply", "workspacetemplate"},
 	},
 	{
-		name: "CAPTClustersOfOthers", change: func(stranger, _ *fixture.World, i int) {
+		name: "CAPTClustersOfOthers", change: func(stranger, _ *fixture.Environment, i int) {
 			stranger.User(paused(stranger, fixture.CAPTCluster(fixture.Demo), i))
 		},
 		own: []string{"captcluster", "storedversions"}, // The WorkspaceTemplateApply of that name is another's: AdoptionRequired.
 	},
 	{
 		name: "CAPTControlPlanesOfOthers",
-		change: func(stranger, _ *fixture.World, i int) {
+		change: func(stranger, _ *fixture.Environment, i int) {
 			stranger.User(paused(stranger, fixture.CAPTControlPlane(fixture.Demo), i))
 		},
 		own: []string{"captcontrolplane"},
 	},
 	{
 		name: "TemplatesOfOthers",
-		change: func(stranger, _ *fixture.World, i int) {
+		change: func(stranger, _ *fixture.Environment, i int) {
 			stranger.User(stranger.VPCTemplate(fixture.VPCModule + "# " + strconv.Itoa(i)))
 		},
 		own: []string{"workspacetemplate", "workspacetemplateapply", "captcluster"}, // The template of a CAPTCluster.
 	},
-	{name: "NamespacesOfOthers", change: func(stranger, _ *fixture.World, i int) {
+	{name: "NamespacesOfOthers", change: func(stranger, _ *fixture.Environment, i int) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: stranger.Namespace}}
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"change":"`+strconv.Itoa(i)+`"}}}`))
 		require.NoError(stranger, stranger.Patch(stranger.Context(), namespace, patch))
@@ -167,20 +167,20 @@ spec: {workspaceName: demo-vpc, templateRef: {name: vpc}, variables: {vpc_name: 
 `
 
 // paused is a document of an object that CAPT leaves alone, changed once more.
-func paused(w *fixture.World, document string, i int) string {
-	w.Helper()
+func paused(env *fixture.Environment, document string, i int) string {
+	env.Helper()
 	object := &unstructured.Unstructured{}
-	require.NoError(w, yaml.Unmarshal([]byte(document), &object.Object))
+	require.NoError(env, yaml.Unmarshal([]byte(document), &object.Object))
 	object.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: "", "change": strconv.Itoa(i)})
 	changed, err := yaml.Marshal(object.Object)
-	require.NoError(w, err)
+	require.NoError(env, err)
 	return string(changed)
 }
 
 // foreignWorkspace writes a Workspace that no CAPT object owns.
-func foreignWorkspace(w *fixture.World, name string, i int) {
-	w.Helper()
-	w.User(fmt.Sprintf(`
+func foreignWorkspace(env *fixture.Environment, name string, i int) {
+	env.Helper()
+	env.User(fmt.Sprintf(`
 apiVersion: tf.m.upbound.io/v1beta1
 kind: Workspace
 metadata: {name: %s, annotations: {crossplane.io/paused: "true"}}

@@ -29,7 +29,7 @@ var shared *fixture.Server
 func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared)) }
 
 // inEitherScope runs a test with Workspaces of one scope, or of both (see fixture.Sample).
-func inEitherScope(t *testing.T, test func(w *fixture.World)) {
+func inEitherScope(t *testing.T, test func(env *fixture.Environment)) {
 	t.Helper()
 	shared.InEitherScope(t, test)
 }
@@ -38,11 +38,11 @@ func inEitherScope(t *testing.T, test func(w *fixture.World)) {
 var hangs = scripted.Script{Apply: scripted.Step{Hang: true}}
 
 // failed waits until the control plane is Failed for a reason, shown in a condition.
-func failed(w *fixture.World, condition, reason, field string) {
-	w.Helper()
-	w.AwaitState(controlplanev1.StateFailed, reason)
-	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FailedCondition, metav1.ConditionTrue, reason, "spec.timeouts."+field)
-	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, condition, metav1.ConditionFalse, reason)
+func failed(env *fixture.Environment, condition, reason, field string) {
+	env.Helper()
+	env.AwaitState(controlplanev1.StateFailed, reason)
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FailedCondition, metav1.ConditionTrue, reason, "spec.timeouts."+field)
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, condition, metav1.ConditionFalse, reason)
 }
 
 // Timeouts were accepted and went nowhere. These are the shortest that the API allows, so each row takes as long; they pass beside
@@ -51,38 +51,38 @@ func TestDefect16TimeoutsAreHonoured(t *testing.T) {
 	t.Parallel()
 	t.Run("the VPC, left by a retry and when Terraform comes through", func(t *testing.T) {
 		t.Parallel()
-		inEitherScope(t, func(w *fixture.World) {
-			w.Play(fixture.VPC, hangs)
-			w.User(w.Templates()...)
-			w.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {vpcReadySeconds: 10}"))
-			failed(w, controlplanev1.DependenciesReadyCondition, controlplanev1.VPCReadyTimeoutReason, "vpcReadySeconds")
+		inEitherScope(t, func(env *fixture.Environment) {
+			env.SetScript(fixture.VPC, hangs)
+			env.User(env.Templates()...)
+			env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {vpcReadySeconds: 10}"))
+			failed(env, controlplanev1.DependenciesReadyCondition, controlplanev1.VPCReadyTimeoutReason, "vpcReadySeconds")
 
-			w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, fmt.Sprintf(`{"metadata":{"annotations":{%q:"once more"}}}`, naming.RetryAnnotation))
-			w.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
-			w.Play(fixture.VPC, scripted.Script{})
-			w.AwaitState(controlplanev1.StateReady, "")
+			env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, fmt.Sprintf(`{"metadata":{"annotations":{%q:"once more"}}}`, naming.RetryAnnotation))
+			env.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
+			env.SetScript(fixture.VPC, scripted.Script{})
+			env.AwaitState(controlplanev1.StateReady, "")
 		})
 	})
 	t.Run("the control plane, left by a change of spec", func(t *testing.T) {
 		t.Parallel()
-		inEitherScope(t, func(w *fixture.World) {
-			w.Play(fixture.ControlPlane, hangs)
-			w.User(w.Templates()...)
-			w.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {controlPlaneSeconds: 10}"))
-			w.AwaitOperation(fixture.ControlPlane, scripted.Apply)
-			failed(w, controlplanev1.WorkspaceReadyCondition, controlplanev1.ControlPlaneTimeoutReason, "controlPlaneSeconds")
+		inEitherScope(t, func(env *fixture.Environment) {
+			env.SetScript(fixture.ControlPlane, hangs)
+			env.User(env.Templates()...)
+			env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {controlPlaneSeconds: 10}"))
+			env.AwaitOperation(fixture.ControlPlane, scripted.Apply)
+			failed(env, controlplanev1.WorkspaceReadyCondition, controlplanev1.ControlPlaneTimeoutReason, "controlPlaneSeconds")
 
-			w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"timeouts":{"controlPlaneSeconds":1800}}}`)
-			w.AwaitState(controlplanev1.StateProvisioning, infrav1.ProvisioningReason)
-			w.Play(fixture.ControlPlane, scripted.Script{})
-			w.AwaitState(controlplanev1.StateReady, "")
+			env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"timeouts":{"controlPlaneSeconds":1800}}}`)
+			env.AwaitState(controlplanev1.StateProvisioning, infrav1.ProvisioningReason)
+			env.SetScript(fixture.ControlPlane, scripted.Script{})
+			env.AwaitState(controlplanev1.StateReady, "")
 		})
 	})
 	t.Run("a Secret that is waited for, left when it comes", func(t *testing.T) {
 		t.Parallel()
-		inEitherScope(t, func(w *fixture.World) {
-			w.User(w.Templates()...)
-			w.User(fixture.Cluster(), `
+		inEitherScope(t, func(env *fixture.Environment) {
+			env.User(env.Templates()...)
+			env.User(fixture.Cluster(), `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: CAPTCluster
 metadata: {name: demo}
@@ -90,22 +90,22 @@ spec:
   region: eu-central-1
   vpc: {existingID: vpc-0a1b2c3d, connectionSecretRef: {name: network}}
 `, fixture.CAPTControlPlane(fixture.Demo, "timeouts: {secretSeconds: 10}"))
-			failed(w, controlplanev1.WorkspaceReadyCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")
-			require.Empty(w, w.Operations(fixture.ControlPlane, scripted.Apply), "nothing is made without it")
+			failed(env, controlplanev1.WorkspaceReadyCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")
+			require.Empty(env, env.Operations(fixture.ControlPlane, scripted.Apply), "nothing is made without it")
 
-			w.User(`{apiVersion: v1, kind: Secret, metadata: {name: network}, stringData: {vpc_config: '{"subnets": []}'}}`)
-			w.AwaitState(controlplanev1.StateReady, "")
+			env.User(`{apiVersion: v1, kind: Secret, metadata: {name: network}, stringData: {vpc_config: '{"subnets": []}'}}`)
+			env.AwaitState(controlplanev1.StateReady, "")
 		})
 	})
 	t.Run("what the connection Secret lacks, left when the template is corrected", func(t *testing.T) {
 		t.Parallel()
-		inEitherScope(t, func(w *fixture.World) {
-			w.User(w.VPCTemplate(fixture.VPCModule), w.ControlPlaneTemplate(strings.ReplaceAll(fixture.ControlPlaneModule, "cluster_endpoint", "another_name")))
-			w.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {secretSeconds: 10}"))
-			failed(w, controlplanev1.EndpointAvailableCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")
+		inEitherScope(t, func(env *fixture.Environment) {
+			env.User(env.VPCTemplate(fixture.VPCModule), env.ControlPlaneTemplate(strings.ReplaceAll(fixture.ControlPlaneModule, "cluster_endpoint", "another_name")))
+			env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {secretSeconds: 10}"))
+			failed(env, controlplanev1.EndpointAvailableCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")
 
-			w.User(w.ControlPlaneTemplate(fixture.ControlPlaneModule))
-			w.AwaitState(controlplanev1.StateReady, "")
+			env.User(env.ControlPlaneTemplate(fixture.ControlPlaneModule))
+			env.AwaitState(controlplanev1.StateReady, "")
 		})
 	})
 }
@@ -113,25 +113,25 @@ spec:
 // The template's namespace was that of the owner in one place, and that of the reference in another.
 func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(w *fixture.World) {
-		shelf := shared.NewWorld(w.T, w.Scope)
+	inEitherScope(t, func(env *fixture.Environment) {
+		shelf := shared.NewEnvironment(env.T, env.Scope)
 		shelf.User(shelf.Templates()...)
 		for _, name := range []string{fixture.VPCTemplate, fixture.ControlPlaneTemplate} {
-			shelf.Edit(&infrav1.WorkspaceTemplate{}, name, `{"spec":{"allowedNamespaces":{"names":["`+w.Namespace+`"]}}}`)
+			shelf.Edit(&infrav1.WorkspaceTemplate{}, name, `{"spec":{"allowedNamespaces":{"names":["`+env.Namespace+`"]}}}`)
 		}
 		// Those of the same names next to the owners are not meant.
-		w.User(w.VPCTemplate("\nvariable \"vpc_name\" { type = string }\n"), echo(w, "region"))
+		env.User(env.VPCTemplate("\nvariable \"vpc_name\" { type = string }\n"), echo(env, "region"))
 		inShelf := strings.NewReplacer("{name: vpc}", "{name: vpc, namespace: "+shelf.Namespace+"}", "{name: eks}", "{name: eks, namespace: "+shelf.Namespace+"}")
-		w.User(fixture.Cluster(), inShelf.Replace(fixture.CAPTCluster(fixture.Demo)), inShelf.Replace(fixture.CAPTControlPlane(fixture.Demo)))
-		w.AwaitState(controlplanev1.StateReady, "")
+		env.User(fixture.Cluster(), inShelf.Replace(fixture.CAPTCluster(fixture.Demo)), inShelf.Replace(fixture.CAPTControlPlane(fixture.Demo)))
+		env.AwaitState(controlplanev1.StateReady, "")
 
 		for name, apply := range map[string]string{fixture.VPCTemplate: fixture.VPC, fixture.ControlPlaneTemplate: fixture.ControlPlane} {
-			shelf.Await(&infrav1.WorkspaceTemplate{}, name, infrav1.InUseCondition, metav1.ConditionTrue, infrav1.UsedReason, w.Namespace+"/"+apply)
-			w.Await(&infrav1.WorkspaceTemplate{}, name, infrav1.InUseCondition, metav1.ConditionFalse, infrav1.NotUsedReason)
+			shelf.Await(&infrav1.WorkspaceTemplate{}, name, infrav1.InUseCondition, metav1.ConditionTrue, infrav1.UsedReason, env.Namespace+"/"+apply)
+			env.Await(&infrav1.WorkspaceTemplate{}, name, infrav1.InUseCondition, metav1.ConditionFalse, infrav1.NotUsedReason)
 		}
-		w.Remove(&clusterv1.Cluster{}, fixture.Demo)
-		w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
-		w.RequireNothingLeft()
+		env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+		env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+		env.RequireNothingLeft()
 	})
 }
 
@@ -139,55 +139,55 @@ func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
 // plane.
 func TestDefect14RegionAndExistingVPCReachTheControlPlane(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(w *fixture.World) {
-		w.User(echo(w, "region", "vpc_id"), fixture.Cluster(), strings.NewReplacer(
+	inEitherScope(t, func(env *fixture.Environment) {
+		env.User(echo(env, "region", "vpc_id"), fixture.Cluster(), strings.NewReplacer(
 			"eu-central-1", "us-west-2", "vpc: {template: {ref: {name: vpc}}}", "vpc: {existingID: vpc-0a1b2c3d}",
 		).Replace(fixture.CAPTCluster(fixture.Demo)), fixture.CAPTControlPlane(fixture.Demo))
-		require.Equal(w, "us-west-2", given(w, "region"))
-		require.Equal(w, "vpc-0a1b2c3d", given(w, "vpc_id"))
+		require.Equal(env, "us-west-2", given(env, "region"))
+		require.Equal(env, "vpc-0a1b2c3d", given(env, "vpc_id"))
 
 		apply := &infrav1.WorkspaceTemplateApply{}
-		require.True(w, w.Exists(apply, fixture.ControlPlane))
-		require.NotContains(w, apply.Spec.Variables, "environment")
+		require.True(env, env.Exists(apply, fixture.ControlPlane))
+		require.NotContains(env, apply.Spec.Variables, "environment")
 	})
 }
 
 // The ranges and addons of the spec were accepted without effect, and the regions of AWS GovCloud were refused.
 func TestDefect16RangesAddonsAndGovernmentRegionsReachTerraform(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(w *fixture.World) {
-		w.User(w.VPCTemplate(fixture.VPCModule), echo(w, "region", "endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs", "addons"),
+	inEitherScope(t, func(env *fixture.Environment) {
+		env.User(env.VPCTemplate(fixture.VPCModule), echo(env, "region", "endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs", "addons"),
 			fixture.Cluster(), strings.ReplaceAll(fixture.CAPTCluster(fixture.Demo), "eu-central-1", "us-gov-west-1"),
 			fixture.CAPTControlPlane(fixture.Demo,
 				"endpointAccess: {public: Enabled, private: Enabled, publicCIDRs: [203.0.113.0/24, 198.51.100.0/24]}",
 				`addons: [{name: coredns}, {name: vpc-cni, version: v1.19.0-eksbuild.1, configurationValues: '{"env": {"A": "<b>"}}'}]`))
-		require.Equal(w, "us-gov-west-1", given(w, "region"))
-		require.Equal(w, "true", given(w, "endpoint_public_access"))
-		require.Equal(w, "true", given(w, "endpoint_private_access"))
-		require.JSONEq(w, `["203.0.113.0/24", "198.51.100.0/24"]`, given(w, "endpoint_public_access_cidrs"))
-		require.JSONEq(w, `[{"name": "coredns"}, {"name": "vpc-cni", "version": "v1.19.0-eksbuild.1",
-			"configurationValues": "{\"env\": {\"A\": \"<b>\"}}"}]`, given(w, "addons"))
-		w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.WorkspaceReadyCondition, metav1.ConditionTrue, "")
+		require.Equal(env, "us-gov-west-1", given(env, "region"))
+		require.Equal(env, "true", given(env, "endpoint_public_access"))
+		require.Equal(env, "true", given(env, "endpoint_private_access"))
+		require.JSONEq(env, `["203.0.113.0/24", "198.51.100.0/24"]`, given(env, "endpoint_public_access_cidrs"))
+		require.JSONEq(env, `[{"name": "coredns"}, {"name": "vpc-cni", "version": "v1.19.0-eksbuild.1",
+			"configurationValues": "{\"env\": {\"A\": \"<b>\"}}"}]`, given(env, "addons"))
+		env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.WorkspaceReadyCondition, metav1.ConditionTrue, "")
 	})
 }
 
 // echo is a template of the control plane that outputs its variables.
-func echo(w *fixture.World, variables ...string) string {
+func echo(env *fixture.Environment, variables ...string) string {
 	var module strings.Builder
 	for _, variable := range variables {
 		fmt.Fprintf(&module, "\nvariable %q { type = string }\noutput %[1]q { value = var.%[1]s }", variable)
 	}
-	return w.Template(fixture.ControlPlaneTemplate, module.String()+"\n", variables...)
+	return env.Template(fixture.ControlPlaneTemplate, module.String()+"\n", variables...)
 }
 
 // given is what Terraform was given for a variable, as the module output it.
-func given(w *fixture.World, variable string) (text string) {
-	w.Helper()
-	w.Insist(func() string {
-		if workspace := w.Workspace(fixture.ControlPlane); workspace != nil {
+func given(env *fixture.Environment, variable string) (text string) {
+	env.Helper()
+	env.Eventually(func() string {
+		if workspace := env.Workspace(fixture.ControlPlane); workspace != nil {
 			var err error
 			text, _, err = unstructured.NestedString(workspace.Object, "status", "atProvider", "outputs", variable)
-			require.NoError(w, err)
+			require.NoError(env, err)
 		}
 		if text == "" {
 			return "there is no output " + variable

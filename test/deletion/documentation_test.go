@@ -26,11 +26,11 @@ func TestTheDocumentationHasTheMatrix(t *testing.T) {
 func statesTable() string {
 	lines := []string{"| state | how the test creates it |", "|---|---|"}
 	for _, r := range rows {
-		story := r.story
+		history := r.history
 		if r.impossible != "" {
-			story = "not tested: " + r.impossible
+			history = "not tested: " + r.impossible
 		}
-		lines = append(lines, fmt.Sprintf("| `%s` | %s |", r.name, story))
+		lines = append(lines, fmt.Sprintf("| `%s` | %s |", r.name, history))
 	}
 	return strings.Join(lines, "\n") + "\n"
 }

@@ -45,22 +45,22 @@ resource "terraform_data" "helper" { input = var.cluster_name }
 
 // adopted makes a Cluster with the helpers of CAPT v0.3: one that waits for the EKS Workspace, one that is retained, and one that
 // was never applied because its template does not exist.
-func adopted(t *testing.T, scope terraform.Scope) *fixture.World {
+func adopted(t *testing.T, scope terraform.Scope) *fixture.Environment {
 	t.Helper()
-	w := shared.NewWorld(t, scope)
-	w.User(w.Everything()...)
-	w.AwaitState(controlplanev1.StateReady, "")
+	env := shared.NewEnvironment(t, scope)
+	env.User(env.Everything()...)
+	env.AwaitState(controlplanev1.StateReady, "")
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	require.True(t, w.Exists(controlPlane, fixture.Demo))
-	w.User(w.Template("helper", helperModule, "cluster_name"))
-	waiting := fmt.Sprintf("waitForWorkspaces: [{name: %s}]", w.WorkspaceKey(fixture.ControlPlane).Name)
-	w.User(helper(kubeconfigHelper, "helper", controlPlane, waiting), helper(spotRoleCheck, "helper", controlPlane, "deletionPolicy: Retain"))
+	require.True(t, env.Exists(controlPlane, fixture.Demo))
+	env.User(env.Template("helper", helperModule, "cluster_name"))
+	waiting := fmt.Sprintf("waitForWorkspaces: [{name: %s}]", env.WorkspaceKey(fixture.ControlPlane).Name)
+	env.User(helper(kubeconfigHelper, "helper", controlPlane, waiting), helper(spotRoleCheck, "helper", controlPlane, "deletionPolicy: Retain"))
 	for _, name := range []string{kubeconfigHelper, spotRoleCheck} {
-		w.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+		env.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 	}
-	w.User(helper(spotRoleCreate, "missing", controlPlane, "deletionPolicy: Retain"))
-	w.Edit(&infrav1.WorkspaceTemplateApply{}, spotRoleCreate, `{"metadata":{"finalizers":["`+infrav1.LegacyWorkspaceTemplateApplyFinalizer+`"]}}`)
-	return w
+	env.User(helper(spotRoleCreate, "missing", controlPlane, "deletionPolicy: Retain"))
+	env.Edit(&infrav1.WorkspaceTemplateApply{}, spotRoleCreate, `{"metadata":{"finalizers":["`+infrav1.LegacyWorkspaceTemplateApplyFinalizer+`"]}}`)
+	return env
 }
 
 // helper is a WorkspaceTemplateApply, controlled by an owner if there is one.
@@ -81,42 +81,42 @@ spec:
 `, name, references, template, strings.Join(more, "\n  "))
 }
 
-func requireAllGone(w *fixture.World) {
-	w.Helper()
+func requireAllGone(env *fixture.Environment) {
+	env.Helper()
 	for _, name := range []string{kubeconfigHelper, spotRoleCheck, spotRoleCreate, fixture.ControlPlane, fixture.VPC} {
-		w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, name)
+		env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, name)
 	}
 	for _, object := range []client.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
-		w.AwaitGone(object, fixture.Demo)
+		env.AwaitGone(object, fixture.Demo)
 	}
-	w.RequireDestroyedInOrder(fixture.ControlPlane, kubeconfigHelper)
-	w.RequireDestroyedInOrder(fixture.VPC, fixture.ControlPlane)
-	require.Empty(w, w.Operations(spotRoleCheck, scripted.Destroy), "the Spot role belongs to the whole AWS account")
+	env.RequireDestroyedInOrder(fixture.ControlPlane, kubeconfigHelper)
+	env.RequireDestroyedInOrder(fixture.VPC, fixture.ControlPlane)
+	require.Empty(env, env.Operations(spotRoleCheck, scripted.Destroy), "the Spot role belongs to the whole AWS account")
 }
 
 // The helper for the kubeconfig waits for the EKS Workspace, whose deletion waits for the helper.
 func TestSafety06HelpersOfAnAdoptedControlPlaneAreDeletedFirst(t *testing.T) {
 	t.Parallel()
-	for name, remove := range map[string]func(w *fixture.World){
-		"Cluster": func(w *fixture.World) { w.Remove(&clusterv1.Cluster{}, fixture.Demo) },
-		"FixedOrder": func(w *fixture.World) {
-			w.Remove(&controlplanev1.CAPTControlPlane{}, fixture.Demo)
-			w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	for name, remove := range map[string]func(env *fixture.Environment){
+		"Cluster": func(env *fixture.Environment) { env.Remove(&clusterv1.Cluster{}, fixture.Demo) },
+		"FixedOrder": func(env *fixture.Environment) {
+			env.Remove(&controlplanev1.CAPTControlPlane{}, fixture.Demo)
+			env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 		},
-		"ForegroundDeletion": func(w *fixture.World) {
-			w.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		"ForegroundDeletion": func(env *fixture.Environment) {
+			env.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
 		},
-		"Namespace": func(w *fixture.World) {
-			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}
-			require.NoError(w, sandbox.AllowDelete(w.Context(), w.Client, namespace))
-			require.NoError(w, w.Delete(w.Context(), namespace))
+		"Namespace": func(env *fixture.Environment) {
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}
+			require.NoError(env, sandbox.AllowDelete(env.Context(), env.Client, namespace))
+			require.NoError(env, env.Delete(env.Context(), namespace))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := adopted(t, terraform.ScopeCluster)
-			remove(w)
-			requireAllGone(w)
+			env := adopted(t, terraform.ScopeCluster)
+			remove(env)
+			requireAllGone(env)
 		})
 	}
 }
@@ -124,27 +124,27 @@ func TestSafety06HelpersOfAnAdoptedControlPlaneAreDeletedFirst(t *testing.T) {
 // What a user created on top of the control plane is not deleted with it.
 func TestSafety06WhatAUserCreatedOnTopStillBlocks(t *testing.T) {
 	t.Parallel()
-	w := adopted(t, terraform.ScopeNamespaced)
-	w.User(helper("karpenter", "helper", nil, fmt.Sprintf("waitForWorkspaces: [{name: %s}]", w.WorkspaceKey(fixture.ControlPlane).Name)))
-	w.Await(&infrav1.WorkspaceTemplateApply{}, "karpenter", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
-	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
-	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
+	env := adopted(t, terraform.ScopeNamespaced)
+	env.User(helper("karpenter", "helper", nil, fmt.Sprintf("waitForWorkspaces: [{name: %s}]", env.WorkspaceKey(fixture.ControlPlane).Name)))
+	env.Await(&infrav1.WorkspaceTemplateApply{}, "karpenter", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
 		controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, fixture.ControlPlane, "WorkspaceTemplateApply karpenter")
-	w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper)
-	require.Empty(w, w.Operations(fixture.ControlPlane, scripted.Destroy))
-	w.Remove(&infrav1.WorkspaceTemplateApply{}, "karpenter")
-	requireAllGone(w)
+	env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper)
+	require.Empty(env, env.Operations(fixture.ControlPlane, scripted.Destroy))
+	env.Remove(&infrav1.WorkspaceTemplateApply{}, "karpenter")
+	requireAllGone(env)
 }
 
 // A helper that is paused holds the deletion up, and the control plane reports which one.
 func TestSafety06APausedHelperIsReported(t *testing.T) {
 	t.Parallel()
-	w := adopted(t, terraform.ScopeNamespaced)
-	w.Edit(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper, pause)
-	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
-	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
+	env := adopted(t, terraform.ScopeNamespaced)
+	env.Edit(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper, pause)
+	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
 		controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, kubeconfigHelper, clusterv1.PausedAnnotation)
-	require.Empty(w, w.Operations(fixture.ControlPlane, scripted.Destroy))
-	w.Edit(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper, resume)
-	requireAllGone(w)
+	require.Empty(env, env.Operations(fixture.ControlPlane, scripted.Destroy))
+	env.Edit(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper, resume)
+	requireAllGone(env)
 }

@@ -26,7 +26,7 @@ import (
 
 // cell is one Cluster in one state that is deleted under one condition.
 type cell struct {
-	*fixture.World
+	*fixture.Environment
 	row    row
 	column column
 	// deleted is when the Cluster was deleted.
@@ -39,27 +39,27 @@ func newCell(t *testing.T, s *fixture.Server, r row, c column) *cell {
 	if scope == "" {
 		scope = terraform.ScopeNamespaced
 	}
-	return &cell{World: s.NewWorld(t, scope), row: r, column: c}
+	return &cell{Environment: s.NewEnvironment(t, scope), row: r, column: c}
 }
 
 // in is the cell in a test of its own.
 func (c *cell) in(t *testing.T) *cell {
 	moved := *c
-	moved.World = c.In(t)
+	moved.Environment = c.In(t)
 	return &moved
 }
 
-// playControlPlane lets applies of the control plane go as a step says, and destroys as the column says.
-func (c *cell) playControlPlane(apply scripted.Step) {
+// scriptControlPlane lets applies of the control plane go as a step says, and destroys as the column says.
+func (c *cell) scriptControlPlane(apply scripted.Step) {
 	c.Helper()
-	c.Play(fixture.ControlPlane, scripted.Script{Apply: apply, Destroy: slowly(c.column.destroy)})
+	c.SetScript(fixture.ControlPlane, scripted.Script{Apply: apply, Destroy: slowly(c.column.destroy)})
 }
 
-// playDestroy lets destroys go as a step says.
-func (c *cell) playDestroy(destroy scripted.Step) {
+// scriptDestroy lets destroys go as a step says.
+func (c *cell) scriptDestroy(destroy scripted.Step) {
 	c.Helper()
-	c.Play(fixture.VPC, scripted.Script{Destroy: destroy})
-	c.Play(fixture.ControlPlane, scripted.Script{Destroy: slowly(destroy)})
+	c.SetScript(fixture.VPC, scripted.Script{Destroy: destroy})
+	c.SetScript(fixture.ControlPlane, scripted.Script{Destroy: slowly(destroy)})
 }
 
 // slowly is a destroy of a control plane that takes a while: who does not wait for it is caught.
@@ -78,7 +78,7 @@ func (c *cell) release(object client.Object) {
 // build makes a Cluster in the state of the row, and creates the obstacle.
 func (c *cell) build() {
 	c.Helper()
-	c.Play(fixture.VPC, scripted.Script{Destroy: c.column.destroy})
+	c.SetScript(fixture.VPC, scripted.Script{Destroy: c.column.destroy})
 	c.row.build(c)
 	c.AwaitState(c.row.state(), "")
 	if c.column.obstruct != nil {
@@ -104,13 +104,13 @@ func (c *cell) finishApply() {
 	if !c.row.apply.Hang {
 		return
 	}
-	c.Insist(func() string {
+	c.Eventually(func() string {
 		if workspace := c.Workspace(fixture.ControlPlane); workspace != nil && workspace.GetDeletionTimestamp() == nil {
 			return "the Workspace is not deleted yet"
 		}
 		return ""
 	})
-	c.playControlPlane(scripted.Step{})
+	c.scriptControlPlane(scripted.Step{})
 }
 
 // awaitReported waits until the object concerned reports the obstacle. The log has how long that took: on an idle machine, less than a
@@ -130,12 +130,12 @@ func (c *cell) awaitReportedOrGone() bool {
 	c.Helper()
 	for _, r := range []row{c.row, {}} {
 		report, isReported := c.column.report(r), false
-		c.Insist(func() string {
-			lack := c.Lacks(report.object, report.name, report.condition, metav1.ConditionTrue, report.reason, report.message)
-			if isReported = lack == ""; isReported || !c.Exists(report.object, report.name) {
+		c.Eventually(func() string {
+			missing := c.MissingCondition(report.object, report.name, report.condition, metav1.ConditionTrue, report.reason, report.message)
+			if isReported = missing == ""; isReported || !c.Exists(report.object, report.name) {
 				return ""
 			}
-			return lack
+			return missing
 		})
 		if isReported {
 			return true
@@ -236,7 +236,7 @@ func (c *cell) seeThrough() {
 	}
 }
 
-// TestDeletingAClusterWhileTheProviderIsDown is the column of the matrix that all Clusters of the stage share.
+// TestDeletingAClusterWhileTheProviderIsDown is the column of the matrix that all Clusters of the control plane share.
 func TestDeletingAClusterWhileTheProviderIsDown(t *testing.T) {
 	server := shared.Exclusive(t)
 	var cells []*cell
@@ -286,5 +286,5 @@ func (c *cell) repairCreate() {
 	patch := client.RawPatch(types.MergePatchType, []byte(
 		`{"metadata":{"annotations":{"crossplane.io/external-create-pending":null,"capt.cluster.x-k8s.io/resumed":"now"}}}`))
 	require.NoError(c, c.Patch(c.Context(), c.Workspace(fixture.ControlPlane), patch))
-	c.playControlPlane(scripted.Step{})
+	c.scriptControlPlane(scripted.Step{})
 }

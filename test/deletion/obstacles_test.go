@@ -84,11 +84,11 @@ var columns = []column{
 	{
 		name: "destroy failing", scope: terraform.ScopeCluster, destroy: scripted.Step{Stderr: inUse},
 		report: ofApply(infrav1.DestroyFailedReason, "DependencyViolation"),
-		help:   func(c *cell) { c.playDestroy(scripted.Step{}) }, helpText: "delete the AWS resources that use the VPC",
+		help:   func(c *cell) { c.scriptDestroy(scripted.Step{}) }, helpText: "delete the AWS resources that use the VPC",
 	},
 }
 
-// providerDown is a column that all Clusters of the stage share.
+// providerDown is a column that all Clusters of the control plane share.
 var providerDown = column{
 	name: "provider down", report: ofApply(infrav1.WaitingForWorkspaceDeletionReason, "check provider-terraform"),
 	helpText: "start the provider",
@@ -119,7 +119,7 @@ func ofOwner(message string) func(row) *report {
 // releaseWorkspaces is what a user does after destroying by hand what the state lists. One that is released before it is deleted
 // gets its finalizer back from the provider, so it is done until the namespace is gone.
 func releaseWorkspaces(c *cell) {
-	c.Insist(func() string {
+	c.Eventually(func() string {
 		for _, apply := range []string{fixture.VPC, fixture.ControlPlane} {
 			if workspace := c.Workspace(apply); workspace != nil && workspace.GetDeletionTimestamp() != nil {
 				c.release(workspace)
@@ -177,31 +177,31 @@ func resumeObjects(c *cell) {
 // An edited template, and a foreground deletion, reached what a paused owner controls.
 func TestSafety17NothingOfAPausedOwnerIsChangedOrDestroyed(t *testing.T) {
 	t.Parallel()
-	w := shared.NewWorld(t, terraform.ScopeCluster)
-	w.User(w.Everything()...)
-	w.AwaitState(controlplanev1.StateReady, "")
-	pauseObjects(&cell{World: w})
+	env := shared.NewEnvironment(t, terraform.ScopeCluster)
+	env.User(env.Everything()...)
+	env.AwaitState(controlplanev1.StateReady, "")
+	pauseObjects(&cell{Environment: env})
 	applies := map[string]string{fixture.VPC: "CAPTCluster demo, which controls this object", fixture.ControlPlane: "CAPTControlPlane demo, which controls this object"}
 	versions := map[string]string{}
 	for name, message := range applies {
-		w.Await(&infrav1.WorkspaceTemplateApply{}, name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, message)
-		versions[name] = w.Workspace(name).GetResourceVersion()
+		env.Await(&infrav1.WorkspaceTemplateApply{}, name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, message)
+		versions[name] = env.Workspace(name).GetResourceVersion()
 	}
 
-	w.User(w.VPCTemplate(fixture.VPCModule+"# edited\n"), w.ControlPlaneTemplate(fixture.ControlPlaneModule+"# edited\n"))
-	w.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	env.User(env.VPCTemplate(fixture.VPCModule+"# edited\n"), env.ControlPlaneTemplate(fixture.ControlPlaneModule+"# edited\n"))
+	env.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	for name := range applies {
-		w.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DeletingReason, "nothing is deleted while the object is paused")
-		require.Equal(t, versions[name], w.Workspace(name).GetResourceVersion(), "neither the edit nor the deletion reaches Terraform")
-		require.Empty(t, w.Operations(name, scripted.Destroy))
+		env.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DeletingReason, "nothing is deleted while the object is paused")
+		require.Equal(t, versions[name], env.Workspace(name).GetResourceVersion(), "neither the edit nor the deletion reaches Terraform")
+		require.Empty(t, env.Operations(name, scripted.Destroy))
 	}
 
-	resumeObjects(&cell{World: w})
+	resumeObjects(&cell{Environment: env})
 	for _, object := range []client.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
-		w.AwaitGone(object, fixture.Demo)
+		env.AwaitGone(object, fixture.Demo)
 	}
-	w.RequireNothingLeft()
-	w.RequireDestroyedInOrder(fixture.VPC, fixture.ControlPlane)
+	env.RequireNothingLeft()
+	env.RequireDestroyedInOrder(fixture.VPC, fixture.ControlPlane)
 }
 
 // The EKS cluster was released, and then its VPC destroyed.
@@ -213,25 +213,25 @@ func TestSafety05AVPCIsNotDestroyedUnderARetainedControlPlane(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := shared.NewWorld(t, terraform.ScopeCluster)
-			w.User(w.Everything()...)
-			w.AwaitState(controlplanev1.StateReady, "")
-			w.Edit(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, `{"spec":{"deletionPolicy":"Retain"}}`)
-			before := w.Workspace(fixture.ControlPlane)
+			env := shared.NewEnvironment(t, terraform.ScopeCluster)
+			env.User(env.Everything()...)
+			env.AwaitState(controlplanev1.StateReady, "")
+			env.Edit(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, `{"spec":{"deletionPolicy":"Retain"}}`)
+			before := env.Workspace(fixture.ControlPlane)
 
-			w.Remove(&clusterv1.Cluster{}, fixture.Demo, options...)
-			w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
+			env.Remove(&clusterv1.Cluster{}, fixture.Demo, options...)
+			env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
 				infrav1.DeletionPolicyConflictReason, "spec.vpc.template.deletionPolicy of CAPTCluster demo", "WorkspaceTemplateApply "+fixture.ControlPlane+" to Delete")
-			require.True(t, w.Exists(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane))
+			require.True(t, env.Exists(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane))
 
-			w.Edit(&infrav1.CAPTCluster{}, fixture.Demo, `{"spec":{"vpc":{"template":{"deletionPolicy":"Retain"}}}}`)
-			w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
-			w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, fixture.VPC)
+			env.Edit(&infrav1.CAPTCluster{}, fixture.Demo, `{"spec":{"vpc":{"template":{"deletionPolicy":"Retain"}}}}`)
+			env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+			env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, fixture.VPC)
 			for _, apply := range []string{fixture.VPC, fixture.ControlPlane} {
-				require.NotNil(t, w.Workspace(apply), apply)
-				require.Empty(t, w.Operations(apply, scripted.Destroy), apply)
+				require.NotNil(t, env.Workspace(apply), apply)
+				require.Empty(t, env.Operations(apply, scripted.Destroy), apply)
 			}
-			require.Equal(t, before.GetResourceVersion(), w.Workspace(fixture.ControlPlane).GetResourceVersion())
+			require.Equal(t, before.GetResourceVersion(), env.Workspace(fixture.ControlPlane).GetResourceVersion())
 		})
 	}
 }

@@ -123,9 +123,9 @@ func (c *cell) requireUntouched(before map[string]types.UID) {
 // row is a state of the control plane, and how a Cluster comes to be in it.
 type row struct {
 	name string
-	// story is how it came to this, for the documentation.
-	story string
-	build func(c *cell)
+	// history is how it came to this, for the documentation.
+	history string
+	build   func(c *cell)
 	// impossible says why nothing can be in this state; empty when something can.
 	impossible string
 	// held reports whether the control plane has a WorkspaceTemplateApply.
@@ -135,13 +135,13 @@ type row struct {
 }
 
 var rows = []row{
-	{name: "Pending", build: pending, story: "the control plane is paused before Terraform starts to create it; the VPC exists"},
-	{name: "Validating", build: validating, story: "the control plane waits for a VPC whose template has no output `vpc_id`"},
-	{name: "Provisioning", build: ready, held: true, apply: scripted.Step{Hang: true}, story: "Terraform applies the control plane for the first time, and continues after the deletion request"},
-	{name: "Configuring", build: configuring, held: true, story: "Terraform has finished, but the template has no output `cluster_endpoint`"},
-	{name: "Ready", build: ready, held: true, story: "everything is ready"},
-	{name: "Degraded", build: degraded, held: true, apply: scripted.Step{Stderr: refused}, story: "an update of the control plane fails"},
-	{name: "Failed", build: failed, held: true, apply: scripted.Step{Stderr: refused, Partial: true}, story: "the first apply of the control plane fails until its timeout, after it created a part of the resources"},
+	{name: "Pending", build: pending, history: "the control plane is paused before Terraform starts to create it; the VPC exists"},
+	{name: "Validating", build: validating, history: "the control plane waits for a VPC whose template has no output `vpc_id`"},
+	{name: "Provisioning", build: ready, held: true, apply: scripted.Step{Hang: true}, history: "Terraform applies the control plane for the first time, and continues after the deletion request"},
+	{name: "Configuring", build: configuring, held: true, history: "Terraform has finished, but the template has no output `cluster_endpoint`"},
+	{name: "Ready", build: ready, held: true, history: "everything is ready"},
+	{name: "Degraded", build: degraded, held: true, apply: scripted.Step{Stderr: refused}, history: "an update of the control plane fails"},
+	{name: "Failed", build: failed, held: true, apply: scripted.Step{Stderr: refused, Partial: true}, history: "the first apply of the control plane fails until its timeout, after it created a part of the resources"},
 	{name: "Recovering", impossible: "recovery actions are not implemented yet, so this state is not reported"},
 }
 
@@ -164,7 +164,7 @@ resource "terraform_data" "vpc" { input = var.vpc_name }
 }
 
 func configuring(c *cell) {
-	c.playControlPlane(c.row.apply)
+	c.scriptControlPlane(c.row.apply)
 	c.User(c.VPCTemplate(fixture.VPCModule), c.ControlPlaneTemplate(`
 variable "cluster_name" { type = string }
 variable "tags" { type = string }
@@ -174,7 +174,7 @@ resource "terraform_data" "eks" { input = var.cluster_name }
 
 // ready makes a Cluster that becomes Ready, unless the row's apply does not let it.
 func ready(c *cell) {
-	c.playControlPlane(c.row.apply)
+	c.scriptControlPlane(c.row.apply)
 	c.User(c.Everything()...)
 	if c.row.apply.Hang {
 		c.AwaitOperation(fixture.ControlPlane, scripted.Apply)
@@ -182,15 +182,15 @@ func ready(c *cell) {
 }
 
 func degraded(c *cell) {
-	c.playControlPlane(scripted.Step{})
+	c.scriptControlPlane(scripted.Step{})
 	c.User(c.Everything()...)
 	c.AwaitState(controlplanev1.StateReady, "")
-	c.playControlPlane(c.row.apply)
+	c.scriptControlPlane(c.row.apply)
 	c.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"Team":"other"}}}`)
 }
 
 func failed(c *cell) {
-	c.playControlPlane(c.row.apply)
+	c.scriptControlPlane(c.row.apply)
 	c.User(append(c.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {controlPlaneSeconds: 10}"))...)
 	c.AwaitState(controlplanev1.StateFailed, controlplanev1.ControlPlaneTimeoutReason)
 }

@@ -47,55 +47,55 @@ spec: {version: v1.35.0, workspaceTemplateRef: {name: sandbox-controlplane}, end
 
 // TestAnAPIServerThatDoesNotAnswerIsReported stops and freezes the API server of a Ready cluster.
 func TestAnAPIServerThatDoesNotAnswerIsReported(t *testing.T) {
-	w := newWorld(t)
+	env := newEnvironment(t)
 	path := filepath.Join(t.TempDir(), "probed.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(probed), 0o600))
-	w.kubectl("apply", "-f", filepath.Join(samples, "vpc-template.yaml"), "-f", filepath.Join(samples, "controlplane-template.yaml"), "-f", path)
-	w.awaitTrue(&controlplanev1.CAPTControlPlane{}, "probed", controlplanev1.ReadyCondition)
-	w.awaitHealth(controlplanev1.HealthHealthy)
-	require.Equal(t, map[string]float64{"APIServer": 1, "Version": 1, "Credentials": 1, "Workspace": 1, "Dependencies": 1, "Fargate": 1}, w.reported())
-	server := eks.Server{Dir: w.Dir(), Name: "probed"}
+	env.kubectl("apply", "-f", filepath.Join(samples, "vpc-template.yaml"), "-f", filepath.Join(samples, "controlplane-template.yaml"), "-f", path)
+	env.awaitTrue(&controlplanev1.CAPTControlPlane{}, "probed", controlplanev1.ReadyCondition)
+	env.awaitHealth(controlplanev1.HealthHealthy)
+	require.Equal(t, map[string]float64{"APIServer": 1, "Version": 1, "Credentials": 1, "Workspace": 1, "Dependencies": 1, "Fargate": 1}, env.reported())
+	server := eks.Server{Dir: env.Dir(), Name: "probed"}
 
 	for _, failure := range []struct {
 		name            string
 		stop, continues func() error
 	}{
-		{"stopped", func() error { return w.server(server).Stop(0) }, func() error { return server.Start(t.Context(), "1.35") }},
-		{"frozen", func() error { return w.server(server).Signal(syscall.SIGSTOP) }, func() error { return w.server(server).Signal(syscall.SIGCONT) }},
+		{"stopped", func() error { return env.server(server).Stop(0) }, func() error { return server.Start(t.Context(), "1.35") }},
+		{"frozen", func() error { return env.server(server).Signal(syscall.SIGSTOP) }, func() error { return env.server(server).Signal(syscall.SIGCONT) }},
 	} {
 		t.Log(failure.name)
 		began := time.Now()
 		require.NoError(t, failure.stop())
-		w.awaitDegraded()
+		env.awaitDegraded()
 		t.Logf("%s: Degraded after %s", failure.name, time.Since(began).Round(time.Second))
-		require.Zero(t, w.reported()[health.APIServer])
+		require.Zero(t, env.reported()[health.APIServer])
 
 		require.NoError(t, failure.continues())
 		began = time.Now()
-		w.awaitTrue(&controlplanev1.CAPTControlPlane{}, "probed", controlplanev1.ReadyCondition, controlplanev1.AvailableCondition)
+		env.awaitTrue(&controlplanev1.CAPTControlPlane{}, "probed", controlplanev1.ReadyCondition, controlplanev1.AvailableCondition)
 		t.Logf("%s: Ready after %s", failure.name, time.Since(began).Round(time.Second))
-		w.awaitTrue(&clusterv1.Cluster{}, "probed", clusterv1.ClusterControlPlaneAvailableCondition)
+		env.awaitTrue(&clusterv1.Cluster{}, "probed", clusterv1.ClusterControlPlaneAvailableCondition)
 	}
 
-	w.kubectl("delete", "cluster", "probed", "--wait=false")
-	w.awaitGone(&controlplanev1.CAPTControlPlane{}, "probed")
-	require.Empty(t, w.reported())
-	w.requireNothingForbidden()
+	env.kubectl("delete", "cluster", "probed", "--wait=false")
+	env.awaitGone(&controlplanev1.CAPTControlPlane{}, "probed")
+	require.Empty(t, env.reported())
+	env.requireNothingForbidden()
 }
 
 // server is the process of an API server.
-func (w *world) server(server eks.Server) process.ID {
-	w.Helper()
+func (env *environment) server(server eks.Server) process.ID {
+	env.Helper()
 	id, err := server.Process()
-	require.NoError(w, err)
+	require.NoError(env, err)
 	return id
 }
 
 // awaitDegraded waits until the control plane and its Cluster report that the API server does not answer.
-func (w *world) awaitDegraded() {
-	w.Helper()
+func (env *environment) awaitDegraded() {
+	env.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.await(controlPlane, "probed", func() string {
+	env.await(controlPlane, "probed", func() string {
 		conditions := controlPlane.Status.Conditions
 		degraded := meta.FindStatusCondition(conditions, controlplanev1.DegradedCondition)
 		switch {
@@ -108,9 +108,9 @@ func (w *world) awaitDegraded() {
 		}
 		return ""
 	})
-	w.awaitHealth(controlplanev1.HealthUnhealthy)
+	env.awaitHealth(controlplanev1.HealthUnhealthy)
 	cluster := &clusterv1.Cluster{}
-	w.await(cluster, "probed", func() string {
+	env.await(cluster, "probed", func() string {
 		if available := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1.ClusterControlPlaneAvailableCondition); available == nil || available.Status != metav1.ConditionFalse {
 			return "its control plane is available"
 		}
@@ -118,10 +118,10 @@ func (w *world) awaitDegraded() {
 	})
 }
 
-func (w *world) awaitHealth(want controlplanev1.HealthState) {
-	w.Helper()
+func (env *environment) awaitHealth(want controlplanev1.HealthState) {
+	env.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.await(controlPlane, "probed", func() string {
+	env.await(controlPlane, "probed", func() string {
 		if is := controlPlane.Status.Health; is == nil || is.Overall != want || health.Status(is, health.APIServer) != want {
 			return fmt.Sprintf("its health is %+v", is)
 		}
@@ -130,11 +130,11 @@ func (w *world) awaitHealth(want controlplanev1.HealthState) {
 }
 
 // reported returns capt_health_check of the only cluster, by check.
-func (w *world) reported() map[string]float64 {
-	w.Helper()
-	address, err := w.MetricsURL(sandbox.Manager)
-	require.NoError(w, err)
-	families, err := metrics.Read(w.Context(), address)
-	require.NoError(w, err)
+func (env *environment) reported() map[string]float64 {
+	env.Helper()
+	address, err := env.MetricsURL(sandbox.Manager)
+	require.NoError(env, err)
+	families, err := metrics.Read(env.Context(), address)
+	require.NoError(env, err)
 	return families.By("capt_health_check", "check")
 }

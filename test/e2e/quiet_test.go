@@ -67,8 +67,8 @@ spec: {version: v1.35.0, workspaceTemplateRef: {name: itself}}
 // TestAvailableClustersCauseNoRequests leaves ten clusters alone: CAPT writes nothing and asks for nothing, although Cluster
 // API looks at them all the time. BenchmarkQuiet is the same at length.
 func TestAvailableClustersCauseNoRequests(t *testing.T) {
-	w := newWorld(t, "--executor=scripted", "--script-dir="+t.TempDir(), "--max-reconcile-rate=10")
-	documents := []string{fmt.Sprintf(itself, w.Config().Host, w.Kubeconfig())}
+	env := newEnvironment(t, "--executor=scripted", "--script-dir="+t.TempDir(), "--max-reconcile-rate=10")
+	documents := []string{fmt.Sprintf(itself, env.Config().Host, env.Kubeconfig())}
 	names := make([]string, 10)
 	for i := range names {
 		names[i] = fmt.Sprintf("peer-%d", i)
@@ -76,11 +76,11 @@ func TestAvailableClustersCauseNoRequests(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "peers.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(documents, "")), 0o600))
-	w.kubectl("apply", "-f", filepath.Join(samples, "vpc-template.yaml"), "-f", path)
+	env.kubectl("apply", "-f", filepath.Join(samples, "vpc-template.yaml"), "-f", path)
 	for _, name := range names {
-		w.awaitTrue(&clusterv1.Cluster{}, name, clusterv1.AvailableCondition)
+		env.awaitTrue(&clusterv1.Cluster{}, name, clusterv1.AvailableCondition)
 		captCluster := &infrav1.CAPTCluster{}
-		w.await(captCluster, name, func() string {
+		env.await(captCluster, name, func() string {
 			if captCluster.Status.Endpoint == "" {
 				return "its endpoint is not reported yet"
 			}
@@ -88,18 +88,18 @@ func TestAvailableClustersCauseNoRequests(t *testing.T) {
 		})
 	}
 	// Events are written a moment after what they report.
-	fixture.Eventually(t, settling/10, func() bool { return len(w.requests(time.Now().Add(-settling))) == 0 }, "the manager still sends requests")
+	fixture.EventuallyTrue(t, settling/10, func() bool { return len(env.requests(time.Now().Add(-settling))) == 0 }, "the manager still sends requests")
 
 	began := time.Now()
-	require.Never(t, func() bool { return len(w.requests(began)) > 0 }, silence, silence/10)
-	require.Empty(t, w.requests(began))
+	require.Never(t, func() bool { return len(env.requests(began)) > 0 }, silence, silence/10)
+	require.Empty(t, env.requests(began))
 }
 
 // requests are those of the manager, watches aside.
-func (w *world) requests(since time.Time) (requests []string) {
-	w.Helper()
-	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: append([]string{"get", "list"}, audit.Writes...), Since: since})
-	require.NoError(w, err)
+func (env *environment) requests(since time.Time) (requests []string) {
+	env.Helper()
+	events, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: append([]string{"get", "list"}, audit.Writes...), Since: since})
+	require.NoError(env, err)
 	for _, event := range events {
 		requests = append(requests, event.Verb+" "+event.RequestURI)
 	}

@@ -50,23 +50,23 @@ func TestResourcesThatTerraformCannotCreate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "Namespaced")
-			w.Play(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: row.stderr}})
-			w.start("a", "b")
-			w.awaitProfiles("a is ready", "b is not ready: "+row.reason)
-			controlPlane := w.AwaitState(controlplanev1.StateDegraded, row.reason)
+			env := newEnvironment(t, "Namespaced")
+			env.SetScript(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: row.stderr}})
+			env.start("a", "b")
+			env.awaitProfiles("a is ready", "b is not ready: "+row.reason)
+			controlPlane := env.AwaitState(controlplanev1.StateDegraded, row.reason)
 			status := controlPlane.Status.FargateProfiles[1]
-			assert.Equal(w, apply("b"), status.WorkspaceTemplateApplyName)
-			assert.Contains(w, status.FailureMessage, row.says)
-			w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.AvailableCondition, metav1.ConditionTrue, "")
-			w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DegradedCondition, metav1.ConditionTrue, "", "b (", row.says)
-			assert.False(w, meta.IsStatusConditionTrue(controlPlane.Status.Conditions, controlplanev1.FailedCondition))
-			w.Await(&clusterv1.Cluster{}, fixture.Demo, clusterv1.ClusterControlPlaneAvailableCondition, metav1.ConditionTrue, "")
-			assert.Contains(w, w.eventLines(), "Warning "+row.reason+": Fargate profile b: "+status.FailureMessage)
+			assert.Equal(env, apply("b"), status.WorkspaceTemplateApplyName)
+			assert.Contains(env, status.FailureMessage, row.says)
+			env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.AvailableCondition, metav1.ConditionTrue, "")
+			env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DegradedCondition, metav1.ConditionTrue, "", "b (", row.says)
+			assert.False(env, meta.IsStatusConditionTrue(controlPlane.Status.Conditions, controlplanev1.FailedCondition))
+			env.Await(&clusterv1.Cluster{}, fixture.Demo, clusterv1.ClusterControlPlaneAvailableCondition, metav1.ConditionTrue, "")
+			assert.Contains(env, env.eventLines(), "Warning "+row.reason+": Fargate profile b: "+status.FailureMessage)
 
-			w.Play(apply("b"), scripted.Script{})
-			w.AwaitState(controlplanev1.StateReady, "")
-			assert.Equal(w, []string{"a is ready", "b is ready"}, w.profiles())
+			env.SetScript(apply("b"), scripted.Script{})
+			env.AwaitState(controlplanev1.StateReady, "")
+			assert.Equal(env, []string{"a is ready", "b is ready"}, env.profiles())
 		})
 	}
 }
@@ -74,14 +74,14 @@ func TestResourcesThatTerraformCannotCreate(t *testing.T) {
 // Correcting the spec repairs a profile, too.
 func TestAChangeOfSpecRepairsAProfile(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "Namespaced")
-	w.Play(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: badSelector}})
-	w.start("a", "b")
-	w.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
-	w.User(controlPlane("a"))
-	w.AwaitState(controlplanev1.StateReady, "")
-	w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))
-	assert.Equal(w, []string{"a is ready"}, w.profiles())
+	env := newEnvironment(t, "Namespaced")
+	env.SetScript(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: badSelector}})
+	env.start("a", "b")
+	env.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
+	env.User(controlPlane("a"))
+	env.AwaitState(controlplanev1.StateReady, "")
+	env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))
+	assert.Equal(env, []string{"a is ready"}, env.profiles())
 }
 
 // ownVPC is a VPC that another tool created, described in a Secret.
@@ -105,84 +105,84 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 
 	t.Run("a key of the connection Secret", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, "Namespaced")
-		w.User(append(w.templates(), w.ControlPlaneTemplate(fixture.ControlPlaneModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
-		w.awaitProfiles(dependency)
-		controlPlane := w.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileDependencyReason)
-		assert.Contains(w, controlPlane.Status.FargateProfiles[0].FailureMessage, "Secret demo-eks-connection has no value for key cluster_name")
-		assert.Empty(w, controlPlane.Status.FargateProfiles[0].WorkspaceTemplateApplyName)
-		assert.False(w, w.Exists(&infrav1.WorkspaceTemplateApply{}, apply("a")))
-		w.User(w.ControlPlaneTemplate(controlPlaneModule))
-		w.AwaitState(controlplanev1.StateReady, "")
+		env := newEnvironment(t, "Namespaced")
+		env.User(append(env.templates(), env.ControlPlaneTemplate(fixture.ControlPlaneModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
+		env.awaitProfiles(dependency)
+		controlPlane := env.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileDependencyReason)
+		assert.Contains(env, controlPlane.Status.FargateProfiles[0].FailureMessage, "Secret demo-eks-connection has no value for key cluster_name")
+		assert.Empty(env, controlPlane.Status.FargateProfiles[0].WorkspaceTemplateApplyName)
+		assert.False(env, env.Exists(&infrav1.WorkspaceTemplateApply{}, apply("a")))
+		env.User(env.ControlPlaneTemplate(controlPlaneModule))
+		env.AwaitState(controlplanev1.StateReady, "")
 	})
 
 	t.Run("the Secret of the VPC", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, "Namespaced")
-		w.User(append(w.templates(), fixture.Cluster(), ownVPC, good, controlPlane())...)
-		w.AwaitState(controlplanev1.StateReady, "")
+		env := newEnvironment(t, "Namespaced")
+		env.User(append(env.templates(), fixture.Cluster(), ownVPC, good, controlPlane())...)
+		env.AwaitState(controlplanev1.StateReady, "")
 		for what, row := range map[string]struct{ secret, says string }{
 			"no key":         {network("other", "x"), "Secret network has no value for key vpc_config"},
 			"no description": {network("vpc_config", "private_subnets = []"), "key vpc_config of Secret network does not describe a VPC"},
 		} {
-			w.User(row.secret, controlPlane("a"))
-			w.Insist(func() string {
-				return w.Lacks(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
+			env.User(row.secret, controlPlane("a"))
+			env.Eventually(func() string {
+				return env.MissingCondition(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
 					controlplanev1.FargateProfileDependencyReason, row.says)
 			})
-			assert.False(w, w.Exists(&infrav1.WorkspaceTemplateApply{}, apply("a")), what)
+			assert.False(env, env.Exists(&infrav1.WorkspaceTemplateApply{}, apply("a")), what)
 		}
 		secret := &corev1.Secret{}
-		w.Remove(secret, "network")
-		w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
+		env.Remove(secret, "network")
+		env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
 			controlplanev1.FargateProfileDependencyReason, "Secret network does not exist")
-		w.User(good)
-		w.AwaitState(controlplanev1.StateReady, "")
-		assert.Equal(w, []string{"a is ready"}, w.profiles())
+		env.User(good)
+		env.AwaitState(controlplanev1.StateReady, "")
+		assert.Equal(env, []string{"a is ready"}, env.profiles())
 	})
 
 	t.Run("a VPC without a description", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, "Namespaced")
-		w.User(append(w.templates(), fixture.Cluster(), `
+		env := newEnvironment(t, "Namespaced")
+		env.User(append(env.templates(), fixture.Cluster(), `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: CAPTCluster
 metadata: {name: demo}
 spec: {region: eu-central-1, vpc: {existingID: vpc-1}}
 `, controlPlane("a"))...)
-		w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
+		env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
 			controlplanev1.FargateProfileDependencyReason, "Set spec.vpc.connectionSecretRef of the CAPTCluster")
-		w.User(good, ownVPC)
-		w.AwaitState(controlplanev1.StateReady, "")
+		env.User(good, ownVPC)
+		env.AwaitState(controlplanev1.StateReady, "")
 	})
 
 	t.Run("its template", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, "Namespaced")
-		w.User(append(w.templates()[:2], fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
-		w.awaitProfiles(dependency)
-		w.User(w.profileTemplate())
-		w.AwaitState(controlplanev1.StateReady, "")
+		env := newEnvironment(t, "Namespaced")
+		env.User(append(env.templates()[:2], fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
+		env.awaitProfiles(dependency)
+		env.User(env.profileTemplate())
+		env.AwaitState(controlplanev1.StateReady, "")
 	})
 }
 
 // A profile that cannot be destroyed says so, holds up the cluster it stands on, and nothing else.
 func TestAProfileThatCannotBeDestroyed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "Namespaced")
+	env := newEnvironment(t, "Namespaced")
 	denied := "\nError: deleting EKS Fargate Profile (demo:a): AccessDeniedException: not authorized to perform: eks:DeleteFargateProfile\n"
-	w.start("a", "b")
-	w.AwaitState(controlplanev1.StateReady, "")
-	w.Play(apply("a"), scripted.Script{Destroy: scripted.Step{Stderr: denied}})
-	w.User(controlPlane("b"))
-	w.awaitProfiles("b is ready", "a is not ready: FargateProfileFailed")
-	w.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
+	env.start("a", "b")
+	env.AwaitState(controlplanev1.StateReady, "")
+	env.SetScript(apply("a"), scripted.Script{Destroy: scripted.Step{Stderr: denied}})
+	env.User(controlPlane("b"))
+	env.awaitProfiles("b is ready", "a is not ready: FargateProfileFailed")
+	env.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
 
-	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
-	w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))
-	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileFailedReason, "AccessDenied")
-	require.Empty(w, w.Operations(fixture.ControlPlane, scripted.Destroy))
-	w.Play(apply("a"), scripted.Script{})
-	w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
-	w.RequireNothingLeft()
+	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileFailedReason, "AccessDenied")
+	require.Empty(env, env.Operations(fixture.ControlPlane, scripted.Destroy))
+	env.SetScript(apply("a"), scripted.Script{})
+	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+	env.RequireNothingLeft()
 }

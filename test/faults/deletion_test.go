@@ -31,154 +31,154 @@ import (
 const dependencyViolation = "\nError: deleting EC2 VPC (vpc-0123456789abcdef0): DependencyViolation: The vpc has dependencies and cannot be deleted.\n"
 
 func TestADestroyThatHangsIsWaitedFor(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		w.awaitReady("demo", before)
-		w.play("demo", scripted.Script{Destroy: scripted.Step{Hang: true}})
+	withAnyProvider(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		env.awaitReady("demo", before)
+		env.setScript("demo", scripted.Script{Destroy: scripted.Step{Hang: true}})
 
-		w.removeApply("demo")
-		w.awaitOperation("demo", scripted.Destroy, 1)
-		deletedAt := w.workspace("demo").GetDeletionTimestamp().UTC().Format(time.RFC3339)
-		reported := w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason,
-			"waiting for Terraform to destroy the resources of Workspace "+w.workspaceKey("demo").Name+" since "+deletedAt)
-		require.Contains(w, reported.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
-		w.awaitNotReady("demo", infrav1.DeletingReason, "since "+deletedAt)
-		require.Never(w, func() bool { return w.get("demo") == nil || w.workspace("demo") == nil }, time.Second, slowTick, "gone before it was destroyed")
+		env.removeApply("demo")
+		env.awaitOperation("demo", scripted.Destroy, 1)
+		deletedAt := env.workspace("demo").GetDeletionTimestamp().UTC().Format(time.RFC3339)
+		reported := env.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason,
+			"waiting for Terraform to destroy the resources of Workspace "+env.workspaceKey("demo").Name+" since "+deletedAt)
+		require.Contains(env, reported.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
+		env.awaitNotReady("demo", infrav1.DeletingReason, "since "+deletedAt)
+		require.Never(env, func() bool { return env.get("demo") == nil || env.workspace("demo") == nil }, time.Second, slowTick, "gone before it was destroyed")
 
-		w.clearScript("demo")
-		w.awaitGone("demo")
-		require.Nil(w, w.workspace("demo"), "the Workspace goes first")
-		require.Equal(w, 1, w.count("demo", scripted.Destroy))
-		require.Len(w, w.writes("demo"), 2, "one to make it, and one to delete it")
-		w.end("demo")
+		env.clearScript("demo")
+		env.awaitGone("demo")
+		require.Nil(env, env.workspace("demo"), "the Workspace goes first")
+		require.Equal(env, 1, env.count("demo", scripted.Destroy))
+		require.Len(env, env.writes("demo"), 2, "one to make it, and one to delete it")
+		env.end("demo")
 	})
 }
 
 func TestAFailedDestroyIsReportedAndRetried(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		w.awaitReady("demo", before)
-		w.play("demo", scripted.Script{Destroy: scripted.Step{Stderr: dependencyViolation}})
+	withAnyProvider(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		env.awaitReady("demo", before)
+		env.setScript("demo", scripted.Script{Destroy: scripted.Step{Stderr: dependencyViolation}})
 
-		w.removeApply("demo")
-		w.awaitDeleting("demo", infrav1.DestroyFailedReason, "Terraform destroy failed", "provider-terraform retries", "DependencyViolation")
-		w.awaitNotReady("demo", infrav1.DeletingReason, "DependencyViolation")
-		require.NotEmpty(w, w.resources())
-		w.clearScript("demo")
-		w.awaitGone("demo")
-		require.GreaterOrEqual(w, w.count("demo", scripted.Destroy), 2)
-		require.Len(w, w.writes("demo"), 2, "one to make it, and one to delete it")
-		w.end("demo")
+		env.removeApply("demo")
+		env.awaitDeleting("demo", infrav1.DestroyFailedReason, "Terraform destroy failed", "provider-terraform retries", "DependencyViolation")
+		env.awaitNotReady("demo", infrav1.DeletingReason, "DependencyViolation")
+		require.NotEmpty(env, env.resources())
+		env.clearScript("demo")
+		env.awaitGone("demo")
+		require.GreaterOrEqual(env, env.count("demo", scripted.Destroy), 2)
+		require.Len(env, env.writes("demo"), 2, "one to make it, and one to delete it")
+		env.end("demo")
 	})
 }
 
 // The error of an apply stays on the Workspace until destroy returns. It says nothing about the deletion.
 func TestAFailedApplyIsNotReportedDuringADeletion(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.play("demo", scripted.Script{
+	withAnyProvider(t, func(env *environment) {
+		env.setScript("demo", scripted.Script{
 			Apply:   scripted.Step{Stderr: throttled, Partial: true},
 			Destroy: scripted.Step{Hang: true},
 		})
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		w.awaitNotReady("demo", infrav1.ApplyFailedReason, "RequestLimitExceeded")
-		require.NotEmpty(w, w.resources(), "half of it was made")
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		env.awaitNotReady("demo", infrav1.ApplyFailedReason, "RequestLimitExceeded")
+		require.NotEmpty(env, env.resources(), "half of it was made")
 
-		w.removeApply("demo")
-		w.awaitOperation("demo", scripted.Destroy, 1)
-		w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason, "waiting for Terraform to destroy the resources of Workspace")
-		w.requireWorkspaceCondition("demo", "Synced", metav1.ConditionFalse)
-		w.clearScript("demo")
-		w.awaitGone("demo")
-		w.end("demo")
+		env.removeApply("demo")
+		env.awaitOperation("demo", scripted.Destroy, 1)
+		env.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason, "waiting for Terraform to destroy the resources of Workspace")
+		env.requireWorkspaceCondition("demo", "Synced", metav1.ConditionFalse)
+		env.clearScript("demo")
+		env.awaitGone("demo")
+		env.end("demo")
 	})
 }
 
 // A retained Workspace is not modified, and the condition reports it.
 func TestARetainedWorkspaceIsNotTouched(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
-		first := w.awaitReady("demo", before)
-		was := w.workspace("demo")
+	inEitherScope(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
+		first := env.awaitReady("demo", before)
+		was := env.workspace("demo")
 
-		w.removeApply("demo")
-		w.awaitGone("demo")
-		w.insist(slowTick, func() string {
-			if slices.ContainsFunc(w.events("demo"), func(e eventsv1.Event) bool { return e.Reason == "WorkspaceRetained" }) {
+		env.removeApply("demo")
+		env.awaitGone("demo")
+		env.eventually(slowTick, func() string {
+			if slices.ContainsFunc(env.events("demo"), func(e eventsv1.Event) bool { return e.Reason == "WorkspaceRetained" }) {
 				return ""
 			}
 			return "there is no event WorkspaceRetained"
 		})
-		is := w.workspace("demo")
-		require.NotNil(w, is)
-		require.Equal(w, uid(first), is.GetUID())
-		require.Equal(w, was.GetResourceVersion(), is.GetResourceVersion())
-		require.Len(w, w.writes("demo"), 1, "only to make it")
-		require.Len(w, w.resources(), 2)
-		require.Zero(w, w.count("demo", scripted.Destroy))
+		is := env.workspace("demo")
+		require.NotNil(env, is)
+		require.Equal(env, uid(first), is.GetUID())
+		require.Equal(env, was.GetResourceVersion(), is.GetResourceVersion())
+		require.Len(env, env.writes("demo"), 1, "only to make it")
+		require.Len(env, env.resources(), 2)
+		require.Zero(env, env.count("demo", scripted.Destroy))
 
-		w.insist(tick, func() string {
+		env.eventually(tick, func() string {
 			if time.Since(was.GetCreationTimestamp().Time) < 2*time.Second { // The API server records whole seconds.
 				return "the Workspace is not older by a whole second yet"
 			}
 			return ""
 		})
 		// Under the same name, it is taken over as it is, when a user says so.
-		w.user(workspaceTemplateApply("demo", before))
+		env.user(workspaceTemplateApply("demo", before))
 		decision := naming.AdoptWorkspaceAnnotation + "=" + string(uid(first))
-		require.Nil(w, w.awaitNotReady("demo", infrav1.WorkspaceConflictReason, decision).Status.WorkspaceRef)
-		w.editApply("demo", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, naming.AdoptWorkspaceAnnotation, uid(first)))
-		require.Equal(w, uid(first), uid(w.awaitReady("demo", before)))
-		require.Len(w, w.writes("demo"), 1)
-		w.end("demo")
+		require.Nil(env, env.awaitNotReady("demo", infrav1.WorkspaceConflictReason, decision).Status.WorkspaceRef)
+		env.editApply("demo", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, naming.AdoptWorkspaceAnnotation, uid(first)))
+		require.Equal(env, uid(first), uid(env.awaitReady("demo", before)))
+		require.Len(env, env.writes("demo"), 1)
+		env.end("demo")
 	})
 }
 
 // The finalizer of CAPT v0.3 stays beside that of this version: after a rollback it shows that the object has a Workspace.
 func TestTheLegacyFinalizerStays(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(w *world) {
-		adopted := workspaceTemplateApply("demo", before, "workspaceName: "+w.workspaceKey("demo").Name)
-		w.user(w.template(), adopted)
-		w.awaitReady("demo", before)
-		w.editApply("demo", `{"metadata":{"finalizers":["`+infrav1.LegacyWorkspaceTemplateApplyFinalizer+`"]}}`)
-		w.insist(tick, func() string {
-			if apply := w.get("demo"); apply != nil && len(apply.Finalizers) == 2 {
+	inEitherScope(t, func(env *environment) {
+		adopted := workspaceTemplateApply("demo", before, "workspaceName: "+env.workspaceKey("demo").Name)
+		env.user(env.template(), adopted)
+		env.awaitReady("demo", before)
+		env.editApply("demo", `{"metadata":{"finalizers":["`+infrav1.LegacyWorkspaceTemplateApplyFinalizer+`"]}}`)
+		env.eventually(tick, func() string {
+			if apply := env.get("demo"); apply != nil && len(apply.Finalizers) == 2 {
 				return ""
 			}
 			return "the finalizer of this version is missing"
 		})
 		held := false
-		for _, version := range w.history.applyVersions(w.applyKey("demo")) {
+		for _, version := range env.history.applyVersions(env.applyKey("demo")) {
 			held = held || len(version.Finalizers) > 0
-			require.True(w, !held || len(version.Finalizers) > 0, "held at any time")
+			require.True(env, !held || len(version.Finalizers) > 0, "held at any time")
 		}
-		require.Len(w, w.writes("demo"), 1, "only to make it")
-		w.end("demo")
+		require.Len(env, env.writes("demo"), 1, "only to make it")
+		env.end("demo")
 	})
 }
 
 // end proves that each of the WorkspaceTemplateApplies had one Workspace in all its life, and that there was no other; then it
 // deletes everything, and proves that nothing is left.
-func (w *world) end(names ...string) {
-	w.Helper()
-	w.requireWorkspaces(1, names...)
-	w.leave(names...)
-	w.requireWorkspaces(1, names...)
+func (env *environment) end(names ...string) {
+	env.Helper()
+	env.requireWorkspaces(1, names...)
+	env.leave(names...)
+	env.requireWorkspaces(1, names...)
 }
 
 // requireWorkspaces proves how many Workspaces each of the WorkspaceTemplateApplies ever had, one after the other and all
 // under its own name, and that there was no other.
-func (w *world) requireWorkspaces(each int, names ...string) {
-	w.Helper()
+func (env *environment) requireWorkspaces(each int, names ...string) {
+	env.Helper()
 	want, got := map[string]int{}, map[string]int{}
 	for _, name := range names {
-		key := w.workspaceKey(name)
-		want[workspaceID(w.scope.GroupVersionKind().Group, key.Namespace, key.Name)] = each
+		key := env.workspaceKey(name)
+		want[workspaceID(env.scope.GroupVersionKind().Group, key.Namespace, key.Name)] = each
 	}
-	w.insist(tick, func() string {
+	env.eventually(tick, func() string {
 		clear(got)
-		for id, uids := range w.history.workspaceUIDs(w.namespace) {
+		for id, uids := range env.history.workspaceUIDs(env.namespace) {
 			got[id] = len(uids)
 		}
 		if maps.Equal(want, got) {
@@ -190,52 +190,52 @@ func (w *world) requireWorkspaces(each int, names ...string) {
 
 // leave deletes the WorkspaceTemplateApplies and the template, and proves that nothing of them is left, in the API server, in
 // Terraform's states and in the cloud, and that no secret was reported.
-func (w *world) leave(names ...string) {
-	w.Helper()
+func (env *environment) leave(names ...string) {
+	env.Helper()
 	for _, name := range names {
-		w.clearScript(name)
-		w.removeApply(name)
+		env.clearScript(name)
+		env.removeApply(name)
 	}
 	for _, name := range names {
-		w.awaitGone(name)
-		require.Nil(w, w.workspace(name), "the Workspace of %s is left behind", name)
+		env.awaitGone(name)
+		require.Nil(env, env.workspace(name), "the Workspace of %s is left behind", name)
 	}
-	w.remove(&infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: templateName}})
-	w.insist(slowTick, func() string {
+	env.remove(&infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: templateName}})
+	env.eventually(slowTick, func() string {
 		template := &infrav1.WorkspaceTemplate{}
-		if engine.Absent(w.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: templateName}, template)) {
+		if engine.Absent(env.Get(env.Context(), client.ObjectKey{Namespace: env.namespace, Name: templateName}, template)) {
 			return ""
 		}
 		return fmt.Sprintf("the template has no user and is still there: %+v", template.Status)
 	})
-	require.Empty(w, w.resources())
-	states, err := w.scripts.States()
-	require.NoError(w, err)
+	require.Empty(env, env.resources())
+	states, err := env.scripts.States()
+	require.NoError(env, err)
 	for name := range states {
-		require.NotContains(w, name, w.namespace, "a state is left behind")
+		require.NotContains(env, name, env.namespace, "a state is left behind")
 	}
 	for _, name := range names {
-		w.requireNoSecretReported(name)
+		env.requireNoSecretReported(name)
 	}
 }
 
 // clearScript removes the script of a Workspace, so that Terraform succeeds again.
-func (w *world) clearScript(name string) {
-	w.Helper()
-	w.play(name, scripted.Script{})
+func (env *environment) clearScript(name string) {
+	env.Helper()
+	env.setScript(name, scripted.Script{})
 }
 
-// resources are those of the world in the cloud.
-func (w *world) resources() []scripted.Resource {
-	w.Helper()
-	cloud, err := w.scripts.Cloud()
-	require.NoError(w, err)
-	return w.ofWorld(cloud)
+// resources are those of the environment in the cloud.
+func (env *environment) resources() []scripted.Resource {
+	env.Helper()
+	cloud, err := env.scripts.Cloud()
+	require.NoError(env, err)
+	return env.ofEnvironment(cloud)
 }
 
-// ofWorld are those of the resources that are the world's.
-func (w *world) ofWorld(resources []scripted.Resource) []scripted.Resource {
-	return slices.DeleteFunc(resources, func(r scripted.Resource) bool { return !strings.Contains(r.ExternalName, w.namespace) })
+// ofEnvironment are those of the resources that are the environment's.
+func (env *environment) ofEnvironment(resources []scripted.Resource) []scripted.Resource {
+	return slices.DeleteFunc(resources, func(r scripted.Resource) bool { return !strings.Contains(r.ExternalName, env.namespace) })
 }
 
 // secretWords are in nothing that is reported: how Terraform's compressed output begins and ends, and a value of a Secret.
@@ -245,21 +245,21 @@ var secretWords = []string{"H4sI", "gunzip", "base64 -d", canary}
 const canary = "canary-4711-secret"
 
 // requireNoSecretReported looks at every version of a WorkspaceTemplateApply, and at the events about it.
-func (w *world) requireNoSecretReported(name string) {
-	w.Helper()
-	for _, version := range w.history.applyVersions(w.applyKey(name)) {
+func (env *environment) requireNoSecretReported(name string) {
+	env.Helper()
+	for _, version := range env.history.applyVersions(env.applyKey(name)) {
 		reported, err := json.Marshal(version.Status)
-		require.NoError(w, err)
+		require.NoError(env, err)
 		for _, word := range secretWords {
-			require.NotContains(w, string(reported), word)
+			require.NotContains(env, string(reported), word)
 		}
 		for _, condition := range version.Status.Conditions {
-			require.LessOrEqual(w, len(condition.Message), 1200, "%s: %s", condition.Type, condition.Message)
+			require.LessOrEqual(env, len(condition.Message), 1200, "%s: %s", condition.Type, condition.Message)
 		}
 	}
-	for _, event := range w.events(name) {
+	for _, event := range env.events(name) {
 		for _, word := range secretWords {
-			require.NotContains(w, event.Note, word)
+			require.NotContains(env, event.Note, word)
 		}
 	}
 }
@@ -281,10 +281,10 @@ func secretsLogged(controls ...*control) error {
 }
 
 // events are those about a WorkspaceTemplateApply.
-func (w *world) events(name string) []eventsv1.Event {
-	w.Helper()
+func (env *environment) events(name string) []eventsv1.Event {
+	env.Helper()
 	list := &eventsv1.EventList{}
-	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.namespace)))
+	require.NoError(env, env.List(env.Context(), list, client.InNamespace(env.namespace)))
 	return slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool { return e.Regarding.Name != name })
 }
 
@@ -300,13 +300,13 @@ func (w write) String() string {
 }
 
 // writes are what CAPT's manager has written to the Workspace of a WorkspaceTemplateApply, its creation included.
-func (w *world) writes(name string) []write {
-	w.Helper()
-	events, err := w.AuditEvents(audit.Filter{
-		User: sandbox.ManagerUser, Verbs: audit.Writes, Group: w.scope.GroupVersionKind().Group, Resource: "workspaces",
-		Name: w.workspaceKey(name).Name, Namespace: w.workspaceKey(name).Namespace,
+func (env *environment) writes(name string) []write {
+	env.Helper()
+	events, err := env.AuditEvents(audit.Filter{
+		User: sandbox.ManagerUser, Verbs: audit.Writes, Group: env.scope.GroupVersionKind().Group, Resource: "workspaces",
+		Name: env.workspaceKey(name).Name, Namespace: env.workspaceKey(name).Namespace,
 	})
-	require.NoError(w, err)
+	require.NoError(env, err)
 	writes := make([]write, len(events))
 	for i, event := range events {
 		writes[i] = write{event.Verb, event.ResponseStatus.Code, event.RequestReceivedTimestamp.Time}
@@ -314,14 +314,14 @@ func (w *world) writes(name string) []write {
 	return writes
 }
 
-// allWrites are what CAPT's manager has written to anything of the world since a time.
-func (w *world) allWrites(since time.Time) []string {
-	w.Helper()
-	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Since: since})
-	require.NoError(w, err)
+// allWrites are what CAPT's manager has written to anything of the environment since a time.
+func (env *environment) allWrites(since time.Time) []string {
+	env.Helper()
+	events, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Since: since})
+	require.NoError(env, err)
 	var writes []string
 	for _, event := range events {
-		if strings.Contains(event.RequestURI, w.namespace) {
+		if strings.Contains(event.RequestURI, env.namespace) {
 			writes = append(writes, event.Verb+" "+event.RequestURI)
 		}
 	}

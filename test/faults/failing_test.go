@@ -29,7 +29,7 @@ const (
 
 // samples are failures of each class, under names for WorkspaceTemplateApplies; each provider gets others. Runs that were
 // killed without output cannot be scripted.
-func (w *world) samples() map[string]failures.Sample {
+func (env *environment) samples() map[string]failures.Sample {
 	byClass := map[string][]failures.Sample{}
 	for _, sample := range failures.Samples() {
 		if sample.Stderr != "" {
@@ -37,10 +37,10 @@ func (w *world) samples() map[string]failures.Sample {
 		}
 	}
 	turn := 0
-	if w.scope == terraform.ScopeCluster {
+	if env.scope == terraform.ScopeCluster {
 		turn++
 	}
-	if w.conditions == withoutGenerations {
+	if env.conditions == withoutGenerations {
 		turn++
 	}
 	mine := map[string]failures.Sample{}
@@ -53,160 +53,160 @@ func (w *world) samples() map[string]failures.Sample {
 }
 
 func TestAFailedApplyIsReportedByItsClassAndRetried(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.user(w.template())
-		samples, classes := w.samples(), map[string]bool{}
+	withAnyProvider(t, func(env *environment) {
+		env.user(env.template())
+		samples, classes := env.samples(), map[string]bool{}
 		for name, sample := range samples {
 			classes[sample.Class] = true
-			w.play(name, scripted.Script{Apply: scripted.Step{Stderr: sample.Stderr}})
-			w.user(workspaceTemplateApply(name, before))
+			env.setScript(name, scripted.Script{Apply: scripted.Step{Stderr: sample.Stderr}})
+			env.user(workspaceTemplateApply(name, before))
 		}
-		require.Len(w, classes, 9)
+		require.Len(env, classes, 9)
 		for name, sample := range samples {
-			failed := w.awaitNotReady(name, infrav1.ApplyFailedReason, "Terraform apply failed", "provider-terraform retries")
-			require.Equal(w, sample.Class, failed.Status.LastFailureClass, name)
-			require.NotEmpty(w, failed.Status.LastFailedRevision)
-			require.Empty(w, failed.Status.LastAppliedRevision)
-			require.Empty(w, failed.Status.Applied)
-			w.await(name, infrav1.SyncedCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason, failed.Status.LastFailureMessage)
-			w.clearScript(name)
+			failed := env.awaitNotReady(name, infrav1.ApplyFailedReason, "Terraform apply failed", "provider-terraform retries")
+			require.Equal(env, sample.Class, failed.Status.LastFailureClass, name)
+			require.NotEmpty(env, failed.Status.LastFailedRevision)
+			require.Empty(env, failed.Status.LastAppliedRevision)
+			require.Empty(env, failed.Status.Applied)
+			env.await(name, infrav1.SyncedCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason, failed.Status.LastFailureMessage)
+			env.clearScript(name)
 		}
 		for name := range samples {
-			w.awaitReady(name, before)
-			require.GreaterOrEqual(w, w.count(name, scripted.Apply), 2)
-			require.Len(w, w.writes(name), 1, "the provider tries again, not CAPT")
+			env.awaitReady(name, before)
+			require.GreaterOrEqual(env, env.count(name, scripted.Apply), 2)
+			require.Len(env, env.writes(name), 1, "the provider tries again, not CAPT")
 		}
-		w.end(slices.Collect(maps.Keys(samples))...)
+		env.end(slices.Collect(maps.Keys(samples))...)
 	})
 }
 
 // After an update that failed, the Workspace still says Ready.
 func TestAFailedUpdateIsReportedAndRetried(t *testing.T) {
-	withEachProvider(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		first := w.awaitReady("demo", before)
-		w.play("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+	withEachProvider(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		first := env.awaitReady("demo", before)
+		env.setScript("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 
-		w.user(workspaceTemplateApply("demo", after))
-		failed := w.awaitNotReady("demo", infrav1.ApplyFailedReason, "Terraform apply failed", "AWS limits the rate of requests", "RequestLimitExceeded")
-		w.requireWorkspaceCondition("demo", "Ready", metav1.ConditionTrue)
-		require.Equal(w, "Throttle", failed.Status.LastFailureClass)
-		require.Equal(w, first.Status.LastAppliedRevision, failed.Status.LastAppliedRevision)
-		require.NotEqual(w, first.Status.LastAppliedRevision, failed.Status.LastFailedRevision)
-		require.Equal(w, before, failed.Status.Outputs["cidr"])
-		require.Equal(w, metav1.ConditionTrue, failed.Status.Applied)
+		env.user(workspaceTemplateApply("demo", after))
+		failed := env.awaitNotReady("demo", infrav1.ApplyFailedReason, "Terraform apply failed", "AWS limits the rate of requests", "RequestLimitExceeded")
+		env.requireWorkspaceCondition("demo", "Ready", metav1.ConditionTrue)
+		require.Equal(env, "Throttle", failed.Status.LastFailureClass)
+		require.Equal(env, first.Status.LastAppliedRevision, failed.Status.LastAppliedRevision)
+		require.NotEqual(env, first.Status.LastAppliedRevision, failed.Status.LastFailedRevision)
+		require.Equal(env, before, failed.Status.Outputs["cidr"])
+		require.Equal(env, metav1.ConditionTrue, failed.Status.Applied)
 
-		w.clearScript("demo")
-		last := w.awaitReady("demo", after)
-		require.Equal(w, failed.Status.LastFailedRevision, last.Status.LastAppliedRevision)
-		require.Len(w, w.writes("demo"), 2, "one to make it, and one to change it")
-		w.end("demo")
+		env.clearScript("demo")
+		last := env.awaitReady("demo", after)
+		require.Equal(env, failed.Status.LastFailedRevision, last.Status.LastAppliedRevision)
+		require.Len(env, env.writes("demo"), 2, "one to make it, and one to change it")
+		env.end("demo")
 	})
 }
 
 // The provider tries again and again. That it still fails is nothing new.
 func TestAFailureThatRepeatsIsReportedOnce(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.play("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		w.awaitNotReady("demo", infrav1.ApplyFailedReason)
+	withAnyProvider(t, func(env *environment) {
+		env.setScript("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		env.awaitNotReady("demo", infrav1.ApplyFailedReason)
 		var reported []eventsv1.Event
-		w.insist(slowTick, func() string {
-			reported = slices.DeleteFunc(w.events("demo"), func(e eventsv1.Event) bool { return e.Reason != infrav1.ApplyFailedReason })
+		env.eventually(slowTick, func() string {
+			reported = slices.DeleteFunc(env.events("demo"), func(e eventsv1.Event) bool { return e.Reason != infrav1.ApplyFailedReason })
 			if len(reported) == 0 {
 				return "no event reports it"
 			}
 			return ""
 		})
-		since, tried := time.Now(), w.count("demo", scripted.Apply)
-		w.awaitOperation("demo", scripted.Apply, tried+2)
-		require.Empty(w, w.allWrites(since))
-		require.Len(w, reported, 1)
-		require.Nil(w, reported[0].Series)
-		require.Equal(w, "Warning", reported[0].Type)
-		require.Contains(w, reported[0].Note, "RequestLimitExceeded")
-		w.end("demo")
+		since, tried := time.Now(), env.count("demo", scripted.Apply)
+		env.awaitOperation("demo", scripted.Apply, tried+2)
+		require.Empty(env, env.allWrites(since))
+		require.Len(env, reported, 1)
+		require.Nil(env, reported[0].Series)
+		require.Equal(env, "Warning", reported[0].Type)
+		require.Contains(env, reported[0].Note, "RequestLimitExceeded")
+		env.end("demo")
 	})
 }
 
 // A failed update is replaced by another one. The error of the first one no longer matters then.
 func TestAFailedUpdateIsCorrectedByAnother(t *testing.T) {
-	withEachProvider(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		w.awaitReady("demo", before)
-		w.play("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
-		w.user(workspaceTemplateApply("demo", "10.9.0.0/16"))
-		w.awaitNotReady("demo", infrav1.ApplyFailedReason)
+	withEachProvider(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		env.awaitReady("demo", before)
+		env.setScript("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+		env.user(workspaceTemplateApply("demo", "10.9.0.0/16"))
+		env.awaitNotReady("demo", infrav1.ApplyFailedReason)
 
-		w.play("demo", scripted.Script{Plan: scripted.Step{Hang: true}})
-		w.user(workspaceTemplateApply("demo", after))
-		if w.conditions == withGenerations { // Without them, the generation of an error is unknown.
-			w.awaitNotReady("demo", infrav1.ProvisioningReason, "has not reported on it yet")
+		env.setScript("demo", scripted.Script{Plan: scripted.Step{Hang: true}})
+		env.user(workspaceTemplateApply("demo", after))
+		if env.conditions == withGenerations { // Without them, the generation of an error is unknown.
+			env.awaitNotReady("demo", infrav1.ProvisioningReason, "has not reported on it yet")
 		}
-		w.clearScript("demo")
-		w.awaitReady("demo", after)
-		require.Len(w, w.writes("demo"), 3)
-		w.end("demo")
+		env.clearScript("demo")
+		env.awaitReady("demo", after)
+		require.Len(env, env.writes("demo"), 3)
+		env.end("demo")
 	})
 }
 
 func TestAFailedInitOrPlanIsReportedAndRetried(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.play("init", scripted.Script{Init: scripted.Step{Stderr: "\nError: Failed to install provider\n"}})
-		w.play("plan", scripted.Script{Plan: scripted.Step{Stderr: unsupported}})
-		w.user(w.template(), workspaceTemplateApply("init", before), workspaceTemplateApply("plan", before))
-		w.awaitNotReady("init", infrav1.PlanFailedReason, "Failed to install provider")
-		planned := w.awaitNotReady("plan", infrav1.PlanFailedReason, "Terraform plan failed", "Correct the WorkspaceTemplate or the variables", "Unsupported argument")
-		require.Equal(w, "Config", planned.Status.LastFailureClass)
-		w.clearScript("init")
-		w.clearScript("plan")
-		w.awaitReady("init", before)
-		first := w.awaitReady("plan", before)
+	withAnyProvider(t, func(env *environment) {
+		env.setScript("init", scripted.Script{Init: scripted.Step{Stderr: "\nError: Failed to install provider\n"}})
+		env.setScript("plan", scripted.Script{Plan: scripted.Step{Stderr: unsupported}})
+		env.user(env.template(), workspaceTemplateApply("init", before), workspaceTemplateApply("plan", before))
+		env.awaitNotReady("init", infrav1.PlanFailedReason, "Failed to install provider")
+		planned := env.awaitNotReady("plan", infrav1.PlanFailedReason, "Terraform plan failed", "Correct the WorkspaceTemplate or the variables", "Unsupported argument")
+		require.Equal(env, "Config", planned.Status.LastFailureClass)
+		env.clearScript("init")
+		env.clearScript("plan")
+		env.awaitReady("init", before)
+		first := env.awaitReady("plan", before)
 
 		// One that is at rest shows Ready while its plan fails.
-		w.play("plan", scripted.Script{Plan: scripted.Step{Stderr: unsupported}})
-		w.edit("plan", `{"metadata":{"annotations":{"look":"again"}}}`)
-		failed := w.awaitNotReady("plan", infrav1.PlanFailedReason, "Unsupported argument")
-		w.requireWorkspaceCondition("plan", "Ready", metav1.ConditionTrue)
-		require.Equal(w, before, failed.Status.Outputs["cidr"])
-		w.clearScript("plan")
-		require.Equal(w, uid(first), uid(w.awaitReady("plan", before)))
-		require.Equal(w, 1, w.count("plan", scripted.Apply))
-		require.Len(w, w.writes("plan"), 1)
-		w.end("init", "plan")
+		env.setScript("plan", scripted.Script{Plan: scripted.Step{Stderr: unsupported}})
+		env.edit("plan", `{"metadata":{"annotations":{"look":"again"}}}`)
+		failed := env.awaitNotReady("plan", infrav1.PlanFailedReason, "Unsupported argument")
+		env.requireWorkspaceCondition("plan", "Ready", metav1.ConditionTrue)
+		require.Equal(env, before, failed.Status.Outputs["cidr"])
+		env.clearScript("plan")
+		require.Equal(env, uid(first), uid(env.awaitReady("plan", before)))
+		require.Equal(env, 1, env.count("plan", scripted.Apply))
+		require.Len(env, env.writes("plan"), 1)
+		env.end("init", "plan")
 	})
 }
 
 func TestAMissingProviderConfigIsReportedUntilItExists(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.user(w.templateWith(templateName, w.namespace, module), workspaceTemplateApply("demo", before))
-		w.awaitNotReady("demo", infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig", "not found")
-		require.Zero(w, w.count("demo", scripted.Init))
+	withAnyProvider(t, func(env *environment) {
+		env.user(env.templateWith(templateName, env.namespace, module), workspaceTemplateApply("demo", before))
+		env.awaitNotReady("demo", infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig", "not found")
+		require.Zero(env, env.count("demo", scripted.Init))
 
 		kind, group := "ClusterProviderConfig", "tf.m.upbound.io"
-		if w.scope == terraform.ScopeCluster {
+		if env.scope == terraform.ScopeCluster {
 			kind, group = "ProviderConfig", "tf.upbound.io"
 		}
-		w.user(fmt.Sprintf("{apiVersion: %s/v1beta1, kind: %s, metadata: {name: %s}, spec: {pluginCache: false}}", group, kind, w.namespace))
-		w.awaitReady("demo", before)
-		require.Len(w, w.writes("demo"), 1)
-		w.end("demo")
+		env.user(fmt.Sprintf("{apiVersion: %s/v1beta1, kind: %s, metadata: {name: %s}, spec: {pluginCache: false}}", group, kind, env.namespace))
+		env.awaitReady("demo", before)
+		require.Len(env, env.writes("demo"), 1)
+		env.end("demo")
 	})
 }
 
 // Terraform quotes its input. Input from a Secret is not reported.
 func TestAnErrorThatQuotesASecretIsReportedWithoutIt(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		require.NoError(w, w.Create(w.Context(), &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "account"}, StringData: map[string]string{"value": canary},
+	withAnyProvider(t, func(env *environment) {
+		require.NoError(env, env.Create(env.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "account"}, StringData: map[string]string{"value": canary},
 		}))
-		w.play("demo", scripted.Script{Apply: scripted.Step{Stderr: "\nError: creating EC2 VPC with " + canary + ": VpcLimitExceeded\n"}})
-		w.user(strings.Replace(w.template(), "source: Inline",
-			"source: Inline\n        env: [{name: ACCOUNT, secretKeyRef: {namespace: "+w.namespace+", name: account, key: value}}]", 1),
+		env.setScript("demo", scripted.Script{Apply: scripted.Step{Stderr: "\nError: creating EC2 VPC with " + canary + ": VpcLimitExceeded\n"}})
+		env.user(strings.Replace(env.template(), "source: Inline",
+			"source: Inline\n        env: [{name: ACCOUNT, secretKeyRef: {namespace: "+env.namespace+", name: account, key: value}}]", 1),
 			workspaceTemplateApply("demo", before))
-		w.awaitNotReady("demo", infrav1.ApplyFailedReason, "creating EC2 VPC with", "VpcLimitExceeded")
-		w.clearScript("demo")
-		w.awaitReady("demo", before)
-		w.end("demo")
+		env.awaitNotReady("demo", infrav1.ApplyFailedReason, "creating EC2 VPC with", "VpcLimitExceeded")
+		env.clearScript("demo")
+		env.awaitReady("demo", before)
+		env.end("demo")
 	})
 }

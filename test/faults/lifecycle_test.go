@@ -20,78 +20,78 @@ import (
 
 func TestAWorkspaceThatWasDeletedByHandIsRecreatedOnce(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		first := w.awaitReady("demo", before)
-		w.play("demo", scripted.Script{Destroy: scripted.Step{Hang: true}})
+	inEitherScope(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		first := env.awaitReady("demo", before)
+		env.setScript("demo", scripted.Script{Destroy: scripted.Step{Hang: true}})
 
-		w.removeAllowed(w.newWorkspace("demo"))
-		w.awaitOperation("demo", scripted.Destroy, 1)
-		dying := w.awaitNotReady("demo", infrav1.WorkspaceDeletingReason, "the Workspace is being deleted: Terraform destroys its resources")
-		require.Equal(w, uid(first), uid(dying))
-		w.user(workspaceTemplateApply("demo", after))
-		w.awaitNotReady("demo", infrav1.WorkspaceDeletingReason)
-		require.Len(w, w.writes("demo"), 1, "nothing is written to what is dying")
+		env.removeAllowed(env.newWorkspace("demo"))
+		env.awaitOperation("demo", scripted.Destroy, 1)
+		dying := env.awaitNotReady("demo", infrav1.WorkspaceDeletingReason, "the Workspace is being deleted: Terraform destroys its resources")
+		require.Equal(env, uid(first), uid(dying))
+		env.user(workspaceTemplateApply("demo", after))
+		env.awaitNotReady("demo", infrav1.WorkspaceDeletingReason)
+		require.Len(env, env.writes("demo"), 1, "nothing is written to what is dying")
 
-		w.clearScript("demo")
-		second := w.awaitReady("demo", after)
-		require.NotEqual(w, uid(first), uid(second))
-		require.Len(w, w.writes("demo"), 2, "made twice")
-		w.requireWorkspaces(2, "demo")
-		require.Len(w, w.resources(), 2, "the first ones were destroyed")
-		w.leave("demo")
-		w.requireWorkspaces(2, "demo")
+		env.clearScript("demo")
+		second := env.awaitReady("demo", after)
+		require.NotEqual(env, uid(first), uid(second))
+		require.Len(env, env.writes("demo"), 2, "made twice")
+		env.requireWorkspaces(2, "demo")
+		require.Len(env, env.resources(), 2, "the first ones were destroyed")
+		env.leave("demo")
+		env.requireWorkspaces(2, "demo")
 	})
 }
 
 // Who wants to keep what exists does not want another one in its place.
 func TestARetainedWorkspaceThatWasDeletedByHandIsNotRecreated(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
-		w.awaitReady("demo", before)
-		w.removeAllowed(w.newWorkspace("demo"))
-		w.awaitNotReady("demo", infrav1.WorkspaceNotFoundReason, "is not recreated because spec.deletionPolicy is Retain. To recreate it, set spec.deletionPolicy to Delete")
-		require.Len(w, w.writes("demo"), 1)
-		w.requireWorkspaces(1, "demo")
+	inEitherScope(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
+		env.awaitReady("demo", before)
+		env.removeAllowed(env.newWorkspace("demo"))
+		env.awaitNotReady("demo", infrav1.WorkspaceNotFoundReason, "is not recreated because spec.deletionPolicy is Retain. To recreate it, set spec.deletionPolicy to Delete")
+		require.Len(env, env.writes("demo"), 1)
+		env.requireWorkspaces(1, "demo")
 
-		w.user(workspaceTemplateApply("demo", before, "deletionPolicy: Delete"))
-		w.awaitReady("demo", before)
-		w.requireWorkspaces(2, "demo")
-		w.leave("demo")
+		env.user(workspaceTemplateApply("demo", before, "deletionPolicy: Delete"))
+		env.awaitReady("demo", before)
+		env.requireWorkspaces(2, "demo")
+		env.leave("demo")
 	})
 }
 
 // foreign creates a Workspace under the name of one of ours, as another client.
-func (w *world) foreign(name string, annotations map[string]string) *unstructured.Unstructured {
-	w.Helper()
-	workspace := w.newWorkspace(name)
+func (env *environment) foreign(name string, annotations map[string]string) *unstructured.Unstructured {
+	env.Helper()
+	workspace := env.newWorkspace(name)
 	workspace.SetAnnotations(annotations)
 	workspace.Object["spec"] = map[string]any{
 		"providerConfigRef": map[string]any{"name": "sandbox"},
 		"forProvider":       map[string]any{"source": "Inline", "module": "# theirs\n"},
 	}
 	if workspace.GetNamespace() != "" {
-		require.NoError(w, unstructured.SetNestedField(workspace.Object, "ClusterProviderConfig", "spec", "providerConfigRef", "kind"))
+		require.NoError(env, unstructured.SetNestedField(workspace.Object, "ClusterProviderConfig", "spec", "providerConfigRef", "kind"))
 	}
-	require.NoError(w, w.Create(w.Context(), workspace))
+	require.NoError(env, env.Create(env.Context(), workspace))
 	return workspace
 }
 
 // replace replaces our Workspace by another one between two reconciles.
-func (w *world) replace(name string, annotations map[string]string) *unstructured.Unstructured {
-	w.Helper()
-	w.editApply(name, pauseApply)
-	w.await(name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
-	w.removeAllowed(w.newWorkspace(name))
-	w.insist(slowTick, func() string {
-		if w.workspace(name) == nil {
+func (env *environment) replace(name string, annotations map[string]string) *unstructured.Unstructured {
+	env.Helper()
+	env.editApply(name, pauseApply)
+	env.await(name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	env.removeAllowed(env.newWorkspace(name))
+	env.eventually(slowTick, func() string {
+		if env.workspace(name) == nil {
 			return ""
 		}
 		return "the Workspace is still there"
 	})
-	other := w.foreign(name, annotations)
-	w.editApply(name, resumeApply)
+	other := env.foreign(name, annotations)
+	env.editApply(name, resumeApply)
 	return other
 }
 
@@ -105,29 +105,29 @@ func TestAWorkspaceRecreatedByAnotherClientIsReportedAndNotModified(t *testing.T
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			inEitherScope(t, func(w *world) {
-				w.user(w.template(), workspaceTemplateApply("demo", before))
-				first := w.awaitReady("demo", before)
+			inEitherScope(t, func(env *environment) {
+				env.user(env.template(), workspaceTemplateApply("demo", before))
+				first := env.awaitReady("demo", before)
 				var annotations map[string]string
 				if row.claim != "" {
 					annotations = map[string]string{naming.ClaimAnnotation: row.claim}
 				}
-				other := w.replace("demo", annotations)
+				other := env.replace("demo", annotations)
 
-				w.await("demo", infrav1.WorkspaceConflictCondition, metav1.ConditionTrue, row.reason, row.message)
-				reported := w.awaitNotReady("demo", row.reason, row.message)
-				require.Equal(w, uid(first), uid(reported), "status keeps the UID of our Workspace")
-				w.user(workspaceTemplateApply("demo", after))
-				w.awaitNotReady("demo", row.reason)
-				w.removeApply("demo")
-				w.awaitGone("demo")
-				require.Len(w, w.writes("demo"), 1, "only to make ours")
-				is := w.workspace("demo")
-				require.NotNil(w, is, "theirs is not ours to delete")
-				require.Equal(w, other.GetUID(), is.GetUID())
-				require.EqualValues(w, 1, is.GetGeneration())
-				w.requireWorkspaces(2, "demo")
-				w.requireNoSecretReported("demo")
+				env.await("demo", infrav1.WorkspaceConflictCondition, metav1.ConditionTrue, row.reason, row.message)
+				reported := env.awaitNotReady("demo", row.reason, row.message)
+				require.Equal(env, uid(first), uid(reported), "status keeps the UID of our Workspace")
+				env.user(workspaceTemplateApply("demo", after))
+				env.awaitNotReady("demo", row.reason)
+				env.removeApply("demo")
+				env.awaitGone("demo")
+				require.Len(env, env.writes("demo"), 1, "only to make ours")
+				is := env.workspace("demo")
+				require.NotNil(env, is, "theirs is not ours to delete")
+				require.Equal(env, other.GetUID(), is.GetUID())
+				require.EqualValues(env, 1, is.GetGeneration())
+				env.requireWorkspaces(2, "demo")
+				env.requireNoSecretReported("demo")
 			})
 		})
 	}
@@ -136,44 +136,44 @@ func TestAWorkspaceRecreatedByAnotherClientIsReportedAndNotModified(t *testing.T
 // A Workspace that comes back from a backup has its claim, and its state. Its owner goes on with it, and says so.
 func TestAWorkspaceThatCameBackFromABackupIsTakenOver(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		first := w.awaitReady("demo", before)
-		other := w.replace("demo", w.workspace("demo").GetAnnotations())
+	inEitherScope(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		first := env.awaitReady("demo", before)
+		other := env.replace("demo", env.workspace("demo").GetAnnotations())
 
-		w.insist(slowTick, func() string {
-			for _, event := range w.events("demo") {
+		env.eventually(slowTick, func() string {
+			for _, event := range env.events("demo") {
 				if event.Reason == infrav1.WorkspaceReplacedReason {
-					require.Contains(w, event.Note, fmt.Sprintf("UID was %s, is %s", uid(first), other.GetUID()))
+					require.Contains(env, event.Note, fmt.Sprintf("UID was %s, is %s", uid(first), other.GetUID()))
 					return ""
 				}
 			}
 			return "no event reports it"
 		})
-		w.insist(tick, func() string {
-			if apply := w.get("demo"); apply == nil || uid(apply) != other.GetUID() {
+		env.eventually(tick, func() string {
+			if apply := env.get("demo"); apply == nil || uid(apply) != other.GetUID() {
 				return "the other UID is not recorded"
 			}
 			return ""
 		})
-		w.awaitReady("demo", before)
-		w.requireWorkspaces(2, "demo")
-		w.leave("demo")
+		env.awaitReady("demo", before)
+		env.requireWorkspaces(2, "demo")
+		env.leave("demo")
 	})
 }
 
 // A hanging apply does not delay another WorkspaceTemplateApply.
 func TestAFailureDoesNotAffectOthers(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.play("bad", scripted.Script{Apply: scripted.Step{Hang: true}})
-		w.user(w.template(), workspaceTemplateApply("bad", before))
-		w.awaitOperation("bad", scripted.Apply, 1)
+	withAnyProvider(t, func(env *environment) {
+		env.setScript("bad", scripted.Script{Apply: scripted.Step{Hang: true}})
+		env.user(env.template(), workspaceTemplateApply("bad", before))
+		env.awaitOperation("bad", scripted.Apply, 1)
 		began := time.Now()
-		w.user(workspaceTemplateApply("good", before))
-		w.awaitReady("good", before)
-		w.Logf("Ready in %s while another hangs", time.Since(began))
-		require.False(w, w.ready("bad"))
-		w.end("bad", "good")
+		env.user(workspaceTemplateApply("good", before))
+		env.awaitReady("good", before)
+		env.Logf("Ready in %s while another hangs", time.Since(began))
+		require.False(env, env.ready("bad"))
+		env.end("bad", "good")
 	})
 }
 
@@ -187,27 +187,27 @@ var pauses = map[string]struct{ pause, resume string }{
 }
 
 func TestAPausedWorkspaceIsReportedUntilItIsResumed(t *testing.T) {
-	withEachProvider(t, func(w *world) {
-		w.user(w.template())
+	withEachProvider(t, func(env *environment) {
+		env.user(env.template())
 		for name := range pauses {
-			w.user(workspaceTemplateApply(name, before))
+			env.user(workspaceTemplateApply(name, before))
 		}
 		for name, p := range pauses {
-			w.awaitReady(name, before)
-			w.edit(name, p.pause)
-			w.awaitNotReady(name, infrav1.WorkspacePausedReason, "Remove its annotation crossplane.io/paused, or its empty spec.managementPolicies")
-			w.await(name, infrav1.SyncedCondition, metav1.ConditionUnknown, infrav1.WorkspacePausedReason)
-			w.user(workspaceTemplateApply(name, after))
-			w.awaitWorkspace(name, varIs(after))
-			w.awaitNotReady(name, infrav1.WorkspacePausedReason)
+			env.awaitReady(name, before)
+			env.edit(name, p.pause)
+			env.awaitNotReady(name, infrav1.WorkspacePausedReason, "Remove its annotation crossplane.io/paused, or its empty spec.managementPolicies")
+			env.await(name, infrav1.SyncedCondition, metav1.ConditionUnknown, infrav1.WorkspacePausedReason)
+			env.user(workspaceTemplateApply(name, after))
+			env.awaitWorkspace(name, varIs(after))
+			env.awaitNotReady(name, infrav1.WorkspacePausedReason)
 		}
 		for name, p := range pauses {
-			require.Equal(w, 1, w.count(name, scripted.Apply))
-			w.edit(name, p.resume)
-			w.awaitReady(name, after)
-			require.Len(w, w.writes(name), 2, "one to make it, and one to change it")
+			require.Equal(env, 1, env.count(name, scripted.Apply))
+			env.edit(name, p.resume)
+			env.awaitReady(name, after)
+			require.Len(env, env.writes(name), 2, "one to make it, and one to change it")
 		}
-		w.end("annotated", "nothing-managed")
+		env.end("annotated", "nothing-managed")
 	})
 }
 
@@ -223,26 +223,26 @@ func varIs(cidr string) func(workspace *unstructured.Unstructured) string {
 }
 
 func TestTheDeletionOfAPausedWorkspaceWaitsUntilItIsResumed(t *testing.T) {
-	withEachProvider(t, func(w *world) {
-		w.user(w.template())
+	withEachProvider(t, func(env *environment) {
+		env.user(env.template())
 		for name := range pauses {
-			w.user(workspaceTemplateApply(name, before))
+			env.user(workspaceTemplateApply(name, before))
 		}
 		for name, p := range pauses {
-			w.awaitReady(name, before)
-			w.edit(name, p.pause)
-			w.awaitNotReady(name, infrav1.WorkspacePausedReason)
-			w.removeApply(name)
-			w.awaitDeleting(name, infrav1.WorkspacePausedReason, "the Workspace is paused, so Terraform does not run")
+			env.awaitReady(name, before)
+			env.edit(name, p.pause)
+			env.awaitNotReady(name, infrav1.WorkspacePausedReason)
+			env.removeApply(name)
+			env.awaitDeleting(name, infrav1.WorkspacePausedReason, "the Workspace is paused, so Terraform does not run")
 		}
 		for name, p := range pauses {
-			require.Zero(w, w.count(name, scripted.Destroy))
-			w.edit(name, p.resume)
-			w.awaitGone(name)
-			require.Equal(w, 1, w.count(name, scripted.Destroy))
-			require.Len(w, w.writes(name), 2, "one to make it, and one to delete it")
+			require.Zero(env, env.count(name, scripted.Destroy))
+			env.edit(name, p.resume)
+			env.awaitGone(name)
+			require.Equal(env, 1, env.count(name, scripted.Destroy))
+			require.Len(env, env.writes(name), 2, "one to make it, and one to delete it")
 		}
-		w.end("annotated", "nothing-managed")
+		env.end("annotated", "nothing-managed")
 	})
 }
 
@@ -254,25 +254,25 @@ const (
 // A paused WorkspaceTemplateApply leaves its Workspace alone, whatever is asked of it.
 func TestAPausedWorkspaceTemplateApplyWritesNothing(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("edited", before), workspaceTemplateApply("deleted", before))
+	inEitherScope(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("edited", before), workspaceTemplateApply("deleted", before))
 		for _, name := range []string{"edited", "deleted"} {
-			w.awaitReady(name, before)
-			w.editApply(name, pauseApply)
-			w.await(name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "cluster.x-k8s.io/paused")
-			require.True(w, w.ready(name), "a paused object is not a failure")
+			env.awaitReady(name, before)
+			env.editApply(name, pauseApply)
+			env.await(name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "cluster.x-k8s.io/paused")
+			require.True(env, env.ready(name), "a paused object is not a failure")
 		}
-		w.user(workspaceTemplateApply("edited", after))
-		w.removeApply("deleted")
-		w.awaitNotReady("edited", infrav1.ProvisioningReason, "has not been updated to the current template and variables yet")
-		w.awaitDeleting("deleted", infrav1.DeletingReason, "nothing is deleted while the object is paused")
-		require.Never(w, func() bool { return len(w.writes("edited"))+len(w.writes("deleted")) > 2 }, 2*time.Second, time.Second, "written although paused")
+		env.user(workspaceTemplateApply("edited", after))
+		env.removeApply("deleted")
+		env.awaitNotReady("edited", infrav1.ProvisioningReason, "has not been updated to the current template and variables yet")
+		env.awaitDeleting("deleted", infrav1.DeletingReason, "nothing is deleted while the object is paused")
+		require.Never(env, func() bool { return len(env.writes("edited"))+len(env.writes("deleted")) > 2 }, 2*time.Second, time.Second, "written although paused")
 
-		w.editApply("edited", resumeApply)
-		w.editApply("deleted", resumeApply)
-		w.awaitReady("edited", after)
-		w.await("edited", clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
-		w.awaitGone("deleted")
-		w.end("edited", "deleted")
+		env.editApply("edited", resumeApply)
+		env.editApply("deleted", resumeApply)
+		env.awaitReady("edited", after)
+		env.await("edited", clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
+		env.awaitGone("deleted")
+		env.end("edited", "deleted")
 	})
 }

@@ -51,7 +51,7 @@ func (c *control) removeProvider(ctx context.Context) error {
 		if err := errors.Join(cl.Patch(ctx, kind.DeepCopy(), allowed), cl.Delete(ctx, kind)); err != nil {
 			return err
 		}
-		err := wait.PollUntilContextTimeout(ctx, tick, fixture.Patience, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, tick, fixture.Timeout, true, func(ctx context.Context) (bool, error) {
 			err := cl.Get(ctx, client.ObjectKeyFromObject(kind), kind.DeepCopy())
 			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		})
@@ -76,100 +76,100 @@ func workspaceDefinitions() ([]*unstructured.Unstructured, error) {
 
 // One after the other, everything that a Workspace needs comes: its kind, the provider, and the provider's only worker.
 func TestAMissingDependencyIsReportedUntilItExists(t *testing.T) {
-	var worlds []*world
+	var environments []*environment
 	for _, scope := range terraform.Scopes() {
-		w := newWorld(t, limited, scope)
-		w.user(w.template(), workspaceTemplateApply("one", before), workspaceTemplateApply("two", before))
+		env := newEnvironment(t, limited, scope)
+		env.user(env.template(), workspaceTemplateApply("one", before), workspaceTemplateApply("two", before))
 		for _, name := range []string{"one", "two"} {
-			w.play(name, scripted.Script{Apply: scripted.Step{Hang: true}})
-			w.awaitNotReady(name, infrav1.WorkspaceKindMissingReason, "CustomResourceDefinition workspaces.tf.", "is not installed. Install provider-terraform")
+			env.setScript(name, scripted.Script{Apply: scripted.Step{Hang: true}})
+			env.awaitNotReady(name, infrav1.WorkspaceKindMissingReason, "CustomResourceDefinition workspaces.tf.", "is not installed. Install provider-terraform")
 		}
-		w.user(workspaceTemplateApply("unmade", before))
-		w.awaitNotReady("unmade", infrav1.WorkspaceKindMissingReason)
-		w.removeApply("unmade")
-		w.awaitGone("unmade")
-		w.user(workspaceTemplateApply("unclaimed", before))
-		worlds = append(worlds, w)
+		env.user(workspaceTemplateApply("unmade", before))
+		env.awaitNotReady("unmade", infrav1.WorkspaceKindMissingReason)
+		env.removeApply("unmade")
+		env.awaitGone("unmade")
+		env.user(workspaceTemplateApply("unclaimed", before))
+		environments = append(environments, env)
 	}
-	installed := installWorkspaces(worlds[0])
+	installed := installWorkspaces(environments[0])
 	t.Parallel() // The rest takes two minutes, in which the other tests run.
 
-	for _, w := range worlds {
+	for _, env := range environments {
 		for _, name := range []string{"one", "two", "unclaimed"} {
-			w.awaitNotReady(name, infrav1.ProvisioningReason, "waiting for provider-terraform to run terraform init and plan")
+			env.awaitNotReady(name, infrav1.ProvisioningReason, "waiting for provider-terraform to run terraform init and plan")
 		}
-		w.removeApply("unclaimed")
-		w.awaitGone("unclaimed")
-		require.Nil(t, w.workspace("unclaimed"))
+		env.removeApply("unclaimed")
+		env.awaitGone("unclaimed")
+		require.Nil(t, env.workspace("unclaimed"))
 	}
-	for _, w := range worlds {
+	for _, env := range environments {
 		for _, name := range []string{"one", "two"} {
-			w.awaitNotReady(name, infrav1.WorkspaceUnclaimedReason, "provider-terraform has not reconciled it yet", "Check that provider-terraform runs", "--max-reconcile-rate")
-			require.Len(t, w.writes(name), 1)
+			env.awaitNotReady(name, infrav1.WorkspaceUnclaimedReason, "provider-terraform has not reconciled it yet", "Check that provider-terraform runs", "--max-reconcile-rate")
+			require.Len(t, env.writes(name), 1)
 		}
 		require.GreaterOrEqual(t, time.Since(installed), claimPatience-time.Second, "a Workspace was made in a whole second")
 	}
 	require.NoError(t, limited.StartComponent(t.Context(), sandbox.Provider))
-	for _, w := range worlds {
-		t.Run(string(w.scope), func(t *testing.T) {
+	for _, env := range environments {
+		t.Run(string(env.scope), func(t *testing.T) {
 			t.Parallel()
-			w.T = t
-			w.oneStarvesTheOther()
-			w.end("one", "two", "unclaimed")
+			env.T = t
+			env.oneStarvesTheOther()
+			env.end("one", "two", "unclaimed")
 		})
 	}
 }
 
 // installWorkspaces installs the kinds of both scopes, and returns when that was.
-func installWorkspaces(w *world) time.Time {
-	w.Helper()
+func installWorkspaces(env *environment) time.Time {
+	env.Helper()
 	kinds, err := workspaceDefinitions()
-	require.NoError(w, err)
+	require.NoError(env, err)
 	began := time.Now()
-	require.NoError(w, manifests.Apply(w.Context(), w.Client, kinds...))
+	require.NoError(env, manifests.Apply(env.Context(), env.Client, kinds...))
 	for _, kind := range kinds {
-		w.insist(slowTick, func() string { return w.lacksEstablished(kind.GetName()) })
+		env.eventually(slowTick, func() string { return env.missingEstablished(kind.GetName()) })
 	}
 	for _, scope := range terraform.Scopes() {
-		require.NoError(w, limited.watch(scope.GroupVersionKind()))
+		require.NoError(env, limited.watch(scope.GroupVersionKind()))
 	}
 	return began
 }
 
 // oneStarvesTheOther returns what is observed of two Workspaces when the provider works on one at a time.
-func (w *world) oneStarvesTheOther() {
-	w.Helper()
+func (env *environment) oneStarvesTheOther() {
+	env.Helper()
 	first, second := "one", "two"
-	w.insist(slowTick, func() string {
+	env.eventually(slowTick, func() string {
 		switch {
-		case w.count("one", scripted.Apply) == 1:
+		case env.count("one", scripted.Apply) == 1:
 			return ""
-		case w.count("two", scripted.Apply) == 1:
+		case env.count("two", scripted.Apply) == 1:
 			first, second = "two", "one"
 			return ""
 		}
 		return "no apply has begun"
 	})
-	w.awaitNotReady(first, infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
-	w.awaitNotReady(second, infrav1.WorkspaceUnclaimedReason, "It may be busy with other Workspaces")
+	env.awaitNotReady(first, infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
+	env.awaitNotReady(second, infrav1.WorkspaceUnclaimedReason, "It may be busy with other Workspaces")
 
-	w.clearScript(first)
-	w.awaitNotReady(second, infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
-	require.Zero(w, w.count(first, scripted.Destroy))
-	w.clearScript(second)
-	w.awaitReady(first, before)
-	w.awaitReady(second, before)
-	require.Len(w, w.writes(first), 1)
-	require.Len(w, w.writes(second), 1)
+	env.clearScript(first)
+	env.awaitNotReady(second, infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
+	require.Zero(env, env.count(first, scripted.Destroy))
+	env.clearScript(second)
+	env.awaitReady(first, before)
+	env.awaitReady(second, before)
+	require.Len(env, env.writes(first), 1)
+	require.Len(env, env.writes(second), 1)
 }
 
-// lacksEstablished says that a definition is not served yet.
-func (w *world) lacksEstablished(name string) string {
-	w.Helper()
+// missingEstablished says that a definition is not served yet.
+func (env *environment) missingEstablished(name string) string {
+	env.Helper()
 	definition := &unstructured.Unstructured{}
 	definition.SetAPIVersion("apiextensions.k8s.io/v1")
 	definition.SetKind("CustomResourceDefinition")
-	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Name: name}, definition))
+	require.NoError(env, env.Get(env.Context(), client.ObjectKey{Name: name}, definition))
 	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
 	for _, condition := range conditions {
 		if c := condition.(map[string]any); c["type"] == "Established" && c["status"] == "True" {

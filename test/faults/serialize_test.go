@@ -44,207 +44,207 @@ func profile(name, cidr string) string {
 }
 
 // beginProfiles makes all profiles at once.
-func (w *world) beginProfiles() {
-	w.Helper()
-	w.user(w.template())
+func (env *environment) beginProfiles() {
+	env.Helper()
+	env.user(env.template())
 	for _, name := range profiles {
-		w.user(profile(name, before))
+		env.user(profile(name, before))
 	}
 }
 
 // operations are those of a kind on Workspaces of these names, in the order in which they began.
-func (w *world) operations(kind scripted.Operation, names ...string) []scripted.Entry {
-	w.Helper()
-	journal, err := w.scripts.Journal()
-	require.NoError(w, err)
+func (env *environment) operations(kind scripted.Operation, names ...string) []scripted.Entry {
+	env.Helper()
+	journal, err := env.scripts.Journal()
+	require.NoError(env, err)
 	return slices.DeleteFunc(journal, func(entry scripted.Entry) bool {
-		ours := slices.ContainsFunc(names, func(name string) bool { return entry.Of(w.workspaceKey(name)) })
+		ours := slices.ContainsFunc(names, func(name string) bool { return entry.Of(env.workspaceKey(name)) })
 		return entry.Operation != kind || !ours
 	})
 }
 
 // requireTurnsTaken proves that Terraform has applied and destroyed so many times, and that nothing of it overlapped.
-func (w *world) requireTurnsTaken(applies, destroys int, names ...string) {
-	w.Helper()
-	applied, destroyed := w.operations(scripted.Apply, names...), w.operations(scripted.Destroy, names...)
-	require.Len(w, applied, applies)
-	require.Len(w, destroyed, destroys)
+func (env *environment) requireTurnsTaken(applies, destroys int, names ...string) {
+	env.Helper()
+	applied, destroyed := env.operations(scripted.Apply, names...), env.operations(scripted.Destroy, names...)
+	require.Len(env, applied, applies)
+	require.Len(env, destroyed, destroys)
 	all := append(applied, destroyed...)
 	slices.SortFunc(all, func(a, b scripted.Entry) int { return a.Start.Compare(b.Start) })
 	for i, next := range all[1:] {
 		last := all[i]
-		require.False(w, last.End.IsZero() || last.End.After(next.Start), "%s of %s began at %s, %s of %s ended at %s",
+		require.False(env, last.End.IsZero() || last.End.After(next.Start), "%s of %s began at %s, %s of %s ended at %s",
 			next.Operation, next.Name, next.Start, last.Operation, last.Name, last.End)
 	}
 }
 
 // hasWaited reports whether a WorkspaceTemplateApply ever reported in that condition that it was queued.
-func (w *world) hasWaited(name, conditionType string) bool {
-	return slices.ContainsFunc(w.history.applyVersions(w.applyKey(name)), func(version *infrav1.WorkspaceTemplateApply) bool {
+func (env *environment) hasWaited(name, conditionType string) bool {
+	return slices.ContainsFunc(env.history.applyVersions(env.applyKey(name)), func(version *infrav1.WorkspaceTemplateApply) bool {
 		condition := meta.FindStatusCondition(version.Status.Conditions, conditionType)
 		return condition != nil && condition.Reason == infrav1.QueuedReason
 	})
 }
 
 // awaitRevision waits until a WorkspaceTemplateApply is Ready with another revision than before.
-func (w *world) awaitRevision(name, cidr, was string) string {
-	w.Helper()
-	w.insist(tick, func() string {
-		if apply := w.get(name); apply == nil || apply.Status.LastAppliedRevision == was {
+func (env *environment) awaitRevision(name, cidr, was string) string {
+	env.Helper()
+	env.eventually(tick, func() string {
+		if apply := env.get(name); apply == nil || apply.Status.LastAppliedRevision == was {
 			return name + " has no other revision"
 		}
 		return ""
 	})
-	return w.awaitReady(name, cidr).Status.LastAppliedRevision
+	return env.awaitReady(name, cidr).Status.LastAppliedRevision
 }
 
 // The whole life of a series: made, changed by an edit of the template and by edits of each, and deleted, each time all at once.
 func TestSerializedAppliesRunOneAtATime(t *testing.T) {
-	withEachProvider(t, func(w *world) {
+	withEachProvider(t, func(env *environment) {
 		for _, name := range profiles {
-			w.play(name, slow)
+			env.setScript(name, slow)
 		}
-		w.beginProfiles()
+		env.beginProfiles()
 		revisions := map[string]string{}
 		for _, name := range profiles {
-			revisions[name] = w.awaitReady(name, before).Status.LastAppliedRevision
+			revisions[name] = env.awaitReady(name, before).Status.LastAppliedRevision
 		}
-		w.requireTurnsTaken(3, 0, profiles...)
-		require.True(w, w.hasWaited(profiles[2], infrav1.ReadyCondition))
-		w.awaitQuiet(2 * time.Second)
+		env.requireTurnsTaken(3, 0, profiles...)
+		require.True(env, env.hasWaited(profiles[2], infrav1.ReadyCondition))
+		env.awaitQuiet(2 * time.Second)
 
-		w.user(w.templateWith(templateName, sandbox.ProviderConfigName, module+"# edited\n"))
+		env.user(env.templateWith(templateName, sandbox.ProviderConfigName, module+"# edited\n"))
 		for _, name := range profiles {
-			revisions[name] = w.awaitRevision(name, before, revisions[name])
+			revisions[name] = env.awaitRevision(name, before, revisions[name])
 		}
-		w.requireTurnsTaken(6, 0, profiles...)
-
-		for _, name := range profiles {
-			w.user(profile(name, after))
-		}
-		for _, name := range profiles {
-			w.awaitRevision(name, after, revisions[name])
-			require.Len(w, w.writes(name), 3, "one to make it, and two to change it")
-		}
-		w.requireTurnsTaken(9, 0, profiles...)
+		env.requireTurnsTaken(6, 0, profiles...)
 
 		for _, name := range profiles {
-			w.removeApply(name)
+			env.user(profile(name, after))
 		}
 		for _, name := range profiles {
-			w.awaitGone(name)
+			env.awaitRevision(name, after, revisions[name])
+			require.Len(env, env.writes(name), 3, "one to make it, and two to change it")
 		}
-		w.requireTurnsTaken(9, 3, profiles...)
-		w.end(profiles...)
+		env.requireTurnsTaken(9, 0, profiles...)
+
+		for _, name := range profiles {
+			env.removeApply(name)
+		}
+		for _, name := range profiles {
+			env.awaitGone(name)
+		}
+		env.requireTurnsTaken(9, 3, profiles...)
+		env.end(profiles...)
 	})
 }
 
 // The garbage collector deletes all that an owner had at the same moment.
 func TestWhatTheGarbageCollectorDeletesIsDestroyedOneAtATime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, current, terraform.ScopeNamespaced)
-	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "owner"}}
-	require.NoError(w, w.Create(w.Context(), owner))
-	w.beginProfiles()
+	env := newEnvironment(t, current, terraform.ScopeNamespaced)
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "owner"}}
+	require.NoError(env, env.Create(env.Context(), owner))
+	env.beginProfiles()
 	for _, name := range profiles {
-		w.play(name, slow)
-		w.editApply(name, fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"%s"}]}}`, owner.UID))
+		env.setScript(name, slow)
+		env.editApply(name, fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"%s"}]}}`, owner.UID))
 	}
 	for _, name := range profiles {
-		w.awaitReady(name, before)
+		env.awaitReady(name, before)
 	}
-	w.remove(owner)
+	env.remove(owner)
 	for _, name := range profiles {
-		w.awaitGone(name)
+		env.awaitGone(name)
 	}
-	w.requireTurnsTaken(3, 3, profiles...)
+	env.requireTurnsTaken(3, 3, profiles...)
 	// Requests one after the other could find that the Workspace before is gone already.
-	require.True(w, slices.ContainsFunc(profiles, func(name string) bool { return w.hasWaited(name, infrav1.DeletingCondition) }))
-	w.end(profiles...)
+	require.True(env, slices.ContainsFunc(profiles, func(name string) bool { return env.hasWaited(name, infrav1.DeletingCondition) }))
+	env.end(profiles...)
 }
 
 // So does the deletion of the namespace. Workspaces that are in the namespace it deletes itself, all at once, before any controller
 // can order them; cluster-wide ones are left to their owners.
 func TestDeletingANamespaceDestroysOneAtATime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, current, terraform.ScopeCluster)
+	env := newEnvironment(t, current, terraform.ScopeCluster)
 	for _, name := range profiles {
-		w.play(name, slow)
+		env.setScript(name, slow)
 	}
-	w.beginProfiles()
+	env.beginProfiles()
 	for _, name := range profiles {
-		w.awaitReady(name, before)
+		env.awaitReady(name, before)
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
-	require.NoError(t, sandbox.AllowDelete(t.Context(), w.Client, namespace))
-	w.remove(namespace)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.namespace}}
+	require.NoError(t, sandbox.AllowDelete(t.Context(), env.Client, namespace))
+	env.remove(namespace)
 	for _, name := range profiles {
-		w.awaitGone(name)
+		env.awaitGone(name)
 	}
-	w.requireTurnsTaken(3, 3, profiles...)
-	require.Empty(w, w.resources())
+	env.requireTurnsTaken(3, 3, profiles...)
+	require.Empty(env, env.resources())
 }
 
 // A profile that cannot be made as it is does not hold the others up, although Terraform tries again and again.
 func TestAnErrorThatNeedsTheUserDoesNotBlockTheOthers(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.play("profile-a", scripted.Script{Apply: scripted.Step{Delay: aWhile, Stderr: quotaReached}})
-		w.beginProfiles()
-		broken := w.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "limit exceeded")
-		require.Equal(w, "Quota", broken.Status.LastFailureClass)
-		w.awaitReady("profile-b", before)
-		w.awaitReady("profile-c", before)
-		w.awaitNotReady("profile-a", infrav1.ApplyFailedReason)
+	withAnyProvider(t, func(env *environment) {
+		env.setScript("profile-a", scripted.Script{Apply: scripted.Step{Delay: aWhile, Stderr: quotaReached}})
+		env.beginProfiles()
+		broken := env.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "limit exceeded")
+		require.Equal(env, "Quota", broken.Status.LastFailureClass)
+		env.awaitReady("profile-b", before)
+		env.awaitReady("profile-c", before)
+		env.awaitNotReady("profile-a", infrav1.ApplyFailedReason)
 
-		w.play("profile-a", scripted.Script{Destroy: scripted.Step{Stderr: dependencyViolation}})
-		w.awaitReady("profile-a", before)
+		env.setScript("profile-a", scripted.Script{Destroy: scripted.Step{Stderr: dependencyViolation}})
+		env.awaitReady("profile-a", before)
 		for _, name := range profiles {
-			w.removeApply(name)
+			env.removeApply(name)
 		}
-		w.awaitDeleting("profile-a", infrav1.DestroyFailedReason)
-		w.awaitGone("profile-b")
-		w.awaitGone("profile-c")
-		w.end(profiles...)
+		env.awaitDeleting("profile-a", infrav1.DestroyFailedReason)
+		env.awaitGone("profile-b")
+		env.awaitGone("profile-c")
+		env.end(profiles...)
 	})
 }
 
 // Where a retry is expected to come through, the others wait for it. That costs no write, however often it is tried.
 func TestARetriedApplyKeepsTheLock(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, current, terraform.ScopeNamespaced)
-	w.play("profile-a", scripted.Script{Apply: scripted.Step{Stderr: beingChanged}})
-	w.beginProfiles()
-	locked := w.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "Another run holds the lock of the Terraform state")
-	require.Equal(w, "Lock", locked.Status.LastFailureClass)
+	env := newEnvironment(t, current, terraform.ScopeNamespaced)
+	env.setScript("profile-a", scripted.Script{Apply: scripted.Step{Stderr: beingChanged}})
+	env.beginProfiles()
+	locked := env.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "Another run holds the lock of the Terraform state")
+	require.Equal(env, "Lock", locked.Status.LastFailureClass)
 	for _, name := range profiles[1:] {
-		w.awaitNotReady(name, infrav1.QueuedReason, "queued: Terraform changes one WorkspaceTemplateApply of Cluster demo")
+		env.awaitNotReady(name, infrav1.QueuedReason, "queued: Terraform changes one WorkspaceTemplateApply of Cluster demo")
 	}
-	w.awaitTriedWithoutWrites("profile-a", 2)
+	env.awaitTriedWithoutWrites("profile-a", 2)
 	for _, name := range profiles[1:] {
-		require.Nil(w, w.workspace(name))
-		w.awaitNotReady(name, infrav1.QueuedReason)
-		require.Nil(w, w.get(name).Status.StartedTime)
+		require.Nil(env, env.workspace(name))
+		env.awaitNotReady(name, infrav1.QueuedReason)
+		require.Nil(env, env.get(name).Status.StartedTime)
 	}
 
-	w.clearScript("profile-a")
+	env.clearScript("profile-a")
 	for _, name := range profiles {
-		w.awaitReady(name, before)
-		require.Len(w, w.writes(name), 1)
+		env.awaitReady(name, before)
+		require.Len(env, env.writes(name), 1)
 	}
-	w.end(profiles...)
+	env.end(profiles...)
 }
 
 // awaitTriedWithoutWrites waits until Terraform tried to apply again that many times in a row while nothing was written. An event
 // of an earlier change may be written late, so more than one such span is looked at.
-func (w *world) awaitTriedWithoutWrites(name string, times int) {
-	w.Helper()
-	since, tried := time.Now(), w.count(name, scripted.Apply)
-	w.insist(slowTick, func() string {
-		if writes := w.allWrites(since); len(writes) > 0 {
-			since, tried = time.Now(), w.count(name, scripted.Apply)
+func (env *environment) awaitTriedWithoutWrites(name string, times int) {
+	env.Helper()
+	since, tried := time.Now(), env.count(name, scripted.Apply)
+	env.eventually(slowTick, func() string {
+		if writes := env.allWrites(since); len(writes) > 0 {
+			since, tried = time.Now(), env.count(name, scripted.Apply)
 			return fmt.Sprintf("written while Terraform tried again: %v", writes)
 		}
-		if w.count(name, scripted.Apply) < tried+times {
+		if env.count(name, scripted.Apply) < tried+times {
 			return name + " is not tried again"
 		}
 		return ""
@@ -254,61 +254,61 @@ func (w *world) awaitTriedWithoutWrites(name string, times int) {
 // What could not even be planned is destroyed all the same, and the error of before does not release the lock.
 func TestDestroyOfAFailedApplyIsSerialized(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(w *world) {
-		w.beginProfiles()
+	inEitherScope(t, func(env *environment) {
+		env.beginProfiles()
 		for _, name := range profiles {
-			w.awaitReady(name, before)
+			env.awaitReady(name, before)
 		}
 		for _, name := range profiles {
-			w.play(name, scripted.Script{Plan: scripted.Step{Stderr: unsupported}, Destroy: scripted.Step{Delay: aWhile}})
-			w.edit(name, `{"metadata":{"annotations":{"look":"again"}}}`)
-			w.awaitNotReady(name, infrav1.PlanFailedReason)
+			env.setScript(name, scripted.Script{Plan: scripted.Step{Stderr: unsupported}, Destroy: scripted.Step{Delay: aWhile}})
+			env.edit(name, `{"metadata":{"annotations":{"look":"again"}}}`)
+			env.awaitNotReady(name, infrav1.PlanFailedReason)
 		}
 		for _, name := range profiles {
-			w.removeApply(name)
+			env.removeApply(name)
 		}
 		for _, name := range profiles {
-			w.awaitGone(name)
+			env.awaitGone(name)
 		}
-		w.requireTurnsTaken(3, 3, profiles...)
-		w.end(profiles...)
+		env.requireTurnsTaken(3, 3, profiles...)
+		env.end(profiles...)
 	})
 }
 
 // A restarted manager does not know which object is being applied before it has read all of them.
 func TestTheSerializerStartsNoSecondApplyAfterARestart(t *testing.T) {
-	var worlds []*world
+	var environments []*environment
 	for _, scope := range terraform.Scopes() {
-		w := newWorld(t, current, scope)
-		w.play("profile-a", scripted.Script{Apply: scripted.Step{Hang: true}, Destroy: scripted.Step{Delay: aWhile}})
-		w.beginProfiles()
-		w.awaitOperation("profile-a", scripted.Apply, 1)
+		env := newEnvironment(t, current, scope)
+		env.setScript("profile-a", scripted.Script{Apply: scripted.Step{Hang: true}, Destroy: scripted.Step{Delay: aWhile}})
+		env.beginProfiles()
+		env.awaitOperation("profile-a", scripted.Apply, 1)
 		for _, name := range profiles[1:] {
-			w.play(name, slow)
-			w.awaitNotReady(name, infrav1.QueuedReason)
+			env.setScript(name, slow)
+			env.awaitNotReady(name, infrav1.QueuedReason)
 		}
-		worlds = append(worlds, w)
+		environments = append(environments, env)
 	}
 	require.NoError(t, current.Restart(t.Context(), sandbox.Manager))
 	t.Parallel() // The manager was restarted: other tests may run.
 
-	for _, w := range worlds {
-		t.Run(string(w.scope), func(t *testing.T) {
+	for _, env := range environments {
+		t.Run(string(env.scope), func(t *testing.T) {
 			t.Parallel()
-			w.T = t
-			w.user(workspaceTemplateApply("probe", before))
-			w.awaitReady("probe", before) // So the manager is at work.
-			w.user(profile("profile-b", after))
-			w.awaitNotReady("profile-b", infrav1.QueuedReason)
+			env.T = t
+			env.user(workspaceTemplateApply("probe", before))
+			env.awaitReady("probe", before) // So the manager is at work.
+			env.user(profile("profile-b", after))
+			env.awaitNotReady("profile-b", infrav1.QueuedReason)
 			for _, name := range profiles[1:] {
-				require.Nil(w, w.workspace(name), "it was made beside one that Terraform is at work on")
+				require.Nil(env, env.workspace(name), "it was made beside one that Terraform is at work on")
 			}
-			w.play("profile-a", slow)
-			w.awaitReady("profile-a", before)
-			w.awaitReady("profile-b", after)
-			w.awaitReady("profile-c", before)
-			w.requireTurnsTaken(3, 0, profiles...)
-			w.end(append(profiles, "probe")...)
+			env.setScript("profile-a", slow)
+			env.awaitReady("profile-a", before)
+			env.awaitReady("profile-b", after)
+			env.awaitReady("profile-c", before)
+			env.requireTurnsTaken(3, 0, profiles...)
+			env.end(append(profiles, "probe")...)
 		})
 	}
 }

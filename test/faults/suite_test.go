@@ -31,7 +31,7 @@ import (
 // control is a control plane with CAPT's manager, and a provider that does what scripts say.
 type control struct {
 	*sandbox.Sandbox
-	scripts *scripted.World
+	scripts *scripted.Store
 	history *history
 	// api is the client of all tests. It is nil where definitions come and go: a client caches what it has discovered.
 	api        client.Client

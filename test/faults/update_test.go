@@ -28,37 +28,37 @@ const (
 
 // A Workspace stays Ready while an update is being applied. CAPT says that it is not up to date until it is.
 func TestAnUpdateIsWrittenOnceAndReportedWhenItIsApplied(t *testing.T) {
-	withEachProvider(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		first := w.awaitReady("demo", before)
-		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
+	withEachProvider(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		first := env.awaitReady("demo", before)
+		env.setScript("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
 
-		w.user(workspaceTemplateApply("demo", after))
-		w.awaitOperation("demo", scripted.Apply, 2)
-		w.requireWorkspaceCondition("demo", "Ready", metav1.ConditionTrue)
-		w.requireWorkspaceCondition("demo", "Synced", metav1.ConditionTrue)
-		applying := w.awaitNotReady("demo", infrav1.ProvisioningReason, "has not reported on it yet")
+		env.user(workspaceTemplateApply("demo", after))
+		env.awaitOperation("demo", scripted.Apply, 2)
+		env.requireWorkspaceCondition("demo", "Ready", metav1.ConditionTrue)
+		env.requireWorkspaceCondition("demo", "Synced", metav1.ConditionTrue)
+		applying := env.awaitNotReady("demo", infrav1.ProvisioningReason, "has not reported on it yet")
 		require.Equal(t, first.Status.LastAppliedRevision, applying.Status.LastAppliedRevision)
-		require.Never(w, func() bool { return w.ready("demo") }, 1500*time.Millisecond, tick, "Ready although the update is not applied")
+		require.Never(env, func() bool { return env.ready("demo") }, 1500*time.Millisecond, tick, "Ready although the update is not applied")
 
-		w.clearScript("demo")
-		last := w.awaitReady("demo", after)
+		env.clearScript("demo")
+		last := env.awaitReady("demo", after)
 		require.NotEqual(t, first.Status.LastAppliedRevision, last.Status.LastAppliedRevision)
 		require.Equal(t, uid(first), uid(last))
-		for _, version := range w.history.applyVersions(w.applyKey("demo")) {
+		for _, version := range env.history.applyVersions(env.applyKey("demo")) {
 			if version.Status.ObservedGeneration == last.Generation && isReady(version) {
-				require.Equal(w, after, version.Status.Outputs["cidr"], "Ready before the update was applied")
+				require.Equal(env, after, version.Status.Outputs["cidr"], "Ready before the update was applied")
 			}
 		}
-		require.Equal(t, 2, w.count("demo", scripted.Apply))
-		require.EqualValues(t, 2, w.workspace("demo").GetGeneration())
-		require.Len(w, w.writes("demo"), 2, "one to make it, and one to change it")
-		w.end("demo")
+		require.Equal(t, 2, env.count("demo", scripted.Apply))
+		require.EqualValues(t, 2, env.workspace("demo").GetGeneration())
+		require.Len(env, env.writes("demo"), 2, "one to make it, and one to change it")
+		env.end("demo")
 	})
 }
 
-func (w *world) ready(name string) bool {
-	apply := w.get(name)
+func (env *environment) ready(name string) bool {
+	apply := env.get(name)
 	return apply != nil && apply.Status.ObservedGeneration == apply.Generation && isReady(apply)
 }
 
@@ -75,91 +75,91 @@ func workspaceCondition(workspace *unstructured.Unstructured, conditionType stri
 	return meta.FindStatusCondition(typed.Status.Conditions, conditionType)
 }
 
-func (w *world) requireWorkspaceCondition(name, conditionType string, status metav1.ConditionStatus) {
-	w.Helper()
-	workspace := w.workspace(name)
-	require.NotNil(w, workspace)
+func (env *environment) requireWorkspaceCondition(name, conditionType string, status metav1.ConditionStatus) {
+	env.Helper()
+	workspace := env.workspace(name)
+	require.NotNil(env, workspace)
 	condition := workspaceCondition(workspace, conditionType)
-	require.NotNil(w, condition, conditionType)
-	require.Equal(w, status, condition.Status, condition.Message)
+	require.NotNil(env, condition, conditionType)
+	require.Equal(env, status, condition.Status, condition.Message)
 }
 
 // The first apply may take long, and what it applies may change in the meantime.
 func TestASlowFirstApplyIsWaitedForAndOvertakenByNothing(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		slow := w.awaitNotReady("demo", infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
-		require.Empty(w, slow.Status.Applied)
-		require.Empty(w, slow.Status.Outputs)
+	withAnyProvider(t, func(env *environment) {
+		env.setScript("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		slow := env.awaitNotReady("demo", infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
+		require.Empty(env, slow.Status.Applied)
+		require.Empty(env, slow.Status.Outputs)
 
-		w.user(workspaceTemplateApply("demo", after))
-		w.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
+		env.user(workspaceTemplateApply("demo", after))
+		env.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
 			if workspace.GetGeneration() == 2 {
 				return ""
 			}
 			return "the change was not written"
 		})
-		w.awaitNotReady("demo", infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
-		require.Equal(w, 1, w.count("demo", scripted.Apply), "one apply at a time")
+		env.awaitNotReady("demo", infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
+		require.Equal(env, 1, env.count("demo", scripted.Apply), "one apply at a time")
 
-		w.clearScript("demo")
-		fast := w.awaitReady("demo", after)
-		require.Equal(w, uid(slow), uid(fast))
-		require.Equal(w, 2, w.count("demo", scripted.Apply))
-		require.Len(w, w.writes("demo"), 2, "one to make it, and one to change it")
-		w.end("demo")
+		env.clearScript("demo")
+		fast := env.awaitReady("demo", after)
+		require.Equal(env, uid(slow), uid(fast))
+		require.Equal(env, 2, env.count("demo", scripted.Apply))
+		require.Len(env, env.writes("demo"), 2, "one to make it, and one to change it")
+		env.end("demo")
 	})
 }
 
 // Drift is the provider's business. It shows only when it cannot be repaired.
 func TestDriftIsReportedWhenItCannotBeRepaired(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		first := w.awaitReady("demo", before)
+	withAnyProvider(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		first := env.awaitReady("demo", before)
 
-		w.play("demo", scripted.Script{Drift: "a route is gone", Apply: scripted.Step{Hang: true}})
-		w.edit("demo", `{"metadata":{"annotations":{"look":"again"}}}`)
-		w.awaitOperation("demo", scripted.Apply, 2)
-		require.True(w, w.ready("demo"), "nothing shows while drift is being repaired")
+		env.setScript("demo", scripted.Script{Drift: "a route is gone", Apply: scripted.Step{Hang: true}})
+		env.edit("demo", `{"metadata":{"annotations":{"look":"again"}}}`)
+		env.awaitOperation("demo", scripted.Apply, 2)
+		require.True(env, env.ready("demo"), "nothing shows while drift is being repaired")
 
-		w.play("demo", scripted.Script{Drift: "a route is gone", Apply: scripted.Step{Stderr: "\nError: creating EC2 Route: RouteLimitExceeded\n"}})
-		failed := w.awaitNotReady("demo", infrav1.ApplyFailedReason, "RouteLimitExceeded")
-		require.Equal(w, first.Status.LastAppliedRevision, failed.Status.LastAppliedRevision)
-		w.requireWorkspaceCondition("demo", "Ready", metav1.ConditionTrue)
+		env.setScript("demo", scripted.Script{Drift: "a route is gone", Apply: scripted.Step{Stderr: "\nError: creating EC2 Route: RouteLimitExceeded\n"}})
+		failed := env.awaitNotReady("demo", infrav1.ApplyFailedReason, "RouteLimitExceeded")
+		require.Equal(env, first.Status.LastAppliedRevision, failed.Status.LastAppliedRevision)
+		env.requireWorkspaceCondition("demo", "Ready", metav1.ConditionTrue)
 
-		w.play("demo", scripted.Script{Drift: "a route is gone"})
-		repaired := w.awaitReady("demo", before)
-		require.Equal(w, uid(first), uid(repaired))
-		require.EqualValues(w, 1, w.workspace("demo").GetGeneration())
-		require.Len(w, w.writes("demo"), 1, "only to make it")
-		w.end("demo")
+		env.setScript("demo", scripted.Script{Drift: "a route is gone"})
+		repaired := env.awaitReady("demo", before)
+		require.Equal(env, uid(first), uid(repaired))
+		require.EqualValues(env, 1, env.workspace("demo").GetGeneration())
+		require.Len(env, env.writes("demo"), 1, "only to make it")
+		env.end("demo")
 	})
 }
 
 // A change for which Terraform has nothing to do moves no condition before v1. The message says how to find out.
 func TestAnUpdateWithoutEffectIsReportedAsApplied(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		first := w.awaitReady("demo", before)
+	withAnyProvider(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		first := env.awaitReady("demo", before)
 
-		w.user(workspaceTemplateApply("demo", before, "writeConnectionSecretToRef: {name: connection}"))
-		if w.conditions == withoutGenerations {
-			w.awaitNotReady("demo", infrav1.ProvisioningReason, "set the annotation crossplane.io/paused=true on the Workspace", "remove it when its condition Synced is False")
-			w.edit("demo", `{"metadata":{"annotations":{"crossplane.io/paused":"true"}}}`)
-			w.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
+		env.user(workspaceTemplateApply("demo", before, "writeConnectionSecretToRef: {name: connection}"))
+		if env.conditions == withoutGenerations {
+			env.awaitNotReady("demo", infrav1.ProvisioningReason, "set the annotation crossplane.io/paused=true on the Workspace", "remove it when its condition Synced is False")
+			env.edit("demo", `{"metadata":{"annotations":{"crossplane.io/paused":"true"}}}`)
+			env.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
 				if c := workspaceCondition(workspace, "Synced"); c != nil && c.Status == metav1.ConditionFalse {
 					return ""
 				}
 				return "it is not paused"
 			})
-			w.edit("demo", `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`)
+			env.edit("demo", `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`)
 		}
-		last := w.awaitReady("demo", before)
-		require.NotEqual(w, first.Status.LastAppliedRevision, last.Status.LastAppliedRevision)
-		require.Equal(w, 1, w.count("demo", scripted.Apply))
-		require.Len(w, w.writes("demo"), 2, "one to make it, and one to change it")
-		w.end("demo")
+		last := env.awaitReady("demo", before)
+		require.NotEqual(env, first.Status.LastAppliedRevision, last.Status.LastAppliedRevision)
+		require.Equal(env, 1, env.count("demo", scripted.Apply))
+		require.Len(env, env.writes("demo"), 2, "one to make it, and one to change it")
+		env.end("demo")
 	})
 }
 
@@ -178,45 +178,45 @@ output "cidr" {
 
 // Before v1 such an update moves neither a condition nor an output.
 func TestAnUpdateThatChangesNoOutputIsReportedWhenItIsApplied(t *testing.T) {
-	withAnyProvider(t, func(w *world) {
-		w.user(w.templateWith(templateName, sandbox.ProviderConfigName, silent), workspaceTemplateApply("demo", before))
-		first := w.awaitReady("demo", before)
-		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
-		w.user(workspaceTemplateApply("demo", after))
-		w.awaitOperation("demo", scripted.Apply, 2)
-		w.awaitNotReady("demo", infrav1.ProvisioningReason, "has not reported on it yet")
-		require.Never(w, func() bool { return w.ready("demo") }, 1500*time.Millisecond, tick, "Ready although the update is not applied")
+	withAnyProvider(t, func(env *environment) {
+		env.user(env.templateWith(templateName, sandbox.ProviderConfigName, silent), workspaceTemplateApply("demo", before))
+		first := env.awaitReady("demo", before)
+		env.setScript("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
+		env.user(workspaceTemplateApply("demo", after))
+		env.awaitOperation("demo", scripted.Apply, 2)
+		env.awaitNotReady("demo", infrav1.ProvisioningReason, "has not reported on it yet")
+		require.Never(env, func() bool { return env.ready("demo") }, 1500*time.Millisecond, tick, "Ready although the update is not applied")
 
-		w.clearScript("demo")
-		last := w.awaitReady("demo", before)
-		require.NotEqual(w, first.Status.LastAppliedRevision, last.Status.LastAppliedRevision)
+		env.clearScript("demo")
+		last := env.awaitReady("demo", before)
+		require.NotEqual(env, first.Status.LastAppliedRevision, last.Status.LastAppliedRevision)
 		// The next look of the provider shows again what it had shown before the update.
-		w.edit("demo", `{"metadata":{"annotations":{"example.com/touched":"yes"}}}`)
-		w.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
+		env.edit("demo", `{"metadata":{"annotations":{"example.com/touched":"yes"}}}`)
+		env.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
 			if checksum, _, _ := unstructured.NestedString(workspace.Object, "status", "atProvider", "checksum"); checksum == "" {
 				return "the provider has not looked again"
 			}
 			return ""
 		})
-		require.Never(w, func() bool { return !w.ready("demo") }, 1500*time.Millisecond, tick, "what was reported as applied stays so")
-		require.Len(w, w.writes("demo"), 2, "one to make it, and one to change it")
-		w.end("demo")
+		require.Never(env, func() bool { return !env.ready("demo") }, 1500*time.Millisecond, tick, "what was reported as applied stays so")
+		require.Len(env, env.writes("demo"), 2, "one to make it, and one to change it")
+		env.end("demo")
 	})
 }
 
 // A field that the CRD does not have is found by the API server only. It is asked once.
 func TestARefusedUpdateIsReportedAndNotSentAgain(t *testing.T) {
-	inEitherScope(t, func(w *world) {
-		w.user(w.template(), workspaceTemplateApply("demo", before))
-		w.awaitReady("demo", before)
-		w.user(strings.Replace(w.template(), "source: Inline", "source: Inline\n        modul: misspelled", 1))
-		w.awaitNotReady("demo", infrav1.WorkspaceRejectedReason, "modul", "Correct the WorkspaceTemplate")
-		sent := len(w.writes("demo"))
-		require.Never(w, func() bool { return len(w.writes("demo")) > sent }, 2*time.Second, 10*tick, "a refused write was sent again")
+	inEitherScope(t, func(env *environment) {
+		env.user(env.template(), workspaceTemplateApply("demo", before))
+		env.awaitReady("demo", before)
+		env.user(strings.Replace(env.template(), "source: Inline", "source: Inline\n        modul: misspelled", 1))
+		env.awaitNotReady("demo", infrav1.WorkspaceRejectedReason, "modul", "Correct the WorkspaceTemplate")
+		sent := len(env.writes("demo"))
+		require.Never(env, func() bool { return len(env.writes("demo")) > sent }, 2*time.Second, 10*tick, "a refused write was sent again")
 
-		w.user(w.template())
-		w.awaitReady("demo", before)
-		require.EqualValues(w, 1, w.workspace("demo").GetGeneration(), "nothing of it was ever written")
-		w.end("demo")
+		env.user(env.template())
+		env.awaitReady("demo", before)
+		require.EqualValues(env, 1, env.workspace("demo").GetGeneration(), "nothing of it was ever written")
+		env.end("demo")
 	})
 }

@@ -32,10 +32,10 @@ type request struct {
 }
 
 // refuses waits until a document is refused: webhooks see what was there before a moment later than the API server.
-func (w world) refuses(document, field, text string) {
-	w.Helper()
-	w.Insist(func() string {
-		err := w.dryRun(w.Client, document)
+func (env environment) refuses(document, field, text string) {
+	env.Helper()
+	env.Eventually(func() string {
+		err := env.dryRun(env.Client, document)
 		if slices.ContainsFunc(causesOf(err), func(c metav1.StatusCause) bool { return c.Field == field && strings.Contains(c.Message, text) }) {
 			return ""
 		}
@@ -44,12 +44,12 @@ func (w world) refuses(document, field, text string) {
 }
 
 // dryRun creates an object, or applies it when it exists, without doing it.
-func (w world) dryRun(c client.Client, document string) error {
-	w.Helper()
-	object := w.object(document)
-	err := c.Create(w.Context(), object.DeepCopy(), client.DryRunAll)
+func (env environment) dryRun(c client.Client, document string) error {
+	env.Helper()
+	object := env.object(document)
+	err := c.Create(env.Context(), object.DeepCopy(), client.DryRunAll)
 	if apierrors.IsAlreadyExists(err) {
-		return c.Apply(w.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership, client.DryRunAll)
+		return c.Apply(env.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership, client.DryRunAll)
 	}
 	return err
 }
@@ -146,9 +146,9 @@ func TestObjectsThatAreRefused(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.User(append([]string{w.VPCTemplate(fixture.VPCModule)}, row.given...)...)
-			w.refuses(row.document, row.field, row.text)
+			env := newEnvironment(t)
+			env.User(append([]string{env.VPCTemplate(fixture.VPCModule)}, row.given...)...)
+			env.refuses(row.document, row.field, row.text)
 		})
 	}
 }
@@ -156,7 +156,7 @@ func TestObjectsThatAreRefused(t *testing.T) {
 // A template of another namespace is for that one alone, unless it allows others.
 func TestATemplateOfAnotherNamespaceIsRefused(t *testing.T) {
 	t.Parallel()
-	w, platform := newWorld(t), newWorld(t)
+	env, platform := newEnvironment(t), newEnvironment(t)
 	platform.User(platform.VPCTemplate(fixture.VPCModule))
 	ref := `{name: vpc, namespace: ` + platform.Namespace + `}`
 	for field, document := range map[string]string{
@@ -164,13 +164,13 @@ func TestATemplateOfAnotherNamespaceIsRefused(t *testing.T) {
 		"spec.fargateProfiles[0].workspaceTemplateRef": legacyPlane(`additionalFargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: ` + ref + `}]`),
 		"spec.templateRef":                             document("WorkspaceTemplateApply", "a", `{templateRef: `+ref+`}`),
 	} {
-		w.refuses(document, field, "spec.allowedNamespaces")
+		env.refuses(document, field, "spec.allowedNamespaces")
 	}
 }
 
 func TestWhatCAPTv03WroteIsAdmitted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	env := newEnvironment(t)
 	selectors := strings.Repeat("{namespace: 'n-*', labels: {a: b, c: d, e: f, g: h, i: j}}, ", 5)
 	for _, document := range []string{
 		legacyDocument("CAPTCluster", "demo", `{region: eu-central-1, vpcTemplateRef: {name: vpc}, retainVpcOnDelete: true, vpcConfig: {name: main}}`),
@@ -181,7 +181,7 @@ func TestWhatCAPTv03WroteIsAdmitted(t *testing.T) {
 			writeConnectionSecretToRef: {name: "${cluster_name}-eks", namespace: default}, forProvider: {source: Inline, module: "variable \"a\" { default = 1 }"}}}}`),
 		legacyDocument("WorkspaceTemplateApply", "a-apply", `{templateRef: {name: vpc, namespace: default}, variables: {a: b}, retainWorkspaceOnDelete: true}`),
 	} {
-		require.NoError(t, w.dryRun(w.Client, document), document)
+		require.NoError(t, env.dryRun(env.Client, document), document)
 	}
 }
 
@@ -209,13 +209,13 @@ func (w *warnings) take() string {
 
 func TestProblemsThatALaterObjectCanResolveAreWarnings(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	env := newEnvironment(t)
 	heard := &warnings{}
 	config := shared.Config()
 	config.WarningHandler = heard
 	api, err := client.New(config, client.Options{Scheme: controllers.Scheme()})
 	require.NoError(t, err)
-	w.User(closed(w), plane(`endpointAccess: {publicCIDRs: [10.0.0.0/8]}`))
+	env.User(closed(env), plane(`endpointAccess: {publicCIDRs: [10.0.0.0/8]}`))
 	for warning, document := range map[string]string{
 		"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist": network(`{region: eu-central-1, ` + vpcRef + `}`),
 		"spec.recovery: has no effect in this version":                plane(`recovery: {maxRetries: 1}`),
@@ -223,13 +223,13 @@ func TestProblemsThatALaterObjectCanResolveAreWarnings(t *testing.T) {
 			`additionalFargateProfiles: [{name: a_, selectors: [{namespace: a}], workspaceTemplateRef: {name: f}}]`),
 		"spec.template.spec.recovery: has no effect": document(
 			"CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, recovery: {maxRetries: 1}}}}`),
-		"the API servers of 1 CAPTControlPlanes will be": w.ControlPlaneTemplate(fixture.ControlPlaneModule),
+		"the API servers of 1 CAPTControlPlanes will be": env.ControlPlaneTemplate(fixture.ControlPlaneModule),
 		"spec.templateRef: WorkspaceTemplate vpc":        applied("a", ``),
 		"captctl convert": legacyDocument("CAPTCluster", "demo", `{region: eu-central-1, existingVpcId: vpc-1}`),
 	} {
-		w.Insist(func() string {
+		env.Eventually(func() string {
 			heard.take()
-			require.NoError(t, w.dryRun(api, document), document)
+			require.NoError(t, env.dryRun(api, document), document)
 			if said := heard.take(); !strings.Contains(said, warning) {
 				return fmt.Sprintf("want %q, got %q", warning, said)
 			}
@@ -241,9 +241,9 @@ func TestProblemsThatALaterObjectCanResolveAreWarnings(t *testing.T) {
 // Each of these would make Terraform replace existing resources.
 func TestChangesThatWouldReplaceAClusterAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.User(append(w.Templates(), applied("by-hand", `variables: {cluster_name: demo, vpc_name: net}`))...)
-	w.awaitUpToDate("by-hand")
-	w.refuses(applied("by-hand", `variables: {cluster_name: other, vpc_name: net}`), "spec.variables[cluster_name]", "cannot be changed or removed")
-	w.refuses(plane(`workspaceTemplateApplyRef: {name: by-hand}`), "spec.workspaceTemplateApplyRef.name", "it refers to another WorkspaceTemplate")
+	env := newEnvironment(t)
+	env.User(append(env.Templates(), applied("by-hand", `variables: {cluster_name: demo, vpc_name: net}`))...)
+	env.awaitUpToDate("by-hand")
+	env.refuses(applied("by-hand", `variables: {cluster_name: other, vpc_name: net}`), "spec.variables[cluster_name]", "cannot be changed or removed")
+	env.refuses(plane(`workspaceTemplateApplyRef: {name: by-hand}`), "spec.workspaceTemplateApplyRef.name", "it refers to another WorkspaceTemplate")
 }

@@ -18,12 +18,12 @@ import (
 )
 
 // awaitDependency waits until the control plane reports a dependency: direction, kind, name, ready and reason.
-func (w world) awaitDependency(want string) *controlplanev1.CAPTControlPlane {
-	w.Helper()
+func (env environment) awaitDependency(want string) *controlplanev1.CAPTControlPlane {
+	env.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.Insist(func() string {
+	env.Eventually(func() string {
 		var found []string
-		if w.Exists(controlPlane, fixture.Demo) {
+		if env.Exists(controlPlane, fixture.Demo) {
 			for _, d := range controlPlane.Status.Dependencies {
 				found = append(found, fmt.Sprintf("%s %s %s %s %s", d.Direction, d.Kind, d.Name, d.Ready, d.Reason))
 			}
@@ -38,7 +38,7 @@ func (w world) awaitDependency(want string) *controlplanev1.CAPTControlPlane {
 
 func TestDependenciesFollowTheObjects(t *testing.T) {
 	t.Parallel()
-	w := ready(t)
+	env := ready(t)
 	for _, want := range []string{
 		"Upstream CAPTCluster demo True ",
 		"Upstream Secret demo-eks-connection True ",
@@ -47,26 +47,26 @@ func TestDependenciesFollowTheObjects(t *testing.T) {
 		"Upstream WorkspaceTemplateApply demo-vpc True ",
 		"Downstream Secret demo-kubeconfig True ",
 	} {
-		w.awaitDependency(want)
+		env.awaitDependency(want)
 	}
-	w.User(applied("addon", `waitForWorkspaces: [{name: demo-eks-controlplane}], waitForSecrets: [{name: account}], variables: {vpc_name: addon}`))
-	before := w.awaitDependency("Downstream WorkspaceTemplateApply addon False WaitingForDependencies")
+	env.User(applied("addon", `waitForWorkspaces: [{name: demo-eks-controlplane}], waitForSecrets: [{name: account}], variables: {vpc_name: addon}`))
+	before := env.awaitDependency("Downstream WorkspaceTemplateApply addon False WaitingForDependencies")
 
-	neighbor := newWorld(t)
-	neighbor.User(document("WorkspaceTemplateApply", "neighbor", fmt.Sprintf(`{templateRef: {name: vpc}, waitForWorkspaces: [{name: demo-eks-controlplane, namespace: %s}]}`, w.Namespace)))
-	after := w.awaitDependency("Downstream WorkspaceTemplateApply " + graph.Elsewhere + "  ")
+	neighbor := newEnvironment(t)
+	neighbor.User(document("WorkspaceTemplateApply", "neighbor", fmt.Sprintf(`{templateRef: {name: vpc}, waitForWorkspaces: [{name: demo-eks-controlplane, namespace: %s}]}`, env.Namespace)))
+	after := env.awaitDependency("Downstream WorkspaceTemplateApply " + graph.Elsewhere + "  ")
 	require.Len(t, after.Status.Dependencies, len(before.Status.Dependencies)+1)
 }
 
 // Admission does not follow Secrets.
 func TestADependencyCycleIsReportedUntilItIsRemoved(t *testing.T) {
 	t.Parallel()
-	w := ready(t)
-	w.Edit(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, `{"spec":{"waitForSecrets":[{"name":"demo-eks-connection"}]}}`)
+	env := ready(t)
+	env.Edit(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, `{"spec":{"waitForSecrets":[{"name":"demo-eks-connection"}]}}`)
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.Await(controlPlane, fixture.Demo, controlplanev1.DependencyCycleCondition, metav1.ConditionTrue, controlplanev1.DependencyCycleReason,
+	env.Await(controlPlane, fixture.Demo, controlplanev1.DependencyCycleCondition, metav1.ConditionTrue, controlplanev1.DependencyCycleReason,
 		"WorkspaceTemplateApply demo-vpc → Secret demo-eks-connection → ", "Remove spec.waitForSecrets[0] of WorkspaceTemplateApply demo-vpc")
 	require.Equal(t, controlplanev1.StateReady, controlPlane.Status.State, "what exists needs no dependencies")
-	w.Edit(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, `{"spec":{"waitForSecrets":null}}`)
-	w.Await(controlPlane, fixture.Demo, controlplanev1.DependencyCycleCondition, metav1.ConditionFalse, controlplanev1.NoDependencyCycleReason)
+	env.Edit(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, `{"spec":{"waitForSecrets":null}}`)
+	env.Await(controlPlane, fixture.Demo, controlplanev1.DependencyCycleCondition, metav1.ConditionFalse, controlplanev1.NoDependencyCycleReason)
 }

@@ -31,11 +31,11 @@ const (
 )
 
 // stays requires that nothing is written to an object.
-func (w world) stays(object client.Object) {
-	w.Helper()
+func (env environment) stays(object client.Object) {
+	env.Helper()
 	version := object.GetResourceVersion()
-	require.Never(w, func() bool {
-		err := w.Get(w.Context(), client.ObjectKeyFromObject(object), object)
+	require.Never(env, func() bool {
+		err := env.Get(env.Context(), client.ObjectKeyFromObject(object), object)
 		return err == nil && object.GetResourceVersion() != version
 	}, atRest, 100*time.Millisecond, "%T %s was written", object, object.GetName())
 }
@@ -47,53 +47,53 @@ func appliedBy(object client.Object, manager string) bool {
 }
 
 // wiped drops the managedFields of an object, and waits until the manager restored its own.
-func (w world) wiped(object client.Object, name, manager string) {
-	w.Helper()
-	require.True(w, w.Exists(object, name))
-	require.True(w, appliedBy(object, manager))
+func (env environment) wiped(object client.Object, name, manager string) {
+	env.Helper()
+	require.True(env, env.Exists(object, name))
+	require.True(env, appliedBy(object, manager))
 	generation := object.GetGeneration()
-	w.Edit(object, name, wipe)
-	require.Empty(w, object.GetManagedFields())
-	w.Insist(func() string {
-		if !w.Exists(object, name) || !appliedBy(object, manager) || ssa.ManagedFieldsLost(object, manager) {
+	env.Edit(object, name, wipe)
+	require.Empty(env, object.GetManagedFields())
+	env.Eventually(func() string {
+		if !env.Exists(object, name) || !appliedBy(object, manager) || ssa.ManagedFieldsLost(object, manager) {
 			return "managedFields are not restored"
 		}
 		return ""
 	})
-	w.stays(object)
-	require.Equal(w, generation, object.GetGeneration())
+	env.stays(object)
+	require.Equal(env, generation, object.GetGeneration())
 }
 
 // Lost managedFields cost one repair, and no field stays that CAPT no longer wants.
 func TestSafety27LostManagedFieldsAreRestored(t *testing.T) {
 	t.Parallel()
-	w := ready(t)
+	env := ready(t)
 	const apply = fixture.ControlPlane
-	w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"variables":{"ours":"x"}}}`)
+	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"variables":{"ours":"x"}}}`)
 	object := &infrav1.WorkspaceTemplateApply{}
 	awaitOurs := func(value string) {
-		w.Insist(func() string {
-			if !w.Exists(object, apply) || object.Spec.Variables["ours"] != value {
+		env.Eventually(func() string {
+			if !env.Exists(object, apply) || object.Spec.Variables["ours"] != value {
 				return fmt.Sprintf("variable ours is %q", object.Spec.Variables["ours"])
 			}
 			return ""
 		})
 	}
 	awaitOurs("x")
-	w.Edit(object, apply, `{"spec":{"variables":{"theirs":"y"}}}`)
-	w.awaitReady()
+	env.Edit(object, apply, `{"spec":{"variables":{"theirs":"y"}}}`)
+	env.awaitReady()
 
 	for _, name := range []string{fixture.VPC, apply} {
-		workspace := w.Workspace(name)
-		w.wiped(workspace, workspace.GetName(), naming.WorkspaceTemplateApplyFieldManager)
+		workspace := env.Workspace(name)
+		env.wiped(workspace, workspace.GetName(), naming.WorkspaceTemplateApplyFieldManager)
 	}
-	w.wiped(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, naming.CAPTClusterFieldManager)
-	w.wiped(&corev1.Secret{}, "demo-kubeconfig", naming.CAPTControlPlaneFieldManager)
-	w.wiped(object, apply, naming.CAPTControlPlaneFieldManager)
+	env.wiped(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, naming.CAPTClusterFieldManager)
+	env.wiped(&corev1.Secret{}, "demo-kubeconfig", naming.CAPTControlPlaneFieldManager)
+	env.wiped(object, apply, naming.CAPTControlPlaneFieldManager)
 	require.Equal(t, "x", object.Spec.Variables["ours"])
-	w.awaitReady()
+	env.awaitReady()
 
-	w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"variables":{"ours":null}}}`)
+	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"variables":{"ours":null}}}`)
 	awaitOurs("")
 	require.Equal(t, "y", object.Spec.Variables["theirs"], "what others set is left alone")
 	require.NotContains(t, object.Spec.Variables, "ours")
@@ -102,25 +102,25 @@ func TestSafety27LostManagedFieldsAreRestored(t *testing.T) {
 // CAPT did not create an adopted Workspace: any write would make Terraform plan, so there is nothing to restore.
 func TestSafety27AnAdoptedWorkspaceIsNotWrittenWhenManagedFieldsAreLost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.User(w.VPCTemplate(fixture.VPCModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo))
-	w.AwaitVPC()
-	workspace := w.Workspace(fixture.VPC)
-	w.Edit(workspace, workspace.GetName(), `{"metadata":{"annotations":{"`+naming.ClaimAnnotation+`":null},"managedFields":[{}]}}`)
+	env := newEnvironment(t)
+	env.User(env.VPCTemplate(fixture.VPCModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo))
+	env.AwaitVPC()
+	workspace := env.Workspace(fixture.VPC)
+	env.Edit(workspace, workspace.GetName(), `{"metadata":{"annotations":{"`+naming.ClaimAnnotation+`":null},"managedFields":[{}]}}`)
 	require.Empty(t, workspace.GetManagedFields())
 	// Ready is True from before. What is reconciled after this edit is reconciled without managedFields.
 	object := &infrav1.WorkspaceTemplateApply{}
-	w.Edit(object, fixture.VPC, `{"spec":{"variables":{"theirs":"y"}}}`)
+	env.Edit(object, fixture.VPC, `{"spec":{"variables":{"theirs":"y"}}}`)
 	generation := object.GetGeneration()
-	w.Insist(func() string {
-		if !w.Exists(object, fixture.VPC) || object.Status.ObservedGeneration < generation {
+	env.Eventually(func() string {
+		if !env.Exists(object, fixture.VPC) || object.Status.ObservedGeneration < generation {
 			return fmt.Sprintf("generation %d is not reconciled, but %d", generation, object.Status.ObservedGeneration)
 		}
 		return ""
 	})
-	w.awaitUpToDate(fixture.VPC)
+	env.awaitUpToDate(fixture.VPC)
 	require.Never(t, func() bool {
-		err := w.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace)
+		err := env.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace)
 		return err == nil && len(workspace.GetManagedFields()) > 0
 	}, atRest, 100*time.Millisecond, "an apply records managedFields")
 	require.False(t, appliedBy(workspace, naming.WorkspaceTemplateApplyFieldManager))
@@ -129,10 +129,10 @@ func TestSafety27AnAdoptedWorkspaceIsNotWrittenWhenManagedFieldsAreLost(t *testi
 // What others add to merged maps and lists is theirs: CAPT neither writes because of it nor removes it.
 func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.User(fixture.CAPTCluster(fixture.Demo))
+	env := newEnvironment(t)
+	env.User(fixture.CAPTCluster(fixture.Demo))
 	captCluster := &infrav1.CAPTCluster{}
-	require.True(t, w.Exists(captCluster, fixture.Demo))
+	require.True(t, env.Exists(captCluster, fixture.Demo))
 	facts, plan, ref := owner.Facts{}, owner.Plan{}, infrav1.WorkspaceTemplateApplyReference{Name: "merged"}
 	write := func(keys ...string) {
 		var err error
@@ -143,20 +143,20 @@ func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 			Want: &owner.Want{
 				Expectation: adoption.Expectation{SchemeName: "merged"}, ClusterName: fixture.Demo, Template: infrav1.WorkspaceTemplateReference{Name: "none"},
 				Intent:         adoption.Intent{Variables: map[string]string{"ours": "x"}},
-				WaitForSecrets: []infrav1.SecretDependency{{Name: "connection", Namespace: w.Namespace, Keys: keys}},
+				WaitForSecrets: []infrav1.SecretDependency{{Name: "connection", Namespace: env.Namespace, Keys: keys}},
 				DeletionPolicy: infrav1.DeletionPolicyDelete,
 			},
 		})
 		require.NoError(t, err)
-		require.NoError(t, plan.Write(t.Context(), w.Client))
+		require.NoError(t, plan.Write(t.Context(), env.Client))
 		require.False(t, plan.Differs)
 	}
 	write("a", "b")
 
-	w.User(document("WorkspaceTemplateApply", "merged", `{variables: {theirs: "y"}, waitForSecrets: [{name: connection, keys: [theirs]}, {name: theirs}]}`))
+	env.User(document("WorkspaceTemplateApply", "merged", `{variables: {theirs: "y"}, waitForSecrets: [{name: connection, keys: [theirs]}, {name: theirs}]}`))
 
-	key := client.ObjectKey{Namespace: w.Namespace, Name: "merged"}
-	require.NoError(t, w.Get(t.Context(), key, facts.Apply))
+	key := client.ObjectKey{Namespace: env.Namespace, Name: "merged"}
+	require.NoError(t, env.Get(t.Context(), key, facts.Apply))
 	require.Contains(t, facts.Apply.Spec.WaitForSecrets[0].Keys, "theirs")
 	require.False(t, plan.Differs)
 	require.False(t, ssa.ManagedFieldsLost(facts.Apply, "capt-test"))

@@ -57,19 +57,19 @@ func trialsOf(all []specimens.Specimen) (trials []*trial) {
 
 func TestLibraryAndAPIServerAgreeAboutEveryRule(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	env := newEnvironment(t)
 	schemas, err := schema.New(crd.Definitions)
 	require.NoError(t, err)
 	originals := originalDefinitions(t)
 	all, err := specimens.All()
 	require.NoError(t, err)
 	trials := trialsOf(all)
-	tighten := w.serveCopies(originals)
+	tighten := env.serveCopies(originals)
 	for i, trial := range trials {
 		trial.name = fmt.Sprintf("specimen-%d", i)
 		if trial.Old != nil {
-			trial.stored = w.specimen(trial.Kind, trial.name, trial.Old)
-			require.NoError(t, w.Create(t.Context(), trial.stored))
+			trial.stored = env.specimen(trial.Kind, trial.name, trial.Old)
+			require.NoError(t, env.Create(t.Context(), trial.stored))
 		}
 	}
 	tighten()
@@ -77,10 +77,10 @@ func TestLibraryAndAPIServerAgreeAboutEveryRule(t *testing.T) {
 	unbroken := rulesOf(originals)
 	for _, trial := range trials {
 		t.Run(trial.name, func(t *testing.T) {
-			said := trial.evaluate(t, w)
+			said := trial.evaluate(t, env)
 			library, err := schemas.Of(kindOf(originals[trial.Kind]))
 			require.NoError(t, err)
-			require.ElementsMatch(t, said, trial.check(t, w, library), "%s %s, before %s", trial.Kind, trial.Spec, trial.Old)
+			require.ElementsMatch(t, said, trial.check(t, env, library), "%s %s, before %s", trial.Kind, trial.Spec, trial.Old)
 			if trial.accepted != nil {
 				require.Equal(t, *trial.accepted, len(said) == 0, "%s %s, before %s: %v", trial.Kind, trial.Spec, trial.Old, said)
 			}
@@ -101,21 +101,21 @@ type trial struct {
 }
 
 // evaluate sends the spec to the API server.
-func (t *trial) evaluate(test *testing.T, w world) []metav1.StatusCause {
+func (t *trial) evaluate(test *testing.T, env environment) []metav1.StatusCause {
 	test.Helper()
-	object := w.specimen(t.Kind, t.name, t.Spec)
+	object := env.specimen(t.Kind, t.name, t.Spec)
 	if t.stored == nil {
-		return causes(test, w.Create(test.Context(), object, client.DryRunAll))
+		return causes(test, env.Create(test.Context(), object, client.DryRunAll))
 	}
 	object.SetResourceVersion(t.stored.GetResourceVersion())
-	return causes(test, w.Update(test.Context(), object, client.DryRunAll))
+	return causes(test, env.Update(test.Context(), object, client.DryRunAll))
 }
 
 // check asks the library.
-func (t *trial) check(test *testing.T, w world, library *schema.Schema) []metav1.StatusCause {
+func (t *trial) check(test *testing.T, env environment, library *schema.Schema) []metav1.StatusCause {
 	test.Helper()
 	read := func(spec json.RawMessage) *unstructured.Unstructured {
-		object := w.specimen(t.Kind, t.name, spec)
+		object := env.specimen(t.Kind, t.name, spec)
 		// The group is that of the copies.
 		object.SetGroupVersionKind(runtimeschema.GroupVersionKind{})
 		return object
@@ -133,13 +133,13 @@ func (t *trial) check(test *testing.T, w world, library *schema.Schema) []metav1
 }
 
 // specimen is an object of the copy of a kind, as the API server would decode it.
-func (w world) specimen(kind, name string, spec json.RawMessage) *unstructured.Unstructured {
-	w.Helper()
-	document := fmt.Sprintf("{apiVersion: %s/v1beta2, kind: %s, metadata: {name: %s, namespace: %s}, spec: %s}", agreementGroup, kind, name, w.Namespace, spec)
+func (env environment) specimen(kind, name string, spec json.RawMessage) *unstructured.Unstructured {
+	env.Helper()
+	document := fmt.Sprintf("{apiVersion: %s/v1beta2, kind: %s, metadata: {name: %s, namespace: %s}, spec: %s}", agreementGroup, kind, name, env.Namespace, spec)
 	data, err := yaml.YAMLToJSON([]byte(document))
-	require.NoError(w, err)
+	require.NoError(env, err)
 	object := &unstructured.Unstructured{}
-	require.NoError(w, object.UnmarshalJSON(data))
+	require.NoError(env, object.UnmarshalJSON(data))
 	return object
 }
 
@@ -186,12 +186,12 @@ func kindOf(definition *apiextensionsv1.CustomResourceDefinition) runtimeschema.
 }
 
 // serveCopies makes the API server serve copies of definitions without any rules. What it returns gives them their rules.
-func (w world) serveCopies(originals map[string]*apiextensionsv1.CustomResourceDefinition) func() {
-	w.Helper()
+func (env environment) serveCopies(originals map[string]*apiextensionsv1.CustomResourceDefinition) func() {
+	env.Helper()
 	scheme := runtime.NewScheme()
-	require.NoError(w, apiextensionsv1.AddToScheme(scheme))
+	require.NoError(env, apiextensionsv1.AddToScheme(scheme))
 	c, err := client.New(shared.Config(), client.Options{Scheme: scheme})
-	require.NoError(w, err)
+	require.NoError(env, err)
 	copies := map[string]*apiextensionsv1.CustomResourceDefinition{}
 	for kind, original := range originals {
 		definition := original.DeepCopy()
@@ -199,28 +199,28 @@ func (w world) serveCopies(originals map[string]*apiextensionsv1.CustomResourceD
 		definition.Spec.Names.ShortNames, definition.Spec.Names.Categories = nil, nil
 		keep := true
 		definition.Spec.Versions[0].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep}
-		require.NoError(w, c.Create(w.Context(), definition))
-		w.Cleanup(func() { _ = c.Delete(context.WithoutCancel(w.Context()), definition) })
+		require.NoError(env, c.Create(env.Context(), definition))
+		env.Cleanup(func() { _ = c.Delete(context.WithoutCancel(env.Context()), definition) })
 		copies[kind] = definition
 	}
 	// An empty spec lacks what each kind requires.
-	w.awaitEmptySpec(copies, func(err error) bool { return err == nil })
+	env.awaitEmptySpec(copies, func(err error) bool { return err == nil })
 	return func() {
 		for kind, definition := range copies {
 			tight := definition.DeepCopy()
 			tight.Spec.Versions = originals[kind].Spec.Versions
-			require.NoError(w, c.Patch(w.Context(), tight, client.MergeFrom(definition)))
+			require.NoError(env, c.Patch(env.Context(), tight, client.MergeFrom(definition)))
 		}
-		w.awaitEmptySpec(copies, apierrors.IsInvalid)
+		env.awaitEmptySpec(copies, apierrors.IsInvalid)
 	}
 }
 
 // awaitEmptySpec waits until the creation of an object with an empty spec has the outcome that is wanted, for each kind.
-func (w world) awaitEmptySpec(kinds map[string]*apiextensionsv1.CustomResourceDefinition, wanted func(error) bool) {
-	w.Helper()
+func (env environment) awaitEmptySpec(kinds map[string]*apiextensionsv1.CustomResourceDefinition, wanted func(error) bool) {
+	env.Helper()
 	for kind := range kinds {
-		w.Insist(func() string {
-			err := w.Create(w.Context(), w.specimen(kind, "empty", json.RawMessage("{}")), client.DryRunAll)
+		env.Eventually(func() string {
+			err := env.Create(env.Context(), env.specimen(kind, "empty", json.RawMessage("{}")), client.DryRunAll)
 			if wanted(err) {
 				return ""
 			}

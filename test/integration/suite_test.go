@@ -27,51 +27,48 @@ var shared *fixture.Server
 
 func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared)) }
 
-// world is one test's namespace.
-type world struct{ *fixture.World }
+// environment is one test's namespace.
+type environment struct{ *fixture.Environment }
 
-func newWorld(t *testing.T) world {
+func newEnvironment(t *testing.T) environment {
 	t.Helper()
-	return world{shared.NewWorld(t, terraform.ScopeNamespaced)}
+	return environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
 }
 
-// ready is a world with a Cluster that is Ready.
-func ready(t *testing.T) world {
+// ready is an environment with a Cluster that is Ready.
+func ready(t *testing.T) environment {
 	t.Helper()
-	w := newWorld(t)
-	w.User(w.Everything()...)
-	w.awaitReady()
-	return w
+	env := newEnvironment(t)
+	env.User(env.Everything()...)
+	env.awaitReady()
+	return env
 }
 
-func (w world) awaitReady() {
-	w.Helper()
-	w.AwaitVPC()
-	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
+func (env environment) awaitReady() {
+	env.Helper()
+	env.AwaitVPC()
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
 }
 
-func (w world) awaitUpToDate(apply string) *infrav1.WorkspaceTemplateApply {
-	w.Helper()
+func (env environment) awaitUpToDate(apply string) *infrav1.WorkspaceTemplateApply {
+	env.Helper()
 	object := &infrav1.WorkspaceTemplateApply{}
-	w.Await(object, apply, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	env.Await(object, apply, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 	return object
 }
 
 // workspaces counts the Workspaces of the namespace.
-func (w world) workspaces() int {
-	w.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(w.Scope.GroupVersionKind())
-	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))
-	return len(list.Items)
+func (env environment) workspaces() int {
+	env.Helper()
+	return len(fixture.List(env, env, env.Scope.GroupVersionKind(), client.InNamespace(env.Namespace)))
 }
 
 // object reads a document, into the namespace of the test.
-func (w world) object(document string) *unstructured.Unstructured {
-	w.Helper()
+func (env environment) object(document string) *unstructured.Unstructured {
+	env.Helper()
 	object := &unstructured.Unstructured{}
-	require.NoError(w, yaml.Unmarshal([]byte(document), object), document)
-	object.SetNamespace(w.Namespace)
+	require.NoError(env, yaml.Unmarshal([]byte(document), object), document)
+	object.SetNamespace(env.Namespace)
 	return object
 }
 

@@ -33,7 +33,7 @@ const name = "demo-kubeconfig"
 // TestSafety26TheLifeOfAKubeconfigWithAToken: it is made once, kept by the next manager, renewed with one write when it is due,
 // whatever another namespace claims, and no other control plane gets one for the same EKS cluster.
 func TestSafety26TheLifeOfAKubeconfigWithAToken(t *testing.T) {
-	first, second, attacker := newWorld(t), newWorld(t), newWorld(t)
+	first, second, attacker := newEnvironment(t), newEnvironment(t), newEnvironment(t)
 	attacker.User(controlPlane("Token")) // It has no Cluster, and is older than all others.
 	first.User(first.documents()...)
 	first.awaitCondition(controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
@@ -41,7 +41,7 @@ func TestSafety26TheLifeOfAKubeconfigWithAToken(t *testing.T) {
 	first.requireContract(made)
 	requireToken(t, made)
 	reported := &controlplanev1.CAPTControlPlane{}
-	first.Insist(func() string {
+	first.Eventually(func() string {
 		require.True(t, first.Exists(reported, fixture.Demo))
 		return fixture.ClusterPending(reported)
 	})
@@ -52,7 +52,7 @@ func TestSafety26TheLifeOfAKubeconfigWithAToken(t *testing.T) {
 	first.Remove(&corev1.Secret{}, "demo-user-kubeconfig")
 	statuses := first.writes("captcontrolplanes", fixture.Demo)
 	require.NoError(t, shared.StartComponent(t.Context(), sandbox.Manager))
-	first.Insist(func() string {
+	first.Eventually(func() string {
 		if first.secret("demo-user-kubeconfig") == nil {
 			return "the new manager has not reconciled yet"
 		}
@@ -67,7 +67,7 @@ func TestSafety26TheLifeOfAKubeconfigWithAToken(t *testing.T) {
 	due.Data["value"] = madeAt(t, time.Now().Add(-10*time.Minute))
 	require.NoError(t, first.Update(t.Context(), due))
 	var renewed *corev1.Secret
-	first.Insist(func() string {
+	first.Eventually(func() string {
 		renewed = first.secret(name)
 		if ends, _ := kubeconfig.Expiry(renewed.Data["value"]); time.Until(ends) < 10*time.Minute {
 			return "the token is not renewed"
@@ -90,7 +90,7 @@ func TestSafety26TheLifeOfAKubeconfigWithAToken(t *testing.T) {
 
 	// It gets one when the other cluster is gone.
 	first.Remove(&clusterv1.Cluster{}, fixture.Demo)
-	second.Insist(func() string {
+	second.Eventually(func() string {
 		if _, holds := kubeconfig.Expiry(second.secret(name).Data["value"]); !holds {
 			return "there is no token yet"
 		}
@@ -101,19 +101,19 @@ func TestSafety26TheLifeOfAKubeconfigWithAToken(t *testing.T) {
 
 // claimsTheName creates a WorkspaceTemplateApply for an EKS cluster of the same name, which the control plane of the
 // namespace controls and does not refer to.
-func (w world) claimsTheName() {
-	w.Helper()
+func (env environment) claimsTheName() {
+	env.Helper()
 	owner := &controlplanev1.CAPTControlPlane{}
-	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: w.Namespace, Name: fixture.Demo}, owner))
-	w.User(w.Template("eks", "\nvariable \"cluster_name\" { type = string }", "cluster_name"))
-	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "extra", OwnerReferences: []metav1.OwnerReference{
+	require.NoError(env, env.Get(env.Context(), client.ObjectKey{Namespace: env.Namespace, Name: fixture.Demo}, owner))
+	env.User(env.Template("eks", "\nvariable \"cluster_name\" { type = string }", "cluster_name"))
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "extra", OwnerReferences: []metav1.OwnerReference{
 		*metav1.NewControllerRef(owner, controlplanev1.GroupVersion.WithKind("CAPTControlPlane")),
 	}}}
 	apply.Spec.TemplateRef.Name = "eks"
 	apply.Spec.Variables = map[string]string{"cluster_name": "demo"}
-	require.NoError(w, w.Create(w.Context(), apply))
-	w.Insist(func() string {
-		if err := w.Get(w.Context(), client.ObjectKeyFromObject(apply), apply); err != nil || apply.Status.WorkspaceRef == nil {
+	require.NoError(env, env.Create(env.Context(), apply))
+	env.Eventually(func() string {
+		if err := env.Get(env.Context(), client.ObjectKeyFromObject(apply), apply); err != nil || apply.Status.WorkspaceRef == nil {
 			return "the claim has no Workspace"
 		}
 		return ""
@@ -121,13 +121,13 @@ func (w world) claimsTheName() {
 }
 
 // requireContract holds a Secret to Cluster API's contract.
-func (w world) requireContract(secret *corev1.Secret) {
-	w.Helper()
+func (env environment) requireContract(secret *corev1.Secret) {
+	env.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: secret.Namespace, Name: "demo"}, controlPlane))
-	require.Equal(w, clusterv1.ClusterSecretType, secret.Type)
-	require.Equal(w, "demo", secret.Labels[clusterv1.ClusterNameLabel])
-	require.True(w, metav1.IsControlledBy(secret, controlPlane))
+	require.NoError(env, env.Get(env.Context(), client.ObjectKey{Namespace: secret.Namespace, Name: "demo"}, controlPlane))
+	require.Equal(env, clusterv1.ClusterSecretType, secret.Type)
+	require.Equal(env, "demo", secret.Labels[clusterv1.ClusterNameLabel])
+	require.True(env, metav1.IsControlledBy(secret, controlPlane))
 }
 
 // requireToken holds a token to the form that EKS takes.
@@ -148,31 +148,31 @@ func requireToken(t *testing.T, secret *corev1.Secret) {
 
 	signed, err := time.Parse("20060102T150405Z", address.Query().Get("X-Amz-Date"))
 	require.NoError(t, err)
-	require.WithinDuration(t, time.Now(), signed, fixture.Patience)
+	require.WithinDuration(t, time.Now(), signed, fixture.Timeout)
 	require.Equal(t, string(madeAt(t, signed)), string(secret.Data["value"]), "signed for demo with the keys of the manager")
 }
 
 // requireNoSecretReported looks for tokens and keys in logs, events and status.
-func (w world) requireNoSecretReported(secrets ...*corev1.Secret) {
-	w.Helper()
+func (env environment) requireNoSecretReported(secrets ...*corev1.Secret) {
+	env.Helper()
 	output := &strings.Builder{}
-	log, err := os.ReadFile(filepath.Join(w.Dir(), "logs", sandbox.Manager+".log"))
-	require.NoError(w, err)
+	log, err := os.ReadFile(filepath.Join(env.Dir(), "logs", sandbox.Manager+".log"))
+	require.NoError(env, err)
 	output.Write(log)
 	for _, list := range []client.ObjectList{
 		&corev1.EventList{}, &controlplanev1.CAPTControlPlaneList{}, &infrav1.WorkspaceTemplateApplyList{}, &clusterv1.ClusterList{},
 	} {
-		require.NoError(w, w.List(w.Context(), list))
-		require.NoError(w, json.NewEncoder(output).Encode(list))
+		require.NoError(env, env.List(env.Context(), list))
+		require.NoError(env, json.NewEncoder(output).Encode(list))
 	}
-	require.Contains(w, output.String(), "Writing kubeconfig")
+	require.Contains(env, output.String(), "Writing kubeconfig")
 	found := []string{secretKey, "k8s-aws-v1", "X-Amz-Signature"}
 	for _, secret := range secrets {
 		config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
-		require.NoError(w, err)
+		require.NoError(env, err)
 		found = append(found, config.BearerToken, base64.StdEncoding.EncodeToString(secret.Data["value"]))
 	}
 	for _, text := range found {
-		require.NotContains(w, output.String(), text)
+		require.NotContains(env, output.String(), text)
 	}
 }

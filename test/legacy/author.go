@@ -38,26 +38,26 @@ const (
 // lastApplied is where kubectl keeps what it applied.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Keeper is who writes what a team keeps in Git.
-type Keeper string
+// Applier is the field manager that applies the manifests that a team keeps in Git.
+type Applier string
 
-// Keepers.
+// Appliers of manifests.
 const (
 	// Kubectl applies on the client's side, as it does by default.
-	Kubectl Keeper = "kubectl-client-side-apply"
+	Kubectl Applier = "kubectl-client-side-apply"
 	// Flux applies on the server's side, and labels what it applies.
-	Flux Keeper = "kustomize-controller"
+	Flux Applier = "kustomize-controller"
 	// ArgoCD applies like kubectl, and labels what it applies.
-	ArgoCD Keeper = "argocd-controller"
+	ArgoCD Applier = "argocd-controller"
 	// Topology is Cluster API, for a Cluster of a ClusterClass.
-	Topology Keeper = "capi-topology"
+	Topology Applier = "capi-topology"
 )
 
 // author writes the objects of a fleet, in the order of their lives. After an error it writes nothing more.
 type author struct {
 	ctx     context.Context //nolint:containedctx // it lives as long as one call of Create
 	client  client.Client
-	keeper  Keeper
+	applier Applier
 	quick   bool
 	objects *Objects
 	err     error
@@ -73,7 +73,7 @@ func (a *author) declare(manifest *unstructured.Unstructured, grow func(*unstruc
 	if a.err != nil {
 		return manifest
 	}
-	switch a.keeper {
+	switch a.applier {
 	case Flux:
 		label(manifest, "kustomize.toolkit.fluxcd.io/name", "clusters")
 		label(manifest, "kustomize.toolkit.fluxcd.io/namespace", "flux-system")
@@ -86,7 +86,7 @@ func (a *author) declare(manifest *unstructured.Unstructured, grow func(*unstruc
 	case Kubectl:
 		a.annotateApplied(manifest)
 	}
-	return a.make(manifest, string(a.keeper))
+	return a.make(manifest, string(a.applier))
 }
 
 func (a *author) annotateApplied(manifest *unstructured.Unstructured) {
@@ -96,7 +96,7 @@ func (a *author) annotateApplied(manifest *unstructured.Unstructured) {
 }
 
 func (a *author) apply(object *unstructured.Unstructured) *unstructured.Unstructured {
-	a.fail("applying", object, a.client.Apply(a.ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(string(a.keeper)), client.ForceOwnership))
+	a.fail("applying", object, a.client.Apply(a.ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(string(a.applier)), client.ForceOwnership))
 	return object
 }
 
@@ -244,10 +244,10 @@ func (a *author) delete(object *unstructured.Unstructured) {
 	a.fail("reading", object, a.client.Get(a.ctx, client.ObjectKeyFromObject(object), object))
 }
 
-// patience is how long a provider may take for a Workspace, and tick how often it is polled.
+// timeout is how long a provider may take for a Workspace, and tick how often it is polled.
 const (
-	patience = 5 * time.Minute
-	tick     = 300 * time.Millisecond
+	timeout = 5 * time.Minute
+	tick    = 300 * time.Millisecond
 )
 
 // await returns when a provider has run a Workspace, or failed to.
@@ -255,7 +255,7 @@ func (a *author) await(workspace *unstructured.Unstructured, of outcome) {
 	if a.err != nil {
 		return
 	}
-	a.fail("waiting for", workspace, wait.PollUntilContextTimeout(a.ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
+	a.fail("waiting for", workspace, wait.PollUntilContextTimeout(a.ctx, tick, timeout, true, func(ctx context.Context) (bool, error) {
 		if err := a.client.Get(ctx, client.ObjectKeyFromObject(workspace), workspace); err != nil {
 			return false, err
 		}

@@ -52,7 +52,7 @@ type Cluster struct {
 	EndpointFailed                bool    // CAPT v0.3 lost a conflict when it wrote the endpoint, and left the control plane in phase Failed.
 	Paused                        bool    // Paused sets spec.paused of the Cluster.
 	Deleting                      bool    // Deleting deletes the Cluster and what belongs to it, and no controller continues with it.
-	Keeper                        Keeper  // Keeper is who applied what is in Git; Kubectl unless it says otherwise.
+	Applier                       Applier // Applier is the client that applied the manifests; Kubectl by default.
 	// Disputed says that the evidence alone does not decide whose the WorkspaceTemplateApply of the control plane is, and
 	// DisputedVPC that of the network.
 	Disputed, DisputedVPC bool
@@ -64,7 +64,7 @@ func (c *Cluster) complete() {
 	c.Network, c.ControlPlane = cmp.Or(c.Network, c.Name), cmp.Or(c.ControlPlane, c.Name)
 	c.Templates, c.Version = cmp.Or(c.Templates, c.Namespace), cmp.Or(c.Version, Version)
 	c.VPCApply, c.Apply = cmp.Or(c.VPCApply, c.Network+"-vpc"), cmp.Or(c.Apply, c.ControlPlane+"-eks-controlplane-apply")
-	c.Recipe, c.Keeper = cmp.Or(c.Recipe, &plain), cmp.Or(c.Keeper, Kubectl)
+	c.Recipe, c.Applier = cmp.Or(c.Recipe, &plain), cmp.Or(c.Applier, Kubectl)
 }
 
 // What has an id of AWS.
@@ -117,7 +117,7 @@ var (
 // create makes the cluster, in the order in which it was made when it was new.
 func (c *Cluster) create(a *author) {
 	c.complete()
-	a.keeper = c.Keeper
+	a.applier = c.Applier
 	cluster := c.createCluster(a)
 	network := c.createNetwork(a, cluster)
 	controlPlane := c.createControlPlane(a, cluster)
@@ -135,12 +135,12 @@ func (c *Cluster) createCluster(a *author) *unstructured.Unstructured {
 	if c.Paused {
 		typed.Spec.Paused = ptr.To(true)
 	}
-	if c.Keeper == Topology {
+	if c.Applier == Topology {
 		typed.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "eks"}, Version: "v" + c.Version + ".0"}
 	}
-	keeper := a.keeper
-	if keeper == Topology { // The user creates the Cluster, and Cluster API the rest.
-		a.keeper = Kubectl
+	applier := a.applier
+	if applier == Topology { // The user creates the Cluster, and Cluster API the rest.
+		a.applier = Kubectl
 	}
 	grow := func(object *unstructured.Unstructured) {
 		object.SetFinalizers([]string{clusterv1.ClusterFinalizer})
@@ -149,7 +149,7 @@ func (c *Cluster) createCluster(a *author) *unstructured.Unstructured {
 		}
 	}
 	cluster := a.declare(untyped(clusterKind, typed), grow)
-	a.keeper = keeper
+	a.applier = applier
 	a.grow(cluster, CoreFieldManager, grow)
 	phase := "Provisioned"
 	if c.withoutEndpoint() {
@@ -196,7 +196,7 @@ func (c *Cluster) createNetwork(a *author, cluster *unstructured.Unstructured) *
 
 // topology is what Cluster API writes on what it makes from a ClusterClass.
 func (c *Cluster) topology(object *metav1.ObjectMeta, template string) {
-	if c.Keeper != Topology {
+	if c.Applier != Topology {
 		return
 	}
 	object.Labels = map[string]string{clusterv1.ClusterNameLabel: c.Name, clusterv1.ClusterTopologyOwnedLabel: ""}

@@ -121,7 +121,7 @@ func (f Fixture) Create(ctx context.Context, c client.Client, names Names) (*Obj
 
 // createShared makes namespaces and templates.
 func (f Fixture) createShared(ctx context.Context, c client.Client, names Names, clusters []Cluster) (*Objects, error) {
-	a := &author{ctx: ctx, client: c, quick: f.Quick, keeper: Kubectl, objects: &Objects{Names: names}}
+	a := &author{ctx: ctx, client: c, quick: f.Quick, applier: Kubectl, objects: &Objects{Names: names}}
 	seen := map[string]bool{}
 	for i := range clusters {
 		clusters[i].complete()
@@ -147,8 +147,8 @@ func (c *Cluster) createTemplates(a *author, seen map[string]bool) {
 	grow := func(object *unstructured.Unstructured) {
 		object.SetFinalizers([]string{"workspacetemplate.v2." + templateKind.Group})
 	}
-	if a.keeper = c.Keeper; a.keeper == Topology {
-		a.keeper = Kubectl
+	if a.applier = c.Applier; a.applier == Topology {
+		a.applier = Kubectl
 	}
 	for _, typed := range c.templates() {
 		template := untyped(templateKind, typed)

@@ -122,11 +122,11 @@ func tools() map[string]Fixture {
 	templates.ControlPlaneTemplates = 2
 	return map[string]Fixture{
 		"clusterclass-owned": one(func(c *Cluster, _ Names) {
-			c.Keeper, c.Network, c.ControlPlane, c.Unreferenced = Topology, c.Name+"-7xk2p", c.Name+"-m4v9q", true
+			c.Applier, c.Network, c.ControlPlane, c.Unreferenced = Topology, c.Name+"-7xk2p", c.Name+"-m4v9q", true
 		}),
 		"control-plane-templates": templates,
-		"flux-managed":            one(func(c *Cluster, _ Names) { c.Keeper, c.Unreferenced = Flux, true }),
-		"argocd-managed":          one(func(c *Cluster, _ Names) { c.Keeper, c.Unreferenced = ArgoCD, true }),
+		"flux-managed":            one(func(c *Cluster, _ Names) { c.Applier, c.Unreferenced = Flux, true }),
+		"argocd-managed":          one(func(c *Cluster, _ Names) { c.Applier, c.Unreferenced = ArgoCD, true }),
 	}
 }
 
@@ -174,7 +174,7 @@ func PlainRecipe() *Recipe {
 	return &recipe
 }
 
-// Live is clusters that a provider has really run, with the state and outputs of OpenTofu. World must have been started with one.
+// Live is clusters that a provider has really run, with the state and outputs of OpenTofu. Environment must have been started with one.
 func Live(recipe *Recipe, names ...string) Fixture {
 	return Fixture{Clusters: func(of Names) []Cluster {
 		var clusters []Cluster

@@ -39,10 +39,10 @@ func TestAFileIsAcceptedInAnyOrderOfItsDocuments(t *testing.T) {
 		for order, documents := range map[string][]*unstructured.Unstructured{"forwards": documents, "backwards": backwards} {
 			for _, flag := range []string{"--server-side=true", "--server-side=false"} {
 				t.Run(sample+" "+order+" "+flag, func(t *testing.T) { // Not parallel: a ClusterProviderConfig is in all of them.
-					w := shared.NewWorld(t, terraform.ScopeNamespaced)
-					file := write(w, documents)
+					env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+					file := write(env, documents)
 					for range 2 {
-						output := w.Kubectl("apply", "--filename="+file, flag)
+						output := env.Kubectl("apply", "--filename="+file, flag)
 						require.Len(t, regexp.MustCompile(`(?m)^[^W].* (created|configured|unchanged|serverside-applied)$`).FindAllString(output, -1), len(documents), output)
 					}
 				})
@@ -51,20 +51,20 @@ func TestAFileIsAcceptedInAnyOrderOfItsDocuments(t *testing.T) {
 	}
 }
 
-// write writes documents to one file, in the namespace of the world.
-func write(w *fixture.World, documents []*unstructured.Unstructured) string {
-	w.Helper()
+// write writes documents to one file, in the namespace of the environment.
+func write(env *fixture.Environment, documents []*unstructured.Unstructured) string {
+	env.Helper()
 	var text strings.Builder
 	for _, document := range documents {
 		object := document.DeepCopy()
 		if object.GetKind() != "ClusterProviderConfig" {
-			object.SetNamespace(w.Namespace)
+			object.SetNamespace(env.Namespace)
 		}
 		data, err := yaml.Marshal(object.Object)
-		require.NoError(w, err)
+		require.NoError(env, err)
 		text.WriteString("---\n" + string(data))
 	}
-	file := filepath.Join(w.TempDir(), "documents.yaml")
-	require.NoError(w, os.WriteFile(file, []byte(text.String()), 0o600))
+	file := filepath.Join(env.TempDir(), "documents.yaml")
+	require.NoError(env, os.WriteFile(file, []byte(text.String()), 0o600))
 	return file
 }

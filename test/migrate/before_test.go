@@ -29,7 +29,7 @@ import (
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // legacyKinds are the kinds of CAPT v0.3 that the manager reconciles, with the conditions that it may add before the adoption.
@@ -52,23 +52,23 @@ func versions(kind string) []schema.GroupVersion {
 // looks worse than before, nothing is written but conditions, and the fleet can be adopted under that manager.
 func TestBeforeAdoptionTheManagerWritesOnlyConditions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true})
-	_, err := w.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
+	env := newEnvironment(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true})
+	_, err := env.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
 	require.NoError(t, err)
-	require.NoError(t, w.Upgrade(t.Context(), legacy.WebhooksOnly))
-	w.await(w.unsettled)
-	before, untouched, history := w.legacyObjects(), w.untouched(), w.history()
+	require.NoError(t, env.Upgrade(t.Context(), legacy.WebhooksOnly))
+	env.await(env.unsettled)
+	before, untouched, history := env.legacyObjects(), env.untouched(), env.history()
 	require.Len(t, before, 2*(5+5+25+9))
 
-	require.NoError(t, w.StartControllers(t.Context()))
-	w.await(w.withoutAdoptionRequired)
-	w.awaitReconciled()
-	w.requireOnlyConditions(before, w.legacyObjects())
+	require.NoError(t, env.StartControllers(t.Context()))
+	env.await(env.withoutAdoptionRequired)
+	env.awaitReconciled()
+	env.requireOnlyConditions(before, env.legacyObjects())
 	require.Empty(t, history.lost(), "no Cluster and no object is less available than before")
 
 	// Each object was written once at most, and only its status.
 	written := map[string]int{}
-	for _, event := range w.managerWrites(untouched.since) {
+	for _, event := range env.managerWrites(untouched.since) {
 		require.Equal(t, "patch status", event.Verb+" "+event.ObjectRef.Subresource, event.RequestURI)
 		written[event.RequestURI]++
 		require.Equal(t, 1, written[event.RequestURI], event.RequestURI)
@@ -78,24 +78,24 @@ func TestBeforeAdoptionTheManagerWritesOnlyConditions(t *testing.T) {
 	// When everything is reconciled again there is nothing to write.
 	for range 2 {
 		again := time.Now()
-		require.NoError(t, w.StartControllers(t.Context()))
-		w.awaitReconciled()
-		require.Empty(t, w.managerWrites(again))
+		require.NoError(t, env.StartControllers(t.Context()))
+		env.awaitReconciled()
+		require.Empty(t, env.managerWrites(again))
 	}
 	untouched.require(t)
 	require.Empty(t, history.lost())
 
-	w.host.Plan()
-	w.host.Run(migrate.Done, "apply", "plan.json", "--yes")
-	w.await(w.notAdopted)
+	env.host.Plan()
+	env.host.Run(migrate.Done, "apply", "plan.json", "--yes")
+	env.await(env.notAdopted)
 	require.Empty(t, history.lost(), "nor is anything lost by the adoption")
 	untouched.require(t)
 }
 
 // unsettled reports what Cluster API has not seen of the fleet.
-func (w *world) unsettled() string {
+func (env *environment) unsettled() string {
 	var list clusterv1.ClusterList
-	require.NoError(w, w.Admin.List(w.Context(), &list))
+	require.NoError(env, env.Admin.List(env.Context(), &list))
 	for i := range list.Items {
 		cluster := &list.Items[i]
 		available := cluster.Name != wholeBroken.Name && cluster.Name != wholeOld.Name
@@ -109,14 +109,14 @@ func (w *world) unsettled() string {
 }
 
 // legacyObjects are the objects of v0.3 in both versions, by version, kind, namespace and name.
-func (w *world) legacyObjects() map[string]*unstructured.Unstructured {
-	w.Helper()
+func (env *environment) legacyObjects() map[string]*unstructured.Unstructured {
+	env.Helper()
 	objects := map[string]*unstructured.Unstructured{}
 	for kind := range legacyKinds {
 		for _, version := range versions(kind) {
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(version.WithKind(kind + "List"))
-			require.NoError(w, w.Admin.List(w.Context(), list))
+			require.NoError(env, env.Admin.List(env.Context(), list))
 			for i := range list.Items {
 				object := &list.Items[i]
 				objects[fmt.Sprintf("%s %s %s/%s", version.Version, kind, object.GetNamespace(), object.GetName())] = object
@@ -127,10 +127,10 @@ func (w *world) legacyObjects() map[string]*unstructured.Unstructured {
 }
 
 // withoutAdoptionRequired reports which object does not have the condition yet that the manager sets before the adoption.
-func (w *world) withoutAdoptionRequired() string {
-	for name, object := range w.legacyObjects() {
+func (env *environment) withoutAdoptionRequired() string {
+	for name, object := range env.legacyObjects() {
 		expected := legacyKinds[object.GetKind()][0]
-		if _, conditions := splitStatus(w.T, object); conditions[expected]["status"] != string(metav1.ConditionTrue) {
+		if _, conditions := splitStatus(env.T, object); conditions[expected]["status"] != string(metav1.ConditionTrue) {
 			return fmt.Sprintf("%s: %s is not True: %v", name, expected, conditions)
 		}
 	}
@@ -145,7 +145,7 @@ func splitStatus(t *testing.T, object *unstructured.Unstructured) (rest map[stri
 		unstructured.RemoveNestedField(rest, "metadata", field)
 	}
 	if object.GroupVersionKind().Version != migrate.Version && carriesConditions(t, object) {
-		unstructured.RemoveNestedField(rest, "metadata", "annotations", carry.Annotation)
+		unstructured.RemoveNestedField(rest, "metadata", "annotations", preserve.Annotation)
 	}
 	list, _, err := unstructured.NestedSlice(rest, "status", "conditions")
 	require.NoError(t, err)
@@ -165,44 +165,44 @@ func splitStatus(t *testing.T, object *unstructured.Unstructured) (rest map[stri
 func carriesConditions(t *testing.T, object *unstructured.Unstructured) bool {
 	t.Helper()
 	var carried struct{ Fields []struct{ Path string } }
-	if text, found := object.GetAnnotations()[carry.Annotation]; found {
+	if text, found := object.GetAnnotations()[preserve.Annotation]; found {
 		require.NoError(t, json.Unmarshal([]byte(text), &carried))
 	}
 	return !slices.ContainsFunc(carried.Fields, func(field struct{ Path string }) bool { return !strings.HasPrefix(field.Path, "/status/conditions") })
 }
 
 // requireOnlyConditions proves that objects differ in nothing but conditions that the manager may add.
-func (w *world) requireOnlyConditions(before, after map[string]*unstructured.Unstructured) {
-	w.Helper()
-	require.Len(w, after, len(before))
+func (env *environment) requireOnlyConditions(before, after map[string]*unstructured.Unstructured) {
+	env.Helper()
+	require.Len(env, after, len(before))
 	for name, object := range before {
-		require.Contains(w, after, name)
-		was, had := splitStatus(w.T, object)
-		is, has := splitStatus(w.T, after[name])
-		assert.Equal(w, was, is, name)
+		require.Contains(env, after, name)
+		was, had := splitStatus(env.T, object)
+		is, has := splitStatus(env.T, after[name])
+		assert.Equal(env, was, is, name)
 		for condition, fields := range had {
-			assert.Equal(w, fields, has[condition], "%s: %s", name, condition)
+			assert.Equal(env, fields, has[condition], "%s: %s", name, condition)
 		}
 		for condition := range has {
-			assert.True(w, had[condition] != nil || slices.Contains(legacyKinds[object.GetKind()], condition), "%s: %s", name, condition)
+			assert.True(env, had[condition] != nil || slices.Contains(legacyKinds[object.GetKind()], condition), "%s: %s", name, condition)
 		}
 	}
-	if w.Failed() {
-		w.FailNow()
+	if env.Failed() {
+		env.FailNow()
 	}
 }
 
 // awaitReconciled waits until the manager has reconciled every object since its start, and has nothing left to do.
-func (w *world) awaitReconciled() {
-	w.Helper()
-	manager, objects := &fixture.Server{Sandbox: w.World.Sandbox}, map[string]float64{}
-	for name, object := range w.legacyObjects() {
+func (env *environment) awaitReconciled() {
+	env.Helper()
+	manager, objects := &fixture.Server{Sandbox: env.Environment.Sandbox}, map[string]float64{}
+	for name, object := range env.legacyObjects() {
 		if strings.HasPrefix(name, migrate.Version+" ") {
 			objects[strings.ToLower(object.GetKind())]++
 		}
 	}
-	w.await(func() string {
-		activity, err := manager.Activity(w.Context())
+	env.await(func() string {
+		activity, err := manager.Activity(env.Context())
 		if err != nil {
 			return err.Error() // It has just been started.
 		}
@@ -222,25 +222,25 @@ func (w *world) awaitReconciled() {
 }
 
 // managerWrites are the writes of the manager but for its lease and its events.
-func (w *world) managerWrites(since time.Time) []auditv1.Event {
-	w.Helper()
-	user, err := w.InstalledManagerUser()
-	require.NoError(w, err)
-	events, err := w.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Since: since})
-	require.NoError(w, err)
+func (env *environment) managerWrites(since time.Time) []auditv1.Event {
+	env.Helper()
+	user, err := env.InstalledManagerUser()
+	require.NoError(env, err)
+	events, err := env.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Since: since})
+	require.NoError(env, err)
 	return slices.DeleteFunc(events, func(event auditv1.Event) bool {
 		return slices.Contains([]string{"leases", "events", "tokenreviews", "subjectaccessreviews"}, event.ObjectRef.Resource)
 	})
 }
 
 // notAdopted reports which object is not adopted, or not Ready after that.
-func (w *world) notAdopted() string {
-	for name, object := range w.legacyObjects() {
+func (env *environment) notAdopted() string {
+	for name, object := range env.legacyObjects() {
 		// This helper has no Workspace: there is nothing to adopt.
 		left := strings.HasSuffix(object.GetName(), "-spot-role-create")
-		_, conditions := splitStatus(w.T, object)
+		_, conditions := splitStatus(env.T, object)
 		observed, _, err := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
-		require.NoError(w, err)
+		require.NoError(env, err)
 		required := conditions[infrav1.AdoptionRequiredCondition]["status"] == string(metav1.ConditionTrue)
 		switch ready := conditions[infrav1.ReadyCondition]["status"] == string(metav1.ConditionTrue); {
 		case required:

@@ -35,7 +35,7 @@ import (
 
 // everything is a management cluster with every known kind of legacy fleet.
 type everything struct {
-	*world
+	*environment
 	objects map[string]*legacy.Objects
 	// read is what captctl read before the upgrade.
 	read *migrate.Snapshot
@@ -44,45 +44,45 @@ type everything struct {
 // TestEveryKindOfFleet upgrades every known kind of legacy fleet, and then runs the manager over it.
 func TestEveryKindOfFleet(t *testing.T) {
 	t.Parallel()
-	w := &everything{world: newWorld(t, sandbox.Options{}), objects: map[string]*legacy.Objects{}}
-	w.create()
-	require.Len(t, w.objects, len(legacy.Named()))
-	w.read = w.snapshot(t, time.Now())
-	require.Error(t, w.Upgrade(t.Context(), legacy.WebhooksOnly), "objects of "+legacy.OlderTemplate+" would go with their definition")
-	_, err := w.TakeTemplates(t.Context())
+	env := &everything{environment: newEnvironment(t, sandbox.Options{}), objects: map[string]*legacy.Objects{}}
+	env.create()
+	require.Len(t, env.objects, len(legacy.Named()))
+	env.read = env.snapshot(t, time.Now())
+	require.Error(t, env.Upgrade(t.Context(), legacy.WebhooksOnly), "objects of "+legacy.OlderTemplate+" would go with their definition")
+	_, err := env.TakeTemplates(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, w.Upgrade(t.Context(), legacy.WebhooksOnly))
+	require.NoError(t, env.Upgrade(t.Context(), legacy.WebhooksOnly))
 
-	t.Run("it is read before the upgrade as it is served after it", w.isReadAsItIsServedLater)
-	for name, objects := range w.objects {
-		t.Run(name, func(t *testing.T) { w.requireUpgraded(t, objects) })
+	t.Run("it is read before the upgrade as it is served after it", env.isReadAsItIsServedLater)
+	for name, objects := range env.objects {
+		t.Run(name, func(t *testing.T) { env.requireUpgraded(t, objects) })
 	}
-	t.Run("plans find what belongs together", w.plansFindWhatBelongsTogether)
-	t.Run("tools leave their marks", w.toolsLeaveTheirMarks)
-	t.Run("before the adoption nothing is built", w.nothingIsBuilt)
+	t.Run("plans find what belongs together", env.plansFindWhatBelongsTogether)
+	t.Run("tools leave their marks", env.toolsLeaveTheirMarks)
+	t.Run("before the adoption nothing is built", env.nothingIsBuilt)
 }
 
 // create creates every fixture under the older definitions.
-func (w *everything) create() {
-	w.Helper()
+func (env *everything) create() {
+	env.Helper()
 	var group errgroup.Group
 	var lock sync.Mutex
 	for name, fixture := range legacy.Named() {
 		group.Go(func() error {
-			objects, err := w.Create(w.Context(), fixture, legacy.NamesOf(name))
+			objects, err := env.Create(env.Context(), fixture, legacy.NamesOf(name))
 			lock.Lock()
 			defer lock.Unlock()
-			w.objects[name] = objects
+			env.objects[name] = objects
 			return err
 		})
 	}
-	require.NoError(w, group.Wait())
+	require.NoError(env, group.Wait())
 }
 
 // snapshot is what captctl reads.
-func (w *world) snapshot(t *testing.T, now time.Time) *migrate.Snapshot {
+func (env *environment) snapshot(t *testing.T, now time.Time) *migrate.Snapshot {
 	t.Helper()
-	captctl, err := w.Client(sandbox.Captctl)
+	captctl, err := env.Client(sandbox.Captctl)
 	require.NoError(t, err)
 	snapshot, err := migrate.Read(t.Context(), captctl, "", now)
 	require.NoError(t, err)
@@ -91,13 +91,13 @@ func (w *world) snapshot(t *testing.T, now time.Time) *migrate.Snapshot {
 
 // What captctl reads of a management cluster that nothing of this version was installed in is what the API server and the webhook
 // serve later, for every fixture.
-func (w *everything) isReadAsItIsServedLater(t *testing.T) {
-	events, err := w.AuditEvents(audit.Filter{User: sandbox.CaptctlUser, Verbs: audit.Writes})
+func (env *everything) isReadAsItIsServedLater(t *testing.T) {
+	events, err := env.AuditEvents(audit.Filter{User: sandbox.CaptctlUser, Verbs: audit.Writes})
 	require.NoError(t, err)
 	assert.Empty(t, events, "reading writes nothing")
-	snapshot := w.snapshot(t, w.read.Taken)
+	snapshot := env.snapshot(t, env.read.Taken)
 	require.NotEmpty(t, snapshot.Applies)
-	requireSameSnapshot(t, w.read, snapshot)
+	requireSameSnapshot(t, env.read, snapshot)
 }
 
 // requireSameSnapshot compares what was read before and after the upgrade: objects, reports and plans.
@@ -116,19 +116,19 @@ func requireSameSnapshot(t *testing.T, untouched, upgraded *migrate.Snapshot) {
 	require.JSONEq(t, string(plans[1]), string(plans[0]))
 }
 
-func (w *everything) requireUpgraded(t *testing.T, objects *legacy.Objects) {
+func (env *everything) requireUpgraded(t *testing.T, objects *legacy.Objects) {
 	for _, object := range objects.Items {
 		if object.GetKind() != legacy.OlderTemplate {
-			w.requireKept(t, &object)
+			env.requireKept(t, &object)
 		}
 	}
 	for _, adoption := range objects.Adoptions {
-		w.requireRendered(t, adoption)
+		env.requireRendered(t, adoption)
 	}
 }
 
 // requireKept reads an object in today's version.
-func (w *everything) requireKept(t *testing.T, before *unstructured.Unstructured) {
+func (env *everything) requireKept(t *testing.T, before *unstructured.Unstructured) {
 	t.Helper()
 	after := &unstructured.Unstructured{}
 	gvk := before.GroupVersionKind()
@@ -137,7 +137,7 @@ func (w *everything) requireKept(t *testing.T, before *unstructured.Unstructured
 		gvk.Version = migrate.Version
 	}
 	after.SetGroupVersionKind(gvk)
-	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(before), after))
+	require.NoError(t, env.Admin.Get(t.Context(), client.ObjectKeyFromObject(before), after))
 	assert.Equal(t, before.GetUID(), after.GetUID())
 	assert.Equal(t, before.GetGeneration(), after.GetGeneration())
 	assert.Equal(t, before.GetResourceVersion(), after.GetResourceVersion(), "%s was not written", before.GetName())
@@ -159,16 +159,16 @@ func requireOlderAll(t *testing.T, object *unstructured.Unstructured) {
 }
 
 // requireRendered proves that today's renderer makes of a WorkspaceTemplateApply exactly the Workspace that is there.
-func (w *everything) requireRendered(t *testing.T, adoption legacy.Adoption) {
+func (env *everything) requireRendered(t *testing.T, adoption legacy.Adoption) {
 	t.Helper()
 	apply, template, workspace := &infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplate{}, &unstructured.Unstructured{}
-	require.NoError(t, w.Admin.Get(t.Context(), adoption.Apply, apply))
+	require.NoError(t, env.Admin.Get(t.Context(), adoption.Apply, apply))
 	require.Equal(t, adoption.ApplyUID, apply.UID)
 	key := types.NamespacedName{Namespace: apply.Spec.TemplateRef.Namespace, Name: apply.Spec.TemplateRef.Name}
-	require.NoError(t, w.Admin.Get(t.Context(), key, template))
+	require.NoError(t, env.Admin.Get(t.Context(), key, template))
 	require.Equal(t, terraform.ScopeCluster, template.Spec.WorkspaceScope)
 	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
-	require.NoError(t, w.Admin.Get(t.Context(), types.NamespacedName{Name: adoption.Workspace}, workspace))
+	require.NoError(t, env.Admin.Get(t.Context(), types.NamespacedName{Name: adoption.Workspace}, workspace))
 
 	live := &terraform.Workspace{}
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(workspace.Object, live))
@@ -182,8 +182,8 @@ func (w *everything) requireRendered(t *testing.T, adoption legacy.Adoption) {
 }
 
 // What a fixture says of itself is what captctl finds out.
-func (w *everything) plansFindWhatBelongsTogether(t *testing.T) {
-	snapshot := w.snapshot(t, time.Now())
+func (env *everything) plansFindWhatBelongsTogether(t *testing.T) {
+	snapshot := env.snapshot(t, time.Now())
 	p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
 	require.NoError(t, err)
 	members := map[types.UID]plan.Member{}
@@ -192,7 +192,7 @@ func (w *everything) plansFindWhatBelongsTogether(t *testing.T) {
 			members[member.Object.UID] = member
 		}
 	}
-	for name, objects := range w.objects {
+	for name, objects := range env.objects {
 		t.Run(name, func(t *testing.T) {
 			require.NotEmpty(t, objects.Adoptions)
 			for _, adoption := range objects.Adoptions {
@@ -218,9 +218,9 @@ func requireFound(t *testing.T, adoption legacy.Adoption, member plan.Member) {
 }
 
 // A tool that applies objects from Git is recognized by what it left on them, which is also what it would write again.
-func (w *everything) toolsLeaveTheirMarks(t *testing.T) {
+func (env *everything) toolsLeaveTheirMarks(t *testing.T) {
 	for fixture, row := range map[string]struct {
-		keeper    legacy.Keeper
+		applier   legacy.Applier
 		operation metav1.ManagedFieldsOperationType
 		label     string
 	}{
@@ -230,13 +230,13 @@ func (w *everything) toolsLeaveTheirMarks(t *testing.T) {
 		"clusterclass-owned": {legacy.Topology, metav1.ManagedFieldsOperationApply, clusterv1.ClusterTopologyOwnedLabel},
 	} {
 		t.Run(fixture, func(t *testing.T) {
-			objects := w.objects[fixture]
+			objects := env.objects[fixture]
 			for _, object := range objects.Items {
 				if object.GetKind() != "CAPTControlPlane" {
 					continue
 				}
 				assert.True(t, slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-					return entry.Manager == string(row.keeper) && entry.Operation == row.operation
+					return entry.Manager == string(row.applier) && entry.Operation == row.operation
 				}), "%v", object.GetManagedFields())
 				if row.label != "" {
 					assert.Contains(t, object.GetLabels(), row.label)
@@ -254,12 +254,12 @@ func (w *everything) toolsLeaveTheirMarks(t *testing.T) {
 
 // nothingIsBuilt runs the manager over fleets without references, with several candidates, with references to what another cluster has, without
 // status. Nothing is created, changed or deleted.
-func (w *everything) nothingIsBuilt(t *testing.T) {
-	before, untouched := w.legacyObjects(), w.untouched()
+func (env *everything) nothingIsBuilt(t *testing.T) {
+	before, untouched := env.legacyObjects(), env.untouched()
 
-	require.NoError(t, w.StartControllers(t.Context()))
-	w.await(func() string {
-		for name, object := range w.legacyObjects() {
+	require.NoError(t, env.StartControllers(t.Context()))
+	env.await(func() string {
+		for name, object := range env.legacyObjects() {
 			awaited := infrav1.AdoptionRequiredCondition
 			if object.GetDeletionTimestamp() != nil {
 				awaited = infrav1.DeletingCondition
@@ -271,10 +271,10 @@ func (w *everything) nothingIsBuilt(t *testing.T) {
 		}
 		return ""
 	})
-	w.awaitReconciled()
+	env.awaitReconciled()
 
 	untouched.require(t)
-	for _, event := range w.managerWrites(untouched.since) {
+	for _, event := range env.managerWrites(untouched.since) {
 		require.Equal(t, "patch status", event.Verb+" "+event.ObjectRef.Subresource, event.RequestURI)
 	}
 	// What is being deleted reports that, and an owner without a status has none to keep.
@@ -284,10 +284,10 @@ func (w *everything) nothingIsBuilt(t *testing.T) {
 		})
 		return objects
 	}
-	w.requireOnlyConditions(kept(before), kept(w.legacyObjects()))
+	env.requireOnlyConditions(kept(before), kept(env.legacyObjects()))
 
 	again := time.Now()
-	require.NoError(t, w.StartControllers(t.Context()))
-	w.awaitReconciled()
-	require.Empty(t, w.managerWrites(again))
+	require.NoError(t, env.StartControllers(t.Context()))
+	env.awaitReconciled()
+	require.Empty(t, env.managerWrites(again))
 }

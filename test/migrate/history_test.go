@@ -35,7 +35,7 @@ var (
 
 // history is every status that each condition of a fleet had, in order, as watches report it.
 type history struct {
-	*world
+	*environment
 	began time.Time
 
 	lock     sync.Mutex
@@ -44,14 +44,14 @@ type history struct {
 }
 
 // history starts watches, which end with the test.
-func (w *world) history() *history {
-	w.Helper()
-	c := &history{world: w, began: time.Now(), statuses: map[string][]string{}, versions: map[types.UID]string{}}
-	for _, list := range chronicled() {
+func (env *environment) history() *history {
+	env.Helper()
+	c := &history{environment: env, began: time.Now(), statuses: map[string][]string{}, versions: map[types.UID]string{}}
+	for _, list := range recordedLists() {
 		// The request for the watch outlives a test that fails, but not the sandbox.
-		watch, err := w.Admin.Watch(context.WithoutCancel(w.Context()), list)
-		require.NoError(w, err)
-		w.Cleanup(watch.Stop)
+		watch, err := env.Admin.Watch(context.WithoutCancel(env.Context()), list)
+		require.NoError(env, err)
+		env.Cleanup(watch.Stop)
 		go func() {
 			for event := range watch.ResultChan() {
 				if object, ok := event.Object.(client.Object); ok {
@@ -63,7 +63,7 @@ func (w *world) history() *history {
 	return c
 }
 
-func chronicled() []client.ObjectList {
+func recordedLists() []client.ObjectList {
 	return []client.ObjectList{
 		&clusterv1.ClusterList{}, &infrav1.CAPTClusterList{}, &controlplanev1.CAPTControlPlaneList{}, &infrav1.WorkspaceTemplateApplyList{},
 	}
@@ -130,7 +130,7 @@ func (c *history) alarms() (alarms []string) {
 func (c *history) behind() string {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	for _, list := range chronicled() {
+	for _, list := range recordedLists() {
 		require.NoError(c, c.Admin.List(c.Context(), list))
 		objects, err := meta.ExtractList(list)
 		require.NoError(c, err)

@@ -26,56 +26,56 @@ import (
 // fixture of the reference fleet, which needs no decision.
 func TestReadOnlyCommandsWriteNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Options{})
-	_, err := w.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
+	env := newEnvironment(t, sandbox.Options{})
+	_, err := env.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
 	require.NoError(t, err)
-	requireFieldsOfTheReference(t, w.World)
+	requireFieldsOfTheReference(t, env.Environment)
 	// reader may do what the documentation lists for users who only look.
-	reader, began := w.host.Another(w.KubeconfigOf(sandbox.Reader)), time.Now()
-	forbidden := w.host.Another(w.KubeconfigOf(sandbox.Provider))
+	reader, began := env.host.Another(env.KubeconfigOf(sandbox.Reader)), time.Now()
+	forbidden := env.host.Another(env.KubeconfigOf(sandbox.Provider))
 
 	var untouched *plan.Plan
 	t.Run("before anything is installed", func(t *testing.T) {
-		w.looks(t, reader)
-		untouched = w.host.In(t).Plan()
-		require.NoError(t, os.Rename(filepath.Join(w.host.Dir, "plan.json"), filepath.Join(w.host.Dir, "untouched.json")))
+		env.looks(t, reader)
+		untouched = env.host.In(t).Plan()
+		require.NoError(t, os.Rename(filepath.Join(env.host.Dir, "plan.json"), filepath.Join(env.host.Dir, "untouched.json")))
 		refused := forbidden.In(t).Refused("plan")
 		for _, resource := range []string{"namespaces", "clusters", "workspacetemplates", "workspacetemplateapplies", "captclusters", "captcontrolplanes"} {
 			assert.Contains(t, refused, "cannot list resource \""+resource+"\"", "everything that is missing is reported at once")
 		}
 	})
-	requireNoDecision(t, w.World)
-	require.NoError(t, w.StartControllers(t.Context()))
-	w.await(w.withoutAdoptionRequired)
-	w.awaitReconciled()
+	requireNoDecision(t, env.Environment)
+	require.NoError(t, env.StartControllers(t.Context()))
+	env.await(env.withoutAdoptionRequired)
+	env.awaitReconciled()
 	t.Run("after the upgrade", func(t *testing.T) {
-		w.looks(t, reader)
-		w.host.In(t).Run(migrate.Done, "apply", "untouched.json", "--dry-run=server")
-		require.Equal(t, contents(untouched), contents(w.host.In(t).Plan()), "the plan that was made before the upgrade")
+		env.looks(t, reader)
+		env.host.In(t).Run(migrate.Done, "apply", "untouched.json", "--dry-run=server")
+		require.Equal(t, contents(untouched), contents(env.host.In(t).Plan()), "the plan that was made before the upgrade")
 	})
-	require.Empty(t, w.writesOf(sandbox.CaptctlUser, began))
+	require.Empty(t, env.writesOf(sandbox.CaptctlUser, began))
 
-	before := host.Fleet(t, w.Admin)
-	w.isRefused(reader, "apply", filepath.Join(w.host.Dir, "untouched.json"), "--yes")
-	require.Equal(t, before, host.Fleet(t, w.Admin))
-	w.host.Run(migrate.Done, "apply", "untouched.json", "--yes")
-	adopted := host.Fleet(t, w.Admin, host.Desired)
+	before := host.Fleet(t, env.Admin)
+	env.isRefused(reader, "apply", filepath.Join(env.host.Dir, "untouched.json"), "--yes")
+	require.Equal(t, before, host.Fleet(t, env.Admin))
+	env.host.Run(migrate.Done, "apply", "untouched.json", "--yes")
+	adopted := host.Fleet(t, env.Admin, host.Desired)
 	after := time.Now()
-	t.Run("after the adoption", func(t *testing.T) { w.looks(t, reader) })
-	w.isRefused(reader, "rollback", untouched.ID, "--yes")
-	require.Equal(t, adopted, host.Fleet(t, w.Admin, host.Desired))
-	require.Empty(t, w.writesOf(sandbox.CaptctlUser, after))
-	require.Empty(t, w.writesOf(sandbox.ReaderUser, began))
+	t.Run("after the adoption", func(t *testing.T) { env.looks(t, reader) })
+	env.isRefused(reader, "rollback", untouched.ID, "--yes")
+	require.Equal(t, adopted, host.Fleet(t, env.Admin, host.Desired))
+	require.Empty(t, env.writesOf(sandbox.CaptctlUser, after))
+	require.Empty(t, env.writesOf(sandbox.ReaderUser, began))
 }
 
 // looks runs every command that only reads, as both users.
-func (w *world) looks(t *testing.T, reader *host.Host) {
+func (env *environment) looks(t *testing.T, reader *host.Host) {
 	for _, command := range [][]string{
 		{"check"}, {"check", "--namespace=default", "-o=json"}, {"plan"}, {"plan", "-o=yaml"}, {"plan", "--out=plan.json"}, {"show", "plan.json"},
 		{"show", "plan.json", "--diff"}, {"status"}, {"status", "-o=json"},
 	} {
 		t.Run(strings.Join(command[:min(2, len(command))], " "), func(t *testing.T) {
-			w.host.In(t).Run(migrate.Done, command...)
+			env.host.In(t).Run(migrate.Done, command...)
 			if command[0] != "check" { // It fails for a user who may not write.
 				reader.In(t).Run(migrate.Done, command...)
 			}
@@ -84,14 +84,14 @@ func (w *world) looks(t *testing.T, reader *host.Host) {
 }
 
 // isRefused runs a command as a user who may only read.
-func (w *world) isRefused(reader *host.Host, args ...string) {
-	w.Helper()
-	refused := reader.In(w.T).Refused(args...)
+func (env *environment) isRefused(reader *host.Host, args ...string) {
+	env.Helper()
+	refused := reader.In(env.T).Refused(args...)
 	for _, missing := range []string{
 		"patch captcontrolplanes.controlplane.cluster.x-k8s.io", "patch workspacetemplateapplies.infrastructure.cluster.x-k8s.io",
 		"create leases.coordination.k8s.io in namespace " + sandbox.ManagerNamespace,
 	} {
-		assert.Contains(w, refused, missing)
+		assert.Contains(env, refused, missing)
 	}
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
@@ -62,21 +63,21 @@ func TestTheRealFleetNeedsNoDecision(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, measured, string(known), "%s is not what %s has; run this test with -update", golden, folder)
 
-	w := legacy.New(t, sandbox.Options{})
-	load(t, w, readReference(t, folder))
-	requireNoDecision(t, w)
+	env := legacy.New(t, sandbox.Options{})
+	load(t, env, readReference(t, folder))
+	requireNoDecision(t, env)
 }
 
 // requireFieldsOfTheReference requires that a fleet, as it was created, has the fields of the reference fleet.
-func requireFieldsOfTheReference(t *testing.T, w *legacy.World) {
+func requireFieldsOfTheReference(t *testing.T, env *legacy.Environment) {
 	t.Helper()
 	known, err := os.ReadFile(golden)
 	require.NoError(t, err)
 	require.NotEmpty(t, known)
 	for _, deployment := range legacy.Deployments(0) {
-		require.NoError(t, w.Admin.Create(t.Context(), deployment))
+		require.NoError(t, env.Admin.Create(t.Context(), deployment))
 	}
-	assert.Equal(t, string(known), shapes(readFixture(t, w)))
+	assert.Equal(t, string(known), shapes(readFixture(t, env)))
 }
 
 // referenceFolder is empty when there is none.
@@ -110,7 +111,7 @@ func readReference(t *testing.T, folder string) (objects []unstructured.Unstruct
 	return slices.DeleteFunc(objects, isState)
 }
 
-func readFixture(t *testing.T, w *legacy.World) (objects []unstructured.Unstructured) {
+func readFixture(t *testing.T, env *legacy.Environment) (objects []unstructured.Unstructured) {
 	t.Helper()
 	for _, kind := range []schema.GroupVersionKind{
 		clusterv1.GroupVersion.WithKind("Cluster"),
@@ -122,10 +123,7 @@ func readFixture(t *testing.T, w *legacy.World) (objects []unstructured.Unstruct
 		{Version: "v1", Kind: "Secret"},
 		{Group: "apps", Version: "v1", Kind: "Deployment"},
 	} {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		require.NoError(t, w.Admin.List(t.Context(), list))
-		objects = append(objects, list.Items...)
+		objects = append(objects, fixture.List(t, env.Admin, kind)...)
 	}
 	return slices.DeleteFunc(objects, isState)
 }
@@ -146,12 +144,12 @@ func items(t *testing.T, object *unstructured.Unstructured) []unstructured.Unstr
 }
 
 // requireNoDecision upgrades a reference fleet, and proves that captctl can adopt all of it without a decision.
-func requireNoDecision(t *testing.T, w *legacy.World) {
+func requireNoDecision(t *testing.T, env *legacy.Environment) {
 	t.Helper()
-	untouched, err := migrate.Read(t.Context(), w.Admin, "", time.Now())
+	untouched, err := migrate.Read(t.Context(), env.Admin, "", time.Now())
 	require.NoError(t, err)
-	require.NoError(t, w.Upgrade(t.Context(), legacy.WebhooksOnly))
-	snapshot, err := migrate.Read(t.Context(), w.Admin, "", untouched.Taken)
+	require.NoError(t, env.Upgrade(t.Context(), legacy.WebhooksOnly))
+	snapshot, err := migrate.Read(t.Context(), env.Admin, "", untouched.Taken)
 	require.NoError(t, err)
 	requireSameSnapshot(t, untouched, snapshot)
 	p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
@@ -172,9 +170,9 @@ func requireNoDecision(t *testing.T, w *legacy.World) {
 }
 
 // load creates objects that were read from a management cluster, with their status.
-func load(t *testing.T, w *legacy.World, objects []unstructured.Unstructured) {
+func load(t *testing.T, env *legacy.Environment, objects []unstructured.Unstructured) {
 	t.Helper()
-	require.NoError(t, w.Admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}))
+	require.NoError(t, env.Admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}))
 	uids := map[string]types.UID{}
 	for i := range objects {
 		object := &objects[i]
@@ -194,11 +192,11 @@ func load(t *testing.T, w *legacy.World, objects []unstructured.Unstructured) {
 		if object.GetKind() == "Cluster" {
 			toHub(t, object)
 		}
-		require.NoError(t, w.Admin.Create(t.Context(), object))
+		require.NoError(t, env.Admin.Create(t.Context(), object))
 		uids[object.GetKind()+object.GetNamespace()+object.GetName()] = object.GetUID()
 		if has && object.GetKind() != "Cluster" {
 			object.Object["status"] = status
-			require.NoError(t, w.Admin.Status().Update(t.Context(), object))
+			require.NoError(t, env.Admin.Status().Update(t.Context(), object))
 		}
 	}
 }

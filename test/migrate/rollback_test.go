@@ -29,62 +29,62 @@ import (
 // user changed something, and twice at the same time. Afterwards, templates are edited.
 func TestARollbackRestoresEveryObject(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Options{})
+	env := newEnvironment(t, sandbox.Options{})
 	for _, name := range []string{
 		"reference-set", "reference-empty-arbitrary-name", "hand-made-without-owner-reference", "helpers-present", "templates-in-default", "retained-vpc", "existing-vpc",
 	} {
-		_, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
+		_, err := env.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
 		require.NoError(t, err)
 	}
-	require.NoError(t, w.Upgrade(t.Context()))
-	w.await(w.withoutAdoptionRequired)
-	w.awaitReconciled()
-	before := w.untouched()
+	require.NoError(t, env.Upgrade(t.Context()))
+	env.await(env.withoutAdoptionRequired)
+	env.awaitReconciled()
+	before := env.untouched()
 
-	t.Run("while the manager does not reconcile", func(t *testing.T) { w.rollsBackWithoutManager(t) })
-	require.NoError(t, w.StartControllers(t.Context()))
-	w.awaitReconciled()
-	p := w.host.Plan()
-	w.requireFields(t, p, plan.Pending)
-	t.Run("of two runs at the same time one writes", func(t *testing.T) { w.oneOfTwoWrites(t) })
-	w.requireFields(t, p, plan.Applied)
+	t.Run("while the manager does not reconcile", func(t *testing.T) { env.rollsBackWithoutManager(t) })
+	require.NoError(t, env.StartControllers(t.Context()))
+	env.awaitReconciled()
+	p := env.host.Plan()
+	env.requireFields(t, p, plan.Pending)
+	t.Run("of two runs at the same time one writes", func(t *testing.T) { env.oneOfTwoWrites(t) })
+	env.requireFields(t, p, plan.Applied)
 	t.Run("one cluster", func(t *testing.T) {
-		w.host.In(t).Run(migrate.Done, "rollback", p.ID, "--cluster=helpers-present/helpers-present-demo", "--yes")
-		w.requireFields(t, p, plan.Applied, "helpers-present/helpers-present-demo")
+		env.host.In(t).Run(migrate.Done, "rollback", p.ID, "--cluster=helpers-present/helpers-present-demo", "--yes")
+		env.requireFields(t, p, plan.Applied, "helpers-present/helpers-present-demo")
 	})
-	t.Run("all but what a user added", func(t *testing.T) { w.keepsWhatAUserAdded(t, p) })
+	t.Run("all but what a user added", func(t *testing.T) { env.keepsWhatAUserAdded(t, p) })
 	before.require(t)
-	t.Run("an edit while the controllers are off is reported", w.reportsAnEdit)
-	w.requireHarmless()
+	t.Run("an edit while the controllers are off is reported", env.reportsAnEdit)
+	env.requireHarmless()
 }
 
 // requireFields requires that what a plan writes is in one state or, for some units, not written.
-func (w *world) requireFields(t *testing.T, p *plan.Plan, want plan.FieldState, reverted ...string) {
+func (env *environment) requireFields(t *testing.T, p *plan.Plan, want plan.FieldState, reverted ...string) {
 	t.Helper()
 	for i := range p.Units {
 		unit, want := &p.Units[i], want
 		if slices.Contains(reverted, unit.Name()) {
 			want = plan.Pending
 		}
-		host.RequireFields(t, w.Admin, unit, want)
+		host.RequireFields(t, env.Admin, unit, want)
 	}
 }
 
 // rollsBackWithoutManager compares whole objects, since only captctl writes.
-func (w *world) rollsBackWithoutManager(t *testing.T) {
-	require.NoError(t, w.StartControllers(t.Context(), legacy.WebhooksOnly))
-	h, before := w.host.In(t), host.Fleet(t, w.Admin)
+func (env *environment) rollsBackWithoutManager(t *testing.T) {
+	require.NoError(t, env.StartControllers(t.Context(), legacy.WebhooksOnly))
+	h, before := env.host.In(t), host.Fleet(t, env.Admin)
 	p := h.Plan()
 	partly := h.Start("apply", "plan.json", "--yes", "--wait=1s", "--max-failures=100").Ends(migrate.Partly)
 	assert.Contains(t, partly.String(), "the manager has not confirmed")
-	require.NotEqual(t, before, host.Fleet(t, w.Admin))
+	require.NotEqual(t, before, host.Fleet(t, env.Admin))
 	h.Another("").Run(migrate.Done, "rollback", p.ID, "--yes")
-	requireSame(t, before, host.Fleet(t, w.Admin))
+	requireSame(t, before, host.Fleet(t, env.Admin))
 }
 
 // oneOfTwoWrites starts the same plan on two hosts. One of them finds the other at work, or waits until it has ended and finds nothing to write.
-func (w *world) oneOfTwoWrites(t *testing.T) {
-	h := w.host.In(t)
+func (env *environment) oneOfTwoWrites(t *testing.T) {
+	h := env.host.In(t)
 	arguments := []string{"apply", filepath.Join(h.Dir, "plan.json"), "--yes", "-o=json"}
 	runs, writers := []*host.Command{h.Start(arguments...), h.Another("").Start(arguments...)}, 0
 	for _, run := range runs {
@@ -105,34 +105,34 @@ func (w *world) oneOfTwoWrites(t *testing.T) {
 }
 
 // keepsWhatAUserAdded rolls everything back, and leaves a label that a user added to an adopted object.
-func (w *world) keepsWhatAUserAdded(t *testing.T, p *plan.Plan) {
+func (env *environment) keepsWhatAUserAdded(t *testing.T, p *plan.Plan) {
 	labeled := &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "reference-set", Name: "reference-set-demo"}}
-	require.NoError(t, w.Admin.Patch(t.Context(), labeled, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"shop"}}}`))))
-	w.host.In(t).Run(migrate.Done, "rollback", p.ID, "--yes")
-	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(labeled), labeled))
+	require.NoError(t, env.Admin.Patch(t.Context(), labeled, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"shop"}}}`))))
+	env.host.In(t).Run(migrate.Done, "rollback", p.ID, "--yes")
+	require.NoError(t, env.Admin.Get(t.Context(), client.ObjectKeyFromObject(labeled), labeled))
 	require.Equal(t, "shop", labeled.Labels["team"])
-	w.requireFields(t, p, plan.Pending)
+	env.requireFields(t, p, plan.Pending)
 }
 
 // reportsAnEdit edits the templates of an adopted cluster, and of one that awaits adoption, while the manager does not reconcile. What it will
 // change, or would change, is reported before it does.
-func (w *world) reportsAnEdit(t *testing.T) {
+func (env *environment) reportsAnEdit(t *testing.T) {
 	const adopted, awaiting = "reference-set/reference-set-demo", "reference-empty-arbitrary-name/reference-empty-arbitrary-name-demo"
-	h := w.host.In(t)
+	h := env.host.In(t)
 	h.Plan()
 	h.Run(migrate.Done, "apply", "plan.json", "--cluster="+adopted, "--yes")
 	require.Empty(t, h.Status()[adopted].PendingChange)
 
-	require.NoError(t, w.StartControllers(t.Context(), legacy.WebhooksOnly))
+	require.NoError(t, env.StartControllers(t.Context(), legacy.WebhooksOnly))
 	var templates infrav1.WorkspaceTemplateList
-	require.NoError(t, w.Admin.List(t.Context(), &templates))
+	require.NoError(t, env.Admin.List(t.Context(), &templates))
 	for i := range templates.Items {
 		edited := &templates.Items[i]
 		before := client.MergeFrom(edited.DeepCopy())
 		edited.Spec.Template.Spec.ForProvider.Module += "\n# edited\n"
-		require.NoError(t, w.Admin.Patch(t.Context(), edited, before))
+		require.NoError(t, env.Admin.Patch(t.Context(), edited, before))
 	}
-	untouched := w.untouched()
+	untouched := env.untouched()
 	require.NotEmpty(t, h.Status()[adopted].PendingChange)
 	h.Start("status", "--detailed-exitcode").Ends(migrate.NeedsDecision)
 	h.Start("plan").Ends(migrate.NeedsDecision)

@@ -39,7 +39,7 @@ var (
 
 // whole is the fleet of TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted.
 type whole struct {
-	*world
+	*environment
 	before  *untouched
 	history *history
 }
@@ -48,54 +48,54 @@ type whole struct {
 // Terraform, Cluster API and the manager running, and no decision. One more cluster has a control plane that answers.
 func TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted(t *testing.T) {
 	t.Parallel()
-	w := &whole{world: newWorld(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true, Provider: true})}
-	w.create()
-	w.before = w.untouched()
-	require.Len(t, w.before.workspaces, 22)
+	env := &whole{environment: newEnvironment(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true, Provider: true})}
+	env.create()
+	env.before = env.untouched()
+	require.Len(t, env.before.workspaces, 22)
 
 	t.Run("check before anything is installed", func(t *testing.T) {
-		w.host.In(t).Run(migrate.Done, "check")
-		require.Empty(t, w.writesOf(sandbox.CaptctlUser, w.before.since))
+		env.host.In(t).Run(migrate.Done, "check")
+		require.Empty(t, env.writesOf(sandbox.CaptctlUser, env.before.since))
 	})
-	require.NoError(t, w.Upgrade(t.Context()))
-	w.await(w.unsettled)
-	w.history = w.world.history()
-	t.Run("the manager changes nothing before adoption", w.beforeAdoption)
-	t.Run("one cluster first", w.adoptsOne)
-	t.Run("the rest", w.adoptsAll)
-	t.Run("one is rolled back and adopted again", w.rollsBack)
+	require.NoError(t, env.Upgrade(t.Context()))
+	env.await(env.unsettled)
+	env.history = env.environment.history()
+	t.Run("the manager changes nothing before adoption", env.beforeAdoption)
+	t.Run("one cluster first", env.adoptsOne)
+	t.Run("the rest", env.adoptsAll)
+	t.Run("one is rolled back and adopted again", env.rollsBack)
 	if t.Failed() {
 		t.FailNow()
 	}
-	w.requireHarmless()
+	env.requireHarmless()
 
 	// From here on they are clusters like others.
-	w.upgrades(wholeDemo)
-	w.upgrades(wholeApps)
-	w.deletesAll()
+	env.upgrades(wholeDemo)
+	env.upgrades(wholeApps)
+	env.deletesAll()
 	// The VPC of prod-1 is retained, and so is the role of spot instances, which belongs to the account.
-	require.Empty(t, w.applies())
-	left := slices.DeleteFunc(names(w.workspaces()), func(name string) bool { return strings.HasSuffix(name, "-spot-role-check") })
+	require.Empty(t, env.applies())
+	left := slices.DeleteFunc(names(env.workspaces()), func(name string) bool { return strings.HasSuffix(name, "-spot-role-check") })
 	require.Equal(t, []string{"prod-1-vpc"}, left)
-	require.Equal(t, w.before.workspaces["prod-1-vpc"].([]any)[0], w.workspaces()["prod-1-vpc"].GetUID())
-	require.Nil(t, w.workspaces()["prod-1-vpc"].GetDeletionTimestamp())
+	require.Equal(t, env.before.workspaces["prod-1-vpc"].([]any)[0], env.workspaces()["prod-1-vpc"].GetUID())
+	require.Nil(t, env.workspaces()["prod-1-vpc"].GetDeletionTimestamp())
 }
 
-func (w *whole) create() {
-	w.Helper()
-	_, err := w.Create(w.Context(), legacy.Reference(legacy.PlainRecipe()), legacy.ReferenceNames())
-	require.NoError(w, err)
+func (env *whole) create() {
+	env.Helper()
+	_, err := env.Create(env.Context(), legacy.Reference(legacy.PlainRecipe()), legacy.ReferenceNames())
+	require.NoError(env, err)
 	recipe, err := legacy.SandboxRecipe()
-	require.NoError(w, err)
-	_, err = w.Create(w.Context(), legacy.Live(recipe, wholeLive.Name), legacy.Names{Namespace: wholeLive.Namespace})
-	require.NoError(w, err)
+	require.NoError(env, err)
+	_, err = env.Create(env.Context(), legacy.Live(recipe, wholeLive.Name), legacy.Names{Namespace: wholeLive.Namespace})
+	require.NoError(env, err)
 }
 
 // states of the units, by name.
-func (w *whole) states(t *testing.T) map[string]plan.UnitState {
+func (env *whole) states(t *testing.T) map[string]plan.UnitState {
 	t.Helper()
 	states := map[string]plan.UnitState{}
-	for name, unit := range w.host.In(t).Status() {
+	for name, unit := range env.host.In(t).Status() {
 		states[name] = unit.State
 		assert.Empty(t, unit.PendingChange, name)
 		assert.False(t, unit.Paused, name)
@@ -111,150 +111,150 @@ func everyUnit(state plan.UnitState) map[string]plan.UnitState {
 	}
 }
 
-func (w *whole) beforeAdoption(t *testing.T) {
-	w.await(w.withoutAdoptionRequired)
-	w.awaitReconciled()
-	w.before.require(t)
-	require.Equal(t, everyUnit(plan.Adoptable), w.states(t))
-	h := w.host.In(t)
+func (env *whole) beforeAdoption(t *testing.T) {
+	env.await(env.withoutAdoptionRequired)
+	env.awaitReconciled()
+	env.before.require(t)
+	require.Equal(t, everyUnit(plan.Adoptable), env.states(t))
+	h := env.host.In(t)
 	h.Run(migrate.Done, "check")
 	p := h.Plan()
 	require.Empty(t, p.Undecided())
 	h.Run(migrate.Pending, "plan", "--detailed-exitcode")
 	require.Contains(t, h.Run(migrate.Done, "show", "plan.json"), wholeApps.String())
 	require.Contains(t, h.Run(migrate.Done, "show", "plan.json", "--diff"), "workspaceTemplateApplyRef")
-	require.Empty(t, w.writesOf(sandbox.CaptctlUser, w.before.since))
+	require.Empty(t, env.writesOf(sandbox.CaptctlUser, env.before.since))
 }
 
-func (w *whole) adoptsOne(t *testing.T) {
-	h := w.host.In(t)
+func (env *whole) adoptsOne(t *testing.T) {
+	h := env.host.In(t)
 	h.Run(migrate.Done, "apply", "plan.json", "--cluster=default/demo", "--yes")
-	w.awaitReady(wholeDemo)
-	w.before.require(t)
+	env.awaitReady(wholeDemo)
+	env.before.require(t)
 	states := everyUnit(plan.Adoptable)
 	states[wholeDemo.String()] = plan.Adopted
-	require.Equal(t, states, w.states(t))
-	for _, event := range w.writesOf(sandbox.CaptctlUser, w.before.since) {
+	require.Equal(t, states, env.states(t))
+	for _, event := range env.writesOf(sandbox.CaptctlUser, env.before.since) {
 		require.NotContains(t, event, wholeProd.Name, "nothing of another cluster is written")
 	}
 	h.Run(migrate.Pending, "status", "--detailed-exitcode")
 }
 
-func (w *whole) adoptsAll(t *testing.T) {
-	h := w.host.In(t)
+func (env *whole) adoptsAll(t *testing.T) {
+	h := env.host.In(t)
 	h.Run(migrate.Done, "apply", "plan.json", "--yes")
-	require.Equal(t, everyUnit(plan.Adopted), w.states(t))
-	w.awaitAllReady()
-	require.Empty(t, w.alarms())
-	w.before.require(t)
+	require.Equal(t, everyUnit(plan.Adopted), env.states(t))
+	env.awaitAllReady()
+	require.Empty(t, env.alarms())
+	env.before.require(t)
 	h.Run(migrate.Done, "status", "--detailed-exitcode")
 	h.Run(migrate.Done, "plan", "--detailed-exitcode")
 
-	written := len(w.objectsWritten())
+	written := len(env.objectsWritten())
 	h.Run(migrate.Done, "apply", "plan.json", "--yes")
-	require.Len(t, w.objectsWritten(), written, "there is nothing left to write")
+	require.Len(t, env.objectsWritten(), written, "there is nothing left to write")
 }
 
 // rollsBack rolls one cluster back from a host that has nothing but the kubeconfig.
-func (w *whole) rollsBack(t *testing.T) {
-	h := w.host.In(t).Another("")
-	before := host.Fleet(t, w.Admin, host.Desired)
+func (env *whole) rollsBack(t *testing.T) {
+	h := env.host.In(t).Another("")
+	before := host.Fleet(t, env.Admin, host.Desired)
 	h.Run(migrate.Done, "rollback", "--cluster=team-a/apps", "--yes")
 	states := everyUnit(plan.Adopted)
 	states[wholeApps.String()] = plan.Adoptable
-	require.Equal(t, states, w.states(t))
+	require.Equal(t, states, env.states(t))
 	require.Equal(t, apply.PhaseRolledBack, h.Status()[wholeApps.String()].Phase)
-	require.Empty(t, w.alarms(), "after a rollback everything works as under CAPT v0.3")
-	w.before.require(t)
+	require.Empty(t, env.alarms(), "after a rollback everything works as under CAPT v0.3")
+	env.before.require(t)
 	h.Plan()
 	h.Run(migrate.Done, "apply", "plan.json", "--cluster=team-a/apps", "--yes")
-	require.Equal(t, everyUnit(plan.Adopted), w.states(t))
-	w.awaitAllReady()
-	require.Equal(t, before, host.Fleet(t, w.Admin, host.Desired))
-	require.Empty(t, w.alarms())
-	w.before.require(t)
+	require.Equal(t, everyUnit(plan.Adopted), env.states(t))
+	env.awaitAllReady()
+	require.Equal(t, before, host.Fleet(t, env.Admin, host.Desired))
+	require.Empty(t, env.alarms())
+	env.before.require(t)
 }
 
 // alarms about clusters that worked under CAPT v0.3, other than that they await their adoption. A WorkspaceTemplateApply may be reconciled once
 // between two writes of captctl, and be not Ready for that moment.
-func (w *whole) alarms() []string {
-	return slices.DeleteFunc(w.history.alarms(), func(alarm string) bool {
+func (env *whole) alarms() []string {
+	return slices.DeleteFunc(env.history.alarms(), func(alarm string) bool {
 		return strings.Contains(alarm, wholeBroken.Name) || strings.Contains(alarm, wholeOld.Name) || strings.Contains(alarm, infrav1.AdoptionRequiredCondition) ||
 			strings.Contains(alarm, "WorkspaceTemplateApply ")
 	})
 }
 
 // objectsWritten are captctl's writes of objects other than its Lease, journal and Events.
-func (w *whole) objectsWritten() []string {
-	return slices.DeleteFunc(w.writesOf(sandbox.CaptctlUser, w.before.since), func(write string) bool { return !strings.Contains(write, ".cluster.x-k8s.io/") })
+func (env *whole) objectsWritten() []string {
+	return slices.DeleteFunc(env.writesOf(sandbox.CaptctlUser, env.before.since), func(write string) bool { return !strings.Contains(write, ".cluster.x-k8s.io/") })
 }
 
-func (w *whole) awaitAllReady() {
-	w.Helper()
+func (env *whole) awaitAllReady() {
+	env.Helper()
 	for _, key := range []types.NamespacedName{wholeDemo, wholeProd, wholeOld, wholeApps, wholeLive} {
-		w.awaitReady(key)
+		env.awaitReady(key)
 		if key != wholeLive {
-			w.awaitTrue(&infrav1.WorkspaceTemplateApply{}, types.NamespacedName{Namespace: key.Namespace, Name: key.Name + "-kubeconfig-apply"}, infrav1.ReadyCondition)
+			env.awaitTrue(&infrav1.WorkspaceTemplateApply{}, types.NamespacedName{Namespace: key.Namespace, Name: key.Name + "-kubeconfig-apply"}, infrav1.ReadyCondition)
 		}
 	}
-	w.awaitTrue(&infrav1.CAPTCluster{}, wholeBroken, infrav1.ReadyCondition)
-	w.awaitTrue(&clusterv1.Cluster{}, wholeLive, clusterv1.AvailableCondition, clusterv1.ClusterRemoteConnectionProbeCondition)
+	env.awaitTrue(&infrav1.CAPTCluster{}, wholeBroken, infrav1.ReadyCondition)
+	env.awaitTrue(&clusterv1.Cluster{}, wholeLive, clusterv1.AvailableCondition, clusterv1.ClusterRemoteConnectionProbeCondition)
 }
 
-func (w *whole) awaitReady(key types.NamespacedName) {
-	w.Helper()
-	w.awaitTrue(&infrav1.CAPTCluster{}, key, infrav1.ReadyCondition)
-	w.awaitTrue(&controlplanev1.CAPTControlPlane{}, key, controlplanev1.ReadyCondition)
+func (env *whole) awaitReady(key types.NamespacedName) {
+	env.Helper()
+	env.awaitTrue(&infrav1.CAPTCluster{}, key, infrav1.ReadyCondition)
+	env.awaitTrue(&controlplanev1.CAPTControlPlane{}, key, controlplanev1.ReadyCondition)
 }
 
 // upgrades gives a cluster another version, which reaches Terraform.
-func (w *whole) upgrades(key types.NamespacedName) {
-	w.Helper()
+func (env *whole) upgrades(key types.NamespacedName) {
+	env.Helper()
 	const version = "v" + legacy.LiveUpgrade + ".0"
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	require.NoError(w, w.Admin.Get(w.Context(), key, controlPlane))
+	require.NoError(env, env.Admin.Get(env.Context(), key, controlPlane))
 	endpoint := controlPlane.Spec.ControlPlaneEndpoint
-	require.NoError(w, w.Admin.Patch(w.Context(), controlPlane, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"version":"`+version+`"}}`))))
-	w.await(func() string {
-		require.NoError(w, w.Admin.Get(w.Context(), key, controlPlane))
+	require.NoError(env, env.Admin.Patch(env.Context(), controlPlane, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"version":"`+version+`"}}`))))
+	env.await(func() string {
+		require.NoError(env, env.Admin.Get(env.Context(), key, controlPlane))
 		if controlPlane.Status.Version != version || controlPlane.Status.State != controlplanev1.StateReady {
 			return "version " + controlPlane.Status.Version + ", state " + string(controlPlane.Status.State)
 		}
 		return ""
 	})
-	require.Equal(w, endpoint, controlPlane.Spec.ControlPlaneEndpoint)
-	outputs, _, err := unstructured.NestedMap(w.workspaces()[key.Name+"-eks-controlplane"].Object, "status", "atProvider", "outputs")
-	require.NoError(w, err)
-	require.Equal(w, legacy.LiveUpgrade, outputs["cluster_version"], "Terraform has applied it")
+	require.Equal(env, endpoint, controlPlane.Spec.ControlPlaneEndpoint)
+	outputs, _, err := unstructured.NestedMap(env.workspaces()[key.Name+"-eks-controlplane"].Object, "status", "atProvider", "outputs")
+	require.NoError(env, err)
+	require.Equal(env, legacy.LiveUpgrade, outputs["cluster_version"], "Terraform has applied it")
 }
 
 // deletesAll deletes every Cluster at once. What a user created on top of one is named, and is the user's to delete.
-func (w *whole) deletesAll() {
-	w.Helper()
+func (env *whole) deletesAll() {
+	env.Helper()
 	all := []types.NamespacedName{wholeDemo, wholeProd, wholeOld, wholeBroken, wholeApps, wholeLive}
 	for _, key := range all {
-		require.NoError(w, w.Admin.Delete(w.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
+		require.NoError(env, env.Admin.Delete(env.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
 	}
 	for _, key := range all[1:] {
-		w.awaitGone(&clusterv1.Cluster{}, key)
+		env.awaitGone(&clusterv1.Cluster{}, key)
 	}
-	w.await(func() string {
+	env.await(func() string {
 		controlPlane := &controlplanev1.CAPTControlPlane{}
-		require.NoError(w, w.Admin.Get(w.Context(), wholeDemo, controlPlane))
+		require.NoError(env, env.Admin.Get(env.Context(), wholeDemo, controlPlane))
 		deleting := meta.FindStatusCondition(controlPlane.Status.Conditions, controlplanev1.DeletingCondition)
 		if deleting == nil || !strings.Contains(deleting.Message, "demo-karpenter") {
 			return "the control plane does not report that it waits for demo-karpenter"
 		}
 		return ""
 	})
-	assert.Nil(w, w.workspaces()["demo-eks-controlplane"].GetDeletionTimestamp())
+	assert.Nil(env, env.workspaces()["demo-eks-controlplane"].GetDeletionTimestamp())
 	for _, addon := range []string{"demo-karpenter", "demo-fargate"} {
-		require.NoError(w, w.Admin.Delete(w.Context(), &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: addon}}))
+		require.NoError(env, env.Admin.Delete(env.Context(), &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: addon}}))
 	}
-	w.awaitGone(&clusterv1.Cluster{}, wholeDemo)
-	w.awaitGone(&infrav1.WorkspaceTemplateApply{}, types.NamespacedName{Namespace: "default", Name: "demo-fargate"})
-	w.await(func() string { // A Workspace can be there for a moment after its WorkspaceTemplateApply.
-		for name, workspace := range w.workspaces() {
+	env.awaitGone(&clusterv1.Cluster{}, wholeDemo)
+	env.awaitGone(&infrav1.WorkspaceTemplateApply{}, types.NamespacedName{Namespace: "default", Name: "demo-fargate"})
+	env.await(func() string { // A Workspace can be there for a moment after its WorkspaceTemplateApply.
+		for name, workspace := range env.workspaces() {
 			if workspace.GetDeletionTimestamp() != nil {
 				return name + " is still being deleted"
 			}

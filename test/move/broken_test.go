@@ -46,30 +46,30 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 }
 
 // awaitDeletions waits until clusterctl may delete, or may not any more.
-func (w *world) awaitDeletions(may bool) {
-	w.Helper()
-	fixture.Eventually(w, tick, func() bool {
-		err := source.Patch(w.Context(), w.workspace(source, vpcWorkspace), mark, client.DryRunAll)
+func (env *environment) awaitDeletions(may bool) {
+	env.Helper()
+	fixture.EventuallyTrue(env, tick, func() bool {
+		err := source.Patch(env.Context(), env.workspace(source, vpcWorkspace), mark, client.DryRunAll)
 		return apierrors.IsInvalid(err) != may
 	}, "clusterctl may delete: not %v", may)
 }
 
 // A move that is killed when everything is on both sides is started again.
 func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
-	w := newWorld(t)
-	w.labeled()
-	w.apply(source, everything(terraform.ScopeNamespaced)...)
-	w.awaitReady(source, "v1.34.0")
+	env := newEnvironment(t)
+	env.labeled()
+	env.apply(source, everything(terraform.ScopeNamespaced)...)
+	env.awaitReady(source, "v1.34.0")
 	t.Parallel()
-	for _, document := range noDeletions(w.namespace) {
+	for _, document := range noDeletions(env.namespace) {
 		require.NoError(t, source.apply(t.Context(), "", document))
 	}
-	w.awaitDeletions(false)
+	env.awaitDeletions(false)
 
 	began := time.Now()
-	move := w.startMove()
-	fixture.Eventually(t, tick, func() bool {
-		events, err := source.AuditEvents(audit.Filter{User: sandbox.AdminUser, Verbs: audit.Writes, Namespace: w.namespace, Since: began})
+	move := env.startMove()
+	fixture.EventuallyTrue(t, tick, func() bool {
+		events, err := source.AuditEvents(audit.Filter{User: sandbox.AdminUser, Verbs: audit.Writes, Namespace: env.namespace, Since: began})
 		require.NoError(t, err)
 		for _, event := range events {
 			if event.ResponseStatus.Code >= 400 {
@@ -79,22 +79,22 @@ func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
 		return false
 	}, "clusterctl deletes nothing")
 	move.stop()
-	w.kubectl(source, "delete", "validatingadmissionpolicybinding", w.namespace)
-	w.awaitDeletions(true)
-	require.Equal(t, w.names(source, workspaceKind), w.names(target, workspaceKind), "both are there, and both providers look")
+	env.kubectl(source, "delete", "validatingadmissionpolicybinding", env.namespace)
+	env.awaitDeletions(true)
+	require.Equal(t, env.names(source, workspaceKind), env.names(target, workspaceKind), "both are there, and both providers look")
 
-	w.follow(takePauseAway, "NAME", "demo")
-	w.awaitReady(source, "v1.34.0")
-	w.awaitBlock(vpc, "until-paused")
-	w.awaitBlock(eks, "until-paused")
-	w.startMove().wait()
-	w.awaitReady(target, "v1.34.0")
+	env.follow(takePauseAway, "NAME", "demo")
+	env.awaitReady(source, "v1.34.0")
+	env.awaitBlock(vpc, "until-paused")
+	env.awaitBlock(eks, "until-paused")
+	env.startMove().wait()
+	env.awaitReady(target, "v1.34.0")
 	for _, kind := range moved {
-		require.Empty(t, w.names(source, kind), kind.Kind)
+		require.Empty(t, env.names(source, kind), kind.Kind)
 	}
-	require.Empty(t, w.done(began))
+	require.Empty(t, env.done(began))
 	for _, on := range []*side{source, target} {
-		w.requireUntouched(on, began)
+		env.requireUntouched(on, began)
 	}
 }
 
@@ -108,19 +108,19 @@ var (
 )
 
 // alonePaused makes a Workspace that is at rest, and keeps CAPT away from it.
-func alonePaused(t *testing.T, scope terraform.Scope) (*world, *unstructured.Unstructured) {
+func alonePaused(t *testing.T, scope terraform.Scope) (*environment, *unstructured.Unstructured) {
 	t.Helper()
-	w := newWorld(t)
-	w.apply(source, documents(scope).VPCTemplate(fixture.VPCModule), alone())
+	env := newEnvironment(t)
+	env.apply(source, documents(scope).VPCTemplate(fixture.VPCModule), alone())
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.awaitCondition(source, apply, "alone", infrav1.ReadyCondition, "")
-	w.change(source, apply, "alone", func() { apply.Annotations["cluster.x-k8s.io/paused"] = "" })
+	env.awaitCondition(source, apply, "alone", infrav1.ReadyCondition, "")
+	env.change(source, apply, "alone", func() { apply.Annotations["cluster.x-k8s.io/paused"] = "" })
 	ref := apply.Status.WorkspaceRef
 	workspace := &unstructured.Unstructured{}
 	workspace.SetAPIVersion(ref.APIVersion)
 	workspace.SetKind(ref.Kind)
 	require.NoError(t, source.Get(t.Context(), types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, workspace))
-	return w, workspace
+	return env, workspace
 }
 
 // refusals counts the writes to a Workspace that the API server refused to the provider since a moment.
@@ -147,33 +147,33 @@ func TestAProviderThatStillRunsDoesNotDestroyWhatWasMoved(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
-			w, workspace := alonePaused(t, scope)
+			env, workspace := alonePaused(t, scope)
 			began := time.Now()
 			require.NoError(t, source.Patch(t.Context(), workspace, mark))
-			fixture.Eventually(t, tick, func() bool { return refusals(t, workspace, began) > 0 }, "the provider does not try to give the state another name")
+			fixture.EventuallyTrue(t, tick, func() bool { return refusals(t, workspace, began) > 0 }, "the provider does not try to give the state another name")
 
 			deleted := time.Now()
 			require.NoError(t, source.Delete(t.Context(), workspace))
-			fixture.Eventually(t, tick, func() bool { return refusals(t, workspace, deleted) > 1 }, "the provider does not try again")
+			fixture.EventuallyTrue(t, tick, func() bool { return refusals(t, workspace, deleted) > 1 }, "the provider does not try again")
 			require.NoError(t, source.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace))
 			require.Equal(t, map[string]string{"clusterctl.cluster.x-k8s.io/delete-for-move": ""}, workspace.GetAnnotations())
 
 			require.NoError(t, source.Patch(t.Context(), workspace, letGo))
 			require.True(t, apierrors.IsNotFound(source.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace)))
-			entries, err := stage.Journal()
+			entries, err := scripts.Journal()
 			require.NoError(t, err)
 			for _, entry := range entries {
 				require.False(t, entry.UID == workspace.GetUID() && entry.Start.After(began), "Terraform ran: %+v", entry)
 			}
-			require.Empty(t, w.done(began))
-			require.NotZero(t, w.cloud())
+			require.Empty(t, env.done(began))
+			require.NotZero(t, env.cloud())
 		})
 	}
 }
 
 func TestABrokenMoveIsRevertedAtOnce(t *testing.T) {
 	t.Parallel()
-	w, workspace := alonePaused(t, terraform.ScopeNamespaced)
+	env, workspace := alonePaused(t, terraform.ScopeNamespaced)
 	state := workspace.GetAnnotations()["crossplane.io/external-name"]
 	require.NoError(t, source.Patch(t.Context(), workspace, hold), "without the mark everything may be written")
 	require.NoError(t, source.Patch(t.Context(), workspace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/another"]}}`))))
@@ -183,7 +183,7 @@ func TestABrokenMoveIsRevertedAtOnce(t *testing.T) {
 		require.True(t, apierrors.IsForbidden(err), "%s: %v", what, err)
 		require.ErrorContains(t, err, "was moved to another management cluster", what)
 	}
-	w.follow(unmarkMoved, "NAME-OF-THE-STATE", state, "NAME", workspace.GetName())
+	env.follow(unmarkMoved, "NAME-OF-THE-STATE", state, "NAME", workspace.GetName())
 	require.NoError(t, source.Patch(t.Context(), workspace, hold))
 	require.Equal(t, state, workspace.GetAnnotations()["crossplane.io/external-name"])
 	require.NotContains(t, workspace.GetAnnotations(), "clusterctl.cluster.x-k8s.io/delete-for-move")

@@ -24,16 +24,16 @@ import (
 )
 
 // clusterWide reads the cluster-wide Workspaces of the Cluster demo.
-func (w *world) clusterWide() []*unstructured.Unstructured {
-	w.Helper()
+func (env *environment) clusterWide() []*unstructured.Unstructured {
+	env.Helper()
 	var workspaces []*unstructured.Unstructured
 	for _, name := range []string{vpc, eks} {
 		apply := &infrav1.WorkspaceTemplateApply{}
-		w.read(source, apply, name)
+		env.read(source, apply, name)
 		workspace := &unstructured.Unstructured{}
 		workspace.SetAPIVersion(apply.Status.WorkspaceRef.APIVersion)
 		workspace.SetKind(apply.Status.WorkspaceRef.Kind)
-		require.NoError(w, source.Get(w.Context(), client.ObjectKey{Name: apply.Status.WorkspaceRef.Name}, workspace))
+		require.NoError(env, source.Get(env.Context(), client.ObjectKey{Name: apply.Status.WorkspaceRef.Name}, workspace))
 		workspaces = append(workspaces, workspace)
 	}
 	return workspaces
@@ -42,34 +42,34 @@ func (w *world) clusterWide() []*unstructured.Unstructured {
 // The way of docs/move.md for cluster-wide Workspaces, step by step.
 func TestClusterWideWorkspacesAreMovedByHand(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.apply(source, everything(terraform.ScopeCluster)...)
-	w.awaitReady(source, "v1.34.0")
-	statuses := w.statuses(source)
+	env := newEnvironment(t)
+	env.apply(source, everything(terraform.ScopeCluster)...)
+	env.awaitReady(source, "v1.34.0")
+	statuses := env.statuses(source)
 	began := time.Now()
 
-	move := w.startMove()
+	move := env.startMove()
 	apply := &infrav1.WorkspaceTemplateApply{}
 	for _, name := range []string{vpc, eks} {
-		w.awaitCondition(source, apply, name, clusterv1.PausedCondition, "is cluster-wide, and clusterctl cannot move it")
-		w.awaitBlock(name, "by-hand")
+		env.awaitCondition(source, apply, name, clusterv1.PausedCondition, "is cluster-wide, and clusterctl cannot move it")
+		env.awaitBlock(name, "by-hand")
 	}
-	workspaces := w.clusterWide()
-	output := w.follow(copyWide)
+	workspaces := env.clusterWide()
+	output := env.follow(copyWide)
 	require.Equal(t, 2, strings.Count(output, " patched\n"), output)
-	w.follow(releaseMove)
+	env.follow(releaseMove)
 	move.wait()
-	output = w.follow(removeWide)
+	output = env.follow(removeWide)
 	require.Equal(t, 2, strings.Count(output, " deleted\n"), output)
 	for _, workspace := range workspaces {
 		require.True(t, engine.Absent(source.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace)))
 	}
 
-	w.awaitReady(target, "v1.34.0")
-	require.Equal(t, statuses, w.statuses(target))
-	require.Empty(t, w.done(began), "Terraform changed nothing")
+	env.awaitReady(target, "v1.34.0")
+	require.Equal(t, statuses, env.statuses(target))
+	require.Empty(t, env.done(began), "Terraform changed nothing")
 	for _, on := range []*side{source, target} {
-		w.requireUntouched(on, began)
+		env.requireUntouched(on, began)
 	}
 	for _, workspace := range workspaces {
 		require.NoError(t, target.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace))
@@ -82,37 +82,37 @@ func TestClusterWideWorkspacesAreMovedByHand(t *testing.T) {
 // A Workspace on the other side that may only look finds the state, or reports that there is none, and destroys nothing when it goes.
 func TestAnObserveOnlyWorkspaceReportsWhetherTheStateExists(t *testing.T) {
 	t.Parallel()
-	w, workspace := alonePaused(t, terraform.ScopeNamespaced)
-	require.NoError(t, target.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
+	env, workspace := alonePaused(t, terraform.ScopeNamespaced)
+	require.NoError(t, target.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.namespace}}))
 	blind := &unstructured.Unstructured{Object: map[string]any{"spec": workspace.DeepCopy().Object["spec"]}}
 	blind.SetGroupVersionKind(workspaceKind)
-	blind.SetNamespace(w.namespace)
+	blind.SetNamespace(env.namespace)
 	blind.SetName("blind")
 	blind.SetAnnotations(map[string]string{"crossplane.io/external-name": "unknown"})
 	require.NoError(t, unstructured.SetNestedSlice(blind.Object, []any{"Observe"}, "spec", "managementPolicies"))
 	require.NoError(t, source.Create(t.Context(), blind))
 
 	began := time.Now()
-	w.follow(lookBefore)
+	env.follow(lookBefore)
 	for name, row := range map[string]struct{ condition, want string }{
 		"alone-look": {"Ready", "True"},
 		"blind-look": {"Synced", "external resource does not exist"},
 	} {
-		look := w.workspace(target, name)
-		w.await(target, look, name, func() string {
-			w.follow(lookAgain)
-			return lacks(look, row.condition, row.want)
+		look := env.workspace(target, name)
+		env.await(target, look, name, func() string {
+			env.follow(lookAgain)
+			return missingCondition(look, row.condition, row.want)
 		})
 	}
-	w.follow(reportAtOnce)
-	w.follow(lookNoMore)
-	require.Empty(t, w.names(target, workspaceKind))
-	require.Empty(t, w.done(began))
-	require.NotZero(t, w.cloud())
+	env.follow(reportAtOnce)
+	env.follow(lookNoMore)
+	require.Empty(t, env.names(target, workspaceKind))
+	require.Empty(t, env.done(began))
+	require.NotZero(t, env.cloud())
 }
 
-// lacks says what a Workspace reports instead, when a condition has neither that status nor a message with that text.
-func lacks(workspace *unstructured.Unstructured, conditionType, want string) string {
+// missingCondition says what a Workspace reports instead, when a condition has neither that status nor a message with that text.
+func missingCondition(workspace *unstructured.Unstructured, conditionType, want string) string {
 	conditions, _, _ := unstructured.NestedSlice(workspace.Object, "status", "conditions")
 	for _, condition := range conditions {
 		fields := condition.(map[string]any)

@@ -37,56 +37,56 @@ resource "terraform_data" "profile" {
 
 // withProfile is everything with a Fargate profile, and what that needs to know of VPC and control plane.
 func withProfile() []string {
-	w := documents(terraform.ScopeNamespaced)
-	all := everything(w.Scope)
-	all[0] = w.VPCTemplate(fixture.VPCModule + "output \"vpc_config\" {\n  value = \"private_subnets = [\\\"subnet-1\\\"]\"\n}\n")
-	all[1] = controlPlaneTemplate(w.Scope, controlPlaneModule+`
+	env := documents(terraform.ScopeNamespaced)
+	all := everything(env.Scope)
+	all[0] = env.VPCTemplate(fixture.VPCModule + "output \"vpc_config\" {\n  value = \"private_subnets = [\\\"subnet-1\\\"]\"\n}\n")
+	all[1] = controlPlaneTemplate(env.Scope, controlPlaneModule+`
 output "cluster_name" { value = var.cluster_name }
 output "cluster_certificate_authority_data" { value = "Y2E=" }
 `)
-	return append(all, w.Template("fargate", profileModule, "profile_name")+
+	return append(all, env.Template("fargate", profileModule, "profile_name")+
 		"        varFiles: [{source: SecretKey, secretKeyRef: {name: '${vpc_connection_secret}', key: vpc_config}}]\n")
 }
 
 // A profile goes along with its cluster: it is neither made nor destroyed, and known by what it says itself, since status is lost.
 func TestAFargateProfileMovesWithItsCluster(t *testing.T) {
-	w := newWorld(t)
-	w.labeled()
-	w.apply(source, withProfile()...)
-	w.awaitReady(source, "v1.34.0")
+	env := newEnvironment(t)
+	env.labeled()
+	env.apply(source, withProfile()...)
+	env.awaitReady(source, "v1.34.0")
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.change(source, controlPlane, "demo", func() {
+	env.change(source, controlPlane, "demo", func() {
 		controlPlane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{
 			Name: "batch", Selectors: []controlplanev1.FargateSelector{{Namespace: "batch"}}, WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
 		}}
 	})
-	w.awaitCondition(source, controlPlane, "demo", controlplanev1.FargateProfileReadyCondition, "")
-	w.awaitReady(source, "v1.34.0")
-	w.awaitBlock(profile, "until-paused")
-	w.read(source, controlPlane, "demo")
+	env.awaitCondition(source, controlPlane, "demo", controlplanev1.FargateProfileReadyCondition, "")
+	env.awaitReady(source, "v1.34.0")
+	env.awaitBlock(profile, "until-paused")
+	env.read(source, controlPlane, "demo")
 	statuses := controlPlane.Status.FargateProfiles
 	require.Len(t, statuses, 1)
 	t.Parallel()
 
 	began := time.Now()
-	w.startMove().wait()
+	env.startMove().wait()
 	for _, kind := range moved {
-		require.Empty(t, w.names(source, kind), kind.Kind)
+		require.Empty(t, env.names(source, kind), kind.Kind)
 	}
-	w.awaitReady(target, "v1.34.0")
-	w.awaitCondition(target, controlPlane, "demo", controlplanev1.FargateProfileReadyCondition, "")
-	w.read(target, controlPlane, "demo")
+	env.awaitReady(target, "v1.34.0")
+	env.awaitCondition(target, controlPlane, "demo", controlplanev1.FargateProfileReadyCondition, "")
+	env.read(target, controlPlane, "demo")
 	require.Equal(t, statuses, controlPlane.Status.FargateProfiles)
 	require.True(t, controllerutil.ContainsFinalizer(controlPlane, controlplanev1.FargateProfileFinalizer))
 	for _, on := range []*side{source, target} {
-		w.requireUntouched(on, began)
+		env.requireUntouched(on, began)
 	}
-	require.Empty(t, w.done(began), "Terraform changed nothing")
+	require.Empty(t, env.done(began), "Terraform changed nothing")
 
 	owner := &clusterv1.Cluster{}
-	w.read(target, owner, "demo")
+	env.read(target, owner, "demo")
 	require.NoError(t, target.Delete(t.Context(), owner))
-	w.awaitGone(target, owner, "demo")
-	require.Equal(t, []string{"destroy " + profileWorkspace, "destroy " + eksWorkspace, "destroy " + vpcWorkspace}, w.done(began))
-	require.Zero(t, w.cloud())
+	env.awaitGone(target, owner, "demo")
+	require.Equal(t, []string{"destroy " + profileWorkspace, "destroy " + eksWorkspace, "destroy " + vpcWorkspace}, env.done(began))
+	require.Zero(t, env.cloud())
 }

@@ -90,23 +90,23 @@ func TestNoStepOfTheManualIsUnknown(t *testing.T) {
 }
 
 // shell runs a script where an operator would, with the programs of the sandbox.
-func (w *world) shell(script string, environment ...string) *exec.Cmd {
-	w.Helper()
-	cmd := exec.CommandContext(w.Context(), "bash", "-e", "-o", "pipefail", "-c", script)
-	cmd.Dir = w.folder
+func (env *environment) shell(script string, environment ...string) *exec.Cmd {
+	env.Helper()
+	cmd := exec.CommandContext(env.Context(), "bash", "-e", "-o", "pipefail", "-c", script)
+	cmd.Dir = env.folder
 	path := []string{filepath.Dir(source.Binary(sandbox.Kubectl)), filepath.Dir(source.Binary(sandbox.Clusterctl)), os.Getenv("PATH")}
-	cmd.Env = append(os.Environ(), "OLD="+source.Kubeconfig(), "NEW="+target.Kubeconfig(), "NS="+w.namespace, "KUBECONFIG=/nowhere",
+	cmd.Env = append(os.Environ(), "OLD="+source.Kubeconfig(), "NEW="+target.Kubeconfig(), "NS="+env.namespace, "KUBECONFIG=/nowhere",
 		"PATH="+strings.Join(path, string(os.PathListSeparator)), "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
 	cmd.Env = append(cmd.Env, environment...)
 	return cmd
 }
 
 // follow does a step of the manual, with names in the place of words in capitals, and returns what it prints.
-func (w *world) follow(s step, names ...string) string {
-	w.Helper()
-	script := strings.NewReplacer(names...).Replace(commands(w.T, s))
-	out, err := w.shell(script).CombinedOutput()
-	require.NoError(w, err, "%s\n%s", script, out)
+func (env *environment) follow(s step, names ...string) string {
+	env.Helper()
+	script := strings.NewReplacer(names...).Replace(commands(env.T, s))
+	out, err := env.shell(script).CombinedOutput()
+	require.NoError(env, err, "%s\n%s", script, out)
 	return string(out)
 }
 
@@ -131,7 +131,7 @@ func deployment(name, provider string) *appsv1.Deployment {
 // No controller creates Pods of Deployments in the sandbox, so the test does.
 func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	env := newEnvironment(t)
 	provider := deployment("provider-terraform-5d8f", "provider-terraform")
 	running := map[string]*appsv1.Deployment{"crossplane": deployment("crossplane", ""), "provider": provider, "another": deployment("provider-aws-1c2e", "provider-aws")}
 	for _, object := range running {
@@ -139,16 +139,16 @@ func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: provider.Spec.Template.ObjectMeta, Spec: provider.Spec.Template.Spec}
 	pod.Namespace, pod.Name = sandbox.ProviderNamespace, provider.Name
-	fixture.Eventually(t, tick, func() bool { return source.Create(t.Context(), pod) == nil }, "there is no ServiceAccount for Pods")
+	fixture.EventuallyTrue(t, tick, func() bool { return source.Create(t.Context(), pod) == nil }, "there is no ServiceAccount for Pods")
 
 	began, ended := time.Now(), make(chan struct{})
 	var out []byte
 	var err error
 	go func() {
 		defer close(ended)
-		out, err = w.shell(commands(t, stopProvider), "PROVIDER=provider-terraform").CombinedOutput()
+		out, err = env.shell(commands(t, stopProvider), "PROVIDER=provider-terraform").CombinedOutput()
 	}()
-	fixture.Eventually(t, tick, func() bool {
+	fixture.EventuallyTrue(t, tick, func() bool {
 		looks, err := source.AuditEvents(audit.Filter{User: sandbox.AdminUser, Verbs: []string{"list", "watch"}, Resource: "pods", Namespace: sandbox.ProviderNamespace, Since: began})
 		return err == nil && len(looks) > 0
 	}, "the command does not wait for the Pod")
@@ -162,7 +162,7 @@ func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
 		require.Equal(t, replicas, *running[name].Spec.Replicas, name)
 	}
 
-	out, err = w.shell(commands(t, stopProvider), "PROVIDER=misspelled").CombinedOutput()
+	out, err = env.shell(commands(t, stopProvider), "PROVIDER=misspelled").CombinedOutput()
 	require.Error(t, err, "%s", out)
 	require.Contains(t, string(out), "no name was specified")
 }

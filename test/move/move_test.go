@@ -29,48 +29,48 @@ const (
 )
 
 // labeled lets clusterctl move Workspaces.
-func (w *world) labeled() {
-	w.Helper()
-	w.follow(labelDefinition)
+func (env *environment) labeled() {
+	env.Helper()
+	env.follow(labelDefinition)
 }
 
 // readyCluster makes a Cluster on the source that is Ready and could be moved.
-func readyCluster(t *testing.T) *world {
+func readyCluster(t *testing.T) *environment {
 	t.Helper()
-	w := newWorld(t)
-	w.apply(source, everything(terraform.ScopeNamespaced)...)
-	w.awaitReady(source, "v1.34.0")
-	return w
+	env := newEnvironment(t)
+	env.apply(source, everything(terraform.ScopeNamespaced)...)
+	env.awaitReady(source, "v1.34.0")
+	return env
 }
 
 // awaitReady waits until the Cluster demo runs a version, and everything of it is Ready.
-func (w *world) awaitReady(on *side, version string) {
-	w.Helper()
+func (env *environment) awaitReady(on *side, version string) {
+	env.Helper()
 	controlPlane, owner := &controlplanev1.CAPTControlPlane{}, &clusterv1.Cluster{}
-	w.await(on, controlPlane, "demo", func() string {
+	env.await(on, controlPlane, "demo", func() string {
 		if controlPlane.Status.Version != version {
 			return "its version is " + controlPlane.Status.Version
 		}
 		return ""
 	})
-	w.awaitCondition(on, controlPlane, "demo", controlplanev1.ReadyCondition, "")
-	w.awaitCondition(on, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, "")
+	env.awaitCondition(on, controlPlane, "demo", controlplanev1.ReadyCondition, "")
+	env.awaitCondition(on, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, "")
 	for _, name := range []string{vpc, eks} {
-		w.awaitCondition(on, &infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, "")
+		env.awaitCondition(on, &infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, "")
 	}
-	w.await(on, owner, "demo", func() string {
+	env.await(on, owner, "demo", func() string {
 		if ptr.Deref(owner.Status.Initialization.ControlPlaneInitialized, false) && !ptr.Deref(owner.Spec.Paused, false) {
 			return ""
 		}
 		return "it is paused, or not initialized"
 	})
-	w.awaitCondition(on, owner, "demo", clusterv1.ClusterControlPlaneInitializedCondition, "")
-	w.await(on, controlPlane, "demo", func() string { return fixture.ClusterPending(controlPlane) })
+	env.awaitCondition(on, owner, "demo", clusterv1.ClusterControlPlaneInitializedCondition, "")
+	env.await(on, controlPlane, "demo", func() string { return fixture.ClusterPending(controlPlane) })
 }
 
 // statuses are what the objects of a Cluster report, except for what differs in another cluster: times, generations and UIDs.
-func (w *world) statuses(on *side) map[string]any {
-	w.Helper()
+func (env *environment) statuses(on *side) map[string]any {
+	env.Helper()
 	statuses := map[string]any{}
 	for name, object := range map[string]client.Object{
 		"CAPTCluster": &infrav1.CAPTCluster{}, "CAPTControlPlane": &controlplanev1.CAPTControlPlane{},
@@ -80,9 +80,9 @@ func (w *world) statuses(on *side) map[string]any {
 		if _, apply := object.(*infrav1.WorkspaceTemplateApply); !apply {
 			key = "demo"
 		}
-		w.read(on, object, key)
+		env.read(on, object, key)
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-		require.NoError(w, err)
+		require.NoError(env, err)
 		statuses[name] = lasting(content["status"])
 	}
 	return statuses
@@ -121,132 +121,132 @@ var moved = []schema.GroupVersionKind{
 
 // Both providers run all the time, which is not what the manual asks for, but must not hurt.
 func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
-	w := newWorld(t)
-	w.labeled()
-	w.apply(source, everything(terraform.ScopeNamespaced)...)
-	w.awaitReady(source, "v1.34.0")
+	env := newEnvironment(t)
+	env.labeled()
+	env.apply(source, everything(terraform.ScopeNamespaced)...)
+	env.awaitReady(source, "v1.34.0")
 	for _, name := range []string{vpc, eks} {
-		w.awaitBlock(name, "until-paused")
+		env.awaitBlock(name, "until-paused")
 	}
-	statuses, secrets := w.statuses(source), w.names(source, corev1.SchemeGroupVersion.WithKind("Secret"))
-	before := w.workspace(source, eksWorkspace)
+	statuses, secrets := env.statuses(source), env.names(source, corev1.SchemeGroupVersion.WithKind("Secret"))
+	before := env.workspace(source, eksWorkspace)
 	t.Parallel()
 
 	began := time.Now()
-	w.startMove().wait()
+	env.startMove().wait()
 	for _, kind := range moved {
-		require.Empty(t, w.names(source, kind), kind.Kind)
+		require.Empty(t, env.names(source, kind), kind.Kind)
 	}
-	require.Contains(t, w.follow(lookAfterwards), "No resources found", "on the old side")
-	w.awaitReady(target, "v1.34.0")
-	require.Equal(t, statuses, w.statuses(target))
-	require.ElementsMatch(t, secrets, w.names(target, corev1.SchemeGroupVersion.WithKind("Secret")))
-	after := w.workspace(target, eksWorkspace)
+	require.Contains(t, env.follow(lookAfterwards), "No resources found", "on the old side")
+	env.awaitReady(target, "v1.34.0")
+	require.Equal(t, statuses, env.statuses(target))
+	require.ElementsMatch(t, secrets, env.names(target, corev1.SchemeGroupVersion.WithKind("Secret")))
+	after := env.workspace(target, eksWorkspace)
 	require.Equal(t, before.Object["spec"], after.Object["spec"])
 	require.Equal(t, before.GetAnnotations(), after.GetAnnotations())
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.read(target, apply, eks)
+	env.read(target, apply, eks)
 	require.Equal(t, after.GetUID(), apply.Status.WorkspaceRef.UID)
 	require.Equal(t, untilLabeled, apply.Annotations["clusterctl.cluster.x-k8s.io/block-move"], "the definition has no label here")
 	for _, on := range []*side{source, target} {
-		w.requireUntouched(on, began)
+		env.requireUntouched(on, began)
 	}
-	require.Empty(t, w.done(began), "Terraform changed nothing")
+	require.Empty(t, env.done(began), "Terraform changed nothing")
 
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.change(target, controlPlane, "demo", func() { controlPlane.Spec.Version = "v1.35.0" })
-	w.awaitReady(target, "v1.35.0")
-	require.Equal(t, []string{"apply " + eksWorkspace}, w.done(began), "an upgrade, by one of the two providers")
-	w.change(target, controlPlane, "demo", func() { controlPlane.Spec.Version = "v1.34.0" })
-	w.awaitReady(target, "v1.34.0")
+	env.change(target, controlPlane, "demo", func() { controlPlane.Spec.Version = "v1.35.0" })
+	env.awaitReady(target, "v1.35.0")
+	require.Equal(t, []string{"apply " + eksWorkspace}, env.done(began), "an upgrade, by one of the two providers")
+	env.change(target, controlPlane, "demo", func() { controlPlane.Spec.Version = "v1.34.0" })
+	env.awaitReady(target, "v1.34.0")
 
 	owner := &clusterv1.Cluster{}
-	w.read(target, owner, "demo")
+	env.read(target, owner, "demo")
 	require.NoError(t, target.Delete(t.Context(), owner))
-	w.awaitGone(target, owner, "demo")
-	require.Equal(t, []string{"apply " + eksWorkspace, "apply " + eksWorkspace, "destroy " + eksWorkspace, "destroy " + vpcWorkspace}, w.done(began))
-	require.Zero(t, w.cloud())
+	env.awaitGone(target, owner, "demo")
+	require.Equal(t, []string{"apply " + eksWorkspace, "apply " + eksWorkspace, "destroy " + eksWorkspace, "destroy " + vpcWorkspace}, env.done(began))
+	require.Zero(t, env.cloud())
 }
 
 func TestAMoveWaitsForTerraformAndGoesOn(t *testing.T) {
-	w := newWorld(t)
-	w.labeled()
-	w.apply(source, everything(terraform.ScopeNamespaced)...)
-	w.awaitReady(source, "v1.34.0")
+	env := newEnvironment(t)
+	env.labeled()
+	env.apply(source, everything(terraform.ScopeNamespaced)...)
+	env.awaitReady(source, "v1.34.0")
 	t.Parallel()
 
 	began := time.Now()
-	w.play(eksWorkspace, scripted.Script{Apply: scripted.Step{Hang: true}})
+	env.setScript(eksWorkspace, scripted.Script{Apply: scripted.Step{Hang: true}})
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.change(source, controlPlane, "demo", func() { controlPlane.Spec.Version = "v1.35.0" })
-	fixture.Eventually(t, tick, func() bool { return len(w.done(began)) == 1 }, "Terraform does not begin")
+	env.change(source, controlPlane, "demo", func() { controlPlane.Spec.Version = "v1.35.0" })
+	fixture.EventuallyTrue(t, tick, func() bool { return len(env.done(began)) == 1 }, "Terraform does not begin")
 
-	move := w.startMove()
-	w.awaitCondition(source, &infrav1.WorkspaceTemplateApply{}, eks, clusterv1.PausedCondition, "clusterctl move waits: Workspace "+eksWorkspace+" is not up to date")
-	w.awaitBlock(vpc, "")
-	w.awaitBlock(eks, "until-paused")
-	require.Empty(t, w.names(target, clusterv1.GroupVersion.WithKind("Cluster")))
+	move := env.startMove()
+	env.awaitCondition(source, &infrav1.WorkspaceTemplateApply{}, eks, clusterv1.PausedCondition, "clusterctl move waits: Workspace "+eksWorkspace+" is not up to date")
+	env.awaitBlock(vpc, "")
+	env.awaitBlock(eks, "until-paused")
+	require.Empty(t, env.names(target, clusterv1.GroupVersion.WithKind("Cluster")))
 
-	w.play(eksWorkspace, scripted.Script{})
+	env.setScript(eksWorkspace, scripted.Script{})
 	move.wait()
 	require.Contains(t, move.output.String(), "Move blocked by clusterctl.cluster.x-k8s.io/block-move annotation")
 	require.Contains(t, move.output.String(), eks)
-	w.awaitReady(target, "v1.35.0")
-	require.Equal(t, []string{"apply " + eksWorkspace}, w.done(began))
+	env.awaitReady(target, "v1.35.0")
+	require.Equal(t, []string{"apply " + eksWorkspace}, env.done(began))
 }
 
 // A move that began before Workspaces were to be moved does not take them along, whatever is labeled while it waits.
 func TestAMoveWithoutWorkspacesIsNotPossible(t *testing.T) {
-	w := readyCluster(t)
-	w.kubectl(source, "label", "crd", definition, "clusterctl.cluster.x-k8s.io-", "clusterctl.cluster.x-k8s.io/move-hierarchy-")
-	w.awaitBlock(vpc, untilLabeled)
-	w.awaitBlock(eks, untilLabeled)
+	env := readyCluster(t)
+	env.kubectl(source, "label", "crd", definition, "clusterctl.cluster.x-k8s.io-", "clusterctl.cluster.x-k8s.io/move-hierarchy-")
+	env.awaitBlock(vpc, untilLabeled)
+	env.awaitBlock(eks, untilLabeled)
 	began := time.Now()
 
-	move := w.startMove()
+	move := env.startMove()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "clusterctl move waits: Workspace "+vpcWorkspace+" would be left behind")
-	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "kubectl label crd "+definition+" clusterctl.cluster.x-k8s.io= clusterctl.cluster.x-k8s.io/move-hierarchy=")
-	w.labeled()
-	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "Workspace "+vpcWorkspace+" could not be moved yet when clusterctl listed the objects")
+	env.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "clusterctl move waits: Workspace "+vpcWorkspace+" would be left behind")
+	env.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "kubectl label crd "+definition+" clusterctl.cluster.x-k8s.io= clusterctl.cluster.x-k8s.io/move-hierarchy=")
+	env.labeled()
+	env.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "Workspace "+vpcWorkspace+" could not be moved yet when clusterctl listed the objects")
 	move.stop()
-	require.Empty(t, w.names(target, clusterv1.GroupVersion.WithKind("Cluster")))
+	require.Empty(t, env.names(target, clusterv1.GroupVersion.WithKind("Cluster")))
 
-	require.Contains(t, w.follow(askWhy), "could not be moved yet when clusterctl listed the objects")
-	require.Contains(t, w.follow(takePauseAway, "NAME", "demo"), "cluster.cluster.x-k8s.io/demo patched")
-	w.awaitBlock(vpc, "until-paused")
-	w.awaitBlock(eks, "until-paused")
-	w.awaitReady(source, "v1.34.0")
-	w.startMove().wait()
-	w.awaitReady(target, "v1.34.0")
-	require.Empty(t, w.done(began))
+	require.Contains(t, env.follow(askWhy), "could not be moved yet when clusterctl listed the objects")
+	require.Contains(t, env.follow(takePauseAway, "NAME", "demo"), "cluster.cluster.x-k8s.io/demo patched")
+	env.awaitBlock(vpc, "until-paused")
+	env.awaitBlock(eks, "until-paused")
+	env.awaitReady(source, "v1.34.0")
+	env.startMove().wait()
+	env.awaitReady(target, "v1.34.0")
+	require.Empty(t, env.done(began))
 	for _, on := range []*side{source, target} {
-		w.requireUntouched(on, began)
+		env.requireUntouched(on, began)
 	}
 }
 
 // clusterctl pauses Clusters. An object without one is paused and unpaused by hand.
 func TestWhatBelongsToNoClusterMovesToo(t *testing.T) {
-	w := newWorld(t)
-	w.labeled()
-	w.apply(source, documents(terraform.ScopeNamespaced).VPCTemplate(fixture.VPCModule), alone())
+	env := newEnvironment(t)
+	env.labeled()
+	env.apply(source, documents(terraform.ScopeNamespaced).VPCTemplate(fixture.VPCModule), alone())
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.awaitCondition(source, apply, "alone", infrav1.ReadyCondition, "")
-	w.awaitBlock("alone", "until-paused")
+	env.awaitCondition(source, apply, "alone", infrav1.ReadyCondition, "")
+	env.awaitBlock("alone", "until-paused")
 	t.Parallel()
 
 	began := time.Now()
-	w.follow(pauseByHand, "NAME", "alone")
-	w.startMove().wait()
+	env.follow(pauseByHand, "NAME", "alone")
+	env.startMove().wait()
 	for _, kind := range moved {
-		require.Empty(t, w.names(source, kind), kind.Kind)
+		require.Empty(t, env.names(source, kind), kind.Kind)
 	}
-	w.follow(unpauseByHand, "NAME", "alone")
-	w.awaitCondition(target, apply, "alone", infrav1.ReadyCondition, "")
-	require.Equal(t, w.workspace(target, "alone").GetUID(), apply.Status.WorkspaceRef.UID)
-	require.Contains(t, w.names(target, corev1.SchemeGroupVersion.WithKind("Secret")), "alone-outputs")
+	env.follow(unpauseByHand, "NAME", "alone")
+	env.awaitCondition(target, apply, "alone", infrav1.ReadyCondition, "")
+	require.Equal(t, env.workspace(target, "alone").GetUID(), apply.Status.WorkspaceRef.UID)
+	require.Contains(t, env.names(target, corev1.SchemeGroupVersion.WithKind("Secret")), "alone-outputs")
 	for _, on := range []*side{source, target} {
-		w.requireUntouched(on, began)
+		env.requireUntouched(on, began)
 	}
-	require.Empty(t, w.done(began))
+	require.Empty(t, env.done(began))
 }

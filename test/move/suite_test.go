@@ -34,15 +34,15 @@ type side struct {
 var (
 	// source is where clusters are moved from, and target where to.
 	source, target *side
-	// stage is where the scripts, the state and the cloud of Terraform are.
-	stage *scripted.World
+	// scripts is where the scripts, the state and the cloud of Terraform are.
+	scripts *scripted.Store
 )
 
 func TestMain(m *testing.M) {
 	os.Exit(fixture.Suite{
 		Parallel: 16,
 		Start: func(ctx context.Context, dir string, keep func(*sandbox.Sandbox)) error {
-			stage = scripted.At(dir)
+			scripts = scripted.At(dir)
 			if err := sandbox.Build(ctx, os.Stderr, sandbox.Clusterctl, sandbox.Kubectl); err != nil {
 				return err
 			}

@@ -28,50 +28,50 @@ import (
 // Deleting a WorkspaceTemplateApply destroys a VPC or a cluster. Its owners may, and controllers that clean up after them.
 func TestWhatAnOwnerHasIsNotDeletedByHand(t *testing.T) {
 	t.Parallel()
-	w := shared.NewWorld(t, terraform.ScopeNamespaced)
-	w.User(fixture.CAPTCluster(fixture.Demo)) // No Cluster refers to it, so that nothing holds it.
+	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+	env.User(fixture.CAPTCluster(fixture.Demo)) // No Cluster refers to it, so that nothing holds it.
 	owner := &infrav1.CAPTCluster{}
-	require.True(t, w.Exists(owner, fixture.Demo))
+	require.True(t, env.Exists(owner, fixture.Demo))
 	create := func(name string, owners ...metav1.OwnerReference) *infrav1.WorkspaceTemplateApply {
-		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name, OwnerReferences: owners}}
+		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: name, OwnerReferences: owners}}
 		apply.Spec.TemplateRef.Name = "absent"
-		require.NoError(t, w.Create(t.Context(), apply))
+		require.NoError(t, env.Create(t.Context(), apply))
 		return apply
 	}
 	apply := create("owned", *metav1.NewControllerRef(owner, infrav1.GroupVersion.WithKind("CAPTCluster")))
-	require.NoError(t, w.Delete(t.Context(), create("no-owner")))
+	require.NoError(t, env.Delete(t.Context(), create("no-owner")))
 	orphan := create("another-owner", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "b"})
-	require.NoError(t, client.IgnoreNotFound(w.Delete(t.Context(), orphan)), "the garbage collector may be first")
+	require.NoError(t, client.IgnoreNotFound(env.Delete(t.Context(), orphan)), "the garbage collector may be first")
 
 	message := refused(t, probe{shared.API, apply}.delete)
 	for _, part := range []string{"WorkspaceTemplateApply owned", "CAPTCluster demo", "delete the Cluster", naming.AllowDeleteAnnotation + ` to "true"`} {
 		require.Contains(t, message, part)
 	}
 	for user, may := range map[string]bool{
-		"system:serviceaccount:kube-system:generic-garbage-collector":    true,
-		"system:serviceaccount:kube-system:namespace-controller":         true,
-		"system:kube-controller-manager":                                 true,
-		"system:serviceaccount:" + w.Namespace + ":namespace-controller": false,
-		"system:serviceaccount:kube-system:job-controller":               false,
-		sandbox.ClusterAPIUser:                                           false,
+		"system:serviceaccount:kube-system:generic-garbage-collector":      true,
+		"system:serviceaccount:kube-system:namespace-controller":           true,
+		"system:kube-controller-manager":                                   true,
+		"system:serviceaccount:" + env.Namespace + ":namespace-controller": false,
+		"system:serviceaccount:kube-system:job-controller":                 false,
+		sandbox.ClusterAPIUser:                                             false,
 	} {
 		require.Equal(t, !may, apierrors.IsForbidden(probe{as(t, user, "system:masters"), apply}.delete(t.Context())), user)
 	}
-	require.True(t, apierrors.IsForbidden(w.DeleteAllOf(t.Context(), &infrav1.WorkspaceTemplateApply{}, client.InNamespace(w.Namespace))))
+	require.True(t, apierrors.IsForbidden(env.DeleteAllOf(t.Context(), &infrav1.WorkspaceTemplateApply{}, client.InNamespace(env.Namespace))))
 	older := &unstructured.Unstructured{}
 	older.SetGroupVersionKind(infrav1beta1.GroupVersion.WithKind("WorkspaceTemplateApply"))
-	older.SetNamespace(w.Namespace)
+	older.SetNamespace(env.Namespace)
 	older.SetName("owned")
-	require.True(t, apierrors.IsForbidden(w.Delete(t.Context(), older)), "the older version does not bypass it")
+	require.True(t, apierrors.IsForbidden(env.Delete(t.Context(), older)), "the older version does not bypass it")
 
 	allow(t, apply, "false")
-	require.True(t, apierrors.IsForbidden(w.Delete(t.Context(), apply.DeepCopy())), "only true allows it")
-	w.Edit(&infrav1.WorkspaceTemplateApply{}, "owned", `{"metadata":{"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}}`)
-	require.NoError(t, w.Delete(t.Context(), apply.DeepCopy(), client.DryRunAll), "clusterctl move leaves nothing behind")
-	w.Edit(apply, "owned", `{"metadata":{"annotations":null}}`)
+	require.True(t, apierrors.IsForbidden(env.Delete(t.Context(), apply.DeepCopy())), "only true allows it")
+	env.Edit(&infrav1.WorkspaceTemplateApply{}, "owned", `{"metadata":{"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}}`)
+	require.NoError(t, env.Delete(t.Context(), apply.DeepCopy(), client.DryRunAll), "clusterctl move leaves nothing behind")
+	env.Edit(apply, "owned", `{"metadata":{"annotations":null}}`)
 	allow(t, apply, "true")
-	require.NoError(t, w.Delete(t.Context(), apply))
-	w.AwaitGone(apply, "owned")
+	require.NoError(t, env.Delete(t.Context(), apply))
+	env.AwaitGone(apply, "owned")
 }
 
 // startShard starts a manager that contends for leadership, as a Deployment of a shard does.
@@ -99,18 +99,18 @@ func startShard(t *testing.T, name string, args ...string) {
 
 func TestSafety25ShardsLeadAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	w := shared.NewWorld(t, terraform.ScopeNamespaced)
+	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
 	shards := map[string][]string{
-		naming.LeaderElectionLease("", "first"):          {"--watch-filter=first"},
-		naming.LeaderElectionLease("", "second"):         {"--watch-filter=second"},
-		naming.LeaderElectionLease(w.Namespace, "third"): {"--watch-filter=third", "--namespace=" + w.Namespace},
+		naming.LeaderElectionLease("", "first"):            {"--watch-filter=first"},
+		naming.LeaderElectionLease("", "second"):           {"--watch-filter=second"},
+		naming.LeaderElectionLease(env.Namespace, "third"): {"--watch-filter=third", "--namespace=" + env.Namespace},
 	}
 	for lease, args := range shards {
 		startShard(t, lease, args...)
 	}
 	api := as(t, sandbox.AdminUser, "system:masters")
 	for lease := range shards {
-		w.Insist(func() string {
+		env.Eventually(func() string {
 			held := &coordinationv1.Lease{}
 			if err := api.Get(t.Context(), client.ObjectKey{Namespace: "elsewhere", Name: lease}, held); err != nil {
 				return err.Error()

@@ -149,7 +149,7 @@ func TestPoliciesDoNoHarmWhereTheKindsAreMissing(t *testing.T) {
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}
 	require.NoError(t, api.Create(t.Context(), namespace))
-	ctx, cancel := context.WithTimeout(t.Context(), fixture.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), fixture.Timeout)
 	defer cancel()
 	require.NoError(t, api.Delete(ctx, namespace), "it must not hang")
 

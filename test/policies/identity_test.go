@@ -25,12 +25,12 @@ import (
 )
 
 // build creates a Cluster and waits until it is Ready.
-func build(t *testing.T, scope terraform.Scope) *fixture.World {
+func build(t *testing.T, scope terraform.Scope) *fixture.Environment {
 	t.Helper()
-	w := shared.NewWorld(t, scope)
-	w.User(w.Everything()...)
-	w.AwaitState(controlplanev1.StateReady, "")
-	return w
+	env := shared.NewEnvironment(t, scope)
+	env.User(env.Everything()...)
+	env.AwaitState(controlplanev1.StateReady, "")
+	return env
 }
 
 func (p probe) delete(ctx context.Context) error {
@@ -50,10 +50,10 @@ func TestSafety10PoliciesFollowTheInstallation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "system:serviceaccount:elsewhere:my-capt-manager", manager)
 
-	w := build(t, terraform.ScopeNamespaced)
+	env := build(t, terraform.ScopeNamespaced)
 	vpc := &infrav1.WorkspaceTemplateApply{}
-	require.True(t, w.Exists(vpc, fixture.VPC))
-	workspace := w.Workspace(fixture.VPC)
+	require.True(t, env.Exists(vpc, fixture.VPC))
+	workspace := env.Workspace(fixture.VPC)
 	require.NotNil(t, workspace)
 	for _, object := range []client.Object{vpc, workspace} {
 		refused(t, probe{shared.API, object}.delete)
@@ -62,17 +62,17 @@ func TestSafety10PoliciesFollowTheInstallation(t *testing.T) {
 			"the name in config/default means nothing here")
 	}
 
-	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
-	w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
-	w.RequireNothingLeft()
+	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+	env.RequireNothingLeft()
 }
 
 // Tools that apply manifests are often allowed everything, and are not CAPT's manager.
 func TestAdministratorsAreGuardedToo(t *testing.T) {
 	t.Parallel()
-	w := build(t, terraform.ScopeCluster)
+	env := build(t, terraform.ScopeCluster)
 	vpc := &infrav1.WorkspaceTemplateApply{}
-	require.True(t, w.Exists(vpc, fixture.VPC))
+	require.True(t, env.Exists(vpc, fixture.VPC))
 	refused(t, probe{shared.API, vpc}.delete)
 
 	grant := func(user, name string, rule rbacv1.PolicyRule) {
@@ -92,7 +92,7 @@ func TestAdministratorsAreGuardedToo(t *testing.T) {
 	grant("shard", "test-shard", rbacv1.PolicyRule{APIGroups: []string{naming.GuardGroup}, Resources: []string{naming.GuardResource}, Verbs: []string{naming.GuardVerb}})
 
 	// The last grant has reached the API server when it lets this user through; the others were made before.
-	w.Insist(func() string {
+	env.Eventually(func() string {
 		if err := (probe{as(t, "shard"), vpc}).delete(t.Context()); err != nil {
 			return err.Error()
 		}
@@ -108,10 +108,10 @@ func TestAdministratorsAreGuardedToo(t *testing.T) {
 // An administrator of a namespace can grant any permission there, but no exemption.
 func TestARoleInANamespaceIsNotAnExemption(t *testing.T) {
 	t.Parallel()
-	w := build(t, terraform.ScopeNamespaced)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "tool"}}
+	env := build(t, terraform.ScopeNamespaced)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "tool"}}
 	require.NoError(t, shared.API.Create(t.Context(), account))
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "tool"}, Rules: []rbacv1.PolicyRule{
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "tool"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{naming.GuardGroup}, Resources: []string{naming.GuardResource}, Verbs: []string{naming.GuardVerb}},
 		{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspacetemplateapplies"}, Verbs: []string{"delete"}},
 		{APIGroups: []string{terraform.ScopeNamespaced.GroupVersionKind().Group}, Resources: []string{"workspaces"}, Verbs: []string{"delete"}},
@@ -119,16 +119,16 @@ func TestARoleInANamespaceIsNotAnExemption(t *testing.T) {
 	require.NoError(t, shared.API.Create(t.Context(), role))
 	for name, kind := range map[string]string{"edit": "ClusterRole", role.Name: "Role"} {
 		require.NoError(t, shared.API.Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name},
+			ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: name},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.Namespace, Name: account.Name}},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: env.Namespace, Name: account.Name}},
 		}))
 	}
-	user := "system:serviceaccount:" + w.Namespace + ":" + account.Name
-	w.Insist(func() string {
+	user := "system:serviceaccount:" + env.Namespace + ":" + account.Name
+	env.Eventually(func() string {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: w.Namespace, Group: naming.GuardGroup, Resource: naming.GuardResource, Verb: naming.GuardVerb,
+				Namespace: env.Namespace, Group: naming.GuardGroup, Resource: naming.GuardResource, Verb: naming.GuardVerb,
 			},
 		}}
 		if err := shared.API.Create(t.Context(), review); err != nil {
@@ -140,8 +140,8 @@ func TestARoleInANamespaceIsNotAnExemption(t *testing.T) {
 		return ""
 	})
 	vpc := &infrav1.WorkspaceTemplateApply{}
-	require.True(t, w.Exists(vpc, fixture.VPC))
-	for _, object := range []client.Object{vpc, w.Workspace(fixture.VPC)} {
+	require.True(t, env.Exists(vpc, fixture.VPC))
+	for _, object := range []client.Object{vpc, env.Workspace(fixture.VPC)} {
 		err := probe{as(t, user), object}.delete(t.Context())
 		require.True(t, apierrors.IsForbidden(err), "%T: %v", object, err)
 		require.ErrorContains(t, err, "would destroy", "not for lack of a right")

@@ -34,29 +34,29 @@ func kubectlRefused(t *testing.T, namespace string) string {
 
 func TestSafety09NamespaceWithClustersIsNotDeleted(t *testing.T) {
 	t.Parallel()
-	w := build(t, terraform.ScopeNamespaced)
-	output := kubectlRefused(t, w.Namespace)
-	require.Contains(t, output, "Namespace "+w.Namespace+" still contains ")
+	env := build(t, terraform.ScopeNamespaced)
+	output := kubectlRefused(t, env.Namespace)
+	require.Contains(t, output, "Namespace "+env.Namespace+" still contains ")
 	require.Contains(t, output, "Delete its Clusters")
 	require.Contains(t, output, naming.AllowDeleteAnnotation+` to "true"`)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}
 	require.NoError(t, shared.API.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
 	require.Nil(t, namespace.DeletionTimestamp)
 
 	output, err := kubectl(t, "delete", "namespace", newNamespace(t).Name)
 	require.NoError(t, err, "a namespace without objects of CAPT: %s", output)
 
-	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
-	w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
-	w.Insist(func() string {
+	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+	env.Eventually(func() string {
 		if err := shared.API.Delete(t.Context(), namespace.DeepCopy(), client.DryRunAll); err != nil {
 			return err.Error()
 		}
 		return ""
 	})
-	output, err = kubectl(t, "delete", "namespace", w.Namespace)
+	output, err = kubectl(t, "delete", "namespace", env.Namespace)
 	require.NoError(t, err, "nothing of CAPT is left in it: %s", output)
-	w.RequireNothingLeft()
+	env.RequireNothingLeft()
 }
 
 // Each kind keeps the namespace by itself.
@@ -69,22 +69,22 @@ func TestEachKindKeepsItsNamespace(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			w := shared.NewWorld(t, terraform.ScopeNamespaced)
-			w.User(document)
-			require.Contains(t, kubectlRefused(t, w.Namespace), "still contains "+kind+" alone")
+			env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+			env.User(document)
+			require.Contains(t, kubectlRefused(t, env.Namespace), "still contains "+kind+" alone")
 		})
 	}
 }
 
 func TestAnAnnotatedNamespaceIsDeleted(t *testing.T) {
 	t.Parallel()
-	w := build(t, terraform.ScopeCluster)
-	kubectlRefused(t, w.Namespace)
-	output, err := kubectl(t, "annotate", "namespace", w.Namespace, naming.AllowDeleteAnnotation+"=true")
+	env := build(t, terraform.ScopeCluster)
+	kubectlRefused(t, env.Namespace)
+	output, err := kubectl(t, "annotate", "namespace", env.Namespace, naming.AllowDeleteAnnotation+"=true")
 	require.NoError(t, err, output)
-	output, err = kubectl(t, "delete", "namespace", w.Namespace)
+	output, err = kubectl(t, "delete", "namespace", env.Namespace)
 	require.NoError(t, err, output)
-	w.RequireNothingLeft()
+	env.RequireNothingLeft()
 }
 
 // A retained Workspace outlives its WorkspaceTemplateApply. One of others is none of CAPT's business.
@@ -92,7 +92,7 @@ func TestAWorkspaceWithAClaimKeepsItsNamespace(t *testing.T) {
 	t.Parallel()
 	const workspace = `{apiVersion: tf.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: %s, annotations: {crossplane.io/paused: "true"%s}}, ` +
 		`spec: {providerConfigRef: {kind: ClusterProviderConfig, name: absent}, forProvider: {source: Inline, module: "# nothing"}}}`
-	retained, other := shared.NewWorld(t, terraform.ScopeNamespaced), shared.NewWorld(t, terraform.ScopeNamespaced)
+	retained, other := shared.NewEnvironment(t, terraform.ScopeNamespaced), shared.NewEnvironment(t, terraform.ScopeNamespaced)
 	other.User(fmt.Sprintf(workspace, "other", ""))
 	retained.User(fmt.Sprintf(workspace, "retained", ", "+naming.ClaimAnnotation+": a/b"))
 	require.Contains(t, kubectlRefused(t, retained.Namespace), "still contains Workspace retained")
@@ -105,16 +105,16 @@ func TestSafety08WorkspaceWithAClaimIsNotDeletedByHand(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
-			w := build(t, scope)
-			workspace := w.Workspace(fixture.ControlPlane)
+			env := build(t, scope)
+			workspace := env.Workspace(fixture.ControlPlane)
 			message := refused(t, func(ctx context.Context) error { return shared.API.Delete(ctx, workspace.DeepCopy(), client.DryRunAll) })
-			for _, part := range []string{"Workspace " + workspace.GetName(), w.Namespace + "/" + fixture.ControlPlane, "delete the Cluster", naming.AllowDeleteAnnotation + ` to "true"`} {
+			for _, part := range []string{"Workspace " + workspace.GetName(), env.Namespace + "/" + fixture.ControlPlane, "delete the Cluster", naming.AllowDeleteAnnotation + ` to "true"`} {
 				require.Contains(t, message, part)
 			}
 			err := shared.API.DeleteAllOf(t.Context(), workspace.DeepCopy(), client.InNamespace(workspace.GetNamespace()), client.DryRunAll)
 			require.True(t, apierrors.IsForbidden(err), "%v", err)
 			require.ErrorContains(t, err, "belongs to WorkspaceTemplateApply")
-			output, err := kubectl(t, "delete", "--namespace="+w.Namespace, "--wait=false", "workspaces."+scope.GroupVersionKind().Group, workspace.GetName())
+			output, err := kubectl(t, "delete", "--namespace="+env.Namespace, "--wait=false", "workspaces."+scope.GroupVersionKind().Group, workspace.GetName())
 			require.Error(t, err, output)
 			require.Contains(t, output, "(Forbidden)")
 
@@ -125,14 +125,14 @@ func TestSafety08WorkspaceWithAClaimIsNotDeletedByHand(t *testing.T) {
 			require.True(t, apierrors.IsForbidden(shared.API.Delete(t.Context(), workspace.DeepCopy(), client.DryRunAll)), "only true allows it")
 			allow(t, workspace, "true")
 			require.NoError(t, shared.API.Delete(t.Context(), workspace.DeepCopy(), client.DryRunAll))
-			require.NotNil(t, w.Workspace(fixture.ControlPlane))
+			require.NotNil(t, env.Workspace(fixture.ControlPlane))
 
 			other := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-				"forProvider": map[string]any{"source": "Inline", "module": "# nothing"}, "providerConfigRef": map[string]any{"name": w.Namespace, "kind": "ClusterProviderConfig"},
+				"forProvider": map[string]any{"source": "Inline", "module": "# nothing"}, "providerConfigRef": map[string]any{"name": env.Namespace, "kind": "ClusterProviderConfig"},
 			}}}
 			other.SetGroupVersionKind(scope.GroupVersionKind())
 			other.SetNamespace(workspace.GetNamespace())
-			other.SetName(w.Namespace + "-other")
+			other.SetName(env.Namespace + "-other")
 			if scope == terraform.ScopeCluster {
 				unstructured.RemoveNestedField(other.Object, "spec", "providerConfigRef", "kind")
 			}

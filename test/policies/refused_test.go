@@ -30,14 +30,14 @@ type refusal struct {
 }
 
 // refuse installs a policy and returns what takes it away. It waits until the API server knows it.
-func refuse(w *fixture.World, r refusal, known func() error) func() {
-	w.Helper()
-	name := fmt.Sprintf("%s-%s-%s", w.Namespace, r.resource, strings.ToLower(string(r.operation)))
-	manager, err := w.InstalledManagerUser()
-	require.NoError(w, err)
+func refuse(env *fixture.Environment, r refusal, known func() error) func() {
+	env.Helper()
+	name := fmt.Sprintf("%s-%s-%s", env.Namespace, r.resource, strings.ToLower(string(r.operation)))
+	manager, err := env.InstalledManagerUser()
+	require.NoError(env, err)
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionv1.MatchResources{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.Namespace}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: env.Namespace}},
 			ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 				Operations: []admissionv1.OperationType{r.operation},
 				Rule:       admissionv1.Rule{APIGroups: []string{r.group}, APIVersions: []string{"*"}, Resources: []string{r.resource}},
@@ -49,26 +49,26 @@ func refuse(w *fixture.World, r refusal, known func() error) func() {
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 	}}
-	api := as(w.T, "test-administrator", "system:masters")
-	require.NoError(w, api.Create(w.Context(), policy))
-	require.NoError(w, api.Create(w.Context(), binding))
-	w.Insist(func() string {
+	api := as(env.T, "test-administrator", "system:masters")
+	require.NoError(env, api.Create(env.Context(), policy))
+	require.NoError(env, api.Create(env.Context(), binding))
+	env.Eventually(func() string {
 		if known() == nil {
 			return "the API server does not know the policy"
 		}
 		return ""
 	})
 	return func() {
-		require.NoError(w, api.Delete(w.Context(), binding))
-		require.NoError(w, api.Delete(w.Context(), policy))
+		require.NoError(env, api.Delete(env.Context(), binding))
+		require.NoError(env, api.Delete(env.Context(), policy))
 	}
 }
 
 // asManager sends a request as the manager, and keeps nothing of it.
-func asManager(w *fixture.World, request func(c client.Client) error) func() error {
-	manager, err := w.InstalledManagerUser()
-	require.NoError(w, err)
-	c := as(w.T, manager, "system:serviceaccounts")
+func asManager(env *fixture.Environment, request func(c client.Client) error) func() error {
+	manager, err := env.InstalledManagerUser()
+	require.NoError(env, err)
+	c := as(env.T, manager, "system:serviceaccounts")
 	return func() error { return request(c) }
 }
 
@@ -77,44 +77,44 @@ const why = "the platform team says no"
 // Each refused write is reported in a condition with the reason for the refusal, and succeeds once it is allowed again.
 func TestSafety10RefusedWriteIsReported(t *testing.T) {
 	t.Parallel()
-	w := shared.NewWorld(t, terraform.ScopeNamespaced)
-	w.User(w.Templates()...)
-	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: w.Namespace, Name: name} }
+	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+	env.User(env.Templates()...)
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: env.Namespace, Name: name} }
 
-	allowUpdates := refuse(w, refusal{infrav1.GroupVersion.Group, "workspacetemplates", admissionv1.Update}, asManager(w, func(c client.Client) error {
+	allowUpdates := refuse(env, refusal{infrav1.GroupVersion.Group, "workspacetemplates", admissionv1.Update}, asManager(env, func(c client.Client) error {
 		label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 		return c.Patch(t.Context(), &infrav1.WorkspaceTemplate{ObjectMeta: meta(fixture.VPCTemplate)}, label, client.DryRunAll)
 	}))
-	w.User(w.Template("late", fixture.VPCModule, "vpc_name"))
-	w.Await(&infrav1.WorkspaceTemplate{}, "late", infrav1.ValidCondition, metav1.ConditionUnknown, infrav1.WriteRefusedReason, why)
+	env.User(env.Template("late", fixture.VPCModule, "vpc_name"))
+	env.Await(&infrav1.WorkspaceTemplate{}, "late", infrav1.ValidCondition, metav1.ConditionUnknown, infrav1.WriteRefusedReason, why)
 	allowUpdates()
-	w.Await(&infrav1.WorkspaceTemplate{}, "late", infrav1.ValidCondition, metav1.ConditionTrue, infrav1.ValidReason)
+	env.Await(&infrav1.WorkspaceTemplate{}, "late", infrav1.ValidCondition, metav1.ConditionTrue, infrav1.ValidReason)
 
-	allowSecrets := refuse(w, refusal{"", "secrets", admissionv1.Create}, asManager(w, func(c client.Client) error {
+	allowSecrets := refuse(env, refusal{"", "secrets", admissionv1.Create}, asManager(env, func(c client.Client) error {
 		return c.Create(t.Context(), &corev1.Secret{ObjectMeta: meta("probe")}, client.DryRunAll)
 	}))
-	w.User(w.Everything()...)
-	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WriteRefusedReason,
+	env.User(env.Everything()...)
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WriteRefusedReason,
 		why, "writing Secret demo-kubeconfig", "admission policies")
 	allowSecrets()
-	w.AwaitState(controlplanev1.StateReady, "")
-	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
+	env.AwaitState(controlplanev1.StateReady, "")
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
 
 	deleted := func(object client.Object) func() error {
-		return asManager(w, func(c client.Client) error {
+		return asManager(env, func(c client.Client) error {
 			return c.Delete(t.Context(), object.DeepCopyObject().(client.Object), client.DryRunAll)
 		})
 	}
-	allowApplies := refuse(w, refusal{infrav1.GroupVersion.Group, "workspacetemplateapplies", admissionv1.Delete},
+	allowApplies := refuse(env, refusal{infrav1.GroupVersion.Group, "workspacetemplateapplies", admissionv1.Delete},
 		deleted(&infrav1.WorkspaceTemplateApply{ObjectMeta: meta(fixture.ControlPlane)}))
-	allowWorkspaces := refuse(w, refusal{w.Scope.GroupVersionKind().Group, "workspaces", admissionv1.Delete}, deleted(w.Workspace(fixture.ControlPlane)))
-	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
-	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,
+	allowWorkspaces := refuse(env, refusal{env.Scope.GroupVersionKind().Group, "workspaces", admissionv1.Delete}, deleted(env.Workspace(fixture.ControlPlane)))
+	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,
 		why, "deleting WorkspaceTemplateApply "+fixture.ControlPlane)
 	allowApplies()
-	w.Await(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,
+	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,
 		why, "deleting Workspace "+fixture.ControlPlane[:len("demo-eks-controlplane")])
 	allowWorkspaces()
-	w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
-	w.RequireNothingLeft()
+	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+	env.RequireNothingLeft()
 }

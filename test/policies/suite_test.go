@@ -62,7 +62,7 @@ func kubectl(t *testing.T, arguments ...string) (string, error) {
 func refused(t *testing.T, request func(ctx context.Context) error) string {
 	t.Helper()
 	var last error
-	fixture.Insist(t, 50*time.Millisecond, func() string {
+	fixture.Eventually(t, 50*time.Millisecond, func() string {
 		if last = request(t.Context()); !apierrors.IsForbidden(last) {
 			return fmt.Sprintf("not refused: %v", last)
 		}

@@ -72,22 +72,6 @@ func (s *Sandbox) installConverted(ctx context.Context) error {
 	return s.installSet(ctx, set)
 }
 
-// InstallWebhooks makes the API server call CAPT's webhooks at a port of loopback. It is for tests that serve the webhooks in
-// their own process, with the certificate from WebhookCertDir.
-func (s *Sandbox) InstallWebhooks(ctx context.Context, port int) error {
-	s.lock.Lock()
-	s.ports[Manager+webhookPort] = port
-	s.lock.Unlock()
-	set, err := s.captSet(Manager + webhookPort)
-	if err != nil {
-		return err
-	}
-	if err := s.installSet(ctx, set); err != nil {
-		return err
-	}
-	return manifests.Apply(ctx, s.client, set.Admission...)
-}
-
 // captSet reads the manifests that users of CAPT install. With the name of a port, the webhooks are called there. Without
 // it, nothing converts, so only the stored version of each kind is served.
 func (s *Sandbox) captSet(port string) (manifests.Set, error) {

@@ -58,75 +58,75 @@ spec:
   - {name: a, selectors: [], workspaceTemplateRef: {name: x}}`,
 }
 
-type world struct{ *legacy.World }
+type environment struct{ *legacy.Environment }
 
 // The installed manager rewrites the objects of all namespaces and shards, with the rights that it has and without a change, once the last
 // one of CAPT v0.3 is adopted, and not before.
 func TestTheManagerMigratesStoredVersionsAfterTheLastAdoption(t *testing.T) {
-	w := start(t)
-	waiting := w.awaited(t)
+	env := start(t)
+	waiting := env.awaited(t)
 	require.Greater(t, len(waiting), 5)
-	before := w.stored(t, sharded())
+	before := env.stored(t, sharded())
 
 	// While one object awaits adoption, nothing is written, and the log says why.
 	last := waiting[len(waiting)-1]
 	for _, object := range waiting[:len(waiting)-1] {
-		w.adopt(t, object)
+		env.adopt(t, object)
 	}
-	fixture.Eventually(t, tick, func() bool {
-		log := w.Logs(sandbox.Manager, 400)
+	fixture.EventuallyTrue(t, tick, func() bool {
+		log := env.Logs(sandbox.Manager, 400)
 		return strings.Contains(log, "Waiting to migrate stored versions") && strings.Contains(log, "objects=1 ")
 	}, "the log does not say why nothing is migrated")
-	require.Empty(t, w.writes(t))
+	require.Empty(t, env.writes(t))
 
 	// With the phase skipped, nothing is written after the last adoption either.
-	require.NoError(t, w.StartControllers(t.Context(), shard, skip))
-	w.adopt(t, last)
-	require.Empty(t, w.awaited(t))
+	require.NoError(t, env.StartControllers(t.Context(), shard, skip))
+	env.adopt(t, last)
+	require.Empty(t, env.awaited(t))
 	older := 0
-	for _, value := range w.stored(t, sharded()) {
+	for _, value := range env.stored(t, sharded()) {
 		if strings.HasSuffix(value.apiVersion, "/"+migrate.LegacyVersion) {
 			older++
 		}
 	}
 	require.Equal(t, len(before)-len(waiting), older, "only what was adopted is stored in v1beta2")
-	require.Empty(t, w.writes(t))
+	require.Empty(t, env.writes(t))
 
-	unchanged := w.snapshot(t)
-	require.NoError(t, w.StartControllers(t.Context(), shard))
-	w.awaitMigrated(t)
-	for key, value := range w.stored(t, definitions()) {
+	unchanged := env.snapshot(t)
+	require.NoError(t, env.StartControllers(t.Context(), shard))
+	env.awaitMigrated(t)
+	for key, value := range env.stored(t, definitions()) {
 		require.Regexp(t, "/v1beta2$", value.apiVersion, key)
 	}
-	require.Equal(t, unchanged, w.snapshot(t))
+	require.Equal(t, unchanged, env.snapshot(t))
 
-	w.requireNothingMoreIsWritten(t)
-	require.NoError(t, w.StartControllers(t.Context(), shard))
-	w.requireNothingMoreIsWritten(t)
+	env.requireNothingMoreIsWritten(t)
+	require.NoError(t, env.StartControllers(t.Context(), shard))
+	env.requireNothingMoreIsWritten(t)
 }
 
 // start builds a fleet under the definitions of CAPT v0.3 and installs this version.
-func start(t *testing.T) *world {
+func start(t *testing.T) *environment {
 	t.Helper()
-	w := legacy.New(t, sandbox.Options{})
+	env := legacy.New(t, sandbox.Options{})
 	for _, name := range []string{"reference-set", "helpers-present"} {
-		_, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
+		_, err := env.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
 		require.NoError(t, err)
 	}
 	for _, document := range stubborn {
 		object := &unstructured.Unstructured{}
 		require.NoError(t, yaml.Unmarshal([]byte(document), object))
-		require.NoError(t, w.Admin.Create(t.Context(), object))
+		require.NoError(t, env.Admin.Create(t.Context(), object))
 	}
-	require.NoError(t, w.Upgrade(t.Context(), shard))
-	return &world{w}
+	require.NoError(t, env.Upgrade(t.Context(), shard))
+	return &environment{env}
 }
 
 // awaited are the objects that await adoption, owners first, so that the last one is a WorkspaceTemplateApply.
-func (w *world) awaited(t *testing.T) (objects []client.Object) {
+func (env *environment) awaited(t *testing.T) (objects []client.Object) {
 	t.Helper()
 	for _, list := range []client.ObjectList{&controlplanev1.CAPTControlPlaneList{}, &infrav1.CAPTClusterList{}, &infrav1.WorkspaceTemplateApplyList{}} {
-		require.NoError(t, w.Admin.List(t.Context(), list))
+		require.NoError(t, env.Admin.List(t.Context(), list))
 		require.NoError(t, meta.EachListItem(list, func(item runtime.Object) error {
 			if object := item.(client.Object); adoption.IsPending(object) {
 				objects = append(objects, object)
@@ -138,18 +138,18 @@ func (w *world) awaited(t *testing.T) (objects []client.Object) {
 }
 
 // adopt does what captctl and the manager do.
-func (w *world) adopt(t *testing.T, object client.Object) {
+func (env *environment) adopt(t *testing.T, object client.Object) {
 	t.Helper()
 	apply, isApply := object.(*infrav1.WorkspaceTemplateApply)
 	switch {
 	case isApply && adoption.HelperRole(apply) != "":
-		patch(t, w.Admin, object, `{"spec":{"deletionPolicy":"Retain"}}`)
+		patch(t, env.Admin, object, `{"spec":{"deletionPolicy":"Retain"}}`)
 	case isApply:
-		patch(t, w.Admin, object, `{"spec":{"workspaceName":"`+adoption.UnadoptedWorkspace(apply)+`"}}`)
+		patch(t, env.Admin, object, `{"spec":{"workspaceName":"`+adoption.UnadoptedWorkspace(apply)+`"}}`)
 	default:
-		require.NoError(t, w.Admin.Status().Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"status":{"observedGeneration":1}}`))))
+		require.NoError(t, env.Admin.Status().Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"status":{"observedGeneration":1}}`))))
 		if adoption.IsPending(object) {
-			patch(t, w.Admin, object, `{"spec":{"workspaceTemplateApplyRef":{"name":"`+object.GetName()+`"}}}`)
+			patch(t, env.Admin, object, `{"spec":{"workspaceTemplateApplyRef":{"name":"`+object.GetName()+`"}}}`)
 		}
 	}
 	require.False(t, adoption.IsPending(object), "%T %s", object, object.GetName())
@@ -161,12 +161,12 @@ func patch(t *testing.T, c client.Client, object client.Object, body string) {
 }
 
 // snapshot is everything of every object of a shard but its resourceVersion, in both versions, by path.
-func (w *world) snapshot(t *testing.T) map[string]map[string]any {
+func (env *environment) snapshot(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	found := map[string]map[string]any{}
 	for _, kind := range sharded() {
 		for _, version := range []string{migrate.LegacyVersion, migrate.Version} {
-			err := migrate.Each(t.Context(), w.Admin, kind.GroupKind().WithVersion(version), "", func(object *unstructured.Unstructured) error {
+			err := migrate.Each(t.Context(), env.Admin, kind.GroupKind().WithVersion(version), "", func(object *unstructured.Unstructured) error {
 				object.SetResourceVersion("")
 				found[fmt.Sprintf("%s %s %s/%s", version, object.GetKind(), object.GetNamespace(), object.GetName())] = object.Object
 				return nil
@@ -193,12 +193,12 @@ func sharded() []migrate.Kind {
 }
 
 // awaitMigrated waits until the migrator has marked every definition.
-func (w *world) awaitMigrated(t *testing.T) {
+func (env *environment) awaitMigrated(t *testing.T) {
 	t.Helper()
 	for _, kind := range definitions() {
 		definition := &apiextensionsv1.CustomResourceDefinition{}
-		fixture.Eventually(t, tick, func() bool {
-			require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: kind.Definition()}, definition))
+		fixture.EventuallyTrue(t, tick, func() bool {
+			require.NoError(t, env.Admin.Get(t.Context(), client.ObjectKey{Name: kind.Definition()}, definition))
 			return definition.Annotations[clusterv1.CRDMigrationObservedGenerationAnnotation] == fmt.Sprint(definition.Generation)
 		}, "%s is not migrated", kind.Kind)
 		require.Equal(t, []string{migrate.Version}, definition.Status.StoredVersions, kind.Kind)
@@ -207,23 +207,23 @@ func (w *world) awaitMigrated(t *testing.T) {
 
 // requireNothingMoreIsWritten changes a definition, as an upgrade of CAPT does. There is one worker, so when that is marked all earlier
 // events were handled, and the mark must be the only write.
-func (w *world) requireNothingMoreIsWritten(t *testing.T) {
+func (env *environment) requireNothingMoreIsWritten(t *testing.T) {
 	t.Helper()
-	values, writes := w.stored(t, sharded()), w.writes(t)
+	values, writes := env.stored(t, sharded()), env.writes(t)
 	name := migrate.Kinds()[3].Definition()
 	definition := &apiextensionsv1.CustomResourceDefinition{}
-	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: name}, definition))
+	require.NoError(t, env.Admin.Get(t.Context(), client.ObjectKey{Name: name}, definition))
 	category := fmt.Sprintf("generation-%d", definition.Generation)
-	patch(t, w.Admin, definition, `{"spec":{"names":{"categories":["`+category+`"]}}}`)
-	w.awaitMigrated(t)
-	require.Equal(t, []string{"patch customresourcedefinitions//" + name}, w.writes(t)[len(writes):])
-	require.Equal(t, values, w.stored(t, sharded()), "revisions in etcd are the same")
+	patch(t, env.Admin, definition, `{"spec":{"names":{"categories":["`+category+`"]}}}`)
+	env.awaitMigrated(t)
+	require.Equal(t, []string{"patch customresourcedefinitions//" + name}, env.writes(t)[len(writes):])
+	require.Equal(t, values, env.stored(t, sharded()), "revisions in etcd are the same")
 }
 
 // writes of the manager to definitions, and objects of shards.
-func (w *world) writes(t *testing.T) (writes []string) {
+func (env *environment) writes(t *testing.T) (writes []string) {
 	t.Helper()
-	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes})
+	events, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes})
 	require.NoError(t, err)
 	for _, event := range events {
 		ref := event.ObjectRef
@@ -239,9 +239,9 @@ func (w *world) writes(t *testing.T) (writes []string) {
 type value struct{ apiVersion, revision string }
 
 // stored is what etcd holds of some kinds, by key.
-func (w *world) stored(t *testing.T, kinds []migrate.Kind) map[string]value {
+func (env *environment) stored(t *testing.T, kinds []migrate.Kind) map[string]value {
 	t.Helper()
-	running, err := state.Load(w.Dir())
+	running, err := state.Load(env.Dir())
 	require.NoError(t, err)
 	values := map[string]value{}
 	for _, kind := range kinds {

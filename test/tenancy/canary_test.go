@@ -80,52 +80,52 @@ spec:
 type inputs struct{ token, password string }
 
 // newDatabase makes the template and its Secret in the tenant's namespace.
-func (w *world) newDatabase() inputs {
-	w.Helper()
+func (env *environment) newDatabase() inputs {
+	env.Helper()
 	in := inputs{token: secretText("token"), password: `pa"ss\/+&é` + secretText("word")}
 	tfvars, err := json.Marshal(in.password) // A string of HCL, too.
-	require.NoError(w, err)
-	require.NoError(w, w.Create(w.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.a, Name: "inputs"},
+	require.NoError(env, err)
+	require.NoError(env, env.Create(env.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.a, Name: "inputs"},
 		StringData: map[string]string{"token": in.token, "tfvars": "password = " + string(tfvars) + "\n"},
 	}))
-	w.apply(w.a, fmt.Sprintf(database, w.Scope))
+	env.apply(env.a, fmt.Sprintf(database, env.Scope))
 	return in
 }
 
 // order makes a WorkspaceTemplateApply of the template, with a connection Secret.
-func (w *world) order(name, word string) {
-	w.Helper()
-	w.apply(w.a, uses(name, w.a, "database", says(word)+"\n  writeConnectionSecretToRef: {name: "+name+"-connection}"))
+func (env *environment) order(name, word string) {
+	env.Helper()
+	env.apply(env.a, uses(name, env.a, "database", says(word)+"\n  writeConnectionSecretToRef: {name: "+name+"-connection}"))
 }
 
-// outcry is an error of Terraform that quotes a secret: in its first line, which is in the condition of the Workspace,
+// errorWithSecret is an error of Terraform that quotes a secret: in its first line, which is in the condition of the Workspace,
 // and in an excerpt of the module further down, which is only in the compressed copy.
-func outcry(summary, secret string) string {
+func errorWithSecret(summary, secret string) string {
 	return fmt.Sprintf("\nError: creating RDS DB Instance: InvalidParameterValue: %s\n\n  on main.tf line 7, in resource \"aws_db_instance\" \"db\":\n   7:   password = %q\n", summary, secret)
 }
 
-// awaitOutcry waits until CAPT reports an error of Terraform, and shows that the test could fail: the Workspace itself
+// awaitErrorWithSecret waits until CAPT reports an error of Terraform, and shows that the test could fail: the Workspace itself
 // shows the secret, in both places.
-func (w *world) awaitOutcry(name, reason, secret string) {
-	w.Helper()
+func (env *environment) awaitErrorWithSecret(name, reason, secret string) {
+	env.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	message := w.awaitCondition(apply, w.a, name, infrav1.SyncedCondition, metav1.ConditionFalse, reason)
-	conditions, _, err := unstructured.NestedSlice(w.workspace(apply).Object, "status", "conditions")
-	require.NoError(w, err)
+	message := env.awaitCondition(apply, env.a, name, infrav1.SyncedCondition, metav1.ConditionFalse, reason)
+	conditions, _, err := unstructured.NestedSlice(env.workspace(apply).Object, "status", "conditions")
+	require.NoError(env, err)
 	said := fmt.Sprint(conditions)
-	require.NotEmpty(w, find(packed.ReplaceAllString(said, ""), secret), "the Workspace itself does not say it: %s", said)
-	require.NotEmpty(w, find(unpack(said), secret), "the compressed copy does not say it")
-	require.Contains(w, message, "creating RDS DB Instance", "nothing is left of what Terraform said")
-	w.awaitEvents(reason)
+	require.NotEmpty(env, find(packed.ReplaceAllString(said, ""), secret), "the Workspace itself does not say it: %s", said)
+	require.NotEmpty(env, find(unpack(said), secret), "the compressed copy does not say it")
+	require.Contains(env, message, "creating RDS DB Instance", "nothing is left of what Terraform said")
+	env.awaitEvents(reason)
 }
 
 // awaitEvents waits until both APIs have an Event, which come a little after what they report.
-func (w *world) awaitEvents(reason string) {
-	w.Helper()
-	fixture.Eventually(w, 25*time.Millisecond, func() bool {
+func (env *environment) awaitEvents(reason string) {
+	env.Helper()
+	fixture.EventuallyTrue(env, 25*time.Millisecond, func() bool {
 		seen := map[string]bool{}
-		for _, entry := range reports.of(w.a) {
+		for _, entry := range reports.of(env.a) {
 			if strings.Contains(entry.content, `"kind":"Event"`) && strings.Contains(entry.content, `"reason":"`+reason+`"`) {
 				seen[entry.api] = true
 			}
@@ -135,29 +135,29 @@ func (w *world) awaitEvents(reason string) {
 }
 
 func TestOutputsThatAreNotListedOrSensitiveAreNotReported(t *testing.T) {
-	inBothScopes(t, func(t *testing.T, w *world) {
-		in := w.newDatabase()
-		w.order("db", "hello")
-		apply := w.awaitReady(w.a, "db")
+	inBothScopes(t, func(t *testing.T, env *environment) {
+		in := env.newDatabase()
+		env.order("db", "hello")
+		apply := env.awaitReady(env.a, "db")
 		require.Equal(t, []string{"cluster_endpoint", "cluster_name", "vpc_id"}, slices.Sorted(maps.Keys(apply.Status.Outputs)))
 
 		secret := &corev1.Secret{}
-		w.read(secret, w.a, "db-connection")
-		data, err := w.workspace(apply).MarshalJSON()
+		env.read(secret, env.a, "db-connection")
+		data, err := env.workspace(apply).MarshalJSON()
 		require.NoError(t, err)
 		unlisted, generated := string(secret.Data["unlisted"]), string(secret.Data["generated"])
 		require.Contains(t, string(data), unlisted, "the Workspace itself does not show the output that is not listed")
 		require.Equal(t, in.password, string(secret.Data["password"]))
 		require.NotEmpty(t, generated)
-		w.awaitEvents(infrav1.UpToDateReason)
-		w.requireNotReported(in.password, in.token, unlisted, generated, string(secret.Data["nested"]))
+		env.awaitEvents(infrav1.UpToDateReason)
+		env.requireNotReported(in.password, in.token, unlisted, generated, string(secret.Data["nested"]))
 	})
 }
 
 // The forms in which a value can be quoted are tested in api/redact. These rows prove that the controller knows the values.
 func TestErrorsAreReportedWithoutTheSecretsThatTheyQuote(t *testing.T) {
-	inBothScopes(t, func(_ *testing.T, w *world) {
-		in := w.newDatabase()
+	inBothScopes(t, func(_ *testing.T, env *environment) {
+		in := env.newDatabase()
 		for name, row := range map[string]struct{ reason, summary, secret string }{
 			"apply": {infrav1.ApplyFailedReason, fmt.Sprintf("MasterUserPassword %q is not valid", in.password), in.password},
 			"plan":  {infrav1.PlanFailedReason, "Get \"https://db.example.com/?login=" + url.QueryEscape(in.password) + "\": no such host", in.password},
@@ -165,11 +165,11 @@ func TestErrorsAreReportedWithoutTheSecretsThatTheyQuote(t *testing.T) {
 		} {
 			script := scripted.Script{}
 			step := map[string]*scripted.Step{"apply": &script.Apply, "plan": &script.Plan, "init": &script.Init}[name]
-			step.Stderr = outcry(row.summary, row.secret)
-			w.Play(name, script)
-			w.order(name, "hello")
-			w.awaitOutcry(name, row.reason, row.secret)
-			w.requireNotReported(row.secret)
+			step.Stderr = errorWithSecret(row.summary, row.secret)
+			env.SetScript(name, script)
+			env.order(name, "hello")
+			env.awaitErrorWithSecret(name, row.reason, row.secret)
+			env.requireNotReported(row.secret)
 		}
 	})
 }
@@ -178,12 +178,12 @@ func TestErrorsAreReportedWithoutTheSecretsThatTheyQuote(t *testing.T) {
 func TestErrorsAreReportedWithoutTheSensitiveOutputsThatTheyQuote(t *testing.T) {
 	for _, output := range []string{"generated", "nested"} {
 		t.Run(output, func(t *testing.T) {
-			w := newWorld(t, terraform.ScopeNamespaced)
-			w.newDatabase()
-			w.order("db", "before")
-			apply := w.awaitReady(w.a, "db")
+			env := newEnvironment(t, terraform.ScopeNamespaced)
+			env.newDatabase()
+			env.order("db", "before")
+			apply := env.awaitReady(env.a, "db")
 			connection := &corev1.Secret{}
-			w.read(connection, w.a, "db-connection")
+			env.read(connection, env.a, "db-connection")
 			secret := string(connection.Data[output])
 			var nested struct{ Password string }
 			if json.Unmarshal(connection.Data[output], &nested) == nil {
@@ -191,17 +191,17 @@ func TestErrorsAreReportedWithoutTheSensitiveOutputsThatTheyQuote(t *testing.T) 
 			}
 			require.NotEmpty(t, secret)
 
-			w.Play("db", scripted.Script{Apply: scripted.Step{Stderr: outcry(secret+" is not valid", secret)}})
-			w.order("db", "after")
-			w.awaitOutcry("db", infrav1.ApplyFailedReason, secret)
+			env.SetScript("db", scripted.Script{Apply: scripted.Step{Stderr: errorWithSecret(secret+" is not valid", secret)}})
+			env.order("db", "after")
+			env.awaitErrorWithSecret("db", infrav1.ApplyFailedReason, secret)
 
-			w.Play("db", scripted.Script{Destroy: scripted.Step{Stderr: outcry(secret+" is still in use", secret)}})
-			require.NoError(t, w.Delete(t.Context(), apply))
-			w.awaitCondition(apply, w.a, "db", infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DestroyFailedReason)
-			w.awaitEvents(infrav1.DestroyFailedReason)
-			w.requireNotReported(secret)
-			w.Play("db", scripted.Script{})
-			w.awaitGone(apply, w.a, "db")
+			env.SetScript("db", scripted.Script{Destroy: scripted.Step{Stderr: errorWithSecret(secret+" is still in use", secret)}})
+			require.NoError(t, env.Delete(t.Context(), apply))
+			env.awaitCondition(apply, env.a, "db", infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DestroyFailedReason)
+			env.awaitEvents(infrav1.DestroyFailedReason)
+			env.requireNotReported(secret)
+			env.SetScript("db", scripted.Script{})
+			env.awaitGone(apply, env.a, "db")
 		})
 	}
 }
@@ -209,58 +209,58 @@ func TestErrorsAreReportedWithoutTheSensitiveOutputsThatTheyQuote(t *testing.T) 
 // The error stays as it was reported while Terraform is at work again; the Secret that it quotes may be gone by then, or hold
 // another value.
 func TestASecretThatIsReplacedOrDeletedIsStillNotReported(t *testing.T) {
-	for name, change := range map[string]func(w *world, secret *corev1.Secret) error{
-		"deleted": func(w *world, secret *corev1.Secret) error { return w.Delete(w.Context(), secret) },
-		"replaced": func(w *world, secret *corev1.Secret) error {
+	for name, change := range map[string]func(env *environment, secret *corev1.Secret) error{
+		"deleted": func(env *environment, secret *corev1.Secret) error { return env.Delete(env.Context(), secret) },
+		"replaced": func(env *environment, secret *corev1.Secret) error {
 			secret.Data["token"] = []byte("another value")
-			return w.Update(w.Context(), secret)
+			return env.Update(env.Context(), secret)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, terraform.ScopeNamespaced)
-			in := w.newDatabase()
-			w.Play("db", scripted.Script{Plan: scripted.Step{Stderr: outcry(in.token+" was rejected", in.token)}})
-			w.order("db", "hello")
-			w.awaitOutcry("db", infrav1.PlanFailedReason, in.token)
+			env := newEnvironment(t, terraform.ScopeNamespaced)
+			in := env.newDatabase()
+			env.SetScript("db", scripted.Script{Plan: scripted.Step{Stderr: errorWithSecret(in.token+" was rejected", in.token)}})
+			env.order("db", "hello")
+			env.awaitErrorWithSecret("db", infrav1.PlanFailedReason, in.token)
 			// From now on, nothing more is heard of Terraform.
-			w.Play("db", scripted.Script{Init: scripted.Step{Hang: true}, Plan: scripted.Step{Hang: true}})
+			env.SetScript("db", scripted.Script{Init: scripted.Step{Hang: true}, Plan: scripted.Step{Hang: true}})
 
 			secret := &corev1.Secret{}
-			w.read(secret, w.a, "inputs")
-			require.NoError(t, change(w, secret))
-			w.apply(w.a, uses("db", w.a, "database", says("hello")+"\n  writeConnectionSecretToRef: {name: db-connection}\n  deletionPolicy: Retain"))
+			env.read(secret, env.a, "inputs")
+			require.NoError(t, change(env, secret))
+			env.apply(env.a, uses("db", env.a, "database", says("hello")+"\n  writeConnectionSecretToRef: {name: db-connection}\n  deletionPolicy: Retain"))
 			apply := &infrav1.WorkspaceTemplateApply{}
-			w.await(apply, w.a, "db", func() string {
+			env.await(apply, env.a, "db", func() string {
 				if apply.Status.ObservedGeneration != apply.Generation || apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain {
 					return "the controller has not looked again"
 				}
 				return ""
 			})
-			w.Play("db", scripted.Script{})
-			w.requireNotReported(in.token)
+			env.SetScript("db", scripted.Script{})
+			env.requireNotReported(in.token)
 		})
 	}
 }
 
 func TestOwnersReportNoMoreThanTheirWorkspaces(t *testing.T) {
-	w := newWorld(t, terraform.ScopeNamespaced)
-	in := w.newDatabase()
-	broken := scripted.Script{Apply: scripted.Step{Stderr: outcry(in.token+" was rejected", in.token)}}
-	w.Play(fixture.VPC, broken)
-	w.Play(fixture.ControlPlane, broken)
-	w.apply(w.a, cluster("demo"), captCluster("demo", "{template: {ref: {name: database}}}"), controlPlane("demo", "database", w.a))
-	w.awaitCondition(&infrav1.CAPTCluster{}, w.a, "demo", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
+	env := newEnvironment(t, terraform.ScopeNamespaced)
+	in := env.newDatabase()
+	broken := scripted.Script{Apply: scripted.Step{Stderr: errorWithSecret(in.token+" was rejected", in.token)}}
+	env.SetScript(fixture.VPC, broken)
+	env.SetScript(fixture.ControlPlane, broken)
+	env.apply(env.a, cluster("demo"), captCluster("demo", "{template: {ref: {name: database}}}"), controlPlane("demo", "database", env.a))
+	env.awaitCondition(&infrav1.CAPTCluster{}, env.a, "demo", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
 
-	w.Play(fixture.VPC, scripted.Script{})
+	env.SetScript(fixture.VPC, scripted.Script{})
 	owner := &controlplanev1.CAPTControlPlane{}
-	w.awaitCondition(owner, w.a, "demo", controlplanev1.WorkspaceReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
+	env.awaitCondition(owner, env.a, "demo", controlplanev1.WorkspaceReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
 
 	// What Terraform calls a kubeconfig is none, and is not quoted in the error.
-	w.Play(fixture.ControlPlane, scripted.Script{})
-	w.awaitCondition(owner, w.a, "demo", controlplanev1.KubeconfigReadyCondition, metav1.ConditionFalse, controlplanev1.KubeconfigInvalidReason)
+	env.SetScript(fixture.ControlPlane, scripted.Script{})
+	env.awaitCondition(owner, env.a, "demo", controlplanev1.KubeconfigReadyCondition, metav1.ConditionFalse, controlplanev1.KubeconfigInvalidReason)
 	connection := &corev1.Secret{}
-	w.read(connection, w.a, "demo-eks-connection")
+	env.read(connection, env.a, "demo-eks-connection")
 	require.NotEmpty(t, connection.Data["kubeconfig"])
-	w.awaitEvents(controlplanev1.KubeconfigInvalidReason)
-	w.requireNotReported(in.token, in.password, string(connection.Data["kubeconfig"]), string(connection.Data["generated"]), string(connection.Data["unlisted"]))
+	env.awaitEvents(controlplanev1.KubeconfigInvalidReason)
+	env.requireNotReported(in.token, in.password, string(connection.Data["kubeconfig"]), string(connection.Data["generated"]), string(connection.Data["unlisted"]))
 }

@@ -19,17 +19,18 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 const clusterScope = "workspaceScope: Cluster"
 
 func TestAClusterWideWorkspaceOfAnotherNamespaceIsNotTaken(t *testing.T) {
-	w := newWorld(t, terraform.ScopeCluster)
-	w.apply(w.b, echo("template", clusterScope), uses("theirs", w.b, "template", says("hello")))
-	theirs := w.workspace(w.awaitReady(w.b, "theirs"))
+	env := newEnvironment(t, terraform.ScopeCluster)
+	env.apply(env.b, echo("template", clusterScope), uses("theirs", env.b, "template", says("hello")))
+	theirs := env.workspace(env.awaitReady(env.b, "theirs"))
 
-	w.apply(w.a, echo("template", clusterScope), uses("thief", w.a, "template", says("hello")+"\n  workspaceName: "+theirs.GetName()))
-	w.requireConflict("thief", theirs)
+	env.apply(env.a, echo("template", clusterScope), uses("thief", env.a, "template", says("hello")+"\n  workspaceName: "+theirs.GetName()))
+	env.requireConflict("thief", theirs)
 }
 
 // What CAPT v0.3 made has no claim on it. A tenant that copies the values of another one gets nothing by that: its
@@ -42,18 +43,18 @@ func TestAWorkspaceThatV03CreatedForAnotherNamespaceIsNotTaken(t *testing.T) {
 		"its outputs go to that namespace": {"vars: [{key: word, value: demo}]", "vars: [{key: word, value: demo}]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, terraform.ScopeCluster)
-			w.apply(w.b, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: words}, stringData: {tfvars: 'word = "%s"'}}`, w.canary))
-			theirs := w.olderWorkspace(strings.ReplaceAll(row.theirs, "OTHER", w.b))
-			w.apply(w.a, echoOf("template", clusterScope, row.tenants), uses("thief", w.a, "template", "workspaceName: "+theirs.GetName()))
-			w.requireConflict("thief", theirs)
+			env := newEnvironment(t, terraform.ScopeCluster)
+			env.apply(env.b, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: words}, stringData: {tfvars: 'word = "%s"'}}`, env.canary))
+			theirs := env.olderWorkspace(strings.ReplaceAll(row.theirs, "OTHER", env.b))
+			env.apply(env.a, echoOf("template", clusterScope, row.tenants), uses("thief", env.a, "template", "workspaceName: "+theirs.GetName()))
+			env.requireConflict("thief", theirs)
 		})
 	}
 }
 
 // olderWorkspace is a Workspace as CAPT v0.3 made it for the other namespace, once Terraform is done with it.
-func (w *world) olderWorkspace(inputs string) *unstructured.Unstructured {
-	w.Helper()
+func (env *environment) olderWorkspace(inputs string) *unstructured.Unstructured {
+	env.Helper()
 	workspace := object(fmt.Sprintf(`
 apiVersion: tf.upbound.io/v1beta1
 kind: Workspace
@@ -65,9 +66,9 @@ spec:
         source: Inline
         module: |%[2]s
         %[3]s
-`, w.b, echoModule, inputs))
-	require.NoError(w, w.Create(w.Context(), workspace))
-	w.await(workspace, "", workspace.GetName(), func() string {
+`, env.b, echoModule, inputs))
+	require.NoError(env, env.Create(env.Context(), workspace))
+	env.await(workspace, "", workspace.GetName(), func() string {
 		if outputs, found, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs"); !found || len(outputs) == 0 {
 			return "there are no outputs yet"
 		}
@@ -77,47 +78,47 @@ spec:
 }
 
 // requireConflict checks that a WorkspaceTemplateApply of the tenant has nothing of a Workspace, and cannot destroy it.
-func (w *world) requireConflict(name string, theirs *unstructured.Unstructured) {
-	w.Helper()
+func (env *environment) requireConflict(name string, theirs *unstructured.Unstructured) {
+	env.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.await(apply, w.a, name, func() string {
+	env.await(apply, env.a, name, func() string {
 		if apply.Status.WorkspaceRef == nil && !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.WorkspaceConflictCondition) {
 			return "it has neither taken the Workspace nor left it"
 		}
 		return ""
 	})
-	require.Empty(w, apply.Status.Outputs, "outputs of another namespace")
-	require.Nil(w, apply.Status.WorkspaceRef, "the Workspace of another namespace")
+	require.Empty(env, apply.Status.Outputs, "outputs of another namespace")
+	require.Nil(env, apply.Status.WorkspaceRef, "the Workspace of another namespace")
 
-	require.NoError(w, w.Delete(w.Context(), apply))
-	w.awaitGone(apply, w.a, name)
-	require.NoError(w, w.Get(w.Context(), client.ObjectKeyFromObject(theirs), theirs))
-	require.Nil(w, theirs.GetDeletionTimestamp(), "the tenant destroys what belongs to another namespace")
+	require.NoError(env, env.Delete(env.Context(), apply))
+	env.awaitGone(apply, env.a, name)
+	require.NoError(env, env.Get(env.Context(), client.ObjectKeyFromObject(theirs), theirs))
+	require.Nil(env, theirs.GetDeletionTimestamp(), "the tenant destroys what belongs to another namespace")
 }
 
 // Names in the cluster scope can be guessed. A tenant without a template creates no Workspace, and so cannot take a name.
 func TestANameIsNotHeldByAnObjectOfAnotherNamespaceThatMakesNothing(t *testing.T) {
-	w := newWorld(t, terraform.ScopeCluster)
-	theirs := types.NamespacedName{Namespace: w.b, Name: "theirs"}
-	w.apply(w.a, uses("squatter", w.a, "absent", "workspaceName: "+naming.Workspace(terraform.ScopeCluster, theirs)))
-	w.awaitRefused("squatter", infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)
+	env := newEnvironment(t, terraform.ScopeCluster)
+	theirs := types.NamespacedName{Namespace: env.b, Name: "theirs"}
+	env.apply(env.a, uses("squatter", env.a, "absent", "workspaceName: "+naming.Workspace(terraform.ScopeCluster, theirs)))
+	env.awaitRefused("squatter", infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)
 	squatter := &infrav1.WorkspaceTemplateApply{}
-	w.await(squatter, w.a, "squatter", func() string {
+	env.await(squatter, env.a, "squatter", func() string {
 		if time.Since(squatter.CreationTimestamp.Time) < 2*time.Second { // Of two that are as old, the name decides.
 			return "it is not older by a whole second yet"
 		}
 		return ""
 	})
-	w.apply(w.b, echo("template", clusterScope), uses("theirs", w.b, "template", says("hello")))
+	env.apply(env.b, echo("template", clusterScope), uses("theirs", env.b, "template", says("hello")))
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.await(apply, w.b, "theirs", func() string {
+	env.await(apply, env.b, "theirs", func() string {
 		if len(apply.Status.Conditions) == 0 {
 			return "the controller has not looked at it"
 		}
 		return ""
 	})
 	require.False(t, meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.WorkspaceConflictCondition), "%v", apply.Status.Conditions)
-	w.awaitReady(w.b, "theirs")
+	env.awaitReady(env.b, "theirs")
 }
 
 // In a shared backend the external name of a Workspace says where its state is. A tenant who could choose it would plan against
@@ -141,43 +142,43 @@ func TestSafety01StateOfAnotherNamespaceIsNeverUsed(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, terraform.ScopeNamespaced)
-			w.apply(w.b, echo("template", ""), uses("theirs", w.b, "template", says("hello")))
-			state := w.awaitReady(w.b, "theirs").Status.WorkspaceRef.ExternalName
-			require.Equal(t, naming.ExternalName(types.NamespacedName{Namespace: w.b, Name: "theirs"}), state)
+			env := newEnvironment(t, terraform.ScopeNamespaced)
+			env.apply(env.b, echo("template", ""), uses("theirs", env.b, "template", says("hello")))
+			state := env.awaitReady(env.b, "theirs").Status.WorkspaceRef.ExternalName
+			require.Equal(t, naming.ExternalName(types.NamespacedName{Namespace: env.b, Name: "theirs"}), state)
 
-			w.apply(w.a, echo("template", row.template))
-			thief := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: w.a, Name: "thief"}, Spec: infrav1.WorkspaceTemplateApplySpec{
+			env.apply(env.a, echo("template", row.template))
+			thief := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.a, Name: "thief"}, Spec: infrav1.WorkspaceTemplateApplySpec{
 				TemplateRef: infrav1.WorkspaceTemplateReference{Name: "template"}, Variables: map[string]string{"word": "hello"},
 			}}
 			row.forge(thief, state)
-			require.NoError(t, w.Create(t.Context(), thief))
-			w.await(thief, w.a, "thief", func() string {
-				w.requireOneUserOf(state)
+			require.NoError(t, env.Create(t.Context(), thief))
+			env.await(thief, env.a, "thief", func() string {
+				env.requireOneUserOf(state)
 				if ready := meta.FindStatusCondition(thief.Status.Conditions, infrav1.ReadyCondition); ready == nil {
 					return "the controller has not looked at it"
 				}
 				return ""
 			})
-			w.requireOneUserOf(state)
+			env.requireOneUserOf(state)
 			require.True(t, meta.IsStatusConditionTrue(thief.Status.Conditions, infrav1.WorkspaceConflictCondition), "%v", thief.Status.Conditions)
-			require.Empty(t, w.workspacesOf("thief"))
+			require.Empty(t, env.workspacesOf("thief"))
 
-			require.NoError(t, w.Delete(t.Context(), thief))
-			w.awaitGone(thief, w.a, "thief")
-			w.awaitReady(w.b, "theirs")
+			require.NoError(t, env.Delete(t.Context(), thief))
+			env.awaitGone(thief, env.a, "thief")
+			env.awaitReady(env.b, "theirs")
 		})
 	}
 }
 
 // requireOneUserOf checks that a state has the one Workspace that it was made for.
-func (w *world) requireOneUserOf(state string) {
-	w.Helper()
+func (env *environment) requireOneUserOf(state string) {
+	env.Helper()
 	var users []string
-	for _, workspace := range w.workspaces() {
+	for _, workspace := range fixture.Workspaces(env, env, "") {
 		if workspace.GetAnnotations()["crossplane.io/external-name"] == state {
 			users = append(users, workspace.GetNamespace()+"/"+workspace.GetName())
 		}
 	}
-	require.Len(w, users, 1, "Workspaces with state %s: %v", state, users)
+	require.Len(env, users, 1, "Workspaces with state %s: %v", state, users)
 }

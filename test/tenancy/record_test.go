@@ -122,57 +122,57 @@ func (r *record) of(namespace string) []version {
 
 // requireNotReported checks that CAPT has not reported a value: in no version of the status of any of its objects, in no
 // Event, not in its logs and not in its metrics.
-func (w *world) requireNotReported(secrets ...string) {
-	w.Helper()
-	w.awaitRecorded()
-	entries := reports.of(w.a)
+func (env *environment) requireNotReported(secrets ...string) {
+	env.Helper()
+	env.awaitRecorded()
+	entries := reports.of(env.a)
 	logs, err := os.ReadFile(filepath.Join(shared.Dir(), "logs", sandbox.Manager+".log"))
-	require.NoError(w, err)
-	require.Contains(w, string(logs), w.a, "the log of the manager is elsewhere")
-	metrics := w.metrics()
+	require.NoError(env, err)
+	require.Contains(env, string(logs), env.a, "the log of the manager is elsewhere")
+	metrics := env.metrics()
 	for _, secret := range secrets {
 		for _, entry := range entries {
-			require.Empty(w, find(entry.content, secret), "%s shows %q:\n%s", entry.name, secret, entry.content)
+			require.Empty(env, find(entry.content, secret), "%s shows %q:\n%s", entry.name, secret, entry.content)
 		}
-		require.Empty(w, find(string(logs), secret), "the log of the manager shows %q", secret)
-		require.Empty(w, find(metrics, secret), "the metrics show %q", secret)
+		require.Empty(env, find(string(logs), secret), "the log of the manager shows %q", secret)
+		require.Empty(env, find(metrics, secret), "the metrics show %q", secret)
 	}
 	for _, entry := range entries {
-		require.NotRegexp(w, packed, entry.content, "%s holds the compressed copy of Terraform's output", entry.name)
+		require.NotRegexp(env, packed, entry.content, "%s holds the compressed copy of Terraform's output", entry.name)
 	}
-	require.NotRegexp(w, packed, string(logs), "the log of the manager holds the compressed copy of Terraform's output")
+	require.NotRegexp(env, packed, string(logs), "the log of the manager holds the compressed copy of Terraform's output")
 }
 
-func (w *world) metrics() string {
-	w.Helper()
+func (env *environment) metrics() string {
+	env.Helper()
 	address, err := shared.MetricsURL(sandbox.Manager)
-	require.NoError(w, err)
-	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, address, nil)
-	require.NoError(w, err)
+	require.NoError(env, err)
+	request, err := http.NewRequestWithContext(env.Context(), http.MethodGet, address, nil)
+	require.NoError(env, err)
 	response, err := http.DefaultClient.Do(request)
-	require.NoError(w, err)
+	require.NoError(env, err)
 	defer func() { _ = response.Body.Close() }()
 	data, err := io.ReadAll(response.Body)
-	require.NoError(w, err)
-	require.Contains(w, string(data), "controller_runtime_reconcile_total", "these are not metrics")
+	require.NoError(env, err)
+	require.Contains(env, string(data), "controller_runtime_reconcile_total", "these are not metrics")
 	return string(data)
 }
 
 // awaitRecorded waits until the record has all that the tenant's objects say by now: a watch comes a little later than a
 // read.
-func (w *world) awaitRecorded() {
-	w.Helper()
+func (env *environment) awaitRecorded() {
+	env.Helper()
 	var missing []string
 	for _, list := range []client.ObjectList{&infrav1.WorkspaceTemplateApplyList{}, &infrav1.CAPTClusterList{}, &controlplanev1.CAPTControlPlaneList{}} {
-		require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.a)))
-		require.NoError(w, meta.EachListItem(list, func(item runtime.Object) error {
+		require.NoError(env, env.List(env.Context(), list, client.InNamespace(env.a)))
+		require.NoError(env, meta.EachListItem(list, func(item runtime.Object) error {
 			missing = append(missing, item.(client.Object).GetResourceVersion())
 			return nil
 		}))
 	}
-	require.NotEmpty(w, missing, "no object could have reported anything")
-	fixture.Eventually(w, 25*time.Millisecond, func() bool {
-		for _, entry := range reports.of(w.a) {
+	require.NotEmpty(env, missing, "no object could have reported anything")
+	fixture.EventuallyTrue(env, 25*time.Millisecond, func() bool {
+		for _, entry := range reports.of(env.a) {
 			missing = slices.DeleteFunc(missing, func(number string) bool { return number == entry.number })
 		}
 		return len(missing) == 0
@@ -238,19 +238,19 @@ func find(text, value string) string {
 
 // everything lists all objects of a namespace, of every kind that is served, and all Workspaces without a namespace. It
 // returns their JSON by kind and name.
-func (w *world) everything(namespace string) map[string]string {
-	w.Helper()
+func (env *environment) everything(namespace string) map[string]string {
+	env.Helper()
 	clients, err := discovery.NewDiscoveryClientForConfig(shared.Config())
-	require.NoError(w, err)
+	require.NoError(env, err)
 	objects, err := dynamic.NewForConfig(shared.Config())
-	require.NoError(w, err)
+	require.NoError(env, err)
 	groups, err := clients.ServerPreferredResources()
-	require.NoError(w, err)
+	require.NoError(env, err)
 
 	found := map[string]string{}
 	for _, group := range groups {
 		version, err := schema.ParseGroupVersion(group.GroupVersion)
-		require.NoError(w, err)
+		require.NoError(env, err)
 		for _, resource := range group.APIResources {
 			clusterWide := !resource.Namespaced && resource.Kind == "Workspace"
 			if !slices.Contains(resource.Verbs, "list") || !resource.Namespaced && !clusterWide {
@@ -260,16 +260,16 @@ func (w *world) everything(namespace string) map[string]string {
 			if resource.Namespaced {
 				reader = objects.Resource(version.WithResource(resource.Name)).Namespace(namespace)
 			}
-			list, err := reader.List(w.Context(), metav1.ListOptions{})
-			require.NoError(w, err, resource.Name)
+			list, err := reader.List(env.Context(), metav1.ListOptions{})
+			require.NoError(env, err, resource.Name)
 			for _, item := range list.Items {
 				data, err := item.MarshalJSON()
-				require.NoError(w, err)
+				require.NoError(env, err)
 				found[resource.Kind+"."+version.Group+" "+item.GetName()] = string(data)
 			}
 		}
 	}
-	require.Contains(w, found, "Secret. canary", "the scan finds nothing at all")
+	require.Contains(env, found, "Secret. canary", "the scan finds nothing at all")
 	return found
 }
 
@@ -286,12 +286,12 @@ func whereIs(objects map[string]string, value string) []string {
 }
 
 // requireNothingLeaked checks that no object of the tenant, and no Workspace, holds what the other namespace keeps secret.
-func (w *world) requireNothingLeaked() {
-	w.Helper()
-	require.Empty(w, whereIs(w.everything(w.a), w.canary))
-	for _, workspace := range w.workspaces() {
+func (env *environment) requireNothingLeaked() {
+	env.Helper()
+	require.Empty(env, whereIs(env.everything(env.a), env.canary))
+	for _, workspace := range fixture.Workspaces(env, env, "") {
 		data, err := workspace.MarshalJSON()
-		require.NoError(w, err)
-		require.Empty(w, find(string(data), w.canary), "Workspace %s/%s", workspace.GetNamespace(), workspace.GetName())
+		require.NoError(env, err)
+		require.Empty(env, find(string(data), env.canary), "Workspace %s/%s", workspace.GetNamespace(), workspace.GetName())
 	}
 }

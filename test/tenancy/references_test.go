@@ -45,23 +45,23 @@ output "hidden" {
 
 // The rules are in api/render. These rows prove that the controller applies them, without help of the webhooks.
 func TestNoReferenceLeadsIntoAnotherNamespace(t *testing.T) {
-	inBothScopes(t, func(t *testing.T, w *world) {
-		before := w.secrets(w.b)
+	inBothScopes(t, func(t *testing.T, env *environment) {
+		before := env.secrets(env.b)
 		for name, row := range map[string]struct {
 			theirs bool // The template is one of the other namespace, which permits the tenant to use it.
 			change func(spec *terraform.WorkspaceSpec)
 			value  string
 			says   string
 		}{
-			"config-map": {false, func(s *terraform.WorkspaceSpec) { s.ForProvider.VarFiles[0].ConfigMapKeyRef.Namespace = w.b },
+			"config-map": {false, func(s *terraform.WorkspaceSpec) { s.ForProvider.VarFiles[0].ConfigMapKeyRef.Namespace = env.b },
 				"", "forProvider.varFiles[0].configMapKeyRef.namespace: Forbidden"},
 			"secret-by-variable": {true, func(s *terraform.WorkspaceSpec) { s.ForProvider.Env[1].SecretKeyRef.Namespace = "${value}" },
-				w.b, "forProvider.env[1].secretKeyRef.namespace: Forbidden"},
+				env.b, "forProvider.env[1].secretKeyRef.namespace: Forbidden"},
 			"connection-secret": {true, func(s *terraform.WorkspaceSpec) { s.WriteConnectionSecretToRef.Namespace = "${value}" },
-				w.b, "writeConnectionSecretToRef.namespace: Forbidden"},
+				env.b, "writeConnectionSecretToRef.namespace: Forbidden"},
 			"flux": {true, func(s *terraform.WorkspaceSpec) {
 				s.ForProvider.Source, s.ForProvider.Module = terraform.SourceFlux, "GitRepository::${value}/modules"
-			}, w.b, "must be Kind::" + w.a + "/name"},
+			}, env.b, "must be Kind::" + env.a + "/name"},
 			"code": {false, func(s *terraform.WorkspaceSpec) {
 				s.ForProvider.Module = `output "cluster_name" { value = "${value}" }`
 			},
@@ -71,30 +71,30 @@ func TestNoReferenceLeadsIntoAnotherNamespace(t *testing.T) {
 		} {
 			spec := complete()
 			row.change(spec)
-			w.tries(name, row.theirs, spec, row.value)
-			require.Contains(t, w.awaitRefused(name, infrav1.RenderedCondition, infrav1.TemplateInvalidReason), row.says, name)
+			env.tries(name, row.theirs, spec, row.value)
+			require.Contains(t, env.awaitRefused(name, infrav1.RenderedCondition, infrav1.TemplateInvalidReason), row.says, name)
 		}
-		w.requireNothingLeaked()
-		require.Equal(t, before, w.secrets(w.b))
+		env.requireNothingLeaked()
+		require.Equal(t, before, env.secrets(env.b))
 	})
 }
 
 // tries lets the tenant use a template that is its own or of the other namespace, with a variable.
-func (w *world) tries(name string, theirs bool, spec *terraform.WorkspaceSpec, value string) {
-	w.Helper()
+func (env *environment) tries(name string, theirs bool, spec *terraform.WorkspaceSpec, value string) {
+	env.Helper()
 	template := &infrav1.WorkspaceTemplate{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.a, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.a, Name: name},
 		Spec: infrav1.WorkspaceTemplateSpec{
-			WorkspaceScope: w.Scope, Template: infrav1.WorkspaceTemplateResource{Spec: *spec},
-			AllowedNamespaces: infrav1.AllowedNamespaces{Names: []string{w.a}},
+			WorkspaceScope: env.Scope, Template: infrav1.WorkspaceTemplateResource{Spec: *spec},
+			AllowedNamespaces: infrav1.AllowedNamespaces{Names: []string{env.a}},
 		},
 	}
 	if theirs {
-		template.Namespace = w.b
+		template.Namespace = env.b
 	}
-	require.NoError(w, w.Create(w.Context(), template))
-	require.NoError(w, w.Create(w.Context(), &infrav1.WorkspaceTemplateApply{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.a, Name: name},
+	require.NoError(env, env.Create(env.Context(), template))
+	require.NoError(env, env.Create(env.Context(), &infrav1.WorkspaceTemplateApply{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.a, Name: name},
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef: infrav1.WorkspaceTemplateReference{Name: name, Namespace: template.Namespace}, Variables: map[string]string{"value": value},
 		},
@@ -104,97 +104,97 @@ func (w *world) tries(name string, theirs bool, spec *terraform.WorkspaceSpec, v
 // What the author of a template says literally about its own namespace is permitted. It also shows that what
 // is refused elsewhere would have leaked: the value arrives, and the scan finds it.
 func TestATemplateMaySayLiterallyWhatOfItsOwnNamespaceIsUsed(t *testing.T) {
-	w := newWorld(t, terraform.ScopeCluster)
+	env := newEnvironment(t, terraform.ScopeCluster)
 	spec := complete()
-	spec.ForProvider.VarFiles[1].SecretKeyRef.Namespace = w.b
-	w.tries("given", true, spec, "")
-	require.Equal(t, w.canary, w.awaitReady(w.a, "given").Status.Outputs[terraform.OutputClusterName])
-	objects := w.everything(w.a)
+	spec.ForProvider.VarFiles[1].SecretKeyRef.Namespace = env.b
+	env.tries("given", true, spec, "")
+	require.Equal(t, env.canary, env.awaitReady(env.a, "given").Status.Outputs[terraform.OutputClusterName])
+	objects := env.everything(env.a)
 	for _, kind := range []string{"WorkspaceTemplateApply.infrastructure.cluster.x-k8s.io given", "Secret. connection"} {
-		require.NotEmpty(t, find(objects[kind], w.canary), kind)
+		require.NotEmpty(t, find(objects[kind], env.canary), kind)
 	}
 }
 
 func TestAnyValueArrivesThroughAVariable(t *testing.T) {
-	w := newWorld(t, terraform.ScopeNamespaced)
+	env := newEnvironment(t, terraform.ScopeNamespaced)
 	const hostile = "\" }\n${file(\"/etc/passwd\")} %{ if true } \\ ' 日本 \t"
 	spec := complete()
 	spec.ForProvider.VarFiles, spec.ForProvider.Vars = nil, []terraform.Var{{Key: "stolen", Value: "${value}"}}
-	w.tries("hostile", false, spec, hostile)
-	require.Equal(t, hostile, w.awaitReady(w.a, "hostile").Status.Outputs[terraform.OutputClusterName])
+	env.tries("hostile", false, spec, hostile)
+	require.Equal(t, hostile, env.awaitReady(env.a, "hostile").Status.Outputs[terraform.OutputClusterName])
 }
 
 // waiting waits until a WorkspaceTemplateApply of the tenant waits for something, and returns what the tenant sees.
-func (w *world) waiting(name string, names ...string) string {
-	w.Helper()
-	w.awaitRefused(name, infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason)
+func (env *environment) waiting(name string, names ...string) string {
+	env.Helper()
+	env.awaitRefused(name, infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason)
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.read(apply, w.a, name)
-	return w.view(apply, append([]string{name}, names...)...)
+	env.read(apply, env.a, name)
+	return env.view(apply, append([]string{name}, names...)...)
 }
 
 func TestASecretOfAnotherNamespaceIsAsGoodAsMissing(t *testing.T) {
 	for name, keys := range map[string]string{"any key": "[]", "a key that is there": "[value]", "a key that is not": "[other]"} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, terraform.ScopeNamespaced)
-			w.requireSameAsMissing("canary", fmt.Sprintf("waitForSecrets: [{name: NAME, namespace: %s, keys: %s}]", w.b, keys))
+			env := newEnvironment(t, terraform.ScopeNamespaced)
+			env.requireSameAsMissing("canary", fmt.Sprintf("waitForSecrets: [{name: NAME, namespace: %s, keys: %s}]", env.b, keys))
 		})
 	}
 }
 
 // requireSameAsMissing proves that a tenant who waits for an object of the other namespace sees the same as for one that does not exist.
-func (w *world) requireSameAsMissing(theirs, waits string) {
-	w.Helper()
-	w.apply(w.a, echo("mine", ""))
+func (env *environment) requireSameAsMissing(theirs, waits string) {
+	env.Helper()
+	env.apply(env.a, echo("mine", ""))
 	for name, waitsFor := range map[string]string{"waits-for-theirs": theirs, "waits-for-absent": "absent"} {
-		w.apply(w.a, uses(name, w.a, "mine", says("hello")+"\n  "+strings.ReplaceAll(waits, "NAME", waitsFor)))
+		env.apply(env.a, uses(name, env.a, "mine", says("hello")+"\n  "+strings.ReplaceAll(waits, "NAME", waitsFor)))
 	}
-	require.Equal(w, w.waiting("waits-for-absent", "absent"), w.waiting("waits-for-theirs", theirs))
-	w.requireNothingLeaked()
+	require.Equal(env, env.waiting("waits-for-absent", "absent"), env.waiting("waits-for-theirs", theirs))
+	env.requireNothingLeaked()
 }
 
 func TestAWorkspaceOfAnotherNamespaceLooksTheSameNotReadyOrMissing(t *testing.T) {
-	inBothScopes(t, func(_ *testing.T, w *world) {
-		w.requireSameAsMissing(w.unready(), "waitForWorkspaces: [{name: NAME, namespace: "+w.b+"}]")
+	inBothScopes(t, func(_ *testing.T, env *environment) {
+		env.requireSameAsMissing(env.unready(), "waitForWorkspaces: [{name: NAME, namespace: "+env.b+"}]")
 	})
 }
 
 // A Workspace in the cluster scope has no namespace, so that its name alone finds it.
 func TestAClusterWideWorkspaceOfAnotherNamespaceIsNotFoundByItsName(t *testing.T) {
-	w := newWorld(t, terraform.ScopeCluster)
-	w.requireSameAsMissing(w.unready(), "waitForWorkspaces: [{name: NAME}]")
+	env := newEnvironment(t, terraform.ScopeCluster)
+	env.requireSameAsMissing(env.unready(), "waitForWorkspaces: [{name: NAME}]")
 }
 
 // unready makes a Workspace of the other namespace that Terraform never gets done with, and returns its name.
-func (w *world) unready() string {
-	w.Helper()
-	there := *w.World
-	there.Namespace = w.b
-	there.Play("theirs", scripted.Script{Plan: scripted.Step{Stderr: "Error: not today\n"}})
-	w.apply(w.b, echo("theirs", "workspaceScope: "+string(w.Scope)), uses("theirs", w.b, "theirs", says("secret")))
-	w.awaitCondition(&infrav1.WorkspaceTemplateApply{}, w.b, "theirs", infrav1.SyncedCondition, metav1.ConditionFalse, infrav1.PlanFailedReason)
+func (env *environment) unready() string {
+	env.Helper()
+	there := *env.Environment
+	there.Namespace = env.b
+	there.SetScript("theirs", scripted.Script{Plan: scripted.Step{Stderr: "Error: not today\n"}})
+	env.apply(env.b, echo("theirs", "workspaceScope: "+string(env.Scope)), uses("theirs", env.b, "theirs", says("secret")))
+	env.awaitCondition(&infrav1.WorkspaceTemplateApply{}, env.b, "theirs", infrav1.SyncedCondition, metav1.ConditionFalse, infrav1.PlanFailedReason)
 	return there.WorkspaceKey("theirs").Name
 }
 
 func TestOutputsAreWrittenToNoOtherNamespace(t *testing.T) {
-	inBothScopes(t, func(t *testing.T, w *world) {
-		before := w.secrets(w.b)
-		w.apply(w.a, echo("mine", "workspaceScope: "+string(w.Scope)))
+	inBothScopes(t, func(t *testing.T, env *environment) {
+		before := env.secrets(env.b)
+		env.apply(env.a, echo("mine", "workspaceScope: "+string(env.Scope)))
 		for name, secret := range map[string]string{"overwrites": "canary", "adds": "new"} {
-			w.apply(w.a, uses(name, w.a, "mine", says("hello")+fmt.Sprintf("\n  writeConnectionSecretToRef: {name: %s, namespace: %s}", secret, w.b)))
+			env.apply(env.a, uses(name, env.a, "mine", says("hello")+fmt.Sprintf("\n  writeConnectionSecretToRef: {name: %s, namespace: %s}", secret, env.b)))
 		}
-		overwrites := w.awaitRefused("overwrites", infrav1.RenderedCondition, infrav1.TemplateInvalidReason)
-		require.Contains(t, overwrites, "must be \""+w.a+"\", the namespace of the WorkspaceTemplateApply")
-		require.Equal(t, overwrites, w.awaitRefused("adds", infrav1.RenderedCondition, infrav1.TemplateInvalidReason))
-		require.Equal(t, before, w.secrets(w.b))
+		overwrites := env.awaitRefused("overwrites", infrav1.RenderedCondition, infrav1.TemplateInvalidReason)
+		require.Contains(t, overwrites, "must be \""+env.a+"\", the namespace of the WorkspaceTemplateApply")
+		require.Equal(t, overwrites, env.awaitRefused("adds", infrav1.RenderedCondition, infrav1.TemplateInvalidReason))
+		require.Equal(t, before, env.secrets(env.b))
 	})
 }
 
 // secrets lists the Secrets of a namespace with their versions.
-func (w *world) secrets(namespace string) map[string]string {
-	w.Helper()
+func (env *environment) secrets(namespace string) map[string]string {
+	env.Helper()
 	var list corev1.SecretList
-	require.NoError(w, w.List(w.Context(), &list, client.InNamespace(namespace)))
+	require.NoError(env, env.List(env.Context(), &list, client.InNamespace(namespace)))
 	versions := map[string]string{}
 	for i := range list.Items {
 		versions[list.Items[i].Name] = list.Items[i].ResourceVersion

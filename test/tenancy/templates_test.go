@@ -67,8 +67,8 @@ func uses(name, namespace, template, further string) string {
 func says(word string) string { return "variables: {word: " + word + "}" }
 
 func TestATemplateThatIsForbiddenLooksLikeOneThatIsMissing(t *testing.T) {
-	w := newWorld(t, terraform.ScopeNamespaced)
-	w.apply(w.b,
+	env := newEnvironment(t, terraform.ScopeNamespaced)
+	env.apply(env.b,
 		echo("closed", ""),
 		echo("for-others", allows("{names: [another-team]}")),
 		echo("for-labels", allows("{selector: {matchLabels: {team: other}}}")))
@@ -76,109 +76,109 @@ func TestATemplateThatIsForbiddenLooksLikeOneThatIsMissing(t *testing.T) {
 	views := map[string]string{}
 	for _, template := range templates {
 		name := "user-of-" + template
-		w.apply(w.a, uses(name, w.b, template, says("hello")))
-		w.awaitRefused(name, infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)
+		env.apply(env.a, uses(name, env.b, template, says("hello")))
+		env.awaitRefused(name, infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)
 		apply := &infrav1.WorkspaceTemplateApply{}
-		w.read(apply, w.a, name)
-		views[template] = w.view(apply, name, template)
+		env.read(apply, env.a, name)
+		views[template] = env.view(apply, name, template)
 	}
 	for _, template := range templates {
 		require.Equal(t, views["absent"], views[template], template)
 	}
-	for _, entry := range reports.of(w.b) {
-		require.NotContains(t, entry.content, w.a, "%s names a namespace that it does not allow", entry.name)
+	for _, entry := range reports.of(env.b) {
+		require.NotContains(t, entry.content, env.a, "%s names a namespace that it does not allow", entry.name)
 	}
-	w.requireNothingLeaked()
+	env.requireNothingLeaked()
 }
 
 func TestARefusedUserDoesNotHoldATemplate(t *testing.T) {
-	w := newWorld(t, terraform.ScopeNamespaced)
-	w.apply(w.b, echo("closed", ""))
-	w.apply(w.a, uses("user", w.b, "closed", says("hello")))
-	w.awaitRefused("user", infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)
+	env := newEnvironment(t, terraform.ScopeNamespaced)
+	env.apply(env.b, echo("closed", ""))
+	env.apply(env.a, uses("user", env.b, "closed", says("hello")))
+	env.awaitRefused("user", infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)
 	template := &infrav1.WorkspaceTemplate{}
-	w.awaitCondition(template, w.b, "closed", infrav1.InUseCondition, metav1.ConditionFalse, infrav1.NotUsedReason)
+	env.awaitCondition(template, env.b, "closed", infrav1.InUseCondition, metav1.ConditionFalse, infrav1.NotUsedReason)
 
-	require.NoError(t, w.Delete(t.Context(), template))
-	w.awaitGone(template, w.b, "closed")
+	require.NoError(t, env.Delete(t.Context(), template))
+	env.awaitGone(template, env.b, "closed")
 }
 
 func TestPermissionThatIsWithdrawnLeavesTheWorkspaceAsItWas(t *testing.T) {
 	for name, row := range map[string]struct {
 		allowed  string
-		withdraw func(w *world)
+		withdraw func(env *environment)
 	}{
 		"the namespace is taken off the list": {
 			"{names: [NAMESPACE, another-team]}",
-			func(w *world) { w.apply(w.b, echo("shared", allows("{names: [another-team]}"))) },
+			func(env *environment) { env.apply(env.b, echo("shared", allows("{names: [another-team]}"))) },
 		},
 		"the namespace loses its label": {
 			"{selector: {matchLabels: {team: tenant}}}",
-			func(w *world) { w.label(w.a, "team", "former-tenant") },
+			func(env *environment) { env.label(env.a, "team", "former-tenant") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, terraform.ScopeNamespaced)
-			w.label(w.a, "team", "tenant")
-			w.apply(w.b, echo("shared", allows(strings.ReplaceAll(row.allowed, "NAMESPACE", w.a))))
-			w.apply(w.a, uses("user", w.b, "shared", says("before")), uses("user-of-absent", w.b, "absent", says("before")))
-			made := w.workspace(w.awaitReady(w.a, "user"))
+			env := newEnvironment(t, terraform.ScopeNamespaced)
+			env.label(env.a, "team", "tenant")
+			env.apply(env.b, echo("shared", allows(strings.ReplaceAll(row.allowed, "NAMESPACE", env.a))))
+			env.apply(env.a, uses("user", env.b, "shared", says("before")), uses("user-of-absent", env.b, "absent", says("before")))
+			made := env.workspace(env.awaitReady(env.a, "user"))
 
-			row.withdraw(w)
+			row.withdraw(env)
 			apply := &infrav1.WorkspaceTemplateApply{}
-			message := w.awaitCondition(apply, w.a, "user", infrav1.RenderedCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
-			ofAbsent := w.awaitRefused("user-of-absent", infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)
+			message := env.awaitCondition(apply, env.a, "user", infrav1.RenderedCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+			ofAbsent := env.awaitRefused("user-of-absent", infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)
 			require.Equal(t, strings.ReplaceAll(ofAbsent, "/absent ", "/shared "), message, "but for the name, which spec has")
 
-			w.apply(w.a, uses("user", w.b, "shared", says("after")))
-			w.awaitCondition(apply, w.a, "user", infrav1.RenderedCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
-			require.Equal(t, made.GetGeneration(), w.workspace(apply).GetGeneration(), "the Workspace was changed")
+			env.apply(env.a, uses("user", env.b, "shared", says("after")))
+			env.awaitCondition(apply, env.a, "user", infrav1.RenderedCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+			require.Equal(t, made.GetGeneration(), env.workspace(apply).GetGeneration(), "the Workspace was changed")
 			require.False(t, meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.ReadyCondition), "it says that the new variable was applied")
 
-			require.NoError(t, w.Delete(t.Context(), apply))
-			w.awaitGone(apply, w.a, "user")
-			w.awaitGone(made, made.GetNamespace(), made.GetName())
+			require.NoError(t, env.Delete(t.Context(), apply))
+			env.awaitGone(apply, env.a, "user")
+			env.awaitGone(made, made.GetNamespace(), made.GetName())
 		})
 	}
 }
 
 func TestWithoutPermissionAWorkspaceIsNotRecreated(t *testing.T) {
-	w := newWorld(t, terraform.ScopeNamespaced)
-	w.apply(w.b, echo("shared", allows("{names: ["+w.a+"]}")))
-	w.apply(w.a, uses("user", w.b, "shared", says("hello")))
-	made := w.workspace(w.awaitReady(w.a, "user"))
-	w.apply(w.b, echo("shared", ""))
+	env := newEnvironment(t, terraform.ScopeNamespaced)
+	env.apply(env.b, echo("shared", allows("{names: ["+env.a+"]}")))
+	env.apply(env.a, uses("user", env.b, "shared", says("hello")))
+	made := env.workspace(env.awaitReady(env.a, "user"))
+	env.apply(env.b, echo("shared", ""))
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.awaitCondition(apply, w.a, "user", infrav1.RenderedCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+	env.awaitCondition(apply, env.a, "user", infrav1.RenderedCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
 
-	require.NoError(t, w.Delete(t.Context(), made))
-	w.awaitGone(made, made.GetNamespace(), made.GetName())
-	w.awaitCondition(apply, w.a, "user", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
-	require.Empty(t, w.workspacesOf("user"))
+	require.NoError(t, env.Delete(t.Context(), made))
+	env.awaitGone(made, made.GetNamespace(), made.GetName())
+	env.awaitCondition(apply, env.a, "user", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+	require.Empty(t, env.workspacesOf("user"))
 }
 
 func TestOwnersDoNotLearnWhetherATemplateIsForbiddenOrMissing(t *testing.T) {
-	w := newWorld(t, terraform.ScopeNamespaced)
-	w.apply(w.b, echo("closed", ""))
+	env := newEnvironment(t, terraform.ScopeNamespaced)
+	env.apply(env.b, echo("closed", ""))
 	for _, template := range []string{"closed", "absent"} {
-		w.apply(w.a,
-			cluster("vpc-"+template), captCluster("vpc-"+template, fmt.Sprintf("{template: {ref: {name: %s, namespace: %s}}}", template, w.b)),
-			cluster("eks-"+template), captCluster("eks-"+template, "{existingID: vpc-0123}"), controlPlane("eks-"+template, template, w.b))
+		env.apply(env.a,
+			cluster("vpc-"+template), captCluster("vpc-"+template, fmt.Sprintf("{template: {ref: {name: %s, namespace: %s}}}", template, env.b)),
+			cluster("eks-"+template), captCluster("eks-"+template, "{existingID: vpc-0123}"), controlPlane("eks-"+template, template, env.b))
 	}
 	for name, owners := range map[string][2]engine.Object{
 		"vpc-": {&infrav1.CAPTCluster{}, &infrav1.CAPTCluster{}}, "eks-": {&controlplanev1.CAPTControlPlane{}, &controlplanev1.CAPTControlPlane{}},
 	} {
-		w.awaitCondition(owners[0], w.a, name+"closed", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
-		w.awaitCondition(owners[1], w.a, name+"absent", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
-		require.Equal(t, w.view(owners[1], "absent"), w.view(owners[0], "closed"))
+		env.awaitCondition(owners[0], env.a, name+"closed", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+		env.awaitCondition(owners[1], env.a, name+"absent", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+		require.Equal(t, env.view(owners[1], "absent"), env.view(owners[0], "closed"))
 	}
-	w.requireNothingLeaked()
+	env.requireNothingLeaked()
 }
 
-func (w *world) label(namespace, key, value string) {
-	w.Helper()
+func (env *environment) label(namespace, key, value string) {
+	env.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value))
-	require.NoError(w, w.Patch(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, patch))
+	require.NoError(env, env.Patch(env.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, patch))
 }
 
 func cluster(name string) string {

@@ -38,77 +38,77 @@ var definitions = []string{
 // The policy that keeps the definitions can be gone: deleting the manifests of CAPT a second time finds it deleted by the first.
 // Then the definitions go, and with them every object, while the manager runs or is installed again.
 func TestSafety07DeletedDefinitionsDestroyNothing(t *testing.T) {
-	w := shared.NewWorld(t, terraform.ScopeNamespaced)
-	w.User(w.Everything()...)
-	w.AwaitState(controlplanev1.StateReady, "")
+	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+	env.User(env.Everything()...)
+	env.AwaitState(controlplanev1.StateReady, "")
 	created := map[string]any{}
 	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
-		created[name] = w.Workspace(name).GetUID()
+		created[name] = env.Workspace(name).GetUID()
 	}
 
 	require.NoError(t, shared.API.DeleteAllOf(t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{}))
-	deleteDefinitions(w)
+	deleteDefinitions(env)
 	for object, name := range map[engine.Object]string{
 		&infrav1.CAPTCluster{}: fixture.Demo, &controlplanev1.CAPTControlPlane{}: fixture.Demo,
 	} {
-		w.Await(object, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DefinitionDeletingReason, "so nothing is destroyed", naming.AllowDeleteAnnotation)
+		env.Await(object, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DefinitionDeletingReason, "so nothing is destroyed", naming.AllowDeleteAnnotation)
 	}
 	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
-		w.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DefinitionDeletingReason)
+		env.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DefinitionDeletingReason)
 	}
-	requireUntouched(w, created)
+	requireUntouched(env, created)
 
 	// What the message says: keep the cloud resources, then let the definitions go.
-	w.Kubectl("patch", "captcluster", fixture.Demo, "--type=merge", "-p", `{"spec":{"vpc":{"template":{"deletionPolicy":"Retain"}}}}`)
-	w.Kubectl("patch", "workspacetemplateapply", fixture.VPC, fixture.ControlPlane, "--type=merge", "-p", `{"spec":{"deletionPolicy":"Retain"}}`)
+	env.Kubectl("patch", "captcluster", fixture.Demo, "--type=merge", "-p", `{"spec":{"vpc":{"template":{"deletionPolicy":"Retain"}}}}`)
+	env.Kubectl("patch", "workspacetemplateapply", fixture.VPC, fixture.ControlPlane, "--type=merge", "-p", `{"spec":{"deletionPolicy":"Retain"}}`)
 	for _, name := range definitions {
-		w.Kubectl("annotate", "crd", name, naming.AllowDeleteAnnotation+"=true")
+		env.Kubectl("annotate", "crd", name, naming.AllowDeleteAnnotation+"=true")
 	}
-	w.Insist(func() string {
+	env.Eventually(func() string {
 		for _, name := range definitions {
-			if definition(w, name) != nil {
+			if definition(env, name) != nil {
 				return "CustomResourceDefinition " + name + " is still there"
 			}
 		}
 		return ""
 	})
-	requireUntouched(w, created)
+	requireUntouched(env, created)
 }
 
 // deleteDefinitions deletes the definitions as soon as the API server no longer enforces the policy.
-func deleteDefinitions(w *fixture.World) {
-	w.Helper()
+func deleteDefinitions(env *fixture.Environment) {
+	env.Helper()
 	for _, name := range definitions {
-		w.Insist(func() string {
-			if err := shared.API.Delete(w.Context(), definition(w, name)); err != nil {
+		env.Eventually(func() string {
+			if err := shared.API.Delete(env.Context(), definition(env, name)); err != nil {
 				return err.Error()
 			}
 			return ""
 		})
 	}
 	for _, name := range definitions {
-		require.NotNil(w, definition(w, name), "objects with finalizers keep it")
-		require.False(w, definition(w, name).DeletionTimestamp.IsZero())
+		require.NotNil(env, definition(env, name), "objects with finalizers keep it")
+		require.False(env, definition(env, name).DeletionTimestamp.IsZero())
 	}
 }
 
 // definition is the metadata of a CustomResourceDefinition; nil when it does not exist.
-func definition(w *fixture.World, name string) *metav1.PartialObjectMetadata {
-	w.Helper()
+func definition(env *fixture.Environment, name string) *metav1.PartialObjectMetadata {
+	env.Helper()
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	found, err := engine.Get(w.Context(), client.Reader(shared.API), client.ObjectKey{Name: name}, object)
-	require.NoError(w, err)
+	found, err := engine.Get(env.Context(), client.Reader(shared.API), client.ObjectKey{Name: name}, object)
+	require.NoError(env, err)
 	return found
 }
 
-func requireUntouched(w *fixture.World, created map[string]any) {
-	w.Helper()
+func requireUntouched(env *fixture.Environment, created map[string]any) {
+	env.Helper()
 	for name, uid := range created {
-		workspace := w.Workspace(name)
-		require.NotNil(w, workspace, "Workspace of %s", name)
-		require.Nil(w, workspace.GetDeletionTimestamp(), fmt.Sprintf("Workspace of %s", name))
-		require.Equal(w, uid, workspace.GetUID())
-		require.Empty(w, w.Operations(name, scripted.Destroy))
+		workspace := env.Workspace(name)
+		require.NotNil(env, workspace, "Workspace of %s", name)
+		require.Nil(env, workspace.GetDeletionTimestamp(), fmt.Sprintf("Workspace of %s", name))
+		require.Equal(env, uid, workspace.GetUID())
+		require.Empty(env, env.Operations(name, scripted.Destroy))
 	}
 }

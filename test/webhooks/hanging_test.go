@@ -27,55 +27,57 @@ const busy = 5 * time.Second
 
 // TestHangingWebhooksTimeOut is worse than an outage: connections are accepted and never answered.
 func TestHangingWebhooksTimeOut(t *testing.T) {
-	w := newWorld(t)
-	w.make(w.Namespace, "kept-")
-	port := w.silence()
-	restore := w.pointAdmission(t.Context(), func(_ string, now target) target {
+	env := newEnvironment(t)
+	env.make(env.Namespace, "kept-")
+	port := env.silence()
+	restore := env.pointAdmission(t.Context(), func(_ string, now target) target {
 		url := fmt.Sprintf("https://127.0.0.1:%d", port)
 		return target{URL: &url, CABundle: now.CABundle}
 	})
-	t.Cleanup(func() { w.pointAdmission(context.Background(), restore) })
-	w.awaitSilence()
+	t.Cleanup(func() { env.pointAdmission(context.Background(), restore) })
+	env.awaitSilence()
 
-	w.story("creates and changes", func(w *world) {
+	env.subtest("creates and changes", func(env *environment) {
 		// All at the same time, since each takes as long as it may.
 		var group errgroup.Group
 		for _, k := range kinds() {
-			object := k.object(k.current, w.Namespace, "new")
-			group.Go(func() error { return givesUp(func() error { return w.Create(w.Context(), object) }) })
-			kept := k.object(k.current, w.Namespace, "kept-v1beta2")
-			group.Go(func() error { return givesUp(func() error { return w.Patch(w.Context(), kept, k.changed("hanging")) }) })
+			object := k.object(k.current, env.Namespace, "new")
+			group.Go(func() error { return givesUp(func() error { return env.Create(env.Context(), object) }) })
+			kept := k.object(k.current, env.Namespace, "kept-v1beta2")
+			group.Go(func() error {
+				return givesUp(func() error { return env.Patch(env.Context(), kept, k.changed("hanging")) })
+			})
 		}
-		require.NoError(w, group.Wait())
+		require.NoError(env, group.Wait())
 	})
-	w.story("deletion and status do not wait", func(w *world) {
+	env.subtest("deletion and status do not wait", func(env *environment) {
 		began := time.Now()
-		w.statusIsWritten()
-		w.each(w.Namespace, "kept-", func(_ kind, object *unstructured.Unstructured) {
-			require.NoError(w, w.Delete(w.Context(), object), object.GetKind())
+		env.statusIsWritten()
+		env.each(env.Namespace, "kept-", func(_ kind, object *unstructured.Unstructured) {
+			require.NoError(env, env.Delete(env.Context(), object), object.GetKind())
 		})
-		require.Less(w, time.Since(began), limit)
+		require.Less(env, time.Since(began), limit)
 	})
 }
 
 // silence listens and never accepts: the kernel completes connections, and nothing answers on them.
-func (w *world) silence() int {
-	w.Helper()
+func (env *environment) silence() int {
+	env.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(w, err)
-	w.Cleanup(func() { _ = listener.Close() })
+	require.NoError(env, err)
+	env.Cleanup(func() { _ = listener.Close() })
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // awaitSilence waits until the API server has seen where the webhooks are now: of the first kind the one that defaults, of
 // the second, which has no defaults, the one that validates.
-func (w *world) awaitSilence() {
-	w.Helper()
+func (env *environment) awaitSilence() {
+	env.Helper()
 	for _, k := range kinds()[:2] {
-		eventually(w.T, func() error {
-			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		eventually(env.T, func() error {
+			ctx, cancel := context.WithTimeout(env.Context(), time.Second)
 			defer cancel()
-			if w.Create(ctx, k.object(k.current, w.Namespace, "new"), client.DryRunAll) == nil {
+			if env.Create(ctx, k.object(k.current, env.Namespace, "new"), client.DryRunAll) == nil {
 				return errors.New("the webhooks still answer")
 			}
 			return nil
@@ -127,48 +129,48 @@ func (do aim) recording() (recorded, back aim) {
 }
 
 // point changes what the API server knows of all of CAPT's webhooks, and returns the way back.
-func (w *world) point(ctx context.Context, aim aim) (back aim) {
-	w.Helper()
-	conversion := w.pointConversion(ctx, aim)
-	admission := w.pointAdmission(ctx, aim)
+func (env *environment) point(ctx context.Context, aim aim) (back aim) {
+	env.Helper()
+	conversion := env.pointConversion(ctx, aim)
+	admission := env.pointAdmission(ctx, aim)
 	return func(name string, now target) target { return admission(name, conversion(name, now)) }
 }
 
-func (w *world) pointConversion(ctx context.Context, aim aim) (back aim) {
-	w.Helper()
+func (env *environment) pointConversion(ctx context.Context, aim aim) (back aim) {
+	env.Helper()
 	aim, back = aim.recording()
 	for _, k := range kinds() {
 		if k.legacy.Empty() {
 			continue
 		}
 		definition := &apiextensionsv1.CustomResourceDefinition{}
-		name := w.resource(k) + "." + k.current.Group
-		require.NoError(w, w.Get(ctx, client.ObjectKey{Name: name}, definition))
+		name := env.resource(k) + "." + k.current.Group
+		require.NoError(env, env.Get(ctx, client.ObjectKey{Name: name}, definition))
 		before := definition.DeepCopy()
 		config := aim(name, *before.Spec.Conversion.Webhook.ClientConfig)
 		definition.Spec.Conversion.Webhook.ClientConfig = &config
-		require.NoError(w, w.Patch(ctx, definition, client.MergeFrom(before)))
+		require.NoError(env, env.Patch(ctx, definition, client.MergeFrom(before)))
 	}
 	return back
 }
 
-func (w *world) pointAdmission(ctx context.Context, aim aim) (back aim) {
-	w.Helper()
+func (env *environment) pointAdmission(ctx context.Context, aim aim) (back aim) {
+	env.Helper()
 	aim, back = aim.recording()
 	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
 		configurations := list(admissionv1.SchemeGroupVersion.WithKind(kind))
-		require.NoError(w, w.List(ctx, configurations))
+		require.NoError(env, env.List(ctx, configurations))
 		for i := range configurations.Items {
 			if item := &configurations.Items[i]; strings.HasPrefix(item.GetName(), "capt-") {
 				for _, webhook := range item.Object["webhooks"].([]any) {
 					webhook := webhook.(map[string]any)
-					name, next := webhookOf(w.T, webhook)
+					name, next := webhookOf(env.T, webhook)
 					next = aim(name, next)
 					config, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&next)
-					require.NoError(w, err)
+					require.NoError(env, err)
 					webhook["clientConfig"] = config
 				}
-				require.NoError(w, w.Update(ctx, item))
+				require.NoError(env, env.Update(ctx, item))
 			}
 		}
 	}

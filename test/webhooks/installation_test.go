@@ -75,16 +75,16 @@ func (i *installation) names() []string {
 
 // serve makes the Services, in front of balancers. They lead to loopback, which the API server reaches under an external
 // name only.
-func (i *installation) serve(w *world) map[string]*balancer {
-	w.Helper()
+func (i *installation) serve(env *environment) map[string]*balancer {
+	env.Helper()
 	balancers := map[string]*balancer{}
 	for name, service := range i.services {
 		outside := &corev1.Service{}
 		outside.Namespace, outside.Name = service.Namespace, name
 		outside.Spec.Type, outside.Spec.ExternalName = corev1.ServiceTypeExternalName, "127.0.0.1"
-		require.NoError(w, w.Create(w.Context(), outside))
-		w.Cleanup(func() { require.NoError(w, w.Delete(context.Background(), outside)) })
-		balancers[name] = newBalancer(w.T, service.Spec.PublishNotReadyAddresses)
+		require.NoError(env, env.Create(env.Context(), outside))
+		env.Cleanup(func() { require.NoError(env, env.Delete(context.Background(), outside)) })
+		balancers[name] = newBalancer(env.T, service.Spec.PublishNotReadyAddresses)
 	}
 	return balancers
 }

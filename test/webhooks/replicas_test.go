@@ -41,7 +41,7 @@ const (
 
 // fleet simulates the Deployment of the manager and its Services. It takes the place of the sandbox's own manager.
 type fleet struct {
-	*world
+	*environment
 	*installation
 	dir       string
 	balancers map[string]*balancer
@@ -58,19 +58,19 @@ type replica struct {
 }
 
 // newFleet starts replicas and makes the API server call them. After the test everything is as it was.
-func newFleet(w *world, size int) (*fleet, []*replica) {
-	w.Helper()
+func newFleet(env *environment, size int) (*fleet, []*replica) {
+	env.Helper()
 	authority, err := pki.NewAuthority(authorityName)
-	require.NoError(w, err)
-	f := &fleet{world: w, installation: installed(w.T), dir: w.TempDir(), authority: authority}
+	require.NoError(env, err)
+	f := &fleet{environment: env, installation: installed(env.T), dir: env.TempDir(), authority: authority}
 	// Whatever happens to the test, the replicas end.
 	guard, err := reaper.Start(shared.Binary(binaries.Sandbox), f.dir, false)
-	require.NoError(w, err)
-	w.Cleanup(func() { require.NoError(w, guard.Release()) })
+	require.NoError(env, err)
+	env.Cleanup(func() { require.NoError(env, guard.Release()) })
 
 	// Replicas of earlier tests were killed and still hold their Lease, so another one than the first could lead.
-	require.NoError(w, w.DeleteAllOf(w.Context(), &coordinationv1.Lease{}, client.InNamespace(sandbox.ManagerNamespace)))
-	f.balancers = f.serve(w)
+	require.NoError(env, env.DeleteAllOf(env.Context(), &coordinationv1.Lease{}, client.InNamespace(sandbox.ManagerNamespace)))
+	f.balancers = f.serve(env)
 	replicas := make([]*replica, size)
 	for i := range replicas {
 		replicas[i] = f.start()
@@ -79,11 +79,11 @@ func newFleet(w *world, size int) (*fleet, []*replica) {
 	for name, balancer := range f.balancers {
 		ports[name] = balancer.port()
 	}
-	restore := w.point(w.Context(), f.calling(f.authority.Bundle(), ports))
-	require.NoError(w, shared.StopComponent(w.Context(), sandbox.Manager))
-	w.Cleanup(func() {
-		w.point(context.Background(), restore)
-		require.NoError(w, shared.StartComponent(context.Background(), sandbox.Manager))
+	restore := env.point(env.Context(), f.calling(f.authority.Bundle(), ports))
+	require.NoError(env, shared.StopComponent(env.Context(), sandbox.Manager))
+	env.Cleanup(func() {
+		env.point(context.Background(), restore)
+		require.NoError(env, shared.StartComponent(context.Background(), sandbox.Manager))
 	})
 	return f, replicas
 }
@@ -119,7 +119,7 @@ func (f *fleet) start(args ...string) *replica {
 			f.Log(process.Tail(log, 10))
 		}
 	})
-	ctx, cancel := context.WithTimeout(f.Context(), fixture.Patience)
+	ctx, cancel := context.WithTimeout(f.Context(), fixture.Timeout)
 	defer cancel()
 	require.NoError(f, process.WaitReady(ctx, http.DefaultClient, "http://"+health+"/readyz", r.process))
 	f.publish(r, false)

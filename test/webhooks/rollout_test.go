@@ -31,16 +31,16 @@ import (
 
 // TestReplicasAreReplacedUnderTraffic is what a Deployment does for an upgrade. The leader is the first to go.
 func TestReplicasAreReplacedUnderTraffic(t *testing.T) {
-	f, replicas := newFleet(newWorld(t), 2)
+	f, replicas := newFleet(newEnvironment(t), 2)
 	awaitLeader(t, replicas[0])
 	traffic := newTraffic(f)
-	traffic.goOn(t)
+	traffic.resume(t)
 	var next []*replica
 	for _, old := range replicas {
 		next = append(next, f.start())
-		traffic.goOn(t)
+		traffic.resume(t)
 		f.terminate(old)
-		traffic.goOn(t)
+		traffic.resume(t)
 	}
 	traffic.rest()
 	awaitLeader(t, next...)
@@ -49,48 +49,48 @@ func TestReplicasAreReplacedUnderTraffic(t *testing.T) {
 // TestReplicasStartWithoutAConversionWebhook begins with no replica, an API server that has just started, and an object that is stored in
 // v1beta1. The first replica cannot fill its caches before the object is converted, and the API server calls ready replicas only.
 func TestReplicasStartWithoutAConversionWebhook(t *testing.T) {
-	w := newWorld(t)
+	env := newEnvironment(t)
 	k := kinds()[0]
-	w.store(k, k.legacy.Version)
-	old := w.createStored(k, k.legacy.Version)
-	w.store(k, k.current.Version)
-	f, _ := newFleet(w, 0)
+	env.store(k, k.legacy.Version)
+	old := env.createStored(k, k.legacy.Version)
+	env.store(k, k.current.Version)
+	f, _ := newFleet(env, 0)
 	require.NoError(t, shared.Restart(t.Context(), sandbox.APIServer))
-	err := w.Get(t.Context(), client.ObjectKeyFromObject(old), empty(k.current))
+	err := env.Get(t.Context(), client.ObjectKeyFromObject(old), empty(k.current))
 	require.True(t, failsToConvert(err, k), "%v", err)
 	plain := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"}}
-	require.NoError(t, w.Create(t.Context(), plain))
-	require.NoError(t, w.Delete(t.Context(), plain), "a namespace without objects of CAPT does not depend on it")
+	require.NoError(t, env.Create(t.Context(), plain))
+	require.NoError(t, env.Delete(t.Context(), plain), "a namespace without objects of CAPT does not depend on it")
 
 	f.start()
 	eventually(t, func() error {
-		return w.Create(t.Context(), k.object(k.current, w.Namespace, "new"), client.DryRunAll)
+		return env.Create(t.Context(), k.object(k.current, env.Namespace, "new"), client.DryRunAll)
 	})
-	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(old), empty(k.current)))
-	require.NoError(t, w.Delete(t.Context(), old))
+	require.NoError(t, env.Get(t.Context(), client.ObjectKeyFromObject(old), empty(k.current)))
+	require.NoError(t, env.Delete(t.Context(), old))
 }
 
 // store makes the API server store a kind in another version.
-func (w *world) store(k kind, version string) {
-	w.Helper()
+func (env *environment) store(k kind, version string) {
+	env.Helper()
 	definition := &apiextensionsv1.CustomResourceDefinition{}
-	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Name: w.resource(k) + "." + k.current.Group}, definition))
+	require.NoError(env, env.Get(env.Context(), client.ObjectKey{Name: env.resource(k) + "." + k.current.Group}, definition))
 	for i := range definition.Spec.Versions {
 		definition.Spec.Versions[i].Storage = definition.Spec.Versions[i].Name == version
 	}
-	require.NoError(w, w.Update(w.Context(), definition))
+	require.NoError(env, env.Update(env.Context(), definition))
 }
 
 // createStored creates objects until the API server stores one in the version.
-func (w *world) createStored(k kind, version string) *unstructured.Unstructured {
-	w.Helper()
+func (env *environment) createStored(k kind, version string) *unstructured.Unstructured {
+	env.Helper()
 	var object *unstructured.Unstructured
 	attempt := 0
-	eventually(w.T, func() error {
+	eventually(env.T, func() error {
 		attempt++
-		object = k.object(k.legacy, w.Namespace, fmt.Sprintf("old-%d", attempt))
-		require.NoError(w, w.Create(w.Context(), object))
-		if stored := w.stored(k, object.GetName()); stored != version {
+		object = k.object(k.legacy, env.Namespace, fmt.Sprintf("old-%d", attempt))
+		require.NoError(env, env.Create(env.Context(), object))
+		if stored := env.stored(k, object.GetName()); stored != version {
 			return fmt.Errorf("it is stored in %s", stored)
 		}
 		return nil
@@ -99,59 +99,59 @@ func (w *world) createStored(k kind, version string) *unstructured.Unstructured 
 }
 
 // stored is the version in which etcd holds an object.
-func (w *world) stored(k kind, name string) string {
-	w.Helper()
+func (env *environment) stored(k kind, name string) string {
+	env.Helper()
 	recorded, err := state.Load(shared.Dir())
-	require.NoError(w, err)
-	key := "/registry/" + k.current.Group + "/" + w.resource(k) + "/" + w.Namespace + "/" + name
+	require.NoError(env, err)
+	key := "/registry/" + k.current.Group + "/" + env.resource(k) + "/" + env.Namespace + "/" + name
 	query, err := json.Marshal(map[string]string{"key": base64.StdEncoding.EncodeToString([]byte(key))})
-	require.NoError(w, err)
+	require.NoError(env, err)
 	response, err := http.Post(recorded.EtcdEndpoint+"/v3/kv/range", "application/json", bytes.NewReader(query))
-	require.NoError(w, err)
+	require.NoError(env, err)
 	defer func() { _ = response.Body.Close() }()
 	var found struct{ KVs []struct{ Value []byte } }
-	require.NoError(w, json.NewDecoder(response.Body).Decode(&found))
-	require.Len(w, found.KVs, 1, key)
+	require.NoError(env, json.NewDecoder(response.Body).Decode(&found))
+	require.Len(env, found.KVs, 1, key)
 	content := &unstructured.Unstructured{}
-	require.NoError(w, content.UnmarshalJSON(found.KVs[0].Value))
+	require.NoError(env, content.UnmarshalJSON(found.KVs[0].Value))
 	return content.GroupVersionKind().Version
 }
 
 func TestCertificateRotationUnderTraffic(t *testing.T) {
-	f, replicas := newFleet(newWorld(t), 2)
+	f, replicas := newFleet(newEnvironment(t), 2)
 	traffic := newTraffic(f)
-	traffic.goOn(t)
+	traffic.resume(t)
 
-	f.story("new certificates are served", func(w *world) {
+	f.subtest("new certificates are served", func(env *environment) {
 		for range 2 {
-			f.rotate(w.T, traffic, f.authority.Bundle(), replicas...)
+			f.rotate(env.T, traffic, f.authority.Bundle(), replicas...)
 		}
 	})
 	// As cert-manager does it with config/certmanager, which does not wait until all certificates are gone that the authority
 	// signed before, and the two sides see the change in any order.
-	f.story("the authority is renewed with the same key, and the API server is faster", func(w *world) {
+	f.subtest("the authority is renewed with the same key, and the API server is faster", func(env *environment) {
 		f.renew()
-		w.point(w.Context(), trusting(f.authority.Bundle()))
-		traffic.goOn(w.T)
-		f.rotate(w.T, traffic, f.authority.Bundle(), replicas...)
+		env.point(env.Context(), trusting(f.authority.Bundle()))
+		traffic.resume(env.T)
+		f.rotate(env.T, traffic, f.authority.Bundle(), replicas...)
 	})
-	f.story("the authority is renewed with the same key, and the replicas are faster", func(w *world) {
+	f.subtest("the authority is renewed with the same key, and the replicas are faster", func(env *environment) {
 		old := f.authority.Bundle()
 		f.renew()
-		f.rotate(w.T, traffic, old, replicas...)
-		w.point(w.Context(), trusting(f.authority.Bundle()))
-		traffic.goOn(w.T)
+		f.rotate(env.T, traffic, old, replicas...)
+		env.point(env.Context(), trusting(f.authority.Bundle()))
+		traffic.resume(env.T)
 	})
-	f.story("the authority is replaced, and both are trusted in between", func(w *world) {
+	f.subtest("the authority is replaced, and both are trusted in between", func(env *environment) {
 		next, err := pki.NewAuthority(authorityName)
-		require.NoError(w, err)
+		require.NoError(env, err)
 		both := bytes.Join([][]byte{f.authority.Bundle(), next.Bundle()}, []byte("\n"))
-		w.point(w.Context(), trusting(both))
-		traffic.goOn(w.T)
+		env.point(env.Context(), trusting(both))
+		traffic.resume(env.T)
 		f.authority = next
-		f.rotate(w.T, traffic, both, replicas...)
-		w.point(w.Context(), trusting(next.Bundle()))
-		traffic.goOn(w.T)
+		f.rotate(env.T, traffic, both, replicas...)
+		env.point(env.Context(), trusting(next.Bundle()))
+		traffic.resume(env.T)
 	})
 
 	traffic.rest()
@@ -170,7 +170,7 @@ func (f *fleet) rotate(t *testing.T, traffic *traffic, bundle []byte, replicas .
 		certificate := f.sign()
 		r.volume.write(t, certificate)
 		r.serves(t, bundle, certificate)
-		traffic.goOn(t)
+		traffic.resume(t)
 	}
 }
 

@@ -22,13 +22,13 @@ const (
 	users = 6
 	// pause is how long each waits after a request.
 	pause = 20 * time.Millisecond
-	// many is how many requests must be answered before a story continues.
+	// many is how many requests must be answered before a subtest continues.
 	many = 100
 )
 
 // traffic is what users do all the time: they create, change, read and list, in both versions.
 type traffic struct {
-	*world
+	*environment
 	stop context.CancelFunc
 	done sync.WaitGroup
 
@@ -45,7 +45,7 @@ type traffic struct {
 func newTraffic(f *fleet) *traffic {
 	f.Helper()
 	ctx, stop := context.WithCancel(f.Context())
-	tr := &traffic{world: f.world, stop: stop}
+	tr := &traffic{environment: f.environment, stop: stop}
 	for user := range users {
 		prefix := fmt.Sprintf("user-%d-", user)
 		f.make(f.Namespace, prefix)
@@ -91,7 +91,7 @@ func pausing(ctx context.Context) bool {
 func (tr *traffic) work(ctx context.Context, prefix string) {
 	for round := 0; ; round++ {
 		for _, k := range kinds() {
-			for _, do := range tr.deeds(k, prefix, round) {
+			for _, do := range tr.operations(k, prefix, round) {
 				if !pausing(ctx) {
 					return
 				}
@@ -104,12 +104,12 @@ func (tr *traffic) work(ctx context.Context, prefix string) {
 	}
 }
 
-// deeds are what one user does with objects of one kind.
-func (tr *traffic) deeds(k kind, prefix string, round int) []func(context.Context) error {
+// operations are what one user does with objects of one kind.
+func (tr *traffic) operations(k kind, prefix string, round int) []func(context.Context) error {
 	own := empty(k.current)
 	own.SetNamespace(tr.Namespace)
 	own.SetName(prefix + k.current.Version)
-	deeds := []func(context.Context) error{
+	operations := []func(context.Context) error{
 		func(ctx context.Context) error {
 			return tr.Create(ctx, k.object(k.current, tr.Namespace, prefix+"new"), client.DryRunAll)
 		},
@@ -121,9 +121,9 @@ func (tr *traffic) deeds(k kind, prefix string, round int) []func(context.Contex
 		},
 	}
 	if k.legacy.Empty() {
-		return deeds
+		return operations
 	}
-	return append(deeds,
+	return append(operations,
 		func(ctx context.Context) error {
 			return tr.Create(ctx, k.object(k.legacy, tr.Namespace, prefix+"new"), client.DryRunAll)
 		},
@@ -160,8 +160,8 @@ func (tr *traffic) count() int {
 	return tr.answered
 }
 
-// goOn waits until many more requests were answered, and shows that none has failed so far.
-func (tr *traffic) goOn(t *testing.T) {
+// resume waits until many more requests were answered, and shows that none has failed so far.
+func (tr *traffic) resume(t *testing.T) {
 	t.Helper()
 	from := tr.count()
 	eventually(t, func() error {

@@ -55,7 +55,7 @@ func TestReferenceOfANewCAPTClusterIsDefaulted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTCluster("demo", append(row.object, unborn)...)
-			got := defaulted(t, captClusterDefaulter(newWorld(t, row.there...)), nil, object)
+			got := defaulted(t, captClusterDefaulter(newEnvironment(t, row.there...)), nil, object)
 			want := object.DeepCopy()
 			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 			if row.want != "" {
@@ -71,7 +71,7 @@ func TestReferenceOfANewCAPTClusterIsDefaulted(t *testing.T) {
 
 // kubectl replace and GitOps tools replace the object with a manifest without the reference.
 func TestCAPTClusterKeepsItsReference(t *testing.T) {
-	w := newWorld(t)
+	w := newEnvironment(t)
 	old := builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))
 	assert.Equal(t, old, defaulted(t, captClusterDefaulter(w), old, builder.CAPTCluster("demo")))
 
@@ -120,7 +120,7 @@ func TestReferenceOfANewCAPTControlPlaneIsDefaulted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", append(row.object, unborn)...)
-			got := defaulted(t, captControlPlaneDefaulter(newWorld(t, row.there...)), nil, object)
+			got := defaulted(t, captControlPlaneDefaulter(newEnvironment(t, row.there...)), nil, object)
 			want := object.DeepCopy()
 			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 			if row.want != "" {
@@ -140,7 +140,7 @@ func TestVersionIsStoredInFull(t *testing.T) {
 	for given, want := range map[string]string{
 		"1.34": "v1.34.0", "v1.34": "v1.34.0", "1.34.2": "v1.34.2", "v1.34.2": "v1.34.2", "latest": "latest", "": "",
 	} {
-		defaults := captControlPlaneDefaulter(newWorld(t))
+		defaults := captControlPlaneDefaulter(newEnvironment(t))
 		assert.Equal(t, want, defaulted(t, defaults, nil, version(given)).Spec.Version, "created with %q", given)
 		assert.Equal(t, want, defaulted(t, defaults, version("v1.33.0"), version(given)).Spec.Version, "changed to %q", given)
 	}
@@ -160,7 +160,7 @@ func TestCAPTControlPlaneKeepsFieldsThatCAPTWrote(t *testing.T) {
 			[]builder.Option{builder.WithApplyRef("x"), builder.WithEndpoint("5.6.7.8", 6443), profiles("a", "x")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, captControlPlaneDefaulter(newWorld(t)), old, builder.CAPTControlPlane("demo", row.update...))
+			got := defaulted(t, captControlPlaneDefaulter(newEnvironment(t)), old, builder.CAPTControlPlane("demo", row.update...))
 			assert.Equal(t, builder.CAPTControlPlane("demo", row.want...), got)
 		})
 	}
@@ -178,14 +178,14 @@ func TestAnInvalidEndpointIsNotRestored(t *testing.T) {
 		"http://a.example.com":  nil,
 	} {
 		old := builder.CAPTControlPlane("demo", builder.WithEndpoint(stored, 443))
-		got := defaulted(t, captControlPlaneDefaulter(newWorld(t)), old, builder.CAPTControlPlane("demo"))
+		got := defaulted(t, captControlPlaneDefaulter(newEnvironment(t)), old, builder.CAPTControlPlane("demo"))
 		assert.Equal(t, builder.CAPTControlPlane("demo", want...), got)
 	}
 }
 
 // Otherwise the API server would report that the version is too short, and not that it is missing.
 func TestDefaultingAddsNoEmptyFields(t *testing.T) {
-	defaulter := captControlPlaneDefaulter(newWorld(t))
+	defaulter := captControlPlaneDefaulter(newEnvironment(t))
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
 	r := request(t, nil, builder.CAPTControlPlane("demo"))
 	r.Object.Raw = []byte(`{"apiVersion":"controlplane.cluster.x-k8s.io/v1beta2","kind":"CAPTControlPlane","metadata":{"namespace":"team","name":"demo"},"spec":{"workspaceTemplateRef":{"name":"eks"},"unknown":1}}`)
@@ -223,8 +223,8 @@ func TestSafety14UpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
 		"a field that is unset, and it runs":                 {plane(running, office), plane(running), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			world := newWorld(t, builder.WorkspaceTemplate("eks"))
-			assert.Equal(t, row.want, refusedFields(t, validated(t, captControlPlaneValidator(world), row.old, row.controlPlane)))
+			environment := newEnvironment(t, builder.WorkspaceTemplate("eks"))
+			assert.Equal(t, row.want, refusedFields(t, validated(t, captControlPlaneValidator(environment), row.old, row.controlPlane)))
 		})
 	}
 }
@@ -232,7 +232,7 @@ func TestSafety14UpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
 // captctl migrate changes the template of the owner before the template of its WorkspaceTemplateApply.
 func TestMigrationMayPinTheTemplateOfTheOwnerFirst(t *testing.T) {
 	old := builder.CAPTControlPlane("demo")
-	w := newWorld(t, builder.WorkspaceTemplate("pinned"), builder.WorkspaceTemplateApply("other-name", of("", "eks"), builder.OwnedBy(old)), builder.Cluster("demo"))
+	w := newEnvironment(t, builder.WorkspaceTemplate("pinned"), builder.WorkspaceTemplateApply("other-name", of("", "eks"), builder.OwnedBy(old)), builder.Cluster("demo"))
 	pinned := builder.CAPTControlPlane("demo", builder.WithApplyRef("other-name"), builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.WorkspaceTemplateRef.Name = "pinned"
 	}))

@@ -45,7 +45,7 @@ func TestWriteInAnOlderVersionCannotChangeStatus(t *testing.T) {
 		"in the hub the API server sees to it": {recorded("ours"), recorded(""), "v1beta2", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defaulter := workspaceTemplateApplyDefaulter(newWorld(t))
+			defaulter := workspaceTemplateApplyDefaulter(newEnvironment(t))
 			defaulter.decoder = admission.NewDecoder(builder.Scheme())
 			r := request(t, row.old, row.written)
 			r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: row.version, Kind: r.Kind.Kind}
@@ -70,7 +70,7 @@ func TestOnlyTheMigrationRemovesImmutableFields(t *testing.T) {
 		"captctl in a version which does not have it": {`{"fieldManager":"captctl"}`, "v1beta1", "w"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defaulter := workspaceTemplateApplyDefaulter(newWorld(t))
+			defaulter := workspaceTemplateApplyDefaulter(newEnvironment(t))
 			defaulter.decoder = admission.NewDecoder(builder.Scheme())
 			r := request(t, builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w")), builder.WorkspaceTemplateApply("demo"))
 			r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: row.version, Kind: r.Kind.Kind}
@@ -119,14 +119,14 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 		}))
 		manifest := forgotten(t, old)
 		require.Empty(t, manifest.Spec.VPC.Template.Variables)
-		assert.Equal(t, old.Spec, replaced(t, captClusterDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec)
-		assert.Empty(t, replaced(t, captClusterDefaulter(newWorld(t)), old, manifest, "v1beta2").Spec.VPC.Template.Variables, "in v1beta2 it is set")
+		assert.Equal(t, old.Spec, replaced(t, captClusterDefaulter(newEnvironment(t)), old, manifest, "v1beta1").Spec)
+		assert.Empty(t, replaced(t, captClusterDefaulter(newEnvironment(t)), old, manifest, "v1beta2").Spec.VPC.Template.Variables, "in v1beta2 it is set")
 	})
 	t.Run("CAPTCluster with a VPC", func(t *testing.T) {
 		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
 			c.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "vpc"}}
 		}))
-		assert.Equal(t, old.Spec, replaced(t, captClusterDefaulter(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
+		assert.Equal(t, old.Spec, replaced(t, captClusterDefaulter(newEnvironment(t)), old, forgotten(t, old), "v1beta1").Spec)
 	})
 	t.Run("CAPTControlPlane", func(t *testing.T) {
 		old := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
@@ -139,7 +139,7 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 		}), profiles("a", "of-a", "B", "of-b"))
 		manifest := forgotten(t, old)
 		manifest.Spec.ControlPlaneEndpoint.Host = "https://example.com" // An export from before the adoption.
-		assert.Equal(t, old.Spec, replaced(t, captControlPlaneDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec)
+		assert.Equal(t, old.Spec, replaced(t, captControlPlaneDefaulter(newEnvironment(t)), old, manifest, "v1beta1").Spec)
 	})
 	t.Run("WorkspaceTemplate", func(t *testing.T) {
 		old := builder.WorkspaceTemplate("eks", builder.With(func(template *infrav1.WorkspaceTemplate) {
@@ -162,7 +162,7 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 			apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "a", Namespace: "b", Keys: []string{"key"}}, {Name: "c", Namespace: "b"}}
 			apply.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
 		}))
-		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateApplyDefaulter(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
+		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, forgotten(t, old), "v1beta1").Spec)
 	})
 }
 
@@ -171,7 +171,7 @@ func TestManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
 	pinned := builder.WorkspaceTemplate("demo-pinned-0", builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Labels = map[string]string{naming.PinnedLabel: "true"}
 	}))
-	w := newWorld(t, pinned, builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("other"))
+	w := newEnvironment(t, pinned, builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("other"))
 	for from, row := range map[string]struct{ v1beta1, v1beta2 string }{"demo-pinned-0": {"demo-pinned-0", "eks"}, "other": {"eks", "eks"}, "gone": {"eks", "eks"}} {
 		t.Run(from, func(t *testing.T) {
 			for version, want := range map[string]string{"v1beta1": row.v1beta1, "v1beta2": row.v1beta2} {
@@ -210,8 +210,8 @@ func TestRetainPolicyThatAnAdoptionSetIsKept(t *testing.T) {
 			}))
 			manifest := old.DeepCopy()
 			manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
-			assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
-			assert.Equal(t, infrav1.DeletionPolicyDelete, replaced(t, workspaceTemplateApplyDefaulter(newWorld(t)), old, manifest, "v1beta2").Spec.DeletionPolicy)
+			assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
+			assert.Equal(t, infrav1.DeletionPolicyDelete, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, manifest, "v1beta2").Spec.DeletionPolicy)
 		})
 	}
 }
@@ -222,5 +222,5 @@ func TestSpotRoleHelperRemainsRetainedWithoutItsControlPlane(t *testing.T) {
 		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
 	manifest := old.DeepCopy()
 	manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
-	assert.Equal(t, infrav1.DeletionPolicyRetain, replaced(t, workspaceTemplateApplyDefaulter(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
+	assert.Equal(t, infrav1.DeletionPolicyRetain, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
 }

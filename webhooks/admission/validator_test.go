@@ -27,8 +27,8 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-// newWorld returns a reader for objects, as the webhooks have it.
-func newWorld(t *testing.T, objects ...client.Object) lookup.Reader {
+// newEnvironment returns a reader for objects, as the webhooks have it.
+func newEnvironment(t *testing.T, objects ...client.Object) lookup.Reader {
 	t.Helper()
 	fakes := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...)
 	require.NoError(t, lookup.IndexFields(t.Context(), builder.Indexes{ClientBuilder: fakes}))
@@ -142,7 +142,7 @@ func TestClusterOf(t *testing.T) {
 		})), []builder.Option{labeled}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, row.cluster)
+			w := newEnvironment(t, row.cluster)
 			for _, object := range []validation.Owner{builder.CAPTCluster("demo", row.object...), builder.CAPTControlPlane("demo", row.object...)} {
 				got, err := w.ClusterOf(t.Context(), object)
 				require.NoError(t, err)
@@ -154,8 +154,8 @@ func TestClusterOf(t *testing.T) {
 
 func TestOtherNamespacesAreNotReadFromTheCache(t *testing.T) {
 	shared := builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"))
-	w := newWorld(t)
-	w.Namespace, w.OtherNamespaces = builder.Namespace, newWorld(t, shared)
+	w := newEnvironment(t)
+	w.Namespace, w.OtherNamespaces = builder.Namespace, newEnvironment(t, shared)
 	found, err := w.WorkspaceTemplate(t.Context(), client.ObjectKeyFromObject(shared))
 	require.NoError(t, err)
 	require.NotNil(t, found)
@@ -232,7 +232,7 @@ func TestEachKindIsValidated(t *testing.T) {
 	bad := func(more ...builder.Option) *wta {
 		return apply("a", append([]builder.Option{named("b"), builder.WithConnectionSecret("s", "other"), variables("a-b"), builder.WaitingForWorkspace("b", "")}, more...)...)
 	}
-	w := newWorld(t, template("vpc"), template("eks"), template("fargate"), template("wide", builder.WithScope(terraform.ScopeCluster)),
+	w := newEnvironment(t, template("vpc"), template("eks"), template("fargate"), template("wide", builder.WithScope(terraform.ScopeCluster)),
 		builder.Cluster("demo"), cluster("demo"), cluster("other", builder.WithApplyRef("by-hand")), plane("demo", refers), apply("b", named("b"), builder.WaitingForWorkspace("a", "")), apply("x-apply", named("x")),
 		apply(ref, builder.OwnedBy(plane("demo")), builder.UpToDate(nil), ofTemplate("eks"),
 			builder.WithVariables(map[string]string{"cluster_name": "demo", "kubernetes_version": "1.31", "region": builder.Region})))
@@ -287,7 +287,7 @@ func TestProblemsThatALaterObjectCanResolveAreWarnings(t *testing.T) {
 		builder.WorkspaceTemplateApply("a"):                                         "spec.templateRef: WorkspaceTemplate vpc does not exist yet. Nothing is created until it exists",
 		builder.WorkspaceTemplate("vpc", builder.WithModule("variable \"a\" {}\n")): `variable "a" has neither a value nor a default`,
 	} {
-		response := write{object: object}.validated(t, newWorld(t))
+		response := write{object: object}.validated(t, newEnvironment(t))
 		require.True(t, response.Allowed)
 		require.Len(t, response.Warnings, 1)
 		assert.Contains(t, response.Warnings[0], warning)

@@ -36,15 +36,15 @@ func TestSafety02ATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	}
 	users := []client.Object{builder.WorkspaceTemplateApply("a"), builder.WorkspaceTemplateApply("b"),
 		builder.WorkspaceTemplateApply("c", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "other" }))}
-	response := validated(t, workspaceTemplateValidator(newWorld(t, users...)), in("one"), in("two"))
+	response := validated(t, workspaceTemplateValidator(newEnvironment(t, users...)), in("one"), in("two"))
 	assert.True(t, response.Allowed)
 	assert.Len(t, response.Warnings, 1)
 	assert.Contains(t, response.Warnings[0], "providerConfigRef: 2 WorkspaceTemplateApply objects use this template")
 
-	assert.Empty(t, validated(t, workspaceTemplateValidator(newWorld(t)), in("one"), in("two")).Warnings, "nothing uses it")
+	assert.Empty(t, validated(t, workspaceTemplateValidator(newEnvironment(t)), in("one"), in("two")).Warnings, "nothing uses it")
 	module := in("one")
 	builder.WithModule("# new")(module)
-	assert.Empty(t, validated(t, workspaceTemplateValidator(newWorld(t, users...)), in("one"), module).Warnings)
+	assert.Empty(t, validated(t, workspaceTemplateValidator(newEnvironment(t, users...)), in("one"), module).Warnings)
 }
 
 func TestSafety14ATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing.T) {
@@ -52,7 +52,7 @@ func TestSafety14ATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing
 		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
 	}))
 	before := builder.WorkspaceTemplate("eks", builder.Consuming("endpoint_public_access_cidrs"))
-	response := validated(t, workspaceTemplateValidator(newWorld(t, restricted)), before, builder.WorkspaceTemplate("eks"))
+	response := validated(t, workspaceTemplateValidator(newEnvironment(t, restricted)), before, builder.WorkspaceTemplate("eks"))
 	assert.True(t, response.Allowed)
 	assert.Len(t, response.Warnings, 1)
 	assert.Contains(t, response.Warnings[0], "default/office")
@@ -77,7 +77,7 @@ func TestUnpinningIsAdmittedWithAWarning(t *testing.T) {
 		"other template replaced":  {controlPlane("eks", ""), controlPlane(pinned.Name, ""), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response := validated(t, captControlPlaneValidator(newWorld(t, pinned, unpinned, apply)), row.old, row.object)
+			response := validated(t, captControlPlaneValidator(newEnvironment(t, pinned, unpinned, apply)), row.old, row.object)
 			var found []string
 			for _, warning := range response.Warnings {
 				if strings.Contains(warning, "no longer refers to its pinned template") {
@@ -93,10 +93,10 @@ func TestUnpinningIsAdmittedWithAWarning(t *testing.T) {
 	captCluster := func(template string) *infrav1.CAPTCluster {
 		return builder.CAPTCluster("demo", builder.WithApplyRef(apply.Name), builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Ref.Name = template }))
 	}
-	assert.NotEmpty(t, validated(t, captClusterValidator(newWorld(t, pinned, unpinned, apply)), captCluster(pinned.Name), captCluster("eks")).Warnings)
+	assert.NotEmpty(t, validated(t, captClusterValidator(newEnvironment(t, pinned, unpinned, apply)), captCluster(pinned.Name), captCluster("eks")).Warnings)
 	alone := apply.DeepCopy()
 	alone.Spec.TemplateRef.Name = pinned.Name
-	assert.NotEmpty(t, validated(t, workspaceTemplateApplyValidator(newWorld(t, pinned, unpinned, alone)), alone, builder.WorkspaceTemplateApply("demo-eks",
+	assert.NotEmpty(t, validated(t, workspaceTemplateApplyValidator(newEnvironment(t, pinned, unpinned, alone)), alone, builder.WorkspaceTemplateApply("demo-eks",
 		builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec = alone.Spec; a.Spec.TemplateRef.Name = "eks" }))).Warnings)
 }
 
@@ -115,7 +115,7 @@ func allowing(names ...string) builder.Option {
 }
 
 func TestWorkspaceNameOfANewWorkspaceTemplateApplyIsDefaulted(t *testing.T) {
-	w := newWorld(t,
+	w := newEnvironment(t,
 		builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplate("wide", builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), allowing(builder.Namespace)),
 		builder.WorkspaceTemplate("closed", builder.WithNamespace("shared")),
@@ -167,7 +167,7 @@ func TestUpdateKeepsTheWorkspaceNameThatItOmits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			update := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName(row.text))
-			got := defaulted(t, workspaceTemplateApplyDefaulter(newWorld(t, builder.WorkspaceTemplate("vpc"))), row.old, update)
+			got := defaulted(t, workspaceTemplateApplyDefaulter(newEnvironment(t, builder.WorkspaceTemplate("vpc"))), row.old, update)
 			assert.Equal(t, row.want, got.Spec.WorkspaceName)
 		})
 	}
@@ -192,7 +192,7 @@ func TestNothingIsDefaultedWhenALookupFails(t *testing.T) {
 func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", profiles("web", "", "Batch_1", "", "adopted", "by-hand"))
 	objects := []client.Object{controlPlane, builder.CAPTCluster("demo"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}
-	cached, live := newWorld(t, append(objects, builder.Cluster("demo"))...), lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
+	cached, live := newEnvironment(t, append(objects, builder.Cluster("demo"))...), lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
 	hashed := naming.FargateWorkspaceTemplateApply("demo", "Batch_1")
 	made := func(name, template, profile string, options ...builder.Option) *wta {
 		identity := builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": profile})
@@ -225,7 +225,7 @@ func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 
 // CAPT v0.3 did not check templates of other namespaces. Pinning replaces the reference, and a rollback restores it.
 func TestRollbackMayRestoreAReferenceThatIsNotPermitted(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("eks", builder.WithNamespace("shared")), builder.WorkspaceTemplate("demo-pinned-0", builder.WithNamespace("shared"), allowing(builder.Namespace)))
+	w := newEnvironment(t, builder.WorkspaceTemplate("eks", builder.WithNamespace("shared")), builder.WorkspaceTemplate("demo-pinned-0", builder.WithNamespace("shared"), allowing(builder.Namespace)))
 	pinned, restored := builder.WorkspaceTemplateApply("demo", of("shared", "demo-pinned-0")), builder.WorkspaceTemplateApply("demo", of("shared", "eks"))
 	for manager, want := range map[string][]string{naming.MigrationFieldManager: nil, "kubectl": {"spec.templateRef"}} {
 		t.Run(manager, func(t *testing.T) {

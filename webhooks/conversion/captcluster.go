@@ -15,7 +15,7 @@ import (
 
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // The limits of failure domains in the CRD of v1beta2.
@@ -27,8 +27,8 @@ var CAPTCluster = conversion.NewHubSpokeConverter(&infrav1.CAPTCluster{},
 )
 
 var (
-	captClusterUp   = carry.New(captClusterToHub, captClusterToSpoke)
-	captClusterDown = carry.New(captClusterToSpoke, captClusterToHub).WithCorrection(removeResolvedFailure)
+	captClusterUp   = preserve.New(captClusterToHub, captClusterToSpoke)
+	captClusterDown = preserve.New(captClusterToSpoke, captClusterToHub).WithCorrection(removeResolvedFailure)
 )
 
 // ConvertCAPTClusterV1Beta1ToHub converts a v1beta1 CAPTCluster to the hub. A CAPTCluster without a VPC source, or with names or regions
@@ -100,7 +100,7 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 // vpcToHub converts the source of the VPC. If v1beta1 has both sources, one is chosen, because v1beta2 allows only one. CAPT v0.3 did not
 // reconcile such objects, so the choice must not change cloud resources: a WorkspaceTemplateApply in use proves that the VPC was created
 // from the template; without one, the existing VPC is chosen, which is never created or destroyed. The other source is kept in the
-// annotation of package carry.
+// annotation of package preserve.
 func vpcToHub(in *infrav1beta1.CAPTClusterSpec) infrav1.VPC {
 	existing := deref(in.ExistingVPCID)
 	createdFromTemplate := in.VPCTemplateRef != nil && deref(in.WorkspaceTemplateApplyName) != ""
@@ -172,7 +172,7 @@ func captClusterFailure(in *infrav1beta1.CAPTCluster) (metav1.Condition, bool) {
 		in.Status.FailureReason, in.Status.FailureMessage, in.CreationTimestamp)
 }
 
-// removeResolvedFailure removes failureReason and failureMessage, which package carry restored, once the hub no longer reports the failure.
+// removeResolvedFailure removes failureReason and failureMessage, which package preserve restored, once the hub no longer reports the failure.
 // The rules derive these fields only from reasons of this version, because not every status False is a failure.
 func removeResolvedFailure(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
 	failed, ok := captClusterFailure(out)

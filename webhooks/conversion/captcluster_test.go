@@ -30,7 +30,7 @@ status:
   vpcWorkspaceName: demo-vpc
   workspaceTemplateStatus: {ready: true, lastAppliedRevision: "7", workspaceName: demo-vpc, lastAppliedTime: "2026-01-02T03:04:05Z"}
 `)
-	assert.Empty(t, carried(hub))
+	assert.Empty(t, preserved(hub))
 	assert.Equal(t, infrav1.VPCTemplate{
 		Ref: infrav1.WorkspaceTemplateReference{Name: "vpc-template", Namespace: "default"}, Name: "main",
 		DeletionPolicy: infrav1.DeletionPolicyRetain,
@@ -45,7 +45,7 @@ status:
 func TestExistingVPCIsConverted(t *testing.T) {
 	hub := captClusters.returns(t, `{spec: {region: us-gov-west-1, existingVpcId: vpc-12}}`)
 	assert.Equal(t, infrav1.VPC{ExistingID: "vpc-12"}, hub.Spec.VPC)
-	assert.Empty(t, carried(hub))
+	assert.Empty(t, preserved(hub))
 }
 
 func TestBothVPCSourcesAreKept(t *testing.T) {
@@ -123,7 +123,7 @@ status:
 func TestEndpointAnnotationIsNotStored(t *testing.T) {
 	spoke := captClusters.keeps(t, `{spec: {region: r, vpc: {existingID: vpc-1}}, status: {endpoint: "10.0.0.1:6443"}}`)
 	assert.Equal(t, "10.0.0.1:6443", spoke.Annotations[infrav1beta1.EndpointAnnotation])
-	assert.Empty(t, carried(spoke))
+	assert.Empty(t, preserved(spoke))
 	assert.Empty(t, captClusters.toHub(t, spoke).Annotations)
 }
 

@@ -12,7 +12,7 @@ import (
 
 	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 const (
@@ -30,8 +30,8 @@ var CAPTControlPlane = conversion.NewHubSpokeConverter(&controlplanev1.CAPTContr
 )
 
 var (
-	captControlPlaneUp   = carry.New(captControlPlaneToHub, captControlPlaneToSpoke)
-	captControlPlaneDown = carry.New(captControlPlaneToSpoke, captControlPlaneToHub)
+	captControlPlaneUp   = preserve.New(captControlPlaneToHub, captControlPlaneToSpoke)
+	captControlPlaneDown = preserve.New(captControlPlaneToSpoke, captControlPlaneToHub)
 )
 
 // ConvertCAPTControlPlaneV1Beta1ToHub converts a v1beta1 CAPTControlPlane to the hub. Values that v1beta2 does not allow are converted

@@ -20,7 +20,7 @@ func TestTimeoutsAreConverted(t *testing.T) {
 	assert.Equal(t, controlplanev1.Timeouts{
 		ControlPlaneSeconds: 2700, VPCReadySeconds: 1200,
 	}, hub.Spec.Timeouts)
-	assert.Empty(t, carried(hub))
+	assert.Empty(t, preserved(hub))
 
 	hub = controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
   controlPlaneConfig: {region: r, timeouts: {controlPlaneTimeout: 9000}}}}`)
@@ -42,7 +42,7 @@ func TestPartialMinutesSurviveV1Beta1(t *testing.T) {
 func TestEndpointWithASchemeIsConvertedUnchanged(t *testing.T) {
 	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, controlPlaneEndpoint: {host: "https://a.eks.amazonaws.com", port: 443}}}`)
 	assert.Equal(t, "https://a.eks.amazonaws.com", hub.Spec.ControlPlaneEndpoint.Host)
-	assert.Empty(t, carried(hub))
+	assert.Empty(t, preserved(hub))
 
 	hub = controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, controlPlaneEndpoint: {host: "", port: 0}}}`)
 	assert.True(t, hub.Spec.ControlPlaneEndpoint.IsZero(), "an endpoint that is not known yet is none")
@@ -93,7 +93,7 @@ status: {ready: true, initialized: true, secretsReady: true, phase: Ready}
 	assert.Equal(t, ptr.To(true), hub.Status.ExternalManagedControlPlane)
 	assert.True(t, meta.IsStatusConditionTrue(hub.Status.Conditions, "Ready"))
 	assert.True(t, meta.IsStatusConditionTrue(hub.Status.Conditions, "KubeconfigReady"))
-	assert.Empty(t, carried(hub), "the conditions say what the fields say, and become fields again")
+	assert.Empty(t, preserved(hub), "the conditions say what the fields say, and become fields again")
 	assert.Empty(t, controlPlanes.toSpoke(t, hub).Status.Conditions)
 
 	spoke := controlPlanes.keeps(t, `

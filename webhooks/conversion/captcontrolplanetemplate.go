@@ -11,7 +11,7 @@ import (
 
 	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // CAPTControlPlaneTemplate is the converter of CAPTControlPlaneTemplate.
@@ -21,12 +21,12 @@ var CAPTControlPlaneTemplate = conversion.NewHubSpokeConverter(&controlplanev1.C
 )
 
 var (
-	captControlPlaneTemplateUp   = carry.New(captControlPlaneTemplateToHub, captControlPlaneTemplateToSpoke)
-	captControlPlaneTemplateDown = carry.New(captControlPlaneTemplateToSpoke, captControlPlaneTemplateToHub)
+	captControlPlaneTemplateUp   = preserve.New(captControlPlaneTemplateToHub, captControlPlaneTemplateToSpoke)
+	captControlPlaneTemplateDown = preserve.New(captControlPlaneTemplateToSpoke, captControlPlaneTemplateToHub)
 )
 
 // ConvertCAPTControlPlaneTemplateV1Beta1ToHub converts a v1beta1 CAPTControlPlaneTemplate to the hub. Fields of a single cluster (version,
-// endpoint, WorkspaceTemplateApply) do not exist in the template of v1beta2; package carry keeps them in its annotation.
+// endpoint, WorkspaceTemplateApply) do not exist in the template of v1beta2; package preserve keeps them in its annotation.
 func ConvertCAPTControlPlaneTemplateV1Beta1ToHub(_ context.Context, src *controlplanev1beta1.CAPTControlPlaneTemplate, dst *controlplanev1.CAPTControlPlaneTemplate) error {
 	return captControlPlaneTemplateUp.Convert(src, dst)
 }

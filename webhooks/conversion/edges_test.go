@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // An API server sends objects without a spec when it converts managed fields.
@@ -44,7 +44,7 @@ func TestInvalidAnnotationDoesNotMakeAnObjectUnreadable(t *testing.T) {
 		`{"fields":[{"path":"/metadata/name","is":"stolen"}]}`, `{"spec":{"region":"of Cluster API's own form"}}`,
 	} {
 		cluster := read[*infrav1beta1.CAPTCluster](t, `{metadata: {name: nn}, spec: {region: r, existingVpcId: vpc-1}}`)
-		cluster.Annotations = map[string]string{carry.Annotation: foreign, "mine": "kept"}
+		cluster.Annotations = map[string]string{preserve.Annotation: foreign, "mine": "kept"}
 		hub := captClusters.toHub(t, cluster)
 		assert.Equal(t, "r", hub.Spec.Region)
 		assert.Equal(t, "nn", hub.Name)
@@ -136,5 +136,5 @@ spec: {region: r, existingVpcId: ""}
 }
 
 func TestAnnotationHasTheNameOfClusterAPI(t *testing.T) {
-	assert.Equal(t, conversionutil.DataAnnotation, carry.Annotation)
+	assert.Equal(t, conversionutil.DataAnnotation, preserve.Annotation)
 }

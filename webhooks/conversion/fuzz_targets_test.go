@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // The targets of go test -fuzz find cases that random objects do not, because the engine measures which code an input reaches. The kind is a
@@ -97,11 +97,11 @@ func fuzzedPair[Hub, Spoke client.Object](p pair[Hub, Spoke], file string) fuzze
 			inUse := manifest[Spoke](t, file)
 			return func(t *testing.T, annotation string) {
 				spoke, hub, again := inUse.DeepCopyObject().(Spoke), fresh[Hub](), fresh[Spoke]()
-				spoke.SetAnnotations(map[string]string{carry.Annotation: annotation, "mine": "kept"})
+				spoke.SetAnnotations(map[string]string{preserve.Annotation: annotation, "mine": "kept"})
 				require.NoError(t, p.up(t.Context(), spoke, hub))
 				requireReadable(t, spoke, hub)
 
-				hub.SetAnnotations(map[string]string{carry.Annotation: annotation, "mine": "kept"})
+				hub.SetAnnotations(map[string]string{preserve.Annotation: annotation, "mine": "kept"})
 				require.NoError(t, p.down(t.Context(), hub, again))
 				requireReadable(t, hub, again)
 			}

@@ -26,7 +26,7 @@ import (
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // rounds of each kind and direction.
@@ -71,7 +71,7 @@ func requireReturn[From, To client.Object](t *testing.T, from From, there func(c
 	again := fresh[From]()
 	require.NoError(t, back(t.Context(), parse[To](t, text(t, to)), again))
 	annotations := again.GetAnnotations()
-	delete(annotations, carry.Annotation)
+	delete(annotations, preserve.Annotation)
 	again.SetAnnotations(annotations)
 	requireSame(t, before, text(t, again))
 }

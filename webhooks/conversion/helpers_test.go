@@ -18,7 +18,7 @@ import (
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/webhooks/conversion"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // pair has the two functions of one kind, with JSON encoding as in an API server.
@@ -87,7 +87,7 @@ func read[T client.Object](t testing.TB, manifest string) T {
 
 func withoutCarried[T client.Object](o T) T {
 	annotations := o.GetAnnotations()
-	delete(annotations, carry.Annotation)
+	delete(annotations, preserve.Annotation)
 	if len(annotations) == 0 {
 		annotations = nil
 	}
@@ -113,4 +113,4 @@ func withoutTime(t *testing.T, object string) string {
 	return text(t, content)
 }
 
-func carried(o client.Object) string { return o.GetAnnotations()[carry.Annotation] }
+func preserved(o client.Object) string { return o.GetAnnotations()[preserve.Annotation] }

@@ -50,7 +50,7 @@ func legacy[Hub, Spoke client.Object](p pair[Hub, Spoke]) func(*testing.T) {
 		kind := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
 		for _, object := range referenceObjects(t, kind) {
 			hub := p.returns(t, object)
-			t.Logf("%s carries %s", hub.GetName(), carried(hub))
+			t.Logf("%s keeps %s", hub.GetName(), preserved(hub))
 			assert.JSONEq(t, text(t, hub), text(t, withDefaults(t, kind, "v1beta2", hub)),
 				"the first write in v1beta2 changes nothing, so that the generation stays")
 		}

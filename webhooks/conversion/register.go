@@ -5,7 +5,7 @@
 // and captctl call the same functions.
 //
 // Every conversion is total (it converts every object that an API server can send), pure (no API calls; the source is not modified, and the
-// result does not share memory with it), and lossless in both directions, through package carry. This package has the plain rules, which
+// result does not share memory with it), and lossless in both directions, through package preserve. This package has the plain rules, which
 // convert the fields that both versions have:
 //
 //   - They set the defaults of the CRD of the target version, so that the first write in that version does not change the object and its

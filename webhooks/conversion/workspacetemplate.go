@@ -11,7 +11,7 @@ import (
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // WorkspaceTemplate is the converter of WorkspaceTemplate.
@@ -21,8 +21,8 @@ var WorkspaceTemplate = conversion.NewHubSpokeConverter(&infrav1.WorkspaceTempla
 )
 
 var (
-	workspaceTemplateUp   = carry.New(workspaceTemplateToHub, workspaceTemplateToSpoke)
-	workspaceTemplateDown = carry.New(workspaceTemplateToSpoke, workspaceTemplateToHub)
+	workspaceTemplateUp   = preserve.New(workspaceTemplateToHub, workspaceTemplateToSpoke)
+	workspaceTemplateDown = preserve.New(workspaceTemplateToSpoke, workspaceTemplateToHub)
 )
 
 // ConvertWorkspaceTemplateV1Beta1ToHub converts a v1beta1 WorkspaceTemplate to the hub. Its Workspaces are cluster-scoped:

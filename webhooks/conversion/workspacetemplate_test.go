@@ -45,7 +45,7 @@ func TestWorkspacesOfALegacyTemplateAreClusterScoped(t *testing.T) {
 	assert.Equal(t, terraform.ScopeCluster, hub.Spec.WorkspaceScope)
 	assert.Equal(t, "out", hub.Spec.Template.Spec.WriteConnectionSecretToRef.Name, "that of the template's own spec has no effect")
 	assert.JSONEq(t, `{"a":{"b":[1,null,"x"]}}`, string(hub.Spec.Template.Spec.ForProvider.VarMap.Raw))
-	assert.NotContains(t, carried(hub), "output", "the module is not stored twice")
+	assert.NotContains(t, preserved(hub), "output", "the module is not stored twice")
 }
 
 func TestDefaultsOfV1Beta1DoNotReachATemplateOfV1Beta2(t *testing.T) {
@@ -84,7 +84,7 @@ status:
   - {type: Ready, status: "True", reason: Available, lastTransitionTime: "2026-01-02T03:04:05Z"}
   - {type: Synced, status: "True", reason: ReconcileSuccess, observedGeneration: 1, lastTransitionTime: "2026-01-02T03:04:05Z"}
 `)
-	assert.Empty(t, carried(hub))
+	assert.Empty(t, preserved(hub))
 	assert.Equal(t, infrav1.DeletionPolicyRetain, hub.Spec.DeletionPolicy)
 	assert.Equal(t, "w", hub.Status.WorkspaceName)
 	assert.Empty(t, hub.Spec.WorkspaceName, "status does not decide what spec says")

@@ -11,7 +11,7 @@ import (
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // WorkspaceTemplateApply is the converter of WorkspaceTemplateApply.
@@ -21,8 +21,8 @@ var WorkspaceTemplateApply = conversion.NewHubSpokeConverter(&infrav1.WorkspaceT
 )
 
 var (
-	workspaceTemplateApplyUp   = carry.New(workspaceTemplateApplyToHub, workspaceTemplateApplyToSpoke)
-	workspaceTemplateApplyDown = carry.New(workspaceTemplateApplyToSpoke, workspaceTemplateApplyToHub)
+	workspaceTemplateApplyUp   = preserve.New(workspaceTemplateApplyToHub, workspaceTemplateApplyToSpoke)
+	workspaceTemplateApplyDown = preserve.New(workspaceTemplateApplyToSpoke, workspaceTemplateApplyToHub)
 )
 
 // ConvertWorkspaceTemplateApplyV1Beta1ToHub converts a v1beta1 WorkspaceTemplateApply to the hub. Dependencies on two Secrets or Workspaces

@@ -207,32 +207,32 @@ func TestFlagsThatCannotWorkAreRejectedBeforeConnecting(t *testing.T) {
 		`and "missing.json" is not a plan ID`:          {"show", "missing.json"},
 		"apiVersion \"\" and kind \"\" are not those":  {"show", saved(t, &plan.Plan{})},
 	} {
-		w := undecided()
-		_, _, err := w.run(t, append([]string{"migrate"}, arguments...)...)
+		env := undecided()
+		_, _, err := env.run(t, append([]string{"migrate"}, arguments...)...)
 		require.ErrorContains(t, err, complaint)
 		assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err))
-		assert.Nil(t, w.config, "no cluster was connected to")
+		assert.Nil(t, env.config, "no cluster was connected to")
 	}
 }
 
 func TestRequestsHaveTheUserAgentOfCaptctl(t *testing.T) {
-	w := undecided()
-	_, _, err := w.run(t, "migrate", "plan", "--server", "http://127.0.0.1:2")
+	env := undecided()
+	_, _, err := env.run(t, "migrate", "plan", "--server", "http://127.0.0.1:2")
 	require.Error(t, err)
-	assert.Regexp(t, `^captctl/\S+ \(`, w.config.UserAgent)
-	assert.Equal(t, "http://127.0.0.1:2", w.config.Host)
+	assert.Regexp(t, `^captctl/\S+ \(`, env.config.UserAgent)
+	assert.Equal(t, "http://127.0.0.1:2", env.config.Host)
 }
 
 func TestAClusterThatDoesNotAnswerCompletesNothing(t *testing.T) {
-	w := undecided()
-	w.funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+	env := undecided()
+	env.funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("no")
 	}
-	out, _, err := w.run(t, cobra.ShellCompRequestCmd, "migrate", "show", "")
+	out, _, err := env.run(t, cobra.ShellCompRequestCmd, "migrate", "show", "")
 	require.NoError(t, err)
 	assert.Equal(t, ":0\n", out)
-	w = undecided()
-	out, _, err = w.run(t, cobra.ShellCompRequestCmd, "migrate", "check", "-n", "")
+	env = undecided()
+	out, _, err = env.run(t, cobra.ShellCompRequestCmd, "migrate", "check", "-n", "")
 	require.NoError(t, err)
 	assert.Equal(t, "capt-system\ndefault\nkube-system\n:4\n", out)
 }

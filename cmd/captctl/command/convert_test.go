@@ -125,17 +125,17 @@ func TestConvertReportsWhatItCannotConvertAndConvertsTheOtherFiles(t *testing.T)
 }
 
 func TestConvertAddsWhatIsInTheCluster(t *testing.T) {
-	w := &world{objects: []client.Object{&infrav1.WorkspaceTemplateApply{
+	env := &environment{objects: []client.Object{&infrav1.WorkspaceTemplateApply{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "jetty"},
 		Spec:       infrav1.WorkspaceTemplateApplySpec{WorkspaceName: "jetty-1"},
 	}}}
 	root := repository(t, map[string]string{"apply.yaml": legacyApply})
-	out, errOut, err := w.run(t, "convert", "-f", filepath.Join(root, "apply.yaml"), "--from-cluster")
+	out, errOut, err := env.run(t, "convert", "-f", filepath.Join(root, "apply.yaml"), "--from-cluster")
 	require.NoError(t, err)
 	assert.Empty(t, errOut, "it is in the namespace of the kubeconfig")
 	assert.Contains(t, out, "  workspaceName: jetty-1\n")
 
-	out, errOut, err = w.run(t, "convert", "-f", filepath.Join(root, "apply.yaml"), "--from-cluster", "-n", "elsewhere")
+	out, errOut, err = env.run(t, "convert", "-f", filepath.Join(root, "apply.yaml"), "--from-cluster", "-n", "elsewhere")
 	require.NoError(t, err)
 	assert.Contains(t, errOut, "apply.yaml:1: WorkspaceTemplateApply jetty is not in the cluster")
 	assert.Equal(t, convertedApply, out)

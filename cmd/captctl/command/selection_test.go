@@ -24,11 +24,11 @@ import (
 )
 
 func TestAUnitThatThePlanDoesNotHaveIsAnErrorBeforeTheQuestion(t *testing.T) {
-	w := &world{terminal: true, answer: "yes\n", objects: undecided().objects}
+	env := &environment{terminal: true, answer: "yes\n", objects: undecided().objects}
 	p := twoUnits(t, false)
-	recorded(t, w, p, time.Date(2026, 10, 22, 9, 0, 0, 0, time.UTC), map[string]apply.Phase{"team-a/demo": apply.PhaseApplied})
+	recorded(t, env, p, time.Date(2026, 10, 22, 9, 0, 0, 0, time.UTC), map[string]apply.Phase{"team-a/demo": apply.PhaseApplied})
 	for _, command := range []string{"apply", "rollback"} {
-		out, errOut, err := w.run(t, "migrate", command, p.ID, "--cluster", "team-a/none")
+		out, errOut, err := env.run(t, "migrate", command, p.ID, "--cluster", "team-a/none")
 		require.ErrorContains(t, err, "plan "+p.ID+" does not contain team-a/none; captctl migrate show "+p.ID)
 		assert.Empty(t, out)
 		assert.NotContains(t, errOut, "Do you want")
@@ -38,12 +38,12 @@ func TestAUnitThatThePlanDoesNotHaveIsAnErrorBeforeTheQuestion(t *testing.T) {
 // A unit whose adoption was interrupted is not adopted: check, plan and status report the run that ended early, and how to resume it.
 func TestAnInterruptedUnitIsReportedByEveryCommand(t *testing.T) {
 	const unit = "CAPTControlPlane/default/demo"
-	w := undecided()
+	env := undecided()
 	p := twoUnits(t, false)
-	recorded(t, w, p, time.Date(2026, 10, 22, 9, 0, 0, 0, time.UTC), map[string]apply.Phase{unit: apply.PhaseApplying})
+	recorded(t, env, p, time.Date(2026, 10, 22, 9, 0, 0, 0, time.UTC), map[string]apply.Phase{unit: apply.PhaseApplying})
 	resume := "captctl migrate apply " + p.ID + " --unit " + unit
 
-	out, _, err := w.run(t, "migrate", "check")
+	out, _, err := env.run(t, "migrate", "check")
 	assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err), "%v", err)
 	assert.ErrorContains(t, err, "interrupted units: a run was interrupted")
 	assert.Regexp(t, unit+" +Interrupted .* a run of plan "+p.ID+" was interrupted while it wrote this unit", out)
@@ -51,16 +51,16 @@ func TestAnInterruptedUnitIsReportedByEveryCommand(t *testing.T) {
 
 	decisions := filepath.Join(t.TempDir(), "decisions.yaml")
 	require.NoError(t, os.WriteFile(decisions, []byte("apiVersion: migrate.capt.cluster.x-k8s.io/v1\nkind: Decisions\nowners: [{uid: plane-1, skip: true}]\n"), 0o600))
-	out, _, err = w.run(t, "migrate", "plan", "--decisions", decisions, "--detailed-exitcode")
+	out, _, err = env.run(t, "migrate", "plan", "--decisions", decisions, "--detailed-exitcode")
 	assert.Equal(t, migrate.Pending, migrate.OutcomeOf(err), "%v", err)
 	assert.Regexp(t, unit+" +Interrupted", out)
 	assert.Contains(t, out, resume)
 
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "capt-system", Name: lock.Name}, Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: ptr.To("laptop-1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(w.clock.Now())),
+		HolderIdentity: ptr.To("laptop-1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(env.clock.Now())),
 	}}
-	require.NoError(t, w.connected.Create(t.Context(), lease))
-	out, _, _ = w.run(t, "migrate", "check")
+	require.NoError(t, env.connected.Create(t.Context(), lease))
+	out, _, _ = env.run(t, "migrate", "check")
 	assert.Regexp(t, unit+" +Interrupted", out, "the run in progress is another one")
 }
 
@@ -75,24 +75,24 @@ func TestClustersAreNamedAlikeInEveryCommand(t *testing.T) {
 		}
 	}
 	file := saved(t, twoUnits(t, true))
-	out, _, err := (&world{}).run(t, "migrate", "show", file, "--cluster", "team-a/demo")
+	out, _, err := (&environment{}).run(t, "migrate", "show", file, "--cluster", "team-a/demo")
 	require.NoError(t, err)
 	assert.Contains(t, out, "team-a/demo")
 	assert.NotContains(t, out, "team-b/shop")
-	_, _, err = (&world{}).run(t, "migrate", "show", file, "--cluster", "team-a/demo", "-o", "json")
+	_, _, err = (&environment{}).run(t, "migrate", "show", file, "--cluster", "team-a/demo", "-o", "json")
 	require.ErrorContains(t, err, "--cluster cannot be combined with -o json")
 }
 
 func TestApplyWarnsBeforeStoredVersionsMayBeMigrated(t *testing.T) {
 	const warning = "the manager migrates stored versions, which cannot be reverted"
 	for _, undecided := range []bool{false, true} {
-		w := &world{objects: []client.Object{namespace("kube-system")}}
-		w.report.Checks = []check.Check{{Name: check.CheckStored, Status: check.OK, Objects: []string{"captclusters: v1beta1, v1beta2"}}}
-		out, _, err := w.run(t, "migrate", "apply", saved(t, twoUnits(t, undecided)), "--yes")
+		env := &environment{objects: []client.Object{namespace("kube-system")}}
+		env.report.Checks = []check.Check{{Name: check.CheckStored, Status: check.OK, Objects: []string{"captclusters: v1beta1, v1beta2"}}}
+		out, _, err := env.run(t, "migrate", "apply", saved(t, twoUnits(t, undecided)), "--yes")
 		require.NoError(t, err)
 		assert.Equal(t, !undecided, strings.Contains(out, warning), out)
-		w.report.Checks[0].Objects = []string{"captclusters: v1beta2"}
-		out, _, err = w.run(t, "migrate", "apply", saved(t, twoUnits(t, undecided)), "--yes")
+		env.report.Checks[0].Objects = []string{"captclusters: v1beta2"}
+		out, _, err = env.run(t, "migrate", "apply", saved(t, twoUnits(t, undecided)), "--yes")
 		require.NoError(t, err)
 		assert.NotContains(t, out, warning, "they are migrated already")
 	}

@@ -37,7 +37,7 @@ func TestEveryFieldThatIsPrintedIsDescribed(t *testing.T) {
 		Units: []plan.Unit{{
 			Members:  []plan.Member{{Role: "x", WorkspaceTemplateApply: &object, Workspace: &object, Evidence: []string{"x"}, Paused: true}},
 			Steps:    []plan.Step{step},
-			Endpoint: &step, Workspaces: []migrate.BaselineItem{{Generation: 1}},
+			Endpoint: &step, Workspaces: []migrate.WorkspaceRecord{{Generation: 1}},
 		}},
 		Findings: []migrate.Finding{{AlsoAbout: []migrate.ObjectRef{object}, Workspace: &object, Candidates: []migrate.Candidate{{Owner: &object, For: []string{"x"}, Against: []string{"x"}}}}},
 	}

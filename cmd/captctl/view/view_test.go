@@ -103,7 +103,7 @@ func endpoint(cluster string) migrate.Finding {
 func units() []plan.Unit {
 	return []plan.Unit{
 		{
-			Object: ref("Cluster", "team-a", "demo", "cluster-1"), State: plan.Adoptable, Workspaces: []migrate.BaselineItem{{ObjectRef: vpcLive}, {ObjectRef: demoLive}},
+			Object: ref("Cluster", "team-a", "demo", "cluster-1"), State: plan.Adoptable, Workspaces: []migrate.WorkspaceRecord{{ObjectRef: vpcLive}, {ObjectRef: demoLive}},
 			Members: []plan.Member{
 				{Object: network, WorkspaceTemplateApply: &vpcApply, Workspace: &vpcLive, Evidence: []string{"it owns it"}},
 				{Object: demo, WorkspaceTemplateApply: &demoApply, Workspace: &demoLive, Evidence: []string{"it owns it", "cluster_name is demo"}},
@@ -121,7 +121,7 @@ func units() []plan.Unit {
 			},
 			Endpoint: &plan.Step{Object: ref("Cluster", "team-a", "demo", "cluster-1"), Why: "the host of an endpoint has no scheme", Fields: []plan.Field{field("/spec/controlPlaneEndpoint/host", `"https://abc"`, `"abc"`)}},
 		},
-		{Object: ref("Cluster", "team-a", "done", "cluster-2"), State: plan.Adopted, Workspaces: []migrate.BaselineItem{{}}},
+		{Object: ref("Cluster", "team-a", "done", "cluster-2"), State: plan.Adopted, Workspaces: []migrate.WorkspaceRecord{{}}},
 		{Object: ref("Cluster", "team-b", "shop", "cluster-3"), State: plan.NeedsDecision, Members: []plan.Member{{Object: unclear}}},
 		{Object: ref("Cluster", "team-c", "old", "cluster-4"), State: plan.Blocked, Members: []plan.Member{{Object: changed}}},
 		{Object: ref("Cluster", "team-d", "later", "cluster-5"), State: plan.Skipped, Members: []plan.Member{{Object: skipped}}},

@@ -33,8 +33,8 @@ var (
 	failing = answer{Probed: health.Probed{APIServer: health.Unhealthy("status 500")}, answered: true}
 )
 
-// bench is a pool that runs in the time of a synctest bubble, with API servers that a test defines.
-type bench struct {
+// testPool is a pool that runs in the time of a synctest bubble, with API servers that a test defines.
+type testPool struct {
 	*testing.T
 	*Pool
 	registry *prometheus.Registry
@@ -48,37 +48,37 @@ type bench struct {
 }
 
 // run runs a test with a pool that is started, and checks that it stops.
-func run(t *testing.T, test func(b *bench)) {
+func run(t *testing.T, test func(pool *testPool)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, registry: prometheus.NewRegistry(), answers: ready}
-		b.Pool = NewPool(metrics.NewHealth(b.registry), func(context.Context, client.ObjectKey) bool { return !b.foreign })
-		b.Pool.probe = b.answer
+		pool := &testPool{T: t, registry: prometheus.NewRegistry(), answers: ready}
+		pool.Pool = NewPool(metrics.NewHealth(pool.registry), func(context.Context, client.ObjectKey) bool { return !pool.foreign })
+		pool.Pool.probe = pool.answer
 		ctx, stop := context.WithCancel(t.Context())
 		stopped := make(chan error)
-		go func() { stopped <- b.Start(ctx) }()
+		go func() { stopped <- pool.Start(ctx) }()
 		go func() {
 			for {
 				select {
-				case <-b.Changes():
-					b.mu.Lock()
-					b.woken = append(b.woken, time.Now())
-					b.mu.Unlock()
+				case <-pool.Changes():
+					pool.mu.Lock()
+					pool.woken = append(pool.woken, time.Now())
+					pool.mu.Unlock()
 				case <-ctx.Done():
 					return
 				}
 			}
 		}()
-		test(b)
+		test(pool)
 		stop()
 		require.NoError(t, <-stopped)
 	})
 }
 
-func (b *bench) answer(ctx context.Context, _ *entry) answer {
-	b.mu.Lock()
-	b.probes = append(b.probes, time.Now())
-	found, hangs := b.answers, b.hangs
-	b.mu.Unlock()
+func (pool *testPool) answer(ctx context.Context, _ *entry) answer {
+	pool.mu.Lock()
+	pool.probes = append(pool.probes, time.Now())
+	found, hangs := pool.answers, pool.hangs
+	pool.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
 	}
@@ -86,21 +86,21 @@ func (b *bench) answer(ctx context.Context, _ *entry) answer {
 }
 
 // becomes changes what the API servers answer, or whether they hang, and lets time pass.
-func (b *bench) becomes(found answer, hangs bool, after time.Duration) {
-	b.mu.Lock()
-	b.answers, b.hangs, b.probes, b.woken = found, hangs, nil, nil
-	b.mu.Unlock()
+func (pool *testPool) becomes(found answer, hangs bool, after time.Duration) {
+	pool.mu.Lock()
+	pool.answers, pool.hangs, pool.probes, pool.woken = found, hangs, nil, nil
+	pool.mu.Unlock()
 	time.Sleep(after) // In the time of the bubble.
 	synctest.Wait()
 }
 
-func (b *bench) track(change ...func(*Target)) {
-	b.Helper()
-	target := Target{Kubeconfig: []byte(tokens.Kubeconfig(b.T, "127.0.0.1:1", time.Now())), Version: "1.31"}
+func (pool *testPool) track(change ...func(*Target)) {
+	pool.Helper()
+	target := Target{Kubeconfig: []byte(tokens.Kubeconfig(pool.T, "127.0.0.1:1", time.Now())), Version: "1.31"}
 	for _, apply := range change {
 		apply(&target)
 	}
-	b.Track(demo, target)
+	pool.Track(demo, target)
 }
 
 func required(target *Target) { target.Required = true }
@@ -111,17 +111,17 @@ func last(status controlplanev1.HealthState) func(*Target) {
 	}
 }
 
-func (b *bench) apiServer() health.Result { return b.Results(demo).APIServer }
+func (pool *testPool) apiServer() health.Result { return pool.Results(demo).APIServer }
 
 func TestAHealthyClusterIsProbedAndNeverReconciled(t *testing.T) {
-	run(t, func(b *bench) {
-		b.track()
-		b.becomes(ready, false, time.Second)
-		assert.Equal(t, health.Healthy(), b.apiServer())
-		assert.Len(t, b.woken, 1)
-		b.becomes(ready, false, time.Hour)
-		assert.Empty(t, b.woken)
-		assert.InDelta(t, 133, len(b.probes), 14, "every 24 to 30 seconds")
+	run(t, func(pool *testPool) {
+		pool.track()
+		pool.becomes(ready, false, time.Second)
+		assert.Equal(t, health.Healthy(), pool.apiServer())
+		assert.Len(t, pool.woken, 1)
+		pool.becomes(ready, false, time.Hour)
+		assert.Empty(t, pool.woken)
+		assert.InDelta(t, 133, len(pool.probes), 14, "every 24 to 30 seconds")
 	})
 }
 
@@ -130,16 +130,16 @@ func TestAnAPIServerThatStopsAnsweringIsReportedWithinAMinute(t *testing.T) {
 	for name, hangs := range map[string]bool{"stopped": false, "frozen": true} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 { // Intervals are random.
-				run(t, func(b *bench) {
-					b.track()
-					b.becomes(ready, false, time.Minute)
-					b.becomes(refuses, hangs, time.Minute)
-					assert.Equal(t, health.Unhealthy("refused"), b.apiServer())
-					assert.Len(t, b.woken, 1)
-					assert.GreaterOrEqual(t, len(b.probes), threshold)
-					b.becomes(ready, false, time.Minute)
-					assert.Equal(t, health.Healthy(), b.apiServer(), "one success is enough")
-					assert.Len(t, b.woken, 1)
+				run(t, func(pool *testPool) {
+					pool.track()
+					pool.becomes(ready, false, time.Minute)
+					pool.becomes(refuses, hangs, time.Minute)
+					assert.Equal(t, health.Unhealthy("refused"), pool.apiServer())
+					assert.Len(t, pool.woken, 1)
+					assert.GreaterOrEqual(t, len(pool.probes), threshold)
+					pool.becomes(ready, false, time.Minute)
+					assert.Equal(t, health.Healthy(), pool.apiServer(), "one success is enough")
+					assert.Len(t, pool.woken, 1)
 				})
 			}
 		})
@@ -147,17 +147,17 @@ func TestAnAPIServerThatStopsAnsweringIsReportedWithinAMinute(t *testing.T) {
 }
 
 func TestTwoFailuresAreNotReported(t *testing.T) {
-	run(t, func(b *bench) {
-		b.track()
-		b.becomes(ready, false, time.Second)
-		b.becomes(failing, false, healthyInterval)
-		for len(b.probes) < threshold-1 {
+	run(t, func(pool *testPool) {
+		pool.track()
+		pool.becomes(ready, false, time.Second)
+		pool.becomes(failing, false, healthyInterval)
+		for len(pool.probes) < threshold-1 {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
-		assert.Equal(t, health.Healthy(), b.apiServer())
-		b.becomes(ready, false, time.Minute)
-		assert.Empty(t, b.woken)
+		assert.Equal(t, health.Healthy(), pool.apiServer())
+		pool.becomes(ready, false, time.Minute)
+		assert.Empty(t, pool.woken)
 	})
 }
 
@@ -172,11 +172,11 @@ func TestANetworkThatNeverReachedTheAPIServer(t *testing.T) {
 		"it was reached before":          {[]func(*Target){last(controlplanev1.HealthUnknown)}, health.Unknown("refused")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, func(b *bench) {
-				b.track(row.change...)
-				b.becomes(refuses, false, time.Minute)
-				assert.Equal(t, row.want, b.apiServer())
-				assert.Len(t, b.woken, 1)
+			run(t, func(pool *testPool) {
+				pool.track(row.change...)
+				pool.becomes(refuses, false, time.Minute)
+				assert.Equal(t, row.want, pool.apiServer())
+				assert.Len(t, pool.woken, 1)
 			})
 		})
 	}
@@ -184,25 +184,25 @@ func TestANetworkThatNeverReachedTheAPIServer(t *testing.T) {
 
 // One that answered is there: it does not become unknown.
 func TestAnAPIServerThatAnsweredOnceIsAFailureWhenItIsUnreachable(t *testing.T) {
-	run(t, func(b *bench) {
-		b.track()
-		b.becomes(failing, false, time.Minute)
-		assert.Equal(t, health.Unhealthy("status 500"), b.apiServer())
-		b.becomes(refuses, false, time.Minute)
-		assert.Equal(t, health.Unhealthy("refused"), b.apiServer(), "the message follows")
+	run(t, func(pool *testPool) {
+		pool.track()
+		pool.becomes(failing, false, time.Minute)
+		assert.Equal(t, health.Unhealthy("status 500"), pool.apiServer())
+		pool.becomes(refuses, false, time.Minute)
+		assert.Equal(t, health.Unhealthy("refused"), pool.apiServer(), "the message follows")
 	})
 }
 
 // Messages that alternate would cause writes without end.
 func TestAlternatingFailuresAreReportedOnce(t *testing.T) {
-	run(t, func(b *bench) {
-		b.track(last(controlplanev1.HealthHealthy))
+	run(t, func(pool *testPool) {
+		pool.track(last(controlplanev1.HealthHealthy))
 		reported := 0
 		for range 100 {
-			b.becomes(failing, false, failedInterval)
-			reported += len(b.woken)
-			b.becomes(refuses, false, failedInterval)
-			reported += len(b.woken)
+			pool.becomes(failing, false, failedInterval)
+			reported += len(pool.woken)
+			pool.becomes(refuses, false, failedInterval)
+			reported += len(pool.woken)
 		}
 		assert.Equal(t, 1, reported)
 	})
@@ -210,72 +210,72 @@ func TestAlternatingFailuresAreReportedOnce(t *testing.T) {
 
 func TestARestartReportsNothingThatStatusHas(t *testing.T) {
 	for _, status := range []controlplanev1.HealthState{controlplanev1.HealthHealthy, controlplanev1.HealthUnhealthy} {
-		run(t, func(b *bench) {
-			b.track(last(status))
+		run(t, func(pool *testPool) {
+			pool.track(last(status))
 			found := ready
 			if found.Version, found.Credentials = (health.Result{}), (health.Result{}); status == controlplanev1.HealthUnhealthy {
 				found = refuses
 			}
-			b.becomes(found, false, time.Hour)
-			assert.Empty(t, b.woken)
-			assert.Zero(t, b.Results(demo))
+			pool.becomes(found, false, time.Hour)
+			assert.Empty(t, pool.woken)
+			assert.Zero(t, pool.Results(demo))
 		})
 	}
 }
 
 func TestANewVersionIsComparedAtOnce(t *testing.T) {
-	run(t, func(b *bench) {
-		b.track()
-		b.becomes(ready, false, time.Second)
+	run(t, func(pool *testPool) {
+		pool.track()
+		pool.becomes(ready, false, time.Second)
 		other := ready
 		other.Version = health.Unhealthy("1.31")
-		b.track(func(target *Target) { target.Version = "1.32" })
-		b.becomes(other, false, 11*time.Second)
-		assert.Equal(t, other.Version, b.Results(demo).Version)
-		assert.Equal(t, health.Healthy(), b.apiServer())
+		pool.track(func(target *Target) { target.Version = "1.32" })
+		pool.becomes(other, false, 11*time.Second)
+		assert.Equal(t, other.Version, pool.Results(demo).Version)
+		assert.Equal(t, health.Healthy(), pool.apiServer())
 	})
 }
 
 func TestARenewedKubeconfigKeepsTheHistory(t *testing.T) {
-	run(t, func(b *bench) {
-		b.track()
-		b.becomes(ready, false, time.Second)
+	run(t, func(pool *testPool) {
+		pool.track()
+		pool.becomes(ready, false, time.Second)
 		time.Sleep(time.Second)
-		b.track() // Its token is another one.
-		b.becomes(refuses, false, time.Minute)
-		assert.Equal(t, health.Unhealthy("refused"), b.apiServer())
+		pool.track() // Its token is another one.
+		pool.becomes(refuses, false, time.Minute)
+		assert.Equal(t, health.Unhealthy("refused"), pool.apiServer())
 	})
 }
 
 func TestAKubeconfigThatCannotBeUsedIsNotProbed(t *testing.T) {
-	run(t, func(b *bench) {
-		b.track(func(target *Target) { target.Kubeconfig = []byte("x") })
-		b.becomes(ready, false, time.Hour)
-		assert.Empty(t, b.probes)
-		assert.Equal(t, controlplanev1.HealthUnhealthy, b.Results(demo).Credentials.Status)
-		b.track()
-		b.becomes(ready, false, time.Second)
-		assert.Len(t, b.probes, 1)
+	run(t, func(pool *testPool) {
+		pool.track(func(target *Target) { target.Kubeconfig = []byte("x") })
+		pool.becomes(ready, false, time.Hour)
+		assert.Empty(t, pool.probes)
+		assert.Equal(t, controlplanev1.HealthUnhealthy, pool.Results(demo).Credentials.Status)
+		pool.track()
+		pool.becomes(ready, false, time.Second)
+		assert.Len(t, pool.probes, 1)
 	})
 }
 
 func TestWhatIsStoppedIsNotProbed(t *testing.T) {
-	for name, stop := range map[string]func(*bench){
-		"stopped":                         func(b *bench) { b.Stop(demo) },
-		"forgotten":                       func(b *bench) { b.Forget(demo) },
-		"of another shard, or gone":       func(b *bench) { b.foreign = true },
-		"stopped during a probe and back": func(b *bench) { b.becomes(refuses, true, healthyInterval); b.Stop(demo) },
+	for name, stop := range map[string]func(*testPool){
+		"stopped":                         func(pool *testPool) { pool.Stop(demo) },
+		"forgotten":                       func(pool *testPool) { pool.Forget(demo) },
+		"of another shard, or gone":       func(pool *testPool) { pool.foreign = true },
+		"stopped during a probe and back": func(pool *testPool) { pool.becomes(refuses, true, healthyInterval); pool.Stop(demo) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, func(b *bench) {
-				b.track()
-				b.becomes(ready, false, time.Second)
-				assert.Equal(t, 2, b.series(), "duration and time of the last probe")
-				stop(b)
-				b.becomes(ready, false, time.Hour)
-				assert.Empty(t, b.probes)
-				assert.Zero(t, b.Results(demo))
-				assert.Zero(t, b.series())
+			run(t, func(pool *testPool) {
+				pool.track()
+				pool.becomes(ready, false, time.Second)
+				assert.Equal(t, 2, pool.series(), "duration and time of the last probe")
+				stop(pool)
+				pool.becomes(ready, false, time.Hour)
+				assert.Empty(t, pool.probes)
+				assert.Zero(t, pool.Results(demo))
+				assert.Zero(t, pool.series())
 			})
 		})
 	}
@@ -283,38 +283,38 @@ func TestWhatIsStoppedIsNotProbed(t *testing.T) {
 
 // The number of goroutines depends on the workers, and not on the clusters; and API servers that hang delay the others little.
 func TestAThousandClustersThatHang(t *testing.T) {
-	run(t, func(b *bench) {
+	run(t, func(pool *testPool) {
 		before := runtime.NumGoroutine()
-		kubeconfig := []byte(tokens.Kubeconfig(b.T, "127.0.0.1:1", time.Now()))
-		b.hangs, b.answers = true, refuses
+		kubeconfig := []byte(tokens.Kubeconfig(pool.T, "127.0.0.1:1", time.Now()))
+		pool.hangs, pool.answers = true, refuses
 		for i := range 1000 {
-			b.Track(client.ObjectKey{Namespace: "default", Name: fmt.Sprint(i)}, Target{Kubeconfig: kubeconfig})
+			pool.Track(client.ObjectKey{Namespace: "default", Name: fmt.Sprint(i)}, Target{Kubeconfig: kubeconfig})
 		}
-		b.becomes(refuses, true, 10*time.Minute)
+		pool.becomes(refuses, true, 10*time.Minute)
 		assert.LessOrEqual(t, runtime.NumGoroutine()-before, workers)
-		assert.Greater(t, len(b.probes), 6000, "each is still probed about every 80 seconds")
+		assert.Greater(t, len(pool.probes), 6000, "each is still probed about every 80 seconds")
 	})
 }
 
 func TestStoppingEndsProbesThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, registry: prometheus.NewRegistry(), hangs: true}
-		b.Pool = NewPool(metrics.NewHealth(b.registry), func(context.Context, client.ObjectKey) bool { return true })
-		b.Pool.probe = b.answer
+		pool := &testPool{T: t, registry: prometheus.NewRegistry(), hangs: true}
+		pool.Pool = NewPool(metrics.NewHealth(pool.registry), func(context.Context, client.ObjectKey) bool { return true })
+		pool.Pool.probe = pool.answer
 		ctx, stop := context.WithCancel(t.Context())
-		b.track()
+		pool.track()
 		time.AfterFunc(time.Second, stop)
 		began := time.Now()
-		require.NoError(t, b.Start(ctx))
+		require.NoError(t, pool.Start(ctx))
 		assert.Equal(t, time.Second, time.Since(began))
-		assert.Len(t, b.probes, 1)
+		assert.Len(t, pool.probes, 1)
 	})
 }
 
 // series counts the series of metrics.
-func (b *bench) series() int {
-	b.Helper()
-	count, err := testutil.GatherAndCount(b.registry)
-	require.NoError(b, err)
+func (pool *testPool) series() int {
+	pool.Helper()
+	count, err := testutil.GatherAndCount(pool.registry)
+	require.NoError(pool, err)
 	return count
 }

@@ -25,8 +25,8 @@ const (
 	others = "/api/v1/others/one/status"
 )
 
-// stage is an API server that records what it did, and a program that sends requests.
-type stage struct {
+// server is an API server that records what it did, and a program that sends requests.
+type server struct {
 	*testing.T
 	proxy  *proxy.Proxy
 	server string
@@ -35,9 +35,9 @@ type stage struct {
 	kills  int
 }
 
-func newStage(t *testing.T) *stage {
+func newServer(t *testing.T) *server {
 	t.Helper()
-	s := &stage{T: t}
+	s := &server{T: t}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.lock.Lock()
 		defer s.lock.Unlock()
@@ -58,7 +58,7 @@ func newStage(t *testing.T) *stage {
 }
 
 // send sends a request, and returns the answer.
-func (s *stage) send(method, path string) (string, error) {
+func (s *server) send(method, path string) (string, error) {
 	s.Helper()
 	request, err := http.NewRequestWithContext(context.WithoutCancel(s.Context()), method, s.server+path, bytes.NewBufferString("body"))
 	require.NoError(s, err)
@@ -72,7 +72,7 @@ func (s *stage) send(method, path string) (string, error) {
 }
 
 func TestRequestsPassWithTheProgramsCredentials(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	answer, err := s.send(http.MethodPatch, things)
 	require.NoError(t, err)
 	require.Equal(t, "body", answer)
@@ -80,7 +80,7 @@ func TestRequestsPassWithTheProgramsCredentials(t *testing.T) {
 }
 
 func TestTheProgramDiesAfterItsWriteAndDoesNotHearOfIt(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	killed := s.proxy.Arm(proxy.Target{Number: 2, Moment: proxy.After})
 	_, err := s.send(http.MethodPost, things)
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestTheProgramDiesAfterItsWriteAndDoesNotHearOfIt(t *testing.T) {
 }
 
 func TestTheProgramDiesBeforeTheAPIServerHearsOfTheWrite(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	killed := s.proxy.Arm(proxy.Target{Number: 1, Moment: proxy.Before})
 	_, err := s.send(http.MethodDelete, things)
 	require.Error(t, err)
@@ -103,7 +103,7 @@ func TestTheProgramDiesBeforeTheAPIServerHearsOfTheWrite(t *testing.T) {
 }
 
 func TestRequestsOfAKilledProgramAreDropped(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	killed := s.proxy.Arm(proxy.Target{Number: 1, Moment: proxy.Before})
 	_, err := s.send(http.MethodPut, things)
 	require.Error(t, err)
@@ -122,7 +122,7 @@ func TestRequestsOfAKilledProgramAreDropped(t *testing.T) {
 }
 
 func TestOnlyWritesThatMatterAreCounted(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	s.proxy.Arm(proxy.Target{Number: 1, Moment: proxy.Before, Resources: []string{"things"}})
 	for _, request := range [][2]string{
 		{http.MethodGet, things},
@@ -147,7 +147,7 @@ func TestOnlyWritesThatMatterAreCounted(t *testing.T) {
 }
 
 func TestAnAnswerIsLostAndTheProgramLivesOn(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	lease := "/apis/coordination.k8s.io/v1/namespaces/here/leases/one"
 	lost := s.proxy.Arm(proxy.Target{Number: 2, Moment: proxy.Lost, Matches: func(r *http.Request) bool { return r.URL.Path == lease }})
 	for _, path := range []string{things, lease, others} {

@@ -71,7 +71,7 @@ func TestUntouched(t *testing.T) {
 		c := look(t, check.CheckDefinitions)
 		assert.Contains(t, c.Message, "cannot be changed in place")
 		assert.Equal(t, []string{"kubectl get " + templates + " --all-namespaces -o yaml > captcontrolplanetemplates.yaml", "kubectl delete crd " + templates}, c.Commands)
-		_, err := w.TakeTemplates(t.Context())
+		_, err := env.TakeTemplates(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, []string{"kubectl delete crd " + templates}, look(t, check.CheckDefinitions).Commands)
 	})
@@ -106,7 +106,7 @@ func stopLegacy(t *testing.T) {
 // requireNoWrites accepts reviews, which the API server does not store.
 func requireNoWrites(t *testing.T, user string, since time.Time) {
 	t.Helper()
-	events, err := w.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Since: since})
+	events, err := env.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Since: since})
 	require.NoError(t, err)
 	for _, event := range events {
 		require.Contains(t, []string{"selfsubjectaccessreviews", "selfsubjectreviews"}, event.ObjectRef.Resource, event.RequestURI)
@@ -136,12 +136,12 @@ func TestSafety07InstallersOfDefinitionsAreFound(t *testing.T) {
 	} {
 		t.Run(tool, func(t *testing.T) {
 			definition := &apiextensionsv1.CustomResourceDefinition{}
-			require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: name}, definition))
+			require.NoError(t, env.Admin.Get(t.Context(), client.ObjectKey{Name: name}, definition))
 			before := definition.DeepCopy()
 			t.Cleanup(func() {
-				require.NoError(t, w.Admin.Get(context.Background(), client.ObjectKey{Name: name}, definition))
+				require.NoError(t, env.Admin.Get(context.Background(), client.ObjectKey{Name: name}, definition))
 				definition.Labels, definition.Annotations = before.Labels, before.Annotations
-				require.NoError(t, w.Admin.Update(context.Background(), definition))
+				require.NoError(t, env.Admin.Update(context.Background(), definition))
 			})
 			patch(t, definition, `{"metadata":{`+row.installed+`}}`)
 			c := look(t, check.CheckInstallers)
@@ -170,7 +170,7 @@ func TestBeforeApply(t *testing.T) {
 		check.CheckConversion: check.OK, check.CheckAdmission: check.OK, check.CheckStored: check.OK, check.CheckInstallers: check.OK,
 		check.CheckLegacy: check.OK, check.CheckManager: check.Warning,
 	}, statuses(r))
-	events, err := w.AuditEvents(audit.Filter{User: sandbox.CaptctlUser, Verbs: []string{"patch", "update", "delete"}, Since: began})
+	events, err := env.AuditEvents(audit.Filter{User: sandbox.CaptctlUser, Verbs: []string{"patch", "update", "delete"}, Since: began})
 	require.NoError(t, err)
 	require.Len(t, events, 4, "admission of each kind that captctl writes")
 	for _, event := range events {
@@ -222,7 +222,7 @@ func TestLegacyManagerMustNotRun(t *testing.T) {
 	assert.Equal(t, check.Failed, c.Status)
 	assert.Contains(t, c.Objects[0], "it is scaled to 0, but Pod left still exists")
 	assert.Len(t, c.Commands, 1)
-	require.NoError(t, w.Admin.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	require.NoError(t, env.Admin.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	assert.Equal(t, check.OK, look(t, check.CheckLegacy).Status)
 }
 
@@ -232,13 +232,13 @@ func TestLegacyManagerIsFoundByWhatItWrites(t *testing.T) {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(infrav1.GroupVersion.Group + "/v1beta1")
 	list.SetKind("CAPTClusterList")
-	require.NoError(t, w.Admin.List(t.Context(), list))
+	require.NoError(t, env.Admin.List(t.Context(), list))
 	object := &list.Items[0]
 	patch(t, object, `{"metadata":{"labels":{"example.com/by":"alice"}}}`)
 	assert.Equal(t, check.OK, look(t, check.CheckLegacy).Status, "users write v1beta1, too")
 
 	require.NoError(t, unstructured.SetNestedField(object.Object, "vpc-0ffee", "status", "vpcId"))
-	require.NoError(t, w.Admin.Status().Update(t.Context(), object, client.FieldOwner("anything")))
+	require.NoError(t, env.Admin.Status().Update(t.Context(), object, client.FieldOwner("anything")))
 	c := look(t, check.CheckLegacy, func(o *check.Options) { o.Quiet = time.Hour })
 	assert.Equal(t, check.Failed, c.Status)
 	assert.Contains(t, strings.Join(c.Objects, "\n"), "CAPTCluster "+client.ObjectKeyFromObject(object).String()+": anything wrote its status in infrastructure.cluster.x-k8s.io/v1beta1 at ")
@@ -264,7 +264,7 @@ func TestTheManagerIsFoundByItsDeployment(t *testing.T) {
 		"kubectl -n capt-system scale deployment/capt-manager --replicas=2", "kubectl -n capt-system rollout status deployment/capt-manager --timeout=5m",
 	}, c.Commands)
 	deployment.Status.Replicas, deployment.Status.ReadyReplicas, deployment.Status.AvailableReplicas = 1, 1, 1
-	require.NoError(t, w.Admin.Status().Update(t.Context(), deployment))
+	require.NoError(t, env.Admin.Status().Update(t.Context(), deployment))
 	assert.Equal(t, check.OK, look(t, check.CheckManager).Status)
 	assert.Equal(t, check.OK, look(t, check.CheckLegacy).Status)
 }
@@ -279,7 +279,7 @@ func leaseOf(name string) *coordinationv1.Lease {
 func TestTheManagerIsFoundByItsLease(t *testing.T) {
 	install(t)
 	lease := leaseOf("capt-manager-leader-election")
-	require.NoError(t, client.IgnoreNotFound(w.Admin.Delete(t.Context(), lease.DeepCopy())))
+	require.NoError(t, client.IgnoreNotFound(env.Admin.Delete(t.Context(), lease.DeepCopy())))
 	create(t, lease)
 	assert.Equal(t, check.OK, look(t, check.CheckManager).Status)
 	patch(t, lease, `{"spec":{"leaseDurationSeconds":1,"renewTime":"2026-01-01T00:00:00.000000Z"}}`)
@@ -299,12 +299,12 @@ func TestWorkspacesThatAreNotUpToDate(t *testing.T) {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("tf.upbound.io/v1beta1")
 	list.SetKind("WorkspaceList")
-	require.NoError(t, w.Admin.List(t.Context(), list))
+	require.NoError(t, env.Admin.List(t.Context(), list))
 	workspace := &list.Items[0]
 	before, _, _ := unstructured.NestedSlice(workspace.Object, "status", "conditions")
 	set := func(conditions []any) {
 		require.NoError(t, unstructured.SetNestedSlice(workspace.Object, conditions, "status", "conditions"))
-		require.NoError(t, w.Admin.Status().Update(context.Background(), workspace))
+		require.NoError(t, env.Admin.Status().Update(context.Background(), workspace))
 	}
 	set([]any{map[string]any{"type": "Synced", "status": "False", "reason": "ReconcileError", "lastTransitionTime": "2025-03-01T10:00:00Z"}})
 	t.Cleanup(func() { set(before) })
@@ -321,8 +321,8 @@ func TestWorkspacesThatAreNotUpToDate(t *testing.T) {
 // TestWebhooksWithoutAManager comes last: it stops the manager.
 func TestWebhooksWithoutAManager(t *testing.T) {
 	install(t)
-	require.NoError(t, w.StopComponent(t.Context(), sandbox.Manager))
-	t.Cleanup(func() { require.NoError(t, w.StartComponent(context.Background(), sandbox.Manager)) })
+	require.NoError(t, env.StopComponent(t.Context(), sandbox.Manager))
+	t.Cleanup(func() { require.NoError(t, env.StartComponent(context.Background(), sandbox.Manager)) })
 	r := report(t, sandbox.Captctl)
 	assert.NotEmpty(t, r.Failed())
 	conversion, admission := find(t, r, check.CheckConversion), find(t, r, check.CheckAdmission)

@@ -25,27 +25,27 @@ import (
 const tick = 50 * time.Millisecond
 
 // w has a cluster that CAPT v0.3 built, and its definitions. Tests of the later stages call install.
-var w *legacy.World
+var env *legacy.Environment
 
 func TestMain(m *testing.M) { os.Exit(fixture.Suite{Start: start}.Run(m)) }
 
 func start(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) (err error) {
-	if w, err = legacy.Start(ctx, sandbox.Options{Log: os.Stderr}); err != nil {
+	if env, err = legacy.Start(ctx, sandbox.Options{Log: os.Stderr}); err != nil {
 		return err
 	}
-	keep(w.Sandbox)
+	keep(env.Sandbox)
 	fleet := legacy.Named()["reference-set"]
 	fleet.ControlPlaneTemplates = 1
-	_, err = w.Create(ctx, fleet, legacy.NamesOf("reference-set"))
+	_, err = env.Create(ctx, fleet, legacy.NamesOf("reference-set"))
 	return err
 }
 
 // installed is true once this version is.
 var installed = sync.OnceValue(func() error {
-	if _, err := w.TakeTemplates(context.Background()); err != nil {
+	if _, err := env.TakeTemplates(context.Background()); err != nil {
 		return err
 	}
-	return w.Upgrade(context.Background(), legacy.WebhooksOnly)
+	return env.Upgrade(context.Background(), legacy.WebhooksOnly)
 })
 
 func install(t *testing.T) {
@@ -56,7 +56,7 @@ func install(t *testing.T) {
 // report runs the checks as a user.
 func report(t *testing.T, user string, change ...func(*check.Options)) *check.Report {
 	t.Helper()
-	config, err := w.ConfigOf(user)
+	config, err := env.ConfigOf(user)
 	require.NoError(t, err)
 	options := check.Options{Config: config, Quiet: time.Nanosecond}
 	for _, c := range change {
@@ -87,7 +87,7 @@ func look(t *testing.T, name string, change ...func(*check.Options)) check.Check
 // quiet waits until the fixture was written long ago: managedFields have seconds.
 func quiet(t *testing.T) {
 	t.Helper()
-	fixture.Eventually(t, tick, func() bool { return look(t, check.CheckLegacy).Status == check.OK }, "the fixture was written a moment ago")
+	fixture.EventuallyTrue(t, tick, func() bool { return look(t, check.CheckLegacy).Status == check.OK }, "the fixture was written a moment ago")
 }
 
 // create creates an object until the test ends.
@@ -95,16 +95,16 @@ func create(t *testing.T, object client.Object) {
 	t.Helper()
 	if namespace := object.GetNamespace(); namespace != "" {
 		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-		require.NoError(t, client.IgnoreAlreadyExists(w.Admin.Create(t.Context(), n)))
+		require.NoError(t, client.IgnoreAlreadyExists(env.Admin.Create(t.Context(), n)))
 	}
-	require.NoError(t, w.Admin.Create(t.Context(), object))
+	require.NoError(t, env.Admin.Create(t.Context(), object))
 	t.Cleanup(func() {
-		require.NoError(t, client.IgnoreNotFound(w.Admin.Delete(context.Background(), object, client.GracePeriodSeconds(0))))
+		require.NoError(t, client.IgnoreNotFound(env.Admin.Delete(context.Background(), object, client.GracePeriodSeconds(0))))
 	})
 }
 
 // patch changes an object.
 func patch(t *testing.T, object client.Object, body string) {
 	t.Helper()
-	require.NoError(t, w.Admin.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(body))))
+	require.NoError(t, env.Admin.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(body))))
 }

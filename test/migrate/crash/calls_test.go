@@ -99,30 +99,30 @@ func (r *recorder) Matches(request *http.Request) bool {
 	return true
 }
 
-// fate is what happens to a run at a call.
-type fate struct {
+// interruption is what happens to a run at a call.
+type interruption struct {
 	call
 	proxy.Moment
 }
 
-func (f fate) String() string { return string(f.Moment) + " " + f.call.String() }
+func (f interruption) String() string { return string(f.Moment) + " " + f.call.String() }
 
-// together is how many runs of one plan are disturbed at most, one after the other. A plan that was interrupted often takes another way than one
+// together is how many runs of one plan are interrupted at most, one after the other. A plan that was interrupted often takes another way than one
 // that was interrupted once, so chains are short.
 const together = 6
 
-// fates are what happens to the runs of each plan. With CAPT_CRASH=all, that is everything at each call: a run is killed before the call, the one
+// interruptions are what happens to the runs of each plan. With CAPT_CRASH=all, that is everything at each call: a run is killed before the call, the one
 // that resumes it after the call, and if it writes, the next one does not get the answer. Otherwise it is, of each kind of call, something at the
 // first one and at the last one.
-func fates(calls []call) (chosen [][]fate) {
+func interruptions(calls []call) (chosen [][]interruption) {
 	if everything {
-		var all []fate
+		var all []interruption
 		for _, c := range calls {
-			all = append(all, fate{c, proxy.Before})
+			all = append(all, interruption{c, proxy.Before})
 			if c.writes {
-				all = append(all, fate{c, proxy.Lost})
+				all = append(all, interruption{c, proxy.Lost})
 			}
-			all = append(all, fate{c, proxy.After})
+			all = append(all, interruption{c, proxy.After})
 		}
 		return slices.Collect(slices.Chunk(all, together))
 	}
@@ -139,12 +139,12 @@ func fates(calls []call) (chosen [][]fate) {
 	for i, kind := range kinds {
 		first, last := of[kind][0], of[kind][len(of[kind])-1]
 		if !first.writes { // Nothing differs from one read to the next but what was written before.
-			chosen = append(chosen, []fate{{last, []proxy.Moment{proxy.Before, proxy.After}[i%2]}})
+			chosen = append(chosen, []interruption{{last, []proxy.Moment{proxy.Before, proxy.After}[i%2]}})
 			continue
 		}
-		chosen = append(chosen, []fate{{first, proxy.Before}}, []fate{{last, proxy.After}})
+		chosen = append(chosen, []interruption{{first, proxy.Before}}, []interruption{{last, proxy.After}})
 		if middle := of[kind][len(of[kind])/2]; i%2 == 0 {
-			chosen = append(chosen, []fate{{middle, proxy.Lost}})
+			chosen = append(chosen, []interruption{{middle, proxy.Lost}})
 		}
 	}
 	return chosen

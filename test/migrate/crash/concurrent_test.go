@@ -49,7 +49,7 @@ func (p *proxied) answered(context.Context) (bool, error) {
 
 // TestARunThatFindsAnotherAliveWritesNothing delays a read of a run, which goes on to renew its Lease meanwhile.
 func TestARunThatFindsAnotherAliveWritesNothing(t *testing.T) {
-	s := newStory(t)
+	s := newScenario(t)
 	s.newPlan()
 	held, release := make(chan struct{}), make(chan struct{})
 	s.at(readsOfObjects(s.apply.calls)[0], func() {
@@ -73,7 +73,7 @@ func TestARunThatFindsAnotherAliveWritesNothing(t *testing.T) {
 // TestARunThatLostItsLeaseWritesNothing stops a run (SIGSTOP) for longer than its Lease. Another run takes over and completes the plan, and the
 // first one writes nothing after it is continued.
 func TestARunThatLostItsLeaseWritesNothing(t *testing.T) {
-	s := newStory(t)
+	s := newScenario(t)
 	reads := readsOfObjects(s.apply.calls)
 	if !everything {
 		reads = []call{reads[0], reads[len(reads)-1]}
@@ -96,7 +96,7 @@ func TestARunThatLostItsLeaseWritesNothing(t *testing.T) {
 		require.NoError(t, first.Process.Signal(syscall.SIGCONT))
 		first.Ends(migrate.Partly)
 		require.Contains(t, first.String(), "the lock is lost")
-		require.NoError(t, wait.PollUntilContextTimeout(t.Context(), tick, patience, true, s.answered))
+		require.NoError(t, wait.PollUntilContextTimeout(t.Context(), tick, timeout, true, s.answered))
 		for _, write := range s.proxy.Writes()[sent:] {
 			require.GreaterOrEqual(t, write.Code, http.StatusBadRequest, "%s after it was continued at %s", write, c)
 		}

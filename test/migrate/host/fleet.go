@@ -25,11 +25,11 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/webhooks/conversion/carry"
+	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
-// patience is how long the manager may take.
-const patience = 5 * time.Minute
+// timeout is how long the manager may take.
+const timeout = 5 * time.Minute
 
 // Fleet is every object that a migration may write, and every Workspace, by kind, namespace and name. Workspaces are as they are, and of the
 // other objects what every write changes is left out. A view removes more.
@@ -74,7 +74,7 @@ func Desired(object *unstructured.Unstructured) {
 	object.SetFinalizers(nil)
 	annotations := object.GetAnnotations()
 	maps.DeleteFunc(annotations, func(name, _ string) bool {
-		return strings.HasPrefix(name, naming.ExternalNameAnnotation) || name == carry.Annotation
+		return strings.HasPrefix(name, naming.ExternalNameAnnotation) || name == preserve.Annotation
 	})
 	object.SetAnnotations(annotations)
 	ref, found, _ := unstructured.NestedMap(object.Object, "status", "workspaceRef")
@@ -88,7 +88,7 @@ func Desired(object *unstructured.Unstructured) {
 func Settled(t *testing.T, s *sandbox.Sandbox, read func() map[string]string) (last map[string]string) {
 	t.Helper()
 	manager := &fixture.Server{Sandbox: s}
-	err := wait.PollUntilContextTimeout(t.Context(), time.Second, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), time.Second, timeout, true, func(ctx context.Context) (bool, error) {
 		before := last
 		last = read()
 		activity, err := manager.Activity(ctx)

@@ -33,35 +33,35 @@ import (
 )
 
 const (
-	patience = 5 * time.Minute
-	tick     = 100 * time.Millisecond
+	timeout = 5 * time.Minute
+	tick    = 100 * time.Millisecond
 )
 
-// world is a fleet of CAPT v0.3 with Cluster API and the manager. No provider runs: the Workspaces stay as they were left.
-type world struct {
+// environment is a fleet of CAPT v0.3 with Cluster API and the manager. No provider runs: the Workspaces stay as they were left.
+type environment struct {
 	*testing.T
-	*legacy.World
+	*legacy.Environment
 	host *host.Host
 	// git are the manifests of the fleet, in v1beta1.
 	git []*unstructured.Unstructured
 }
 
-func newWorld(t *testing.T, fixtures ...string) *world {
+func newEnvironment(t *testing.T, fixtures ...string) *environment {
 	t.Helper()
 	require.NoError(t, sandbox.Build(t.Context(), t.Output(), sandbox.Kubectl))
-	w := &world{T: t, World: legacy.New(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true})}
-	w.host = host.New(t, w.Sandbox)
+	env := &environment{T: t, Environment: legacy.New(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true})}
+	env.host = host.New(t, env.Sandbox)
 	for _, name := range fixtures {
-		objects, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
+		objects, err := env.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
 		require.NoError(t, err)
-		w.git = append(w.git, objects.Manifests...)
-		w.git = append(w.git, slices.DeleteFunc(objects.Exported(), func(exported *unstructured.Unstructured) bool {
-			return slices.ContainsFunc(w.git, func(o *unstructured.Unstructured) bool { return host.Name(o) == host.Name(exported) })
+		env.git = append(env.git, objects.Manifests...)
+		env.git = append(env.git, slices.DeleteFunc(objects.Exported(), func(exported *unstructured.Unstructured) bool {
+			return slices.ContainsFunc(env.git, func(o *unstructured.Unstructured) bool { return host.Name(o) == host.Name(exported) })
 		})...)
 	}
-	require.NoError(t, w.Upgrade(t.Context()))
-	w.settled(t)
-	return w
+	require.NoError(t, env.Upgrade(t.Context()))
+	env.settled(t)
+	return env
 }
 
 // ways in which manifests get into a cluster.
@@ -74,32 +74,32 @@ var ways = map[string][]string{
 // Manifests in Git do not change by themselves when a fleet is adopted. However they are applied again, no Workspace is changed, each owner keeps
 // its WorkspaceTemplateApply, and that its Workspace.
 func TestOldManifestsAppliedAgainChangeNoWorkspace(t *testing.T) {
-	w := newWorld(t, "reference-empty-hand-made-fixed-name", "hand-made-without-owner-reference", "templates-in-default",
+	env := newEnvironment(t, "reference-empty-hand-made-fixed-name", "hand-made-without-owner-reference", "templates-in-default",
 		"helpers-present", "retained-vpc", "existing-vpc", "flux-managed", "argocd-managed")
-	w.reapplies("before the adoption", "client-side apply", "server-side apply")
-	w.host.Plan()
-	w.host.Run(migrate.Done, "apply", "plan.json", "--yes")
-	adopted := w.reapplies("after the adoption", "client-side apply", "server-side apply", "replace", "client-side apply")
-	w.host.Run(migrate.Done, "rollback", "plan.json", "--yes")
-	w.reapplies("after a rollback", "client-side apply", "server-side apply")
-	w.host.Plan()
-	w.host.Run(migrate.Done, "apply", "plan.json", "--yes")
-	require.Equal(t, adopted, w.settled(t))
-	w.host.Run(migrate.Done, "rollback", "plan.json", "--yes")
-	w.replaces()
+	env.reapplies("before the adoption", "client-side apply", "server-side apply")
+	env.host.Plan()
+	env.host.Run(migrate.Done, "apply", "plan.json", "--yes")
+	adopted := env.reapplies("after the adoption", "client-side apply", "server-side apply", "replace", "client-side apply")
+	env.host.Run(migrate.Done, "rollback", "plan.json", "--yes")
+	env.reapplies("after a rollback", "client-side apply", "server-side apply")
+	env.host.Plan()
+	env.host.Run(migrate.Done, "apply", "plan.json", "--yes")
+	require.Equal(t, adopted, env.settled(t))
+	env.host.Run(migrate.Done, "rollback", "plan.json", "--yes")
+	env.replaces()
 }
 
 // reapplies applies the manifests in some ways. Each time, everything stays as it is, also for a manager that is restarted.
-func (w *world) reapplies(step string, named ...string) (before map[string]string) {
-	w.Helper()
-	before = w.settled(w.T)
+func (env *environment) reapplies(step string, named ...string) (before map[string]string) {
+	env.Helper()
+	before = env.settled(env.T)
 	for _, way := range named {
-		w.Run(step+", "+way, func(t *testing.T) {
-			inner := &world{T: t, World: w.World, host: w.host, git: w.git}
+		env.Run(step+", "+way, func(t *testing.T) {
+			inner := &environment{T: t, Environment: env.Environment, host: env.host, git: env.git}
 			began := time.Now()
-			inner.kubectl(w.git, ways[way]...)
+			inner.kubectl(env.git, ways[way]...)
 			inner.settled(t)
-			require.NoError(t, w.Restart(t.Context(), sandbox.Manager))
+			require.NoError(t, env.Restart(t.Context(), sandbox.Manager))
 			after := inner.settled(t)
 			require.Len(t, after, len(before))
 			for name, object := range before {
@@ -112,12 +112,12 @@ func (w *world) reapplies(step string, named ...string) (before map[string]strin
 }
 
 // replaces runs kubectl replace on objects that are not adopted, which removes what v0.3 recorded in their specs and metadata.
-func (w *world) replaces() {
-	w.Helper()
-	w.Run("before the adoption, replace", func(t *testing.T) {
-		inner, began := &world{T: t, World: w.World, host: w.host}, time.Now()
+func (env *environment) replaces() {
+	env.Helper()
+	env.Run("before the adoption, replace", func(t *testing.T) {
+		inner, began := &environment{T: t, Environment: env.Environment, host: env.host}, time.Now()
 		before := inner.settled(t)
-		inner.kubectl(w.git, ways["replace"]...)
+		inner.kubectl(env.git, ways["replace"]...)
 		after := inner.settled(t)
 		for name, object := range before {
 			if strings.HasPrefix(name, terraform.WorkspaceKind+" ") {
@@ -129,31 +129,31 @@ func (w *world) replaces() {
 }
 
 // requireNothingCreated requires that the manager created and deleted nothing that Terraform runs for, and that no Workspace was written.
-func (w *world) requireNothingCreated(since time.Time) {
-	w.Helper()
-	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"create", "delete"}, Since: since})
-	require.NoError(w, err)
+func (env *environment) requireNothingCreated(since time.Time) {
+	env.Helper()
+	events, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"create", "delete"}, Since: since})
+	require.NoError(env, err)
 	for _, event := range events {
-		assert.NotContains(w, []string{"workspaces", "workspacetemplateapplies"}, event.ObjectRef.Resource, event.RequestURI)
+		assert.NotContains(env, []string{"workspaces", "workspacetemplateapplies"}, event.ObjectRef.Resource, event.RequestURI)
 	}
-	writes, err := w.AuditEvents(audit.Filter{Verbs: audit.Writes, Resource: "workspaces", Since: since})
-	require.NoError(w, err)
-	assert.Empty(w, writes)
+	writes, err := env.AuditEvents(audit.Filter{Verbs: audit.Writes, Resource: "workspaces", Since: since})
+	require.NoError(env, err)
+	assert.Empty(env, writes)
 }
 
 // kubectl passes the manifests to kubectl, in one stream, again if there was a conflict. One may be refused: a WorkspaceTemplateApply does not lose
 // a variable that identifies cloud resources.
-func (w *world) kubectl(manifests []*unstructured.Unstructured, args ...string) {
-	w.Helper()
+func (env *environment) kubectl(manifests []*unstructured.Unstructured, args ...string) {
+	env.Helper()
 	var stream bytes.Buffer
 	for _, manifest := range manifests {
 		data, err := json.Marshal(manifest.Object)
-		require.NoError(w, err)
+		require.NoError(env, err)
 		stream.Write(append(data, "\n---\n"...))
 	}
 	failed := ""
-	err := wait.PollUntilContextTimeout(w.Context(), tick, patience, true, func(ctx context.Context) (bool, error) {
-		cmd := exec.CommandContext(ctx, w.Binary(sandbox.Kubectl), append([]string{"--kubeconfig", w.Kubeconfig()}, args...)...)
+	err := wait.PollUntilContextTimeout(env.Context(), tick, timeout, true, func(ctx context.Context) (bool, error) {
+		cmd := exec.CommandContext(ctx, env.Binary(sandbox.Kubectl), append([]string{"--kubeconfig", env.Kubeconfig()}, args...)...)
 		cmd.Stdin = bytes.NewReader(stream.Bytes())
 		output, _ := cmd.CombinedOutput()
 		failed = ""
@@ -164,14 +164,14 @@ func (w *world) kubectl(manifests []*unstructured.Unstructured, args ...string) 
 		}
 		return !strings.Contains(failed, "Error from server (Conflict)"), nil
 	})
-	require.NoError(w, err, "kubectl %s: %s", strings.Join(args, " "), failed)
-	require.Empty(w, failed)
+	require.NoError(env, err, "kubectl %s: %s", strings.Join(args, " "), failed)
+	require.Empty(env, failed)
 }
 
 // settled is what an adoption writes, and what there must be one of, when the manager has nothing to do.
-func (w *world) settled(t *testing.T) map[string]string {
+func (env *environment) settled(t *testing.T) map[string]string {
 	t.Helper()
-	return host.Settled(t, w.Sandbox, func() map[string]string { return host.Fleet(t, w.Admin, facts) })
+	return host.Settled(t, env.Sandbox, func() map[string]string { return host.Fleet(t, env.Admin, facts) })
 }
 
 // facts is a view of the fields that identify cloud resources. Users' tools own the others.
@@ -194,25 +194,25 @@ func facts(object *unstructured.Unstructured) {
 // A control plane that does not own what v0.3 created for it is deleted and created again from Git before anything is adopted, while its EKS
 // cluster runs under a name that no scheme gives. The manager asks for a decision.
 func TestARecreatedControlPlaneIsNotBuiltAgain(t *testing.T) {
-	w := newWorld(t, "hand-made-without-owner-reference")
-	before, began := w.settled(t), time.Now()
-	i := slices.IndexFunc(w.git, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CAPTControlPlane" })
-	controlPlane, key := &controlplanev1.CAPTControlPlane{}, client.ObjectKeyFromObject(w.git[i])
-	require.NoError(t, w.Admin.Get(t.Context(), key, controlPlane))
-	require.NoError(t, w.Admin.Patch(t.Context(), controlPlane, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
-	require.NoError(t, w.Admin.Delete(t.Context(), controlPlane))
-	fixture.Eventually(t, tick, func() bool { return apierrors.IsNotFound(w.Admin.Get(t.Context(), key, controlPlane)) }, "the control plane still exists")
-	w.kubectl([]*unstructured.Unstructured{w.git[i]}, "apply", "-f", "-")
-	fixture.Eventually(t, tick, func() bool {
-		require.NoError(t, w.Admin.Get(t.Context(), key, controlPlane))
+	env := newEnvironment(t, "hand-made-without-owner-reference")
+	before, began := env.settled(t), time.Now()
+	i := slices.IndexFunc(env.git, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CAPTControlPlane" })
+	controlPlane, key := &controlplanev1.CAPTControlPlane{}, client.ObjectKeyFromObject(env.git[i])
+	require.NoError(t, env.Admin.Get(t.Context(), key, controlPlane))
+	require.NoError(t, env.Admin.Patch(t.Context(), controlPlane, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+	require.NoError(t, env.Admin.Delete(t.Context(), controlPlane))
+	fixture.EventuallyTrue(t, tick, func() bool { return apierrors.IsNotFound(env.Admin.Get(t.Context(), key, controlPlane)) }, "the control plane still exists")
+	env.kubectl([]*unstructured.Unstructured{env.git[i]}, "apply", "-f", "-")
+	fixture.EventuallyTrue(t, tick, func() bool {
+		require.NoError(t, env.Admin.Get(t.Context(), key, controlPlane))
 		c := meta.FindStatusCondition(controlPlane.Status.Conditions, controlplanev1.AdoptionRequiredCondition)
 		return c != nil && c.Status == "True" && strings.Contains(c.Message, "written-by-hand")
 	}, "the control plane does not report that it awaits adoption")
 	require.Zero(t, controlPlane.Spec.WorkspaceTemplateApplyRef)
-	w.requireNothingCreated(began)
-	after := w.settled(t)
+	env.requireNothingCreated(began)
+	after := env.settled(t)
 	for name, object := range before {
-		if name != host.Name(w.git[i]) {
+		if name != host.Name(env.git[i]) {
 			assert.Equal(t, object, after[name], name)
 		}
 	}

@@ -29,53 +29,53 @@ import (
 // The README of a backup is followed step by step: for a cluster that was edited, and for one that has lost objects. Its commands are taken from
 // the archive, so that they work as printed.
 func TestABackupIsRestoredAsItsReadmeSays(t *testing.T) {
-	w := newWorld(t, "reference-set", "helpers-present")
-	plan := w.host.Plan()
-	w.host.Run(migrate.Done, "apply", "plan.json", "--yes")
-	before := w.workspaces(w.settled(t))
-	w.shell("tar -xzf capt-migrate-" + plan.ID + ".tar.gz")
-	text, err := os.ReadFile(filepath.Join(w.host.Dir, "README.md"))
+	env := newEnvironment(t, "reference-set", "helpers-present")
+	plan := env.host.Plan()
+	env.host.Run(migrate.Done, "apply", "plan.json", "--yes")
+	before := env.workspaces(env.settled(t))
+	env.shell("tar -xzf capt-migrate-" + plan.ID + ".tar.gz")
+	text, err := os.ReadFile(filepath.Join(env.host.Dir, "README.md"))
 	require.NoError(t, err)
 	readme := string(text)
 	does := func(command, file string) string {
 		t.Helper()
 		require.Contains(t, readme, "\n       "+command+"\n")
-		return w.shell(strings.ReplaceAll(command, "FILE", file))
+		return env.shell(strings.ReplaceAll(command, "FILE", file))
 	}
 
 	// 2. and 3.
 	require.Contains(t, readme, "captctl migrate rollback "+plan.ID+" --cluster NAMESPACE/NAME\n")
-	w.host.Run(migrate.Done, "rollback", plan.ID, "--cluster=reference-set/reference-set-demo", "--yes")
+	env.host.Run(migrate.Done, "rollback", plan.ID, "--cluster=reference-set/reference-set-demo", "--yes")
 	require.Contains(t, readme, `"--watch-filter=none"`)
-	require.NoError(t, w.StartControllers(t.Context(), "--watch-filter=none"))
+	require.NoError(t, env.StartControllers(t.Context(), "--watch-filter=none"))
 	began := time.Now()
 
 	// 4. An object that was edited.
 	plane := &controlplanev1.CAPTControlPlane{}
 	key := types.NamespacedName{Namespace: "reference-set", Name: "reference-set-demo"}
-	require.NoError(t, w.Admin.Get(t.Context(), key, plane))
+	require.NoError(t, env.Admin.Get(t.Context(), key, plane))
 	was := plane.DeepCopy()
 	plane.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"edited": "yes"}
-	require.NoError(t, w.Admin.Update(t.Context(), plane))
+	require.NoError(t, env.Admin.Update(t.Context(), plane))
 	file := "objects/CAPTControlPlane.controlplane.cluster.x-k8s.io/reference-set/reference-set-demo.json"
-	require.Contains(t, w.refused("kubectl diff -f "+file), "controlPlaneEndpoint")
+	require.Contains(t, env.refused("kubectl diff -f "+file), "controlPlaneEndpoint")
 	does("kubectl replace -f FILE", file)
 	does("kubectl replace --subresource=status -f FILE", file)
-	require.NoError(t, w.Admin.Get(t.Context(), key, plane))
+	require.NoError(t, env.Admin.Get(t.Context(), key, plane))
 	require.Equal(t, was.Spec.AdditionalTags, plane.Spec.AdditionalTags)
 
 	// A WorkspaceTemplateApply keeps the variables that the manager added.
 	file = "objects/WorkspaceTemplateApply.infrastructure.cluster.x-k8s.io/reference-set/reference-set-demo-vpc.json"
-	assert.Contains(t, w.refused("kubectl replace -f "+file), "Terraform would destroy the cloud resources of Workspace")
-	w.shell(`jq '.spec.variables.region = "` + w.variable("reference-set", "reference-set-demo-vpc", "region") + `"' ` + file + " > kept.json")
+	assert.Contains(t, env.refused("kubectl replace -f "+file), "Terraform would destroy the cloud resources of Workspace")
+	env.shell(`jq '.spec.variables.region = "` + env.variable("reference-set", "reference-set-demo-vpc", "region") + `"' ` + file + " > kept.json")
 	does("kubectl replace -f FILE", "kept.json")
 
 	// 5. Objects that were deleted.
 	lost := types.NamespacedName{Namespace: "helpers-present", Name: "helpers-present-demo-vpc"}
-	w.lose(&infrav1.WorkspaceTemplateApply{}, lost)
+	env.lose(&infrav1.WorkspaceTemplateApply{}, lost)
 	workspace := &unstructured.Unstructured{}
 	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
-	w.lose(workspace, types.NamespacedName{Name: lost.Name})
+	env.lose(workspace, types.NamespacedName{Name: lost.Name})
 	for _, file := range []string{
 		"objects/Workspace.tf.upbound.io/_cluster/helpers-present-demo-vpc.json",
 		"objects/WorkspaceTemplateApply.infrastructure.cluster.x-k8s.io/helpers-present/helpers-present-demo-vpc.json",
@@ -87,64 +87,64 @@ func TestABackupIsRestoredAsItsReadmeSays(t *testing.T) {
 
 	// 6.
 	require.Contains(t, readme, "captctl migrate check\n")
-	w.host.Run(migrate.Done, "check")
-	require.NoError(t, w.StartControllers(t.Context()))
-	w.host.Plan()
-	w.host.Run(migrate.Done, "apply", "plan.json", "--yes")
-	assert.Equal(t, before, w.workspaces(w.settled(t)))
-	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Resource: "workspaces", Since: began})
+	env.host.Run(migrate.Done, "check")
+	require.NoError(t, env.StartControllers(t.Context()))
+	env.host.Plan()
+	env.host.Run(migrate.Done, "apply", "plan.json", "--yes")
+	assert.Equal(t, before, env.workspaces(env.settled(t)))
+	events, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Resource: "workspaces", Since: began})
 	require.NoError(t, err)
 	assert.Empty(t, events, "Terraform would run")
 }
 
 // shell runs a command of the README in the directory of the archive.
-func (w *world) shell(command string) string {
-	w.Helper()
-	output, err := w.command(command).CombinedOutput()
-	require.NoError(w, err, "%s: %s", command, output)
+func (env *environment) shell(command string) string {
+	env.Helper()
+	output, err := env.command(command).CombinedOutput()
+	require.NoError(env, err, "%s: %s", command, output)
 	return string(output)
 }
 
 // refused runs a command that fails.
-func (w *world) refused(command string) string {
-	w.Helper()
-	output, err := w.command(command).CombinedOutput()
-	require.Error(w, err, "%s: %s", command, output)
+func (env *environment) refused(command string) string {
+	env.Helper()
+	output, err := env.command(command).CombinedOutput()
+	require.Error(env, err, "%s: %s", command, output)
 	return string(output)
 }
 
-func (w *world) command(command string) *exec.Cmd {
-	cmd := exec.CommandContext(w.Context(), "bash", "-c", command)
-	cmd.Dir = w.host.Dir
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig(), "PATH="+filepath.Dir(w.Binary(sandbox.Kubectl))+":"+os.Getenv("PATH"))
+func (env *environment) command(command string) *exec.Cmd {
+	cmd := exec.CommandContext(env.Context(), "bash", "-c", command)
+	cmd.Dir = env.host.Dir
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.Kubeconfig(), "PATH="+filepath.Dir(env.Binary(sandbox.Kubectl))+":"+os.Getenv("PATH"))
 	return cmd
 }
 
 // workspaces are the names and specs of all Workspaces: one that was restored has another UID.
-func (w *world) workspaces(fleet map[string]string) map[string]any {
-	w.Helper()
+func (env *environment) workspaces(fleet map[string]string) map[string]any {
+	env.Helper()
 	found := map[string]any{}
-	require.NoError(w, migrate.Each(w.Context(), w.Admin, terraform.ScopeCluster.GroupVersionKind(), "", func(object *unstructured.Unstructured) error {
-		require.Contains(w, fleet, host.Name(object))
+	require.NoError(env, migrate.Each(env.Context(), env.Admin, terraform.ScopeCluster.GroupVersionKind(), "", func(object *unstructured.Unstructured) error {
+		require.Contains(env, fleet, host.Name(object))
 		found[object.GetName()] = []any{object.Object["spec"], object.GetAnnotations()}
 		return nil
 	}))
 	return found
 }
 
-func (w *world) variable(namespace, name, variable string) string {
-	w.Helper()
+func (env *environment) variable(namespace, name, variable string) string {
+	env.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	require.NoError(w, w.Admin.Get(w.Context(), types.NamespacedName{Namespace: namespace, Name: name}, apply))
-	require.NotEmpty(w, apply.Spec.Variables[variable])
+	require.NoError(env, env.Admin.Get(env.Context(), types.NamespacedName{Namespace: namespace, Name: name}, apply))
+	require.NotEmpty(env, apply.Spec.Variables[variable])
 	return apply.Spec.Variables[variable]
 }
 
 // lose removes an object without the controllers that would notice it.
-func (w *world) lose(object client.Object, key types.NamespacedName) {
-	w.Helper()
-	require.NoError(w, w.Admin.Get(w.Context(), key, object))
+func (env *environment) lose(object client.Object, key types.NamespacedName) {
+	env.Helper()
+	require.NoError(env, env.Admin.Get(env.Context(), key, object))
 	change := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null,"annotations":{"capt.cluster.x-k8s.io/allow-delete":"true"}}}`))
-	require.NoError(w, w.Admin.Patch(w.Context(), object, change))
-	require.NoError(w, w.Admin.Delete(w.Context(), object))
+	require.NoError(env, env.Admin.Patch(env.Context(), object, change))
+	require.NoError(env, env.Admin.Delete(env.Context(), object))
 }

@@ -34,16 +34,16 @@ func TestWhatWasDecidedIsAdopted(t *testing.T) {
 	controlPlane.SetGroupVersionKind(controlplanev1beta1.GroupVersion.WithKind("CAPTControlPlane"))
 	controlPlane.SetNamespace(referring)
 	controlPlane.SetName(referring + "-demo")
-	w := upgraded(t, sandbox.Options{}, func(w *world) {
+	env := upgraded(t, sandbox.Options{}, func(env *environment) {
 		for _, name := range []string{claimants, twins, referring} {
-			_, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
+			_, err := env.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
 			require.NoError(t, err)
 		}
 		other := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"workspaceTemplateApplyName":"another"}}`))
-		require.NoError(t, w.Admin.Patch(t.Context(), controlPlane, other))
+		require.NoError(t, env.Admin.Patch(t.Context(), controlPlane, other))
 	})
-	require.NoError(t, w.StartControllers(t.Context()))
-	undecided, before := w.plan(), w.fleet()
+	require.NoError(t, env.StartControllers(t.Context()))
+	undecided, before := env.plan(), env.fleet()
 	require.Empty(t, adoptable(undecided))
 
 	decisions := &migrate.Decisions{}
@@ -52,7 +52,7 @@ func TestWhatWasDecidedIsAdopted(t *testing.T) {
 		case planner.ReasonReferenceDiffers:
 			const remove = `[{"op":"remove","path":"/spec/workspaceTemplateApplyRef"}]`
 			require.Contains(t, finding.Message, "kubectl -n "+referring+" patch captcontrolplane "+controlPlane.GetName()+" --field-manager=captctl --type=json -p '"+remove+"'")
-			require.NoError(t, w.Admin.Patch(t.Context(), &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: referring, Name: controlPlane.GetName()}}, client.RawPatch(types.JSONPatchType, []byte(remove)),
+			require.NoError(t, env.Admin.Patch(t.Context(), &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: referring, Name: controlPlane.GetName()}}, client.RawPatch(types.JSONPatchType, []byte(remove)),
 				client.FieldOwner(migrate.FieldManager)))
 		case planner.ReasonWorkspaceShared:
 			i := slices.IndexFunc(finding.Candidates, func(c migrate.Candidate) bool { return c.Object.Namespace == twins })
@@ -69,17 +69,17 @@ func TestWhatWasDecidedIsAdopted(t *testing.T) {
 			require.Fail(t, finding.Reason, finding.Message)
 		}
 	}
-	snapshot, err := migrate.Read(t.Context(), w.captctl, "", time.Now())
+	snapshot, err := migrate.Read(t.Context(), env.captctl, "", time.Now())
 	require.NoError(t, err)
 	p, err := planner.New(snapshot, planner.Options{Decisions: decisions, Now: time.Now()})
 	require.NoError(t, err)
 	require.Empty(t, p.Undecided())
 
-	result := w.applied(p, w.optionsFor(p))
+	result := env.applied(p, env.optionsFor(p))
 	assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 4, apply.LeftOut: 1}, outcomes(result), "%v", result.Units)
-	w.requireEqual(before, "Workspace ")
+	env.requireEqual(before, "Workspace ")
 	states := map[string]plan.UnitState{}
-	for _, unit := range w.status().Units {
+	for _, unit := range env.status().Units {
 		states[unit.Unit] = unit.State
 	}
 	assert.Equal(t, map[string]plan.UnitState{
@@ -89,7 +89,7 @@ func TestWhatWasDecidedIsAdopted(t *testing.T) {
 	}, states)
 	for i := range p.Units {
 		if p.Units[i].State == plan.Adoptable {
-			w.requireAdopted(&p.Units[i])
+			env.requireAdopted(&p.Units[i])
 		}
 	}
 }

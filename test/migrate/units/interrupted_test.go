@@ -21,13 +21,13 @@ import (
 )
 
 // live returns an object of a plan.
-func (w *world) live(ref migrate.ObjectRef) *unstructured.Unstructured {
-	w.Helper()
+func (env *environment) live(ref migrate.ObjectRef) *unstructured.Unstructured {
+	env.Helper()
 	kind, err := ref.GroupVersionKind()
-	require.NoError(w, err)
+	require.NoError(env, err)
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
-	require.NoError(w, w.Admin.Get(w.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object))
+	require.NoError(env, env.Admin.Get(env.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object))
 	return object
 }
 
@@ -57,12 +57,12 @@ func memberOf(t *testing.T, unit *plan.Unit, kind string) plan.Member {
 
 // timesOutWithoutControllers applies a unit while only the webhooks of the manager run: nothing reports what is applied. The run ends with what to
 // do, and another one resumes it.
-func (w *world) timesOutWithoutControllers(t *testing.T) {
-	w = w.in(t)
-	require.NoError(t, w.StartControllers(t.Context(), legacy.WebhooksOnly))
-	p, before := w.plan(), w.fleet()
+func (env *environment) timesOutWithoutControllers(t *testing.T) {
+	env = env.in(t)
+	require.NoError(t, env.StartControllers(t.Context(), legacy.WebhooksOnly))
+	p, before := env.plan(), env.fleet()
 	unit := unitOf(t, p, "reference-empty-generated-name")
-	o := w.optionsFor(p)
+	o := env.optionsFor(p)
 	o.Units, o.Wait = []string{unit.Name()}, 3*time.Second
 
 	t.Run("it times out", func(t *testing.T) {
@@ -75,7 +75,7 @@ func (w *world) timesOutWithoutControllers(t *testing.T) {
 		assert.NotContains(t, message, "Paused with annotation")
 	})
 	t.Run("the unit stays in phase Applying, and a new plan has nothing to write", func(t *testing.T) {
-		for _, known := range w.status().Units {
+		for _, known := range env.status().Units {
 			if known.Unit == unit.Name() {
 				assert.Equal(t, apply.PhaseApplying, known.Phase)
 				assert.Contains(t, known.Message, "within 3s")
@@ -84,37 +84,37 @@ func (w *world) timesOutWithoutControllers(t *testing.T) {
 		}
 	})
 	t.Run("with the controllers it is completed", func(t *testing.T) {
-		require.NoError(t, w.StartControllers(t.Context()))
+		require.NoError(t, env.StartControllers(t.Context()))
 		o.Wait = time.Minute
-		writes := w.objectWrites()
-		result := w.applied(p, o)
-		assert.Equal(t, writes, w.objectWrites(), "everything was written")
+		writes := env.objectWrites()
+		result := env.applied(p, o)
+		assert.Equal(t, writes, env.objectWrites(), "everything was written")
 		assert.Equal(t, map[apply.UnitOutcome]int{apply.Unchanged: 1}, outcomes(result))
-		w.requireEqual(before, "Workspace ")
-		w.requireAdopted(unit)
+		env.requireEqual(before, "Workspace ")
+		env.requireAdopted(unit)
 	})
 }
 
-func (w *world) keepsPausesOfUsers(t *testing.T) {
-	w = w.in(t)
-	p, before := w.plan(), w.fleet()
+func (env *environment) keepsPausesOfUsers(t *testing.T) {
+	env = env.in(t)
+	p, before := env.plan(), env.fleet()
 	mine, paused := unitOf(t, p, "reference-set"), unitOf(t, p, "cluster-paused")
 	plane := memberOf(t, mine, "CAPTControlPlane")
-	object := w.live(plane.Object)
+	object := env.live(plane.Object)
 	unpaused := object.DeepCopy()
 	annotations.AddAnnotations(object, map[string]string{clusterv1.PausedAnnotation: "by-me"})
-	require.NoError(t, w.Admin.Patch(t.Context(), object, client.MergeFrom(unpaused)))
-	o := w.optionsFor(p)
+	require.NoError(t, env.Admin.Patch(t.Context(), object, client.MergeFrom(unpaused)))
+	o := env.optionsFor(p)
 	o.Units = []string{mine.Name(), paused.Name()}
-	result := w.applied(p, o)
+	result := env.applied(p, o)
 	assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 2}, outcomes(result))
 	for _, unit := range result.Units {
 		assert.Contains(t, unit.Message, "CAPTControlPlane", unit.Unit)
 	}
-	assert.Equal(t, "by-me", w.live(plane.Object).GetAnnotations()[clusterv1.PausedAnnotation])
-	assert.NotContains(t, w.live(*plane.WorkspaceTemplateApply).GetAnnotations(), clusterv1.PausedAnnotation)
-	for _, unit := range w.status().Units {
+	assert.Equal(t, "by-me", env.live(plane.Object).GetAnnotations()[clusterv1.PausedAnnotation])
+	assert.NotContains(t, env.live(*plane.WorkspaceTemplateApply).GetAnnotations(), clusterv1.PausedAnnotation)
+	for _, unit := range env.status().Units {
 		assert.Equal(t, unit.Unit == mine.Name() || unit.Unit == paused.Name(), unit.Paused, unit.Unit)
 	}
-	w.requireEqual(before, "Workspace ")
+	env.requireEqual(before, "Workspace ")
 }

@@ -41,7 +41,7 @@ import (
 // drifted is a fleet of two clusters that share their templates, which are in the namespace of the first one. That of the VPC was edited
 // between the two, and that of the control plane after both.
 type drifted struct {
-	*world
+	*environment
 	host *host.Host
 	// git are the manifests of the fleet in v1beta1, with the edits.
 	git []*unstructured.Unstructured
@@ -56,8 +56,8 @@ func newDrifted(t *testing.T) *drifted {
 	require.NoError(t, sandbox.Build(t.Context(), t.Output(), sandbox.Kubectl))
 	names := legacy.NamesOf("drifted")
 	d := &drifted{mine: names.Namespace + "/one", theirs: names.Other + "/two"}
-	d.world = upgraded(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true}, func(w *world) {
-		d.world = w
+	d.environment = upgraded(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true}, func(env *environment) {
+		d.environment = env
 		old, edited := legacy.PlainRecipe(), legacy.PlainRecipe()
 		edited.VPC += "\n# edited\n"
 		d.create(names, legacy.Cluster{Namespace: names.Namespace, Name: "one", Templates: names.Namespace, Recipe: old, Unreferenced: true, Helpers: true})

@@ -23,34 +23,34 @@ import (
 // TestUnitsAreAdoptedOneByOne adopts the clusters of one fleet, in the order of these subtests.
 func TestUnitsAreAdoptedOneByOne(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "reference-empty-generated-name", "reference-set", "cluster-paused", "reference-empty-arbitrary-name", "hand-made-without-owner-reference", "two-claimants")
-	t.Run("without controllers, a run times out and is resumed", w.timesOutWithoutControllers)
-	t.Run("pauses of users are kept", w.keepsPausesOfUsers)
-	t.Run("what is not as planned is not written", w.writesNothingThatIsNotAsPlanned)
+	env := newEnvironment(t, "reference-empty-generated-name", "reference-set", "cluster-paused", "reference-empty-arbitrary-name", "hand-made-without-owner-reference", "two-claimants")
+	t.Run("without controllers, a run times out and is resumed", env.timesOutWithoutControllers)
+	t.Run("pauses of users are kept", env.keepsPausesOfUsers)
+	t.Run("what is not as planned is not written", env.writesNothingThatIsNotAsPlanned)
 }
 
 // writesNothingThatIsNotAsPlanned changes the template of a unit after the plan was made: that stops the unit before its first write. What the
 // plan does not adopt is left out. Three units are adopted already.
-func (w *world) writesNothingThatIsNotAsPlanned(t *testing.T) {
-	w = w.in(t)
-	p, before := w.plan(), w.fleet()
-	options := w.optionsFor(p)
+func (env *environment) writesNothingThatIsNotAsPlanned(t *testing.T) {
+	env = env.in(t)
+	p, before := env.plan(), env.fleet()
+	options := env.optionsFor(p)
 	require.Len(t, adoptable(p), 2)
 	left := len(p.Units) - 5
 	require.Positive(t, left)
 	handMade := unitOf(t, p, "hand-made-without-owner-reference")
-	module := w.templateOf(handMade).Spec.Template.Spec.ForProvider.Module
+	module := env.templateOf(handMade).Spec.Template.Spec.ForProvider.Module
 	write := func(t *testing.T, module string) {
 		t.Helper()
-		template := w.templateOf(handMade)
+		template := env.templateOf(handMade)
 		before := template.DeepCopy()
 		template.Spec.Template.Spec.ForProvider.Module = module
-		require.NoError(t, w.Admin.Patch(t.Context(), template, client.MergeFrom(before)))
+		require.NoError(t, env.Admin.Patch(t.Context(), template, client.MergeFrom(before)))
 	}
 	unchanged := func(t *testing.T) {
 		t.Helper()
-		w.requireEqual(before, "Workspace ")
-		w.requireEqual(before, "CAPT")
+		env.requireEqual(before, "Workspace ")
+		env.requireEqual(before, "CAPT")
 	}
 
 	t.Run("a dry run keeps nothing", func(t *testing.T) {
@@ -59,8 +59,8 @@ func (w *world) writesNothingThatIsNotAsPlanned(t *testing.T) {
 		result, err := apply.Apply(t.Context(), p, o)
 		assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "%v", err)
 		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 2, apply.Unchanged: 3, apply.LeftOut: left}, outcomes(result))
-		w.requireEqual(before, "")
-		assert.NoFileExists(t, filepath.Join(w.directory, backup.DefaultFile(p.ID)))
+		env.requireEqual(before, "")
+		assert.NoFileExists(t, filepath.Join(env.directory, backup.DefaultFile(p.ID)))
 	})
 	t.Run("to name a unit that is not adopted is an error", func(t *testing.T) {
 		undecided := options
@@ -84,19 +84,19 @@ func (w *world) writesNothingThatIsNotAsPlanned(t *testing.T) {
 		result, err := apply.Apply(t.Context(), p, o)
 		assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err), "%v", err)
 		assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.Applied: 1, apply.Unchanged: 3, apply.LeftOut: left}, outcomes(result), "%v", result.Units)
-		w.requireEqual(before, "Workspace ")
+		env.requireEqual(before, "Workspace ")
 	})
 	t.Run("what is left out needs a decision when everything else is applied", func(t *testing.T) {
 		write(t, module)
 		result, err := apply.Apply(t.Context(), p, options)
 		assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "%v", err)
 		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 1, apply.Unchanged: 4, apply.LeftOut: left}, outcomes(result), "%v", result.Units)
-		w.requireEqual(before, "Workspace ")
+		env.requireEqual(before, "Workspace ")
 	})
 	t.Run("status shows what the manager would change, and what is undecided", func(t *testing.T) {
-		require.NoError(t, w.StartControllers(t.Context(), legacy.WebhooksOnly))
+		require.NoError(t, env.StartControllers(t.Context(), legacy.WebhooksOnly))
 		write(t, module+"\n# edited\n")
-		for _, unit := range w.status().Units {
+		for _, unit := range env.status().Units {
 			assert.Equal(t, unit.Unit == handMade.Name(), unit.PendingChange != "", "%v", unit)
 			if !unit.Paused {
 				assert.Equal(t, unit.State == plan.NeedsDecision || unit.State == plan.Blocked, unit.Message != "", "%v", unit)
@@ -115,11 +115,11 @@ func nameOf(p *plan.Plan, state plan.UnitState) string {
 }
 
 // templateOf returns the template of the control plane of a unit.
-func (w *world) templateOf(unit *plan.Unit) *infrav1.WorkspaceTemplate {
-	w.Helper()
-	ref := memberOf(w.T, unit, "CAPTControlPlane").WorkspaceTemplateApply
+func (env *environment) templateOf(unit *plan.Unit) *infrav1.WorkspaceTemplate {
+	env.Helper()
+	ref := memberOf(env.T, unit, "CAPTControlPlane").WorkspaceTemplateApply
 	used, template := &infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplate{}
-	require.NoError(w, w.Admin.Get(w.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, used))
-	require.NoError(w, w.Admin.Get(w.Context(), used.TemplateKey(), template))
+	require.NoError(env, env.Admin.Get(env.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, used))
+	require.NoError(env, env.Admin.Get(env.Context(), used.TemplateKey(), template))
 	return template
 }

@@ -3,8 +3,6 @@
 
 // Package api has the Workspaces of provider-terraform v1.1's two API groups, as crossplane-runtime's managed reconciler reads and
 // writes them. The definition of the API is test/provider/config/crd.
-//
-// +kubebuilder:object:generate=true
 package api
 
 import (

@@ -4,6 +4,8 @@
 package api
 
 import (
+	"encoding/json"
+
 	xpv1 "github.com/crossplane/crossplane-runtime/v2/apis/common/v1"
 	xpv2 "github.com/crossplane/crossplane-runtime/v2/apis/common/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +31,6 @@ func AddToScheme(scheme *runtime.Scheme) error {
 }
 
 // ClusterWorkspace is a Workspace of tf.upbound.io.
-// +kubebuilder:object:root=true
 type ClusterWorkspace struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -46,7 +47,6 @@ type ClusterWorkspaceSpec struct {
 }
 
 // ClusterWorkspaceList is a list of ClusterWorkspaces.
-// +kubebuilder:object:root=true
 type ClusterWorkspaceList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -55,7 +55,6 @@ type ClusterWorkspaceList struct {
 }
 
 // NamespacedWorkspace is a Workspace of tf.m.upbound.io.
-// +kubebuilder:object:root=true
 type NamespacedWorkspace struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -72,10 +71,34 @@ type NamespacedWorkspaceSpec struct {
 }
 
 // NamespacedWorkspaceList is a list of NamespacedWorkspaces.
-// +kubebuilder:object:root=true
 type NamespacedWorkspaceList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
 	Items []NamespacedWorkspace `json:"items"`
+}
+
+// DeepCopyObject returns a deep copy.
+func (w *ClusterWorkspace) DeepCopyObject() runtime.Object { return deepCopy(w) }
+
+// DeepCopyObject returns a deep copy.
+func (l *ClusterWorkspaceList) DeepCopyObject() runtime.Object { return deepCopy(l) }
+
+// DeepCopyObject returns a deep copy.
+func (w *NamespacedWorkspace) DeepCopyObject() runtime.Object { return deepCopy(w) }
+
+// DeepCopyObject returns a deep copy.
+func (l *NamespacedWorkspaceList) DeepCopyObject() runtime.Object { return deepCopy(l) }
+
+// deepCopy copies through JSON: everything in these types is stored in the API.
+func deepCopy[T any](in *T) *T {
+	out := new(T)
+	data, err := json.Marshal(in)
+	if err == nil {
+		err = json.Unmarshal(data, out)
+	}
+	if err != nil {
+		panic(err) // The types have nothing that JSON cannot represent.
+	}
+	return out
 }

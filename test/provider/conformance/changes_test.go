@@ -111,7 +111,7 @@ func (s *subject) settled() []any {
 			}
 		}
 		return true
-	}, patience, tick)
+	}, timeout, tick)
 	return list
 }
 

@@ -71,7 +71,7 @@ func destroyed(s *subject) {
 	marks := externalName + " " + createPending + " " + createSucceeded + " " + finalizer
 	require.Equal(s, marks+" "+deleting+" "+success, views[len(views)-1], "the destroy that failed has removed the outputs")
 	require.False(s, s.hasState())
-	require.Eventually(s, func() bool { return s.secret() == nil }, patience, 5*tick, "the Secret goes with its owner")
+	require.Eventually(s, func() bool { return s.secret() == nil }, timeout, 5*tick, "the Secret goes with its owner")
 	if s.world != nil {
 		s.provesOrder()
 	}
@@ -94,7 +94,7 @@ func (s *subject) provesOrder() {
 
 // One that is applied takes the only worker of its scope. The other scope shows that the provider is there.
 func queued(s *subject) {
-	first := s.stage.subject(s.T, s.GroupVersionKind().Group)
+	first := s.environment.subject(s.T, s.GroupVersionKind().Group)
 	first.hold(apply)
 	first.create()
 	first.reached(apply)
@@ -104,7 +104,7 @@ func queued(s *subject) {
 	if s.GroupVersionKind().Group == namespacedScope {
 		other = clusterScope
 	}
-	witness := s.stage.subject(s.T, other)
+	witness := s.environment.subject(s.T, other)
 	witness.create()
 	witness.untilRest("1")
 	require.Equal(s, shown{secret: "-"}, s.look())
@@ -128,7 +128,7 @@ func providerKilled(s *subject) {
 	s.reached(apply)
 	if s.world != nil {
 		// The journal records an apply before it makes the first resource.
-		require.Eventually(s, func() bool { return len(s.orphans()) == 2 }, patience, tick, "nothing was made")
+		require.Eventually(s, func() bool { return len(s.orphans()) == 2 }, timeout, tick, "nothing was made")
 	}
 	require.NoError(s, s.sandbox.Kill(sandbox.Provider))
 	require.NoError(s, s.sandbox.StartComponent(s.Context(), sandbox.Provider))

@@ -112,7 +112,7 @@ func stateIsAdopted(s *subject) {
 	s.untilGone()
 	require.True(s, s.hasState(), "the state is left")
 
-	heir := s.stage.subject(s.T, s.GroupVersionKind().Group)
+	heir := s.environment.subject(s.T, s.GroupVersionKind().Group)
 	heir.SetAnnotations(map[string]string{"crossplane.io/external-name": s.GetName()})
 	spec := heir.Object["spec"].(map[string]any)            //nolint:forcetypeassert // made by subject
 	spec["forProvider"].(map[string]any)["vars"] = s.vars() //nolint:forcetypeassert // made by subject

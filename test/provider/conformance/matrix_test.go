@@ -23,12 +23,12 @@ const (
 	namespacedScope = "tf.m.upbound.io"
 )
 
-// stage is one provider in a sandbox of its own.
-type stage struct {
+// environment is one provider in a sandbox of its own.
+type environment struct {
 	sandbox *sandbox.Sandbox
 	api     client.WithWatch
 	// world is nil with OpenTofu.
-	world *scripted.World
+	world *scripted.Store
 }
 
 // TestMain lets everything run at once that may: most of the time passes while a provider waits before it tries again.
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 // start starts a provider that works on one Workspace of each scope at a time, as the real one does.
-func start(t *testing.T, world *scripted.World, args ...string) *stage {
+func start(t *testing.T, world *scripted.Store, args ...string) *environment {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	sb, err := sandbox.Start(ctx, sandbox.Options{
@@ -56,7 +56,7 @@ func start(t *testing.T, world *scripted.World, args ...string) *stage {
 	})
 	api, err := client.NewWithWatch(sb.Config(), client.Options{})
 	require.NoError(t, err)
-	return &stage{sandbox: sb, api: api, world: world}
+	return &environment{sandbox: sb, api: api, world: world}
 }
 
 // ours reports whether the provider is the one of this repository: it can be killed.
@@ -66,10 +66,10 @@ func ours() bool { return os.Getenv("SANDBOX_PROVIDER") != "none" }
 func TestOpenTofu(t *testing.T) {
 	t.Parallel()
 	if ours() {
-		start(t, nil).live(t, []string{namespacedScope}, false, stories()[:2]...)
+		start(t, nil).live(t, []string{namespacedScope}, false, scenarios()[:2]...)
 		return
 	}
-	start(t, nil).live(t, []string{clusterScope, namespacedScope}, false, stories()...)
+	start(t, nil).live(t, []string{clusterScope, namespacedScope}, false, scenarios()...)
 }
 
 func TestScripted(t *testing.T) {
@@ -79,8 +79,8 @@ func TestScripted(t *testing.T) {
 	}
 	dir := t.TempDir()
 	st := start(t, scripted.At(dir), "--executor=scripted", "--script-dir="+dir)
-	st.live(t, []string{clusterScope, namespacedScope}, false, slices.Concat(stories(), scriptedStories())...)
-	t.Run("version 0", func(t *testing.T) { st.live(t, []string{clusterScope}, true, stories()...) })
+	st.live(t, []string{clusterScope, namespacedScope}, false, slices.Concat(scenarios(), scriptedScenarios())...)
+	t.Run("version 0", func(t *testing.T) { st.live(t, []string{clusterScope}, true, scenarios()...) })
 	for _, disruption := range disruptions() {
 		for _, group := range []string{clusterScope, namespacedScope} {
 			t.Run(disruption.name+"/"+group, func(t *testing.T) { disruption.run(st.subject(t, group)) })
@@ -88,21 +88,21 @@ func TestScripted(t *testing.T) {
 	}
 }
 
-// act is one situation. It finds the Workspace where the act before it left it.
-type act struct {
+// testStep is one situation. It finds the Workspace where the testStep before it left it.
+type testStep struct {
 	name string
 	run  func(s *subject)
 }
 
-// story is the life of one Workspace.
-type story struct {
-	name string
-	acts []act
+// scenario is the life of one Workspace.
+type scenario struct {
+	name  string
+	steps []testStep
 }
 
-func stories() []story {
-	return []story{
-		{"changes", []act{
+func scenarios() []scenario {
+	return []scenario{
+		{"changes", []testStep{
 			{"first apply running", firstApplyRunning},
 			{"init and plan running, first apply done, next observation", firstObservation},
 			{"outputs are typed and none is sensitive", outputsAreTyped},
@@ -114,7 +114,7 @@ func stories() []story {
 			{"plan failed", planFailed},
 			{"paused", paused},
 		}},
-		{"deletion", []act{
+		{"deletion", []testStep{
 			{"at rest", reachesRest},
 			{"paused freezes deletion too", pauseFreezesDeletion},
 			{"a second finalizer blocks destroy", secondFinalizer},
@@ -122,45 +122,45 @@ func stories() []story {
 			{"destroy failed", destroyFailed},
 			{"destroyed", destroyed},
 		}},
-		{"first apply failed", []act{{"", firstApplyFailed}}},
-		{"ProviderConfig missing", []act{{"", providerConfigMissing}}},
-		{"only observing", []act{{"", onlyObserving}}},
-		{"a state stays and is adopted by its name", []act{{"", stateIsAdopted}}},
+		{"first apply failed", []testStep{{"", firstApplyFailed}}},
+		{"ProviderConfig missing", []testStep{{"", providerConfigMissing}}},
+		{"only observing", []testStep{{"", onlyObserving}}},
+		{"a state stays and is adopted by its name", []testStep{{"", stateIsAdopted}}},
 	}
 }
 
 // disruptions concern everything a provider works on.
-func disruptions() []act {
-	return []act{
+func disruptions() []testStep {
+	return []testStep{
 		{"queued", queued},
 		{"provider down", providerDown},
 		{"provider killed during first apply", providerKilled},
 	}
 }
 
-// scriptedStories need operations that fail at will.
-func scriptedStories() []story {
-	return []story{
-		{"init and plan failed", []act{{"", initAndPlanFailed}}},
-		{"a plan that fails does not keep a deleted Workspace", []act{{"", deletedWhilePlanFails}}},
-		{"a connection Secret of another owner is kept", []act{{"", secretOfAnotherOwner}}},
-		{"usage of the ProviderConfig", []act{{"", usageOfProviderConfig}}},
+// scriptedScenarios need operations that fail at will.
+func scriptedScenarios() []scenario {
+	return []scenario{
+		{"init and plan failed", []testStep{{"", initAndPlanFailed}}},
+		{"a plan that fails does not keep a deleted Workspace", []testStep{{"", deletedWhilePlanFails}}},
+		{"a connection Secret of another owner is kept", []testStep{{"", secretOfAnotherOwner}}},
+		{"usage of the ProviderConfig", []testStep{{"", usageOfProviderConfig}}},
 	}
 }
 
-// live runs stories in each scope. The scopes run in parallel.
-func (st *stage) live(t *testing.T, groups []string, version0 bool, stories ...story) {
+// live runs scenarios in each scope. The scopes run in parallel.
+func (st *environment) live(t *testing.T, groups []string, version0 bool, scenarios ...scenario) {
 	t.Helper()
 	t.Run("scopes", func(t *testing.T) {
 		for _, group := range groups {
 			t.Run(group, func(t *testing.T) {
 				t.Parallel()
-				for _, story := range stories {
-					t.Run(story.name, func(t *testing.T) {
+				for _, scenario := range scenarios {
+					t.Run(scenario.name, func(t *testing.T) {
 						s := st.subject(t, group)
 						s.script.Version0 = version0
 						s.free(destroy)
-						s.lives(story.acts)
+						s.lives(scenario.steps)
 					})
 				}
 			})
@@ -168,11 +168,11 @@ func (st *stage) live(t *testing.T, groups []string, version0 bool, stories ...s
 	})
 }
 
-// lives plays the acts up to the first that fails: those behind it would start from somewhere else.
-func (s *subject) lives(acts []act) {
+// lives plays the steps up to the first that fails: those behind it would start from somewhere else.
+func (s *subject) lives(steps []testStep) {
 	s.Helper()
 	s.history = s.record()
-	for _, a := range acts {
+	for _, a := range steps {
 		if a.name == "" {
 			a.run(s)
 			continue

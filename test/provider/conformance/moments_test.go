@@ -77,7 +77,7 @@ const (
 func (s *subject) hold(operation string) {
 	s.Helper()
 	if s.world != nil {
-		s.play(operation, scripted.Step{Hang: true})
+		s.setStep(operation, scripted.Step{Hang: true})
 		return
 	}
 	s.close(operation)
@@ -87,7 +87,7 @@ func (s *subject) hold(operation string) {
 func (s *subject) free(operation string) {
 	s.Helper()
 	if s.world != nil {
-		s.play(operation, scripted.Step{})
+		s.setStep(operation, scripted.Step{})
 		return
 	}
 	s.open(operation, "0")
@@ -97,7 +97,7 @@ func (s *subject) free(operation string) {
 func (s *subject) fail(operation string) {
 	s.Helper()
 	if s.world != nil {
-		s.play(operation, scripted.Step{Stderr: provisionerError})
+		s.setStep(operation, scripted.Step{Stderr: provisionerError})
 		return
 	}
 	s.open(operation, "7")
@@ -109,7 +109,7 @@ func (s *subject) drifts(to string) {
 	s.open("world", to)
 	if s.world != nil {
 		s.script.Drift = to
-		require.NoError(s, s.world.Play(client.ObjectKeyFromObject(s), *s.script))
+		require.NoError(s, s.world.SetScript(client.ObjectKeyFromObject(s), *s.script))
 	}
 }
 
@@ -122,7 +122,7 @@ func (s *subject) reached(operation string) {
 		}
 		_, err := os.Stat(s.gate("in-" + operation))
 		return err == nil
-	}, patience, tick, "the %s never began", operation)
+	}, timeout, tick, "the %s never began", operation)
 	if s.world == nil {
 		require.NoError(s, os.Remove(s.gate("in-"+operation)))
 	}
@@ -140,14 +140,14 @@ func (s *subject) runs(operation string) bool {
 	return false
 }
 
-func (s *subject) play(operation string, step scripted.Step) {
+func (s *subject) setStep(operation string, step scripted.Step) {
 	s.Helper()
 	if operation == apply {
 		s.script.Apply = step
 	} else {
 		s.script.Destroy = step
 	}
-	require.NoError(s, s.world.Play(client.ObjectKeyFromObject(s), *s.script))
+	require.NoError(s, s.world.SetScript(client.ObjectKeyFromObject(s), *s.script))
 }
 
 func (s *subject) gate(name string) string { return filepath.Join(s.gates, name) }
@@ -238,7 +238,7 @@ func (h *history) wait(condition func() bool) []string {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		require.True(t, condition(), "so far the Workspace showed %q", h.views)
-	}, patience, tick)
+	}, timeout, tick)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.views)

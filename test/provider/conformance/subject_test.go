@@ -25,8 +25,8 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// patience bounds every wait: long, since several test binaries may share two cores.
-const patience = 5 * time.Minute
+// timeout bounds every wait: long, since several test binaries may share two cores.
+const timeout = 5 * time.Minute
 
 // Conditions as they are shown.
 const (
@@ -50,21 +50,21 @@ const (
 type subject struct {
 	*testing.T
 	*unstructured.Unstructured
-	*stage
+	*environment
 	namespace string
 	gates     string
 	script    *scripted.Script
-	// history is that of a Workspace that lives through acts.
+	// history is that of a Workspace that lives through steps.
 	history *history
 }
 
 // subject is a Workspace that nothing will hold up. It is not created yet.
-func (st *stage) subject(t *testing.T, group string) *subject {
+func (st *environment) subject(t *testing.T, group string) *subject {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}
 	require.NoError(t, st.api.Create(t.Context(), ns))
 	s := &subject{
-		T: t, Unstructured: &unstructured.Unstructured{}, stage: st,
+		T: t, Unstructured: &unstructured.Unstructured{}, environment: st,
 		namespace: ns.Name, gates: t.TempDir(), script: &scripted.Script{},
 	}
 	s.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1beta1", Kind: "Workspace"})
@@ -125,7 +125,7 @@ func (s *subject) gone() bool {
 
 func (s *subject) untilGone() {
 	s.Helper()
-	require.Eventually(s, s.gone, patience, tick, "the Workspace is still there")
+	require.Eventually(s, s.gone, timeout, tick, "the Workspace is still there")
 }
 
 // patch changes the Workspace by a JSON merge patch.
@@ -241,7 +241,7 @@ func (s *subject) until(what string, shows func(shown) bool) shown {
 }
 
 func (s *subject) eventually(condition func() bool) bool {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(tick) {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(tick) {
 		if condition() {
 			return true
 		}
@@ -276,5 +276,5 @@ func (s *subject) untilSeen() {
 	require.Eventually(s, func() bool {
 		require.NoError(s, s.api.Get(s.Context(), client.ObjectKeyFromObject(probe), probe))
 		return len(conditions(probe)) > 0
-	}, patience, tick)
+	}, timeout, tick)
 }

@@ -35,7 +35,7 @@ type Executor interface {
 	// Plan reports whether an apply would change anything.
 	Plan(ctx context.Context, o RunOptions) (bool, error)
 
-	// Apply makes the world match the configuration. It may fail half way, leaving resources in the state.
+	// Apply makes the environment match the configuration. It may fail half way, leaving resources in the state.
 	Apply(ctx context.Context, o RunOptions) error
 
 	// Destroy removes every resource in the state.

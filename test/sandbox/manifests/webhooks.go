@@ -70,7 +70,7 @@ func (s WebhookServer) rewrite(config map[string]any) {
 }
 
 // WithoutConversion makes CRDs with a conversion webhook serve only the stored version. It is for a sandbox without that
-// webhook: the API server would only change apiVersion, and an object in another version would lack most of its fields.
+// webhook: the API server would only change apiVersion, and an object in another version would missing most of its fields.
 func WithoutConversion(definitions []*unstructured.Unstructured) error {
 	for _, object := range definitions {
 		strategy, _, err := unstructured.NestedString(object.Object, "spec", "conversion", "strategy")

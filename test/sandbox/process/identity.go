@@ -84,8 +84,8 @@ func (id ID) Stop(grace time.Duration) error {
 // killTimeout is how long a killed process may take to end: the kernel must release its memory and files.
 const killTimeout = 10 * time.Second
 
-func (id ID) gone(patience time.Duration) bool {
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+func (id ID) gone(timeout time.Duration) bool {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {
 		if !id.Alive() && !id.orphans() {
 			return true
 		}

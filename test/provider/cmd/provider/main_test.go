@@ -24,7 +24,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-const patience = 5 * time.Minute
+const timeout = 5 * time.Minute
 
 const pending = "crossplane.io/external-create-pending"
 
@@ -71,7 +71,7 @@ func TestEndDuringTheFirstApply(t *testing.T) {
 			require.Eventually(t, func() bool {
 				require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(w), w))
 				return w.GetCondition(xpv1.TypeSynced).ObservedGeneration == w.Generation
-			}, patience, 50*time.Millisecond, "the provider has seen the deletion")
+			}, timeout, 50*time.Millisecond, "the provider has seen the deletion")
 			require.NotEmpty(t, w.Annotations[pending])
 			require.NotEmpty(t, w.Finalizers)
 			require.NotContains(t, scrape(t, metrics), `name="`+name+`"`, "and ran nothing")
@@ -100,7 +100,7 @@ func waitForSynced(t *testing.T, c client.Client, w *api.ClusterWorkspace) xpv1.
 	require.Eventually(t, func() bool {
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(w), w))
 		return w.GetCondition(xpv1.TypeSynced).Reason != ""
-	}, patience, 50*time.Millisecond, "no condition Synced")
+	}, timeout, 50*time.Millisecond, "no condition Synced")
 	return w.GetCondition(xpv1.TypeSynced)
 }
 
@@ -109,7 +109,7 @@ func requireFile(t *testing.T, path string) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(path)
 		return err == nil
-	}, patience, 20*time.Millisecond, "%s never came", filepath.Base(path))
+	}, timeout, 20*time.Millisecond, "%s never came", filepath.Base(path))
 }
 
 func scrape(t *testing.T, address string) string {

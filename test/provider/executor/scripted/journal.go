@@ -56,7 +56,7 @@ type line struct {
 }
 
 // Journal lists all operations in the order in which they began.
-func (w *World) Journal() ([]Entry, error) {
+func (w *Store) Journal() ([]Entry, error) {
 	file, err := os.Open(w.journal())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -92,7 +92,7 @@ func (w *World) Journal() ([]Entry, error) {
 }
 
 // Count counts the operations of one kind that were begun for a Workspace.
-func (w *World) Count(key types.NamespacedName, op Operation) (int, error) {
+func (w *Store) Count(key types.NamespacedName, op Operation) (int, error) {
 	entries, err := w.Journal()
 	n := 0
 	for _, e := range entries {
@@ -103,12 +103,12 @@ func (w *World) Count(key types.NamespacedName, op Operation) (int, error) {
 	return n, err
 }
 
-func (w *World) begin(e Entry) (string, error) {
+func (w *Store) begin(e Entry) (string, error) {
 	id := string(uuid.NewUUID())
 	return id, w.append(line{ID: id, Begun: &e})
 }
 
-func (w *World) end(id string, failure error) error {
+func (w *Store) end(id string, failure error) error {
 	l := line{ID: id, End: time.Now()}
 	if failure != nil {
 		l.Error = failure.Error()
@@ -117,7 +117,7 @@ func (w *World) end(id string, failure error) error {
 }
 
 // append writes a line at once: lines of several writers do not mix.
-func (w *World) append(l line) error {
+func (w *Store) append(l line) error {
 	data, err := json.Marshal(l)
 	if err != nil {
 		return err

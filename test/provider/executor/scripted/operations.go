@@ -20,23 +20,23 @@ import (
 const defaultWorkspace = "default"
 
 // Init implements executor.Executor.
-func (p *pretender) Init(ctx context.Context, _ []string) error {
+func (p *simulation) Init(ctx context.Context, _ []string) error {
 	return p.run(Init, func() error {
 		if _, err := parse(p.workspace); err != nil {
 			return err
 		}
-		return p.play(ctx, Init)
+		return p.runStep(ctx, Init)
 	})
 }
 
 // SelectWorkspace implements executor.Executor. The state is made by the first apply.
-func (p *pretender) SelectWorkspace(_ context.Context, name string) error {
+func (p *simulation) SelectWorkspace(_ context.Context, name string) error {
 	p.selected = name
 	return nil
 }
 
 // desired is the module with its variables, and the state that it is held against.
-func (p *pretender) desired(o executor.RunOptions) (*module, State, error) {
+func (p *simulation) desired(o executor.RunOptions) (*module, State, error) {
 	m, err := parse(p.workspace)
 	if err != nil {
 		return nil, State{}, err
@@ -44,21 +44,21 @@ func (p *pretender) desired(o executor.RunOptions) (*module, State, error) {
 	if err := m.assign(p.workspace.Env, o); err != nil {
 		return nil, State{}, err
 	}
-	state, err := p.world.state(p.selected)
+	state, err := p.store.state(p.selected)
 	return m, state, err
 }
 
 // Plan implements executor.Executor.
-func (p *pretender) Plan(ctx context.Context, o executor.RunOptions) (differs bool, err error) {
+func (p *simulation) Plan(ctx context.Context, o executor.RunOptions) (differs bool, err error) {
 	err = p.run(Plan, func() error {
 		m, state, err := p.desired(o)
 		if err != nil {
 			return err
 		}
-		if err := p.play(ctx, Plan); err != nil {
+		if err := p.runStep(ctx, Plan); err != nil {
 			return err
 		}
-		script, _, err := p.world.script(p.workspace.Key)
+		script, _, err := p.store.script(p.workspace.Key)
 		differs = state.Applied != m.fingerprint() || state.Drift != script.Drift
 		return err
 	})
@@ -67,7 +67,7 @@ func (p *pretender) Plan(ctx context.Context, o executor.RunOptions) (differs bo
 
 // Apply implements executor.Executor. New resources are in the cloud from its beginning, and in the state only at its
 // end: a provider that is killed in between leaves resources that no state knows.
-func (p *pretender) Apply(ctx context.Context, o executor.RunOptions) error {
+func (p *simulation) Apply(ctx context.Context, o executor.RunOptions) error {
 	return p.run(Apply, func() error {
 		m, state, err := p.desired(o)
 		if err != nil {
@@ -77,10 +77,10 @@ func (p *pretender) Apply(ctx context.Context, o executor.RunOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := p.play(ctx, Apply); err != nil {
+		if err := p.runStep(ctx, Apply); err != nil {
 			return errors.Join(err, p.breakOff(err, state, made))
 		}
-		script, _, err := p.world.script(p.workspace.Key)
+		script, _, err := p.store.script(p.workspace.Key)
 		if err != nil {
 			return err
 		}
@@ -88,18 +88,18 @@ func (p *pretender) Apply(ctx context.Context, o executor.RunOptions) error {
 		var surplus []Resource
 		state.Resources, surplus = split(state.Resources, func(r Resource) bool { return slices.Contains(m.addresses, r.Address) })
 		state.Applied, state.Drift, state.Outputs = m.fingerprint(), script.Drift, m.evaluate(p.selected, state)
-		return errors.Join(p.world.save(p.selected, state), p.world.remove(surplus))
+		return errors.Join(p.store.save(p.selected, state), p.store.remove(surplus))
 	})
 }
 
 // make makes the resources that the state does not have.
-func (p *pretender) make(m *module, state State) ([]Resource, error) {
+func (p *simulation) make(m *module, state State) ([]Resource, error) {
 	var made []Resource
 	for _, address := range m.addresses {
 		if state.id(address) != "" {
 			continue
 		}
-		r, err := p.world.make(Resource{
+		r, err := p.store.make(Resource{
 			Address: address, ExternalName: p.selected,
 			Namespace: p.workspace.Key.Namespace, Name: p.workspace.Key.Name, UID: p.workspace.UID,
 		})
@@ -113,7 +113,7 @@ func (p *pretender) make(m *module, state State) ([]Resource, error) {
 
 // breakOff leaves what an apply leaves that did not succeed. One that fails by its script has made nothing, or half. One
 // that was asked to stop saves what it made, as OpenTofu does.
-func (p *pretender) breakOff(failure error, state State, made []Resource) error {
+func (p *simulation) breakOff(failure error, state State, made []Resource) error {
 	kept := len(made)
 	var failed failedError
 	if errors.As(failure, &failed) {
@@ -124,21 +124,21 @@ func (p *pretender) breakOff(failure error, state State, made []Resource) error 
 	}
 	if kept > 0 {
 		state.Resources = append(state.Resources, made[:kept]...)
-		if err := p.world.save(p.selected, state); err != nil {
+		if err := p.store.save(p.selected, state); err != nil {
 			return err
 		}
 	}
-	return p.world.remove(made[kept:])
+	return p.store.remove(made[kept:])
 }
 
 // Destroy implements executor.Executor. The outputs go first, so that one that fails or is stopped leaves none.
-func (p *pretender) Destroy(ctx context.Context, o executor.RunOptions) error {
+func (p *simulation) Destroy(ctx context.Context, o executor.RunOptions) error {
 	return p.run(Destroy, func() error {
 		_, state, err := p.desired(o)
 		if err != nil {
 			return err
 		}
-		failure := p.play(ctx, Destroy)
+		failure := p.runStep(ctx, Destroy)
 		gone := len(state.Resources)
 		if failure != nil {
 			gone = 0
@@ -148,13 +148,13 @@ func (p *pretender) Destroy(ctx context.Context, o executor.RunOptions) error {
 			}
 		}
 		return errors.Join(failure,
-			p.world.remove(state.Resources[:gone]), p.world.save(p.selected, State{Resources: state.Resources[gone:]}))
+			p.store.remove(state.Resources[:gone]), p.store.save(p.selected, State{Resources: state.Resources[gone:]}))
 	})
 }
 
 // Resources implements executor.Executor.
-func (p *pretender) Resources(context.Context) ([]string, error) {
-	state, err := p.world.state(p.selected)
+func (p *simulation) Resources(context.Context) ([]string, error) {
+	state, err := p.store.state(p.selected)
 	addresses := make([]string, 0, len(state.Resources))
 	for _, r := range state.Resources {
 		addresses = append(addresses, r.Address)
@@ -163,19 +163,19 @@ func (p *pretender) Resources(context.Context) ([]string, error) {
 }
 
 // Outputs implements executor.Executor.
-func (p *pretender) Outputs(context.Context) ([]executor.Output, error) {
-	state, err := p.world.state(p.selected)
+func (p *simulation) Outputs(context.Context) ([]executor.Output, error) {
+	state, err := p.store.state(p.selected)
 	return state.Outputs, err
 }
 
 // DeleteWorkspace implements executor.Executor.
-func (p *pretender) DeleteWorkspace(context.Context) error {
+func (p *simulation) DeleteWorkspace(context.Context) error {
 	name := p.selected
 	if name == defaultWorkspace {
 		return nil
 	}
 	p.selected = defaultWorkspace
-	err := os.Remove(p.world.statePath(name))
+	err := os.Remove(p.store.statePath(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (p *pretender) DeleteWorkspace(context.Context) error {
 }
 
 // Checksum implements executor.Executor: a fingerprint of the files that the working directory would have.
-func (p *pretender) Checksum(context.Context) (string, error) {
+func (p *simulation) Checksum(context.Context) (string, error) {
 	sum := md5.New() //nolint:gosec // see the import
 	for _, files := range []map[string][]byte{p.workspace.Files, p.workspace.EntrypointFiles} {
 		for _, name := range slices.Sorted(maps.Keys(files)) {

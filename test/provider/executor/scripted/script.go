@@ -106,17 +106,17 @@ func (s Script) step(op Operation) Step {
 	return Step{}
 }
 
-// Play gives a Workspace its script, with effect on the operation that runs, too. The namespace of a Workspace in the
+// SetScript gives a Workspace its script, with effect on the operation that runs, too. The namespace of a Workspace in the
 // cluster scope is empty.
-func (w *World) Play(key types.NamespacedName, s Script) error {
-	return w.play(scriptName(key), s)
+func (w *Store) SetScript(key types.NamespacedName, s Script) error {
+	return w.writeScript(scriptName(key), s)
 }
 
-// PlayAll gives a script to every Workspace that has none of its own.
-func (w *World) PlayAll(s Script) error { return w.play(defaultScript, s) }
+// SetDefaultScript gives a script to every Workspace that has none of its own.
+func (w *Store) SetDefaultScript(s Script) error { return w.writeScript(defaultScript, s) }
 
 // Forget takes the script of a Workspace away; the one for all is left.
-func (w *World) Forget(key types.NamespacedName) error {
+func (w *Store) Forget(key types.NamespacedName) error {
 	err := os.Remove(filepath.Join(w.scripts(), scriptName(key)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -128,7 +128,7 @@ const defaultScript = "default.json"
 
 func scriptName(key types.NamespacedName) string { return key.Namespace + "_" + key.Name + ".json" }
 
-func (w *World) play(name string, s Script) error {
+func (w *Store) writeScript(name string, s Script) error {
 	if err := os.MkdirAll(w.scripts(), 0o700); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ type scriptFile struct {
 }
 
 // script reads a Workspace's script, and returns what distinguishes it from the same one written again.
-func (w *World) script(key types.NamespacedName) (Script, string, error) {
+func (w *Store) script(key types.NamespacedName) (Script, string, error) {
 	for _, name := range []string{scriptName(key), defaultScript} {
 		var s scriptFile
 		path := filepath.Join(w.scripts(), name)
@@ -169,7 +169,7 @@ func (w *World) script(key types.NamespacedName) (Script, string, error) {
 
 // countRun returns how many times an operation was run since the script was written, this run included. The count
 // survives the provider: a script that fails once fails once.
-func (w *World) countRun(key types.NamespacedName, op Operation, written string) (int, error) {
+func (w *Store) countRun(key types.NamespacedName, op Operation, written string) (int, error) {
 	type count struct {
 		Written string
 		Runs    int

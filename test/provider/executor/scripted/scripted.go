@@ -6,7 +6,7 @@
 //
 // It reads inline modules as OpenTofu does, as far as variables, locals, terraform_data and outputs go; what it cannot
 // evaluate becomes a made-up string. States and resources are files in a folder that models a remote backend and a
-// cloud: they survive the provider, and a test reads them through World.
+// cloud: they survive the provider, and a test reads them through Store.
 package scripted
 
 import (
@@ -26,7 +26,7 @@ const annotationExternalName = "crossplane.io/external-name"
 // pollInterval is how often a waiting operation looks at its script again.
 const pollInterval = 20 * time.Millisecond
 
-type factory struct{ world *World }
+type factory struct{ environment *Store }
 
 // New returns a Factory whose Executors live in the folder, which is made when it is not there.
 func New(dir string) (executor.Factory, error) {
@@ -41,28 +41,28 @@ func New(dir string) (executor.Factory, error) {
 
 // Open implements executor.Factory.
 func (f factory) Open(_ context.Context, m executor.Module) (executor.Executor, error) {
-	return &pretender{world: f.world, workspace: m}, nil
+	return &simulation{store: f.environment, workspace: m}, nil
 }
 
 // Version0 reports whether the provider treats a Workspace as versions before v1 do.
 func (f factory) Version0(key types.NamespacedName) bool {
-	script, _, err := f.world.script(key)
+	script, _, err := f.environment.script(key)
 	return err == nil && script.Version0
 }
 
 // Forget implements executor.Factory. There are no working directories.
 func (factory) Forget(types.UID) error { return nil }
 
-// pretender is the Executor of one Workspace.
-type pretender struct {
-	world     *World
+// simulation is the Executor of one Workspace.
+type simulation struct {
+	store     *Store
 	workspace executor.Module
 	// selected is the Terraform workspace; empty before SelectWorkspace.
 	selected string
 }
 
 // run keeps the journal around an operation.
-func (p *pretender) run(op Operation, do func() error) error {
+func (p *simulation) run(op Operation, do func() error) error {
 	entry := Entry{
 		Operation: op,
 		Namespace: p.workspace.Key.Namespace, Name: p.workspace.Key.Name, UID: p.workspace.UID,
@@ -70,29 +70,29 @@ func (p *pretender) run(op Operation, do func() error) error {
 		Start:        time.Now(),
 		Process:      os.Getpid(),
 	}
-	id, err := p.world.begin(entry)
+	id, err := p.store.begin(entry)
 	if err != nil {
 		return err
 	}
 	failure := do()
-	if err := p.world.end(id, failure); err != nil {
+	if err := p.store.end(id, failure); err != nil {
 		return err
 	}
 	return failure
 }
 
 // play waits as the script says, looking again and again since it may change, and returns the failure it asks for.
-func (p *pretender) play(ctx context.Context, op Operation) error {
+func (p *simulation) runStep(ctx context.Context, op Operation) error {
 	began := time.Now()
 	run, counted := 0, ""
 	for {
-		script, written, err := p.world.script(p.workspace.Key)
+		script, written, err := p.store.script(p.workspace.Key)
 		if err != nil {
 			return err
 		}
 		step := script.step(op)
 		if step.Times > 0 && counted != written {
-			if run, err = p.world.countRun(p.workspace.Key, op, written); err != nil {
+			if run, err = p.store.countRun(p.workspace.Key, op, written); err != nil {
 				return err
 			}
 			counted = written

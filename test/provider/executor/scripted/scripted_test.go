@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	patience = 5 * time.Minute
-	tick     = 10 * time.Millisecond
+	timeout = 5 * time.Minute
+	tick    = 10 * time.Millisecond
 )
 
 var (
@@ -102,7 +102,7 @@ func TestDriftIsPlannedUntilItIsApplied(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, four)
 	require.NoError(t, e.Apply(t.Context(), none))
-	require.NoError(t, scripted.At(dir).PlayAll(scripted.Script{Drift: "changed by hand"}))
+	require.NoError(t, scripted.At(dir).SetDefaultScript(scripted.Script{Drift: "changed by hand"}))
 	require.True(t, differs(t, e))
 	require.NoError(t, e.Apply(t.Context(), none))
 	require.False(t, differs(t, e))
@@ -110,25 +110,25 @@ func TestDriftIsPlannedUntilItIsApplied(t *testing.T) {
 
 func TestWhileAnApplyRunsItsResourcesAreOrphans(t *testing.T) {
 	dir := t.TempDir()
-	world := scripted.At(dir)
-	require.NoError(t, world.Play(key, scripted.Script{Apply: scripted.Step{Hang: true}}))
+	environment := scripted.At(dir)
+	require.NoError(t, environment.SetScript(key, scripted.Script{Apply: scripted.Step{Hang: true}}))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
 	e := open(t, dir, four)
 	go func() { done <- e.Apply(ctx, none) }()
 	require.Eventually(t, func() bool {
-		orphans, err := world.Orphans()
+		orphans, err := environment.Orphans()
 		return err == nil && len(orphans) == 4 && orphans[0].ExternalName == "ours"
-	}, patience, tick)
-	journal, err := world.Journal()
+	}, timeout, tick)
+	journal, err := environment.Journal()
 	require.NoError(t, err)
 	require.Len(t, journal, 1)
 	require.Zero(t, journal[0].End)
 
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
-	orphans, err := world.Orphans()
+	orphans, err := environment.Orphans()
 	require.NoError(t, err)
 	require.Empty(t, orphans, "an apply that is asked to stop saves what it made")
 	require.True(t, differs(t, e))
@@ -136,25 +136,25 @@ func TestWhileAnApplyRunsItsResourcesAreOrphans(t *testing.T) {
 
 func TestAScriptMayChangeItsMind(t *testing.T) {
 	dir := t.TempDir()
-	world := scripted.At(dir)
-	require.NoError(t, world.Play(key, scripted.Script{Apply: scripted.Step{Hang: true}}))
+	environment := scripted.At(dir)
+	require.NoError(t, environment.SetScript(key, scripted.Script{Apply: scripted.Step{Hang: true}}))
 	done := make(chan error, 1)
 	e := open(t, dir, four)
 	go func() { done <- e.Apply(t.Context(), none) }()
-	require.Eventually(t, func() bool { n, err := world.Count(key, scripted.Apply); return err == nil && n == 1 }, patience, tick)
+	require.Eventually(t, func() bool { n, err := environment.Count(key, scripted.Apply); return err == nil && n == 1 }, timeout, tick)
 
-	require.NoError(t, world.Play(key, scripted.Script{Apply: scripted.Step{Stderr: "\nError: Quota exceeded\n"}}))
+	require.NoError(t, environment.SetScript(key, scripted.Script{Apply: scripted.Step{Stderr: "\nError: Quota exceeded\n"}}))
 	require.ErrorContains(t, <-done, "Terraform encountered an error. Summary: Quota exceeded. To see the full error run: echo")
-	cloud, err := world.Cloud()
+	cloud, err := environment.Cloud()
 	require.NoError(t, err)
 	require.Empty(t, cloud, "what failed was not made")
-	require.NoError(t, world.Forget(key))
+	require.NoError(t, environment.Forget(key))
 	require.NoError(t, e.Apply(t.Context(), none))
 }
 
 func TestAStepTakesItsTime(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, scripted.At(dir).PlayAll(scripted.Script{Plan: scripted.Step{Delay: 70 * time.Millisecond}}))
+	require.NoError(t, scripted.At(dir).SetDefaultScript(scripted.Script{Plan: scripted.Step{Delay: 70 * time.Millisecond}}))
 	require.True(t, differs(t, open(t, dir, four)))
 	journal, err := scripted.At(dir).Journal()
 	require.NoError(t, err)
@@ -164,12 +164,12 @@ func TestAStepTakesItsTime(t *testing.T) {
 func TestAFailureMayEndByItself(t *testing.T) {
 	dir := t.TempDir()
 	script := scripted.Script{Init: scripted.Step{Stderr: "\nError: x\n", Times: 2}}
-	require.NoError(t, scripted.At(dir).PlayAll(script))
+	require.NoError(t, scripted.At(dir).SetDefaultScript(script))
 	require.Error(t, open(t, dir, four).Init(t.Context(), nil))
 	require.Error(t, open(t, dir, four).Init(t.Context(), nil), "the provider may be another one")
 	require.NoError(t, open(t, dir, four).Init(t.Context(), nil))
 
-	require.NoError(t, scripted.At(dir).PlayAll(script))
+	require.NoError(t, scripted.At(dir).SetDefaultScript(script))
 	require.Error(t, open(t, dir, four).Init(t.Context(), nil), "a script that is written again restarts the count")
 }
 
@@ -188,7 +188,7 @@ func TestAScriptMayBeWrittenByHand(t *testing.T) {
 func TestAFailureMayComeHalfWay(t *testing.T) {
 	dir := t.TempDir()
 	half := scripted.Step{Stderr: "\nError: x\n", Times: 1, Partial: true}
-	require.NoError(t, scripted.At(dir).PlayAll(scripted.Script{Apply: half, Destroy: half}))
+	require.NoError(t, scripted.At(dir).SetDefaultScript(scripted.Script{Apply: half, Destroy: half}))
 	e := open(t, dir, four)
 	count := func() int {
 		resources, err := e.Resources(t.Context())
@@ -211,7 +211,7 @@ func TestAFailureMayComeHalfWay(t *testing.T) {
 
 func TestTheJournalRecordsEveryOperation(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, scripted.At(dir).PlayAll(scripted.Script{Destroy: scripted.Step{Stderr: "\nError: x\n"}}))
+	require.NoError(t, scripted.At(dir).SetDefaultScript(scripted.Script{Destroy: scripted.Step{Stderr: "\nError: x\n"}}))
 	e := open(t, dir, four)
 	require.NoError(t, e.Init(t.Context(), nil))
 	require.True(t, differs(t, e))

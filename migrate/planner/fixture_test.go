@@ -28,8 +28,8 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// scene is a Cluster that CAPT v0.3 built, as it is read in today's version. A test changes what it is about.
-type scene struct {
+// fixture is a Cluster that CAPT v0.3 built, as it is read in today's version. A test changes what it is about.
+type fixture struct {
 	name, namespace string
 	// proxy is the endpoint of the cluster, if it has not one of its own.
 	proxy                    string
@@ -38,14 +38,14 @@ type scene struct {
 	plane                    *controlplanev1.CAPTControlPlane
 	vpc, eks                 *infrav1.WorkspaceTemplateApply
 	vpcTemplate, eksTemplate *infrav1.WorkspaceTemplate
-	// more are other objects of the scene.
+	// more are other objects of the fixture.
 	more []client.Object
-	// gone are objects that the scene does not have.
+	// gone are objects that the fixture does not have.
 	gone map[client.Object]bool
 }
 
-func newScene(name, namespace string) *scene {
-	s := &scene{name: name, namespace: namespace, gone: map[client.Object]bool{}}
+func newFixture(name, namespace string) *fixture {
+	s := &fixture{name: name, namespace: namespace, gone: map[client.Object]bool{}}
 	ours := func(kind string) builder.Option {
 		return func(object client.Object) {
 			object.SetNamespace(namespace)
@@ -67,13 +67,13 @@ func newScene(name, namespace string) *scene {
 	return s
 }
 
-func (s *scene) vpcID() string { return "vpc-" + s.namespace + "-" + s.name }
-func (s *scene) endpoint() string {
+func (s *fixture) vpcID() string { return "vpc-" + s.namespace + "-" + s.name }
+func (s *fixture) endpoint() string {
 	return cmp.Or(s.proxy, s.name+"."+s.namespace+".eks.amazonaws.com")
 }
 
 // template as one of v1beta1 is read today: it makes cluster-wide Workspaces.
-func (s *scene) template(name string, variables ...string) *infrav1.WorkspaceTemplate {
+func (s *fixture) template(name string, variables ...string) *infrav1.WorkspaceTemplate {
 	template := builder.WorkspaceTemplate(name, builder.WithScope(terraform.ScopeCluster), builder.WithNamespace(s.namespace),
 		builder.WithUID(types.UID("WorkspaceTemplate/"+s.namespace+"/"+name)),
 		builder.WithParameters(func(parameters *terraform.WorkspaceParameters) {
@@ -90,7 +90,7 @@ func (s *scene) template(name string, variables ...string) *infrav1.WorkspaceTem
 }
 
 // apply as CAPT v0.3 left it.
-func (s *scene) apply(name, template string, variables map[string]string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+func (s *fixture) apply(name, template string, variables map[string]string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 	apply := builder.WorkspaceTemplateApply(name, append([]builder.Option{
 		builder.WithNamespace(s.namespace), builder.WithVariables(variables), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
 		builder.WithUID(types.UID("WorkspaceTemplateApply/" + s.namespace + "/" + name)), builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete),
@@ -100,11 +100,11 @@ func (s *scene) apply(name, template string, variables map[string]string, option
 	return apply
 }
 
-// add puts more objects into the scene.
-func (s *scene) add(objects ...client.Object) { s.more = append(s.more, objects...) }
+// add puts more objects into the fixture.
+func (s *fixture) add(objects ...client.Object) { s.more = append(s.more, objects...) }
 
 // live is the Workspace that CAPT v0.3 rendered for a WorkspaceTemplateApply.
-func (s *scene) live(t *testing.T, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, outputs map[string]any) *unstructured.Unstructured {
+func (s *fixture) live(t *testing.T, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, outputs map[string]any) *unstructured.Unstructured {
 	t.Helper()
 	name := naming.LegacyWorkspace(apply.Name)
 	rendered, errs := render.Workspace(render.Input{Apply: apply, Template: template, Name: name})
@@ -114,7 +114,7 @@ func (s *scene) live(t *testing.T, apply *infrav1.WorkspaceTemplateApply, templa
 	return live
 }
 
-func (s *scene) objects() (all []client.Object) {
+func (s *fixture) objects() (all []client.Object) {
 	for _, object := range append([]client.Object{s.cluster, s.network, s.plane, s.vpc, s.eks, s.vpcTemplate, s.eksTemplate}, s.more...) {
 		if !s.gone[object] {
 			all = append(all, object)
@@ -123,15 +123,15 @@ func (s *scene) objects() (all []client.Object) {
 	return all
 }
 
-// snapshot of scenes. The Workspaces are those of their VPCs and EKS clusters, as they would have been rendered, unless the scenes
+// snapshot of fixtures. The Workspaces are those of their VPCs and EKS clusters, as they would have been rendered, unless the fixtures
 // have others of their names.
-func snapshot(t *testing.T, scenes ...*scene) *migrate.Snapshot {
+func snapshot(t *testing.T, fixtures ...*fixture) *migrate.Snapshot {
 	t.Helper()
 	snapshot := &migrate.Snapshot{
 		ClusterUID: "management-cluster", Taken: now,
 	}
 	seen := map[string]bool{}
-	for _, s := range scenes {
+	for _, s := range fixtures {
 		snapshot.Namespaces = append(snapshot.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 		for _, object := range s.objects() {
 			if id := string(object.GetUID()); id == "" || !seen[id] {
@@ -143,8 +143,8 @@ func snapshot(t *testing.T, scenes ...*scene) *migrate.Snapshot {
 	return snapshot
 }
 
-// withWorkspaces adds the Workspaces of a scene, as CAPT v0.3 rendered them.
-func (s *scene) withWorkspaces(t *testing.T) *scene {
+// withWorkspaces adds the Workspaces of a fixture, as CAPT v0.3 rendered them.
+func (s *fixture) withWorkspaces(t *testing.T) *fixture {
 	t.Helper()
 	s.add(s.live(t, s.vpc, s.vpcTemplate, map[string]any{"vpc_id": s.vpcID()}),
 		s.live(t, s.eks, s.eksTemplate, map[string]any{"cluster_endpoint": "https://" + s.endpoint()}))
@@ -175,9 +175,9 @@ func take(t *testing.T, snapshot *migrate.Snapshot, object client.Object) {
 
 var now = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 
-func planFor(t *testing.T, decisions *migrate.Decisions, scenes ...*scene) *plan.Plan {
+func planFor(t *testing.T, decisions *migrate.Decisions, fixtures ...*fixture) *plan.Plan {
 	t.Helper()
-	p, err := planner.New(snapshot(t, scenes...), planner.Options{Decisions: decisions, Now: now})
+	p, err := planner.New(snapshot(t, fixtures...), planner.Options{Decisions: decisions, Now: now})
 	require.NoError(t, err)
 	requireStates(t, p)
 	return p

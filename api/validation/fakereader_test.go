@@ -27,8 +27,8 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// fakeWorld is a validation.Reader with a few objects.
-type fakeWorld struct {
+// fakeReader is a validation.Reader with a few objects.
+type fakeReader struct {
 	// objects by type, namespace and name. They are listed in random order.
 	objects map[string]validation.Owner
 	// err is the error of all lookups, or of one method.
@@ -38,28 +38,28 @@ type fakeWorld struct {
 	looks map[string]int
 }
 
-var _ validation.Reader = &fakeWorld{}
+var _ validation.Reader = &fakeReader{}
 
-// newWorld returns a world with objects and Namespaces.
-func newWorld(objects ...validation.Owner) *fakeWorld {
-	w := &fakeWorld{objects: map[string]validation.Owner{}, looks: map[string]int{}}
+// newFakeReader returns a world with objects and Namespaces.
+func newFakeReader(objects ...validation.Owner) *fakeReader {
+	w := &fakeReader{objects: map[string]validation.Owner{}, looks: map[string]int{}}
 	for _, object := range objects {
 		w.add(object)
 	}
 	return w
 }
 
-func (w *fakeWorld) add(object validation.Owner) {
+func (w *fakeReader) add(object validation.Owner) {
 	w.objects[fmt.Sprintf("%T %s/%s", object, object.GetNamespace(), object.GetName())] = object
 }
 
-func find[T validation.Owner](w *fakeWorld, key types.NamespacedName) T {
+func find[T validation.Owner](w *fakeReader, key types.NamespacedName) T {
 	var none T
 	found, _ := w.objects[fmt.Sprintf("%T %s", none, key)].(T)
 	return found
 }
 
-func all[T validation.Owner](w *fakeWorld) (found []T) {
+func all[T validation.Owner](w *fakeReader) (found []T) {
 	for _, object := range w.objects {
 		if object, ok := object.(T); ok {
 			found = append(found, object)
@@ -68,9 +68,9 @@ func all[T validation.Owner](w *fakeWorld) (found []T) {
 	return found
 }
 
-// failingAt returns the same world, in which one method fails.
-func (w *fakeWorld) failingAt(method string) *fakeWorld {
-	return &fakeWorld{objects: w.objects, looks: w.looks, err: errUnreachable, failing: method}
+// failingAt returns the same reader, in which one method fails.
+func (w *fakeReader) failingAt(method string) *fakeReader {
+	return &fakeReader{objects: w.objects, looks: w.looks, err: errUnreachable, failing: method}
 }
 
 var errUnreachable = errors.New("no route to host")
@@ -82,12 +82,12 @@ func complete(name string, options ...builder.Option) *infrav1.WorkspaceTemplate
 	return builder.WorkspaceTemplate(name, append(options, builder.Consuming(given...))...)
 }
 
-// namespace returns a Namespace for newWorld.
+// namespace returns a Namespace for newFakeReader.
 func namespace(name string, set map[string]string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: set}}
 }
 
-func (w *fakeWorld) look(method string) error {
+func (w *fakeReader) look(method string) error {
 	w.looks[method]++
 	if w.failing != "" && w.failing != method {
 		return nil
@@ -95,15 +95,15 @@ func (w *fakeWorld) look(method string) error {
 	return w.err
 }
 
-func (w *fakeWorld) WorkspaceTemplate(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
+func (w *fakeReader) WorkspaceTemplate(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
 	return find[*infrav1.WorkspaceTemplate](w, key), w.look("WorkspaceTemplate")
 }
 
-func (w *fakeWorld) WorkspaceTemplateApply(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
+func (w *fakeReader) WorkspaceTemplateApply(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
 	return find[*infrav1.WorkspaceTemplateApply](w, key), w.look("WorkspaceTemplateApply")
 }
 
-func (w *fakeWorld) ClaimantsOf(_ context.Context, workspaceName string) (claimants []infrav1.WorkspaceTemplateApply, err error) {
+func (w *fakeReader) ClaimantsOf(_ context.Context, workspaceName string) (claimants []infrav1.WorkspaceTemplateApply, err error) {
 	for _, apply := range all[*infrav1.WorkspaceTemplateApply](w) {
 		if workspaceName != "" && apply.Spec.WorkspaceName == workspaceName {
 			claimants = append(claimants, *apply)
@@ -112,15 +112,15 @@ func (w *fakeWorld) ClaimantsOf(_ context.Context, workspaceName string) (claima
 	return claimants, w.look("ClaimantsOf")
 }
 
-func (w *fakeWorld) CAPTCluster(_ context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
+func (w *fakeReader) CAPTCluster(_ context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
 	return find[*infrav1.CAPTCluster](w, key), w.look("CAPTCluster")
 }
 
-func (w *fakeWorld) CAPTControlPlane(_ context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
+func (w *fakeReader) CAPTControlPlane(_ context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
 	return find[*controlplanev1.CAPTControlPlane](w, key), w.look("CAPTControlPlane")
 }
 
-func (w *fakeWorld) ControlPlanesOfTemplate(_ context.Context, template types.NamespacedName) (users []controlplanev1.CAPTControlPlane, err error) {
+func (w *fakeReader) ControlPlanesOfTemplate(_ context.Context, template types.NamespacedName) (users []controlplanev1.CAPTControlPlane, err error) {
 	for _, controlPlane := range all[*controlplanev1.CAPTControlPlane](w) {
 		if controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace) == template {
 			users = append(users, *controlPlane)
@@ -130,17 +130,17 @@ func (w *fakeWorld) ControlPlanesOfTemplate(_ context.Context, template types.Na
 }
 
 // The callers of these methods are tested in webhooks/admission.
-func (w *fakeWorld) UsersOf(context.Context, types.NamespacedName) (int, error) {
+func (w *fakeReader) UsersOf(context.Context, types.NamespacedName) (int, error) {
 	return 0, w.look("UsersOf")
 }
-func (w *fakeWorld) HasUnownedLegacy(context.Context, string) (bool, error) {
+func (w *fakeReader) HasUnownedLegacy(context.Context, string) (bool, error) {
 	return false, w.look("Orphaned")
 }
-func (w *fakeWorld) HasUnclaimedWorkspace(context.Context, string) (bool, error) {
+func (w *fakeReader) HasUnclaimedWorkspace(context.Context, string) (bool, error) {
 	return false, w.look("Leftover")
 }
 
-func (w *fakeWorld) ReferrersTo(_ context.Context, apply types.NamespacedName) (owners []validation.Owner, err error) {
+func (w *fakeReader) ReferrersTo(_ context.Context, apply types.NamespacedName) (owners []validation.Owner, err error) {
 	for _, owner := range all[validation.Owner](w) {
 		var refs []infrav1.WorkspaceTemplateApplyReference
 		switch owner := owner.(type) {
@@ -159,11 +159,11 @@ func (w *fakeWorld) ReferrersTo(_ context.Context, apply types.NamespacedName) (
 	return owners, w.look("ReferrersTo")
 }
 
-func (w *fakeWorld) Cluster(_ context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
+func (w *fakeReader) Cluster(_ context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	return find[*clusterv1.Cluster](w, key), w.look("Cluster")
 }
 
-func (w *fakeWorld) ClusterOf(_ context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
+func (w *fakeReader) ClusterOf(_ context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
 	for _, cluster := range all[*clusterv1.Cluster](w) {
 		ref := cluster.Spec.InfrastructureRef
 		if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
@@ -176,7 +176,7 @@ func (w *fakeWorld) ClusterOf(_ context.Context, owner validation.Owner) (*clust
 	return nil, w.look("ClusterOf")
 }
 
-func (w *fakeWorld) NamespaceLabels(_ context.Context, name string) (labels.Set, error) {
+func (w *fakeReader) NamespaceLabels(_ context.Context, name string) (labels.Set, error) {
 	var found labels.Set
 	if namespace := find[*corev1.Namespace](w, types.NamespacedName{Name: name}); namespace != nil {
 		found = labels.Merge(labels.Set{}, namespace.Labels)

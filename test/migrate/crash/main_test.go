@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package crash_test kills captctl migrate (SIGKILL) before and after its API calls, reads included, or loses the answer to one, and requires that
-// the same command, run again there or on another host, ends like a run that was not disturbed.
+// the same command, run again there or on another host, ends like a run that was not interrupted.
 //
 // Two clusters of CAPT v0.3 are adopted and rolled back again and again, each time with a new plan, on one API server and under one manager that
 // reconciles all the time. A proxy between captctl and the API server identifies every call by its method, its URI, and how often it was made
 // before. There are about 340 calls of apply, 53 of them writes, and about 270 calls of rollback, 54 of them writes; the log of the test has the
 // numbers.
 //
-// The environment variable CAPT_CRASH=all disturbs every call. Without it, each kind of call is.
+// The environment variable CAPT_CRASH=all interrupts every call. Without it, each kind of call is.
 package crash_test
 
 import (
@@ -36,17 +36,17 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
 
-// everything disturbs every call, and takes its time.
+// everything interrupts every call, and takes its time.
 var everything = os.Getenv("CAPT_CRASH") == "all"
 
 const (
-	// patience is how long one command, or the manager after it, may take.
-	patience = 5 * time.Minute
-	tick     = 200 * time.Millisecond
+	// timeout is how long one command, or the manager after it, may take.
+	timeout = 5 * time.Minute
+	tick    = 200 * time.Millisecond
 )
 
 // shared is the fleet under this version's manager. The tests follow one another.
-var shared *legacy.World
+var shared *legacy.Environment
 
 // fleet is a cluster that lacks nothing but its adoption, and one whose WorkspaceTemplateApplies were made by hand and are referred to by
 // nothing, with helpers, in another namespace than its templates.
@@ -119,7 +119,7 @@ func live(t *testing.T) map[string]string {
 	return found
 }
 
-// requireEnd waits until the manager has reported what captctl left, which must be what it left undisturbed.
+// requireEnd waits until the manager has reported what captctl left, which must be what it left uninterrupted.
 func requireEnd(t *testing.T, want map[string]string, p *plan.Plan, phase apply.Phase, what string) {
 	t.Helper()
 	var found map[string]string

@@ -18,17 +18,17 @@ import (
 	"github.com/capt-provider/capt/test/provider/executor"
 )
 
-// World is the folder in which scripted Executors live. Several processes may use it.
-type World struct{ dir string }
+// Store is the folder in which scripted Executors live. Several processes may use it.
+type Store struct{ dir string }
 
-// At is the world in a folder.
-func At(dir string) *World { return &World{dir: dir} }
+// At is the environment in a folder.
+func At(dir string) *Store { return &Store{dir: dir} }
 
-func (w *World) scripts() string { return filepath.Join(w.dir, "scripts") }
-func (w *World) runs() string    { return filepath.Join(w.dir, "runs") }
-func (w *World) states() string  { return filepath.Join(w.dir, "states") }
-func (w *World) cloud() string   { return filepath.Join(w.dir, "cloud") }
-func (w *World) journal() string { return filepath.Join(w.dir, "journal.jsonl") }
+func (w *Store) scripts() string { return filepath.Join(w.dir, "scripts") }
+func (w *Store) runs() string    { return filepath.Join(w.dir, "runs") }
+func (w *Store) states() string  { return filepath.Join(w.dir, "states") }
+func (w *Store) cloud() string   { return filepath.Join(w.dir, "cloud") }
+func (w *Store) journal() string { return filepath.Join(w.dir, "journal.jsonl") }
 
 // Resource is one resource in the pretended cloud.
 type Resource struct {
@@ -65,7 +65,7 @@ func (s State) id(address string) string {
 }
 
 // Cloud lists the resources that exist, whether a state knows them or not.
-func (w *World) Cloud() ([]Resource, error) {
+func (w *Store) Cloud() ([]Resource, error) {
 	var all []Resource
 	err := eachFile(w.cloud(), func(path string) error {
 		var r Resource
@@ -79,7 +79,7 @@ func (w *World) Cloud() ([]Resource, error) {
 }
 
 // States lists the states by Terraform workspace. A state that has no resources is listed until it is deleted.
-func (w *World) States() (map[string]State, error) {
+func (w *Store) States() (map[string]State, error) {
 	all := map[string]State{}
 	err := eachFile(w.states(), func(path string) error {
 		var s State
@@ -96,7 +96,7 @@ func (w *World) States() (map[string]State, error) {
 }
 
 // Orphans lists the resources that no state knows.
-func (w *World) Orphans() ([]Resource, error) {
+func (w *Store) Orphans() ([]Resource, error) {
 	// The cloud is read first: what is recorded in between is not an orphan.
 	cloud, err := w.Cloud()
 	if err != nil {
@@ -121,12 +121,12 @@ func (w *World) Orphans() ([]Resource, error) {
 	return orphans, nil
 }
 
-func (w *World) statePath(name string) string {
+func (w *Store) statePath(name string) string {
 	return filepath.Join(w.states(), url.PathEscape(name)+".json")
 }
 
 // state reads a state; one that is not there is empty.
-func (w *World) state(name string) (State, error) {
+func (w *Store) state(name string) (State, error) {
 	var s State
 	err := read(w.statePath(name), &s)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,15 +135,15 @@ func (w *World) state(name string) (State, error) {
 	return s, err
 }
 
-func (w *World) save(name string, s State) error { return write(w.statePath(name), s) }
+func (w *Store) save(name string, s State) error { return write(w.statePath(name), s) }
 
 // make puts a new resource into the cloud.
-func (w *World) make(r Resource) (Resource, error) {
+func (w *Store) make(r Resource) (Resource, error) {
 	r.ID = string(uuid.NewUUID())
 	return r, write(filepath.Join(w.cloud(), r.ID+".json"), r)
 }
 
-func (w *World) remove(resources []Resource) error {
+func (w *Store) remove(resources []Resource) error {
 	for _, r := range resources {
 		err := os.Remove(filepath.Join(w.cloud(), r.ID+".json"))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -35,16 +35,16 @@ import (
 // tick is how often a test checks what it waits for. Many of these checks list the whole fleet, through the conversion webhook.
 const tick = 200 * time.Millisecond
 
-// world is a management cluster and a host with captctl.
-type world struct {
+// environment is a management cluster and a host with captctl.
+type environment struct {
 	*testing.T
-	*legacy.World
+	*legacy.Environment
 	host *host.Host
 	// metrics of the provider; empty without one.
 	metrics string
 }
 
-func newWorld(t *testing.T, options sandbox.Options) *world {
+func newEnvironment(t *testing.T, options sandbox.Options) *environment {
 	t.Helper()
 	metrics := ""
 	if options.Provider {
@@ -53,18 +53,18 @@ func newWorld(t *testing.T, options sandbox.Options) *world {
 		options.ProviderArgs = []string{"--metrics-addr=" + process.Loopback(port), "--max-reconcile-rate=4"}
 		metrics = "http://" + process.Loopback(port) + "/metrics"
 	}
-	w := legacy.New(t, options)
-	return &world{T: t, World: w, host: host.New(t, w.Sandbox), metrics: metrics}
+	env := legacy.New(t, options)
+	return &environment{T: t, Environment: env, host: host.New(t, env.Sandbox), metrics: metrics}
 }
 
 // runs counts the Terraform commands that changed or destroyed something, by operation and Workspace. Plans are not counted: the provider
 // goes on to observe.
-func (w *world) runs() map[string]string {
-	w.Helper()
-	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, w.metrics, nil)
-	require.NoError(w, err)
+func (env *environment) runs() map[string]string {
+	env.Helper()
+	request, err := http.NewRequestWithContext(env.Context(), http.MethodGet, env.metrics, nil)
+	require.NoError(env, err)
 	response, err := http.DefaultClient.Do(request)
-	require.NoError(w, err)
+	require.NoError(env, err)
 	defer func() { _ = response.Body.Close() }()
 	runs := map[string]string{}
 	lines := bufio.NewScanner(response.Body)
@@ -74,20 +74,17 @@ func (w *world) runs() map[string]string {
 			runs[series] = value
 		}
 	}
-	require.NoError(w, lines.Err())
-	require.NotEmpty(w, runs)
+	require.NoError(env, lines.Err())
+	require.NotEmpty(env, runs)
 	return runs
 }
 
 // workspaces by name.
-func (w *world) workspaces() map[string]*unstructured.Unstructured {
-	w.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
-	require.NoError(w, w.Admin.List(w.Context(), list))
+func (env *environment) workspaces() map[string]*unstructured.Unstructured {
+	env.Helper()
 	workspaces := map[string]*unstructured.Unstructured{}
-	for i := range list.Items {
-		workspaces[list.Items[i].GetName()] = &list.Items[i]
+	for _, workspace := range fixture.List(env, env.Admin, terraform.ScopeCluster.GroupVersionKind()) {
+		workspaces[workspace.GetName()] = &workspace
 	}
 	return workspaces
 }
@@ -104,44 +101,41 @@ func identities(workspaces map[string]*unstructured.Unstructured) map[string]any
 }
 
 // applies are the UIDs of the WorkspaceTemplateApplies. They are read in v1beta1, which is served before the upgrade and after it.
-func (w *world) applies() map[types.NamespacedName]types.UID {
-	w.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(infrav1beta1.GroupVersion.WithKind("WorkspaceTemplateApplyList"))
-	require.NoError(w, w.Admin.List(w.Context(), list))
+func (env *environment) applies() map[types.NamespacedName]types.UID {
+	env.Helper()
 	applies := map[types.NamespacedName]types.UID{}
-	for i := range list.Items {
-		applies[client.ObjectKeyFromObject(&list.Items[i])] = list.Items[i].GetUID()
+	for _, apply := range fixture.List(env, env.Admin, infrav1beta1.GroupVersion.WithKind("WorkspaceTemplateApply")) {
+		applies[client.ObjectKeyFromObject(&apply)] = apply.GetUID()
 	}
 	return applies
 }
 
 // untouched is what a migration must not change, and how to require that it did not.
 type untouched struct {
-	*world
+	*environment
 	since      time.Time
 	workspaces map[string]any
 	applies    map[types.NamespacedName]types.UID
 	runs       map[string]string
 }
 
-func (w *world) untouched() *untouched {
-	w.Helper()
-	u := &untouched{world: w, since: time.Now(), workspaces: identities(w.workspaces()), applies: w.applies()}
-	if w.metrics != "" {
-		u.runs = w.runs()
+func (env *environment) untouched() *untouched {
+	env.Helper()
+	u := &untouched{environment: env, since: time.Now(), workspaces: identities(env.workspaces()), applies: env.applies()}
+	if env.metrics != "" {
+		u.runs = env.runs()
 	}
 	return u
 }
 
 func (u *untouched) require(t *testing.T) {
 	t.Helper()
-	require.Equal(t, u.workspaces, identities(u.world.workspaces()))
-	require.Equal(t, u.applies, u.world.applies())
+	require.Equal(t, u.workspaces, identities(u.environment.workspaces()))
+	require.Equal(t, u.applies, u.environment.applies())
 	require.Empty(t, u.writesTo("tf.upbound.io", "workspaces", u.since))
 	require.Empty(t, u.writesTo("tf.upbound.io", "providerconfigs", u.since))
 	if u.runs != nil {
-		require.Equal(t, u.runs, u.world.runs())
+		require.Equal(t, u.runs, u.environment.runs())
 	}
 }
 
@@ -149,29 +143,29 @@ func (u *untouched) require(t *testing.T) {
 var questions = []string{"selfsubjectaccessreviews", "selfsubjectreviews"}
 
 // requireHarmless requires that captctl created nothing but its Lease, its journal and Events, wrote nothing of Terraform, and deleted nothing.
-func (w *world) requireHarmless() {
-	w.Helper()
+func (env *environment) requireHarmless() {
+	env.Helper()
 	for _, user := range []string{sandbox.CaptctlUser, sandbox.ReaderUser} {
-		events, err := w.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes})
-		require.NoError(w, err)
+		events, err := env.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes})
+		require.NoError(env, err)
 		for _, event := range events {
 			switch event.Verb {
 			case "create":
-				assert.Contains(w, append([]string{"leases", "configmaps", "events"}, questions...), event.ObjectRef.Resource, event.RequestURI)
+				assert.Contains(env, append([]string{"leases", "configmaps", "events"}, questions...), event.ObjectRef.Resource, event.RequestURI)
 			case "update", "patch":
-				assert.NotContains(w, []string{"workspaces", "providerconfigs", "secrets"}, event.ObjectRef.Resource, event.RequestURI)
+				assert.NotContains(env, []string{"workspaces", "providerconfigs", "secrets"}, event.ObjectRef.Resource, event.RequestURI)
 			default:
-				assert.Fail(w, "captctl deletes nothing", "%s %s", event.Verb, event.RequestURI)
+				assert.Fail(env, "captctl deletes nothing", "%s %s", event.Verb, event.RequestURI)
 			}
 		}
 	}
 }
 
 // writesOf a user that the API server was asked for, permitted or not. Dry runs and questions about permissions are left out.
-func (w *world) writesOf(user string, since time.Time) (writes []string) {
-	w.Helper()
-	events, err := w.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Since: since})
-	require.NoError(w, err)
+func (env *environment) writesOf(user string, since time.Time) (writes []string) {
+	env.Helper()
+	events, err := env.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Since: since})
+	require.NoError(env, err)
 	for _, event := range events {
 		if !slices.Contains(questions, event.ObjectRef.Resource) && !strings.Contains(event.RequestURI, "dryRun=All") {
 			writes = append(writes, event.Verb+" "+event.RequestURI)
@@ -181,10 +175,10 @@ func (w *world) writesOf(user string, since time.Time) (writes []string) {
 }
 
 // writesTo a resource by everything but the provider.
-func (w *world) writesTo(group, resource string, since time.Time) []string {
-	w.Helper()
-	events, err := w.AuditEvents(audit.Filter{Group: group, Resource: resource, Verbs: audit.Writes, Since: since})
-	require.NoError(w, err)
+func (env *environment) writesTo(group, resource string, since time.Time) []string {
+	env.Helper()
+	events, err := env.AuditEvents(audit.Filter{Group: group, Resource: resource, Verbs: audit.Writes, Since: since})
+	require.NoError(env, err)
 	var writes []string
 	for _, event := range events {
 		if event.User.Username != sandbox.ProviderUser {
@@ -194,17 +188,17 @@ func (w *world) writesTo(group, resource string, since time.Time) []string {
 	return writes
 }
 
-// await waits until lack returns "": what is still missing.
-func (w *world) await(lack func() string) {
-	w.Helper()
-	fixture.Insist(w.T, tick, lack)
+// await waits until missing returns "": what is still missing.
+func (env *environment) await(missing func() string) {
+	env.Helper()
+	fixture.Eventually(env.T, tick, missing)
 }
 
 // awaitTrue waits until conditions of an object are True for its current generation.
-func (w *world) awaitTrue(object engine.Object, key types.NamespacedName, conditions ...string) {
-	w.Helper()
-	w.await(func() string {
-		if err := w.Admin.Get(w.Context(), key, object); err != nil {
+func (env *environment) awaitTrue(object engine.Object, key types.NamespacedName, conditions ...string) {
+	env.Helper()
+	env.await(func() string {
+		if err := env.Admin.Get(env.Context(), key, object); err != nil {
 			return err.Error()
 		}
 		for _, name := range conditions {
@@ -217,9 +211,9 @@ func (w *world) awaitTrue(object engine.Object, key types.NamespacedName, condit
 	})
 }
 
-func (w *world) awaitGone(object client.Object, key types.NamespacedName) {
-	w.Helper()
-	fixture.InsistGone(w.T, tick, w.Admin, key, object)
+func (env *environment) awaitGone(object client.Object, key types.NamespacedName) {
+	env.Helper()
+	fixture.EventuallyGone(env.T, tick, env.Admin, key, object)
 }
 
 // names of a map, sorted.

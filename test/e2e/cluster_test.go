@@ -27,8 +27,8 @@ const maxWrites, maxProfileWrites = 30, 10
 
 // TestQuickstart follows docs/quickstart.md word for word: a cluster is created, used, upgraded and deleted.
 func TestQuickstart(t *testing.T) {
-	w := newWorld(t, "--max-reconcile-rate=10") // With 1, the provider itself would change one profile at a time.
-	g := newGuide(w)
+	env := newEnvironment(t, "--max-reconcile-rate=10") // With 1, the provider itself would change one profile at a time.
+	g := newGuide(env)
 
 	// The cluster is available for Cluster API itself, and its kubeconfig works.
 	output := g.until("make quickstart")
@@ -38,56 +38,56 @@ func TestQuickstart(t *testing.T) {
 	require.Regexp(t, `CAPTCluster default/demo +True +Ready`, output)
 	require.Regexp(t, `CAPTControlPlane default/demo, v1.34.0 +True +Available`, output)
 	require.Contains(t, output, "source .sandbox/env ")
-	w.awaitTrue(&clusterv1.Cluster{}, "demo", clusterv1.AvailableCondition, clusterv1.ClusterRemoteConnectionProbeCondition,
+	env.awaitTrue(&clusterv1.Cluster{}, "demo", clusterv1.AvailableCondition, clusterv1.ClusterRemoteConnectionProbeCondition,
 		clusterv1.InfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition)
-	w.requireFewWrites(1)
+	env.requireFewWrites(1)
 	require.Contains(t, g.until("get kubeconfig"), "kube-system")
-	require.Contains(t, w.workload("demo", "get", "--raw", "/version"), `"emulationMinor": "34"`)
+	require.Contains(t, env.workload("demo", "get", "--raw", "/version"), `"emulationMinor": "34"`)
 
 	// A new version restarts the API server in place.
-	before := w.endpoint("demo")
+	before := env.endpoint("demo")
 	require.NotContains(t, g.until(`"version":"v1.35.0"`), "Warning", "the upgrade is to a version that CAPT supports")
-	require.Equal(t, before, w.endpoint("demo"))
-	require.Contains(t, w.workload("demo", "get", "--raw", "/version"), `"emulationMinor": "35"`)
+	require.Equal(t, before, env.endpoint("demo"))
+	require.Contains(t, env.workload("demo", "get", "--raw", "/version"), `"emulationMinor": "35"`)
 
 	output = g.until("fargateProfiles")
 	for _, profile := range []string{"default", "apps", "batch"} {
 		require.Regexp(t, `Fargate profile `+profile+` +ACTIVE`, output)
 	}
-	w.requireProfilesChange()
+	env.requireProfilesChange()
 	require.Regexp(t, `"sandbox-vpc" is invalid: .*module: .*line \d+, column \d+`, g.until("sed"))
 	require.Contains(t, g.until("bin/sandbox restart"), "All components of the sandbox in .sandbox are running.")
 
 	// Deleting the Cluster destroys the Fargate profiles, then the control plane, then the VPC.
 	g.until("kubectl delete cluster")
-	w.requireDestroyedInOrder("demo-batch-fargate", "demo-default-fargate", "demo-apps-fargate", "demo-eks-controlplane", "demo-vpc")
-	w.requireNothingLeft("demo")
-	w.requireNothingForbidden()
+	env.requireDestroyedInOrder("demo-batch-fargate", "demo-default-fargate", "demo-apps-fargate", "demo-eks-controlplane", "demo-vpc")
+	env.requireNothingLeft("demo")
+	env.requireNothingForbidden()
 	require.Contains(t, g.until("make quickstart-down"), "Removed the sandbox in .sandbox.")
 	require.Empty(t, g.blocks, "the last block removes the sandbox")
 }
 
 // workload runs kubectl against the new cluster, with the kubeconfig that users get.
-func (w *world) workload(cluster string, args ...string) string {
-	w.Helper()
-	path := filepath.Join(w.TempDir(), "kubeconfig")
-	require.NoError(w, os.WriteFile(path, []byte(w.clusterctl("get", "kubeconfig", cluster)), 0o600))
-	return w.run(sandbox.Kubectl, append([]string{"--kubeconfig", path}, args...)...)
+func (env *environment) workload(cluster string, args ...string) string {
+	env.Helper()
+	path := filepath.Join(env.TempDir(), "kubeconfig")
+	require.NoError(env, os.WriteFile(path, []byte(env.clusterctl("get", "kubeconfig", cluster)), 0o600))
+	return env.run(sandbox.Kubectl, append([]string{"--kubeconfig", path}, args...)...)
 }
 
-func (w *world) endpoint(name string) clusterv1.APIEndpoint {
-	w.Helper()
+func (env *environment) endpoint(name string) clusterv1.APIEndpoint {
+	env.Helper()
 	cluster := &clusterv1.Cluster{}
-	w.await(cluster, name, func() string { return "" })
+	env.await(cluster, name, func() string { return "" })
 	return cluster.Spec.ControlPlaneEndpoint
 }
 
 // requireFewWrites counts what the manager wrote for the cluster so far. Templates are not part of it: many clusters share
 // them.
-func (w *world) requireFewWrites(profiles int) {
-	w.Helper()
-	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes})
-	require.NoError(w, err)
+func (env *environment) requireFewWrites(profiles int) {
+	env.Helper()
+	events, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes})
+	require.NoError(env, err)
 	var writes []string
 	for _, event := range events {
 		ref := event.ObjectRef
@@ -96,45 +96,45 @@ func (w *world) requireFewWrites(profiles int) {
 		default:
 			writes = append(writes, strings.Join([]string{event.Verb, ref.Resource, ref.Subresource, ref.Name}, " "))
 		}
-		require.NotEqual(w, "clusters", ref.Resource, "CAPT never writes a Cluster")
+		require.NotEqual(env, "clusters", ref.Resource, "CAPT never writes a Cluster")
 	}
-	w.Logf("writes of the manager from creation to Ready: %d", len(writes))
-	require.LessOrEqual(w, len(writes), maxWrites+profiles*maxProfileWrites, strings.Join(writes, "\n"))
+	env.Logf("writes of the manager from creation to Ready: %d", len(writes))
+	require.LessOrEqual(env, len(writes), maxWrites+profiles*maxProfileWrites, strings.Join(writes, "\n"))
 }
 
 // requireDestroyedInOrder reads from the audit log that these Workspaces were deleted in this order, each only after the one
 // before it was gone. Those of Fargate profiles come first.
-func (w *world) requireDestroyedInOrder(workspaces ...string) {
-	w.Helper()
-	deletions, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"delete"}, Resource: "workspaces"})
-	require.NoError(w, err)
+func (env *environment) requireDestroyedInOrder(workspaces ...string) {
+	env.Helper()
+	deletions, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"delete"}, Resource: "workspaces"})
+	require.NoError(env, err)
 	var names []string
 	for _, event := range deletions {
 		names = append(names, event.ObjectRef.Name)
 	}
 	// The order of Fargate profiles does not matter.
 	profiles := slices.IndexFunc(workspaces, func(name string) bool { return !strings.HasSuffix(name, "-fargate") })
-	require.Len(w, names, len(workspaces))
-	require.ElementsMatch(w, workspaces[:profiles], names[:profiles])
-	require.Equal(w, workspaces[profiles:], names[profiles:])
+	require.Len(env, names, len(workspaces))
+	require.ElementsMatch(env, workspaces[:profiles], names[:profiles])
+	require.Equal(env, workspaces[profiles:], names[profiles:])
 	for i, workspace := range names[:len(names)-1] {
-		require.True(w, w.released(workspace).Before(deletions[i+1].RequestReceivedTimestamp.Time),
+		require.True(env, env.released(workspace).Before(deletions[i+1].RequestReceivedTimestamp.Time),
 			"the finalizer of %s was removed before %s was deleted", workspace, workspaces[i+1])
 	}
 }
 
 // released is when the provider let go of a Workspace: its last write to it.
-func (w *world) released(workspace string) time.Time {
-	w.Helper()
-	writes, err := w.AuditEvents(audit.Filter{User: sandbox.ProviderUser, Resource: "workspaces", Name: workspace, Verbs: audit.Writes})
-	require.NoError(w, err)
-	require.NotEmpty(w, writes)
+func (env *environment) released(workspace string) time.Time {
+	env.Helper()
+	writes, err := env.AuditEvents(audit.Filter{User: sandbox.ProviderUser, Resource: "workspaces", Name: workspace, Verbs: audit.Writes})
+	require.NoError(env, err)
+	require.NotEmpty(env, writes)
 	return writes[len(writes)-1].RequestReceivedTimestamp.Time
 }
 
 // requireNothingLeft looks for objects, Terraform's state, Secrets and the API server of the cluster.
-func (w *world) requireNothingLeft(cluster string) {
-	w.Helper()
+func (env *environment) requireNothingLeft(cluster string) {
+	env.Helper()
 	for _, kind := range [][2]string{
 		{"cluster.x-k8s.io/v1beta2", "Cluster"},
 		{infrav1.GroupVersion.String(), "CAPTCluster"},
@@ -142,59 +142,59 @@ func (w *world) requireNothingLeft(cluster string) {
 		{infrav1.GroupVersion.String(), "WorkspaceTemplateApply"},
 		{"tf.m.upbound.io/v1beta1", "Workspace"},
 	} {
-		require.Empty(w, w.names(kind[0], kind[1]), kind[1])
+		require.Empty(env, env.names(kind[0], kind[1]), kind[1])
 	}
-	for _, secret := range w.names("v1", "Secret") {
-		require.NotContains(w, secret, cluster)
+	for _, secret := range env.names("v1", "Secret") {
+		require.NotContains(env, secret, cluster)
 	}
-	servers, err := eks.List(w.Dir())
-	require.NoError(w, err)
-	require.Empty(w, servers, "the API server of the cluster is gone")
+	servers, err := eks.List(env.Dir())
+	require.NoError(env, err)
+	require.Empty(env, servers, "the API server of the cluster is gone")
 }
 
 // requireNothingForbidden: the role that is shipped is enough.
-func (w *world) requireNothingForbidden() {
-	w.Helper()
-	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser})
-	require.NoError(w, err)
+func (env *environment) requireNothingForbidden() {
+	env.Helper()
+	events, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser})
+	require.NoError(env, err)
 	for _, event := range events {
-		require.NotEqual(w, int32(403), event.ResponseStatus.Code, "%s %s", event.Verb, event.RequestURI)
+		require.NotEqual(env, int32(403), event.ResponseStatus.Code, "%s %s", event.Verb, event.RequestURI)
 	}
 }
 
 // requireProfilesChange edits one of three profiles and removes it. The simulated EKS refuses to change two at a time.
-func (w *world) requireProfilesChange() {
-	w.Helper()
-	batch, other := w.arn("batch"), w.arn("default")
+func (env *environment) requireProfilesChange() {
+	env.Helper()
+	batch, other := env.arn("batch"), env.arn("default")
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.kubectl("patch", "captcontrolplane", "demo", "--type=json", "-p", `[{"op": "replace", "path": "/spec/fargateProfiles/2/selectors/0/namespace", "value": "jobs"}]`)
-	w.await(controlPlane, "demo", func() string {
-		if w.arn("batch") == batch {
+	env.kubectl("patch", "captcontrolplane", "demo", "--type=json", "-p", `[{"op": "replace", "path": "/spec/fargateProfiles/2/selectors/0/namespace", "value": "jobs"}]`)
+	env.await(controlPlane, "demo", func() string {
+		if env.arn("batch") == batch {
 			return "batch was not replaced"
 		}
 		return ""
 	})
-	w.awaitTrue(controlPlane, "demo", controlplanev1.ReadyCondition)
-	require.Equal(w, other, w.arn("default"))
+	env.awaitTrue(controlPlane, "demo", controlplanev1.ReadyCondition)
+	require.Equal(env, other, env.arn("default"))
 
-	w.kubectl("patch", "captcontrolplane", "demo", "--type=json", "-p", `[{"op": "remove", "path": "/spec/fargateProfiles/2"}]`)
-	w.awaitGone(&infrav1.WorkspaceTemplateApply{}, "demo-batch-fargate-apply")
-	w.await(controlPlane, "demo", func() string {
+	env.kubectl("patch", "captcontrolplane", "demo", "--type=json", "-p", `[{"op": "remove", "path": "/spec/fargateProfiles/2"}]`)
+	env.awaitGone(&infrav1.WorkspaceTemplateApply{}, "demo-batch-fargate-apply")
+	env.await(controlPlane, "demo", func() string {
 		if len(controlPlane.Status.FargateProfiles) != 2 {
 			return "status still has batch"
 		}
 		return ""
 	})
-	require.Equal(w, map[string]string{"default": "ACTIVE", "apps": "ACTIVE"}, w.listed("demo"))
-	w.awaitTrue(controlPlane, "demo", controlplanev1.ReadyCondition)
-	w.requireNeverRefused()
+	require.Equal(env, map[string]string{"default": "ACTIVE", "apps": "ACTIVE"}, env.listed("demo"))
+	env.awaitTrue(controlPlane, "demo", controlplanev1.ReadyCondition)
+	env.requireNeverRefused()
 }
 
 // listed are the profiles that EKS has, with their status.
-func (w *world) listed(cluster string) map[string]string {
-	w.Helper()
-	profiles, err := eks.Server{Dir: w.Dir(), Name: cluster}.FargateProfiles()
-	require.NoError(w, err)
+func (env *environment) listed(cluster string) map[string]string {
+	env.Helper()
+	profiles, err := eks.Server{Dir: env.Dir(), Name: cluster}.FargateProfiles()
+	require.NoError(env, err)
 	listed := map[string]string{}
 	for _, profile := range profiles {
 		listed[profile.Name] = string(profile.Status)
@@ -203,22 +203,22 @@ func (w *world) listed(cluster string) map[string]string {
 }
 
 // arn of a profile, which is another one for each that was made.
-func (w *world) arn(profile string) string {
-	w.Helper()
+func (env *environment) arn(profile string) string {
+	env.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.await(apply, "demo-"+profile+"-fargate-apply", func() string { return "" })
+	env.await(apply, "demo-"+profile+"-fargate-apply", func() string { return "" })
 	return apply.Status.Outputs["fargate_profile_arn"]
 }
 
 // requireNeverRefused: a failure of Terraform would have been reported, since EKS refuses two at a time.
-func (w *world) requireNeverRefused() {
-	w.Helper()
+func (env *environment) requireNeverRefused() {
+	env.Helper()
 	events := &eventsv1.EventList{}
-	require.NoError(w, w.List(w.Context(), events))
-	require.NotEmpty(w, events.Items)
+	require.NoError(env, env.List(env.Context(), events))
+	require.NotEmpty(env, events.Items)
 	for i := range events.Items {
-		require.NotContains(w, events.Items[i].Note, "ResourceInUseException")
-		require.NotEqual(w, infrav1.ApplyFailedReason, events.Items[i].Reason, events.Items[i].Note)
-		require.NotEqual(w, infrav1.DestroyFailedReason, events.Items[i].Reason, events.Items[i].Note)
+		require.NotContains(env, events.Items[i].Note, "ResourceInUseException")
+		require.NotEqual(env, infrav1.ApplyFailedReason, events.Items[i].Reason, events.Items[i].Note)
+		require.NotEqual(env, infrav1.DestroyFailedReason, events.Items[i].Reason, events.Items[i].Note)
 	}
 }

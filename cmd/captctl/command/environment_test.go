@@ -52,8 +52,8 @@ func kubeconfig(t *testing.T) string {
 	return file
 }
 
-// world is a management cluster, and what its commands asked for.
-type world struct {
+// environment is a management cluster, and what its commands asked for.
+type environment struct {
 	objects []client.Object
 	funcs   interceptor.Funcs
 	// terminal is true if standard input is one; answer is what is typed.
@@ -76,21 +76,21 @@ type world struct {
 	read       status.Options
 }
 
-func (w *world) run(t *testing.T, arguments ...string) (out, errOut string, err error) {
+func (env *environment) run(t *testing.T, arguments ...string) (out, errOut string, err error) {
 	t.Helper()
-	return w.runIn(t.Context(), t, arguments...)
+	return env.runIn(t.Context(), t, arguments...)
 }
 
-func (w *world) runIn(ctx context.Context, t *testing.T, arguments ...string) (out, errOut string, err error) {
+func (env *environment) runIn(ctx context.Context, t *testing.T, arguments ...string) (out, errOut string, err error) {
 	t.Helper()
 	streams, in, stdout, stderr := genericiooptions.NewTestIOStreams()
-	in.WriteString(w.answer)
-	if w.clock == nil {
-		w.clock = testclock.NewFakeClock(time.Date(2026, 10, 22, 10, 0, 0, 0, time.UTC))
+	in.WriteString(env.answer)
+	if env.clock == nil {
+		env.clock = testclock.NewFakeClock(time.Date(2026, 10, 22, 10, 0, 0, 0, time.UTC))
 	}
 	access := cluster.New(streams.ErrOut)
-	access.Connect = w.connect
-	root := newRoot(&cli.Environment{IOStreams: streams, Access: access, Clock: w.clock, Interactive: w.terminal, Migration: w.migration()})
+	access.Connect = env.connect
+	root := newRoot(&cli.Environment{IOStreams: streams, Access: access, Clock: env.clock, Interactive: env.terminal, Migration: env.migration()})
 	root.SetArgs(append([]string{"--kubeconfig", kubeconfig(t)}, arguments...))
 	if len(arguments) > 0 && arguments[0] == "__complete" {
 		root.SetArgs(append([]string{"__complete", "--kubeconfig", kubeconfig(t)}, arguments[1:]...))
@@ -99,10 +99,10 @@ func (w *world) runIn(ctx context.Context, t *testing.T, arguments ...string) (o
 	return stdout.String(), stderr.String(), err
 }
 
-func (w *world) connect(config *rest.Config) (client.WithWatch, error) {
-	w.config = config
-	if w.connected != nil {
-		return w.connected, nil
+func (env *environment) connect(config *rest.Config) (client.WithWatch, error) {
+	env.config = config
+	if env.connected != nil {
+		return env.connected, nil
 	}
 	scheme := cluster.Scheme()
 	for _, scope := range terraform.Scopes() {
@@ -110,29 +110,29 @@ func (w *world) connect(config *rest.Config) (client.WithWatch, error) {
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind + "List"}, &unstructured.UnstructuredList{})
 	}
-	w.connected = fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.objects...).WithInterceptorFuncs(w.funcs).Build()
-	return w.connected, nil
+	env.connected = fake.NewClientBuilder().WithScheme(scheme).WithObjects(env.objects...).WithInterceptorFuncs(env.funcs).Build()
+	return env.connected, nil
 }
 
-func (w *world) migration() cli.Migration {
+func (env *environment) migration() cli.Migration {
 	run := func(rollback bool) func(context.Context, *plan.Plan, apply.Options) (*apply.Result, error) {
 		return func(_ context.Context, p *plan.Plan, options apply.Options) (*apply.Result, error) {
-			w.plan, w.applied, w.rolledBack = p, options, rollback
-			result := w.result
+			env.plan, env.applied, env.rolledBack = p, options, rollback
+			result := env.result
 			result.PlanID, result.DryRun = p.ID, options.DryRun
-			return &result, w.runError
+			return &result, env.runError
 		}
 	}
 	return cli.Migration{
 		Check: func(_ context.Context, options check.Options) (*check.Report, error) {
-			w.checked = options
-			report := w.report
+			env.checked = options
+			report := env.report
 			return &report, nil
 		},
 		Apply: run(false), Rollback: run(true),
 		Status: func(_ context.Context, options status.Options) (*status.Status, error) {
-			w.read = options
-			return w.status(), nil
+			env.read = options
+			return env.status(), nil
 		},
 	}
 }
@@ -142,10 +142,10 @@ func namespace(name string) *corev1.Namespace {
 }
 
 // undecided has a control plane that was built, with a WorkspaceTemplateApply for which only its name speaks.
-func undecided() *world {
+func undecided() *environment {
 	plane := &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo", UID: "plane-1"}}
 	plane.Spec.ControlPlaneEndpoint.Host = "https://built.example.com"
-	return &world{objects: []client.Object{
+	return &environment{objects: []client.Object{
 		namespace("kube-system"), namespace("default"), namespace("capt-system"), plane,
 		&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-eks-controlplane-apply", UID: "apply-1"}},
 	}}

@@ -50,45 +50,45 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// world is the namespace of one control plane.
-type world struct{ *fixture.World }
+// environment is the namespace of one control plane.
+type environment struct{ *fixture.Environment }
 
-func newWorld(t *testing.T) world {
+func newEnvironment(t *testing.T) environment {
 	t.Helper()
-	return world{shared.NewWorld(t, terraform.ScopeNamespaced)}
+	return environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
 }
 
 // awaitCondition waits for a condition of the control plane and returns its message.
-func (w world) awaitCondition(conditionType string, status metav1.ConditionStatus, reason string) string {
-	w.Helper()
+func (env environment) awaitCondition(conditionType string, status metav1.ConditionStatus, reason string) string {
+	env.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	w.Insist(func() string {
-		lack := w.Lacks(controlPlane, fixture.Demo, conditionType, status, reason)
-		if lack == "" && meta.FindStatusCondition(controlPlane.Status.Conditions, conditionType).ObservedGeneration != controlPlane.Generation {
-			lack = "the condition is that of an older generation"
+	env.Eventually(func() string {
+		missing := env.MissingCondition(controlPlane, fixture.Demo, conditionType, status, reason)
+		if missing == "" && meta.FindStatusCondition(controlPlane.Status.Conditions, conditionType).ObservedGeneration != controlPlane.Generation {
+			missing = "the condition is that of an older generation"
 		}
-		return lack
+		return missing
 	})
 	return meta.FindStatusCondition(controlPlane.Status.Conditions, conditionType).Message
 }
 
 // secret reads a Secret; nil when it does not exist.
-func (w world) secret(name string) *corev1.Secret {
-	w.Helper()
+func (env environment) secret(name string) *corev1.Secret {
+	env.Helper()
 	secret := &corev1.Secret{}
-	if !w.Exists(secret, name) {
+	if !env.Exists(secret, name) {
 		return nil
 	}
 	return secret
 }
 
 // writes counts what the manager has written to the objects of a kind and name.
-func (w world) writes(resource, name string) int {
-	w.Helper()
-	manager, err := w.InstalledManagerUser()
-	require.NoError(w, err)
-	events, err := w.AuditEvents(audit.Filter{User: manager, Verbs: audit.Writes, Namespace: w.Namespace, Resource: resource, Name: name})
-	require.NoError(w, err)
+func (env environment) writes(resource, name string) int {
+	env.Helper()
+	manager, err := env.InstalledManagerUser()
+	require.NoError(env, err)
+	events, err := env.AuditEvents(audit.Filter{User: manager, Verbs: audit.Writes, Namespace: env.Namespace, Resource: resource, Name: name})
+	require.NoError(env, err)
 	return len(events)
 }
 
@@ -106,7 +106,7 @@ func madeAt(t *testing.T, at time.Time) []byte {
 }
 
 // documents of a cluster whose template returns what a kubeconfig is made of, but none.
-func (w world) documents() []string {
+func (env environment) documents() []string {
 	module := fmt.Sprintf(`
 variable "cluster_name" { type = string }
 resource "terraform_data" "eks" { input = var.cluster_name }
@@ -114,7 +114,7 @@ output "cluster_name" { value = terraform_data.eks.output }
 output "cluster_endpoint" { value = %q }
 output "cluster_certificate_authority_data" { value = %q }
 `, endpoint, builder.CA())
-	return []string{w.Template(fixture.ControlPlaneTemplate, module, "cluster_name"), fixture.Cluster(), `
+	return []string{env.Template(fixture.ControlPlaneTemplate, module, "cluster_name"), fixture.Cluster(), `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: CAPTCluster
 metadata: {name: demo}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -33,6 +34,9 @@ import (
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 )
+
+// tick is the first interval of waits.
+const tick = 200 * time.Millisecond
 
 var (
 	// shared is the control plane of all tests of the package.
@@ -55,12 +59,9 @@ func bypassAdmission(t *testing.T) {
 	t.Helper()
 	removed := 0
 	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind(kind + "List"))
-		require.NoError(t, shared.API.List(t.Context(), list))
-		for i := range list.Items {
-			if strings.HasPrefix(list.Items[i].GetName(), "capt-") {
-				require.NoError(t, shared.API.Delete(t.Context(), &list.Items[i]))
+		for _, found := range fixture.List(t, shared.API, admissionv1.SchemeGroupVersion.WithKind(kind)) {
+			if strings.HasPrefix(found.GetName(), "capt-") {
+				require.NoError(t, shared.API.Delete(t.Context(), &found))
 				removed++
 			}
 		}
@@ -68,20 +69,20 @@ func bypassAdmission(t *testing.T) {
 	require.GreaterOrEqual(t, removed, 4, "two configurations, and a policy with its binding")
 
 	// The API server learns of the removal a little later.
-	w := shared.NewWorld(t, terraform.ScopeNamespaced)
-	refused := object(uses("refused", w.Namespace, "any", "waitForSecrets: [{name: any, namespace: elsewhere}]"))
-	refused.SetNamespace(w.Namespace)
-	w.Insist(func() string {
-		if err := w.Create(t.Context(), refused.DeepCopy(), client.DryRunAll); err != nil {
+	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+	refused := object(uses("refused", env.Namespace, "any", "waitForSecrets: [{name: any, namespace: elsewhere}]"))
+	refused.SetNamespace(env.Namespace)
+	env.Eventually(func() string {
+		if err := env.Create(t.Context(), refused.DeepCopy(), client.DryRunAll); err != nil {
 			return fmt.Sprintf("it is still refused: %v", err)
 		}
 		return ""
 	})
 }
 
-// world is what one test has: the namespace of a tenant, that of another one, and what the other one keeps secret.
-type world struct {
-	*fixture.World
+// environment is what one test has: the namespace of a tenant, that of another one, and what the other one keeps secret.
+type environment struct {
+	*fixture.Environment
 	// a is the tenant's namespace, b is the one that the tenant has no access to.
 	a, b string
 	// canary is a value that b has in a Secret and a ConfigMap called "canary", under the key "value". As a file of
@@ -89,29 +90,29 @@ type world struct {
 	canary string
 }
 
-// newWorld makes the namespaces of a test, which runs beside others. The tenant's Workspaces have a scope.
-func newWorld(t *testing.T, scope terraform.Scope) *world {
+// newEnvironment makes the namespaces of a test, which runs beside others. The tenant's Workspaces have a scope.
+func newEnvironment(t *testing.T, scope terraform.Scope) *environment {
 	t.Helper()
 	t.Parallel()
 	prepare.Do(func() {
 		bypassAdmission(t)
 		reports = listen(context.WithoutCancel(t.Context()), t)
 	})
-	w := &world{World: shared.NewWorld(t, scope), canary: secretText("canary")}
-	w.a, w.b = w.Namespace, shared.NewWorld(t, scope).Namespace
-	for namespace, value := range map[string]string{w.a: "harmless", w.b: w.canary} {
+	env := &environment{Environment: shared.NewEnvironment(t, scope), canary: secretText("canary")}
+	env.a, env.b = env.Namespace, shared.NewEnvironment(t, scope).Namespace
+	for namespace, value := range map[string]string{env.a: "harmless", env.b: env.canary} {
 		for kind, field := range map[string]string{"Secret": "stringData", "ConfigMap": "data"} {
-			w.apply(namespace, fmt.Sprintf("{apiVersion: v1, kind: %s, metadata: {name: canary}, %s: {value: %s, tfvars: 'stolen = \"%s\"'}}", kind, field, value, value))
+			env.apply(namespace, fmt.Sprintf("{apiVersion: v1, kind: %s, metadata: {name: canary}, %s: {value: %s, tfvars: 'stolen = \"%s\"'}}", kind, field, value, value))
 		}
 	}
-	return w
+	return env
 }
 
 // inBothScopes runs a test with Workspaces of either scope.
-func inBothScopes(t *testing.T, test func(t *testing.T, w *world)) {
+func inBothScopes(t *testing.T, test func(t *testing.T, env *environment)) {
 	t.Helper()
 	for _, scope := range terraform.Scopes() {
-		t.Run(string(scope), func(t *testing.T) { test(t, newWorld(t, scope)) })
+		t.Run(string(scope), func(t *testing.T) { test(t, newEnvironment(t, scope)) })
 	}
 }
 
@@ -128,35 +129,30 @@ func object(document string) *unstructured.Unstructured {
 }
 
 // apply applies documents in a namespace, as a user with write access would.
-func (w *world) apply(namespace string, documents ...string) {
-	w.Helper()
-	there := *w.World
+func (env *environment) apply(namespace string, documents ...string) {
+	env.Helper()
+	there := *env.Environment
 	there.Namespace = namespace
 	there.User(documents...)
 }
 
 // await waits until an object is as wanted; want says what is still missing.
-func (w *world) await(object client.Object, namespace, name string, want func() string) {
-	w.Helper()
-	w.Insist(func() string {
-		if err := w.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
-			return err.Error()
-		}
-		return want()
-	})
+func (env *environment) await(object client.Object, namespace, name string, want func() string) {
+	env.Helper()
+	fixture.EventuallyObject(env, tick, env, client.ObjectKey{Namespace: namespace, Name: name}, object, want)
 }
 
 // read waits until an object exists.
-func (w *world) read(object client.Object, namespace, name string) {
-	w.Helper()
-	w.await(object, namespace, name, func() string { return "" })
+func (env *environment) read(object client.Object, namespace, name string) {
+	env.Helper()
+	env.await(object, namespace, name, func() string { return "" })
 }
 
 // awaitCondition waits until the controller has looked at the object as it is now, and a condition has a status and a reason.
 // It returns the message.
-func (w *world) awaitCondition(object engine.Object, namespace, name, conditionType string, status metav1.ConditionStatus, reason string) (message string) {
-	w.Helper()
-	w.await(object, namespace, name, func() string {
+func (env *environment) awaitCondition(object engine.Object, namespace, name, conditionType string, status metav1.ConditionStatus, reason string) (message string) {
+	env.Helper()
+	env.await(object, namespace, name, func() string {
 		condition := meta.FindStatusCondition(object.GetConditions(), conditionType)
 		if condition == nil {
 			return "condition " + conditionType + " is missing"
@@ -170,47 +166,34 @@ func (w *world) awaitCondition(object engine.Object, namespace, name, conditionT
 	return message
 }
 
-func (w *world) awaitReady(namespace, name string) *infrav1.WorkspaceTemplateApply {
-	w.Helper()
+func (env *environment) awaitReady(namespace, name string) *infrav1.WorkspaceTemplateApply {
+	env.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.awaitCondition(apply, namespace, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	env.awaitCondition(apply, namespace, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 	return apply
 }
 
 // awaitRefused waits until the controller reports that it does not create the Workspace, and checks that there is none.
-func (w *world) awaitRefused(name, conditionType, reason string) (message string) {
-	w.Helper()
-	message = w.awaitCondition(&infrav1.WorkspaceTemplateApply{}, w.a, name, conditionType, metav1.ConditionFalse, reason)
-	require.Empty(w, w.workspacesOf(name), "a Workspace was made all the same")
+func (env *environment) awaitRefused(name, conditionType, reason string) (message string) {
+	env.Helper()
+	message = env.awaitCondition(&infrav1.WorkspaceTemplateApply{}, env.a, name, conditionType, metav1.ConditionFalse, reason)
+	require.Empty(env, env.workspacesOf(name), "a Workspace was made all the same")
 	return message
 }
 
-func (w *world) awaitGone(object client.Object, namespace, name string) {
-	w.Helper()
-	there := *w.World
+func (env *environment) awaitGone(object client.Object, namespace, name string) {
+	env.Helper()
+	there := *env.Environment
 	there.Namespace = namespace
 	there.AwaitGone(object, name)
 }
 
-// workspaces lists all Workspaces, of both scopes.
-func (w *world) workspaces() []unstructured.Unstructured {
-	w.Helper()
-	var all []unstructured.Unstructured
-	for _, scope := range terraform.Scopes() {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(scope.GroupVersionKind())
-		require.NoError(w, w.List(w.Context(), list))
-		all = append(all, list.Items...)
-	}
-	return all
-}
-
 // workspacesOf lists the Workspaces that were made for a WorkspaceTemplateApply of the tenant.
-func (w *world) workspacesOf(name string) []string {
-	w.Helper()
+func (env *environment) workspacesOf(name string) []string {
+	env.Helper()
 	var names []string
-	for _, workspace := range w.workspaces() {
-		if workspace.GetAnnotations()[naming.ClaimAnnotation] == w.a+"/"+name {
+	for _, workspace := range fixture.Workspaces(env, env, "") {
+		if workspace.GetAnnotations()[naming.ClaimAnnotation] == env.a+"/"+name {
 			names = append(names, workspace.GetName())
 		}
 	}
@@ -218,14 +201,14 @@ func (w *world) workspacesOf(name string) []string {
 }
 
 // workspace reads the Workspace of a WorkspaceTemplateApply.
-func (w *world) workspace(apply *infrav1.WorkspaceTemplateApply) *unstructured.Unstructured {
-	w.Helper()
+func (env *environment) workspace(apply *infrav1.WorkspaceTemplateApply) *unstructured.Unstructured {
+	env.Helper()
 	ref := apply.Status.WorkspaceRef
-	require.NotNil(w, ref)
+	require.NotNil(env, ref)
 	workspace := &unstructured.Unstructured{}
 	workspace.SetAPIVersion(ref.APIVersion)
 	workspace.SetKind(ref.Kind)
-	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, workspace))
+	require.NoError(env, env.Get(env.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, workspace))
 	return workspace
 }
 
@@ -234,12 +217,12 @@ var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
 // view is what a tenant sees in the status of an object, without times and without the names it wrote itself.
 // These become the same word, so that two views are equal when they have the same content.
-func (w *world) view(of client.Object, names ...string) string {
-	w.Helper()
+func (env *environment) view(of client.Object, names ...string) string {
+	env.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(of)
-	require.NoError(w, err)
+	require.NoError(env, err)
 	status, err := json.MarshalIndent(content["status"], "", " ")
-	require.NoError(w, err)
+	require.NoError(env, err)
 	view := times.ReplaceAllString(string(status), "TIME")
 	for _, name := range names {
 		view = strings.ReplaceAll(view, name, "NAME")

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -39,6 +39,8 @@ const (
 	instance = "first"
 	// demo is a Cluster that is made once, with its namespace. Tests look at it and do not touch it.
 	demo = fixture.Demo
+	// tick is the first interval of waits.
+	tick = 200 * time.Millisecond
 )
 
 // shared is the control plane of all tests of the package.
@@ -50,40 +52,36 @@ func TestMain(m *testing.M) {
 
 var makeDemo sync.Once
 
-// demoWorld is where the Cluster is that tests look at and do not touch, once it is Available.
-func demoWorld(t *testing.T) *world {
+// demoEnvironment is where the Cluster is that tests look at and do not touch, once it is Available.
+func demoEnvironment(t *testing.T) *environment {
 	t.Helper()
-	w := &world{&fixture.World{T: t, Client: shared.API, Server: shared, Namespace: demo, Scope: terraform.ScopeNamespaced}}
+	env := &environment{&fixture.Environment{T: t, Client: shared.API, Server: shared, Namespace: demo, Scope: terraform.ScopeNamespaced}}
 	makeDemo.Do(func() {
-		require.NoError(t, w.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: demo}}))
-		w.apply(everything(demo, "v1.34.0")...)
+		require.NoError(t, env.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: demo}}))
+		env.apply(everything(demo, "v1.34.0")...)
 	})
-	w.awaitAvailable(demo)
-	return w
+	env.awaitAvailable(demo)
+	return env
 }
 
-// world is one test's namespace.
-type world struct{ *fixture.World }
+// environment is one test's namespace.
+type environment struct{ *fixture.Environment }
 
-func newWorld(t *testing.T) *world {
+func newEnvironment(t *testing.T) *environment {
 	t.Helper()
-	return &world{shared.NewWorld(t, terraform.ScopeNamespaced)}
+	return &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
 }
 
 // apply applies documents as a user would. Objects of CAPT are for the shared manager, unless the document says otherwise.
-func (w *world) apply(documents ...string) {
-	w.Helper()
+func (env *environment) apply(documents ...string) {
+	env.Helper()
 	for _, document := range documents {
-		object := &unstructured.Unstructured{}
-		require.NoError(w, yaml.UnmarshalStrict([]byte(document), &object.Object), document)
-		object.SetNamespace(w.Namespace)
+		object := fixture.Decode(env, env.Namespace, document)
 		labels := object.GetLabels()
 		if _, filtered := labels[clusterv1.WatchLabel]; !filtered && strings.HasPrefix(object.GetKind(), "CAPT") {
 			_ = unstructured.SetNestedField(object.Object, instance, "metadata", "labels", clusterv1.WatchLabel)
 		}
-		text, err := yaml.Marshal(object)
-		require.NoError(w, err)
-		w.User(string(text))
+		fixture.Apply(env, env, object)
 	}
 }
 
@@ -96,69 +94,61 @@ var (
 )
 
 // read reads an object.
-func (w *world) read(object client.Object, name string) {
-	w.Helper()
-	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: w.Namespace, Name: name}, object))
+func (env *environment) read(object client.Object, name string) {
+	env.Helper()
+	require.NoError(env, env.Get(env.Context(), client.ObjectKey{Namespace: env.Namespace, Name: name}, object))
 }
 
 // change reads an object and changes it.
-func (w *world) change(object client.Object, name string, change func()) {
-	w.Helper()
-	w.read(object, name)
-	patch := client.MergeFrom(object.DeepCopyObject().(client.Object))
-	change()
-	require.NoError(w, w.Patch(w.Context(), object, patch))
+func (env *environment) change(object client.Object, name string, change func()) {
+	env.Helper()
+	fixture.Change(env, env, client.ObjectKey{Namespace: env.Namespace, Name: name}, object, change)
 }
 
 // await waits until an object is as wanted; want says what is still missing.
-func (w *world) await(object client.Object, name string, want func() string) {
-	w.Helper()
-	w.Insist(func() string {
-		if !w.Exists(object, name) {
-			return fmt.Sprintf("%T %s is not there", object, name)
-		}
-		return want()
-	})
+func (env *environment) await(object client.Object, name string, want func() string) {
+	env.Helper()
+	fixture.EventuallyObject(env, tick, env, client.ObjectKey{Namespace: env.Namespace, Name: name}, object, want)
 }
 
 // awaitCondition waits until a condition has a status, and a reason if one is given.
-func (w *world) awaitCondition(object engine.Object, name, conditionType string, status metav1.ConditionStatus, reason string) metav1.Condition {
-	w.Helper()
-	w.Await(object, name, conditionType, status, reason)
+func (env *environment) awaitCondition(object engine.Object, name, conditionType string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	env.Helper()
+	env.Await(object, name, conditionType, status, reason)
 	return *meta.FindStatusCondition(object.GetConditions(), conditionType)
 }
 
-func (w *world) awaitTrue(object engine.Object, name, conditionType string) {
-	w.Helper()
-	w.Await(object, name, conditionType, metav1.ConditionTrue, "")
+func (env *environment) awaitTrue(object engine.Object, name, conditionType string) {
+	env.Helper()
+	env.Await(object, name, conditionType, metav1.ConditionTrue, "")
 }
 
 // awaitAvailable waits until a Cluster is Available. Cluster API connects to it for the first time when the infrastructure is
 // provisioned, which is too early, and for the second time half a minute later.
-func (w *world) awaitAvailable(name string) {
-	w.Helper()
-	w.awaitTrue(&clusterv1.Cluster{}, name, clusterv1.ClusterAvailableCondition)
+func (env *environment) awaitAvailable(name string) {
+	env.Helper()
+	env.awaitTrue(&clusterv1.Cluster{}, name, clusterv1.ClusterAvailableCondition)
 }
 
 // awaitCluster waits until the Cluster is as wanted.
-func (w *world) awaitCluster(name, lack string, wanted func(*clusterv1.Cluster) bool) *clusterv1.Cluster {
-	w.Helper()
+func (env *environment) awaitCluster(name, missing string, wanted func(*clusterv1.Cluster) bool) *clusterv1.Cluster {
+	env.Helper()
 	owner := &clusterv1.Cluster{}
-	w.await(owner, name, func() string {
+	env.await(owner, name, func() string {
 		if wanted(owner) {
 			return ""
 		}
-		return lack
+		return missing
 	})
 	return owner
 }
 
 // awaitMirrored waits until a condition of the Cluster says what one of CAPT's objects says.
-func (w *world) awaitMirrored(object engine.Object, name, conditionType, mirror string) {
-	w.Helper()
+func (env *environment) awaitMirrored(object engine.Object, name, conditionType, mirror string) {
+	env.Helper()
 	owner := &clusterv1.Cluster{}
-	w.await(owner, name, func() string {
-		w.read(object, name)
+	env.await(owner, name, func() string {
+		env.read(object, name)
 		ours, theirs := meta.FindStatusCondition(object.GetConditions(), conditionType), meta.FindStatusCondition(owner.GetConditions(), mirror)
 		if ours == nil || theirs == nil || ours.Status != theirs.Status || ours.Reason != theirs.Reason || ours.Message != theirs.Message {
 			return fmt.Sprintf("%s is %v, but %s of the Cluster is %v", conditionType, ours, mirror, theirs)
@@ -168,11 +158,11 @@ func (w *world) awaitMirrored(object engine.Object, name, conditionType, mirror 
 }
 
 // in reads an object in a version of its API.
-func (w *world) in(version schema.GroupVersionKind, name string) map[string]any {
-	w.Helper()
+func (env *environment) in(version schema.GroupVersionKind, name string) map[string]any {
+	env.Helper()
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(version)
-	w.read(object, name)
+	env.read(object, name)
 	return object.Object
 }
 
@@ -186,10 +176,7 @@ func field(object map[string]any, path string) any {
 }
 
 // workspaces lists the Workspaces of the namespace.
-func (w *world) workspaces() []unstructured.Unstructured {
-	w.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(w.Scope.GroupVersionKind())
-	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))
-	return list.Items
+func (env *environment) workspaces() []unstructured.Unstructured {
+	env.Helper()
+	return fixture.List(env, env, env.Scope.GroupVersionKind(), client.InNamespace(env.Namespace))
 }

@@ -34,68 +34,68 @@ import (
 // journalNamespace is where CAPT is installed.
 const journalNamespace = "capt-system"
 
-// world is a fleet of CAPT v0.3 under this version's manager.
-type world struct {
+// environment is a fleet of CAPT v0.3 under this version's manager.
+type environment struct {
 	*testing.T
-	*legacy.World
+	*legacy.Environment
 	captctl   client.WithWatch
 	directory string
 }
 
-func newWorld(t *testing.T, fixtures ...string) *world {
+func newEnvironment(t *testing.T, fixtures ...string) *environment {
 	t.Helper()
-	return upgraded(t, sandbox.Options{}, func(w *world) {
+	return upgraded(t, sandbox.Options{}, func(env *environment) {
 		for _, name := range fixtures {
-			_, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
+			_, err := env.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
 			require.NoError(t, err)
 		}
 	})
 }
 
-// in is the same world in a subtest.
-func (w *world) in(t *testing.T) *world {
-	other := *w
+// in is the same environment in a subtest.
+func (env *environment) in(t *testing.T) *environment {
+	other := *env
 	other.T = t
 	return &other
 }
 
-// upgraded is a world with what was created under CAPT v0.3.
-func upgraded(t *testing.T, options sandbox.Options, create func(*world)) *world {
+// upgraded is an environment with what was created under CAPT v0.3.
+func upgraded(t *testing.T, options sandbox.Options, create func(*environment)) *environment {
 	t.Helper()
-	w := &world{T: t, World: legacy.New(t, options)}
-	create(w)
-	require.NoError(t, w.Upgrade(t.Context()))
+	env := &environment{T: t, Environment: legacy.New(t, options)}
+	create(env)
+	require.NoError(t, env.Upgrade(t.Context()))
 	var err error
-	w.captctl, err = w.Client(sandbox.Captctl)
+	env.captctl, err = env.Client(sandbox.Captctl)
 	require.NoError(t, err)
-	return w
+	return env
 }
 
 // optionsFor are the options of a run as captctl migrate sets them, with a backup in a directory of the test.
-func (w *world) optionsFor(p *plan.Plan) apply.Options {
-	w.Helper()
-	file := filepath.Join(w.backups(), backup.DefaultFile(p.ID))
+func (env *environment) optionsFor(p *plan.Plan) apply.Options {
+	env.Helper()
+	file := filepath.Join(env.backups(), backup.DefaultFile(p.ID))
 	return apply.Options{
-		Client: w.captctl, Reader: w.captctl, Namespace: journalNamespace, LeaseDuration: 10 * time.Second, Wait: time.Minute,
-		Backup: backup.Writer(w.captctl, file, p, clock.RealClock{}),
+		Client: env.captctl, Reader: env.captctl, Namespace: journalNamespace, LeaseDuration: 10 * time.Second, Wait: time.Minute,
+		Backup: backup.Writer(env.captctl, file, p, clock.RealClock{}),
 		Check:  func(context.Context) error { return nil },
-		Gate:   apply.Gate(w.captctl, p, clock.RealClock{}),
+		Gate:   apply.Gate(env.captctl, p, clock.RealClock{}),
 	}
 }
 
-func (w *world) backups() string {
-	if w.directory == "" {
-		w.directory = w.TempDir()
+func (env *environment) backups() string {
+	if env.directory == "" {
+		env.directory = env.TempDir()
 	}
-	return w.directory
+	return env.directory
 }
 
-func (w *world) plan() *plan.Plan {
-	w.Helper()
-	snapshot, err := migrate.Read(w.Context(), w.captctl, "", time.Now())
-	require.NoError(w, err)
+func (env *environment) plan() *plan.Plan {
+	env.Helper()
+	snapshot, err := migrate.Read(env.Context(), env.captctl, "", time.Now())
+	require.NoError(env, err)
 	p, err := planner.New(snapshot, planner.Options{Now: time.Now()})
-	require.NoError(w, err)
+	require.NoError(env, err)
 	return p
 }
 
@@ -109,16 +109,16 @@ func adoptable(p *plan.Plan) (names []string) {
 	return names
 }
 
-func (w *world) status() *status.Status {
-	w.Helper()
-	s, err := status.Read(w.Context(), status.Options{Reader: w.captctl, JournalNamespace: journalNamespace, Clock: clock.RealClock{}})
-	require.NoError(w, err)
+func (env *environment) status() *status.Status {
+	env.Helper()
+	s, err := status.Read(env.Context(), status.Options{Reader: env.captctl, JournalNamespace: journalNamespace, Clock: clock.RealClock{}})
+	require.NoError(env, err)
 	return s
 }
 
 // spec is what the plan may write of every object, and what it must not change of Workspaces.
-func (w *world) fleet() map[string]string {
-	w.Helper()
+func (env *environment) fleet() map[string]string {
+	env.Helper()
 	fleet := map[string]string{}
 	take := func(object *unstructured.Unstructured) error {
 		content := map[string]any{"spec": object.Object["spec"], "owners": object.GetOwnerReferences(), "uid": object.GetUID(), "annotations": object.GetAnnotations()}
@@ -138,43 +138,43 @@ func (w *world) fleet() map[string]string {
 		kinds = append(kinds, migrate.Kind{GroupVersionKind: scope.GroupVersionKind()})
 	}
 	for _, kind := range append(kinds, migrate.Kinds()...) {
-		require.NoError(w, migrate.Each(w.Context(), w.Admin, kind.GroupVersionKind, "", take))
+		require.NoError(env, migrate.Each(env.Context(), env.Admin, kind.GroupVersionKind, "", take))
 	}
 	return fleet
 }
 
-func (w *world) requireEqual(want map[string]string, prefix string) {
-	w.Helper()
-	live := w.fleet()
+func (env *environment) requireEqual(want map[string]string, prefix string) {
+	env.Helper()
+	live := env.fleet()
 	for name, object := range want {
 		if strings.HasPrefix(name, prefix) {
-			assert.JSONEq(w, object, live[name], name)
+			assert.JSONEq(env, object, live[name], name)
 		}
 	}
-	assert.Len(w, live, len(want))
+	assert.Len(env, live, len(want))
 }
 
 // requireAdopted fails if the manager reports an object of a Workspace as not adopted.
-func (w *world) requireAdopted(unit *plan.Unit) {
-	w.Helper()
+func (env *environment) requireAdopted(unit *plan.Unit) {
+	env.Helper()
 	for _, member := range unit.Members {
 		if member.Workspace == nil {
 			continue
 		}
 		used := &infrav1.WorkspaceTemplateApply{}
-		require.NoError(w, w.Admin.Get(w.Context(), client.ObjectKey{Namespace: member.WorkspaceTemplateApply.Namespace, Name: member.WorkspaceTemplateApply.Name}, used))
-		assert.False(w, meta.IsStatusConditionTrue(used.Status.Conditions, infrav1.AdoptionRequiredCondition), used.Name)
-		assert.Equal(w, used.Generation, used.Status.WrittenGeneration, used.Name)
-		assert.Equal(w, member.Workspace.UID, used.Status.WorkspaceRef.UID, used.Name)
-		assert.NotContains(w, used.Annotations, clusterv1.PausedAnnotation, used.Name)
+		require.NoError(env, env.Admin.Get(env.Context(), client.ObjectKey{Namespace: member.WorkspaceTemplateApply.Namespace, Name: member.WorkspaceTemplateApply.Name}, used))
+		assert.False(env, meta.IsStatusConditionTrue(used.Status.Conditions, infrav1.AdoptionRequiredCondition), used.Name)
+		assert.Equal(env, used.Generation, used.Status.WrittenGeneration, used.Name)
+		assert.Equal(env, member.Workspace.UID, used.Status.WorkspaceRef.UID, used.Name)
+		assert.NotContains(env, used.Annotations, clusterv1.PausedAnnotation, used.Name)
 	}
 }
 
 // objectWrites counts the writes of captctl but those of its journal and Lease.
-func (w *world) objectWrites() (count int) {
-	w.Helper()
-	events, err := w.Writes(sandbox.CaptctlUser)
-	require.NoError(w, err)
+func (env *environment) objectWrites() (count int) {
+	env.Helper()
+	events, err := env.Writes(sandbox.CaptctlUser)
+	require.NoError(env, err)
 	for _, event := range events {
 		if event.ObjectRef.Resource != "configmaps" && event.ObjectRef.Resource != "leases" {
 			count++
@@ -191,9 +191,9 @@ func outcomes(result *apply.Result) map[apply.UnitOutcome]int {
 	return counts
 }
 
-func (w *world) applied(p *plan.Plan, o apply.Options) *apply.Result {
-	w.Helper()
-	result, err := apply.Apply(w.Context(), p, o)
-	require.NoError(w, err)
+func (env *environment) applied(p *plan.Plan, o apply.Options) *apply.Result {
+	env.Helper()
+	result, err := apply.Apply(env.Context(), p, o)
+	require.NoError(env, err)
 	return result
 }

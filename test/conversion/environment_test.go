@@ -37,7 +37,7 @@ import (
 )
 
 // shared is the API server of the tests that need nothing but our own definitions.
-var shared *world
+var shared *environment
 
 func TestMain(m *testing.M) { os.Exit(fixture.Suite{Start: start}.Run(m)) }
 
@@ -47,7 +47,7 @@ func start(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) (err erro
 		// A watch cache would convert everything once more that is written, for watchers that are not there.
 		APIServerArgs: []string{"--watch-cache=false"},
 	}
-	if shared, err = newWorld(ctx, options); err != nil {
+	if shared, err = newEnvironment(ctx, options); err != nil {
 		return err
 	}
 	keep(shared.sandbox)
@@ -58,33 +58,33 @@ func start(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) (err erro
 }
 
 const (
-	// patience is how long a test waits for what the API server does on its own, such as serving a new version.
-	patience = 5 * time.Minute
+	// timeout is how long a test waits for what the API server does on its own, such as serving a new version.
+	timeout = 5 * time.Minute
 	// tick is how often it looks.
 	tick = 25 * time.Millisecond
 )
 
-// world is an API server and a webhook server that converts for it. There is no manager: only the test writes.
-type world struct {
+// environment is an API server and a webhook server that converts for it. There is no manager: only the test writes.
+type environment struct {
 	sandbox   *sandbox.Sandbox
 	admin     client.Client
 	objects   dynamic.Interface
 	converter *converter.Server
 }
 
-func newWorld(ctx context.Context, options sandbox.Options) (*world, error) {
+func newEnvironment(ctx context.Context, options sandbox.Options) (*environment, error) {
 	s, err := sandbox.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	w := &world{sandbox: s}
-	if err := w.connect(); err != nil {
+	env := &environment{sandbox: s}
+	if err := env.connect(); err != nil {
 		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 	}
-	return w, nil
+	return env, nil
 }
 
-func (w *world) connect() error {
+func (env *environment) connect() error {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apiextensionsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -92,35 +92,35 @@ func (w *world) connect() error {
 		}
 	}
 	var err error
-	if w.admin, err = client.New(w.sandbox.Config(), client.Options{Scheme: scheme}); err != nil {
+	if env.admin, err = client.New(env.sandbox.Config(), client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	quiet := w.sandbox.Config()
+	quiet := env.sandbox.Config()
 	quiet.WarningHandler = rest.NoWarnings{} // Every request in v1beta1 warns; one test looks at that.
-	if w.objects, err = dynamic.NewForConfig(quiet); err != nil {
+	if env.objects, err = dynamic.NewForConfig(quiet); err != nil {
 		return err
 	}
-	w.converter, err = converter.Serve(w.sandbox)
+	env.converter, err = converter.Serve(env.sandbox)
 	return err
 }
 
 // definitions are CAPT's own, as users install them, except that this process converts.
-func (w *world) definitions() ([]*unstructured.Unstructured, error) {
-	return w.converter.Definitions(filepath.Join(root, "config", "crd"))
+func (env *environment) definitions() ([]*unstructured.Unstructured, error) {
+	return env.converter.Definitions(filepath.Join(root, "config", "crd"))
 }
 
 // installDefinitions installs CAPT's own definitions and waits until every version is served.
-func (w *world) installDefinitions(ctx context.Context) error {
-	definitions, err := w.definitions()
+func (env *environment) installDefinitions(ctx context.Context) error {
+	definitions, err := env.definitions()
 	if err != nil {
 		return err
 	}
-	if err := manifests.Apply(ctx, w.admin, definitions...); err != nil {
+	if err := manifests.Apply(ctx, env.admin, definitions...); err != nil {
 		return err
 	}
 	for _, k := range kinds {
 		for _, version := range versions {
-			if err := w.awaitServed(ctx, k, version); err != nil {
+			if err := env.awaitServed(ctx, k, version); err != nil {
 				return err
 			}
 		}
@@ -130,10 +130,10 @@ func (w *world) installDefinitions(ctx context.Context) error {
 
 // awaitServed returns when objects of a kind can be read in a version. A definition is established long before, when it
 // replaces another.
-func (w *world) awaitServed(ctx context.Context, k kind, version string) error {
+func (env *environment) awaitServed(ctx context.Context, k kind, version string) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
-		list, err := w.objects.Resource(k.in(version)).List(ctx, metav1.ListOptions{Limit: 1})
+	err := wait.PollUntilContextTimeout(ctx, tick, timeout, true, func(ctx context.Context) (bool, error) {
+		list, err := env.objects.Resource(k.in(version)).List(ctx, metav1.ListOptions{Limit: 1})
 		last = err
 		return err == nil && list.GetAPIVersion() == k.group+"/"+version && list.GetKind() == k.name+"List", nil
 	})
@@ -144,11 +144,9 @@ func (w *world) awaitServed(ctx context.Context, k kind, version string) error {
 }
 
 // namespace makes a namespace for a test.
-func (w *world) namespace(t *testing.T) string {
+func (env *environment) namespace(t *testing.T) string {
 	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
-	require.NoError(t, w.admin.Create(t.Context(), namespace))
-	return namespace.Name
+	return fixture.NewNamespace(t, env.admin)
 }
 
 // root of the repository.
@@ -229,14 +227,14 @@ func without(object *unstructured.Unstructured, paths ...string) *unstructured.U
 }
 
 // create creates objects in a namespace, with their status, and returns them as the API server has them.
-func (w *world) create(t *testing.T, namespace string, objects ...*unstructured.Unstructured) []*unstructured.Unstructured {
+func (env *environment) create(t *testing.T, namespace string, objects ...*unstructured.Unstructured) []*unstructured.Unstructured {
 	t.Helper()
 	created := make([]*unstructured.Unstructured, len(objects))
 	for i, object := range objects {
 		object = without(object, "metadata.uid", "metadata.resourceVersion", "metadata.creationTimestamp", "metadata.generation",
 			"metadata.managedFields")
 		object.SetNamespace(namespace)
-		resource := w.objects.Resource(kindOf(t, object).in(object.GroupVersionKind().Version)).Namespace(namespace)
+		resource := env.objects.Resource(kindOf(t, object).in(object.GroupVersionKind().Version)).Namespace(namespace)
 		stored, err := resource.Create(t.Context(), object, metav1.CreateOptions{FieldManager: "older"})
 		require.NoError(t, err, object.GetName())
 		if status, found := object.Object["status"]; found {
@@ -250,9 +248,9 @@ func (w *world) create(t *testing.T, namespace string, objects ...*unstructured.
 }
 
 // read reads an object again, in a version.
-func (w *world) read(t *testing.T, object *unstructured.Unstructured, version string) *unstructured.Unstructured {
+func (env *environment) read(t *testing.T, object *unstructured.Unstructured, version string) *unstructured.Unstructured {
 	t.Helper()
-	read, err := w.objects.Resource(kindOf(t, object).in(version)).Namespace(object.GetNamespace()).
+	read, err := env.objects.Resource(kindOf(t, object).in(version)).Namespace(object.GetNamespace()).
 		Get(t.Context(), object.GetName(), metav1.GetOptions{})
 	require.NoError(t, err)
 	return read
@@ -260,9 +258,9 @@ func (w *world) read(t *testing.T, object *unstructured.Unstructured, version st
 
 // requireEndOfLife labels an object, lets it go and deletes it, all in one version. Some of the objects break the schema
 // of v1beta2; what is not touched is not held against them.
-func (w *world) requireEndOfLife(t *testing.T, object *unstructured.Unstructured, version string) {
+func (env *environment) requireEndOfLife(t *testing.T, object *unstructured.Unstructured, version string) {
 	t.Helper()
-	resource := w.objects.Resource(kindOf(t, object).in(version)).Namespace(object.GetNamespace())
+	resource := env.objects.Resource(kindOf(t, object).in(version)).Namespace(object.GetNamespace())
 	for _, patch := range []string{`{"metadata":{"labels":{"example.com/seen":"true"}}}`, `{"metadata":{"finalizers":null}}`} {
 		patched, err := resource.Patch(t.Context(), object.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		require.NoError(t, err, patch)
@@ -275,7 +273,7 @@ func (w *world) requireEndOfLife(t *testing.T, object *unstructured.Unstructured
 	require.NoError(t, err)
 	require.Equal(t, object.GetGeneration(), applied.GetGeneration())
 
-	now := w.read(t, object, spoke)
+	now := env.read(t, object, spoke)
 	require.Empty(t, now.GetFinalizers())
 	require.Equal(t, "true", now.GetLabels()["example.com/seen"])
 	require.Equal(t, "true", now.GetLabels()["example.com/applied"])

@@ -41,59 +41,59 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// world is one test's namespace.
-type world struct{ *fixture.World }
+// environment is one test's namespace.
+type environment struct{ *fixture.Environment }
 
-func newWorld(t *testing.T) *world {
+func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	require.NoError(t, apiextensionsv1.AddToScheme(shared.API.Scheme()))
-	return &world{shared.NewWorld(t, terraform.ScopeNamespaced)}
+	return &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
 }
 
-// story runs one part of a test, in the same namespace.
-func (w *world) story(name string, run func(w *world)) {
-	w.Run(name, func(t *testing.T) { run(&world{w.In(t)}) })
+// subtest runs one part of a test, in the same namespace.
+func (env *environment) subtest(name string, run func(env *environment)) {
+	env.Run(name, func(t *testing.T) { run(&environment{env.In(t)}) })
 }
 
 // make makes an object of every kind in each of its versions, and calls them by their versions.
-func (w *world) make(namespace, prefix string, options ...func(*unstructured.Unstructured)) {
-	w.Helper()
+func (env *environment) make(namespace, prefix string, options ...func(*unstructured.Unstructured)) {
+	env.Helper()
 	for _, k := range kinds() {
 		for _, version := range k.versions() {
 			object := k.object(version, namespace, prefix+version.Version)
 			for _, option := range options {
 				option(object)
 			}
-			require.NoError(w, w.Create(w.Context(), object), "%s", version)
+			require.NoError(env, env.Create(env.Context(), object), "%s", version)
 		}
 	}
 }
 
 // each visits what make made, and reads it in v1beta2.
-func (w *world) each(namespace, prefix string, visit func(k kind, object *unstructured.Unstructured)) {
-	w.Helper()
+func (env *environment) each(namespace, prefix string, visit func(k kind, object *unstructured.Unstructured)) {
+	env.Helper()
 	for _, k := range kinds() {
 		for _, version := range k.versions() {
 			object := empty(k.current)
 			key := client.ObjectKey{Namespace: namespace, Name: prefix + version.Version}
-			require.NoError(w, w.Get(w.Context(), key, object), "%s %s", k.current.Kind, key)
+			require.NoError(env, env.Get(env.Context(), key, object), "%s %s", k.current.Kind, key)
 			visit(k, object)
 		}
 	}
 }
 
 // resource is the name of a kind in URLs.
-func (w *world) resource(k kind) string {
-	w.Helper()
-	mapping, err := w.RESTMapper().RESTMapping(k.current.GroupKind(), k.current.Version)
-	require.NoError(w, err)
+func (env *environment) resource(k kind) string {
+	env.Helper()
+	mapping, err := env.RESTMapper().RESTMapping(k.current.GroupKind(), k.current.Version)
+	require.NoError(env, err)
 	return mapping.Resource.Resource
 }
 
 // gone reports whether an object no longer exists.
-func (w *world) gone(object client.Object) bool {
-	w.Helper()
-	there := *w.World
+func (env *environment) gone(object client.Object) bool {
+	env.Helper()
+	there := *env.Environment
 	there.Namespace = object.GetNamespace()
 	return !there.Exists(empty(object.GetObjectKind().GroupVersionKind()), object.GetName())
 }
@@ -101,7 +101,7 @@ func (w *world) gone(object client.Object) bool {
 // eventually waits until nothing is missing any more, and otherwise says what was.
 func eventually(t *testing.T, missing func() error) {
 	t.Helper()
-	(&fixture.World{T: t}).Insist(func() string {
+	(&fixture.Environment{T: t}).Eventually(func() string {
 		if err := missing(); err != nil {
 			return err.Error()
 		}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package carry makes conversion between two versions of a kind lossless.
+// Package preserve makes conversion between two versions of a kind lossless.
 //
 // Each kind has plain rules, which convert the fields that both versions have. Plain rules lose fields that only one version has. So after
 // a conversion, the reverse rules are applied to the result, and each field that they do not restore (a lost field) is stored in Cluster
@@ -10,7 +10,7 @@
 //
 // Cluster API stores the whole hub object in that annotation. This package stores only lost fields, in both directions: a second copy of a
 // large WorkspaceTemplate would exceed the size limit of annotations, and most objects have no lost fields.
-package carry
+package preserve
 
 import (
 	"encoding/json"

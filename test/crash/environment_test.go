@@ -12,13 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -32,51 +28,50 @@ import (
 )
 
 const (
-	// patience is how long one phase of a life may take, with a restart of the manager.
-	patience = 5 * time.Minute
-	tick     = 20 * time.Millisecond
+	// timeout is how long one phase of a life may take, with a restart of the manager.
+	timeout = 5 * time.Minute
+	tick    = 20 * time.Millisecond
 	// silence is how long the manager's controllers must have had nothing to do.
 	silence = 200 * time.Millisecond
 )
 
-// world is a namespace in which one life follows another, under the same names.
-type world struct {
+// environment is a namespace in which one life follows another, under the same names.
+type environment struct {
 	*testing.T
 	client.Client
-	stage     *stage
+	server    *server
 	namespace string
 	scope     terraform.Scope
 	observed  *observed
 	metrics   string
 	// killed receives the write at which the manager was killed.
 	killed <-chan proxy.Write
-	// deadly is that write, if the manager was killed in this phase.
-	deadly *proxy.Write
+	// killedAt is that write, if the manager was killed in this phase.
+	killedAt *proxy.Write
 }
 
-func newWorld(t *testing.T, s *stage, scope terraform.Scope) *world {
+func newEnvironment(t *testing.T, s *server, scope terraform.Scope) *environment {
 	t.Helper()
 	c, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
 	require.NoError(t, err)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crash-"}}
-	require.NoError(t, c.Create(t.Context(), namespace))
+	namespace := fixture.NewNamespace(t, c)
 	metrics, err := s.MetricsURL(sandbox.Manager)
 	require.NoError(t, err)
-	return &world{
-		T: t, Client: c, stage: s, namespace: namespace.Name, scope: scope, metrics: metrics,
-		observed: watchWorkspaces(t, s.Config(), namespace.Name),
+	return &environment{
+		T: t, Client: c, server: s, namespace: namespace, scope: scope, metrics: metrics,
+		observed: watchWorkspaces(t, s.Config(), namespace),
 	}
 }
 
-// insist tries until it works: while the manager is down, its webhooks refuse what a user wants. Whenever the manager was
+// eventually tries until it works: while the manager is down, its webhooks refuse what a user wants. Whenever the manager was
 // killed it is started again.
-func (w *world) insist(what string, try func(ctx context.Context) error) {
-	w.Helper()
-	w.await(what, func(ctx context.Context) error {
+func (env *environment) eventually(what string, try func(ctx context.Context) error) {
+	env.Helper()
+	env.await(what, func(ctx context.Context) error {
 		select {
-		case write := <-w.killed:
-			w.deadly = &write
-			w.stage.revive(w.T)
+		case write := <-env.killed:
+			env.killedAt = &write
+			env.server.restart(env.T)
 		default:
 		}
 		return try(ctx)
@@ -84,41 +79,39 @@ func (w *world) insist(what string, try func(ctx context.Context) error) {
 }
 
 // await tries until it works.
-func (w *world) await(what string, try func(ctx context.Context) error) {
-	w.Helper()
-	lack := fmt.Errorf("it was not tried yet")
-	err := wait.PollUntilContextTimeout(w.Context(), tick, patience, true, func(ctx context.Context) (bool, error) {
+func (env *environment) await(what string, try func(ctx context.Context) error) {
+	env.Helper()
+	missing := fmt.Errorf("it was not tried yet")
+	err := wait.PollUntilContextTimeout(env.Context(), tick, timeout, true, func(ctx context.Context) (bool, error) {
 		err := try(ctx)
 		if err == nil || ctx.Err() == nil { // A timeout alone is not worth reporting.
-			lack = err
+			missing = err
 		}
 		return err == nil, nil
 	})
-	require.NoError(w, err, "%s: %v\n%s", what, lack, w.stage.Logs(sandbox.Manager, 40))
+	require.NoError(env, err, "%s: %v\n%s", what, missing, env.server.Logs(sandbox.Manager, 40))
 }
 
 // apply applies a document, as a user would.
-func (w *world) apply(document string) {
-	w.Helper()
-	object := &unstructured.Unstructured{}
-	require.NoError(w, yaml.UnmarshalStrict([]byte(document), &object.Object), document)
-	object.SetNamespace(w.namespace)
-	w.insist("applying "+document, func(ctx context.Context) error {
-		return w.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("user"))
+func (env *environment) apply(document string) {
+	env.Helper()
+	object := fixture.Decode(env, env.namespace, document)
+	env.eventually("applying "+document, func(ctx context.Context) error {
+		return env.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("user"))
 	})
 }
 
 // remove deletes an object, as a user would.
-func (w *world) remove(object client.Object, name string) {
-	w.Helper()
-	object.SetNamespace(w.namespace)
+func (env *environment) remove(object client.Object, name string) {
+	env.Helper()
+	object.SetNamespace(env.namespace)
 	object.SetName(name)
-	require.NoError(w, client.IgnoreNotFound(w.Delete(w.Context(), object)))
+	require.NoError(env, client.IgnoreNotFound(env.Delete(env.Context(), object)))
 }
 
 // absent is nil when an object of the test does not exist.
-func (w *world) absent(ctx context.Context, object client.Object, name string) error {
-	err := w.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, object)
+func (env *environment) absent(ctx context.Context, object client.Object, name string) error {
+	err := env.Get(ctx, client.ObjectKey{Namespace: env.namespace, Name: name}, object)
 	switch {
 	case err == nil:
 		return fmt.Errorf("%T %s still exists", object, name)
@@ -129,47 +122,34 @@ func (w *world) absent(ctx context.Context, object client.Object, name string) e
 }
 
 // awaitSilence waits until the manager's controllers have looked at what there is, and have nothing left to do.
-func (w *world) awaitSilence() {
-	w.Helper()
-	var before activity
+func (env *environment) awaitSilence() {
+	env.Helper()
+	var before fixture.Activity
 	since := time.Now()
-	w.insist("waiting for the controllers to be done", func(ctx context.Context) error {
-		now, err := observeActivity(ctx, w.metrics)
+	env.eventually("waiting for the controllers to be done", func(ctx context.Context) error {
+		now, err := fixture.ReadActivity(ctx, env.metrics)
 		if err != nil {
 			return err
 		}
-		if now != before || now.pending > 0 {
+		if len(now.Since(before)) > 0 || now.Pending > 0 {
 			before, since = now, time.Now()
 		}
 		if time.Since(since) < silence {
 			return fmt.Errorf("they have done something a moment ago: %+v", now)
 		}
-		if now.applies == 0 && w.absent(ctx, &infrav1.WorkspaceTemplateApply{}, applyName) != nil {
+		if now.Reconciles["workspacetemplateapply"] == 0 && env.absent(ctx, &infrav1.WorkspaceTemplateApply{}, applyName) != nil {
 			return fmt.Errorf("they have not begun yet: %+v", now)
 		}
 		return nil
 	})
 }
 
-// workspaces lists the Workspaces in which the test may have a part.
-func (w *world) workspaces() []unstructured.Unstructured {
-	w.Helper()
-	var all []unstructured.Unstructured
-	for _, scope := range terraform.Scopes() {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(scope.GroupVersionKind())
-		require.NoError(w, w.List(w.Context(), list, client.InNamespace(scopeNamespace(scope, w.namespace))))
-		all = append(all, list.Items...)
-	}
-	return all
-}
-
-// stage is a control plane whose manager reaches the API server through a proxy that can kill it.
-type stage struct {
+// server is a control plane whose manager reaches the API server through a proxy that can kill it.
+type server struct {
 	*sandbox.Sandbox
 	proxy *proxy.Proxy
 	// terraform is what the provider pretends to run.
-	terraform *scripted.World
+	terraform *scripted.Store
 	// restarts is how long the manager took each time to come back.
 	restarts []time.Duration
 }
@@ -177,11 +157,11 @@ type stage struct {
 // operation is how long Terraform takes for what it does: long enough for the manager to report it.
 const operation = 100 * time.Millisecond
 
-func startStage(t *testing.T) *stage {
+func startServer(t *testing.T) *server {
 	t.Helper()
 	dir := t.TempDir()
-	s := &stage{terraform: scripted.At(dir)}
-	require.NoError(t, s.terraform.PlayAll(scripted.Script{
+	s := &server{terraform: scripted.At(dir)}
+	require.NoError(t, s.terraform.SetDefaultScript(scripted.Script{
 		Apply: scripted.Step{Delay: operation}, Destroy: scripted.Step{Delay: operation},
 	}))
 	s.Sandbox = fixture.Start(t, sandbox.Options{
@@ -193,7 +173,7 @@ func startStage(t *testing.T) *stage {
 }
 
 // lead makes the manager reach the API server through the proxy.
-func (s *stage) lead(t *testing.T) {
+func (s *server) lead(t *testing.T) {
 	t.Helper()
 	config, err := s.ConfigOf(sandbox.Manager)
 	require.NoError(t, err)
@@ -206,8 +186,8 @@ func (s *stage) lead(t *testing.T) {
 	require.NoError(t, s.Restart(t.Context(), sandbox.Manager))
 }
 
-// revive starts the manager again after a kill.
-func (s *stage) revive(t *testing.T) {
+// restart starts the manager again after a kill.
+func (s *server) restart(t *testing.T) {
 	t.Helper()
 	began := time.Now()
 	s.proxy.Open()

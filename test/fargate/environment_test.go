@@ -31,19 +31,19 @@ var shared *fixture.Server
 func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared)) }
 
 // inEitherScope runs a test with Workspaces of one scope, or of both (see fixture.Sample).
-func inEitherScope(t *testing.T, test func(w *world)) {
+func inEitherScope(t *testing.T, test func(env *environment)) {
 	t.Helper()
-	shared.InEitherScope(t, func(w *fixture.World) { test(&world{w}) })
+	shared.InEitherScope(t, func(env *fixture.Environment) { test(&environment{env}) })
 }
 
-// world is a namespace with a Cluster that has Fargate profiles.
-type world struct {
-	*fixture.World
+// environment is a namespace with a Cluster that has Fargate profiles.
+type environment struct {
+	*fixture.Environment
 }
 
-func newWorld(t *testing.T, scope terraform.Scope) *world {
+func newEnvironment(t *testing.T, scope terraform.Scope) *environment {
 	t.Helper()
-	return &world{shared.NewWorld(t, scope)}
+	return &environment{shared.NewEnvironment(t, scope)}
 }
 
 const (
@@ -70,24 +70,24 @@ output "fargate_profile_name" { value = var.profile_name }
 )
 
 // profileTemplate is the WorkspaceTemplate of the profiles, which learns of the subnets from the Secret of the VPC.
-func (w *world) profileTemplate() string {
+func (env *environment) profileTemplate() string {
 	reference := "name: '${vpc_connection_secret}', key: vpc_config"
-	if w.Scope == terraform.ScopeCluster {
-		reference += ", namespace: " + w.Namespace
+	if env.Scope == terraform.ScopeCluster {
+		reference += ", namespace: " + env.Namespace
 	}
-	return w.Template("fargate", profileModule, "cluster_name", "profile_name", "region", "selectors", "tags") +
+	return env.Template("fargate", profileModule, "cluster_name", "profile_name", "region", "selectors", "tags") +
 		"        varFiles:\n        - {source: SecretKey, format: HCL, secretKeyRef: {" + reference + "}}\n"
 }
 
 // templates are all that the cluster is made from.
-func (w *world) templates() []string {
-	return []string{w.VPCTemplate(vpcModule), w.ControlPlaneTemplate(controlPlaneModule), w.profileTemplate()}
+func (env *environment) templates() []string {
+	return []string{env.VPCTemplate(vpcModule), env.ControlPlaneTemplate(controlPlaneModule), env.profileTemplate()}
 }
 
 // start makes the cluster with profiles of these names.
-func (w *world) start(profiles ...string) {
-	w.Helper()
-	w.User(append(w.templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane(profiles...))...)
+func (env *environment) start(profiles ...string) {
+	env.Helper()
+	env.User(append(env.templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane(profiles...))...)
 }
 
 // controlPlane has profiles of these names, each for the namespace of its name; "a=x" is for another one.
@@ -110,18 +110,18 @@ func controlPlane(profiles ...string) string {
 func apply(profile string) string { return naming.FargateWorkspaceTemplateApply(fixture.Demo, profile) }
 
 // live is the control plane as it is.
-func (w *world) live() *controlplanev1.CAPTControlPlane {
-	w.Helper()
+func (env *environment) live() *controlplanev1.CAPTControlPlane {
+	env.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	require.True(w, w.Exists(controlPlane, fixture.Demo))
+	require.True(env, env.Exists(controlPlane, fixture.Demo))
 	return controlPlane
 }
 
 // profiles returns the status of the profiles: name, ready or not, and why not.
-func (w *world) profiles() (eventLines []string) {
-	w.Helper()
+func (env *environment) profiles() (eventLines []string) {
+	env.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	if !w.Exists(controlPlane, fixture.Demo) {
+	if !env.Exists(controlPlane, fixture.Demo) {
 		return nil
 	}
 	for _, s := range controlPlane.Status.FargateProfiles {
@@ -138,10 +138,10 @@ func (w *world) profiles() (eventLines []string) {
 }
 
 // awaitProfiles waits until the status of the profiles is as given.
-func (w *world) awaitProfiles(want ...string) {
-	w.Helper()
-	w.Insist(func() string {
-		if got := w.profiles(); !slices.Equal(got, want) {
+func (env *environment) awaitProfiles(want ...string) {
+	env.Helper()
+	env.Eventually(func() string {
+		if got := env.profiles(); !slices.Equal(got, want) {
 			return fmt.Sprintf("the profiles are %q, and not %q", got, want)
 		}
 		return ""
@@ -154,11 +154,11 @@ func takes(delay time.Duration) scripted.Script {
 }
 
 // work is what Terraform did for Workspaces of the profiles, in the order in which it began.
-func (w *world) work(profiles ...string) (work []scripted.Entry) {
-	w.Helper()
+func (env *environment) work(profiles ...string) (work []scripted.Entry) {
+	env.Helper()
 	for _, profile := range profiles {
 		for _, operation := range []scripted.Operation{scripted.Apply, scripted.Destroy} {
-			work = append(work, w.Operations(apply(profile), operation)...)
+			work = append(work, env.Operations(apply(profile), operation)...)
 		}
 	}
 	slices.SortFunc(work, func(a, b scripted.Entry) int { return a.Start.Compare(b.Start) })
@@ -166,26 +166,26 @@ func (w *world) work(profiles ...string) (work []scripted.Entry) {
 }
 
 // requireOneAtATime proves that no two of the operations overlap.
-func (w *world) requireOneAtATime(work []scripted.Entry) {
-	w.Helper()
+func (env *environment) requireOneAtATime(work []scripted.Entry) {
+	env.Helper()
 	for i := 1; i < len(work); i++ {
 		before, next := work[i-1], work[i]
-		require.False(w, before.End.IsZero(), "%s of %s has not ended", before.Operation, before.Name)
-		require.False(w, next.Start.Before(before.End), "%s of %s began at %s, before %s of %s ended at %s",
+		require.False(env, before.End.IsZero(), "%s of %s has not ended", before.Operation, before.Name)
+		require.False(env, next.Start.Before(before.End), "%s of %s began at %s, before %s of %s ended at %s",
 			next.Operation, next.Name, next.Start, before.Operation, before.Name, before.End)
 	}
 }
 
 // eventLines are the events about the profiles, in the order in which they happened.
-func (w *world) eventLines() (story []string) {
-	w.Helper()
+func (env *environment) eventLines() (lines []string) {
+	env.Helper()
 	list := &eventsv1.EventList{}
-	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))
+	require.NoError(env, env.List(env.Context(), list, client.InNamespace(env.Namespace)))
 	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
 	for i := range list.Items {
 		if event := &list.Items[i]; event.Action == "FargateProfile" {
-			story = append(story, event.Type+" "+event.Reason+": "+event.Note)
+			lines = append(lines, event.Type+" "+event.Reason+": "+event.Note)
 		}
 	}
-	return story
+	return lines
 }

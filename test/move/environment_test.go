@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,19 +42,19 @@ const (
 // tick is how often a test looks at what it waits for.
 const tick = 50 * time.Millisecond
 
-// world is one test's namespace, on both sides.
-type world struct {
+// environment is one test's namespace, on both sides.
+type environment struct {
 	*testing.T
 	namespace string
 	// folder is where commands of the manual leave files.
 	folder string
 }
 
-func newWorld(t *testing.T) *world {
+func newEnvironment(t *testing.T) *environment {
 	t.Helper()
-	w := &world{T: t, namespace: "test-" + rand.String(6), folder: t.TempDir()}
-	require.NoError(t, source.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
-	return w
+	env := &environment{T: t, namespace: "test-" + rand.String(6), folder: t.TempDir()}
+	require.NoError(t, source.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.namespace}}))
+	return env
 }
 
 // apply applies a YAML document, as a user would.
@@ -69,34 +68,34 @@ func (s *side) apply(ctx context.Context, namespace, document string) error {
 	return s.Apply(ctx, config, client.FieldOwner("user"), client.ForceOwnership)
 }
 
-func (w *world) apply(on *side, documents ...string) {
-	w.Helper()
+func (env *environment) apply(on *side, documents ...string) {
+	env.Helper()
 	for _, document := range documents {
-		require.NoError(w, on.apply(w.Context(), w.namespace, document), document)
+		require.NoError(env, on.apply(env.Context(), env.namespace, document), document)
 	}
 }
 
-func (w *world) kubectl(on *side, args ...string) {
-	w.Helper()
-	out, err := exec.CommandContext(w.Context(), on.Binary(sandbox.Kubectl), append(args, "--kubeconfig", on.Kubeconfig())...).CombinedOutput()
-	require.NoError(w, err, "kubectl %s: %s", strings.Join(args, " "), out)
+func (env *environment) kubectl(on *side, args ...string) {
+	env.Helper()
+	out, err := exec.CommandContext(env.Context(), on.Binary(sandbox.Kubectl), append(args, "--kubeconfig", on.Kubeconfig())...).CombinedOutput()
+	require.NoError(env, err, "kubectl %s: %s", strings.Join(args, " "), out)
 }
 
 // clusterctl is a move that runs.
 type clusterctl struct {
-	*world
+	*environment
 	cmd    *exec.Cmd
 	output bytes.Buffer
 	ended  chan error
 }
 
 // startMove begins to move the namespace from the source to the target.
-func (w *world) startMove() *clusterctl {
-	w.Helper()
-	c := &clusterctl{world: w, ended: make(chan error, 1)}
-	c.cmd = w.shell("exec " + commands(w.T, moveNamespace)) // What is stopped is clusterctl, not the shell.
+func (env *environment) startMove() *clusterctl {
+	env.Helper()
+	c := &clusterctl{environment: env, ended: make(chan error, 1)}
+	c.cmd = env.shell("exec " + commands(env.T, moveNamespace)) // What is stopped is clusterctl, not the shell.
 	c.cmd.Stdout, c.cmd.Stderr = &c.output, &c.output
-	require.NoError(w, c.cmd.Start())
+	require.NoError(env, c.cmd.Start())
 	go func() { c.ended <- c.cmd.Wait() }()
 	return c
 }
@@ -107,7 +106,7 @@ func (c *clusterctl) wait() {
 	select {
 	case err := <-c.ended:
 		require.NoError(c, err, "clusterctl: %s", &c.output)
-	case <-time.After(fixture.Patience):
+	case <-time.After(fixture.Timeout):
 		c.stop()
 		require.Fail(c, "clusterctl does not end", "%s", &c.output)
 	}
@@ -120,56 +119,39 @@ func (c *clusterctl) stop() {
 	require.Error(c, <-c.ended, "it had not ended: %s", &c.output)
 }
 
-func (w *world) read(on *side, object client.Object, name string) {
-	w.Helper()
-	require.NoError(w, on.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, object))
+func (env *environment) read(on *side, object client.Object, name string) {
+	env.Helper()
+	require.NoError(env, on.Get(env.Context(), client.ObjectKey{Namespace: env.namespace, Name: name}, object))
 }
 
 // change reads an object and changes it.
-func (w *world) change(on *side, object client.Object, name string, change func()) {
-	w.Helper()
-	w.read(on, object, name)
-	patch := client.MergeFrom(object.DeepCopyObject().(client.Object))
-	change()
-	require.NoError(w, on.Patch(w.Context(), object, patch))
+func (env *environment) change(on *side, object client.Object, name string, change func()) {
+	env.Helper()
+	fixture.Change(env, on, client.ObjectKey{Namespace: env.namespace, Name: name}, object, change)
 }
 
 // await waits until an object is as wanted; want says what is still missing.
-func (w *world) await(on *side, object client.Object, name string, want func() string) {
-	w.Helper()
-	fixture.Insist(w.T, tick, func() string {
-		if err := on.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, object); err != nil {
-			return err.Error()
-		}
-		if lack := want(); lack != "" {
-			return fmt.Sprintf("%T %s: %s", object, name, lack)
-		}
-		return ""
-	})
+func (env *environment) await(on *side, object client.Object, name string, want func() string) {
+	env.Helper()
+	fixture.EventuallyObject(env, tick, on, client.ObjectKey{Namespace: env.namespace, Name: name}, object, want)
 }
 
-// awaitCondition waits until a condition is True and its message holds a text.
-func (w *world) awaitCondition(on *side, object engine.Object, name, conditionType, text string) {
-	w.Helper()
-	w.await(on, object, name, func() string {
-		condition := meta.FindStatusCondition(object.GetConditions(), conditionType)
-		if condition != nil && condition.Status == metav1.ConditionTrue && strings.Contains(condition.Message, text) {
-			return ""
-		}
-		return fmt.Sprintf("condition %s is %+v", conditionType, condition)
-	})
+// awaitCondition waits until a condition is True and its message contains a text.
+func (env *environment) awaitCondition(on *side, object engine.Object, name, conditionType, text string) {
+	env.Helper()
+	env.await(on, object, name, func() string { return fixture.ConditionMismatch(object, conditionType, metav1.ConditionTrue, "", text) })
 }
 
-func (w *world) awaitGone(on *side, object client.Object, name string) {
-	w.Helper()
-	fixture.InsistGone(w.T, tick, on, client.ObjectKey{Namespace: w.namespace, Name: name}, object)
+func (env *environment) awaitGone(on *side, object client.Object, name string) {
+	env.Helper()
+	fixture.EventuallyGone(env.T, tick, on, client.ObjectKey{Namespace: env.namespace, Name: name}, object)
 }
 
 // awaitBlock waits until a WorkspaceTemplateApply keeps clusterctl waiting, and says until when.
-func (w *world) awaitBlock(name, until string) {
-	w.Helper()
+func (env *environment) awaitBlock(name, until string) {
+	env.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.await(source, apply, name, func() string {
+	env.await(source, apply, name, func() string {
 		if got := apply.Annotations["clusterctl.cluster.x-k8s.io/block-move"]; got != until {
 			return fmt.Sprintf("it blocks %q", got)
 		}
@@ -178,11 +160,11 @@ func (w *world) awaitBlock(name, until string) {
 }
 
 // names lists what there is of a kind in the namespace.
-func (w *world) names(on *side, gvk schema.GroupVersionKind) []string {
-	w.Helper()
+func (env *environment) names(on *side, gvk schema.GroupVersionKind) []string {
+	env.Helper()
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk)
-	require.NoError(w, on.List(w.Context(), list, client.InNamespace(w.namespace)))
+	require.NoError(env, on.List(env.Context(), list, client.InNamespace(env.namespace)))
 	names := []string{}
 	for _, object := range list.Items {
 		names = append(names, object.Name)
@@ -193,37 +175,37 @@ func (w *world) names(on *side, gvk schema.GroupVersionKind) []string {
 // workspaceKind is the kind of Workspaces in a namespace.
 var workspaceKind = schema.GroupVersionKind{Group: "tf.m.upbound.io", Version: "v1beta1", Kind: "Workspace"}
 
-func (w *world) workspace(on *side, name string) *unstructured.Unstructured {
-	w.Helper()
+func (env *environment) workspace(on *side, name string) *unstructured.Unstructured {
+	env.Helper()
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(workspaceKind)
-	w.read(on, object, name)
+	env.read(on, object, name)
 	return object
 }
 
-// play gives the Workspace of that name its script.
-func (w *world) play(workspace string, script scripted.Script) {
-	w.Helper()
-	require.NoError(w, stage.Play(w.key(workspace), script))
+// setScript gives the Workspace of that name its script.
+func (env *environment) setScript(workspace string, script scripted.Script) {
+	env.Helper()
+	require.NoError(env, scripts.SetScript(env.key(workspace), script))
 }
 
-func (w *world) key(workspace string) types.NamespacedName {
-	return types.NamespacedName{Namespace: w.namespace, Name: workspace}
+func (env *environment) key(workspace string) types.NamespacedName {
+	return types.NamespacedName{Namespace: env.namespace, Name: workspace}
 }
 
 // has reports whether a Workspace is of the namespace. The names of those that are cluster-wide begin with it.
-func (w *world) has(namespace, name string) bool {
-	return namespace == w.namespace || namespace == "" && strings.HasPrefix(name, w.namespace+"-")
+func (env *environment) has(namespace, name string) bool {
+	return namespace == env.namespace || namespace == "" && strings.HasPrefix(name, env.namespace+"-")
 }
 
 // done lists what Terraform applied and destroyed in the namespace since a moment, on either side.
-func (w *world) done(since time.Time) []string {
-	w.Helper()
-	entries, err := stage.Journal()
-	require.NoError(w, err)
+func (env *environment) done(since time.Time) []string {
+	env.Helper()
+	entries, err := scripts.Journal()
+	require.NoError(env, err)
 	done := []string{}
 	for _, e := range entries {
-		if w.has(e.Namespace, e.Name) && e.Start.After(since) && (e.Operation == scripted.Apply || e.Operation == scripted.Destroy) {
+		if env.has(e.Namespace, e.Name) && e.Start.After(since) && (e.Operation == scripted.Apply || e.Operation == scripted.Destroy) {
 			done = append(done, string(e.Operation)+" "+e.Name)
 		}
 	}
@@ -231,13 +213,13 @@ func (w *world) done(since time.Time) []string {
 }
 
 // cloud counts what Terraform has made in the namespace and not destroyed.
-func (w *world) cloud() int {
-	w.Helper()
-	resources, err := stage.Cloud()
-	require.NoError(w, err)
+func (env *environment) cloud() int {
+	env.Helper()
+	resources, err := scripts.Cloud()
+	require.NoError(env, err)
 	n := 0
 	for _, r := range resources {
-		if w.has(r.Namespace, r.Name) {
+		if env.has(r.Namespace, r.Name) {
 			n++
 		}
 	}
@@ -245,19 +227,19 @@ func (w *world) cloud() int {
 }
 
 // requireUntouched holds the manager of a side to not having written to any Workspace of the namespace since a moment.
-func (w *world) requireUntouched(on *side, since time.Time) {
-	w.Helper()
+func (env *environment) requireUntouched(on *side, since time.Time) {
+	env.Helper()
 	events, err := on.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Resource: "workspaces", Since: since})
-	require.NoError(w, err)
+	require.NoError(env, err)
 	for _, event := range events {
-		require.False(w, w.has(event.ObjectRef.Namespace, event.ObjectRef.Name), "%s %+v", event.Verb, event.ObjectRef)
+		require.False(env, env.has(event.ObjectRef.Namespace, event.ObjectRef.Name), "%s %+v", event.Verb, event.ObjectRef)
 	}
 }
 
 // documents are those of a Cluster named demo with Workspaces of a scope. Their ProviderConfig is the same on both sides: what is configured is
 // part of what Terraform plans.
-func documents(scope terraform.Scope) *fixture.World {
-	return &fixture.World{Namespace: "shared", Scope: scope}
+func documents(scope terraform.Scope) *fixture.Environment {
+	return &fixture.Environment{Namespace: "shared", Scope: scope}
 }
 
 // controlPlaneModule is that of the fixture, which follows the version as well.

@@ -75,7 +75,7 @@ func (r *readiness) note(moments map[string]time.Time, name string) {
 
 // await waits until n control planes are Ready whose names begin in a certain way, and returns how long each took from its
 // Workspace being up to date, sorted.
-func (r *readiness) await(b *testing.B, prefix string, n int, patience time.Duration) (latencies []time.Duration) {
+func (r *readiness) await(b *testing.B, prefix string, n int, timeout time.Duration) (latencies []time.Duration) {
 	b.Helper()
 	require.Eventually(b, func() bool {
 		r.lock.Lock()
@@ -87,7 +87,7 @@ func (r *readiness) await(b *testing.B, prefix string, n int, patience time.Dura
 			}
 		}
 		return len(latencies) == n
-	}, patience, 100*time.Millisecond, "not all clusters became Ready")
+	}, timeout, 100*time.Millisecond, "not all clusters became Ready")
 	slices.Sort(latencies)
 	return latencies
 }
@@ -149,8 +149,8 @@ func applyAll(b *testing.B, c client.Client, documents ...string) {
 	}
 }
 
-// worlds has the documents of any world, with the ProviderConfig of the sandbox.
-var worlds = &fixture.World{Namespace: sandbox.ProviderConfigName, Scope: terraform.ScopeNamespaced}
+// environments has the documents of any environment, with the ProviderConfig of the sandbox.
+var environments = &fixture.Environment{Namespace: sandbox.ProviderConfigName, Scope: terraform.ScopeNamespaced}
 
 func cluster(name string) []string {
 	return []string{fixture.ClusterNamed(name), fixture.CAPTCluster(name), fixture.CAPTControlPlane(name)}

@@ -3,7 +3,7 @@
 
 // Package legacy makes clusters as CAPT v0.3 left them: objects in v1beta1 under its definitions, on a real API server, with
 // status, owner references and managed fields, and the cluster-wide Workspaces that it rendered. What can be wrong with such
-// a fleet has a name each (see Named). A World is an API server that has them, and that can be upgraded to today's CAPT.
+// a fleet has a name each (see Named). An Environment is an API server that has them, and that can be upgraded to today's CAPT.
 //
 // No controller works on the objects: CAPT v0.3 does not run, and unless a test runs one, no provider. What these would have written is
 // written for them.
@@ -45,8 +45,8 @@ import (
 // waits for a Lease. It has no rights in this namespace.
 const WebhooksOnly = "--leader-elect-namespace=nowhere"
 
-// World is an API server with the definitions of CAPT v0.3, and after Upgrade with this version.
-type World struct {
+// Environment is an API server with the definitions of CAPT v0.3, and after Upgrade with this version.
+type Environment struct {
 	*sandbox.Sandbox
 	// Admin is a client of the administrator, without warnings of old versions.
 	Admin client.WithWatch
@@ -56,7 +56,7 @@ type World struct {
 
 // Start starts an API server with definitions of CAPT v0.3, provider-terraform and Cluster API, and with the audit log. Unless
 // the options add some, it runs no controllers.
-func Start(ctx context.Context, options sandbox.Options) (*World, error) {
+func Start(ctx context.Context, options sandbox.Options) (*Environment, error) {
 	options.NoCRDs, options.Manager, options.AuditLog, options.ClusterAPIDefinitions = true, false, true, true
 	root, err := binaries.Root()
 	if err != nil {
@@ -68,28 +68,28 @@ func Start(ctx context.Context, options sandbox.Options) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &World{Sandbox: s}
-	if w.Admin, err = newClient(s.Config()); err == nil {
-		err = w.grant(ctx, root)
+	env := &Environment{Sandbox: s}
+	if env.Admin, err = newClient(s.Config()); err == nil {
+		err = env.grant(ctx, root)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 	}
-	return w, nil
+	return env, nil
 }
 
 // New is like Start, for one test.
-func New(t *testing.T, options sandbox.Options) *World {
+func New(t *testing.T, options sandbox.Options) *Environment {
 	t.Helper()
-	w, err := Start(t.Context(), options)
+	env, err := Start(t.Context(), options)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(w.Logs(sandbox.Manager, 60))
+			t.Log(env.Logs(sandbox.Manager, 60))
 		}
-		require.NoError(t, w.Stop(context.Background()))
+		require.NoError(t, env.Stop(context.Background()))
 	})
-	return w
+	return env
 }
 
 // newClient knows all kinds, and does not repeat the API server's warnings of old versions.
@@ -99,8 +99,8 @@ func newClient(config *rest.Config) (client.WithWatch, error) {
 }
 
 // Client is one of a component or an identity of the sandbox: sandbox.Captctl, for example.
-func (w *World) Client(name string) (client.WithWatch, error) {
-	config, err := w.ConfigOf(name)
+func (env *Environment) Client(name string) (client.WithWatch, error) {
+	config, err := env.ConfigOf(name)
 	if err != nil {
 		return nil, err
 	}
@@ -108,60 +108,60 @@ func (w *World) Client(name string) (client.WithWatch, error) {
 }
 
 // Create makes a fixture.
-func (w *World) Create(ctx context.Context, fixture Fixture, names Names) (*Objects, error) {
-	return fixture.Create(ctx, w.Admin, names)
+func (env *Environment) Create(ctx context.Context, fixture Fixture, names Names) (*Objects, error) {
+	return fixture.Create(ctx, env.Admin, names)
 }
 
 // Upgrade installs this version of CAPT over v0.3, and returns when v1beta2 is served and the manager runs, with the arguments. Objects of
 // OlderTemplate must not exist: users remove them with commands that captctl migrate check prints, and tests with TakeTemplates.
-func (w *World) Upgrade(ctx context.Context, args ...string) error {
-	if err := w.removeOlderTemplates(ctx); err != nil {
+func (env *Environment) Upgrade(ctx context.Context, args ...string) error {
+	if err := env.removeOlderTemplates(ctx); err != nil {
 		return err
 	}
-	if err := w.Install(ctx, WebhooksOnly, "--leader-elect"); err != nil {
+	if err := env.Install(ctx, WebhooksOnly, "--leader-elect"); err != nil {
 		return err
 	}
 	// Admission of owner references discovers new kinds only every half minute, and a restart does it at once. Controllers start after it: what
 	// they cannot send meanwhile would count as errors.
-	if err := w.Restart(ctx, sandbox.APIServer); err != nil {
+	if err := env.Restart(ctx, sandbox.APIServer); err != nil {
 		return err
 	}
 	for _, kind := range migrate.Kinds() {
-		if err := w.awaitServed(ctx, kind); err != nil {
+		if err := env.awaitServed(ctx, kind); err != nil {
 			return err
 		}
 	}
-	w.began = time.Now()
+	env.began = time.Now()
 	if slices.Contains(args, WebhooksOnly) {
 		return nil
 	}
-	return w.StartControllers(ctx, args...)
+	return env.StartControllers(ctx, args...)
 }
 
 // StartManager starts the manager.
-func (w *World) StartManager(ctx context.Context, args ...string) error {
+func (env *Environment) StartManager(ctx context.Context, args ...string) error {
 	if slices.Contains(args, WebhooksOnly) {
 		args = append(args, "--leader-elect")
 	}
-	return w.Sandbox.StartManager(ctx, args...)
+	return env.Sandbox.StartManager(ctx, args...)
 }
 
 // StartControllers restarts the manager with other arguments.
-func (w *World) StartControllers(ctx context.Context, args ...string) error {
-	if err := w.StopComponent(ctx, sandbox.Manager); err != nil {
+func (env *Environment) StartControllers(ctx context.Context, args ...string) error {
+	if err := env.StopComponent(ctx, sandbox.Manager); err != nil {
 		return err
 	}
-	return w.StartManager(ctx, args...)
+	return env.StartManager(ctx, args...)
 }
 
 // awaitServed returns when objects of a kind can be listed in today's version. A definition is established long before, when it
 // replaces another.
-func (w *World) awaitServed(ctx context.Context, kind migrate.Kind) error {
+func (env *Environment) awaitServed(ctx context.Context, kind migrate.Kind) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, tick, timeout, true, func(ctx context.Context) (bool, error) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		last = w.Admin.List(ctx, list, client.Limit(1))
+		last = env.Admin.List(ctx, list, client.Limit(1))
 		return last == nil, nil
 	})
 	if err != nil {
@@ -177,13 +177,13 @@ func olderTemplates() *unstructured.UnstructuredList {
 }
 
 // TakeTemplates removes the objects of OlderTemplate, and returns them.
-func (w *World) TakeTemplates(ctx context.Context) ([]unstructured.Unstructured, error) {
+func (env *Environment) TakeTemplates(ctx context.Context) ([]unstructured.Unstructured, error) {
 	list := olderTemplates()
-	if err := w.Admin.List(ctx, list); err != nil {
+	if err := env.Admin.List(ctx, list); err != nil {
 		return nil, err
 	}
 	for i := range list.Items {
-		if err := w.Admin.Delete(ctx, list.Items[i].DeepCopy()); err != nil {
+		if err := env.Admin.Delete(ctx, list.Items[i].DeepCopy()); err != nil {
 			return nil, err
 		}
 	}
@@ -191,10 +191,10 @@ func (w *World) TakeTemplates(ctx context.Context) ([]unstructured.Unstructured,
 }
 
 // removeOlderTemplates removes the definition that ours cannot replace, unless that was done already.
-func (w *World) removeOlderTemplates(ctx context.Context) error {
+func (env *Environment) removeOlderTemplates(ctx context.Context) error {
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	key := client.ObjectKey{Name: "captcontrolplanetemplates." + controlPlaneKind.Group}
-	err := w.Admin.Get(ctx, key, definition)
+	err := env.Admin.Get(ctx, key, definition)
 	if apierrors.IsNotFound(err) || (err == nil && definition.Spec.Names.Kind != OlderTemplate) {
 		return nil
 	}
@@ -202,38 +202,38 @@ func (w *World) removeOlderTemplates(ctx context.Context) error {
 		return err
 	}
 	list := olderTemplates()
-	if err := w.Admin.List(ctx, list); err != nil {
+	if err := env.Admin.List(ctx, list); err != nil {
 		return err
 	}
 	if len(list.Items) > 0 {
 		return fmt.Errorf("there are %d objects of kind %s; TakeTemplates removes them", len(list.Items), OlderTemplate)
 	}
-	if err := w.Admin.Delete(ctx, definition); err != nil {
+	if err := env.Admin.Delete(ctx, definition); err != nil {
 		return err
 	}
-	return wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
-		err := w.Admin.Get(ctx, key, definition)
+	return wait.PollUntilContextTimeout(ctx, tick, timeout, true, func(ctx context.Context) (bool, error) {
+		err := env.Admin.Get(ctx, key, definition)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
 }
 
 // Requests of a user since the upgrade, in the order in which they were answered. Verbs select some; none means all.
-func (w *World) Requests(user string, verbs ...string) ([]auditv1.Event, error) {
-	return w.AuditEvents(audit.Filter{User: user, Verbs: verbs, Since: w.began})
+func (env *Environment) Requests(user string, verbs ...string) ([]auditv1.Event, error) {
+	return env.AuditEvents(audit.Filter{User: user, Verbs: verbs, Since: env.began})
 }
 
 // Writes of a user since the upgrade.
-func (w *World) Writes(user string) ([]auditv1.Event, error) {
-	return w.Requests(user, audit.Writes...)
+func (env *Environment) Writes(user string) ([]auditv1.Event, error) {
+	return env.Requests(user, audit.Writes...)
 }
 
 // grant gives sandbox.Captctl the roles that users bind, and nothing more; and sandbox.Reader what captctl reads.
-func (w *World) grant(ctx context.Context, root string) error {
+func (env *Environment) grant(ctx context.Context, root string) error {
 	objects, err := access(root)
 	if err != nil {
 		return err
 	}
-	return manifests.Apply(ctx, w.Admin, objects...)
+	return manifests.Apply(ctx, env.Admin, objects...)
 }
 
 func access(root string) ([]*unstructured.Unstructured, error) {
