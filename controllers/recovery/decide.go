@@ -23,6 +23,8 @@ type Failure struct {
 	Workspace types.UID
 	// Profile is the Fargate profile with the error; empty for the control plane.
 	Profile string
+	// Retained is true if the WorkspaceTemplateApply has deletionPolicy Retain: deleting it would not destroy its resources.
+	Retained bool
 	// Inputs is a hash of what the failed run used; empty if it is not known.
 	Inputs string
 	// CreateInterrupted is true if the provider ended during the first apply. CreateNotRecoverable is why it must not continue; empty if it may.
@@ -154,7 +156,9 @@ func (d *Decision) settle(in Input) {
 }
 
 // inProgress reports whether an action has no outcome yet.
-func inProgress(s *controlplanev1.RecoveryStatus) bool { return s.LastAction != "" && s.LastOutcome == "" }
+func inProgress(s *controlplanev1.RecoveryStatus) bool {
+	return s.LastAction != "" && s.LastOutcome == ""
+}
 
 // isRunning reports whether an action runs that has not timed out. The error of the Workspace stays until the provider has finished, so only
 // time shows that an action did not help.
@@ -245,6 +249,16 @@ func (d *Decision) waitUntil(at, now time.Time) {
 	if d.Next.LastOutcome == OutcomeTimedOut && d.Attempt > 1 {
 		d.Message += fmt.Sprintf("; %s did not help", d.Next.LastAction)
 	}
+}
+
+// Summary is what follows the message of the problem in condition Ready; empty if the decision adds nothing to it.
+func (d *Decision) Summary() string {
+	switch d.Kind {
+	case Wait, Run, Running, Exhausted:
+		return " (" + d.Message + ")"
+	case Nothing, Blocked:
+	}
+	return ""
 }
 
 // attempt describes the attempt, for messages.

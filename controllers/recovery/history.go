@@ -42,6 +42,8 @@ func RefuseRecreation(action controlplanev1.RecoveryAction, h *History) string {
 		return `it destroys the control plane, and its parameter allowDestroy is not "true"`
 	case h == nil || h.ControlPlane == nil || h.Cluster == nil || h.Apply == nil:
 		return "the history of the control plane is unknown"
+	case h.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
+		return "deletionPolicy of WorkspaceTemplateApply " + h.Apply.Name + " is Retain"
 	case h.Secret != "":
 		return "the control plane may have been initialized: Secret " + h.Secret + " exists"
 	}

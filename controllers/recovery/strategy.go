@@ -145,7 +145,10 @@ func applies(in Input, action controlplanev1.RecoveryAction) (ok bool, why strin
 		return f.CreateNotRecoverable == "", prefixed("ClearInterruptedCreate is refused: ", f.CreateNotRecoverable)
 	case controlplanev1.RecoveryRecreateFargateProfile:
 		profile, limited := action.Parameters[ProfileParameter]
-		return f.Profile != "" && (!limited || profile == f.Profile), ""
+		if f.Profile == "" || limited && profile != f.Profile {
+			return false, ""
+		}
+		return !f.Retained, "RecreateFargateProfile is refused: deletionPolicy of its WorkspaceTemplateApply is Retain"
 	case controlplanev1.RecoveryRecreateWorkspace:
 		if f.Profile != "" {
 			return false, ""

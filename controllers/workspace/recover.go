@@ -43,7 +43,9 @@ func (l *Live) RecoveryRequested(request string) bool {
 }
 
 // ClearsInterruptedCreate reports whether a request continues an interrupted create.
-func ClearsInterruptedCreate(request string) bool { return strings.HasPrefix(request, clearRequest+"/") }
+func ClearsInterruptedCreate(request string) bool {
+	return strings.HasPrefix(request, clearRequest+"/")
+}
 
 // Recover carries out a recovery action, by an edit of the metadata of the Workspace. CAPT never edits the metadata of a Workspace otherwise
 // after its creation, because each edit makes the provider run a plan. Here the plan is the purpose: nothing else makes the provider try again

@@ -116,8 +116,8 @@ type RecoveryStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	FailureClass string `json:"failureClass,omitempty"`
 
-	// inputs is a hash of what the failed run used: the spec, the template, the ProviderConfig and Secrets. When it changes, the attempts
-	// start again.
+	// inputs identifies what the failed run used: the spec, the template, the ProviderConfig and Secrets. When it changes, the attempts start
+	// again.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
