@@ -84,6 +84,9 @@ func failureOf(apply *infrav1.WorkspaceTemplateApply) recovery.Failure {
 // failing returns what is recovered: the control plane, or the first Fargate profile that fails. A control plane that has timed out although
 // Terraform reports no error fails with class Timeout.
 func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) recovery.Failure {
+	if p.Apply.Differs {
+		return recovery.Failure{} // A change is about to be written, and Terraform runs with it.
+	}
 	found, apply := failureOf(f.Apply.Apply), f.Apply.Apply
 	condition := p.Apply.Condition(controlplanev1.WorkspaceReadyCondition, controlplanev1.WorkspaceReadyReason)
 	if timeout := f.timeoutOf(controlPlane, &condition); found.Class == "" && timeout != nil && timeout.running >= timeout.limit &&
@@ -161,7 +164,7 @@ func (r *Reconciler) runAction(ctx context.Context, controlPlane *controlplanev1
 	case controlplanev1.RecoveryRecreateFargateProfile:
 		return "", r.recreate(ctx, target)
 	case controlplanev1.RecoveryRecreateWorkspace:
-		return r.recreateControlPlane(ctx, controlPlane, target, d.Action)
+		return r.recreateControlPlane(ctx, controlPlane, f, d.Action)
 	case controlplanev1.RecoveryRequeue:
 	}
 	return "", nil
@@ -196,20 +199,20 @@ func (r *Reconciler) recreate(ctx context.Context, apply *infrav1.WorkspaceTempl
 
 // recreateControlPlane checks the history again with objects from the API server: the cache may not show that the control plane was initialized
 // a moment ago.
-func (r *Reconciler) recreateControlPlane(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply, action controlplanev1.RecoveryAction) (refused string, err error) {
+func (r *Reconciler) recreateControlPlane(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, action controlplanev1.RecoveryAction) (refused string, err error) {
 	now, err := engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(controlPlane), &controlplanev1.CAPTControlPlane{})
 	if err != nil {
 		return "", err
 	}
-	current, err := engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(apply), &infrav1.WorkspaceTemplateApply{})
+	current, err := engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(f.Apply.Apply), &infrav1.WorkspaceTemplateApply{})
 	if err != nil {
 		return "", err
 	}
-	cluster, err := engine.OwnerCluster(ctx, r.Uncached, r.Uncached, controlPlane.ObjectMeta)
-	if err != nil && !engine.Absent(err) {
+	cluster, err := engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(f.Cluster), &clusterv1.Cluster{})
+	if err != nil {
 		return "", err
 	}
-	if now == nil || current == nil || cluster == nil || now.UID != controlPlane.UID || current.UID != apply.UID {
+	if now == nil || current == nil || cluster == nil || now.UID != controlPlane.UID || current.UID != f.Apply.Apply.UID {
 		return "RecreateWorkspace is refused: the objects have changed", nil
 	}
 	h, err := r.history(ctx, now, cluster, current)

@@ -14,14 +14,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// Parameters of actions.
-const (
-	// AllowDestroyParameter with the value "true" confirms that RecreateWorkspace destroys the control plane.
-	AllowDestroyParameter = "allowDestroy"
-	// ProfileParameter limits RecreateFargateProfile to one profile.
-	ProfileParameter = "profile"
-)
-
 // History is what shows whether a control plane was ever initialized.
 type History struct {
 	ControlPlane *controlplanev1.CAPTControlPlane
@@ -38,7 +30,7 @@ type History struct {
 // Status alone does not count, because it can be lost in a restore or a move: any other evidence refuses, and so does an unknown history.
 func RefuseRecreation(action controlplanev1.RecoveryAction, h *History) string {
 	switch {
-	case action.Parameters[AllowDestroyParameter] != "true":
+	case action.Parameters[controlplanev1.AllowDestroyParameter] != "true":
 		return `it destroys the control plane, and its parameter allowDestroy is not "true"`
 	case h == nil || h.ControlPlane == nil || h.Cluster == nil || h.Apply == nil:
 		return "the history of the control plane is unknown"

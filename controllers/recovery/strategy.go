@@ -144,7 +144,7 @@ func applies(in Input, action controlplanev1.RecoveryAction) (ok bool, why strin
 		}
 		return f.CreateNotRecoverable == "", prefixed("ClearInterruptedCreate is refused: ", f.CreateNotRecoverable)
 	case controlplanev1.RecoveryRecreateFargateProfile:
-		profile, limited := action.Parameters[ProfileParameter]
+		profile, limited := action.Parameters[controlplanev1.ProfileParameter]
 		if f.Profile == "" || limited && profile != f.Profile {
 			return false, ""
 		}

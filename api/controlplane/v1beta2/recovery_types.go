@@ -70,6 +70,14 @@ const (
 	RecoveryRecreateWorkspace RecoveryActionType = "RecreateWorkspace"
 )
 
+// Parameters of recovery actions.
+const (
+	// AllowDestroyParameter with the value "true" confirms that RecreateWorkspace destroys the control plane.
+	AllowDestroyParameter = "allowDestroy"
+	// ProfileParameter limits RecreateFargateProfile to one profile.
+	ProfileParameter = "profile"
+)
+
 // RecoveryAction is an action that recovers a control plane.
 // +kubebuilder:validation:XValidation:rule="self.type != 'RecreateWorkspace' || (has(self.parameters) && 'allowDestroy' in self.parameters && self.parameters['allowDestroy'] == 'true')",message="RecreateWorkspace destroys the control plane. Confirm with the parameter allowDestroy: \"true\""
 type RecoveryAction struct {
