@@ -49,7 +49,10 @@ func (w *world) recovering() string {
 }
 
 func (w *world) requested() string {
-	return read(w, applyName, &infrav1.WorkspaceTemplateApply{}).Annotations[naming.RecoveryAnnotation]
+	if apply := read(w, applyName, &infrav1.WorkspaceTemplateApply{}); apply != nil {
+		return apply.Annotations[naming.RecoveryAnnotation]
+	}
+	return ""
 }
 
 func TestRecovery(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
@@ -208,7 +209,7 @@ func (d *Decision) plan(in Input, restarted bool) {
 	case done >= d.Limit:
 		s.NextAttemptTime = nil
 		d.Kind, d.Attempt = Exhausted, done
-		d.Message = fmt.Sprintf("all %d recovery attempts failed, the last one with %s. Correct the cause, or change the annotation capt.cluster.x-k8s.io/retry to start again", done, s.LastAction)
+		d.Message = fmt.Sprintf("all %d recovery attempts failed, the last one with %s. Correct the cause, or change the annotation %s to start again", done, s.LastAction, naming.RetryAnnotation)
 		return
 	}
 	d.Attempt, d.Action = done+1, usable[int(done)%len(usable)]

@@ -54,13 +54,14 @@ func ClearsInterruptedCreate(request string) bool {
 // of the manager or a move.
 func (c *Client) Recover(ctx context.Context, live *Live, request string) (*Live, error) {
 	annotations := map[string]any{naming.RecoveryAnnotation: request}
+	metadata := map[string]any{"uid": live.UID(), "annotations": annotations}
 	if ClearsInterruptedCreate(request) {
-		// Changing another annotation in the same patch is needed: the provider ignores changes of this one.
+		// Changing another annotation in the same patch is needed: the provider ignores changes of this one. The provider must not have written
+		// since, because it could have started another create.
 		annotations[createPending] = nil
+		metadata["resourceVersion"] = live.object.GetResourceVersion()
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": live.UID(), "resourceVersion": live.object.GetResourceVersion(), "annotations": annotations,
-	}})
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, err
 	}
