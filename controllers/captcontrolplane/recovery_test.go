@@ -36,6 +36,7 @@ func (w *world) fail(class string) {
 	w.Helper()
 	apply := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
 	builder.NotUpToDate(infrav1.ApplyFailedReason, "Terraform apply failed")(apply)
+	apply.Spec.WorkspaceName = apply.Name
 	apply.Status.WorkspaceRef, apply.Status.LastFailureClass, apply.Status.FailureInputs = &infrav1.WorkspaceReference{UID: "workspace"}, class, "1"
 	require.NoError(w, w.Client.Update(w.Context(), apply))
 }

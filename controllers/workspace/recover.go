@@ -36,10 +36,8 @@ const (
 // RecoveryRequested reports whether a request is for this Workspace and was not carried out. A request for an earlier Workspace of the name
 // is void.
 func (l *Live) RecoveryRequested(request string) bool {
-	action, rest, _ := strings.Cut(request, "/")
-	uid, _, _ := strings.Cut(rest, "/")
-	known := action == reapplyRequest || action == clearRequest
-	return known && uid == string(l.UID()) && l.object.GetAnnotations()[naming.RecoveryAnnotation] != request
+	isFor := func(action string) bool { return strings.HasPrefix(request, action+"/"+string(l.UID())+"/") }
+	return (isFor(reapplyRequest) || isFor(clearRequest)) && l.object.GetAnnotations()[naming.RecoveryAnnotation] != request
 }
 
 // ClearsInterruptedCreate reports whether a request continues an interrupted create.

@@ -17,13 +17,13 @@ import (
 
 func TestRemoteState(t *testing.T) {
 	for configuration, remote := range map[string]bool{
-		"":                                 false,
-		`provider "aws" {}`:                false,
-		`terraform { backend "local" {} }`: false,
-		`terraform { backend "s3" {} }`:    true,
-		`terraform { cloud {} }`:           true,
-		`terraform { backend "s3" {`:       false,
-		`resource "a" "b" { backend {} }`:  false,
+		"":                                               false,
+		`provider "aws" {}`:                              false,
+		"terraform {\n  backend \"local\" {}\n}":         false,
+		"terraform {\n  backend \"s3\" {}\n}":            true,
+		"terraform {\n  cloud {}\n}":                     true,
+		"terraform {\n  backend \"s3\" {\n":              false,
+		"resource \"a\" \"b\" {\n  backend \"s3\" {}\n}": false,
 		"terraform {}\nterraform {\n  backend \"kubernetes\" {\n    secret_suffix = \"x\"\n  }\n}": true,
 	} {
 		config := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"configuration": configuration}}}
