@@ -42,7 +42,11 @@ func (w *world) fail(class string) {
 }
 
 func (w *world) recovering() string {
-	c := meta.FindStatusCondition(w.get().Status.Conditions, controlplanev1.RecoveringCondition)
+	controlPlane := w.get()
+	if controlPlane == nil {
+		return ""
+	}
+	c := meta.FindStatusCondition(controlPlane.Status.Conditions, controlplanev1.RecoveringCondition)
 	if c == nil {
 		return ""
 	}
