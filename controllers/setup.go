@@ -89,6 +89,8 @@ type Options struct {
 	Tokens kubeconfig.Tokens
 	// HealthProbes makes CAPT probe the API servers of control planes.
 	HealthProbes bool
+	// Recovery makes CAPT recover control planes from failures of Terraform.
+	Recovery bool
 	// SkipCRDMigrationPhases are the phases of Cluster API's CRD migrator that are skipped.
 	SkipCRDMigrationPhases []crdmigrator.Phase
 }
@@ -136,7 +138,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Cache:     mgr.GetCache(),
 		Tokens:    options.Tokens,
 		Metrics:   metrics.NewFargate(ctrlmetrics.Registry),
+		States:    metrics.NewStates(ctrlmetrics.Registry),
 		Namespace: options.Namespace,
+	}
+	if options.Recovery {
+		controlPlanes.Recovery = metrics.NewRecovery(ctrlmetrics.Registry)
 	}
 	if options.HealthProbes {
 		if err := controlPlanes.AddProbes(mgr, metrics.NewHealth(ctrlmetrics.Registry)); err != nil {

@@ -13,6 +13,8 @@ const (
 	CAPTControlPlaneFieldManager = "capt-captcontrolplane"
 	// WorkspaceTemplateApplyFieldManager writes Workspaces.
 	WorkspaceTemplateApplyFieldManager = "capt-workspacetemplateapply"
+	// RecoveryFieldManager writes RecoveryAnnotation. It differs from the managers of server-side apply, so that they do not remove it.
+	RecoveryFieldManager = "capt-recovery"
 	// MigrationFieldManager is captctl migrate. Only this field manager may remove a reference or the name of a Workspace, which are
 	// immutable once set, to roll back an adoption (config/policy).
 	MigrationFieldManager = "captctl"
@@ -73,9 +75,13 @@ const (
 	PinnedForAnnotation = "capt.cluster.x-k8s.io/pinned-for"
 )
 
-// RetryAnnotation on a CAPTControlPlane requests a retry: each new value restarts the timeouts, and ends a state Failed that a timeout
-// caused.
+// RetryAnnotation on a CAPTControlPlane requests a retry: each new value restarts the timeouts and the recovery attempts, and ends a state
+// Failed that a timeout caused.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
+
+// RecoveryAnnotation on a WorkspaceTemplateApply requests a recovery action for its Workspace. The same value on the Workspace records that
+// the action was carried out, and makes provider-terraform reconcile the Workspace.
+const RecoveryAnnotation = "capt.cluster.x-k8s.io/recovery"
 
 // SerializeLabel serializes the WorkspaceTemplateApplies of one Cluster with the same label value: Terraform creates, changes or destroys
 // one of them at a time.

@@ -211,8 +211,10 @@ func TestSafety15KeysThatAreSetTwice(t *testing.T) {
 	assertWarned(t, got.Warnings, path+"varmap[cluster_name]: is also in vars")
 }
 
-func TestSafety16FieldsThatAreNotImplemented(t *testing.T) {
-	const text = "has no effect in this version. Remove the field"
+func TestSafety16RecoveryParametersWithoutEffect(t *testing.T) {
+	actions := func(actions ...controlplanev1.RecoveryAction) *controlplanev1.RecoveryStrategy {
+		return &controlplanev1.RecoveryStrategy{Actions: actions}
+	}
 	change := func(probe controlplanev1.EndpointProbe, recovery *controlplanev1.RecoveryStrategy) builder.Option {
 		return plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe, c.Spec.Recovery = probe, recovery })
 	}
@@ -224,7 +226,13 @@ func TestSafety16FieldsThatAreNotImplemented(t *testing.T) {
 		"the default": {change(controlplanev1.EndpointProbeBestEffort, nil), nil},
 		"a probe":     {change(controlplanev1.EndpointProbeRequired, nil), nil},
 		"no probe":    {change(controlplanev1.EndpointProbeDisabled, nil), nil},
-		"recovery":    {change("", &controlplanev1.RecoveryStrategy{}), []string{"recovery: " + text}},
+		"recovery":    {change("", &controlplanev1.RecoveryStrategy{}), nil},
+		"a parameter": {change("", actions(controlplanev1.RecoveryAction{
+			Type: controlplanev1.RecoveryRecreateWorkspace, Parameters: map[string]string{"allowDestroy": "true"},
+		})), nil},
+		"no parameter": {change("", actions(controlplanev1.RecoveryAction{
+			Type: controlplanev1.RecoveryReapply, Parameters: map[string]string{"allowDestroy": "true"},
+		})), []string{"recovery.actions[0].parameters[allowDestroy]: has no effect: action Reapply has no such parameter"}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", row.option)

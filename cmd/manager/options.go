@@ -52,6 +52,7 @@ type options struct {
 	eksTokens      bool
 	eksTokensIMDS  bool
 	healthProbes   bool
+	recovery       bool
 	statePrefix    string
 	skipPhases     []string
 	shutdownDelay  time.Duration
@@ -96,6 +97,7 @@ func (o *options) command() *cobra.Command {
 	fs.BoolVar(&o.eksTokens, "eks-tokens", false, "Create tokens for the kubeconfigs of clusters, with the AWS identity of this manager. All clusters share this identity: "+
 		"a user who can write a WorkspaceTemplate, or read the kubeconfig Secret of a cluster, can act as this identity in the EKS cluster of the same name.")
 	fs.BoolVar(&o.eksTokensIMDS, "eks-tokens-instance-metadata", false, "With --eks-tokens, also use the credentials of the EC2 instance that this manager runs on.")
+	fs.BoolVar(&o.recovery, "recovery", true, "Recover control planes from failures of Terraform. Without it, every control plane is treated as if spec.recovery.maxRetries were 0.")
 	fs.BoolVar(&o.healthProbes, "health-probes", true, "Probe the API servers of control planes. Without it, every control plane is treated as if spec.endpointProbe were Disabled.")
 	fs.StringVar(&o.statePrefix, "state-prefix", "", fmt.Sprintf("Part of the names of the Terraform states of new Workspaces, at most %d characters. Management clusters "+
 		"that share a Terraform backend need different prefixes. Existing Workspaces keep their states.", naming.MaxStatePrefix))
@@ -216,6 +218,6 @@ func (o *options) setupControllers(ctx context.Context, mgr ctrl.Manager) error 
 	}
 	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency, Tokens: o.tokens(), StatePrefix: o.statePrefix,
-		HealthProbes: o.healthProbes, SkipCRDMigrationPhases: skip,
+		HealthProbes: o.healthProbes, Recovery: o.recovery, SkipCRDMigrationPhases: skip,
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/health"
+	"github.com/capt-provider/capt/controllers/recovery"
 )
 
 // conditionSet has the conditions from which the summary conditions, the state and the phase are derived.
@@ -36,6 +37,8 @@ type conditionSet struct {
 	working bool
 	// failed is true when a timeout has passed, or something is wrong that the user must repair.
 	failed bool
+	// recovering is true while a recovery action runs.
+	recovering bool
 	// notStarted is true while nothing was created because the object is paused.
 	notStarted bool
 }
@@ -59,7 +62,8 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	if c.notStarted && f.Apply.Conflict == "" {
 		c.workspace = engine.False(controlplanev1.WorkspaceReadyCondition, clusterv1.PausedReason, engine.PausedMessage("created", f.Paused))
 	}
-	c.failed = infrav1.IsPermanent(c.unmet().Reason) || c.unmet().Reason == controlplanev1.DependencyCycleReason
+	c.recovering = p.Recovery.Kind == recovery.Running || f.Recovered
+	c.failed = p.Recovery.Kind == recovery.Exhausted || infrav1.IsPermanent(c.unmet().Reason) || c.unmet().Reason == controlplanev1.DependencyCycleReason
 	if left, fails := f.failsIn(controlPlane, c.firstUnmet()); fails && left <= 0 {
 		c.failed = true
 	}
@@ -230,7 +234,8 @@ func isWarning(condition metav1.Condition) bool {
 		controlplanev1.KubeconfigMissingReason, controlplanev1.KubeconfigInvalidReason, controlplanev1.KubeconfigConflictReason,
 		controlplanev1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, controlplanev1.SecretTimeoutReason,
 		controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason, controlplanev1.DegradedReason,
-		controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
+		controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason, controlplanev1.RecoveryExhaustedReason,
+		controlplanev1.RecoveryBlockedReason:
 		return true
 	}
 	return infrav1.RequiresUserAction(condition.Reason)

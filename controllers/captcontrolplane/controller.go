@@ -33,6 +33,9 @@ type Reconciler struct {
 	Probes *probe.Pool
 	// Metrics of Fargate profiles.
 	Metrics *metrics.Fargate
+	// Recovery has the metrics of recovery; nil when this manager recovers no control planes. States has those of states.
+	Recovery *metrics.Recovery
+	States   *metrics.States
 	// Namespace is the only namespace in the cache; empty means all.
 	Namespace string
 }
@@ -59,16 +62,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 				engine.InOrder(r.reconcileKubeconfig, r.publishEndpoint),
 				r.reconcileFargateProfiles,
 				r.reconcileProbes,
+				r.reconcileRecovery,
 			),
 			r.awaitTimeouts,
 		),
 		Status: status,
 		EventConditions: []string{
 			controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.DependencyCycleCondition,
-			controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition,
+			controlplanev1.RecoveringCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition,
 		},
 		IsWarning: isWarning,
-		Events:    fargate.Events,
+		Events:    r.events,
 		OnDeleted: r.forget,
 	})
 }
@@ -79,9 +83,17 @@ func (r *Reconciler) AddProbes(mgr ctrl.Manager, m *metrics.Health) error {
 	return mgr.Add(r.Probes)
 }
 
+// events returns the events about Fargate profiles, and records the state for metrics.
+func (r *Reconciler) events(before, after *controlplanev1.CAPTControlPlane) []engine.Event {
+	r.States.Observe(client.ObjectKeyFromObject(after), before.Status.State, after.Status.State, r.State.Now())
+	return fargate.Events(before, after)
+}
+
 // forget removes what this process has about an object that no longer exists.
 func (r *Reconciler) forget(key client.ObjectKey) {
 	r.Metrics.Forget(key)
+	r.Recovery.Forget(key)
+	r.States.Forget(key)
 	if r.Probes != nil {
 		r.Probes.Forget(key)
 	}

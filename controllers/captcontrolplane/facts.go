@@ -23,6 +23,7 @@ import (
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/progress"
+	"github.com/capt-provider/capt/controllers/recovery"
 )
 
 // fieldManager is the field manager of everything this controller applies.
@@ -63,6 +64,12 @@ type Facts struct {
 	// EndpointProbe is spec.endpointProbe; Disabled if this manager probes no API servers. Probed are the results.
 	EndpointProbe controlplanev1.EndpointProbe
 	Probed        health.Probed
+	// Recovers is true if this manager recovers control planes. History is read only if it could recreate this one.
+	Recovers bool
+	History  *recovery.History
+	// Recovered is true once this reconcile has started the recovery action of the plan; RecoveryProblem is why it could not.
+	Recovered       bool
+	RecoveryProblem string
 	// requeueAfter is the time until the next reconcile without an event; zero means none.
 	requeueAfter time.Duration
 }

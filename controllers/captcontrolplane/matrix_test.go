@@ -281,7 +281,7 @@ func outcomes(t *testing.T, before bool) (all []outcome) {
 }
 
 // TestTransitions takes every pair of rows, as the world can go from any to any: the table holds exactly the edges that
-// happen. Recovering is not reported yet.
+// happen. Recovering needs a manager that recovers, see TestRecovery.
 func TestTransitions(t *testing.T) {
 	of := map[bool][]outcome{false: outcomes(t, false), true: outcomes(t, true)}
 	happen := map[edge]string{}

@@ -36,7 +36,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
 	f := &Facts{
-		Now: r.State.Now(), Cluster: cluster, Paused: engine.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil,
+		Now: r.State.Now(), Cluster: cluster, Paused: engine.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil, Recovers: r.Recovery != nil,
 		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning, Failing: notRunning}, EndpointProbe: controlPlane.Spec.EndpointProbe,
 	}
 	if r.Probes == nil {
@@ -59,6 +59,9 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	}
 	if err := r.observeEarlier(ctx, controlPlane, f); err != nil {
 		return nil, err
+	}
+	if err := r.observeHistory(ctx, controlPlane, f); err != nil {
+		return f, err
 	}
 	return f, r.observeGraph(ctx, controlPlane, f)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/recovery"
 )
 
 // Plan is what one reconcile does.
@@ -37,6 +38,8 @@ type Plan struct {
 	// Fargate is the plan for the Fargate profiles; SkipFargate is true while they must not be modified.
 	Fargate     fargate.Plan
 	SkipFargate bool
+	// Recovery is what is done about a failure of Terraform.
+	Recovery recovery.Decision
 	// AwaitTemplate is true while the object is blocked by a template that no watch covers.
 	AwaitTemplate bool
 }
@@ -65,6 +68,7 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	p.Kubeconfig.Write = publish
 	p.SkipFargate = f.Apply.RetainConflict != "" || f.Apply.AwaitsAdoption && controlPlane.DeletionTimestamp.IsZero()
 	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.Intent{Paused: f.Paused, Blocked: p.Blocked != nil, Ready: ready && p.Blocked == nil})
+	p.Recovery = f.recoveryPlan(controlPlane, p)
 	return p, err
 }
 

@@ -4,6 +4,8 @@
 package captcontrolplane
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +40,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	if summary := summary(p); summary != nil { // An existing record is kept without a summary: it is evidence for an adoption.
 		s.WorkspaceTemplateApply = summary
 	}
+	reportRecovery(controlPlane, f, p)
 	if value := newRetry(controlPlane); value != "" {
 		s.Recovery.Retry, s.Recovery.RetryTime = value, ptr.To(metav1.NewTime(f.Now))
 	}
@@ -55,7 +58,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	s.State = nextState(s.State, state(s, f, c))
 	s.Phase = phase(s.State, ptr.Deref(s.Initialization.ControlPlaneInitialized, false))
 
-	engine.Set(controlPlane, c.dependencies, c.workspace, c.endpoint, c.kubeconfig, initialized(s), available(s, f, c), ready(s.State, f, c))
+	engine.Set(controlPlane, c.dependencies, c.workspace, c.endpoint, c.kubeconfig, initialized(s), available(s, f, c), ready(s.State, f, c, p.Recovery.Summary()))
 	engine.SetNegativePolarity(controlPlane, adoption, creating(s.Phase), degraded(s.State, f, c), failed(s.State, f, c))
 	owner.ReportTemplates(controlPlane, f.templates()...)
 	if f.Graph != nil && f.Paused == "" {
@@ -122,6 +125,8 @@ func state(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) c
 	switch {
 	case c.unmet().Reason == "":
 		return controlplanev1.StateReady
+	case c.recovering:
+		return controlplanev1.StateRecovering
 	case ptr.Deref(s.Initialization.ControlPlaneInitialized, false):
 		return servingState(f, c)
 	case c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted:
@@ -195,11 +200,12 @@ func recreated(s *controlplanev1.CAPTControlPlaneStatus) bool {
 		available.Status == metav1.ConditionFalse && available.Reason == controlplanev1.NotAvailableReason
 }
 
-func ready(state controlplanev1.State, f *Facts, c conditionSet) engine.Condition {
+// ready returns the condition Ready. recovery is what follows its message.
+func ready(state controlplanev1.State, f *Facts, c conditionSet, recovery string) engine.Condition {
 	condition := engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, "")
 	if state != controlplanev1.StateReady {
 		unmet := c.unmet()
-		condition = engine.False(controlplanev1.ReadyCondition, unmet.Reason, unmet.Message)
+		condition = engine.False(controlplanev1.ReadyCondition, unmet.Reason, unmet.Message+recovery)
 	}
 	return engine.WithPause(condition, f.Paused)
 }
@@ -222,8 +228,9 @@ func failed(state controlplanev1.State, f *Facts, c conditionSet) engine.Conditi
 	return condition
 }
 
+// degraded returns the condition Degraded. It stays True while a recovery action runs for an initialized control plane.
 func degraded(state controlplanev1.State, f *Facts, c conditionSet) engine.Condition {
-	if state != controlplanev1.StateDegraded {
+	if state != controlplanev1.StateDegraded && (state != controlplanev1.StateRecovering || !c.initialized) {
 		return engine.False(controlplanev1.DegradedCondition, controlplanev1.NotDegradedReason, "")
 	}
 	condition := engine.True(controlplanev1.DegradedCondition, controlplanev1.DegradedReason, c.unmet().Message)
@@ -232,4 +239,109 @@ func degraded(state controlplanev1.State, f *Facts, c conditionSet) engine.Condi
 	}
 	condition.Since = f.Now
 	return condition
+}
+
+// transitions returns the states that can follow a state. Before a control plane is initialized, it can move between most states,
+// because each depends on objects that can change in any order. Once initialized, it is Provisioning only if the cluster is destroyed and
+// recreated, and any problem makes it Degraded, not Failed. A control plane that has endpoint and kubeconfig after a move or a restore is
+// initialized immediately, and Degraded if anything else is missing. docs/status.md has the same table.
+func transitions() map[controlplanev1.State][]controlplanev1.State {
+	return map[controlplanev1.State][]controlplanev1.State{
+		controlplanev1.StatePending: {
+			controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady,
+			controlplanev1.StateDegraded, controlplanev1.StateFailed,
+		},
+		controlplanev1.StateValidating: {
+			controlplanev1.StatePending, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady,
+			controlplanev1.StateDegraded, controlplanev1.StateFailed,
+		},
+		controlplanev1.StateProvisioning: {
+			controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateConfiguring, controlplanev1.StateReady,
+			controlplanev1.StateDegraded, controlplanev1.StateRecovering, controlplanev1.StateFailed,
+		},
+		controlplanev1.StateConfiguring: {
+			controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateReady,
+			controlplanev1.StateDegraded, controlplanev1.StateRecovering, controlplanev1.StateFailed,
+		},
+		controlplanev1.StateReady: {
+			controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateDegraded, controlplanev1.StateRecovering,
+		},
+		controlplanev1.StateDegraded: {
+			controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady, controlplanev1.StateRecovering,
+		},
+		controlplanev1.StateRecovering: {
+			controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady,
+			controlplanev1.StateDegraded, controlplanev1.StateFailed,
+		},
+		controlplanev1.StateFailed: {
+			controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring,
+			controlplanev1.StateReady, controlplanev1.StateDegraded, controlplanev1.StateRecovering,
+		},
+	}
+}
+
+// nextState returns the next state if the table allows it, and else the current one. A control plane without a state is new, or has lost
+// its status, and may be in any.
+func nextState(from, to controlplanev1.State) controlplanev1.State {
+	if from == "" || from == to || slices.Contains(transitions()[from], to) {
+		return to
+	}
+	return from
+}
+
+// observedProgress returns what the progress is computed from. It is called when the state is known.
+func observedProgress(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, c conditionSet) *progress.Observed {
+	s, first := &controlPlane.Status, c.firstUnmet()
+	initialized := ptr.Deref(s.Initialization.ControlPlaneInitialized, false)
+	in := &progress.Observed{Step: stepOf(first), Paused: f.Paused != "", Now: f.Now, Earlier: f.Earlier, Started: ptr.Deref(f.controlPlaneStarted(), metav1.Time{}).Time}
+	if first != nil {
+		in.Message = first.Message
+	}
+	if f.Apply.Apply != nil {
+		in.Revision = f.Apply.Apply.Generation
+	}
+	if initialized {
+		in.Operation, in.Failed = operationOf(s.State, first), !c.working
+		return in
+	}
+	if first == nil {
+		in.Step = progress.APIServer
+	}
+	// After a move or a restore, status does not have what happened before, and an endpoint shows that it is not a creation.
+	lost := s.Progress == nil && owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint).IsValid()
+	if s.State != controlplanev1.StatePending && !lost {
+		in.Operation = controlplanev1.OperationCreation
+	}
+	in.Failed = s.State == controlplanev1.StateFailed
+	return in
+}
+
+// operationOf returns the operation that an initialized control plane needs; empty if it is none of its own.
+func operationOf(state controlplanev1.State, first *engine.Condition) controlplanev1.Operation {
+	switch {
+	case first == nil:
+	case first.Type == controlplanev1.FargateProfileReadyCondition:
+		return controlplanev1.OperationFargateProfileUpdate
+	case first.Type != controlplanev1.WorkspaceReadyCondition:
+	case state == controlplanev1.StateProvisioning:
+		return controlplanev1.OperationRecreation
+	default:
+		return controlplanev1.OperationUpdate
+	}
+	return ""
+}
+
+// stepOf returns the step of an operation that a condition reports, if it is the first that is not True.
+func stepOf(first *engine.Condition) progress.Step {
+	switch {
+	case first == nil:
+		return progress.Done
+	case first.Reason == controlplanev1.WaitingForInfrastructureReason, first.Reason == controlplanev1.VPCReadyTimeoutReason:
+		return progress.Infrastructure
+	}
+	return map[string]progress.Step{
+		controlplanev1.DependenciesReadyCondition: progress.Validation, controlplanev1.WorkspaceReadyCondition: progress.ControlPlane,
+		controlplanev1.EndpointAvailableCondition: progress.Endpoint, controlplanev1.KubeconfigReadyCondition: progress.Kubeconfig,
+		controlplanev1.FargateProfileReadyCondition: progress.FargateProfiles,
+	}[first.Type]
 }

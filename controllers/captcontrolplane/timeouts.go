@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
 // Defaults of spec.timeouts, for objects that were stored without them.
@@ -218,4 +219,29 @@ func (c *conditionSet) applyTimeout(controlPlane *controlplanev1.CAPTControlPlan
 	*first = engine.False(first.Type, timeout.reason, fmt.Sprintf(
 		"timed out after %s (spec.timeouts.%s): %s. CAPT keeps waiting. Fix the cause, raise the timeout, or change the annotation %s to restart the timer",
 		duration.HumanDuration(timeout.limit), timeout.field, first.Message, naming.RetryAnnotation))
+}
+
+// failsNew returns how long an error of Terraform must persist before a control plane that was never initialized is Failed. Retries do not
+// help for these classes. An error of class Config can be of an object that is being corrected or created, and is confirmed first. Other
+// classes fail a control plane with spec.timeouts only. docs/status.md has the same table.
+func failsNew() map[failure.Class]time.Duration {
+	return map[failure.Class]time.Duration{
+		failure.ClassAuth:   0,
+		failure.ClassQuota:  0,
+		failure.ClassConfig: 2 * time.Minute,
+	}
+}
+
+// failsIn returns the duration until the error that a condition reports fails a new control plane; false if it does not.
+func (f *Facts) failsIn(controlPlane *controlplanev1.CAPTControlPlane, condition *engine.Condition) (time.Duration, bool) {
+	if condition == nil || condition.Type != controlplanev1.WorkspaceReadyCondition || f.Apply.Apply == nil || f.Paused != "" ||
+		f.Running.Failing == notRunning || ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
+		return 0, false
+	}
+	switch condition.Reason {
+	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.ProviderConfigFailedReason:
+		after, ok := failsNew()[failure.Class(f.Apply.Apply.Status.LastFailureClass)]
+		return after - f.Running.Failing, ok
+	}
+	return 0, false
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,6 +58,8 @@ type Client struct {
 	// Watch starts the watch of the Workspaces of a scope when one of them is first read: the kinds exist only while provider-terraform is
 	// installed.
 	Watch func(ctx context.Context, scope terraform.Scope) error
+	// WatchProviderConfigs starts the watch of a kind of ProviderConfigs when a Workspace that uses one first fails; it may be nil.
+	WatchProviderConfigs func(ctx context.Context, kind schema.GroupVersionKind) error
 
 	// written is what this process applied last, to detect a stale cache.
 	written engine.StateCache

@@ -57,6 +57,8 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 		return r.update(ctx, apply, f)
 	case Restore:
 		return r.restoreManagedFields(ctx, apply, f)
+	case Recover:
+		return r.recover(ctx, apply, f)
 	case Protect:
 		return r.protect(ctx, apply, f)
 	case AllowMove:
@@ -182,6 +184,14 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	if err == nil {
 		f.LastUpdate = live.UpdateRecord()
 	}
+	return r.recordWrite(ctx, apply, f, live, err)
+}
+
+// recover carries out the recovery action that the owner requested.
+func (r *Reconciler) recover(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	request := apply.Annotations[naming.RecoveryAnnotation]
+	ctrl.LoggerFrom(ctx).Info("Recovering Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "request", request)
+	live, err := r.Workspaces.Recover(ctx, f.Live, request)
 	return r.recordWrite(ctx, apply, f, live, err)
 }
 

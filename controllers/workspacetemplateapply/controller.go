@@ -35,6 +35,7 @@ type Reconciler struct {
 	StatePrefix string
 
 	serializer serialize.Serializer
+	inputs     observed.Inputs
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;patch
@@ -43,6 +44,8 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=tf.upbound.io;tf.m.upbound.io,resources=workspaces,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=tf.upbound.io;tf.m.upbound.io,resources=providerconfigs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=tf.m.upbound.io,resources=clusterproviderconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
@@ -71,5 +74,6 @@ func (r *Reconciler) lastObserved(apply *infrav1.WorkspaceTemplateApply) *observ
 // forget removes an object that no longer exists from its queues.
 func (r *Reconciler) forget(key client.ObjectKey) {
 	r.serializer.Forget(key)
+	r.inputs.Set(key, nil)
 	r.RateLimiter.Cancel(key, r.Clock.Now())
 }

@@ -4,6 +4,7 @@
 package workspacetemplateapply
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
@@ -70,6 +72,8 @@ type Facts struct {
 	OlderClaim string
 	// Failure is the error of the Workspace.
 	Failure failure.Report
+	// Inputs are what the failed run used; the zero value without a failure.
+	Inputs workspace.RunInputs
 	// NotRecreated is true when the Workspace is gone and, with deletionPolicy Retain, not created again.
 	NotRecreated bool
 	// ScopeChanged is true when the Workspace has another scope than the template.
@@ -116,6 +120,28 @@ func (f *Facts) owned() bool {
 // inProgress reports whether Terraform is working on the current Workspace.
 func (f *Facts) inProgress() bool {
 	return f.owned() && workspace.InProgress(f.Live, f.LastUpdate, f.Failure.Class)
+}
+
+// recoveryRequested reports whether a recovery action must be carried out on the Workspace.
+func (f *Facts) recoveryRequested(apply *infrav1.WorkspaceTemplateApply) bool {
+	request := apply.Annotations[naming.RecoveryAnnotation]
+	if !f.owned() || f.Live.Deleting() || !f.Live.RecoveryRequested(request) {
+		return false
+	}
+	return !workspace.ClearsInterruptedCreate(request) || f.createInterrupted() && f.createNotRecoverable() == ""
+}
+
+// createInterrupted reports whether the provider ended during the first apply.
+func (f *Facts) createInterrupted() bool {
+	return f.owned() && f.Failure.Reason == infrav1.CreateInterruptedReason
+}
+
+// createNotRecoverable returns why an interrupted create must not be continued; empty if it may.
+func (f *Facts) createNotRecoverable() string {
+	if f.Inputs.Hash == "" {
+		return "the ProviderConfig cannot be read. CAPT retries"
+	}
+	return cmp.Or(f.Inputs.NotRemote, f.Live.CreateNotContinuable())
 }
 
 // clusterWide reports whether the Workspace has, or would have, no namespace.

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -158,6 +159,18 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 	if f.owned() {
 		f.Failure = r.lastObserved(apply).Failure(f.Live.ErrorHash(), func() (failure.Report, bool) { return r.Workspaces.Explain(ctx, f.Live) })
 	}
+	r.observeInputs(ctx, apply, f)
+}
+
+// observeInputs reads what a failed run of Terraform used. An error does not fail the reconcile: then the last result is kept.
+func (r *Reconciler) observeInputs(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	if f.Failure.Class != "" && apply.DeletionTimestamp.IsZero() {
+		var err error
+		if f.Inputs, err = r.Workspaces.Inputs(ctx, f.Live); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot read what a failed run of Terraform used")
+		}
+	}
+	r.inputs.Set(client.ObjectKeyFromObject(apply), f.Inputs.Objects)
 }
 
 // findWorkspace reads the Workspace that the template determines. It reads the recorded Workspace instead if that has another scope, if there is

@@ -23,6 +23,8 @@ const (
 	Update Action = "Update"
 	// Restore the managedFields of the Workspace, which were lost. Nothing else changes.
 	Restore Action = "Restore"
+	// Recover: carry out a recovery action that the owner requested.
+	Recover Action = "Recover"
 	// WaitForKind: the CRD of the Workspace is not installed, or not served.
 	WaitForKind Action = "WaitForKind"
 	// Destroy: delete the Workspace, so that Terraform destroys its resources.
@@ -34,7 +36,9 @@ const (
 )
 
 // changesResources reports whether an action makes Terraform start.
-func (a Action) changesResources() bool { return a == Create || a == Update || a == Destroy }
+func (a Action) changesResources() bool {
+	return a == Create || a == Update || a == Recover || a == Destroy
+}
 
 // Plan is the decision of a reconcile.
 type Plan struct {
@@ -81,6 +85,8 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return Create
 	case f.outdated():
 		return Update
+	case f.recoveryRequested(apply):
+		return Recover
 	case f.lostManagedFields(apply):
 		return Restore
 	}

@@ -60,9 +60,27 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	setRevisions(s, f, observation)
 
 	engine.Set(apply, rendered(f), dependenciesReady(f), synced(f, observation), ready(apply, f, p, observation))
+	reportInputs(apply, f)
 	engine.SetNegativePolarity(apply, conflict(apply, f))
 	engine.SetNegativePolarity(apply, f.adoptionRequired())
 	engine.SetNegativePolarity(apply, engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""))
+}
+
+// reportInputs reports what recovery depends on. A hash that could not be determined is kept.
+func reportInputs(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	if f.Failure.Class == "" {
+		apply.Status.FailureInputs = ""
+	} else if f.Inputs.Hash != "" {
+		apply.Status.FailureInputs = f.Inputs.Hash
+	}
+	switch {
+	case !f.createInterrupted():
+		engine.SetNegativePolarity(apply, engine.False(infrav1.CreateRecoverableCondition, infrav1.CreateNotInterruptedReason, ""))
+	case f.createNotRecoverable() != "":
+		engine.Set(apply, engine.False(infrav1.CreateRecoverableCondition, infrav1.CreateNotRecoverableReason, f.createNotRecoverable()))
+	default:
+		engine.Set(apply, engine.True(infrav1.CreateRecoverableCondition, infrav1.StateIsRemoteReason, ""))
+	}
 }
 
 func (f *Facts) adoptionRequired() engine.Condition {

@@ -13,6 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -78,6 +79,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		workspaces.SetGroupVersionKind(scope.GroupVersionKind())
 		return tracker.Watch(ctrl.LoggerFrom(ctx), workspaces, handler.EnqueueRequestsFromMapFunc(r.ofWorkspace))
 	}
+	r.Workspaces.WatchProviderConfigs = func(ctx context.Context, kind schema.GroupVersionKind) error {
+		starting.Lock()
+		defer starting.Unlock()
+		configs := &unstructured.Unstructured{}
+		configs.SetGroupVersionKind(kind)
+		return tracker.Watch(ctrl.LoggerFrom(ctx), configs, handler.EnqueueRequestsFromMapFunc(r.ofInput), predicate.GenerationChangedPredicate{})
+	}
 	return nil
 }
 
@@ -106,7 +114,15 @@ func namespacedKey(object client.Object) string { return client.ObjectKeyFromObj
 
 // ofSecret reconciles the WorkspaceTemplateApplies that wait for a Secret.
 func (r *Reconciler) ofSecret(ctx context.Context, secret client.Object) []ctrl.Request {
-	return r.requests(ctx, client.MatchingFields{index.WaitForSecret: namespacedKey(secret)})
+	return append(r.requests(ctx, client.MatchingFields{index.WaitForSecret: namespacedKey(secret)}), r.ofInput(ctx, secret)...)
+}
+
+// ofInput reconciles the WorkspaceTemplateApplies whose failed runs used an object.
+func (r *Reconciler) ofInput(_ context.Context, object client.Object) (requests []ctrl.Request) {
+	for _, key := range r.inputs.Users(workspace.InputKey(object)) {
+		requests = append(requests, ctrl.Request{NamespacedName: key})
+	}
+	return requests
 }
 
 // ofWorkspace reconciles the WorkspaceTemplateApply that owns a Workspace, and those that wait for it. A cluster-wide one can belong to any

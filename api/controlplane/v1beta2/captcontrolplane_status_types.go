@@ -27,7 +27,7 @@ const (
 	StateReady State = "Ready"
 	// StateDegraded: the control plane was Ready and a part of it no longer is. Available is False if the API server does not answer.
 	StateDegraded State = "Degraded"
-	// StateRecovering: a recovery action runs. Not reported yet.
+	// StateRecovering: a recovery action runs.
 	StateRecovering State = "Recovering"
 	// StateFailed: the user must act.
 	StateFailed State = "Failed"

@@ -99,7 +99,7 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// +optional
 	EndpointProbe EndpointProbe `json:"endpointProbe,omitempty"`
 
-	// recovery will specify the automatic recovery from failures. It has no effect yet.
+	// recovery specifies the automatic recovery from failures of Terraform; absent means the defaults.
 	// +optional
 	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
 }

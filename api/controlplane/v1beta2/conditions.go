@@ -32,7 +32,7 @@ const (
 	FargateProfileFailedCondition = "FargateProfileFailed"
 	// DegradedCondition is True while the control plane was Ready before and a part of it no longer is.
 	DegradedCondition = "Degraded"
-	// RecoveringCondition is True while a recovery action runs. Not reported yet.
+	// RecoveringCondition is True while a recovery action runs. While Terraform fails and none runs, its reason is why.
 	RecoveringCondition = "Recovering"
 	// DependencyCycleCondition is True while objects that the control plane depends on, or that depend on it, wait for each other. The
 	// message has the path, and which field to remove.
@@ -121,6 +121,18 @@ const (
 	AdoptionRequiredReason = "AdoptionRequired"
 	// AdoptionNotRequiredReason: the reference is known.
 	AdoptionNotRequiredReason = "AdoptionNotRequired"
+	// RecoveringReason: a recovery action runs.
+	RecoveringReason = "Recovering"
+	// WaitingForRetryReason: the next recovery action starts at the time in the message.
+	WaitingForRetryReason = "WaitingForRetry"
+	// RecoveryExhaustedReason: all attempts to recover have failed.
+	RecoveryExhaustedReason = "RecoveryExhausted"
+	// RecoveryBlockedReason: no recovery action can help, so the user must act.
+	RecoveryBlockedReason = "RecoveryBlocked"
+	// RecoveredReason: the last recovery action succeeded.
+	RecoveredReason = "Recovered"
+	// NotRecoveringReason: there is nothing to recover from.
+	NotRecoveringReason = "NotRecovering"
 	// DegradedReason: the control plane was Ready and a part of it no longer is.
 	DegradedReason = "Degraded"
 	// NotDegradedReason: the control plane is not degraded.

@@ -7,9 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RecoveryStrategy specifies the automatic recovery from failures.
+// RecoveryStrategy specifies the automatic recovery from failures of Terraform. docs/recovery.md has the defaults for each class of errors.
 type RecoveryStrategy struct {
-	// maxRetries is the number of attempts before the control plane is Failed; the default is 5.
+	// maxRetries is the number of attempts, in addition to the retries of provider-terraform; the default is 5. 0 disables the recovery of this
+	// control plane. After the last attempt, a control plane that was never initialized is Failed; one that was is Degraded.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -19,14 +20,16 @@ type RecoveryStrategy struct {
 	// +optional
 	Backoff Backoff `json:"backoff,omitempty,omitzero"`
 
-	// actions in the order in which they are tried; absent means the defaults for the class of the error.
+	// actions in the order in which they are tried, one per attempt; after the last one, the first is tried again. Actions that cannot help
+	// with an error are skipped. Absent means the defaults for the class of the error. No action is tried for the classes Auth, Quota and
+	// Config, which a user must correct.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Actions []RecoveryAction `json:"actions,omitempty"`
 }
 
-// Backoff between attempts; it grows by factor from initialSeconds to maxSeconds.
+// Backoff between attempts; it grows by factor from initialSeconds to maxSeconds. Each wait is varied by up to a tenth.
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="self.?initialSeconds.orValue(30) <= self.?maxSeconds.orValue(1800)",message="initialSeconds must not exceed maxSeconds"
 type Backoff struct {
@@ -54,17 +57,25 @@ type Backoff struct {
 type RecoveryActionType string
 
 const (
-	// RecoveryRequeue reconciles again.
+	// RecoveryRequeue reconciles again, and changes nothing.
 	RecoveryRequeue RecoveryActionType = "Requeue"
 	// RecoveryReapply makes the provider run Terraform again.
 	RecoveryReapply RecoveryActionType = "Reapply"
-	// RecoveryClearInterruptedCreate lets the provider continue after a crash during the first apply.
+	// RecoveryClearInterruptedCreate lets the provider continue after it ended during the first apply. It needs a remote Terraform state.
 	RecoveryClearInterruptedCreate RecoveryActionType = "ClearInterruptedCreate"
-	// RecoveryRecreateFargateProfile destroys and recreates a Fargate profile.
+	// RecoveryRecreateFargateProfile destroys and recreates a failed Fargate profile; with the parameter profile, only the one of that name.
 	RecoveryRecreateFargateProfile RecoveryActionType = "RecreateFargateProfile"
 	// RecoveryRecreateWorkspace destroys and recreates the control plane. It needs the parameter allowDestroy "true",
 	// and never runs once the control plane was initialized.
 	RecoveryRecreateWorkspace RecoveryActionType = "RecreateWorkspace"
+)
+
+// Parameters of recovery actions.
+const (
+	// AllowDestroyParameter with the value "true" confirms that RecreateWorkspace destroys the control plane.
+	AllowDestroyParameter = "allowDestroy"
+	// ProfileParameter limits RecreateFargateProfile to one profile.
+	ProfileParameter = "profile"
 )
 
 // RecoveryAction is an action that recovers a control plane.
@@ -79,7 +90,8 @@ type RecoveryAction struct {
 	// +kubebuilder:validation:MaxProperties=16
 	Parameters map[string]string `json:"parameters,omitempty"`
 
-	// timeoutSeconds is the timeout of the action.
+	// timeoutSeconds is how long the action may take before the attempt has failed. The default depends on the type: 60 for Requeue, 300 for
+	// Reapply, 1800 for the others.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
@@ -102,11 +114,24 @@ type RecoveryStatus struct {
 	// +optional
 	LastActionTime *metav1.Time `json:"lastActionTime,omitempty"`
 
-	// nextAttemptTime is when the next action starts.
+	// nextAttemptTime is when the next action starts; absent while an action runs, and when none is planned.
 	// +optional
 	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
 
-	// lastOutcome is the result of the last action.
+	// failureClass is the class of the current error; absent when there is none.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureClass string `json:"failureClass,omitempty"`
+
+	// inputs identifies what the failed run used: the spec, the template, the ProviderConfig and Secrets. When it changes, the attempts start
+	// again.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Inputs string `json:"inputs,omitempty"`
+
+	// lastOutcome is the result of the last action; absent while it runs.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024

@@ -32,6 +32,9 @@ const (
 	DependenciesReadyCondition = "DependenciesReady"
 	// RenderedCondition is True when the Workspace could be rendered from the WorkspaceTemplate.
 	RenderedCondition = "Rendered"
+	// CreateRecoverableCondition is True while the first apply was interrupted and may be continued, because Terraform's state is remote. It is
+	// absent if the first apply was never interrupted.
+	CreateRecoverableCondition = "CreateRecoverable"
 	// WorkspaceConflictCondition is True when the Workspace of spec.workspaceName belongs to another object.
 	WorkspaceConflictCondition = "WorkspaceConflict"
 )
@@ -104,6 +107,12 @@ const (
 	ProviderConfigFailedReason = "ProviderConfigFailed"
 	// CreateInterruptedReason: the provider stopped during the first apply and does not retry.
 	CreateInterruptedReason = "CreateInterrupted"
+	// StateIsRemoteReason: Terraform's state is remote, so that it survived the end of the provider.
+	StateIsRemoteReason = "StateIsRemote"
+	// CreateNotRecoverableReason: CAPT must not continue the interrupted first apply.
+	CreateNotRecoverableReason = "CreateNotRecoverable"
+	// CreateNotInterruptedReason: the first apply is not interrupted.
+	CreateNotInterruptedReason = "CreateNotInterrupted"
 	// NamespaceTerminatingReason: the namespace is being deleted, and the provider cannot run Terraform in it.
 	NamespaceTerminatingReason = "NamespaceTerminating"
 	// UpToDateReason: Terraform has applied the Workspace as rendered.

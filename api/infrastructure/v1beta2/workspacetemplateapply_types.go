@@ -166,6 +166,12 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	LastFailureClass string `json:"lastFailureClass,omitempty"`
 
+	// failureInputs is a hash of the ProviderConfig and the Secrets that the failed Workspace uses; absent while it does not fail.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureInputs string `json:"failureInputs,omitempty"`
+
 	// missingDependencies are the entries of spec.waitForSecrets and spec.waitForWorkspaces that are missing or not ready.
 	// +optional
 	// +listType=atomic

@@ -5,6 +5,8 @@ package owners
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -73,17 +75,30 @@ func validateControlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTCont
 	}
 	findings.Refuse(validateAddons(spec.Addons, path.Child("addons"))...)
 	findings.Refuse(validateTags(spec.AdditionalTags, path.Child("additionalTags"))...)
-	findings.Add(warnOfUnimplementedFields(spec, path))
+	findings.Add(validateRecovery(spec.Recovery, path.Child("recovery", "actions")))
 	profiles, err := validateFargateProfiles(ctx, spec.FargateProfiles, path.Child("fargateProfiles"), lookUp)
 	findings.Add(profiles)
 	return findings, err
 }
 
-// warnOfUnimplementedFields warns of fields that have no effect yet.
-func warnOfUnimplementedFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) validation.Findings {
+// recoveryParameters are the parameters of the recovery actions that have some.
+func recoveryParameters() map[controlplanev1.RecoveryActionType]string {
+	return map[controlplanev1.RecoveryActionType]string{
+		controlplanev1.RecoveryRecreateFargateProfile: controlplanev1.ProfileParameter,
+		controlplanev1.RecoveryRecreateWorkspace:      controlplanev1.AllowDestroyParameter,
+	}
+}
+
+// validateRecovery warns of parameters that an action does not have. The schema checks the rest.
+func validateRecovery(strategy *controlplanev1.RecoveryStrategy, path *field.Path) validation.Findings {
 	var findings validation.Findings
-	if spec.Recovery != nil {
-		findings.Warn(path.Child("recovery"), "has no effect in this version. Remove the field")
+	for i := 0; strategy != nil && i < len(strategy.Actions); i++ {
+		action := &strategy.Actions[i]
+		for _, name := range slices.Sorted(maps.Keys(action.Parameters)) {
+			if name != recoveryParameters()[action.Type] {
+				findings.Warn(path.Index(i).Child("parameters").Key(name), "has no effect: action %s has no such parameter. Remove it", action.Type)
+			}
+		}
 	}
 	return findings
 }

@@ -1,0 +1,274 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recovery
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
+)
+
+// Failure is what recovery is about: the error of the control plane's WorkspaceTemplateApply or, if that has none, of a Fargate profile's.
+type Failure struct {
+	// Class of the error; empty while Terraform does not fail.
+	Class failure.Class
+	// Workspace is the UID of the Workspace with the error.
+	Workspace types.UID
+	// Profile is the Fargate profile with the error; empty for the control plane.
+	Profile string
+	// Retained is true if the WorkspaceTemplateApply has deletionPolicy Retain: deleting it would not destroy its resources.
+	Retained bool
+	// Inputs is a hash of what the failed run used; empty if it is not known.
+	Inputs string
+	// CreateInterrupted is true if the provider ended during the first apply. CreateNotRecoverable is why it must not continue; empty if it may.
+	CreateInterrupted    bool
+	CreateNotRecoverable string
+}
+
+// Input is what a decision depends on.
+type Input struct {
+	Strategy *controlplanev1.RecoveryStrategy
+	Status   controlplanev1.RecoveryStatus
+	Failure  Failure
+	// Retry is true if the user has just requested a retry.
+	Retry bool
+	// Ready is true if the control plane is Ready; ReadySince is since when, as status reports it.
+	Ready      bool
+	ReadySince time.Time
+	// History is needed for RecreateWorkspace only.
+	History *History
+	// Seed identifies the control plane.
+	Seed string
+	Now  time.Time
+}
+
+// Kind is the kind of a decision.
+type Kind string
+
+const (
+	// Nothing to recover from, or recovery is off.
+	Nothing Kind = ""
+	// Wait until At, when the next attempt starts.
+	Wait Kind = "Wait"
+	// Run an action now.
+	Run Kind = "Run"
+	// Running: an action runs, until At at the latest.
+	Running Kind = "Running"
+	// Exhausted: all attempts have failed.
+	Exhausted Kind = "Exhausted"
+	// Blocked: no action can help. Message is what the user must do.
+	Blocked Kind = "Blocked"
+)
+
+// Outcomes of actions.
+const (
+	OutcomeSucceeded = "Succeeded"
+	OutcomeTimedOut  = "TimedOut"
+)
+
+// Decision is the result of Decide.
+type Decision struct {
+	Kind Kind
+	// Action that runs, or is next.
+	Action controlplanev1.RecoveryAction
+	// Attempt is the number of Action, counted from 1, of Limit.
+	Attempt, Limit int32
+	// Profile is the Fargate profile that Action is for; empty for the control plane.
+	Profile string
+	// Request identifies this attempt. It is the same until the attempt is recorded in status.
+	Request string
+	// At is when the decision changes without an event; zero if it does not.
+	At time.Time
+	// Message is for users.
+	Message string
+	// Ended is the outcome of the action that this decision found to have ended; empty if none has.
+	Ended string
+	// Next is status.recovery once the decision is carried out.
+	Next controlplanev1.RecoveryStatus
+}
+
+// Decide is pure. Each attempt takes two reconciles: the first one records when it starts, and the second one starts it. So a repeated decision
+// has the same result, whichever write of the first one was lost.
+func Decide(in Input) Decision {
+	d := Decision{Next: *in.Status.DeepCopy(), Limit: maxRetries(in.Strategy), Profile: in.Failure.Profile}
+	restarted := d.restart(in)
+	switch {
+	case d.Limit == 0:
+		d.Next = controlplanev1.RecoveryStatus{Retry: in.Status.Retry, RetryTime: in.Status.RetryTime}
+	case in.Failure.Class == "":
+		d.settle(in)
+	case d.isRunning(in):
+	default:
+		d.endAction(OutcomeTimedOut)
+		d.plan(in, restarted)
+	}
+	return d
+}
+
+// restart starts the attempts again if the user requested it, or changed what the failed run used. It reports whether it did. Another class of
+// errors has another wait, but the attempts count on: errors that alternate must not be retried without end.
+func (d *Decision) restart(in Input) bool {
+	f, known := in.Failure, d.Next.Inputs
+	changed := f.Class != "" && known != "" && f.Inputs != "" && known != f.Inputs
+	if in.Retry || changed {
+		d.Next.Attempts, d.Next.NextAttemptTime = nil, nil
+		d.endAction("Restarted")
+	}
+	if f.Class != "" {
+		if d.Next.FailureClass != string(f.Class) {
+			d.Next.NextAttemptTime = nil
+		}
+		d.Next.FailureClass = string(f.Class)
+		if f.Inputs != "" {
+			d.Next.Inputs = f.Inputs
+		}
+	}
+	return in.Retry || changed
+}
+
+// settle handles a control plane without a failure.
+func (d *Decision) settle(in Input) {
+	d.Next.NextAttemptTime, d.Next.FailureClass = nil, ""
+	switch {
+	case in.Ready:
+		d.endAction(OutcomeSucceeded)
+	case d.isRunning(in):
+		return
+	default:
+		d.endAction(OutcomeTimedOut)
+	}
+	if !in.Ready || in.ReadySince.IsZero() || d.Next.Attempts == nil && d.Next.Inputs == "" {
+		return
+	}
+	// Until then, a failure with the same inputs continues the attempts.
+	if reset := in.ReadySince.Add(readyPeriod); d.Next.Attempts != nil && in.Now.Before(reset) {
+		d.At = reset
+	} else {
+		d.Next.Attempts, d.Next.Inputs = nil, ""
+	}
+}
+
+// inProgress reports whether an action has no outcome yet.
+func inProgress(s *controlplanev1.RecoveryStatus) bool {
+	return s.LastAction != "" && s.LastOutcome == ""
+}
+
+// isRunning reports whether an action runs that has not timed out. The error of the Workspace stays until the provider has finished, so only
+// time shows that an action did not help.
+func (d *Decision) isRunning(in Input) bool {
+	s := &d.Next
+	if !inProgress(s) || s.LastActionTime == nil {
+		return false
+	}
+	action := controlplanev1.RecoveryAction{Type: s.LastAction}
+	if in.Strategy != nil {
+		for _, of := range in.Strategy.Actions {
+			if of.Type == s.LastAction {
+				action = of
+				break
+			}
+		}
+	}
+	end := s.LastActionTime.Add(timeoutOf(action))
+	if !in.Now.Before(end) {
+		return false
+	}
+	d.Kind, d.Action, d.At, d.Attempt = Running, action, end, ptr.Deref(s.Attempts, 0)
+	d.Message = fmt.Sprintf("%s runs until %s at the latest", d.attempt(), clock(end))
+	return true
+}
+
+// endAction records the outcome of the action that runs.
+func (d *Decision) endAction(outcome string) {
+	if inProgress(&d.Next) {
+		d.Ended, d.Next.LastOutcome = outcome, outcome
+	}
+}
+
+// plan decides about the next attempt.
+func (d *Decision) plan(in Input, restarted bool) {
+	done, s := ptr.Deref(d.Next.Attempts, 0), &d.Next
+	usable, refused := actionsFor(in)
+	if len(usable) == 0 && !in.Failure.CreateInterrupted && (restarted || s.NextAttemptTime != nil && done == 0) {
+		// What the failed run used has changed, or the user says so: the provider runs once.
+		usable, restarted = []controlplanev1.RecoveryAction{{Type: controlplanev1.RecoveryReapply}}, true
+	}
+	switch {
+	case len(usable) == 0:
+		s.NextAttemptTime = nil
+		d.Kind, d.Message = Blocked, refused
+		return
+	case done >= d.Limit:
+		s.NextAttemptTime = nil
+		d.Kind, d.Attempt = Exhausted, done
+		d.Message = fmt.Sprintf("all %d recovery attempts failed, the last one with %s. Correct the cause, or change the annotation %s to start again", done, s.LastAction, naming.RetryAnnotation)
+		return
+	}
+	d.Attempt, d.Action = done+1, usable[int(done)%len(usable)]
+	if s.NextAttemptTime == nil || s.NextAttemptTime.Sub(in.Now) > longest(in.Strategy, in.Seed) {
+		s.NextAttemptTime = ptr.To(metav1.NewTime(in.Now.Add(d.wait(in, restarted)).Truncate(time.Second)))
+		d.waitUntil(s.NextAttemptTime.Time, in.Now)
+		return
+	}
+	if in.Now.Before(s.NextAttemptTime.Time) {
+		d.waitUntil(s.NextAttemptTime.Time, in.Now)
+		return
+	}
+	d.Request = fmt.Sprintf("%s/%s/%d", d.Action.Type, in.Failure.Workspace, s.NextAttemptTime.Unix())
+	d.Kind, d.Message = Run, fmt.Sprintf("%s runs until %s at the latest", d.attempt(), clock(in.Now.Add(timeoutOf(d.Action))))
+	d.At = in.Now.Add(timeoutOf(d.Action))
+	s.Attempts, s.LastAction, s.LastActionTime, s.LastOutcome, s.NextAttemptTime = ptr.To(d.Attempt), d.Action.Type, ptr.To(metav1.NewTime(in.Now)), "", nil
+}
+
+// wait is how long the next attempt waits. The first one after a restart does not.
+func (d *Decision) wait(in Input, restarted bool) time.Duration {
+	switch wait := backoff(in.Strategy, in.Seed, d.Attempt-1); {
+	case restarted:
+		return 0
+	case d.Attempt == 1 && classOf(in.Failure.Class).providerFirst && (in.Strategy == nil || in.Strategy.Backoff.InitialSeconds == 0):
+		return max(wait, providerRetries)
+	default:
+		return wait
+	}
+}
+
+// waitUntil waits for the next attempt. The request for the next reconcile is at least one second after this one.
+func (d *Decision) waitUntil(at, now time.Time) {
+	d.Kind, d.At = Wait, at
+	if earliest := now.Add(time.Second); at.Before(earliest) {
+		d.At = earliest
+	}
+	d.Message = fmt.Sprintf("%s starts at %s", d.attempt(), clock(at))
+	if d.Next.LastOutcome == OutcomeTimedOut && d.Attempt > 1 {
+		d.Message += fmt.Sprintf("; %s did not help", d.Next.LastAction)
+	}
+}
+
+// Summary is what follows the message of the problem in condition Ready; empty if the decision adds nothing to it.
+func (d *Decision) Summary() string {
+	switch d.Kind {
+	case Wait, Run, Running, Exhausted:
+		return " (" + d.Message + ")"
+	case Nothing, Blocked:
+	}
+	return ""
+}
+
+// attempt describes the attempt, for messages.
+func (d *Decision) attempt() string {
+	text := fmt.Sprintf("recovery attempt %d of %d (%s", d.Attempt, d.Limit, d.Action.Type)
+	if d.Profile != "" {
+		text += " of Fargate profile " + d.Profile
+	}
+	return text + ")"
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recovery
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// run decides until nothing more happens, as reconciles at the requested times do, and returns the actions with their times.
+func run(t *testing.T, in Input, until time.Duration) (actions []controlplanev1.RecoveryActionType, at []time.Duration, last Decision) {
+	t.Helper()
+	in.Seed = "uid"
+	for in.Now = start; in.Now.Before(start.Add(until)); {
+		last = Decide(in)
+		repeated := in
+		repeated.Now = in.Now.Add(time.Millisecond)
+		require.Equal(t, last.Next.NextAttemptTime, Decide(repeated).Next.NextAttemptTime, "a repeated decision is the same")
+		if last.Kind == Run {
+			actions, at = append(actions, last.Action.Type), append(at, in.Now.Sub(start))
+		}
+		in.Status, in.Retry = last.Next, false
+		if last.At.IsZero() {
+			return actions, at, last
+		}
+		in.Now = last.At
+	}
+	return actions, at, last
+}
+
+func TestClasses(t *testing.T) {
+	reapplies := []controlplanev1.RecoveryActionType{
+		controlplanev1.RecoveryReapply, controlplanev1.RecoveryReapply, controlplanev1.RecoveryReapply, controlplanev1.RecoveryReapply, controlplanev1.RecoveryReapply,
+	}
+	for class, row := range map[failure.Class]struct {
+		actions []controlplanev1.RecoveryActionType
+		first   time.Duration
+		kind    Kind
+	}{
+		failure.ClassThrottle:    {reapplies, providerRetries, Exhausted},
+		failure.ClassLock:        {reapplies, providerRetries, Exhausted},
+		failure.ClassTimeout:     {reapplies, providerRetries, Exhausted},
+		failure.ClassNetwork:     {reapplies, providerRetries, Exhausted},
+		failure.ClassUnknown:     {reapplies, providerRetries, Exhausted},
+		failure.ClassInterrupted: {reapplies, 20 * time.Second, Exhausted},
+		failure.ClassAuth:        {nil, 0, Blocked},
+		failure.ClassQuota:       {nil, 0, Blocked},
+		failure.ClassConfig:      {nil, 0, Blocked},
+	} {
+		t.Run(string(class), func(t *testing.T) {
+			actions, at, last := run(t, Input{Failure: Failure{Class: class}}, 24*time.Hour)
+			assert.Equal(t, row.actions, actions)
+			assert.Equal(t, row.kind, last.Kind)
+			assert.NotEmpty(t, last.Message)
+			if len(at) > 0 {
+				assert.GreaterOrEqual(t, at[0], row.first)
+			}
+		})
+	}
+	assert.Len(t, failure.Classes(), 9)
+}
+
+func TestAnInterruptedCreate(t *testing.T) {
+	interrupted := Failure{Class: failure.ClassInterrupted, CreateInterrupted: true}
+	actions, _, _ := run(t, Input{Failure: interrupted}, time.Minute)
+	assert.Equal(t, []controlplanev1.RecoveryActionType{controlplanev1.RecoveryClearInterruptedCreate}, actions)
+	interrupted.CreateNotRecoverable = "the state is not remote"
+	d := Decide(Input{Failure: interrupted, Now: start, Retry: true})
+	assert.Equal(t, Blocked, d.Kind)
+	assert.Contains(t, d.Message, "ClearInterruptedCreate is refused: the state is not remote")
+}
+
+func TestStrategies(t *testing.T) {
+	fails := Failure{Class: failure.ClassNetwork}
+	strategy := &controlplanev1.RecoveryStrategy{
+		MaxRetries: ptr.To[int32](3), Backoff: controlplanev1.Backoff{InitialSeconds: 10, Factor: 10, MaxSeconds: 50},
+		Actions: []controlplanev1.RecoveryAction{{Type: controlplanev1.RecoveryRequeue, TimeoutSeconds: 1}, {Type: controlplanev1.RecoveryReapply, TimeoutSeconds: 1}},
+	}
+	actions, at, last := run(t, Input{Strategy: strategy, Failure: fails}, time.Hour)
+	assert.Equal(t, []controlplanev1.RecoveryActionType{controlplanev1.RecoveryRequeue, controlplanev1.RecoveryReapply, controlplanev1.RecoveryRequeue}, actions)
+	assert.InDelta(t, 10, at[0].Seconds(), 2)
+	assert.InDelta(t, 50, (at[2] - at[1]).Seconds(), 8)
+	assert.Equal(t, Exhausted, last.Kind)
+
+	again := Input{Strategy: strategy, Failure: fails, Status: last.Next, Now: start.Add(time.Hour), Retry: true}
+	assert.Equal(t, Wait, Decide(again).Kind, "a retry starts again")
+
+	strategy.MaxRetries = ptr.To[int32](0)
+	off := Decide(Input{Strategy: strategy, Failure: fails, Status: last.Next, Now: start.Add(time.Hour)})
+	assert.Equal(t, Nothing, off.Kind)
+	assert.Zero(t, off.Next)
+}
+
+func TestChangedInputsStartAgain(t *testing.T) {
+	in := Input{Failure: Failure{Class: failure.ClassAuth, Inputs: "1"}, Now: start, Seed: "uid"}
+	d := Decide(in)
+	assert.Equal(t, Blocked, d.Kind)
+	in.Status, in.Failure.Inputs = d.Next, "2"
+	d = Decide(in)
+	assert.Equal(t, Wait, d.Kind, "the Secret was corrected: the provider runs once")
+	in.Status, in.Now = d.Next, d.At
+	d = Decide(in)
+	assert.Equal(t, Run, d.Kind)
+	assert.Equal(t, controlplanev1.RecoveryReapply, d.Action.Type)
+	in.Status, in.Now = d.Next, d.At
+	assert.Equal(t, Blocked, Decide(in).Kind, "and not again")
+}
+
+func TestOutcomesAndReset(t *testing.T) {
+	acted := controlplanev1.RecoveryStatus{
+		Attempts: ptr.To[int32](2), LastAction: controlplanev1.RecoveryReapply, LastActionTime: ptr.To(metav1.NewTime(start)), FailureClass: "Network", Inputs: "1",
+	}
+	in := Input{Status: acted, Now: start.Add(time.Minute), Failure: Failure{Class: failure.ClassNetwork, Inputs: "1"}}
+	assert.Equal(t, Running, Decide(in).Kind)
+	in.Failure = Failure{}
+	assert.Equal(t, Running, Decide(in).Kind, "Terraform runs")
+	in.Ready = true
+	d := Decide(in)
+	assert.Equal(t, Nothing, d.Kind)
+	assert.Equal(t, OutcomeSucceeded, d.Ended)
+	assert.Equal(t, int32(2), *d.Next.Attempts)
+
+	in.Status, in.ReadySince, in.Now = d.Next, start.Add(time.Minute), start.Add(time.Hour)
+	assert.Equal(t, start.Add(61*time.Minute), Decide(in).At)
+	in.Now = start.Add(2 * time.Hour)
+	d = Decide(in)
+	assert.Nil(t, d.Next.Attempts)
+	in.Status = d.Next
+	rest := Decide(in)
+	assert.Equal(t, in.Status, rest.Next, "no writes at rest")
+	assert.Zero(t, rest.At)
+}
+
+func TestATimeOfAWrongClockIsReplaced(t *testing.T) {
+	in := Input{Failure: Failure{Class: failure.ClassLock}, Now: start, Seed: "uid"}
+	in.Status = controlplanev1.RecoveryStatus{FailureClass: "Lock", NextAttemptTime: ptr.To(metav1.NewTime(start.AddDate(1, 0, 0)))}
+	assert.WithinDuration(t, start, Decide(in).Next.NextAttemptTime.Time, time.Hour)
+}
+
+// Whatever spec, status, annotations and time are: with any evidence that the control plane was initialized, RecreateWorkspace never runs.
+func TestRecreateWorkspaceIsImpossibleOnceInitialized(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	pick := func(n int) int { return random.IntN(n) }
+	ran := 0
+	for range 20000 {
+		h, initialized := randomHistory(random)
+		strategy := &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To(int32(pick(4)))}
+		for range 1 + pick(3) {
+			strategy.Actions = append(strategy.Actions, controlplanev1.RecoveryAction{
+				Type: []controlplanev1.RecoveryActionType{controlplanev1.RecoveryReapply, controlplanev1.RecoveryRecreateWorkspace}[pick(2)],
+				Parameters: []map[string]string{nil, {controlplanev1.AllowDestroyParameter: "false"},
+					{controlplanev1.AllowDestroyParameter: "true"}, {controlplanev1.AllowDestroyParameter: "TRUE"}}[pick(4)],
+			})
+		}
+		in := Input{
+			Strategy: strategy, Failure: Failure{Class: failure.Classes()[pick(9)], Inputs: []string{"", "1", "2"}[pick(3)], CreateInterrupted: pick(4) == 0},
+			Retry: pick(5) == 0, History: h, Now: start.Add(time.Duration(pick(7200)) * time.Second), Seed: "uid",
+		}
+		if pick(3) > 0 { // Otherwise, status was lost.
+			in.Status = controlplanev1.RecoveryStatus{
+				Attempts: ptr.To(int32(pick(4))), Inputs: "1", FailureClass: string(in.Failure.Class), NextAttemptTime: ptr.To(metav1.NewTime(start.Add(time.Hour))),
+			}
+		}
+		for range 4 {
+			d := Decide(in)
+			if d.Kind == Run && d.Action.Type == controlplanev1.RecoveryRecreateWorkspace {
+				ran++
+				require.False(t, initialized, "%+v", h)
+				require.Equal(t, "true", d.Action.Parameters[controlplanev1.AllowDestroyParameter])
+			}
+			in.Status, in.Now, in.Retry = d.Next, in.Now.Add(time.Duration(pick(7200))*time.Second), false
+		}
+	}
+	assert.Positive(t, ran, "it runs for a control plane that was never initialized")
+}

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recovery
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// History is what shows whether a control plane was ever initialized.
+type History struct {
+	ControlPlane *controlplanev1.CAPTControlPlane
+	// Cluster and Apply are nil if they do not exist.
+	Cluster *clusterv1.Cluster
+	Apply   *infrav1.WorkspaceTemplateApply
+	// Secret is the name of a Secret that exists only after Terraform created a cluster: a kubeconfig, or a connection Secret with values;
+	// empty if there is none.
+	Secret string
+}
+
+// RefuseRecreation returns why RecreateWorkspace must not run; empty if it may. It is the only place that decides this. RecreateWorkspace
+// destroys the control plane, so it needs confirmation in the spec, and it is impossible for a control plane that was ever initialized.
+// Status alone does not count, because it can be lost in a restore or a move: any other evidence refuses, and so does an unknown history.
+func RefuseRecreation(action controlplanev1.RecoveryAction, h *History) string {
+	switch {
+	case action.Parameters[controlplanev1.AllowDestroyParameter] != "true":
+		return `it destroys the control plane, and its parameter allowDestroy is not "true"`
+	case h == nil || h.ControlPlane == nil || h.Cluster == nil || h.Apply == nil:
+		return "the history of the control plane is unknown"
+	case h.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
+		return "deletionPolicy of WorkspaceTemplateApply " + h.Apply.Name + " is Retain"
+	case h.Secret != "":
+		return "the control plane may have been initialized: Secret " + h.Secret + " exists"
+	}
+	for _, evidence := range []string{controlPlaneEvidence(h.ControlPlane), clusterEvidence(h.Cluster), applyEvidence(h.ControlPlane, h.Apply)} {
+		if evidence != "" {
+			return "the control plane may have been initialized: " + evidence
+		}
+	}
+	return ""
+}
+
+func controlPlaneEvidence(c *controlplanev1.CAPTControlPlane) string {
+	s := &c.Status
+	switch summary := s.WorkspaceTemplateApply; {
+	case c.Spec.ControlPlaneEndpoint != clusterv1.APIEndpoint{}:
+		return "spec.controlPlaneEndpoint is set"
+	case ptr.Deref(s.Initialization.ControlPlaneInitialized, false):
+		return "status.initialization.controlPlaneInitialized is true"
+	case s.Version != "", len(s.Versions) > 0, s.Endpoint != "":
+		return "status has a version or an endpoint"
+	case summary != nil && (summary.LastAppliedRevision != "" || summary.LastAppliedTime != nil || len(summary.Outputs) > 0):
+		return "status.workspaceTemplateApply shows that Terraform created it"
+	case s.ObservedGeneration == 0:
+		return "it has no status, so its history is unknown"
+	}
+	return ""
+}
+
+func clusterEvidence(c *clusterv1.Cluster) string {
+	switch {
+	case c.Spec.ControlPlaneEndpoint != clusterv1.APIEndpoint{}:
+		return "spec.controlPlaneEndpoint of the Cluster is set"
+	case ptr.Deref(c.Status.Initialization.ControlPlaneInitialized, false):
+		return "status.initialization.controlPlaneInitialized of the Cluster is true"
+	case c.Status.ControlPlane != nil && len(c.Status.ControlPlane.Versions) > 0:
+		return "status.controlPlane of the Cluster has a version"
+	}
+	return ""
+}
+
+// applyEvidence also refuses WorkspaceTemplateApplies that were moved, restored, adopted, or are older than the control plane: their cloud
+// resources may be older than what the objects record.
+func applyEvidence(c *controlplanev1.CAPTControlPlane, a *infrav1.WorkspaceTemplateApply) string {
+	s, name := &a.Status, "WorkspaceTemplateApply "+a.Name
+	switch {
+	case s.Applied == metav1.ConditionTrue, s.LastAppliedRevision != "", s.LastAppliedTime != nil:
+		return name + " was applied"
+	case len(s.Outputs) > 0:
+		return name + " has outputs"
+	case s.WorkspaceRef == nil:
+		return name + " has no status, so its history is unknown"
+	case a.Annotations[naming.ExternalNameUIDAnnotation] != string(a.UID), adoption.Restored(a):
+		return name + " was moved, restored or adopted"
+	case adoption.LegacyFinalizer(a):
+		return name + " was created by CAPT v0.3"
+	case a.CreationTimestamp.Before(&c.CreationTimestamp):
+		return name + " is older than the control plane"
+	}
+	return ""
+}

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation/modules"
+)
+
+// Requests for recovery actions that are carried out on a Workspace: <type>/<UID of the Workspace>/<time>.
+const (
+	reapplyRequest = "Reapply"
+	clearRequest   = "ClearInterruptedCreate"
+)
+
+// RecoveryRequested reports whether a request is for this Workspace and was not carried out. A request for an earlier Workspace of the name
+// is void.
+func (l *Live) RecoveryRequested(request string) bool {
+	isFor := func(action string) bool { return strings.HasPrefix(request, action+"/"+string(l.UID())+"/") }
+	return (isFor(reapplyRequest) || isFor(clearRequest)) && l.object.GetAnnotations()[naming.RecoveryAnnotation] != request
+}
+
+// ClearsInterruptedCreate reports whether a request continues an interrupted create.
+func ClearsInterruptedCreate(request string) bool {
+	return strings.HasPrefix(request, clearRequest+"/")
+}
+
+// Recover carries out a recovery action, by an edit of the metadata of the Workspace. CAPT never edits the metadata of a Workspace otherwise
+// after its creation, because each edit makes the provider run a plan. Here the plan is the purpose: nothing else makes the provider try again
+// before its own backoff ends, and nothing but the removal of the annotation makes it continue an interrupted create. Only the actions Reapply
+// and ClearInterruptedCreate use this. The annotation with the request stays, so that each request is carried out once, also after a restart
+// of the manager or a move.
+func (c *Client) Recover(ctx context.Context, live *Live, request string) (*Live, error) {
+	annotations := map[string]any{naming.RecoveryAnnotation: request}
+	metadata := map[string]any{"uid": live.UID(), "annotations": annotations}
+	if ClearsInterruptedCreate(request) {
+		// Changing another annotation in the same patch is needed: the provider ignores changes of this one. The provider must not have written
+		// since, because it could have started another create.
+		annotations[createPending] = nil
+		metadata["resourceVersion"] = live.object.GetResourceVersion()
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return nil, err
+	}
+	object := live.object.DeepCopy()
+	if err := c.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(naming.RecoveryFieldManager)); err != nil {
+		return nil, fmt.Errorf("requesting a recovery of Workspace %s: %w", object.GetName(), err)
+	}
+	c.written.Record(object)
+	return newLive(object)
+}
+
+// RunInputs are what a run of Terraform uses in addition to the spec of the Workspace.
+type RunInputs struct {
+	// Hash changes when one of the objects is changed, created or deleted; empty if one could not be read.
+	Hash string
+	// Objects are the ProviderConfig and the Secrets, as from InputKey.
+	Objects []string
+	// NotRemote is why the state may have been lost with the provider; empty if it is remote.
+	NotRemote string
+}
+
+// InputKey identifies an object that runs of Terraform use.
+func InputKey(object client.Object) string {
+	return object.GetObjectKind().GroupVersionKind().GroupKind().String() + " " + client.ObjectKeyFromObject(object).String()
+}
+
+// Inputs reads the ProviderConfig of a Workspace, and the versions of the Secrets that both refer to. It reads from the API server, and is meant
+// for failed Workspaces only.
+func (c *Client) Inputs(ctx context.Context, live *Live) (in RunInputs, err error) {
+	config := providerConfigOf(live)
+	var versions []string
+	add := func(object client.Object, version func() string) error {
+		in.Objects = append(in.Objects, InputKey(object))
+		switch err := c.Uncached.Get(ctx, client.ObjectKeyFromObject(object), object); {
+		case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+			versions = append(versions, "missing")
+		case err != nil:
+			return fmt.Errorf("reading %s: %w", in.Objects[len(in.Objects)-1], err)
+		default:
+			versions = append(versions, string(object.GetUID())+"/"+version())
+		}
+		return nil
+	}
+	if c.WatchProviderConfigs != nil {
+		if err := c.WatchProviderConfigs(ctx, config.GroupVersionKind()); err != nil && !meta.IsNoMatchError(err) {
+			return in, fmt.Errorf("watching ProviderConfigs: %w", err)
+		}
+	}
+	if err := add(config, func() string { return fmt.Sprint(config.GetGeneration()) }); err != nil {
+		return in, err
+	}
+	in.NotRemote = notRemote(config)
+	for _, key := range append(credentialsOf(config), live.secretKeys()...) {
+		secret := &metav1.PartialObjectMetadata{}
+		secret.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
+		secret.SetNamespace(cmp.Or(key.Namespace, live.object.GetNamespace()))
+		secret.SetName(key.Name)
+		if err := add(secret, secret.GetResourceVersion); err != nil {
+			return in, err
+		}
+	}
+	in.Hash = hash([]byte(strings.Join(versions, " ")))
+	return in, nil
+}
+
+// providerConfigOf returns the key and the kind of the ProviderConfig of a Workspace.
+func providerConfigOf(live *Live) *unstructured.Unstructured {
+	config := &unstructured.Unstructured{}
+	gvk := live.Scope().GroupVersionKind()
+	kind, name, namespaced := strings.Cut(live.ProviderConfig(), "/")
+	if !namespaced {
+		kind, name = "ProviderConfig", kind
+	}
+	if namespaced && kind == "ProviderConfig" {
+		config.SetNamespace(live.object.GetNamespace())
+	}
+	config.SetGroupVersionKind(gvk.GroupVersion().WithKind(kind))
+	config.SetName(name)
+	return config
+}
+
+// credentialsOf lists the Secrets with credentials of a ProviderConfig.
+func credentialsOf(config *unstructured.Unstructured) []terraform.KeyReference {
+	var refs []terraform.KeyReference
+	list, _, _ := unstructured.NestedSlice(config.Object, "spec", "credentials")
+	for _, entry := range list {
+		credentials, _ := entry.(map[string]any)
+		name, _, _ := unstructured.NestedString(credentials, "secretRef", "name")
+		namespace, _, _ := unstructured.NestedString(credentials, "secretRef", "namespace")
+		if name != "" {
+			refs = append(refs, terraform.KeyReference{Namespace: cmp.Or(namespace, config.GetNamespace()), Name: name})
+		}
+	}
+	return refs
+}
+
+// notRemote returns why the state of a ProviderConfig is not known to be remote. Without a backend, the state is in a directory of the
+// provider's Pod, and is lost with it.
+func notRemote(config *unstructured.Unstructured) string {
+	text, _, _ := unstructured.NestedString(config.Object, "spec", "configuration")
+	params := terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: text}
+	missing := fmt.Sprintf("%s %s has no remote backend in spec.configuration, so the state of the interrupted run may be lost", config.GetKind(), config.GetName())
+	if len(modules.ValidateComplexity(params, field.NewPath("spec", "configuration"))) > 0 {
+		return missing
+	}
+	file, diagnostics := hclsyntax.ParseConfig([]byte(text), "configuration", hcl.InitialPos)
+	if diagnostics.HasErrors() {
+		return missing
+	}
+	body, _ := file.Body.(*hclsyntax.Body)
+	for _, block := range body.Blocks {
+		if block.Type != "terraform" {
+			continue
+		}
+		for _, inner := range block.Body.Blocks {
+			if inner.Type == "cloud" || inner.Type == "backend" && len(inner.Labels) == 1 && inner.Labels[0] != "local" {
+				return ""
+			}
+		}
+	}
+	return missing
+}
+
+// CreateNotContinuable returns why an interrupted create must not be continued automatically; empty if it may. The provider reports an
+// interruption once: if it has started another create since, that one runs, or was interrupted as well, and nothing shows which. So each
+// report allows one continuation.
+func (l *Live) CreateNotContinuable() string {
+	began, err := time.Parse(time.RFC3339, l.object.GetAnnotations()[createPending])
+	synced := l.condition(conditionSynced)
+	switch {
+	case err != nil, synced == nil:
+		return "it was continued, and the provider has not reported since"
+	case began.After(synced.LastTransitionTime.Time):
+		return "it was continued before, and may be running"
+	}
+	return ""
+}

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func TestRemoteState(t *testing.T) {
+	for configuration, remote := range map[string]bool{
+		"":                                               false,
+		`provider "aws" {}`:                              false,
+		"terraform {\n  backend \"local\" {}\n}":         false,
+		"terraform {\n  backend \"s3\" {}\n}":            true,
+		"terraform {\n  cloud {}\n}":                     true,
+		"terraform {\n  backend \"s3\" {\n":              false,
+		"resource \"a\" \"b\" {\n  backend \"s3\" {}\n}": false,
+		"terraform {}\nterraform {\n  backend \"kubernetes\" {\n    secret_suffix = \"x\"\n  }\n}": true,
+	} {
+		config := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"configuration": configuration}}}
+		assert.Equal(t, remote, notRemote(config) == "", configuration)
+	}
+}
+
+func TestRecoveryRequests(t *testing.T) {
+	object := builder.Workspace("demo", builder.Interrupted)
+	live, err := newLive(object)
+	require.NoError(t, err)
+	request := "ClearInterruptedCreate/" + string(live.UID()) + "/1"
+	assert.True(t, live.RecoveryRequested(request))
+	assert.True(t, ClearsInterruptedCreate(request))
+	for _, void := range []string{"", "Reapply", "Reapply/another/1", "RecreateWorkspace/" + string(live.UID()) + "/1"} {
+		assert.False(t, live.RecoveryRequested(void), void)
+	}
+	annotations := object.GetAnnotations()
+	annotations[naming.RecoveryAnnotation] = request
+	object.SetAnnotations(annotations)
+	assert.False(t, live.RecoveryRequested(request), "it was carried out")
+}
+
+func TestAnInterruptedCreateIsContinuedOnce(t *testing.T) {
+	object := builder.Workspace("demo", builder.Interrupted)
+	reported := builder.Created.Add(time.Minute)
+	for began, continuable := range map[string]bool{
+		reported.Add(-time.Second).Format(time.RFC3339): true,
+		reported.Add(time.Minute).Format(time.RFC3339):  false,
+		"": false,
+	} {
+		object.SetAnnotations(map[string]string{createPending: began})
+		live, err := newLive(object)
+		require.NoError(t, err)
+		assert.Equal(t, continuable, live.CreateNotContinuable() == "", began)
+	}
+}
