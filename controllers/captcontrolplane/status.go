@@ -47,10 +47,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 
 	c := conditionsOf(controlPlane, f, p)
 	c.profiles.Set(controlPlane)
-	if c.workspace.Status == metav1.ConditionTrue && c.dependencies.Status == metav1.ConditionTrue {
-		s.Version = f.runningVersion()
-		s.Versions = []clusterv1.StatusVersion{{Version: s.Version}}
-	}
+	reportVersion(s, f, c)
 	s.Health = c.health
 	if c.initialized {
 		s.Initialization.ControlPlaneInitialized = ptr.To(true)
@@ -68,6 +65,14 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	s.Progress = progress.Next(s.Progress, observedProgress(controlPlane, f, c))
 	if !equality.Semantic.DeepEqual(before, s) {
 		s.Progress = progress.AsOf(s.Progress, f.Now)
+	}
+}
+
+// reportVersion reports the version that EKS runs, which is known after a complete apply.
+func reportVersion(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) {
+	if c.workspace.Status == metav1.ConditionTrue && c.dependencies.Status == metav1.ConditionTrue {
+		s.Version = f.runningVersion()
+		s.Versions = []clusterv1.StatusVersion{{Version: s.Version}}
 	}
 }
 

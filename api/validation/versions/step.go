@@ -91,10 +91,12 @@ func ValidateVersionChange(from Versions, to string) (warning string, err error)
 		return "", fmt.Errorf("the cluster runs %s and EKS rolls back by one minor version at most, not to %s. Restore the version", running, target)
 	case target.before(requested) && !from.Failed && running.before(requested):
 		return "", beingAppliedError(requested)
-	case next.before(target) && running.before(requested):
-		return "", fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. Wait until the upgrade to %s is complete", running, requested)
 	case next.before(target):
-		return "", fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. Upgrade to %s first", running, next)
+		first := fmt.Sprintf("Upgrade to %s first", next)
+		if running.before(requested) {
+			first = fmt.Sprintf("Wait until the upgrade to %s is complete", requested)
+		}
+		return "", fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. %s", running, first)
 	case target.before(running):
 		return fmt.Sprintf("the cluster runs %s. EKS rolls it back to %s only within seven days of its upgrade from there, and does not roll back nodes and add-ons", running, target), nil
 	}

@@ -90,13 +90,9 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	fleet := o.readFleet(ctx, connected, p)
 	writes, summary := o.writes(fleet, p, selected, false)
 	question := fmt.Sprintf("Do you want to apply plan %s to %s: %s?", p.ID, o.Access.Describe(), summary)
-	last := o.adoptsLastUnits(fleet, p, writes)
-	if last {
-		stored, err := o.readChecks(ctx, check.CheckStored)
-		if err != nil {
-			return err
-		}
-		last = slices.ContainsFunc(stored, check.Check.StoresLegacyVersion)
+	last, err := o.startsStorageMigration(ctx, fleet, p, writes)
+	if err != nil {
+		return err
 	}
 	if err := o.confirm(func(to *output.Printer) {
 		view.PlanSummary(to, p, selected, fleet, writes)
@@ -119,6 +115,15 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return !named && unit.State == plan.Adoptable && (fleet == nil || fleet.RemainingWrites(p, &unit, status.Run{}) > 0)
 	})
 	return o.execute(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, o.name, o.flags(), rest) })
+}
+
+// startsStorageMigration reports whether the manager will migrate stored versions after a run.
+func (o *applyOptions) startsStorageMigration(ctx context.Context, fleet *status.Fleet, p *plan.Plan, writes map[string]int) (bool, error) {
+	if !o.adoptsLastUnits(fleet, p, writes) {
+		return false, nil
+	}
+	stored, err := o.readChecks(ctx, check.CheckStored)
+	return slices.ContainsFunc(stored, check.Check.StoresLegacyVersion), err
 }
 
 // adoptsLastUnits reports whether a run leaves nothing of a plan for the whole fleet to adopt, while stored versions may not be migrated yet. The writes are
