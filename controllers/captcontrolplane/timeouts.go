@@ -67,7 +67,7 @@ func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPla
 		VPC:          elapsed(vpcOperation, controlplanev1.VPCReadyTimeoutReason, f.vpcStarted()),
 		ControlPlane: elapsed(controlPlaneOperation, controlplanev1.ControlPlaneTimeoutReason, f.controlPlaneStarted()),
 		Secret:       elapsed(secretOperation, controlplanev1.SecretTimeoutReason, f.secretMissing(controlPlane)),
-		Failing:      elapsed(failureOperation, f.failureReason(), f.failing()),
+		Failing:      elapsed(failureOperation, f.failureReason(), f.failingSince()),
 	}
 }
 
@@ -129,8 +129,8 @@ func (f *Facts) vpcStarted() *metav1.Time {
 	return f.Infrastructure.Status.WorkspaceTemplateApply.StartedTime
 }
 
-// failing returns since when Terraform fails; nil while it does not. A repeated error does not change the condition.
-func (f *Facts) failing() *metav1.Time {
+// failingSince returns since when Terraform fails; nil while it does not. A repeated error does not change the condition.
+func (f *Facts) failingSince() *metav1.Time {
 	if f.Apply.Apply == nil {
 		return nil
 	}

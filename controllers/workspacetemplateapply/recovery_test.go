@@ -14,24 +14,24 @@ import (
 )
 
 func TestARecoveryActionIsCarriedOutOnce(t *testing.T) {
-	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	w.mustReconcile("demo-vpc")
-	w.provide("demo-vpc", builder.FirstApplyFailed)
-	w.mustReconcile("demo-vpc")
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.mustReconcile("demo-vpc")
+	env.provide("demo-vpc", builder.FirstApplyFailed)
+	env.mustReconcile("demo-vpc")
 	request := func(value string) {
-		w.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
 			builder.WithAnnotation(naming.RecoveryAnnotation, value)(apply)
 		})
 	}
 	request("Reapply/another/1")
-	assert.Empty(t, w.mustReconcile("demo-vpc"), "it is for another Workspace")
-	reapply := "Reapply/" + string(w.workspace("demo-vpc").GetUID()) + "/2"
+	assert.Empty(t, env.mustReconcile("demo-vpc"), "it is for another Workspace")
+	reapply := "Reapply/" + string(env.workspace("demo-vpc").GetUID()) + "/2"
 	request(reapply)
-	assert.Equal(t, []string{"patch"}, w.mustReconcile("demo-vpc"))
-	assert.Equal(t, reapply, w.workspace("demo-vpc").GetAnnotations()[naming.RecoveryAnnotation])
-	assert.Empty(t, w.mustReconcile("demo-vpc"))
-	w.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
-		builder.WithAnnotation(naming.RecoveryAnnotation, "ClearInterruptedCreate/"+string(w.workspace("demo-vpc").GetUID())+"/3")(apply)
+	assert.Equal(t, []string{"patch"}, env.mustReconcile("demo-vpc"))
+	assert.Equal(t, reapply, env.workspace("demo-vpc").GetAnnotations()[naming.RecoveryAnnotation])
+	assert.Empty(t, env.mustReconcile("demo-vpc"))
+	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.WithAnnotation(naming.RecoveryAnnotation, "ClearInterruptedCreate/"+string(env.workspace("demo-vpc").GetUID())+"/3")(apply)
 	})
-	assert.Empty(t, w.mustReconcile("demo-vpc"), "the create was not interrupted")
+	assert.Empty(t, env.mustReconcile("demo-vpc"), "the create was not interrupted")
 }
