@@ -137,6 +137,8 @@ func (p *state) superseded(in *Observed) bool {
 		return false
 	case in.Operation == controlplanev1.OperationRecreation:
 		return p.last().Name != controlplanev1.OperationRecreation
+	case in.Operation == controlplanev1.OperationCreation: // CAPT itself completes the WorkspaceTemplateApply while it is created.
+		return p.last().Name != controlplanev1.OperationCreation
 	}
 	return p.Revision != 0 && in.Revision != 0 && p.Revision != in.Revision
 }
