@@ -100,10 +100,10 @@ func lasting(value any) any {
 			value[field] = lasting(inner)
 		}
 	case []any:
-		// Paused is absent until it is True for the first time.
+		// These conditions are absent until they are True for the first time.
 		value = slices.DeleteFunc(value, func(inner any) bool {
 			condition, _ := inner.(map[string]any)
-			return condition["reason"] == clusterv1.NotPausedReason
+			return condition["reason"] == clusterv1.NotPausedReason || condition["reason"] == controlplanev1.NotDegradedReason
 		})
 		for i, inner := range value {
 			value[i] = lasting(inner)
