@@ -83,7 +83,7 @@ func (p *state) last() *controlplanev1.OperationRecord {
 // inProgress reports whether the last operation has not ended.
 func (p *state) inProgress() bool { return p.last() != nil && p.last().CompletionTime == nil }
 
-// end ends the operation in progress. A success after a failure is that of the same operation: Terraform was retried.
+// end ends the operation in progress. A success after a failure ends the same operation: Terraform was retried.
 func (p *state) end(outcome controlplanev1.Outcome, in *Observed) {
 	last := p.last()
 	retried := last != nil && last.Outcome == controlplanev1.OutcomeFailed && outcome == controlplanev1.OutcomeSucceeded
