@@ -59,12 +59,21 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	engine.SetNegativePolarity(controlPlane, adoption, creating(s.Phase), degraded(s.State, f, c), failed(s.State, f, c))
 	owner.ReportTemplates(controlPlane, f.templates()...)
 	if f.Graph != nil && f.Paused == "" {
-		s.Dependencies = f.written().Dependencies()
 		engine.SetNegativePolarity(controlPlane, dependencyCycle(p.Cycle))
 	}
 	s.Progress = progress.Next(s.Progress, observedProgress(controlPlane, f, c))
-	if !equality.Semantic.DeepEqual(before, s) {
+	changed := !equality.Semantic.DeepEqual(before, s)
+	if changed {
 		s.Progress = progress.AsOf(s.Progress, f.Now)
+	}
+	reportDependencies(s, f, changed)
+}
+
+// reportDependencies lists the dependencies. While the control plane is created, they are those of the last status write that has another cause:
+// nearly every step changes one.
+func reportDependencies(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, changed bool) {
+	if f.Graph != nil && f.Paused == "" && (changed || s.Phase != controlplanev1.PhaseCreating) {
+		s.Dependencies = f.written().Dependencies()
 	}
 }
 

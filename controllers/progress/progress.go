@@ -83,7 +83,7 @@ func (p *state) last() *controlplanev1.OperationRecord {
 // inProgress reports whether the last operation has not ended.
 func (p *state) inProgress() bool { return p.last() != nil && p.last().CompletionTime == nil }
 
-// end ends the operation in progress. A success after a failure is that of the same operation: Terraform was retried.
+// end ends the operation in progress. A success after a failure ends the same operation: Terraform was retried.
 func (p *state) end(outcome controlplanev1.Outcome, in *Observed) {
 	last := p.last()
 	retried := last != nil && last.Outcome == controlplanev1.OutcomeFailed && outcome == controlplanev1.OutcomeSucceeded
@@ -137,6 +137,8 @@ func (p *state) superseded(in *Observed) bool {
 		return false
 	case in.Operation == controlplanev1.OperationRecreation:
 		return p.last().Name != controlplanev1.OperationRecreation
+	case in.Operation == controlplanev1.OperationCreation: // CAPT itself completes the WorkspaceTemplateApply while it is created.
+		return p.last().Name != controlplanev1.OperationCreation
 	}
 	return p.Revision != 0 && in.Revision != 0 && p.Revision != in.Revision
 }

@@ -75,7 +75,7 @@ func TestLifeOfProgress(t *testing.T) {
 			{0, step(creation, Validation, 0), "Creation 0%, Creation 0"},
 			{1, step(creation, Infrastructure, 0), "Creation 5%, Creation 0"},
 			{3, step(creation, ControlPlane, 1), "Creation 25%, Creation 0"},
-			{9, step(creation, ControlPlane, 1), "Creation 25%, Creation 0"},
+			{9, step(creation, ControlPlane, 2), "Creation 25%, Creation 0"},
 			{10, step("", Kubeconfig, 1), "Creation 88%, Creation 0"},
 			{10, step(fargate, FargateProfiles, 1), "Creation 90%, Creation 0"},
 			{12, done, "100%, Creation 0-12 Succeeded"},

@@ -187,7 +187,7 @@ func TestDefect23ReconcilesMoveNoTimesAndSendNoEvents(t *testing.T) {
 		if check := health.Find(before.Status.Health, health.APIServer); check == nil || !strings.Contains(check.Message, "refuses connections") {
 			return "the API server was not probed yet"
 		}
-		return ""
+		return fixture.ClusterPending(before)
 	})
 	looked := env.AwaitRest(3 * time.Second) // Times have whole seconds, and events are written a moment after what they report.
 	sent := len(events(env))

@@ -76,6 +76,7 @@ func TestAFargateProfileMovesWithItsCluster(t *testing.T) {
 	env.awaitReady(target, "v1.34.0")
 	env.awaitCondition(target, controlPlane, "demo", controlplanev1.FargateProfileReadyCondition, "")
 	env.read(target, controlPlane, "demo")
+	controlPlane.Status.FargateProfiles[0].LastTransitionTime = statuses[0].LastTransitionTime // The time of the move.
 	require.Equal(t, statuses, controlPlane.Status.FargateProfiles)
 	require.True(t, controllerutil.ContainsFinalizer(controlPlane, controlplanev1.FargateProfileFinalizer))
 	for _, on := range []*side{source, target} {

@@ -88,21 +88,22 @@ func (env *environment) statuses(on *side) map[string]any {
 	return statuses
 }
 
-// lasting takes away what is other in another cluster. The endpoints of these tests do not exist, and health depends on the time of its probes.
+// lasting removes what differs in another cluster. The endpoints of these tests do not exist, and health depends on the time of its probes. A move
+// drops the history of progress.
 func lasting(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
-		for _, field := range []string{"lastTransitionTime", "lastAppliedTime", "observedGeneration", "writtenGeneration", "uid", "health"} {
+		for _, field := range []string{"lastTransitionTime", "lastAppliedTime", "observedGeneration", "writtenGeneration", "uid", "health", "progress"} {
 			delete(value, field)
 		}
 		for field, inner := range value {
 			value[field] = lasting(inner)
 		}
 	case []any:
-		// Paused is absent until it is True for the first time.
+		// These conditions are absent until they are True for the first time.
 		value = slices.DeleteFunc(value, func(inner any) bool {
 			condition, _ := inner.(map[string]any)
-			return condition["reason"] == clusterv1.NotPausedReason
+			return condition["reason"] == clusterv1.NotPausedReason || condition["reason"] == controlplanev1.NotDegradedReason
 		})
 		for i, inner := range value {
 			value[i] = lasting(inner)

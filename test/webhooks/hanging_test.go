@@ -166,6 +166,7 @@ func (env *environment) pointAdmission(ctx context.Context, aim aim) (back aim) 
 					webhook := webhook.(map[string]any)
 					name, next := webhookOf(env.T, webhook)
 					next = aim(name, next)
+					webhook["timeoutSeconds"] = int64(limit / time.Second)
 					config, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&next)
 					require.NoError(env, err)
 					webhook["clientConfig"] = config

@@ -72,7 +72,7 @@ type unfinishedUnits struct {
 	failed    bool     // A unit failed.
 	wrote     bool     // The run wrote something.
 
-	unfinished bool
+	unfinished bool // A unit failed, was interrupted or was not started.
 }
 
 func unfinishedOf(result *apply.Result) (found unfinishedUnits) {

@@ -6,9 +6,13 @@ package manifests
 import (
 	"encoding/base64"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
+
+// timeout is the longest that Kubernetes allows. With the five seconds of CAPT's manifests, requests fail on a machine that runs several control planes.
+const timeout = 30 * time.Second
 
 // WebhookServer is the address of a component's webhooks.
 type WebhookServer struct {
@@ -53,6 +57,7 @@ func (s WebhookServer) point(object *unstructured.Unstructured) error {
 				return fmt.Errorf("webhook %v has no clientConfig", webhook["name"])
 			}
 			s.rewrite(config)
+			webhook["timeoutSeconds"] = int64(timeout / time.Second)
 		}
 		return unstructured.SetNestedSlice(object.Object, webhooks, "webhooks")
 	default:
@@ -70,7 +75,7 @@ func (s WebhookServer) rewrite(config map[string]any) {
 }
 
 // WithoutConversion makes CRDs with a conversion webhook serve only the stored version. It is for a sandbox without that
-// webhook: the API server would only change apiVersion, and an object in another version would missing most of its fields.
+// webhook: the API server would only change apiVersion, and an object in another version would miss most of its fields.
 func WithoutConversion(definitions []*unstructured.Unstructured) error {
 	for _, object := range definitions {
 		strategy, _, err := unstructured.NestedString(object.Object, "spec", "conversion", "strategy")
