@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package recovery_test lets Terraform fail, and shows what CAPT does about it without help, and after it.
+package recovery_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+const (
+	throttled = "\nError: creating EKS Cluster: operation error EKS: CreateCluster, https response error StatusCode: 429, api error ThrottlingException: Rate exceeded\n"
+	expired   = "\nError: No valid credential sources found\n\noperation error STS: GetCallerIdentity, api error ExpiredToken: The security token included in the request is expired\n"
+	// soon starts the first attempt after a second.
+	soon = "recovery: {backoff: {initialSeconds: 1, maxSeconds: 2}}"
+)
+
+// shared is the control plane of all tests of the package.
+var shared *fixture.Server
+
+func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared)) }
+
+// start creates a cluster whose control plane has a script, and lines of its spec.
+func start(env *fixture.Environment, script scripted.Script, more ...string) {
+	env.Helper()
+	env.SetScript(fixture.ControlPlane, script)
+	env.User(append(env.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, more...))...)
+}
+
+// end deletes the cluster, after its recovery.
+func end(env *fixture.Environment) {
+	env.Helper()
+	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+	env.RequireNothingLeft()
+}
+
+// awaitRecovering waits for a reason of the condition Recovering, with parts of its message.
+func awaitRecovering(env *fixture.Environment, status metav1.ConditionStatus, reason string, parts ...string) *controlplanev1.CAPTControlPlane {
+	env.Helper()
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	env.Await(controlPlane, fixture.Demo, controlplanev1.RecoveringCondition, status, reason, parts...)
+	return controlPlane
+}
+
+// request is the recovery action that CAPT asked the provider for last, or "".
+func request(env *fixture.Environment) string {
+	env.Helper()
+	return env.Workspace(fixture.ControlPlane).GetAnnotations()[naming.RecoveryAnnotation]
+}
+
+func TestAThrottledControlPlaneRecovers(t *testing.T) {
+	t.Parallel()
+	shared.InEitherScope(t, func(env *fixture.Environment) {
+		start(env, scripted.Script{Apply: scripted.Step{Stderr: throttled}}, soon)
+		controlPlane := awaitRecovering(env, metav1.ConditionTrue, controlplanev1.RecoveringReason, "recovery attempt 1 of 5 (Reapply)")
+		assert.Equal(env, controlplanev1.StateRecovering, controlPlane.Status.State)
+		assert.Equal(env, "Throttle", controlPlane.Status.Recovery.FailureClass)
+		env.Eventually(func() string {
+			if strings.HasPrefix(request(env), "Reapply/") {
+				return ""
+			}
+			return "the provider was not asked to apply again"
+		})
+		env.SetScript(fixture.ControlPlane, scripted.Script{})
+
+		ready := env.AwaitState(controlplanev1.StateReady, "")
+		assert.EqualValues(env, "Succeeded", ready.Status.Recovery.LastOutcome)
+		env.Eventually(func() string { return fixture.ClusterPending(env.AwaitState(controlplanev1.StateReady, "")) })
+		applies := len(env.Operations(fixture.ControlPlane, scripted.Apply))
+		rest := env.AwaitRest(10 * time.Second)
+		assert.Len(env, env.Operations(fixture.ControlPlane, scripted.Apply), applies, "%v", rest)
+		end(env)
+	})
+}
+
+// Wrong credentials are not tried again by CAPT. When the Secret is corrected, CAPT asks for one run, long before the provider would try again.
+func TestWrongCredentialsWaitForTheirCorrection(t *testing.T) {
+	t.Parallel()
+	shared.InEitherScope(t, func(env *fixture.Environment) {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "aws"}, Data: map[string][]byte{"credentials": []byte("wrong-words")}}
+		require.NoError(env, env.Create(env.Context(), secret))
+		env.User(strings.Replace(env.ProviderConfig(), "pluginCache: false", fmt.Sprintf(
+			"pluginCache: false, credentials: [{filename: aws, source: Secret, secretRef: {namespace: %s, name: aws, key: credentials}}]", env.Namespace), 1))
+		start(env, scripted.Script{Apply: scripted.Step{Stderr: expired}}, soon)
+		controlPlane := awaitRecovering(env, metav1.ConditionFalse, controlplanev1.RecoveryBlockedReason)
+		assert.Equal(env, "Auth", controlPlane.Status.Recovery.FailureClass)
+		env.AwaitState(controlplanev1.StateFailed, "")
+		assert.Empty(env, request(env), "no automatic attempt")
+
+		env.SetScript(fixture.ControlPlane, scripted.Script{})
+		fixture.Change(env, env.Client, client.ObjectKeyFromObject(secret), secret, func() { secret.Data["credentials"] = []byte("right-words") })
+		env.Eventually(func() string {
+			if strings.HasPrefix(request(env), "Reapply/") {
+				return ""
+			}
+			return "the provider was not asked for one run"
+		})
+		env.AwaitState(controlplanev1.StateReady, "")
+		text := env.Kubectl("get", "captcontrolplane,workspacetemplateapply,events", "-o", "yaml")
+		assert.NotContains(env, text, "wrong-words")
+		assert.NotContains(env, text, "right-words")
+		end(env)
+	})
+}
+
+// A first apply that was interrupted continues only if its state is remote.
+func TestAnInterruptedCreateContinuesOnRemoteState(t *testing.T) {
+	server := shared.Exclusive(t)
+	remote, local := server.NewEnvironment(t, terraform.ScopeNamespaced), server.NewEnvironment(t, terraform.ScopeCluster)
+	remote.User(strings.Replace(remote.ProviderConfig(), "pluginCache: false",
+		`pluginCache: false, configuration: "terraform {\n  backend \"s3\" {}\n}"`, 1))
+	for _, env := range []*fixture.Environment{remote, local} {
+		start(env, scripted.Script{Apply: scripted.Step{Hang: true}}, soon)
+		env.AwaitOperation(fixture.ControlPlane, scripted.Apply)
+	}
+	require.NoError(t, server.Kill(sandbox.Provider))
+	for _, env := range []*fixture.Environment{remote, local} {
+		env.SetScript(fixture.ControlPlane, scripted.Script{})
+	}
+	require.NoError(t, server.StartComponent(t.Context(), sandbox.Provider))
+
+	remote.AwaitState(controlplanev1.StateReady, "")
+	assert.True(t, strings.HasPrefix(request(remote), "ClearInterruptedCreate/"), request(remote))
+	awaitRecovering(local, metav1.ConditionFalse, controlplanev1.RecoveryBlockedReason, "ClearInterruptedCreate is refused", "has no remote backend")
+	local.AwaitState(controlplanev1.StateFailed, infrav1.CreateInterruptedReason)
+	assert.Empty(t, request(local))
+}
