@@ -107,10 +107,15 @@ func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) 
 	return found
 }
 
-// recoveryPlan decides about recovery. Nothing is recovered while the control plane is paused, moved or deleted, not adopted, or blocked.
+// mayRecover reports whether recovery may act. Nothing is recovered while the control plane is paused, moved or deleted, not adopted, or blocked.
+func (f *Facts) mayRecover(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) bool {
+	return f.Recovers && f.Paused == "" && controlPlane.DeletionTimestamp.IsZero() && f.Cluster != nil && p.Blocked == nil &&
+		f.Apply.Conflict == "" && !f.Apply.NeedsDecision() && !keepsStatus(controlPlane, f, p)
+}
+
+// recoveryPlan decides about recovery.
 func (f *Facts) recoveryPlan(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) recovery.Decision {
-	if !f.Recovers || f.Paused != "" || !controlPlane.DeletionTimestamp.IsZero() || f.Cluster == nil || p.Blocked != nil ||
-		f.Apply.Conflict != "" || f.Apply.NeedsDecision() || keepsStatus(controlPlane, f, p) {
+	if !f.mayRecover(controlPlane, p) {
 		return recovery.Decision{Next: controlPlane.Status.Recovery}
 	}
 	in := recovery.Input{

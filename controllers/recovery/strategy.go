@@ -10,6 +10,7 @@ package recovery
 
 import (
 	"cmp"
+	"fmt"
 	"hash/fnv"
 	"math"
 	"time"
@@ -80,8 +81,7 @@ func backoff(strategy *controlplanev1.RecoveryStrategy, seed string, attempt int
 	limit := float64(cmp.Or(b.MaxSeconds, defaultMaxSeconds))
 	wait := float64(cmp.Or(b.InitialSeconds, defaultInitialSeconds)) * math.Pow(float64(cmp.Or(b.Factor, defaultFactor)), float64(attempt))
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte{byte(attempt)}) // It never fails.
-	_, _ = hash.Write([]byte(seed))
+	_, _ = fmt.Fprintf(hash, "%d/%s", attempt, seed) // It never fails.
 	jitter := 0.9 + 0.2*float64(hash.Sum32())/math.MaxUint32
 	return time.Duration(min(wait, limit) * jitter * float64(time.Second))
 }
