@@ -90,9 +90,18 @@ const pageSize = 250
 
 // Each calls a function for each object of a kind, and reads one page after the other. An empty namespace means all namespaces.
 func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, do func(*unstructured.Unstructured) error) error {
+	return eachPage(ctx, reader, kind, namespace, &unstructured.UnstructuredList{}, do)
+}
+
+// EachMetadata is Each for metadata only, which takes a fraction of the time.
+func EachMetadata(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, do func(*metav1.PartialObjectMetadata) error) error {
+	return eachPage(ctx, reader, kind, "", &metav1.PartialObjectMetadataList{}, do)
+}
+
+func eachPage[T runtime.Object](ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, empty client.ObjectList, do func(T) error) error {
+	empty.GetObjectKind().SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	pages := pager.New(func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
-		found := &unstructured.UnstructuredList{}
-		found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		found := empty.DeepCopyObject().(client.ObjectList)
 		err := reader.List(ctx, found, client.InNamespace(namespace), client.Limit(page.Limit), client.Continue(page.Continue))
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", kind.Kind, err)
@@ -100,7 +109,7 @@ func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKin
 		return found, nil
 	})
 	pages.PageSize, pages.PageBufferSize = pageSize, 0
-	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error { return do(object.(*unstructured.Unstructured)) })
+	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error { return do(object.(T)) })
 }
 
 // EachServed is Each in the newest version that the API server serves. The error for a kind that is not served at all is meta.NoKindMatchError.

@@ -18,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -138,7 +137,7 @@ func (c *checker) addStopCommands(ctx context.Context, deployment *appsv1.Deploy
 // recentWrites are those of CAPT v0.3, also if it runs outside of this cluster, or under a name that is not recognized.
 func (c *checker) recentWrites(ctx context.Context) (recent []string, err error) {
 	for _, kind := range migrate.Kinds() {
-		err := migrate.Each(ctx, c.client, kind.GroupKind().WithVersion(c.version), "", func(object *unstructured.Unstructured) error {
+		err := migrate.EachMetadata(ctx, c.client, kind.GroupKind().WithVersion(c.version), func(object *metav1.PartialObjectMetadata) error {
 			for _, write := range migrate.LegacyWrites(object, c.now.Add(-c.options.Quiet)) {
 				recent = append(recent, fmt.Sprintf("%s %s/%s: %s", kind.Kind, object.GetNamespace(), object.GetName(), write))
 			}
