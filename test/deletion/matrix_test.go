@@ -5,7 +5,6 @@ package deletion_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -197,7 +196,7 @@ func (c *cell) requireEnd() {
 func TestDeletingAClusterNeverDeadlocks(t *testing.T) {
 	t.Parallel()
 	for i, col := range columns {
-		for _, r := range fixture.Sample(i, 3, possible()) {
+		for _, r := range fixture.Sample(i, 3, rows) {
 			t.Run(r.name+"/"+col.name, func(t *testing.T) {
 				t.Parallel()
 				c := newCell(t, shared, r, col)
@@ -214,11 +213,6 @@ func TestDeletingAClusterNeverDeadlocks(t *testing.T) {
 			})
 		}
 	}
-}
-
-// possible are the states that a control plane can be in.
-func possible() []row {
-	return slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.impossible != "" })
 }
 
 // seeThrough waits until the deletion reports the obstacle, if there is one, and removes it.
@@ -240,7 +234,7 @@ func (c *cell) seeThrough() {
 func TestDeletingAClusterWhileTheProviderIsDown(t *testing.T) {
 	server := shared.Exclusive(t)
 	var cells []*cell
-	for _, r := range fixture.Sample(len(columns), 3, possible()) {
+	for _, r := range fixture.Sample(len(columns), 3, rows) {
 		cells = append(cells, newCell(t, server, r, providerDown))
 	}
 	each(t, "Build", cells, (*cell).build)

@@ -126,8 +126,6 @@ type row struct {
 	// history is how it came to this, for the documentation.
 	history string
 	build   func(c *cell)
-	// impossible says why nothing can be in this state; empty when something can.
-	impossible string
 	// held reports whether the control plane has a WorkspaceTemplateApply.
 	held bool
 	// apply is how the apply of the control plane goes that brings it there. One that hangs ends after the deletion.
@@ -142,7 +140,7 @@ var rows = []row{
 	{name: "Ready", build: ready, held: true, history: "everything is ready"},
 	{name: "Degraded", build: degraded, held: true, apply: scripted.Step{Stderr: refused}, history: "an update of the control plane fails"},
 	{name: "Failed", build: failed, held: true, apply: scripted.Step{Stderr: refused, Partial: true}, history: "the first apply of the control plane fails until its timeout, after it created a part of the resources"},
-	{name: "Recovering", impossible: "recovery actions are not implemented yet, so this state is not reported"},
+	{name: "Recovering", build: recovering, held: true, apply: scripted.Step{Stderr: throttled, Partial: true}, history: "a recovery action runs, because the first apply of the control plane was throttled after it created a part of the resources"},
 }
 
 // state is what status.state says.
@@ -195,7 +193,15 @@ func failed(c *cell) {
 	c.AwaitState(controlplanev1.StateFailed, controlplanev1.ControlPlaneTimeoutReason)
 }
 
+func recovering(c *cell) {
+	c.scriptControlPlane(c.row.apply)
+	c.User(append(c.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo),
+		fixture.CAPTControlPlane(fixture.Demo, "recovery: {backoff: {initialSeconds: 1}, actions: [{type: Reapply, timeoutSeconds: 3600}]}"))...)
+}
+
 const (
+	// throttled is the error of AWS after too many requests.
+	throttled = "\nError: creating EKS Cluster (demo): ThrottlingException: Rate exceeded\n"
 	// refused is the error of AWS without permission.
 	refused = "\nError: creating EKS Cluster (demo): AccessDeniedException: User is not authorized to perform: eks:CreateCluster\n"
 	// inUse is what AWS reports for a VPC that still has a load balancer.
