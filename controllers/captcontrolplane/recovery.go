@@ -102,7 +102,7 @@ func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) 
 		return recovery.Failure{}
 	}
 	if inputs := apply.Status.FailureInputs; inputs != "" {
-		found.Inputs = fmt.Sprintf("%d/%s/%s", controlPlane.Generation, apply.Status.LastFailedRevision, inputs)
+		found.Inputs = fmt.Sprintf("%s/%d/%s", apply.Status.LastFailedRevision, controlPlane.Generation, inputs)
 	}
 	return found
 }

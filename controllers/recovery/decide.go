@@ -5,6 +5,7 @@ package recovery
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ type Failure struct {
 	Profile string
 	// Retained is true if the WorkspaceTemplateApply has deletionPolicy Retain: deleting it would not destroy its resources.
 	Retained bool
-	// Inputs is a hash of what the failed run used; empty if it is not known.
+	// Inputs is what the failed run used, as <revision of the Workspace>/<anything else>; empty if it is not known.
 	Inputs string
 	// CreateInterrupted is true if the provider ended during the first apply. CreateNotRecoverable is why it must not continue; empty if it may.
 	CreateInterrupted    bool
@@ -113,9 +114,10 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// restart starts the attempts again if the user requested it, or changed what the failed run used. It reports whether it did. Another class of
-// errors has another wait, but the attempts count on: errors that alternate must not be retried without end.
-func (d *Decision) restart(in Input) bool {
+// restart starts the attempts again if the user requested it, or changed what the failed run used. It reports whether the provider should run now:
+// after a change of the Workspace it has done so, and failed again. Another class of errors has another wait, but the attempts count on: errors that
+// alternate must not be retried without end.
+func (d *Decision) restart(in Input) (now bool) {
 	f, known := in.Failure, d.Next.Inputs
 	changed := f.Class != "" && known != "" && f.Inputs != "" && known != f.Inputs
 	if in.Retry || changed {
@@ -131,7 +133,13 @@ func (d *Decision) restart(in Input) bool {
 			d.Next.Inputs = f.Inputs
 		}
 	}
-	return in.Retry || changed
+	return in.Retry || changed && revisionOf(known) == revisionOf(f.Inputs)
+}
+
+// revisionOf returns the revision of the Workspace in Failure.Inputs.
+func revisionOf(inputs string) string {
+	revision, _, _ := strings.Cut(inputs, "/")
+	return revision
 }
 
 // settle handles a control plane without a failure.

@@ -104,10 +104,10 @@ func TestStrategies(t *testing.T) {
 }
 
 func TestChangedInputsStartAgain(t *testing.T) {
-	in := Input{Failure: Failure{Class: failure.ClassAuth, Inputs: "1"}, Now: start, Seed: "uid"}
+	in := Input{Failure: Failure{Class: failure.ClassAuth, Inputs: "r1/1"}, Now: start, Seed: "uid"}
 	d := Decide(in)
 	assert.Equal(t, Blocked, d.Kind)
-	in.Status, in.Failure.Inputs = d.Next, "2"
+	in.Status, in.Failure.Inputs = d.Next, "r1/2"
 	d = Decide(in)
 	assert.Equal(t, Wait, d.Kind, "the Secret was corrected: the provider runs once")
 	in.Status, in.Now = d.Next, d.At
@@ -116,6 +116,16 @@ func TestChangedInputsStartAgain(t *testing.T) {
 	assert.Equal(t, controlplanev1.RecoveryReapply, d.Action.Type)
 	in.Status, in.Now = d.Next, d.At
 	assert.Equal(t, Blocked, Decide(in).Kind, "and not again")
+}
+
+// The provider has just run with the change, and failed.
+func TestAChangeOfTheWorkspaceThatFailsWaits(t *testing.T) {
+	failed := Failure{Class: failure.ClassThrottle, Inputs: "r2/1"}
+	in := Input{Failure: failed, Now: start, Seed: "uid", Status: controlplanev1.RecoveryStatus{Attempts: ptr.To[int32](4), Inputs: "r1/1", FailureClass: "Throttle"}}
+	d := Decide(in)
+	assert.Equal(t, Wait, d.Kind)
+	assert.EqualValues(t, 1, d.Attempt, "the attempts start again")
+	assert.GreaterOrEqual(t, d.Next.NextAttemptTime.Sub(start), providerRetries-time.Second)
 }
 
 func TestOutcomesAndReset(t *testing.T) {

@@ -187,12 +187,16 @@ func TestDefect23EventsReportTransitionsInOrder(t *testing.T) {
 			"Normal Ready WaitingForInfrastructure",
 			"Normal FieldsConsumed FieldsWithoutEffect", // The template of this test ignores the version.
 			"Warning Ready ApplyFailed",
+			"Normal Recovering WaitingForRetry",
+			"Normal Recovering NotRecovering",
 			"Normal Initialized Initialized",
 			"Normal Ready Ready",
 			"Warning Ready ApplyFailed",
 			"Warning Degraded Degraded",
+			"Normal Recovering WaitingForRetry",
 			"Normal Ready Ready",
 			"Normal Degraded NotDegraded",
+			"Normal Recovering NotRecovering",
 			"Normal Ready Deleting",
 			"Normal Deleting WaitingForWorkspaceTemplateApplyDeletion",
 		}, lines)

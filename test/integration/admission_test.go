@@ -218,11 +218,11 @@ func TestProblemsThatALaterObjectCanResolveAreWarnings(t *testing.T) {
 	env.User(closed(env), plane(`endpointAccess: {publicCIDRs: [10.0.0.0/8]}`))
 	for warning, document := range map[string]string{
 		"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist": network(`{region: eu-central-1, ` + vpcRef + `}`),
-		"spec.recovery: has no effect in this version":                plane(`recovery: {maxRetries: 1}`),
+		"spec.recovery.actions[0].parameters[profile]: has no effect": plane(`recovery: {actions: [{type: Reapply, parameters: {profile: a}}]}`),
 		"spec.fargateProfiles[0].name: is not a valid label value": legacyPlane(
 			`additionalFargateProfiles: [{name: a_, selectors: [{namespace: a}], workspaceTemplateRef: {name: f}}]`),
-		"spec.template.spec.recovery: has no effect": document(
-			"CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, recovery: {maxRetries: 1}}}}`),
+		"spec.template.spec.recovery.actions[0].parameters[profile]: has no effect": document(
+			"CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, recovery: {actions: [{type: Reapply, parameters: {profile: a}}]}}}}`),
 		"the API servers of 1 CAPTControlPlanes will be": env.ControlPlaneTemplate(fixture.ControlPlaneModule),
 		"spec.templateRef: WorkspaceTemplate vpc":        applied("a", ``),
 		"captctl convert": legacyDocument("CAPTCluster", "demo", `{region: eu-central-1, existingVpcId: vpc-1}`),
