@@ -143,10 +143,10 @@ func TestTheSixCommandsOnAFleetOfCAPTv03(t *testing.T) {
 	apply = append(apply, "--yes")
 	u.run("apply-cluster", migrate.Done, append(apply, "--cluster", first)...)
 	u.run("apply", migrate.Done, apply...)
-	u.run("status", migrate.Done, "status")
+	u.run("status", migrate.Done, "status", "--quiet=1ms")
 
 	u.run("rollback", migrate.Done, "rollback", "--cluster", first, "--quiet=1ms", "--yes")
-	u.run("status-rolled-back", migrate.Pending, "status", "--detailed-exitcode")
+	u.run("status-rolled-back", migrate.Pending, "status", "--quiet=1ms", "--detailed-exitcode")
 }
 
 // upgrade does what check prints: stop CAPT v0.3, delete the renamed kind, install this version.
