@@ -107,7 +107,6 @@ func TestWrongCredentialsWaitForTheirCorrection(t *testing.T) {
 		env.AwaitState(controlplanev1.StateFailed, "")
 		assert.Empty(env, request(env), "no automatic attempt")
 
-		env.SetScript(fixture.ControlPlane, scripted.Script{})
 		fixture.Change(env, env.Client, client.ObjectKeyFromObject(secret), secret, func() { secret.Data["credentials"] = []byte("right-words") })
 		env.Eventually(func() string {
 			if strings.HasPrefix(request(env), "Reapply/") {
@@ -115,6 +114,7 @@ func TestWrongCredentialsWaitForTheirCorrection(t *testing.T) {
 			}
 			return "the provider was not asked for one run"
 		})
+		env.SetScript(fixture.ControlPlane, scripted.Script{}) // Not before: the provider could succeed before CAPT asks.
 		env.AwaitState(controlplanev1.StateReady, "")
 		text := env.Kubectl("get", "captcontrolplane,workspacetemplateapply,events", "-o", "yaml")
 		assert.NotContains(env, text, "wrong-words")
