@@ -93,7 +93,7 @@ func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKin
 	return eachPage(ctx, reader, kind, namespace, &unstructured.UnstructuredList{}, do)
 }
 
-// EachMetadata is Each for metadata only, which takes a fraction of the time.
+// EachMetadata is Each for the metadata of objects in all namespaces.
 func EachMetadata(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, do func(*metav1.PartialObjectMetadata) error) error {
 	return eachPage(ctx, reader, kind, "", &metav1.PartialObjectMetadataList{}, do)
 }
