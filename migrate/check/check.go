@@ -83,7 +83,7 @@ func (c Check) orOK(format string, args ...any) Check {
 	if len(c.Objects) > 0 {
 		return c
 	}
-	return Check{Status: OK, Message: fmt.Sprintf(format, args...)}
+	return Check{Name: c.Name, Status: OK, Message: fmt.Sprintf(format, args...)}
 }
 
 // Report contains the results of the checks of a stage.
@@ -202,7 +202,6 @@ func (c *checker) checks() []stagedCheck {
 		{CheckClock, all, c.clock},
 		{CheckClusterAPI, beforeApply, c.clusterAPI},
 		{CheckProvider, beforeApply, c.provider},
-		{CheckWorkspaces, beforeApply, c.workspaces},
 		{CheckCertManager, untouched, c.certManager},
 		{CheckDefinitions, untouched, c.legacyDefinitions},
 		{CheckDefinitions, installed, c.definitions},

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 )
 
@@ -135,6 +136,34 @@ func TestWhyAWorkspaceIsNotUpToDate(t *testing.T) {
 	} {
 		assert.Equal(t, row.want, migrate.WhyNotUpToDate(row.workspace), name)
 	}
+}
+
+func TestWorkspacesThatAreNotUpToDate(t *testing.T) {
+	workspace := func(name, synced string) unstructured.Unstructured {
+		is := func(kind, status string) any { return map[string]any{"type": kind, "status": status, "reason": "R"} }
+		return unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": name}, "status": map[string]any{"conditions": []any{is("Synced", synced), is("Ready", "True")}},
+		}}
+	}
+	apply := func(name, bySpec, byStatus string) infrav1.WorkspaceTemplateApply {
+		a := infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: infrav1.WorkspaceTemplateApplySpec{WorkspaceName: bySpec}}
+		if byStatus != "" {
+			a.Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: byStatus}
+		}
+		return a
+	}
+	fleet := &migrate.Snapshot{
+		Applies:    []infrav1.WorkspaceTemplateApply{apply("by-name-apply", "", ""), apply("a", "by-spec", ""), apply("b", "", "by-status"), apply("c", "good", "good")},
+		Workspaces: []unstructured.Unstructured{workspace("by-status", "False"), workspace("by-spec", "False"), workspace("by-name", "False"), workspace("good", "True"), workspace("other", "False")},
+	}
+	found := Workspaces(fleet)
+	assert.Equal(t, Warning, found.Status)
+	assert.Equal(t, []string{
+		"Workspace by-name: Synced is False (R)", "Workspace by-spec: Synced is False (R)", "Workspace by-status: Synced is False (R)",
+	}, found.Objects, "another Workspace has nothing to do with CAPT")
+	assert.Contains(t, found.Message, "3 of 4 Workspaces")
+	fleet.Workspaces = fleet.Workspaces[3:]
+	assert.Equal(t, Check{Name: CheckWorkspaces, Status: OK, Message: "all 1 Workspaces of WorkspaceTemplateApplies are up to date"}, Workspaces(fleet))
 }
 
 func TestWhatIsWrongWithADefinition(t *testing.T) {

@@ -21,8 +21,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -30,7 +28,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/config/rbac"
@@ -260,43 +257,29 @@ func (c *checker) provider(ctx context.Context) (Check, error) {
 	return Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be outdated"}, err
 }
 
-func (c *checker) workspaces(ctx context.Context) (Check, error) {
-	found := Check{Status: Warning}
-	names, err := c.workspaceNames(ctx)
-	if err != nil {
-		return found, err
+// Workspaces reports the Workspaces of the WorkspaceTemplateApplies of a fleet that are not up to date.
+func Workspaces(fleet *migrate.Snapshot) Check {
+	names := sets.New[string]()
+	for i := range fleet.Applies {
+		apply := &fleet.Applies[i]
+		names.Insert(naming.LegacyWorkspace(apply.Name), apply.Spec.WorkspaceName)
+		if ref := apply.Status.WorkspaceRef; ref != nil {
+			names.Insert(ref.Name)
+		}
 	}
-	total := 0
-	err = migrate.Each(ctx, c.client, terraform.ScopeCluster.GroupVersionKind(), "", func(workspace *unstructured.Unstructured) error {
+	found, total := Check{Name: CheckWorkspaces, Status: Warning}, 0
+	for i := range fleet.Workspaces {
+		workspace := &fleet.Workspaces[i]
 		if !names.Has(workspace.GetName()) {
-			return nil
+			continue
 		}
 		total++
 		if why := migrate.WhyNotUpToDate(workspace); why != "" {
 			found.Objects = append(found.Objects, fmt.Sprintf("Workspace %s: %s", workspace.GetName(), why))
 		}
-		return nil
-	})
-	if meta.IsNoMatchError(err) {
-		return Check{Status: OK, Message: "there are no Workspaces"}, nil
 	}
 	slices.Sort(found.Objects)
 	found.Message = fmt.Sprintf("%d of %d Workspaces are not up to date: Terraform may run for them during "+
 		"the migration, independently of it. Wait until Terraform has finished, or fix them first", len(found.Objects), total)
-	return found.orOK("all %d Workspaces of WorkspaceTemplateApplies are up to date", total), err
-}
-
-func (c *checker) workspaceNames(ctx context.Context) (sets.Set[string], error) {
-	names := sets.New[string]()
-	kind := infrav1.GroupVersion.WithKind("WorkspaceTemplateApply").GroupKind().WithVersion(c.version)
-	err := migrate.Each(ctx, c.client, kind, "", func(apply *unstructured.Unstructured) error {
-		bySpec, _, _ := unstructured.NestedString(apply.Object, "spec", "workspaceName")
-		byStatus, _, _ := unstructured.NestedString(apply.Object, "status", "workspaceName")
-		names.Insert(naming.LegacyWorkspace(apply.GetName()), bySpec, byStatus)
-		return nil
-	})
-	if meta.IsNoMatchError(err) && c.options.Before == Untouched { // The definitions are reported.
-		return names, nil
-	}
-	return names, err
+	return found.orOK("all %d Workspaces of WorkspaceTemplateApplies are up to date", total)
 }

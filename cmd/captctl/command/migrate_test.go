@@ -78,7 +78,7 @@ func TestCheckPrintsUnitsFindingsChecksAndNextSteps(t *testing.T) {
 	require.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "%v", err)
 	assert.Contains(t, out, "Ambiguous: CAPTControlPlane default/demo (MultipleCandidates)")
 	assert.Contains(t, out, "Decisions: uncomment one line of each entry, save it as decisions.yaml, and run: captctl migrate plan --decisions decisions.yaml --out plan.json\n\napiVersion: ")
-	assert.Contains(t, out, "Checks: 1 of 2 are OK\n  Warning  CAPT v0.3: CAPT v0.3 runs\n")
+	assert.Contains(t, out, "Checks: 2 of 3 are OK\n  Warning  CAPT v0.3: CAPT v0.3 runs\n")
 	assert.Contains(t, out, "1. Stop CAPT v0.3.\n     kubectl -n capt-system scale deployment/old --replicas=0\n2. Install this version")
 	assert.Contains(t, errOut, "Reading objects", "progress is on standard error")
 	assert.Empty(t, env.checked.Before, "the stage is found by looking")

@@ -80,7 +80,7 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	fleet, err := status.Survey(ctx, survey)
 	progress.Stop()
 	if fleet != nil {
-		report.Checks = append(report.Checks, interrupted(fleet)...)
+		report.Checks = append(append(report.Checks, check.Workspaces(fleet.Snapshot)), interrupted(fleet)...)
 	}
 	if errors.Is(err, plan.ErrUnknownUnit) {
 		return err

@@ -48,7 +48,7 @@ func TestUntouched(t *testing.T) {
 		require.Empty(t, r.Failed())
 		assert.Equal(t, map[string]check.Status{
 			check.CheckPermissions: check.OK, check.CheckClock: check.OK, check.CheckJournal: check.OK,
-			check.CheckClusterAPI: check.OK, check.CheckCertManager: check.Warning, check.CheckProvider: check.Warning, check.CheckWorkspaces: check.OK,
+			check.CheckClusterAPI: check.OK, check.CheckCertManager: check.Warning, check.CheckProvider: check.Warning,
 			check.CheckDefinitions: check.Warning, check.CheckStored: check.OK, check.CheckInstallers: check.OK, check.CheckLegacy: check.OK,
 		}, statuses(r))
 		later := look(t, check.CheckJournal, func(o *check.Options) { o.JournalNamespace = "nowhere" })
@@ -166,7 +166,7 @@ func TestBeforeApply(t *testing.T) {
 	require.Empty(t, r.Failed())
 	assert.Equal(t, map[string]check.Status{
 		check.CheckPermissions: check.OK, check.CheckClock: check.OK, check.CheckJournal: check.OK,
-		check.CheckClusterAPI: check.OK, check.CheckProvider: check.Warning, check.CheckWorkspaces: check.OK, check.CheckDefinitions: check.OK,
+		check.CheckClusterAPI: check.OK, check.CheckProvider: check.Warning, check.CheckDefinitions: check.OK,
 		check.CheckConversion: check.OK, check.CheckAdmission: check.OK, check.CheckStored: check.OK, check.CheckInstallers: check.OK,
 		check.CheckLegacy: check.OK, check.CheckManager: check.Warning,
 	}, statuses(r))
@@ -293,29 +293,6 @@ func TestNamespaceAndClock(t *testing.T) {
 	assert.Equal(t, []string{"kubectl create namespace nowhere"}, c.Commands)
 	c = look(t, check.CheckClock, func(o *check.Options) { o.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(-time.Hour)) })
 	assert.Equal(t, check.Warning, c.Status)
-}
-
-func TestWorkspacesThatAreNotUpToDate(t *testing.T) {
-	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion("tf.upbound.io/v1beta1")
-	list.SetKind("WorkspaceList")
-	require.NoError(t, env.Admin.List(t.Context(), list))
-	workspace := &list.Items[0]
-	before, _, _ := unstructured.NestedSlice(workspace.Object, "status", "conditions")
-	set := func(conditions []any) {
-		require.NoError(t, unstructured.SetNestedSlice(workspace.Object, conditions, "status", "conditions"))
-		require.NoError(t, env.Admin.Status().Update(context.Background(), workspace))
-	}
-	set([]any{map[string]any{"type": "Synced", "status": "False", "reason": "ReconcileError", "lastTransitionTime": "2025-03-01T10:00:00Z"}})
-	t.Cleanup(func() { set(before) })
-	other := workspace.DeepCopy()
-	other.SetName("other")
-	other.SetResourceVersion("")
-	other.SetUID("")
-	create(t, other)
-	c := look(t, check.CheckWorkspaces)
-	assert.Equal(t, check.Warning, c.Status)
-	assert.Equal(t, []string{"Workspace " + workspace.GetName() + ": Synced is False (ReconcileError)"}, c.Objects, "another Workspace has nothing to do with CAPT")
 }
 
 // TestWebhooksWithoutAManager comes last: it stops the manager.
