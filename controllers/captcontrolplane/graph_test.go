@@ -27,38 +27,38 @@ func vpcApply(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 }
 
 // become replaces an object with another state.
-func (w *world) become(object client.Object) {
-	w.Helper()
+func (env *environment) become(object client.Object) {
+	env.Helper()
 	live := object.DeepCopyObject().(client.Object)
-	require.NoError(w, w.Client.Get(context.Background(), client.ObjectKeyFromObject(object), live))
+	require.NoError(env, env.Client.Get(context.Background(), client.ObjectKeyFromObject(object), live))
 	object.SetResourceVersion(live.GetResourceVersion())
-	require.NoError(w, w.Client.Update(context.Background(), object))
+	require.NoError(env, env.Client.Update(context.Background(), object))
 }
 
-func (w *world) dependencies() (lines []string) {
-	for _, d := range w.get().Status.Dependencies {
+func (env *environment) dependencies() (lines []string) {
+	for _, d := range env.get().Status.Dependencies {
 		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s", d.Direction, d.Kind, d.Name, d.Ready, d.Reason)))
 	}
 	return lines
 }
 
 func TestDependenciesAreReportedInTheStatusWriteOfTheChange(t *testing.T) {
-	w := newWorld(t, append(prepared(), vpcApply())...)
-	assert.Equal(t, []string{"patch", "apply " + applyName, "status"}, w.reconcile())
-	assert.Contains(t, w.dependencies(), "Upstream WorkspaceTemplateApply "+applyName+" Unknown", "it was just created")
-	w.terraformMade()
-	w.reconcile()
-	assert.Subset(t, w.dependencies(), []string{
+	env := newEnvironment(t, append(prepared(), vpcApply())...)
+	assert.Equal(t, []string{"patch", "apply " + applyName, "status"}, env.reconcile())
+	assert.Contains(t, env.dependencies(), "Upstream WorkspaceTemplateApply "+applyName+" Unknown", "it was just created")
+	env.terraformMade()
+	env.reconcile()
+	assert.Subset(t, env.dependencies(), []string{
 		"Upstream WorkspaceTemplateApply " + applyName + " True", "Upstream WorkspaceTemplateApply demo-vpc True", "Upstream Workspace net True",
 		"Upstream Secret demo-eks-connection True", "Downstream Secret demo-kubeconfig True", "Downstream Cluster demo False Provisioning",
 	})
-	assert.Empty(t, w.reconcile())
+	assert.Empty(t, env.reconcile())
 }
 
 func TestANeighborCausesOneWritePerTransition(t *testing.T) {
-	w := built(t)
-	require.NoError(t, w.Client.Create(t.Context(), vpcApply()))
-	assert.Equal(t, []string{"status"}, w.reconcile())
+	env := built(t)
+	require.NoError(t, env.Client.Create(t.Context(), vpcApply()))
+	assert.Equal(t, []string{"status"}, env.reconcile())
 	for _, row := range []struct {
 		state  builder.Option
 		writes int
@@ -69,31 +69,31 @@ func TestANeighborCausesOneWritePerTransition(t *testing.T) {
 		{builder.NotUpToDate(infrav1.ProvisioningReason, "second step"), 0},
 		{builder.UpToDate(nil), 1},
 	} {
-		w.become(vpcApply(row.state))
-		assert.Len(t, w.reconcile(), row.writes)
+		env.become(vpcApply(row.state))
+		assert.Len(t, env.reconcile(), row.writes)
 	}
 }
 
 func TestDependenciesAreKeptWhilePaused(t *testing.T) {
-	w := built(t)
-	before := w.dependencies()
-	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
-	require.NoError(t, w.Client.Create(t.Context(), vpcApply(builder.WaitingForWorkspace("demo-eks-controlplane", ""))))
-	w.reconcile()
-	assert.Equal(t, before, w.dependencies())
-	assert.False(t, conditions.Has(w.get(), controlplanev1.DependencyCycleCondition))
-	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
-	w.reconcile()
-	assert.NotEqual(t, before, w.dependencies())
+	env := built(t)
+	before := env.dependencies()
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
+	require.NoError(t, env.Client.Create(t.Context(), vpcApply(builder.WaitingForWorkspace("demo-eks-controlplane", ""))))
+	env.reconcile()
+	assert.Equal(t, before, env.dependencies())
+	assert.False(t, conditions.Has(env.get(), controlplanev1.DependencyCycleCondition))
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
+	env.reconcile()
+	assert.NotEqual(t, before, env.dependencies())
 }
 
 func TestDependenciesOfAnUnadoptedControlPlaneAreNotWritten(t *testing.T) {
-	w := newWorld(t, append(prepared(builder.With(func(c *controlplanev1.CAPTControlPlane) {
+	env := newEnvironment(t, append(prepared(builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready"}}
 	})), builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks")))...)
-	w.reconcile()
-	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
-	assert.Empty(t, w.dependencies())
+	env.reconcile()
+	assert.Equal(t, "True AdoptionRequired", env.summary()["AdoptionRequired"])
+	assert.Empty(t, env.dependencies())
 }
 
 // Neither the VPC nor the control plane exists, and each waits for the other.
@@ -101,23 +101,23 @@ func TestACycleThatNeverEndsIsAFailure(t *testing.T) {
 	waits := builder.WaitingForWorkspace("demo-eks-controlplane", "")
 	objects := prepared()
 	objects[1] = builder.CAPTCluster("demo")
-	w := newWorld(t, append(objects, vpcApply(builder.NotUpToDate(infrav1.WaitingForDependenciesReason, ""), waits))...)
-	w.reconcile()
-	assert.Equal(t, controlplanev1.StateFailed, w.get().Status.State)
+	env := newEnvironment(t, append(objects, vpcApply(builder.NotUpToDate(infrav1.WaitingForDependenciesReason, ""), waits))...)
+	env.reconcile()
+	assert.Equal(t, controlplanev1.StateFailed, env.get().Status.State)
 	for _, conditionType := range []string{controlplanev1.DependencyCycleCondition, controlplanev1.ReadyCondition, controlplanev1.FailedCondition} {
-		condition := conditions.Get(w.get(), conditionType)
+		condition := conditions.Get(env.get(), conditionType)
 		require.NotNil(t, condition, conditionType)
 		assert.Equal(t, controlplanev1.DependencyCycleReason, condition.Reason)
 		assert.Contains(t, condition.Message, "WorkspaceTemplateApply demo-vpc → WorkspaceTemplateApply "+applyName+" → CAPTCluster demo → WorkspaceTemplateApply demo-vpc")
 		assert.Contains(t, condition.Message, "Remove spec.waitForWorkspaces[0] of WorkspaceTemplateApply demo-vpc")
 	}
-	assert.Empty(t, w.reconcile())
+	assert.Empty(t, env.reconcile())
 
-	w.become(vpcApply())
-	w.become(vpc())
-	w.reconcile()
-	assert.Equal(t, "False NoDependencyCycle", w.story()["DependencyCycle"])
-	assert.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)
+	env.become(vpcApply())
+	env.become(vpc())
+	env.reconcile()
+	assert.Equal(t, "False NoDependencyCycle", env.summary()["DependencyCycle"])
+	assert.Equal(t, controlplanev1.StateProvisioning, env.get().Status.State)
 }
 
 func TestACycleOfWhatDependsOnTheControlPlaneIsNoFailure(t *testing.T) {
@@ -126,18 +126,18 @@ func TestACycleOfWhatDependsOnTheControlPlaneIsNoFailure(t *testing.T) {
 	}
 	objects := append(prepared(), addon("a", "b"), addon("b", "a"))
 	objects[1] = builder.CAPTCluster("demo")
-	w := newWorld(t, objects...)
-	w.reconcile()
-	assert.Equal(t, "True DependencyCycle", w.story()["DependencyCycle"])
-	assert.Equal(t, "False WaitingForInfrastructure", w.story()["DependenciesReady"])
+	env := newEnvironment(t, objects...)
+	env.reconcile()
+	assert.Equal(t, "True DependencyCycle", env.summary()["DependencyCycle"])
+	assert.Equal(t, "False WaitingForInfrastructure", env.summary()["DependenciesReady"])
 }
 
 func TestACycleKeepsAControlPlaneThatExists(t *testing.T) {
-	w := built(t)
-	require.NoError(t, w.Client.Create(t.Context(), vpcApply(builder.WaitingForWorkspace("demo-eks-controlplane", ""))))
-	w.reconcile()
-	assert.Equal(t, "True DependencyCycle", w.story()["DependencyCycle"])
-	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
+	env := built(t)
+	require.NoError(t, env.Client.Create(t.Context(), vpcApply(builder.WaitingForWorkspace("demo-eks-controlplane", ""))))
+	env.reconcile()
+	assert.Equal(t, "True DependencyCycle", env.summary()["DependencyCycle"])
+	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
 }
 
 // What is not owned by the control plane is in its graph, too.
@@ -147,17 +147,17 @@ func TestEveryObjectOfTheGraphEnqueuesTheControlPlane(t *testing.T) {
 	for _, object := range objects[:2] {
 		builder.OwnedBy(builder.Cluster("demo"))(object)
 	}
-	w := newWorld(t, objects...)
+	env := newEnvironment(t, objects...)
 	for name, got := range map[string]any{
-		"the VPC":                          w.ofApply(t.Context(), vpcApply()),
-		"what the VPC waits for":           w.ofApply(t.Context(), builder.WorkspaceTemplateApply("base", builder.WithWorkspaceName("base"))),
-		"what waits for the control plane": w.ofApply(t.Context(), builder.WorkspaceTemplateApply("addon", builder.WaitingForWorkspace("eks", ""))),
-		"a Secret that the VPC waits for":  w.ofSecret(t.Context(), builder.SecretWith("account", nil)),
-		"the template of the VPC":          w.ofTemplate(t.Context(), builder.WorkspaceTemplate("vpc")),
-		"its own template":                 w.ofTemplate(t.Context(), builder.WorkspaceTemplate("eks")),
+		"the VPC":                          env.ofApply(t.Context(), vpcApply()),
+		"what the VPC waits for":           env.ofApply(t.Context(), builder.WorkspaceTemplateApply("base", builder.WithWorkspaceName("base"))),
+		"what waits for the control plane": env.ofApply(t.Context(), builder.WorkspaceTemplateApply("addon", builder.WaitingForWorkspace("eks", ""))),
+		"a Secret that the VPC waits for":  env.ofSecret(t.Context(), builder.SecretWith("account", nil)),
+		"the template of the VPC":          env.ofTemplate(t.Context(), builder.WorkspaceTemplate("vpc")),
+		"its own template":                 env.ofTemplate(t.Context(), builder.WorkspaceTemplate("eks")),
 	} {
 		assert.Contains(t, got, demo()[0], name)
 	}
-	assert.Empty(t, w.ofApply(t.Context(), builder.WorkspaceTemplateApply("unrelated", builder.WithWorkspaceName("unrelated"))))
-	assert.Empty(t, w.ofTemplate(t.Context(), builder.WorkspaceTemplate("unrelated")))
+	assert.Empty(t, env.ofApply(t.Context(), builder.WorkspaceTemplateApply("unrelated", builder.WithWorkspaceName("unrelated"))))
+	assert.Empty(t, env.ofTemplate(t.Context(), builder.WorkspaceTemplate("unrelated")))
 }

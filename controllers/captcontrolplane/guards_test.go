@@ -46,54 +46,54 @@ func TestAWrongReferenceRewritesNothing(t *testing.T) {
 		"a helper of CAPT v0.3 of this one": {"unrelated", []builder.Option{ofTemplate("kubeconfig"), builder.OwnedBy(builder.CAPTControlPlane("demo"))}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
+			env := newEnvironment(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 				builder.WorkspaceTemplateApply(row.ref, append(row.options, builder.UpToDate(outputs()), builder.WithFinalizers("x/y"))...),
 				builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef(row.ref), builder.WithFinalizers("held/by-the-test")))
-			before := read(w, row.ref, &infrav1.WorkspaceTemplateApply{})
-			assert.Equal(t, []string{"status"}, w.reconcile(), "it is not held for what is not its own")
-			assert.Equal(t, "False ReferenceConflict", w.story()["DependenciesReady"])
+			before := read(env, row.ref, &infrav1.WorkspaceTemplateApply{})
+			assert.Equal(t, []string{"status"}, env.reconcile(), "it is not held for what is not its own")
+			assert.Equal(t, "False ReferenceConflict", env.summary()["DependenciesReady"])
 
-			require.NoError(t, w.Delete(t.Context(), w.get()))
-			w.reconcile()
-			assert.Equal(t, before, read(w, row.ref, &infrav1.WorkspaceTemplateApply{}))
+			require.NoError(t, env.Delete(t.Context(), env.get()))
+			env.reconcile()
+			assert.Equal(t, before, read(env, row.ref, &infrav1.WorkspaceTemplateApply{}))
 		})
 	}
 }
 
 func TestAReferencedApplyIsUsedIfItMatches(t *testing.T) {
-	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
+	env := newEnvironment(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 		builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks")),
 		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef("by-hand")))
-	assert.Contains(t, w.reconcile(), "apply by-hand")
-	assert.Equal(t, "by-hand", w.get().Status.WorkspaceTemplateApply.Name)
+	assert.Contains(t, env.reconcile(), "apply by-hand")
+	assert.Equal(t, "by-hand", env.get().Status.WorkspaceTemplateApply.Name)
 
 	// Now that it is recorded, another template is a change of the running cluster, which the user may want.
-	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-2" })
-	w.reconcile()
-	assert.Equal(t, "eks-2", read(w, "by-hand", &infrav1.WorkspaceTemplateApply{}).Spec.TemplateRef.Name)
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-2" })
+	env.reconcile()
+	assert.Equal(t, "eks-2", read(env, "by-hand", &infrav1.WorkspaceTemplateApply{}).Spec.TemplateRef.Name)
 }
 
 func TestARunningClusterDoesNotMoveToAnotherRegion(t *testing.T) {
-	w := built(t)
-	before := read(w, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.Variables
+	env := built(t)
+	before := read(env, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.Variables
 
-	require.NoError(t, w.Client.Delete(context.Background(), read(w, "demo", &infrav1.CAPTCluster{})))
+	require.NoError(t, env.Client.Delete(context.Background(), read(env, "demo", &infrav1.CAPTCluster{})))
 	elsewhere := vpc(builder.WithRegion("us-east-1"))
 	elsewhere.Status.VPC.ID, elsewhere.ResourceVersion = "vpc-2", ""
-	require.NoError(t, w.Client.Create(context.Background(), elsewhere))
-	w.reconcile()
+	require.NoError(t, env.Client.Create(context.Background(), elsewhere))
+	env.reconcile()
 
-	assert.Equal(t, before, read(w, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.Variables)
-	assert.Contains(t, w.story()["DependenciesReady"], "RegionConflict")
+	assert.Equal(t, before, read(env, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.Variables)
+	assert.Contains(t, env.summary()["DependenciesReady"], "RegionConflict")
 }
 
 func TestAnUnwrittenEndpointIsNotReported(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	w.reconcile()
-	w.terraformMade()
-	w.FailOn("patch", errors.New("denied by a webhook"))
-	require.Error(t, w.try())
-	got := w.get()
+	env := newEnvironment(t, prepared()...)
+	env.reconcile()
+	env.terraformMade()
+	env.FailOn("patch", errors.New("denied by a webhook"))
+	require.Error(t, env.try())
+	got := env.get()
 	assert.False(t, got.Spec.ControlPlaneEndpoint.IsValid())
 	assert.Nil(t, got.Status.Initialization.ControlPlaneInitialized)
 	assert.NotEqual(t, controlplanev1.StateReady, got.Status.State)
@@ -108,9 +108,9 @@ func TestAVersionThatEKSRefusesIsNotWritten(t *testing.T) {
 		"AWS has upgraded itself": {"v1.31", "1.32", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = row.spec })).apply(
+			o := newObservation(t, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = row.spec })).apply(
 				builder.WithVariables(map[string]string{"kubernetes_version": "1.31"}), builder.UpToDate(map[string]string{"cluster_version": row.runs}))
-			got := s.plan().Blocked
+			got := o.plan().Blocked
 			if row.refused == "" {
 				assert.Nil(t, got)
 				return
@@ -124,13 +124,13 @@ func TestAVersionThatEKSRefusesIsNotWritten(t *testing.T) {
 
 // Status records it, and nothing matches: a new one would be a second EKS cluster.
 func TestNothingIsCreatedIfStatusRecordsACluster(t *testing.T) {
-	w := newWorld(t, prepared(builder.WithEndpoint("https://"+host, 443))...)
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
-	assert.Equal(t, "False AdoptionRequired", w.story()["DependenciesReady"])
+	env := newEnvironment(t, prepared(builder.WithEndpoint("https://"+host, 443))...)
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True AdoptionRequired", env.summary()["AdoptionRequired"])
+	assert.Equal(t, "False AdoptionRequired", env.summary()["DependenciesReady"])
 
-	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.WithApplyRef("another")(c) })
-	assert.Contains(t, w.reconcile(), "apply another", "the user decided")
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { builder.WithApplyRef("another")(c) })
+	assert.Contains(t, env.reconcile(), "apply another", "the user decided")
 }
 
 func TestAKnownEndpointIsNormalizedAndNotOverwritten(t *testing.T) {
@@ -140,22 +140,22 @@ func TestAKnownEndpointIsNormalizedAndNotOverwritten(t *testing.T) {
 		"of-before.example.com":         "of-before.example.com",
 		"http://none.example.com":       host,
 	} {
-		w := newWorld(t, prepared(builder.WithEndpoint(stored, 443), builder.WithApplyRef(applyName))...)
-		w.reconcile()
-		w.terraformMade()
-		w.reconcile()
-		assert.Equal(t, clusterv1.APIEndpoint{Host: want, Port: 443}, w.get().Spec.ControlPlaneEndpoint)
-		assert.Equal(t, want+":443", w.get().Status.Endpoint)
-		assert.Equal(t, want != host, w.story()["EndpointAvailable"] == "False EndpointChanged")
-		assert.Empty(t, w.reconcile(), "at rest nothing is written")
+		env := newEnvironment(t, prepared(builder.WithEndpoint(stored, 443), builder.WithApplyRef(applyName))...)
+		env.reconcile()
+		env.terraformMade()
+		env.reconcile()
+		assert.Equal(t, clusterv1.APIEndpoint{Host: want, Port: 443}, env.get().Spec.ControlPlaneEndpoint)
+		assert.Equal(t, want+":443", env.get().Status.Endpoint)
+		assert.Equal(t, want != host, env.summary()["EndpointAvailable"] == "False EndpointChanged")
+		assert.Empty(t, env.reconcile(), "at rest nothing is written")
 	}
 }
 
 // Nothing is written while it is paused.
 func TestStatusHasTheNormalizedEndpoint(t *testing.T) {
-	s := newScene(t, builder.WithEndpoint("https://"+host, 443)).with(func(f *Facts) { f.Paused = "annotation" })
-	assert.Equal(t, host+":443", s.status().Endpoint)
-	assert.Equal(t, "True EndpointKnown", builder.ConditionSummary(s.controlPlane.Status.Conditions)["EndpointAvailable"])
+	o := newObservation(t, builder.WithEndpoint("https://"+host, 443)).with(func(f *Facts) { f.Paused = "annotation" })
+	assert.Equal(t, host+":443", o.status().Endpoint)
+	assert.Equal(t, "True EndpointKnown", builder.ConditionSummary(o.controlPlane.Status.Conditions)["EndpointAvailable"])
 }
 
 // Profiles and helpers go first, side by side: a helper may use a profile.
@@ -164,42 +164,42 @@ func TestSafety06HelpersAreDeletedBeforeTheEKSCluster(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef(applyName), builder.Deleting(),
 		builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer))
 	ofControlPlane := builder.OwnedBy(controlPlane)
-	w := newWorld(t, builder.Cluster("demo"), controlPlane,
+	env := newEnvironment(t, builder.Cluster("demo"), controlPlane,
 		builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), ofControlPlane, holding),
 		builder.WorkspaceTemplateApply("demo-kubeconfig-apply", ofTemplate("kubeconfig"), ofControlPlane, holding),
 		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), ofControlPlane, holding, builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup)))
 	isDeleted := func(name string) bool {
-		apply := read(w, name, &infrav1.WorkspaceTemplateApply{})
+		apply := read(env, name, &infrav1.WorkspaceTemplateApply{})
 		return apply == nil || !apply.DeletionTimestamp.IsZero()
 	}
 	gone := func(name string) {
-		change(w, name, &infrav1.WorkspaceTemplateApply{}, func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
+		change(env, name, &infrav1.WorkspaceTemplateApply{}, func(apply *infrav1.WorkspaceTemplateApply) { apply.Finalizers = nil })
 	}
-	w.reconcile()
+	env.reconcile()
 	assert.True(t, isDeleted("demo-kubeconfig-apply"))
 	assert.True(t, isDeleted("demo-profile"))
 	gone("demo-kubeconfig-apply")
-	w.reconcile()
+	env.reconcile()
 	assert.False(t, isDeleted(applyName), "the profile is still there")
 	gone("demo-profile")
-	w.reconcile()
+	env.reconcile()
 	assert.True(t, isDeleted(applyName))
-	require.NotNil(t, w.get())
+	require.NotNil(t, env.get())
 	gone(applyName)
-	w.reconcile()
-	assert.Nil(t, w.get())
+	env.reconcile()
+	assert.Nil(t, env.get())
 }
 
 // A contended ResourceQuota answers with a conflict, too, and no watch reports its end.
 func TestSafety21ASecretThatAResourceQuotaDelaysIsWrittenAgainSoon(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	w.reconcile()
-	w.terraformMade()
-	w.FailOn("apply demo-kubeconfig", apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "compute", errors.New("the object has been modified")))
-	require.ErrorContains(t, w.try(), "resourcequotas", "an error makes the work queue try again")
-	w.Refuse = nil
-	w.reconcile()
-	require.NotEmpty(t, w.published())
+	env := newEnvironment(t, prepared()...)
+	env.reconcile()
+	env.terraformMade()
+	env.FailOn("apply demo-kubeconfig", apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "compute", errors.New("the object has been modified")))
+	require.ErrorContains(t, env.try(), "resourcequotas", "an error makes the work queue try again")
+	env.Refuse = nil
+	env.reconcile()
+	require.NotEmpty(t, env.published())
 }
 
 // Nothing is deleted while what is to be retained stands on what would be destroyed: neither the EKS cluster nor its profiles.
@@ -213,24 +213,24 @@ func TestSafety05NothingOfARetainedControlPlaneIsDeletedBeforeTheConflictIsResol
 			builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)(apply)
 		})
 	}
-	w := newWorld(t, builder.Cluster("demo"), controlPlane,
+	env := newEnvironment(t, builder.Cluster("demo"), controlPlane,
 		builder.WorkspaceTemplateApply("demo-vpc", recorded("net"), builder.OwnedBy(builder.CAPTCluster("demo"))),
 		builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), builder.OwnedBy(controlPlane), recorded("eks"), builder.WaitingForWorkspace("net", ""), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)),
 		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), builder.OwnedBy(controlPlane), recorded("profile"), builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup)))
 	isDeleted := func(name string) bool {
-		return !read(w, name, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero()
+		return !read(env, name, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero()
 	}
-	assert.Equal(t, []string{"status"}, w.reconcile())
+	assert.Equal(t, []string{"status"}, env.reconcile())
 	assert.False(t, isDeleted("demo-profile"))
 	assert.False(t, isDeleted(applyName))
-	deleting := meta.FindStatusCondition(w.get().Status.Conditions, controlplanev1.DeletingCondition)
+	deleting := meta.FindStatusCondition(env.get().Status.Conditions, controlplanev1.DeletingCondition)
 	assert.Equal(t, infrav1.DeletionPolicyConflictReason, deleting.Reason)
 	assert.Contains(t, deleting.Message, "Set spec.vpc.template.deletionPolicy of CAPTCluster demo to Retain, or spec.deletionPolicy of WorkspaceTemplateApply "+applyName+" to Delete")
-	assert.Empty(t, w.reconcile(), "at rest nothing is written")
+	assert.Empty(t, env.reconcile(), "at rest nothing is written")
 
-	assert.Len(t, w.requests().Matching(t.Context(), nil), 1, "another policy of the VPC is noticed")
-	change(w, "demo-vpc", &infrav1.WorkspaceTemplateApply{}, func(vpc *infrav1.WorkspaceTemplateApply) { vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
-	w.reconcile()
+	assert.Len(t, env.requests().Matching(t.Context(), nil), 1, "another policy of the VPC is noticed")
+	change(env, "demo-vpc", &infrav1.WorkspaceTemplateApply{}, func(vpc *infrav1.WorkspaceTemplateApply) { vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	env.reconcile()
 	assert.True(t, isDeleted("demo-profile"))
 }
 
@@ -267,18 +267,18 @@ func TestSafety26OnlyTheReferredWorkspaceTemplateApplyTakesAClusterName(t *testi
 		"it had the name first":                {claim("own", namespace, builder.OwnedBy(other)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, identity := withToken(t, "Token")
-			require.NoError(t, w.Client.Create(t.Context(), other.DeepCopy()))
-			require.NoError(t, w.Client.Create(t.Context(), row.apply))
-			w.clock.Pass(10 * time.Minute)
-			w.reconcile()
+			env, identity := withToken(t, "Token")
+			require.NoError(t, env.Client.Create(t.Context(), other.DeepCopy()))
+			require.NoError(t, env.Client.Create(t.Context(), row.apply))
+			env.clock.Pass(10 * time.Minute)
+			env.reconcile()
 			if row.taken {
 				assert.Equal(t, 1, identity.Made)
-				assert.Equal(t, 5*time.Minute, w.again, "no watch reports that the other one lost its owner")
+				assert.Equal(t, 5*time.Minute, env.again, "no watch reports that the other one lost its owner")
 				return
 			}
 			assert.Equal(t, 2, identity.Made)
-			assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
+			assert.Equal(t, "True KubeconfigReady", env.kubeconfigReady())
 		})
 	}
 }
@@ -296,29 +296,29 @@ func TestOnlyTheOlderOfTwoClustersOfTheSameNameGetsTokens(t *testing.T) {
 		"an older one of no region so far": {builder.Created.Add(-time.Second), "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, identity := withToken(t, "Token")
+			env, identity := withToken(t, "Token")
 			for _, object := range rivalPlane(row.created, row.region) {
-				require.NoError(t, w.Client.Create(context.Background(), object))
+				require.NoError(t, env.Client.Create(context.Background(), object))
 			}
-			w.clock.Pass(10 * time.Minute)
-			w.reconcile()
+			env.clock.Pass(10 * time.Minute)
+			env.reconcile()
 			if !row.taken {
 				assert.Equal(t, 2, identity.Made)
 				return
 			}
 			assert.Equal(t, 1, identity.Made)
-			assert.Contains(t, w.kubeconfigReady(), "False KubeconfigConflict no token is created for EKS cluster \"demo\": another CAPTControlPlane of this management cluster")
-			assert.NotContains(t, w.kubeconfigReady(), "project", "details omitted")
+			assert.Contains(t, env.kubeconfigReady(), "False KubeconfigConflict no token is created for EKS cluster \"demo\": another CAPTControlPlane of this management cluster")
+			assert.NotContains(t, env.kubeconfigReady(), "project", "details omitted")
 
-			w.spec(func(c *controlplanev1.CAPTControlPlane) { withSource("Auto")(c) })
-			w.reconcile()
-			assert.False(t, holdsToken(w.published()), "Auto does without")
+			env.spec(func(c *controlplanev1.CAPTControlPlane) { withSource("Auto")(c) })
+			env.reconcile()
+			assert.False(t, holdsToken(env.published()), "Auto does without")
 
 			theirs := rivalPlane(row.created, row.region)[1]
-			require.NoError(t, w.Delete(t.Context(), theirs))
-			assert.Equal(t, demo(), kubeconfigsecret.OfSameCluster(w.Client)(t.Context(), theirs), "its deletion causes a reconcile")
-			w.reconcile()
-			assert.True(t, holdsToken(w.published()))
+			require.NoError(t, env.Delete(t.Context(), theirs))
+			assert.Equal(t, demo(), kubeconfigsecret.OfSameCluster(env.Client)(t.Context(), theirs), "its deletion causes a reconcile")
+			env.reconcile()
+			assert.True(t, holdsToken(env.published()))
 		})
 	}
 }

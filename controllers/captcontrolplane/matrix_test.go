@@ -30,55 +30,55 @@ import (
 // fact is one of the things that can be the case, with its name in the golden table.
 type fact struct {
 	name string
-	is   func(s *scene)
+	is   func(o *observation)
 }
 
 // row is a combination of facts that can happen.
 type row struct {
 	name string
-	is   []func(s *scene)
+	is   []func(o *observation)
 }
 
-// scene of the row, of a control plane that was Ready before or never.
-func (r row) scene(t *testing.T, before bool) *scene {
+// observation of the row, of a control plane that was Ready before or never.
+func (r row) observation(t *testing.T, before bool) *observation {
 	t.Helper()
-	s := configured(t)
+	o := configured(t)
 	if before {
-		require.Equal(t, controlplanev1.StateReady, s.status().State)
+		require.Equal(t, controlplanev1.StateReady, o.status().State)
 	}
-	s.Running = Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning}
+	o.Running = Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning}
 	for _, is := range r.is {
-		is(s)
+		is(o)
 	}
-	return s
+	return o
 }
 
 // rows are what can happen. Where something is missing, what comes after it does not differ.
 func rows() (all []row) {
-	add := func(name string, facts ...func(s *scene)) { all = append(all, row{name, facts}) }
+	add := func(name string, facts ...func(o *observation)) { all = append(all, row{name, facts}) }
 	for _, apply := range applies() {
-		for _, lack := range append(lacks(), fact{"everything there", func(*scene) {}}) {
+		for _, lack := range append(lacks(), fact{"everything there", func(*observation) {}}) {
 			add(lack.name+"; "+apply.name, lack.is, apply.is)
 		}
 	}
 	for _, result := range results() {
-		for _, lack := range append(lacks(), fact{"everything there", func(*scene) {}}) {
+		for _, lack := range append(lacks(), fact{"everything there", func(*observation) {}}) {
 			add(lack.name+"; up to date; "+result.name, result.is, lack.is)
 		}
 	}
 	for _, profile := range profiles() {
 		add("all there; "+profile.name, profile.is)
-		add("Terraform running on the control plane; "+profile.name, func(s *scene) { s.apply(working) }, profile.is)
+		add("Terraform running on the control plane; "+profile.name, func(o *observation) { o.apply(working) }, profile.is)
 	}
 	for _, r := range slices.Clone(all) {
 		if strings.HasPrefix(r.name, "everything there") || !strings.Contains(r.name, "; up to date; ") {
-			add("paused; "+r.name, append(slices.Clone(r.is), func(s *scene) { s.Paused = "annotation" })...)
+			add("paused; "+r.name, append(slices.Clone(r.is), func(o *observation) { o.Paused = "annotation" })...)
 		}
 	}
 	deleted := append(applies(), lacks()...)
 	for _, r := range append(deleted, fact{"a profile is being deleted", obsolete(builder.Deleting())}) {
-		add("deleted; "+r.name, r.is, func(s *scene) { builder.Deleting()(s.controlPlane) })
-		add("deleted, paused; "+r.name, r.is, func(s *scene) { builder.Deleting()(s.controlPlane); s.Paused = "annotation" })
+		add("deleted; "+r.name, r.is, func(o *observation) { builder.Deleting()(o.controlPlane) })
+		add("deleted, paused; "+r.name, r.is, func(o *observation) { builder.Deleting()(o.controlPlane); o.Paused = "annotation" })
 	}
 	return all
 }
@@ -96,36 +96,39 @@ func (r row) isShown() bool {
 // lacks are the dependencies that can be missing.
 func lacks() []fact {
 	return []fact{
-		{"no Cluster", func(s *scene) { s.Cluster, s.Infrastructure = nil, nil }},
-		{"no CAPTCluster", func(s *scene) {
-			s.Infrastructure = nil
-			s.Cluster.Status.Initialization.InfrastructureProvisioned = nil
+		{"no Cluster", func(o *observation) { o.Cluster, o.Infrastructure = nil, nil }},
+		{"no CAPTCluster", func(o *observation) {
+			o.Infrastructure = nil
+			o.Cluster.Status.Initialization.InfrastructureProvisioned = nil
 		}},
-		{"VPC being created", func(s *scene) { s.Infrastructure.Status.VPC.ID = "" }},
-		{"VPC late", func(s *scene) { s.Infrastructure.Status.VPC.ID = ""; s.Running.VPC = 15 * time.Minute }},
-		{"VPC not seen by Cluster API", func(s *scene) { s.Cluster.Status.Initialization.InfrastructureProvisioned = nil }},
-		{"regions differ", func(s *scene) { s.Infrastructure.Spec.Region = "us-east-1"; s.controlPlane.Spec.Region = "eu-west-1" }},
-		{"version invalid", func(s *scene) { s.VersionError = assert.AnError }},
-		{"the user must decide", func(s *scene) { s.Apply.Candidates = []adoption.Candidate{{Name: "by-hand"}} }},
-		{"reference belongs to another owner", func(s *scene) { s.Apply.Conflict = "it belongs to CAPTControlPlane other" }},
+		{"VPC being created", func(o *observation) { o.Infrastructure.Status.VPC.ID = "" }},
+		{"VPC late", func(o *observation) { o.Infrastructure.Status.VPC.ID = ""; o.Running.VPC = 15 * time.Minute }},
+		{"VPC not seen by Cluster API", func(o *observation) { o.Cluster.Status.Initialization.InfrastructureProvisioned = nil }},
+		{"regions differ", func(o *observation) {
+			o.Infrastructure.Spec.Region = "us-east-1"
+			o.controlPlane.Spec.Region = "eu-west-1"
+		}},
+		{"version invalid", func(o *observation) { o.VersionError = assert.AnError }},
+		{"the user must decide", func(o *observation) { o.Apply.Candidates = []adoption.Candidate{{Name: "by-hand"}} }},
+		{"reference belongs to another owner", func(o *observation) { o.Apply.Conflict = "it belongs to CAPTControlPlane other" }},
 	}
 }
 
 // applies are what can be the case with the WorkspaceTemplateApply, up to date aside.
 func applies() []fact {
-	shows := func(reason string) func(s *scene) {
-		return func(s *scene) { s.apply(builder.NotUpToDate(reason, "why")) }
+	shows := func(reason string) func(o *observation) {
+		return func(o *observation) { o.apply(builder.NotUpToDate(reason, "why")) }
 	}
-	late := func(reason string, running Running) func(s *scene) {
-		return func(s *scene) {
-			shows(reason)(s)
-			s.Running.ControlPlane, s.Running.Secret = running.ControlPlane, running.Secret
+	late := func(reason string, running Running) func(o *observation) {
+		return func(o *observation) {
+			shows(reason)(o)
+			o.Running.ControlPlane, o.Running.Secret = running.ControlPlane, running.Secret
 		}
 	}
 	return []fact{
-		{"no WorkspaceTemplateApply", func(s *scene) { s.Apply.Apply = nil }},
-		{"refused by the API server", func(s *scene) { s.Apply.Apply, s.Apply.Refused = nil, assert.AnError }},
-		{"not seen by its controller", func(s *scene) { s.apply() }},
+		{"no WorkspaceTemplateApply", func(o *observation) { o.Apply.Apply = nil }},
+		{"refused by the API server", func(o *observation) { o.Apply.Apply, o.Apply.Refused = nil, assert.AnError }},
+		{"not seen by its controller", func(o *observation) { o.apply() }},
 		{"Terraform running", shows(infrav1.ProvisioningReason)},
 		{"Terraform running for long", late(infrav1.ProvisioningReason, Running{ControlPlane: 30 * time.Minute, Secret: notRunning})},
 		{"template missing", shows(infrav1.TemplateNotFoundReason)},
@@ -137,55 +140,63 @@ func applies() []fact {
 		{"create interrupted", shows(infrav1.CreateInterruptedReason)},
 		{"Workspace belongs to another owner", shows(infrav1.WorkspaceConflictReason)},
 		{"Workspace destroyed by another client", shows(infrav1.WorkspaceDeletingReason)},
-		{"recreated", func(s *scene) { shows(infrav1.ProvisioningReason)(s); s.Apply.Apply.Status.Applied = "" }},
-		{"being deleted by another client", func(s *scene) { s.apply(builder.UpToDate(outputs()), builder.Deleting()) }},
+		{"recreated", func(o *observation) { shows(infrav1.ProvisioningReason)(o); o.Apply.Apply.Status.Applied = "" }},
+		{"being deleted by another client", func(o *observation) { o.apply(builder.UpToDate(outputs()), builder.Deleting()) }},
 	}
 }
 
 // results are what Terraform can have made.
 func results() []fact {
-	kubeconfig := func(reason, problem string) func(s *scene) {
-		return func(s *scene) { s.Kubeconfig = kubeconfigsecret.Kubeconfig{Reason: reason, Problem: problem} }
+	kubeconfig := func(reason, problem string) func(o *observation) {
+		return func(o *observation) { o.Kubeconfig = kubeconfigsecret.Kubeconfig{Reason: reason, Problem: problem} }
 	}
-	output := func(endpoint string) func(s *scene) {
-		return func(s *scene) { s.apply(builder.UpToDate(map[string]string{"cluster_endpoint": endpoint})) }
+	output := func(endpoint string) func(o *observation) {
+		return func(o *observation) { o.apply(builder.UpToDate(map[string]string{"cluster_endpoint": endpoint})) }
 	}
-	unwritten := func(s *scene) { s.controlPlane.Spec.ControlPlaneEndpoint.Host = "" }
+	unwritten := func(o *observation) { o.controlPlane.Spec.ControlPlaneEndpoint.Host = "" }
 	return []fact{
-		{"all", func(*scene) {}},
+		{"all", func(*observation) {}},
 		{"no outputs any more", output("")},
-		{"an output only in the connection Secret", func(s *scene) { output("")(s); s.Connection = connection(outputs()) }},
-		{"no outputs", func(s *scene) { unwritten(s); s.Connection = nil; output("")(s) }},
-		{"no outputs for long", func(s *scene) { unwritten(s); s.Connection = nil; output("")(s); s.Running.Secret = 5 * time.Minute }},
-		{"an empty connection Secret", func(s *scene) { unwritten(s); s.Connection = &corev1.Secret{}; output("")(s) }},
+		{"an output only in the connection Secret", func(o *observation) { output("")(o); o.Connection = connection(outputs()) }},
+		{"no outputs", func(o *observation) { unwritten(o); o.Connection = nil; output("")(o) }},
+		{"no outputs for long", func(o *observation) {
+			unwritten(o)
+			o.Connection = nil
+			output("")(o)
+			o.Running.Secret = 5 * time.Minute
+		}},
+		{"an empty connection Secret", func(o *observation) { unwritten(o); o.Connection = &corev1.Secret{}; output("")(o) }},
 		{"endpoint not written yet", unwritten},
-		{"endpoint invalid", func(s *scene) { unwritten(s); output("http://x/y")(s) }},
+		{"endpoint invalid", func(o *observation) { unwritten(o); output("http://x/y")(o) }},
 		{"endpoint changed", output("https://other.example.com")},
 		{"no kubeconfig", kubeconfig("KubeconfigMissing", "no output")},
-		{"no kubeconfig for long", func(s *scene) { kubeconfig("KubeconfigMissing", "no output")(s); s.Running.Secret = 5 * time.Minute }},
+		{"no kubeconfig for long", func(o *observation) {
+			kubeconfig("KubeconfigMissing", "no output")(o)
+			o.Running.Secret = 5 * time.Minute
+		}},
 		{"kubeconfig invalid", kubeconfig("KubeconfigInvalid", "not a kubeconfig")},
 		{"kubeconfig Secret belongs to another owner", kubeconfig("KubeconfigConflict", "it belongs to other")},
-		{"kubeconfig not written yet", func(s *scene) { s.Kubeconfig.Written = false }},
-		{"no kubeconfig for users", func(s *scene) { s.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "conflict"} }},
+		{"kubeconfig not written yet", func(o *observation) { o.Kubeconfig.Written = false }},
+		{"no kubeconfig for users", func(o *observation) { o.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "conflict"} }},
 	}
 }
 
 // text has the step and the status of a row, for the golden table.
 func (r row) text(t *testing.T, before bool) string {
 	t.Helper()
-	s := r.scene(t, before)
-	got := s.status()
+	o := r.observation(t, before)
+	got := o.status()
 	for i := range got.Conditions {
-		s.controlPlane.Status.Conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
+		o.controlPlane.Status.Conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
 	}
-	once := s.controlPlane.DeepCopy()
-	s.status()
-	assert.Equal(t, once, s.controlPlane, "at rest nothing is written: %s", r.name)
+	once := o.controlPlane.DeepCopy()
+	o.status()
+	assert.Equal(t, once, o.controlPlane, "at rest nothing is written: %s", r.name)
 
-	story := builder.ConditionSummary(got.Conditions)
-	text := []string{fmt.Sprintf("%s, %s, %s", s.step(), got.State, got.Phase)}
-	for _, condition := range slices.Sorted(maps.Keys(story)) {
-		text = append(text, condition+" "+story[condition])
+	summary := builder.ConditionSummary(got.Conditions)
+	text := []string{fmt.Sprintf("%s, %s, %s", o.step(), got.State, got.Phase)}
+	for _, condition := range slices.Sorted(maps.Keys(summary)) {
+		text = append(text, condition+" "+summary[condition])
 	}
 	if ptr.Deref(got.Initialization.ControlPlaneInitialized, false) {
 		text = append(text, "initialized")
@@ -219,7 +230,7 @@ func TestGoldenTable(t *testing.T) {
 
 func TestDefect20InitializedIsNeverRevoked(t *testing.T) {
 	for _, fact := range slices.Concat(lacks(), applies(), results(), profiles()) {
-		got := row{fact.name, []func(s *scene){fact.is}}.scene(t, true).status()
+		got := row{fact.name, []func(o *observation){fact.is}}.observation(t, true).status()
 		assert.Equal(t, ptr.To(true), got.Initialization.ControlPlaneInitialized, fact.name)
 		assert.Equal(t, "True Initialized", builder.ConditionSummary(got.Conditions)["Initialized"], fact.name)
 	}
@@ -230,24 +241,24 @@ func TestInvariantsOfEveryRow(t *testing.T) {
 	for _, r := range rows() {
 		for _, before := range []bool{false, true} {
 			t.Run(fmt.Sprint(r.name, " before=", before), func(t *testing.T) {
-				s := r.scene(t, before)
-				got := s.status()
-				story := builder.ConditionSummary(got.Conditions)
-				ready := strings.HasPrefix(story["Ready"], "True")
+				o := r.observation(t, before)
+				got := o.status()
+				summary := builder.ConditionSummary(got.Conditions)
+				ready := strings.HasPrefix(summary["Ready"], "True")
 				initialized := ptr.Deref(got.Initialization.ControlPlaneInitialized, false)
-				deleting := !s.controlPlane.DeletionTimestamp.IsZero()
+				deleting := !o.controlPlane.DeletionTimestamp.IsZero()
 
 				assert.True(t, initialized || !before, "never revoked")
 				assert.False(t, initialized && got.State == controlplanev1.StateFailed, "an initialized control plane is Degraded, never Failed")
 				if ready {
-					assert.True(t, s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && s.Kubeconfig.Written, "Ready has an endpoint and a kubeconfig")
+					assert.True(t, o.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && o.Kubeconfig.Written, "Ready has an endpoint and a kubeconfig")
 					assert.True(t, initialized)
 				}
 				if !deleting {
-					assert.Equal(t, initialized && !s.Apply.Destroyed(), strings.HasPrefix(story["Available"], "True"), "it can be used as soon as it could be once")
+					assert.Equal(t, initialized && !o.Apply.Destroyed(), strings.HasPrefix(summary["Available"], "True"), "it can be used as soon as it could be once")
 					assert.Equal(t, got.State == controlplanev1.StateReady, ready)
 					assert.Equal(t, phase(got.State, initialized), got.Phase)
-					assert.Equal(t, got.Phase == controlplanev1.PhaseCreating, strings.HasPrefix(story["Creating"], "True"))
+					assert.Equal(t, got.Phase == controlplanev1.PhaseCreating, strings.HasPrefix(summary["Creating"], "True"))
 				}
 				if !deleting && !ready {
 					assert.NotEmpty(t, meta.FindStatusCondition(got.Conditions, "Ready").Message, "Ready=False has a message")
@@ -271,16 +282,16 @@ type outcome struct {
 func outcomes(t *testing.T, before bool) (all []outcome) {
 	t.Helper()
 	for _, r := range rows() {
-		s := r.scene(t, before)
-		s.controlPlane.Status.State = ""
-		if got := s.status(); s.controlPlane.DeletionTimestamp.IsZero() { // The state of what is deleted stands still.
+		o := r.observation(t, before)
+		o.controlPlane.Status.State = ""
+		if got := o.status(); o.controlPlane.DeletionTimestamp.IsZero() { // The state of what is deleted stands still.
 			all = append(all, outcome{r.name, got.State, ptr.Deref(got.Initialization.ControlPlaneInitialized, false)})
 		}
 	}
 	return all
 }
 
-// TestTransitions takes every pair of rows, as the world can go from any to any: the table holds exactly the edges that
+// TestTransitions takes every pair of rows, as the environment can go from any to any: the table holds exactly the edges that
 // happen. Recovering needs a manager that recovers, see TestRecovery.
 func TestTransitions(t *testing.T) {
 	of := map[bool][]outcome{false: outcomes(t, false), true: outcomes(t, true)}

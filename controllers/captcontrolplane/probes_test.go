@@ -65,12 +65,12 @@ func TestEffectOfProbes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, before := range []bool{false, true} {
-				s, want := configured(t), row.first
+				o, want := configured(t), row.first
 				if before {
-					s, want = onceReady(t), row.before
+					o, want = onceReady(t), row.before
 				}
-				s.EndpointProbe, s.Probed = row.probe, row.probed
-				got := s.status()
+				o.EndpointProbe, o.Probed = row.probe, row.probed
+				got := o.status()
 				text := string(got.State)
 				for _, conditionType := range []string{"Available", "Ready", "Degraded"} {
 					if condition := meta.FindStatusCondition(got.Conditions, conditionType); condition != nil {
@@ -88,30 +88,30 @@ func TestEffectOfProbes(t *testing.T) {
 }
 
 func TestAFailingProbeIsNamed(t *testing.T) {
-	s := onceReady(t)
-	s.Probed = silent
-	got := s.status()
+	o := onceReady(t)
+	o.Probed = silent
+	got := o.status()
 	for _, conditionType := range []string{controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.AvailableCondition} {
 		assert.Contains(t, meta.FindStatusCondition(got.Conditions, conditionType).Message, "health check APIServer fails: the API server refuses connections. Check")
 	}
-	s.Probed = outdated
-	assert.Contains(t, meta.FindStatusCondition(s.status().Conditions, controlplanev1.ReadyCondition).Message, "health check Version fails: it runs 1.30. Set spec.version")
+	o.Probed = outdated
+	assert.Contains(t, meta.FindStatusCondition(o.status().Conditions, controlplanev1.ReadyCondition).Message, "health check Version fails: it runs 1.30. Set spec.version")
 }
 
 // A cluster that does not answer is Degraded, whatever runs; and it is never Failed.
 func TestAClusterThatDoesNotAnswerIsDegradedInEveryCase(t *testing.T) {
 	for _, r := range rows() {
-		s := r.scene(t, true)
-		s.Probed = silent
-		if s.Apply.Destroyed() {
-			s.Probed = health.NotProbed("Terraform is creating or destroying the cluster") // As reconcileProbes does.
+		o := r.observation(t, true)
+		o.Probed = silent
+		if o.Apply.Destroyed() {
+			o.Probed = health.NotProbed("Terraform is creating or destroying the cluster") // As reconcileProbes does.
 		}
-		got := s.status()
-		if !s.controlPlane.DeletionTimestamp.IsZero() {
+		got := o.status()
+		if !o.controlPlane.DeletionTimestamp.IsZero() {
 			continue
 		}
 		assert.False(t, meta.IsStatusConditionTrue(got.Conditions, controlplanev1.AvailableCondition), r.name)
-		if s.Apply.Destroyed() {
+		if o.Apply.Destroyed() {
 			assert.NotEqual(t, controlplanev1.StateFailed, got.State, r.name)
 		} else {
 			assert.Equal(t, controlplanev1.StateDegraded, got.State, r.name)
@@ -122,58 +122,60 @@ func TestAClusterThatDoesNotAnswerIsDegradedInEveryCase(t *testing.T) {
 
 func TestChecksThatRepeatConditions(t *testing.T) {
 	for name, row := range map[string]struct {
-		scene *scene
-		want  map[string]controlplanev1.HealthState
+		observation *observation
+		want        map[string]controlplanev1.HealthState
 	}{
 		"all there":             {onceReady(t), map[string]controlplanev1.HealthState{"Workspace": "Healthy", "Dependencies": "Healthy", "Fargate": "Healthy"}},
 		"Terraform running":     {onceReady(t).apply(working), map[string]controlplanev1.HealthState{"Workspace": "Unknown", "Dependencies": "Healthy"}},
 		"apply fails":           {onceReady(t).apply(failing), map[string]controlplanev1.HealthState{"Workspace": "Unhealthy"}},
-		"being created":         {newScene(t).apply(working), map[string]controlplanev1.HealthState{"Workspace": "Unknown"}},
-		"creation fails":        {newScene(t).apply(failing), map[string]controlplanev1.HealthState{"Workspace": "Unhealthy"}},
-		"no VPC yet":            {newScene(t).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), map[string]controlplanev1.HealthState{"Dependencies": "Unknown"}},
+		"being created":         {newObservation(t).apply(working), map[string]controlplanev1.HealthState{"Workspace": "Unknown"}},
+		"creation fails":        {newObservation(t).apply(failing), map[string]controlplanev1.HealthState{"Workspace": "Unhealthy"}},
+		"no VPC yet":            {newObservation(t).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), map[string]controlplanev1.HealthState{"Dependencies": "Unknown"}},
 		"the VPC is gone":       {onceReady(t).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), map[string]controlplanev1.HealthState{"Dependencies": "Unhealthy"}},
 		"a missing template":    {onceReady(t).apply(builder.NotUpToDate(infrav1.TemplateNotFoundReason, "")), map[string]controlplanev1.HealthState{"Workspace": "Unhealthy"}},
-		"an invalid dependency": {newScene(t).with(func(f *Facts) { f.Apply.Conflict = "other" }), map[string]controlplanev1.HealthState{"Dependencies": "Unhealthy"}},
+		"an invalid dependency": {newObservation(t).with(func(f *Facts) { f.Apply.Conflict = "other" }), map[string]controlplanev1.HealthState{"Dependencies": "Unhealthy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := row.scene.status()
+			got := row.observation.status()
 			for check, want := range row.want {
 				assert.Equal(t, want, health.Status(got.Health, check), check)
 			}
 		})
 	}
-	s := onceReady(t).apply(failing)
-	s.Apply.Apply.Status.LastFailureClass = "Quota"
-	assert.Contains(t, health.Find(s.status().Health, health.Workspace).Message, "condition WorkspaceReady has the reason ApplyFailed (class Quota)")
+	o := onceReady(t).apply(failing)
+	o.Apply.Apply.Status.LastFailureClass = "Quota"
+	assert.Contains(t, health.Find(o.status().Health, health.Workspace).Message, "condition WorkspaceReady has the reason ApplyFailed (class Quota)")
 }
 
-// probing is a world whose control plane is Ready, and has a kubeconfig that runs aws: the pool knows its result without a request.
-func probing(t *testing.T) *world {
-	w := newWorld(t, prepared()...)
-	w.Probes = probe.NewPool(metrics.NewHealth(prometheus.NewRegistry()), w.probes)
-	w.reconcile()
-	w.terraformMade()
-	w.reconcile()
-	w.reconcile()
-	require.Contains(t, health.Find(w.get().Status.Health, health.Credentials).Message, "aws eks get-token")
-	require.Empty(t, w.reconcile(), "nothing is written at rest")
-	return w
+// probing is an environment whose control plane is Ready, and has a kubeconfig that runs aws: the pool knows its result without a request.
+func probing(t *testing.T) *environment {
+	env := newEnvironment(t, prepared()...)
+	env.Probes = probe.NewPool(metrics.NewHealth(prometheus.NewRegistry()), env.probes)
+	env.reconcile()
+	env.terraformMade()
+	env.reconcile()
+	env.reconcile()
+	require.Contains(t, health.Find(env.get().Status.Health, health.Credentials).Message, "aws eks get-token")
+	require.Empty(t, env.reconcile(), "nothing is written at rest")
+	return env
 }
 
-func (w *world) results() health.Probed { return w.Probes.Results(client.ObjectKeyFromObject(w.get())) }
+func (env *environment) results() health.Probed {
+	return env.Probes.Results(client.ObjectKeyFromObject(env.get()))
+}
 
 func TestWhichAPIServersAreProbed(t *testing.T) {
-	change := func(change builder.Option) func(*world) {
-		return func(w *world) { w.spec(func(c *controlplanev1.CAPTControlPlane) { change(c) }) }
+	change := func(change builder.Option) func(*environment) {
+		return func(env *environment) { env.spec(func(c *controlplanev1.CAPTControlPlane) { change(c) }) }
 	}
-	terraform := func(reason string) func(*world) {
-		return func(w *world) { w.terraform(builder.NotUpToDate(reason, "")) }
+	terraform := func(reason string) func(*environment) {
+		return func(env *environment) { env.terraform(builder.NotUpToDate(reason, "")) }
 	}
 	for name, row := range map[string]struct {
-		change func(*world)
+		change func(*environment)
 		probed bool
 	}{
-		"as it is":                   {func(*world) {}, true},
+		"as it is":                   {func(*environment) {}, true},
 		"during an update":           {terraform(infrav1.ProvisioningReason), true},
 		"after a failure":            {terraform(infrav1.ApplyFailedReason), true},
 		"being destroyed":            {terraform(infrav1.WorkspaceDeletingReason), false},
@@ -181,21 +183,21 @@ func TestWhichAPIServersAreProbed(t *testing.T) {
 		"captctl migrate is at work": {change(builder.WithAnnotation(clusterv1.PausedAnnotation, naming.MigrationPause)), false},
 		"clusterctl moves it":        {change(builder.WithAnnotation("clusterctl.cluster.x-k8s.io/delete-for-move", "")), false},
 		"disabled":                   {change(builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe = controlplanev1.EndpointProbeDisabled })), false},
-		"being deleted":              {func(w *world) { require.NoError(w, w.Delete(w.Context(), w.get())) }, false},
-		"its kubeconfig was deleted": {func(w *world) {
-			require.NoError(w, w.Client.Delete(w.Context(), builder.SecretWith(naming.KubeconfigSecret("demo"), nil)))
+		"being deleted":              {func(env *environment) { require.NoError(env, env.Delete(env.Context(), env.get())) }, false},
+		"its kubeconfig was deleted": {func(env *environment) {
+			require.NoError(env, env.Client.Delete(env.Context(), builder.SecretWith(naming.KubeconfigSecret("demo"), nil)))
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := probing(t)
-			row.change(w)
-			w.reconcile()
-			assert.Equal(t, row.probed, w.results() != health.Probed{})
+			env := probing(t)
+			row.change(env)
+			env.reconcile()
+			assert.Equal(t, row.probed, env.results() != health.Probed{})
 		})
 	}
-	w := probing(t)
-	w.forget(demo()[0].NamespacedName)
-	assert.Zero(t, w.results())
+	env := probing(t)
+	env.forget(demo()[0].NamespacedName)
+	assert.Zero(t, env.results())
 }
 
 // No event reports that an object was moved to another shard.
@@ -215,21 +217,21 @@ func TestObjectsOfOthersAreNotProbed(t *testing.T) {
 		"being deleted now": {[]builder.Option{builder.Deleting(), builder.WithFinalizers("x/y")}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, builder.CAPTControlPlane("demo", row.options...))
-			w.WatchFilterValue = row.filter
-			assert.Equal(t, row.want, w.probes(t.Context(), key))
+			env := newEnvironment(t, builder.CAPTControlPlane("demo", row.options...))
+			env.WatchFilterValue = row.filter
+			assert.Equal(t, row.want, env.probes(t.Context(), key))
 		})
 	}
-	assert.False(t, newWorld(t).probes(t.Context(), key), "it is gone")
+	assert.False(t, newEnvironment(t).probes(t.Context(), key), "it is gone")
 }
 
 // Terraform destroyed the cluster and created it again: it has another endpoint.
 func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
 	const other = "OTHER.gr7.ap-northeast-1.eks.amazonaws.com"
-	show := func(w *world, option builder.Option) {
-		w.Helper()
-		w.terraform(option)
-		w.reconcile()
+	show := func(env *environment, option builder.Option) {
+		env.Helper()
+		env.terraform(option)
+		env.reconcile()
 	}
 	changed := builder.UpToDate(map[string]string{"cluster_endpoint": "https://" + other, "cluster_name": "demo"})
 	for name, row := range map[string]struct {
@@ -242,20 +244,20 @@ func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
 		"never reported":                       {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := built(t)
+			env := built(t)
 			for _, reason := range row.seen {
-				show(w, builder.NotUpToDate(reason, "why"))
-				assert.Equal(t, row.followed, w.story()["Available"] == "False NotAvailable", reason)
+				show(env, builder.NotUpToDate(reason, "why"))
+				assert.Equal(t, row.followed, env.summary()["Available"] == "False NotAvailable", reason)
 			}
-			show(w, changed)
+			show(env, changed)
 			if !row.followed {
-				assert.Equal(t, host, w.get().Spec.ControlPlaneEndpoint.Host)
-				assert.Equal(t, "False EndpointChanged", w.story()["EndpointAvailable"])
+				assert.Equal(t, host, env.get().Spec.ControlPlaneEndpoint.Host)
+				assert.Equal(t, "False EndpointChanged", env.summary()["EndpointAvailable"])
 				return
 			}
-			assert.Equal(t, other, w.get().Spec.ControlPlaneEndpoint.Host)
-			assert.Equal(t, "True Available", w.story()["Available"])
-			assert.Empty(t, w.reconcile())
+			assert.Equal(t, other, env.get().Spec.ControlPlaneEndpoint.Host)
+			assert.Equal(t, "True Available", env.summary()["Available"])
+			assert.Empty(t, env.reconcile())
 		})
 	}
 }

@@ -37,8 +37,8 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// world is a reconciler with an API server.
-type world struct {
+// environment is a reconciler with an API server.
+type environment struct {
 	*testing.T
 	*Reconciler
 	*builder.API
@@ -47,7 +47,7 @@ type world struct {
 	again time.Duration
 }
 
-func newWorld(t *testing.T, objects ...client.Object) *world {
+func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	clients := builder.Clients(objects...).WithStatusSubresource(&controlplanev1.CAPTControlPlane{}).
 		WithIndex(&controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys).
 		WithIndex(&controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, referenceKeys).
@@ -59,68 +59,68 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, kubeconfigsecret.EKSIndex, kubeconfigsecret.IndexEKS).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController)
 	require.NoError(t, applyindex.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
-	w := &world{T: t, clock: builder.NewClock(), API: builder.NewAPI(clients)}
-	w.Reconciler = &Reconciler{Uncached: w.API, Cache: w.API, Metrics: metrics.NewFargate(prometheus.NewRegistry()), Engine: engine.Engine{
-		Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock},
-		Client: interceptor.NewClient(w.API, interceptor.Funcs{
+	env := &environment{T: t, clock: builder.NewClock(), API: builder.NewAPI(clients)}
+	env.Reconciler = &Reconciler{Uncached: env.API, Cache: env.API, Metrics: metrics.NewFargate(prometheus.NewRegistry()), Engine: engine.Engine{
+		Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: env.clock},
+		Client: interceptor.NewClient(env.API, interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 				selector := (&client.ListOptions{}).ApplyOptions(opts).FieldSelector
-				if w.Tokens == nil && selector != nil && strings.Contains(selector.String(), kubeconfigsecret.EKSIndex) {
+				if env.Tokens == nil && selector != nil && strings.Contains(selector.String(), kubeconfigsecret.EKSIndex) {
 					return errors.New("a manager that makes no tokens has no index " + kubeconfigsecret.EKSIndex)
 				}
 				return c.List(ctx, list, opts...)
 			},
 		}),
 	}}
-	return w
+	return env
 }
 
-func (w *world) try() error {
-	w.Writes = nil
-	result, err := w.Reconcile(w.T.Context(), demo()[0])
-	w.again = result.RequeueAfter
+func (env *environment) try() error {
+	env.Writes = nil
+	result, err := env.Reconcile(env.T.Context(), demo()[0])
+	env.again = result.RequeueAfter
 	return err
 }
 
 // reconcile returns the writes of one reconcile.
-func (w *world) reconcile() []string {
-	w.Helper()
-	require.NoError(w, w.try())
-	return w.Writes
+func (env *environment) reconcile() []string {
+	env.Helper()
+	require.NoError(env, env.try())
+	return env.Writes
 }
 
 func demo() []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}}
 }
 
-func read[O client.Object](w *world, name string, object O) O {
-	w.Helper()
-	found, err := engine.Get(context.Background(), w.Client, client.ObjectKey{Namespace: builder.Namespace, Name: name}, object)
-	require.NoError(w, err)
+func read[O client.Object](env *environment, name string, object O) O {
+	env.Helper()
+	found, err := engine.Get(context.Background(), env.Client, client.ObjectKey{Namespace: builder.Namespace, Name: name}, object)
+	require.NoError(env, err)
 	return found
 }
 
-func (w *world) get() *controlplanev1.CAPTControlPlane {
-	return read(w, "demo", &controlplanev1.CAPTControlPlane{})
+func (env *environment) get() *controlplanev1.CAPTControlPlane {
+	return read(env, "demo", &controlplanev1.CAPTControlPlane{})
 }
 
 // terraformMade does what the controller of WorkspaceTemplateApplies and Terraform do.
-func (w *world) terraformMade() {
-	w.Helper()
-	apply := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
+func (env *environment) terraformMade() {
+	env.Helper()
+	apply := read(env, applyName, &infrav1.WorkspaceTemplateApply{})
 	builder.UpToDate(outputs())(apply)
 	builder.WithCreation(builder.Created)(apply) // As the API server does; the fake client does not.
-	require.NoError(w, w.Client.Update(context.Background(), apply))
-	require.NoError(w, w.Client.Create(context.Background(), connection(map[string]string{"cluster_certificate_authority_data": builder.CA()})))
+	require.NoError(env, env.Client.Update(context.Background(), apply))
+	require.NoError(env, env.Client.Create(context.Background(), connection(map[string]string{"cluster_certificate_authority_data": builder.CA()})))
 }
 
-// built is a world whose control plane is Ready.
-func built(t *testing.T) *world {
-	w := newWorld(t, prepared()...)
-	w.reconcile()
-	w.terraformMade()
-	w.reconcile()
-	return w
+// built is an environment whose control plane is Ready.
+func built(t *testing.T) *environment {
+	env := newEnvironment(t, prepared()...)
+	env.reconcile()
+	env.terraformMade()
+	env.reconcile()
+	return env
 }
 
 // prepared is a control plane about to be made.
@@ -130,41 +130,41 @@ func prepared(options ...builder.Option) []client.Object {
 }
 
 func TestTheLifeOfAControlPlane(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	assert.Equal(t, []string{"patch", "apply " + applyName, "status"}, w.reconcile(), "the reference is written down first")
-	assert.Equal(t, applyName, w.get().Spec.WorkspaceTemplateApplyRef.Name)
-	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, w.get().Finalizers)
-	assert.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)
+	env := newEnvironment(t, prepared()...)
+	assert.Equal(t, []string{"patch", "apply " + applyName, "status"}, env.reconcile(), "the reference is written down first")
+	assert.Equal(t, applyName, env.get().Spec.WorkspaceTemplateApplyRef.Name)
+	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, env.get().Finalizers)
+	assert.Equal(t, controlplanev1.StateProvisioning, env.get().Status.State)
 
-	w.terraformMade()
-	w.reconcile()
-	require.Len(t, w.Writes, 4)
-	assert.ElementsMatch(t, []string{"apply demo-kubeconfig", "apply demo-user-kubeconfig"}, w.Writes[:2], "the kubeconfigs come before the endpoint")
-	assert.Equal(t, []string{"patch", "status"}, w.Writes[2:])
-	assert.Equal(t, clusterv1.APIEndpoint{Host: host, Port: 443}, w.get().Spec.ControlPlaneEndpoint)
-	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
-	assert.NotNil(t, read(w, "demo-kubeconfig", &corev1.Secret{}))
+	env.terraformMade()
+	env.reconcile()
+	require.Len(t, env.Writes, 4)
+	assert.ElementsMatch(t, []string{"apply demo-kubeconfig", "apply demo-user-kubeconfig"}, env.Writes[:2], "the kubeconfigs come before the endpoint")
+	assert.Equal(t, []string{"patch", "status"}, env.Writes[2:])
+	assert.Equal(t, clusterv1.APIEndpoint{Host: host, Port: 443}, env.get().Spec.ControlPlaneEndpoint)
+	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	assert.NotNil(t, read(env, "demo-kubeconfig", &corev1.Secret{}))
 
 	for range 3 {
-		assert.Empty(t, w.reconcile(), "at rest nothing is written")
+		assert.Empty(t, env.reconcile(), "at rest nothing is written")
 	}
 }
 
 // An empty reference next to a WorkspaceTemplateApply must not make a second EKS cluster.
 func TestDefect05NoSecondClusterIsCreatedNextToACandidate(t *testing.T) {
-	w := newWorld(t, append(prepared(), builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks")))...)
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
+	env := newEnvironment(t, append(prepared(), builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks")))...)
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True AdoptionRequired", env.summary()["AdoptionRequired"])
 }
 
 // One that was adopted, or restored from a backup, is ready before anything is provisioned.
 func TestAReadyControlPlaneGetsItsFinalizer(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	w.reconcile()
-	w.terraformMade()
-	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Finalizers = nil })
-	w.reconcile()
-	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, w.get().Finalizers)
+	env := newEnvironment(t, prepared()...)
+	env.reconcile()
+	env.terraformMade()
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Finalizers = nil })
+	env.reconcile()
+	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, env.get().Finalizers)
 }
 
 func TestSecretKeys(t *testing.T) {
@@ -179,50 +179,50 @@ func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
 	profile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "default", WorkspaceTemplateApplyRef: infrav1.WorkspaceTemplateApplyReference{Name: "profile"}}, {Name: "other"}}
 	})
-	w := newWorld(t, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"), profile), builder.CAPTControlPlane("fresh"),
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"), profile), builder.CAPTControlPlane("fresh"),
 		builder.CAPTControlPlane("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand")))
 	for _, name := range []string{"by-hand", "profile"} {
-		assert.Equal(t, demo(), w.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply(name)))
+		assert.Equal(t, demo(), env.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply(name)))
 	}
-	assert.Empty(t, w.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("unknown")))
+	assert.Empty(t, env.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("unknown")))
 }
 
 // An adopted control plane keeps the connection Secret that CAPT v0.3 gave it.
 func TestSafety22TheConnectionSecretIsWatchedUnderItsOwnName(t *testing.T) {
-	w := newWorld(t, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand")),
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand")),
 		builder.WorkspaceTemplateApply("by-hand", builder.WithConnectionSecret("legacy-outputs", builder.Namespace)))
-	assert.Equal(t, demo(), w.ofSecret(t.Context(), builder.SecretWith("legacy-outputs", nil)))
-	assert.Equal(t, demo(), w.ofSecret(t.Context(), builder.SecretWith("demo-eks-connection", nil)), "that of the naming scheme")
-	assert.Empty(t, w.ofSecret(t.Context(), builder.SecretWith("unknown", nil)))
+	assert.Equal(t, demo(), env.ofSecret(t.Context(), builder.SecretWith("legacy-outputs", nil)))
+	assert.Equal(t, demo(), env.ofSecret(t.Context(), builder.SecretWith("demo-eks-connection", nil)), "that of the naming scheme")
+	assert.Empty(t, env.ofSecret(t.Context(), builder.SecretWith("unknown", nil)))
 }
 
 // All of a tenant's objects have the names that those of the other one have.
 func TestDefect18EachTenantReceivesItsOwnKubeconfig(t *testing.T) {
-	w := newWorld(t)
+	env := newEnvironment(t)
 	for _, tenant := range []string{"tenant-a", "tenant-b"} {
 		in := []builder.Option{builder.WithNamespace(tenant)}
 		owner := builder.Cluster("demo", append(in, builder.WithInfrastructureProvisioned())...)
 		captCluster := vpc(in...)
 		for _, object := range []client.Object{owner, captCluster, builder.CAPTControlPlane("demo", append(in, builder.OwnedBy(owner))...)} {
 			object.SetUID(object.GetUID() + "/" + owner.UID)
-			require.NoError(t, w.Client.Create(context.Background(), object))
+			require.NoError(t, env.Client.Create(context.Background(), object))
 		}
 		request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: tenant, Name: "demo"}}
-		_, err := w.Reconcile(context.Background(), request)
+		_, err := env.Reconcile(context.Background(), request)
 		require.NoError(t, err)
 
 		apply := &infrav1.WorkspaceTemplateApply{}
-		require.NoError(t, w.Client.Get(context.Background(), client.ObjectKey{Namespace: tenant, Name: applyName}, apply))
+		require.NoError(t, env.Client.Get(context.Background(), client.ObjectKey{Namespace: tenant, Name: applyName}, apply))
 		builder.UpToDate(map[string]string{"cluster_endpoint": "https://" + tenant + ".example.com"})(apply)
-		require.NoError(t, w.Client.Update(context.Background(), apply))
+		require.NoError(t, env.Client.Update(context.Background(), apply))
 		secret := connection(map[string]string{"cluster_certificate_authority_data": builder.CA()})
 		secret.Namespace = tenant
-		require.NoError(t, w.Client.Create(context.Background(), secret))
-		_, err = w.Reconcile(context.Background(), request)
+		require.NoError(t, env.Client.Create(context.Background(), secret))
+		_, err = env.Reconcile(context.Background(), request)
 		require.NoError(t, err)
 	}
 	var list corev1.SecretList
-	require.NoError(t, w.Client.List(context.Background(), &list))
+	require.NoError(t, env.Client.List(context.Background(), &list))
 	servers := map[string]string{}
 	for i := range list.Items {
 		if data := list.Items[i].Data["value"]; data != nil {
@@ -246,35 +246,35 @@ func asV03LeftIt() builder.Option {
 }
 
 // adopted is a control plane that was Ready in CAPT v0.3, before its first reconcile.
-func adopted(t *testing.T) *scene {
+func adopted(t *testing.T) *observation {
 	t.Helper()
-	s := configured(t).apply(asV03LeftIt())
-	s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
-	s.controlPlane.Status.Phase = controlplanev1.PhaseReady
-	engine.Set(s.controlPlane, engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, ""))
-	s.controlPlane.Status.Conditions[0].ObservedGeneration = 0
-	return s
+	o := configured(t).apply(asV03LeftIt())
+	o.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	o.controlPlane.Status.Phase = controlplanev1.PhaseReady
+	engine.Set(o.controlPlane, engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, ""))
+	o.controlPlane.Status.Conditions[0].ObservedGeneration = 0
+	return o
 }
 
 // What CAPT v0.3 reported is what is so until the adoption. Captcluster has the other cases of owner.KeepsStatus.
 func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
-	for name, scene := range map[string]func(t *testing.T) *scene{
+	for name, observation := range map[string]func(t *testing.T) *observation{
 		"ready":       adopted,
 		"rolled back": onceReady,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scene(t).with(func(f *Facts) {
+			o := observation(t).with(func(f *Facts) {
 				f.Apply = owner.Facts{Candidates: []adoption.Candidate{{Name: applyName}}, Unadopted: "demo-eks-controlplane", AwaitsAdoption: true}
 			})
-			before := s.controlPlane.DeepCopy()
+			before := o.controlPlane.DeepCopy()
 			want := builder.ConditionSummary(before.Status.Conditions)
 			want["AdoptionRequired"] = "True AdoptionRequired"
-			s.status()
-			assert.Equal(t, want, builder.ConditionSummary(s.controlPlane.Status.Conditions))
-			assert.Equal(t, owner.Wait, s.step())
-			once := s.controlPlane.DeepCopy()
-			s.status()
-			assert.Equal(t, once, s.controlPlane, "at rest nothing is written")
+			o.status()
+			assert.Equal(t, want, builder.ConditionSummary(o.controlPlane.Status.Conditions))
+			assert.Equal(t, owner.Wait, o.step())
+			once := o.controlPlane.DeepCopy()
+			o.status()
+			assert.Equal(t, once, o.controlPlane, "at rest nothing is written")
 			before.Status.Conditions, once.Status.Conditions = nil, nil
 			assert.Equal(t, before, once)
 		})
@@ -286,35 +286,35 @@ func TestBeforeAdoptionNoFinalizerIsRemoved(t *testing.T) {
 	objects := prepared(builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.WithApplyRef(applyName))
 	apply := builder.WorkspaceTemplateApply(applyName, asV03LeftIt(), builder.OwnedBy(objects[2]), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
 		ofTemplate("eks"))
-	w := newWorld(t, append(objects, apply)...)
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, "True AdoptionRequired", w.story()["AdoptionRequired"])
-	assert.Contains(t, w.get().Finalizers, controlplanev1.FargateProfileFinalizer)
+	env := newEnvironment(t, append(objects, apply)...)
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True AdoptionRequired", env.summary()["AdoptionRequired"])
+	assert.Contains(t, env.get().Finalizers, controlplanev1.FargateProfileFinalizer)
 }
 
 func TestAnAdoptedControlPlaneStaysReadyUntilItIsObserved(t *testing.T) {
-	s := adopted(t)
-	before := s.controlPlane.Status.DeepCopy()
-	assert.Equal(t, *before, s.status(), "neither Degraded nor Provisioning, and nothing to write")
+	o := adopted(t)
+	before := o.controlPlane.Status.DeepCopy()
+	assert.Equal(t, *before, o.status(), "neither Degraded nor Provisioning, and nothing to write")
 
-	s.apply(builder.WithGeneration(2), builder.UpToDate(outputs()))
-	s.Apply.Apply.Generation = 3 // The owner has written it in between.
-	assert.Equal(t, *before, s.status())
+	o.apply(builder.WithGeneration(2), builder.UpToDate(outputs()))
+	o.Apply.Apply.Generation = 3 // The owner has written it in between.
+	assert.Equal(t, *before, o.status())
 
-	s.Apply.Apply.Status.ObservedGeneration = 3
-	after := s.status()
+	o.Apply.Apply.Status.ObservedGeneration = 3
+	after := o.status()
 	assert.Equal(t, controlplanev1.StateReady, after.State)
 	ready := meta.FindStatusCondition(after.Conditions, controlplanev1.ReadyCondition)
 	assert.Equal(t, metav1.ConditionTrue, ready.Status)
 	assert.Equal(t, before.Conditions[0].LastTransitionTime, ready.LastTransitionTime, "it was Ready all the time")
-	assert.Equal(t, s.controlPlane.Generation, after.ObservedGeneration)
+	assert.Equal(t, o.controlPlane.Generation, after.ObservedGeneration)
 }
 
 func TestProblemsAfterAnAdoptionAreReported(t *testing.T) {
 	for name, row := range map[string]struct {
-		scene *scene
-		ready string
-		state controlplanev1.State
+		observation *observation
+		ready       string
+		state       controlplanev1.State
 	}{
 		"Terraform failed": {adopted(t).apply(failing, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.Applied = metav1.ConditionTrue })),
 			"False ApplyFailed", controlplanev1.StateDegraded},
@@ -324,7 +324,7 @@ func TestProblemsAfterAnAdoptionAreReported(t *testing.T) {
 		"the API server refuses what is written":      {adopted(t).with(func(f *Facts) { f.Apply.Refused = assert.AnError }), "False WorkspaceTemplateApplyRefused", controlplanev1.StateDegraded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := row.scene.status()
+			got := row.observation.status()
 			assert.Equal(t, row.ready, builder.ConditionSummary(got.Conditions)["Ready"])
 			assert.Equal(t, row.state, got.State)
 		})
@@ -334,27 +334,27 @@ func TestProblemsAfterAnAdoptionAreReported(t *testing.T) {
 func TestAStatusOfThisVersionIsNotKept(t *testing.T) {
 	deleted := adopted(t)
 	builder.Deleting()(deleted.controlPlane)
-	for name, s := range map[string]*scene{
-		"a new control plane":             newScene(t).apply(asV03LeftIt()),
+	for name, o := range map[string]*observation{
+		"a new control plane":             newObservation(t).apply(asV03LeftIt()),
 		"one that this version had Ready": onceReady(t).apply(asV03LeftIt()),
 		"one that lost its status":        configured(t).apply(asV03LeftIt()),
 		"one that is being deleted":       deleted,
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.NotEqual(t, "True Ready", builder.ConditionSummary(s.status().Conditions)["Ready"])
-			assert.Equal(t, s.controlPlane.Generation, s.controlPlane.Status.ObservedGeneration)
+			assert.NotEqual(t, "True Ready", builder.ConditionSummary(o.status().Conditions)["Ready"])
+			assert.Equal(t, o.controlPlane.Generation, o.controlPlane.Status.ObservedGeneration)
 		})
 	}
 }
 
 func TestAnAdoptedControlPlaneReportsThatItIsPaused(t *testing.T) {
-	s := adopted(t).with(func(f *Facts) { f.Paused = "annotation" })
+	o := adopted(t).with(func(f *Facts) { f.Paused = "annotation" })
 	// It was seen, but what the owner wants is not written while it is paused.
-	s.apply(builder.UpToDate(outputs()))
-	s.unwritten = true
-	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "True Paused"}, builder.ConditionSummary(s.status().Conditions))
+	o.apply(builder.UpToDate(outputs()))
+	o.unwritten = true
+	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "True Paused"}, builder.ConditionSummary(o.status().Conditions))
 
-	s.Paused, s.unwritten = "", false
-	s.apply(asV03LeftIt())
-	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "False NotPaused"}, builder.ConditionSummary(s.status().Conditions))
+	o.Paused, o.unwritten = "", false
+	o.apply(asV03LeftIt())
+	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "False NotPaused"}, builder.ConditionSummary(o.status().Conditions))
 }

@@ -22,27 +22,27 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// failingWorld is a world whose first apply fails, with recovery.
-func failingWorld(t *testing.T, class string, options ...builder.Option) *world {
-	w := newWorld(t, prepared(options...)...)
-	w.Recovery = metrics.NewRecovery(prometheus.NewRegistry())
-	w.reconcile()
-	w.fail(class)
-	return w
+// failingEnvironment is an environment whose first apply fails, with recovery.
+func failingEnvironment(t *testing.T, class string, options ...builder.Option) *environment {
+	env := newEnvironment(t, prepared(options...)...)
+	env.Recovery = metrics.NewRecovery(prometheus.NewRegistry())
+	env.reconcile()
+	env.fail(class)
+	return env
 }
 
 // fail makes the WorkspaceTemplateApply fail.
-func (w *world) fail(class string) {
-	w.Helper()
-	apply := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
+func (env *environment) fail(class string) {
+	env.Helper()
+	apply := read(env, applyName, &infrav1.WorkspaceTemplateApply{})
 	builder.NotUpToDate(infrav1.ApplyFailedReason, "Terraform apply failed")(apply)
 	apply.Spec.WorkspaceName = apply.Name
 	apply.Status.WorkspaceRef, apply.Status.LastFailureClass, apply.Status.FailureInputs = &infrav1.WorkspaceReference{UID: "workspace"}, class, "1"
-	require.NoError(w, w.Client.Update(w.Context(), apply))
+	require.NoError(env, env.Client.Update(env.Context(), apply))
 }
 
-func (w *world) recovering() string {
-	controlPlane := w.get()
+func (env *environment) recovering() string {
+	controlPlane := env.get()
 	if controlPlane == nil {
 		return ""
 	}
@@ -53,61 +53,61 @@ func (w *world) recovering() string {
 	return string(c.Status) + " " + c.Reason
 }
 
-func (w *world) requested() string {
-	if apply := read(w, applyName, &infrav1.WorkspaceTemplateApply{}); apply != nil {
+func (env *environment) requested() string {
+	if apply := read(env, applyName, &infrav1.WorkspaceTemplateApply{}); apply != nil {
 		return apply.Annotations[naming.RecoveryAnnotation]
 	}
 	return ""
 }
 
 func TestRecovery(t *testing.T) {
-	w := failingWorld(t, "Network")
-	w.reconcile()
-	assert.Equal(t, "False WaitingForRetry", w.recovering())
-	assert.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)
-	assert.Contains(t, meta.FindStatusCondition(w.get().Status.Conditions, "Ready").Message, "recovery attempt 1 of 5 (Reapply) starts at ")
-	assert.Empty(t, w.requested())
-	assert.Empty(t, w.reconcile(), "nothing is written while it waits")
+	env := failingEnvironment(t, "Network")
+	env.reconcile()
+	assert.Equal(t, "False WaitingForRetry", env.recovering())
+	assert.Equal(t, controlplanev1.StateProvisioning, env.get().Status.State)
+	assert.Contains(t, meta.FindStatusCondition(env.get().Status.Conditions, "Ready").Message, "recovery attempt 1 of 5 (Reapply) starts at ")
+	assert.Empty(t, env.requested())
+	assert.Empty(t, env.reconcile(), "nothing is written while it waits")
 
-	w.clock.Pass(3 * time.Minute)
-	assert.Equal(t, []string{"patch", "status"}, w.reconcile())
-	assert.True(t, strings.HasPrefix(w.requested(), "Reapply/workspace/"), w.requested())
-	assert.Equal(t, "True Recovering", w.recovering())
-	assert.Equal(t, controlplanev1.StateRecovering, w.get().Status.State)
-	assert.Equal(t, controlplanev1.PhaseCreating, w.get().Status.Phase)
-	assert.Equal(t, int32(1), *w.get().Status.Recovery.Attempts)
-	assert.Empty(t, w.reconcile(), "nothing is written while it runs")
+	env.clock.Pass(3 * time.Minute)
+	assert.Equal(t, []string{"patch", "status"}, env.reconcile())
+	assert.True(t, strings.HasPrefix(env.requested(), "Reapply/workspace/"), env.requested())
+	assert.Equal(t, "True Recovering", env.recovering())
+	assert.Equal(t, controlplanev1.StateRecovering, env.get().Status.State)
+	assert.Equal(t, controlplanev1.PhaseCreating, env.get().Status.Phase)
+	assert.Equal(t, int32(1), *env.get().Status.Recovery.Attempts)
+	assert.Empty(t, env.reconcile(), "nothing is written while it runs")
 
-	w.terraformMade()
-	w.reconcile()
-	assert.Equal(t, "False Recovered", w.recovering())
-	assert.Equal(t, "Succeeded", w.get().Status.Recovery.LastOutcome)
-	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
-	assert.Empty(t, w.reconcile())
+	env.terraformMade()
+	env.reconcile()
+	assert.Equal(t, "False Recovered", env.recovering())
+	assert.Equal(t, "Succeeded", env.get().Status.Recovery.LastOutcome)
+	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	assert.Empty(t, env.reconcile())
 }
 
 func TestNothingIsRecovered(t *testing.T) {
-	for name, change := range map[string]func(*world){
-		"while paused":                 func(w *world) { w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) }) },
-		"with a manager that does not": func(w *world) { w.Recovery = nil },
-		"without retries": func(w *world) {
-			w.spec(func(c *controlplanev1.CAPTControlPlane) {
+	for name, change := range map[string]func(*environment){
+		"while paused":                 func(env *environment) { env.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) }) },
+		"with a manager that does not": func(env *environment) { env.Recovery = nil },
+		"without retries": func(env *environment) {
+			env.spec(func(c *controlplanev1.CAPTControlPlane) {
 				c.Spec.Recovery = &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To[int32](0)}
 			})
 		},
-		"while it is deleted":      func(w *world) { require.NoError(w, w.Client.Delete(w.Context(), w.get())) },
-		"of an error for the user": func(w *world) { w.fail("Auth") },
-		"for another shard":        func(w *world) { w.WatchFilterValue = "other" },
+		"while it is deleted":      func(env *environment) { require.NoError(env, env.Client.Delete(env.Context(), env.get())) },
+		"of an error for the user": func(env *environment) { env.fail("Auth") },
+		"for another shard":        func(env *environment) { env.WatchFilterValue = "other" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := failingWorld(t, "Network")
-			change(w)
+			env := failingEnvironment(t, "Network")
+			change(env)
 			for range 4 {
-				w.reconcile()
-				w.clock.Pass(time.Hour)
+				env.reconcile()
+				env.clock.Pass(time.Hour)
 			}
-			assert.Empty(t, w.requested())
-			assert.NotEqual(t, "True Recovering", w.recovering())
+			assert.Empty(t, env.requested())
+			assert.NotEqual(t, "True Recovering", env.recovering())
 		})
 	}
 }
@@ -116,21 +116,21 @@ func TestExhaustedRecovery(t *testing.T) {
 	once := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.Recovery = &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To[int32](1)}
 	})
-	w := failingWorld(t, "Network", once)
+	env := failingEnvironment(t, "Network", once)
 	for range 3 {
-		w.reconcile()
-		w.clock.Pass(10 * time.Minute)
+		env.reconcile()
+		env.clock.Pass(10 * time.Minute)
 	}
-	assert.Equal(t, "False RecoveryExhausted", w.recovering())
-	assert.Equal(t, controlplanev1.StateFailed, w.get().Status.State)
-	assert.Empty(t, w.reconcile())
+	assert.Equal(t, "False RecoveryExhausted", env.recovering())
+	assert.Equal(t, controlplanev1.StateFailed, env.get().Status.State)
+	assert.Empty(t, env.reconcile())
 
-	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.WithAnnotation(naming.RetryAnnotation, "1")(c) })
-	w.reconcile()
-	assert.Equal(t, "False WaitingForRetry", w.recovering(), "the annotation starts again")
-	w.clock.Pass(time.Second)
-	w.reconcile()
-	assert.Equal(t, controlplanev1.StateRecovering, w.get().Status.State)
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { builder.WithAnnotation(naming.RetryAnnotation, "1")(c) })
+	env.reconcile()
+	assert.Equal(t, "False WaitingForRetry", env.recovering(), "the annotation starts again")
+	env.clock.Pass(time.Second)
+	env.reconcile()
+	assert.Equal(t, controlplanev1.StateRecovering, env.get().Status.State)
 }
 
 func TestRecreateWorkspace(t *testing.T) {
@@ -140,28 +140,30 @@ func TestRecreateWorkspace(t *testing.T) {
 		}}}
 	})
 	for name, row := range map[string]struct {
-		change  func(*world)
+		change  func(*environment)
 		deleted bool
 	}{
-		"never initialized": {func(*world) {}, true},
-		"a kubeconfig": {func(w *world) {
-			require.NoError(w, w.Client.Create(w.Context(), builder.SecretWith(naming.KubeconfigSecret("demo"), nil)))
+		"never initialized": {func(*environment) {}, true},
+		"a kubeconfig": {func(env *environment) {
+			require.NoError(env, env.Client.Create(env.Context(), builder.SecretWith(naming.KubeconfigSecret("demo"), nil)))
 		}, false},
-		"an endpoint":                {func(w *world) { w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.WithEndpoint("x", 443)(c) }) }, false},
-		"an empty connection Secret": {func(w *world) { require.NoError(w, w.Client.Create(w.Context(), connection(nil))) }, true},
-		"outputs":                    {func(w *world) { require.NoError(w, w.Client.Create(w.Context(), connection(outputs()))) }, false},
+		"an endpoint": {func(env *environment) {
+			env.spec(func(c *controlplanev1.CAPTControlPlane) { builder.WithEndpoint("x", 443)(c) })
+		}, false},
+		"an empty connection Secret": {func(env *environment) { require.NoError(env, env.Client.Create(env.Context(), connection(nil))) }, true},
+		"outputs":                    {func(env *environment) { require.NoError(env, env.Client.Create(env.Context(), connection(outputs()))) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := failingWorld(t, "Network", recreate)
-			apply := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
+			env := failingEnvironment(t, "Network", recreate)
+			apply := read(env, applyName, &infrav1.WorkspaceTemplateApply{})
 			builder.WithAnnotation(naming.ExternalNameUIDAnnotation, string(apply.UID))(apply)
 			apply.Finalizers, apply.CreationTimestamp = []string{infrav1.WorkspaceTemplateApplyFinalizer}, metav1.NewTime(builder.Created.Add(time.Hour))
-			require.NoError(t, w.Client.Update(t.Context(), apply))
-			row.change(w)
-			w.reconcile()
-			w.clock.Pass(time.Hour)
-			w.reconcile()
-			assert.Equal(t, row.deleted, !read(w, applyName, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
+			require.NoError(t, env.Client.Update(t.Context(), apply))
+			row.change(env)
+			env.reconcile()
+			env.clock.Pass(time.Hour)
+			env.reconcile()
+			assert.Equal(t, row.deleted, !read(env, applyName, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
 		})
 	}
 }

@@ -32,8 +32,8 @@ const (
 	applyName = "demo-eks-controlplane-apply"
 )
 
-// scene is a control plane with the facts about it. It begins with everything ready except the kubeconfigs.
-type scene struct {
+// observation is a control plane with the facts about it. It begins with everything ready except the kubeconfigs.
+type observation struct {
 	*testing.T
 	controlPlane *controlplanev1.CAPTControlPlane
 	*Facts
@@ -56,85 +56,87 @@ func outputs() map[string]string {
 	return map[string]string{"cluster_endpoint": "https://" + host, "cluster_name": "demo"}
 }
 
-func newScene(t *testing.T, options ...builder.Option) *scene {
+func newObservation(t *testing.T, options ...builder.Option) *observation {
 	t.Helper()
-	s := &scene{T: t, controlPlane: builder.CAPTControlPlane("demo", append([]builder.Option{builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)}, options...)...)}
-	version, err := versions.ParseKubernetesVersion(s.controlPlane.Spec.Version)
+	o := &observation{T: t, controlPlane: builder.CAPTControlPlane("demo", append([]builder.Option{builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)}, options...)...)}
+	version, err := versions.ParseKubernetesVersion(o.controlPlane.Spec.Version)
 	require.NoError(t, err)
-	s.Facts = &Facts{
+	o.Facts = &Facts{
 		Cluster:        builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 		Infrastructure: vpc(),
 		Version:        version,
 		Apply:          owner.Facts{Apply: builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs()))},
 		Connection:     connection(map[string]string{"cluster_certificate_authority_data": builder.CA()}),
 	}
-	return s
+	return o
 }
 
-func (s *scene) with(change func(f *Facts)) *scene {
-	change(s.Facts)
-	return s
+func (o *observation) with(change func(f *Facts)) *observation {
+	change(o.Facts)
+	return o
 }
 
 // apply replaces the WorkspaceTemplateApply. Terraform has applied it if the control plane was Ready.
-func (s *scene) apply(options ...builder.Option) *scene {
-	s.Apply.Apply = builder.WorkspaceTemplateApply(applyName, options...)
-	if ptr.Deref(s.controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
-		s.Apply.Apply.Status.Applied = metav1.ConditionTrue
+func (o *observation) apply(options ...builder.Option) *observation {
+	o.Apply.Apply = builder.WorkspaceTemplateApply(applyName, options...)
+	if ptr.Deref(o.controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
+		o.Apply.Apply.Status.Applied = metav1.ConditionTrue
 	}
-	return s
+	return o
 }
 
-// configured is a scene in which endpoint and kubeconfigs are written.
-func configured(t *testing.T, options ...builder.Option) *scene {
+// configured is a observation in which endpoint and kubeconfigs are written.
+func configured(t *testing.T, options ...builder.Option) *observation {
 	t.Helper()
-	s := newScene(t, append(options, builder.WithEndpoint(host, 443))...)
+	o := newObservation(t, append(options, builder.WithEndpoint(host, 443))...)
 	written := kubeconfigsecret.Kubeconfig{Data: []byte("kubeconfig"), Written: true}
-	s.Kubeconfig, s.UserKubeconfig = written, written
-	return s
+	o.Kubeconfig, o.UserKubeconfig = written, written
+	return o
 }
 
 // onceReady is a control plane that was Ready before.
-func onceReady(t *testing.T) *scene {
+func onceReady(t *testing.T) *observation {
 	t.Helper()
-	s := configured(t)
-	require.Equal(t, controlplanev1.StateReady, s.status().State)
-	return s
+	o := configured(t)
+	require.Equal(t, controlplanev1.StateReady, o.status().State)
+	return o
 }
 
 // rawPlan is the plan for the facts.
-func (s *scene) rawPlan() *Plan {
-	s.Helper()
-	p, err := plan(s.controlPlane, s.Facts)
-	require.NoError(s, err)
+func (o *observation) rawPlan() *Plan {
+	o.Helper()
+	p, err := plan(o.controlPlane, o.Facts)
+	require.NoError(o, err)
 	return p
 }
 
 // plan is the plan after the WorkspaceTemplateApply, if it exists, was written as desired.
-func (s *scene) plan() *Plan {
-	s.Helper()
-	p := s.rawPlan()
-	if p.Apply.Desired == nil || s.Apply.Apply == nil || s.unwritten {
+func (o *observation) plan() *Plan {
+	o.Helper()
+	p := o.rawPlan()
+	if p.Apply.Desired == nil || o.Apply.Apply == nil || o.unwritten {
 		return p
 	}
 	desired := &infrav1.WorkspaceTemplateApply{}
-	require.NoError(s, runtime.DefaultUnstructuredConverter.FromUnstructured(p.Apply.Desired.Object, desired))
-	written, facts := s.Apply.Apply.DeepCopy(), *s.Facts
+	require.NoError(o, runtime.DefaultUnstructuredConverter.FromUnstructured(p.Apply.Desired.Object, desired))
+	written, facts := o.Apply.Apply.DeepCopy(), *o.Facts
 	written.Name, written.Labels, written.OwnerReferences, written.Spec = desired.Name, desired.Labels, desired.OwnerReferences, desired.Spec
 	facts.Apply.Apply = written
-	p, err := plan(s.controlPlane, &facts)
-	require.NoError(s, err)
+	p, err := plan(o.controlPlane, &facts)
+	require.NoError(o, err)
 	return p
 }
 
-func (s *scene) step() owner.Step { return s.plan().Apply.Step }
+func (o *observation) step() owner.Step { return o.plan().Apply.Step }
 
-func (s *scene) status() controlplanev1.CAPTControlPlaneStatus {
-	status(s.controlPlane, s.Facts, s.plan())
-	return s.controlPlane.Status
+func (o *observation) status() controlplanev1.CAPTControlPlaneStatus {
+	status(o.controlPlane, o.Facts, o.plan())
+	return o.controlPlane.Status
 }
 
-func (s *scene) story() map[string]string { return builder.ConditionSummary(s.status().Conditions) }
+func (o *observation) summary() map[string]string {
+	return builder.ConditionSummary(o.status().Conditions)
+}
 
 var (
 	working = builder.NotUpToDate(infrav1.ProvisioningReason, "")
@@ -149,24 +151,24 @@ func TestPhaseOfRecovering(t *testing.T) {
 
 // Cluster API takes an endpoint over once.
 func TestAnOutdatedEndpointOfTheClusterIsReported(t *testing.T) {
-	s := configured(t)
+	o := configured(t)
 	message := func() string {
-		return meta.FindStatusCondition(s.status().Conditions, controlplanev1.EndpointAvailableCondition).Message
+		return meta.FindStatusCondition(o.status().Conditions, controlplanev1.EndpointAvailableCondition).Message
 	}
 	assert.Empty(t, message(), "Cluster API has not taken it over yet")
-	s.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: host, Port: 443}
+	o.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: host, Port: 443}
 	assert.Empty(t, message())
-	s.Cluster.Spec.ControlPlaneEndpoint.Host = "earlier.example.com"
+	o.Cluster.Spec.ControlPlaneEndpoint.Host = "earlier.example.com"
 	assert.Contains(t, message(), "Cluster demo still has the endpoint earlier.example.com:443 of an earlier control plane. Set spec.controlPlaneEndpoint of the Cluster to "+host+":443")
-	assert.Equal(t, controlplanev1.StateReady, s.controlPlane.Status.State)
-	s.Cluster.Spec.ControlPlaneEndpoint.Host = "https://" + host
+	assert.Equal(t, controlplanev1.StateReady, o.controlPlane.Status.State)
+	o.Cluster.Spec.ControlPlaneEndpoint.Host = "https://" + host
 	assert.Equal(t, "spec.controlPlaneEndpoint.host of Cluster demo is the URL https://"+host+", which CAPT v0.3 wrote: clients cannot connect to a URL. Set spec.controlPlaneEndpoint of the Cluster to "+host+
 		":443, or run captctl migrate apply with --fix-cluster-endpoints", message())
 }
 
 func TestFieldsOfStatus(t *testing.T) {
-	s := configured(t, builder.WithGeneration(3))
-	got := s.status()
+	o := configured(t, builder.WithGeneration(3))
+	got := o.status()
 	assert.Equal(t, int64(3), got.ObservedGeneration)
 	assert.Equal(t, ptr.To(true), got.ExternalManagedControlPlane)
 	assert.Equal(t, "v1.31.0", got.Version)
@@ -178,30 +180,30 @@ func TestFieldsOfStatus(t *testing.T) {
 }
 
 func TestReadyWithoutAKubeconfigForUsers(t *testing.T) {
-	s := configured(t).with(func(f *Facts) { f.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "it belongs to another owner"} })
-	got := s.status()
+	o := configured(t).with(func(f *Facts) { f.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "it belongs to another owner"} })
+	got := o.status()
 	assert.Equal(t, controlplanev1.StateReady, got.State)
 	assert.Contains(t, meta.FindStatusCondition(got.Conditions, "KubeconfigReady").Message, "it belongs to another owner")
 }
 
 func TestVersionIsTheRunningOne(t *testing.T) {
-	s := onceReady(t).apply(working)
-	s.Version.Semantic = "v1.32.0"
-	assert.Equal(t, "v1.31.0", s.status().Version, "while the update runs")
-	s.apply(builder.UpToDate(outputs()))
-	assert.Equal(t, "v1.32.0", s.status().Version)
-	s.VersionError, s.Version.Semantic = assert.AnError, ""
-	assert.Equal(t, "v1.32.0", s.status().Version, "a spec that is wrong changes nothing that runs")
+	o := onceReady(t).apply(working)
+	o.Version.Semantic = "v1.32.0"
+	assert.Equal(t, "v1.31.0", o.status().Version, "while the update runs")
+	o.apply(builder.UpToDate(outputs()))
+	assert.Equal(t, "v1.32.0", o.status().Version)
+	o.VersionError, o.Version.Semantic = assert.AnError, ""
+	assert.Equal(t, "v1.32.0", o.status().Version, "a spec that is wrong changes nothing that runs")
 }
 
 func TestMessagesOfReady(t *testing.T) {
-	message := func(s *scene) string {
-		return meta.FindStatusCondition(s.status().Conditions, controlplanev1.ReadyCondition).Message
+	message := func(o *observation) string {
+		return meta.FindStatusCondition(o.status().Conditions, controlplanev1.ReadyCondition).Message
 	}
-	assert.Contains(t, message(newScene(t).with(func(f *Facts) { f.Cluster = nil })), "Create a Cluster whose spec.controlPlaneRef names it")
-	assert.Contains(t, message(newScene(t).apply(builder.UpToDate(nil))), `its module has no output "cluster_endpoint". Add the output to the module`)
-	assert.Contains(t, message(newScene(t).apply(failing)), "WorkspaceTemplateApply "+applyName+": VpcLimitExceeded")
-	assert.Contains(t, message(newScene(t, builder.WithRegion("us-east-1"))), "Remove spec.region of the CAPTControlPlane, or set spec.infrastructureRef of the Cluster to a CAPTCluster in the same region")
+	assert.Contains(t, message(newObservation(t).with(func(f *Facts) { f.Cluster = nil })), "Create a Cluster whose spec.controlPlaneRef names it")
+	assert.Contains(t, message(newObservation(t).apply(builder.UpToDate(nil))), `its module has no output "cluster_endpoint". Add the output to the module`)
+	assert.Contains(t, message(newObservation(t).apply(failing)), "WorkspaceTemplateApply "+applyName+": VpcLimitExceeded")
+	assert.Contains(t, message(newObservation(t, builder.WithRegion("us-east-1"))), "Remove spec.region of the CAPTControlPlane, or set spec.infrastructureRef of the Cluster to a CAPTCluster in the same region")
 }
 
 func foreignInfrastructure(f *Facts) {
@@ -210,17 +212,17 @@ func foreignInfrastructure(f *Facts) {
 
 func TestRules(t *testing.T) {
 	for name, row := range map[string]struct {
-		scene *scene
-		want  string // Empty when nothing does.
+		observation *observation
+		want        string // Empty when nothing does.
 	}{
-		"nothing":                           {newScene(t), ""},
-		"one region, said twice":            {newScene(t, builder.WithRegion(builder.Region)), ""},
-		"built in another region":           {newScene(t).apply(builder.UpToDate(outputs()), builder.WithVariables(map[string]string{"region": "us-east-1"})), "RegionConflict"},
-		"another provider's infrastructure": {newScene(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure), ""},
-		"another provider's, and no region": {newScene(t).with(foreignInfrastructure), "RegionConflict"},
+		"nothing":                           {newObservation(t), ""},
+		"one region, said twice":            {newObservation(t, builder.WithRegion(builder.Region)), ""},
+		"built in another region":           {newObservation(t).apply(builder.UpToDate(outputs()), builder.WithVariables(map[string]string{"region": "us-east-1"})), "RegionConflict"},
+		"another provider's infrastructure": {newObservation(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure), ""},
+		"another provider's, and no region": {newObservation(t).with(foreignInfrastructure), "RegionConflict"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			condition := row.scene.plan().Blocked
+			condition := row.observation.plan().Blocked
 			if row.want == "" {
 				assert.Nil(t, condition)
 				return
@@ -242,31 +244,31 @@ func TestWaitingForInfrastructureNamesTheCause(t *testing.T) {
 		"it is Ready, with a message (paused)": {engine.True(infrav1.ReadyCondition, "Ready", "paused"), "CAPTCluster demo is Ready; waiting until Cluster API reports"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t).with(func(f *Facts) {
+			o := newObservation(t).with(func(f *Facts) {
 				f.Cluster.Status.Initialization.InfrastructureProvisioned = nil
 				engine.Set(f.Infrastructure, row.ready)
 			})
-			assert.Contains(t, s.plan().Blocked.Message, row.want)
+			assert.Contains(t, o.plan().Blocked.Message, row.want)
 		})
 	}
 }
 
 func TestVariablesByDefault(t *testing.T) {
-	s := newScene(t)
-	got := variablesOf(t, s)
+	o := newObservation(t)
+	got := variablesOf(t, o)
 	assert.Equal(t, map[string]string{
 		"cluster_name": "demo", "kubernetes_version": "1.31", "region": "ap-northeast-1", "vpc_id": "vpc-1",
 		"endpoint_public_access": "true", "endpoint_private_access": "false", "endpoint_public_access_cidrs": "[]",
 		"addons": "[]", "tags": "{}",
 	}, got)
 	tags := map[string]controlplanev1.TagValue{"team": "blue"}
-	s.controlPlane.Spec.AdditionalTags = tags
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(variablesOf(t, s))), owners.ControlPlaneVariables(tags), "admission warns of others")
+	o.controlPlane.Spec.AdditionalTags = tags
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(variablesOf(t, o))), owners.ControlPlaneVariables(tags), "admission warns of others")
 }
 
 // Whatever the spec says reaches the template; so does the VPC, which is fault 14.
 func TestDefect16VariablesOfEverythingInTheSpec(t *testing.T) {
-	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) {
+	o := newObservation(t, builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.Version = "1.32.1"
 		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{
 			Public: controlplanev1.EndpointDisabled, Private: controlplanev1.EndpointEnabled, PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24", "2001:db8::/32"},
@@ -279,7 +281,7 @@ func TestDefect16VariablesOfEverythingInTheSpec(t *testing.T) {
 			"mine": "kept", "cluster_name": "x", "region": "x", "tags": "x", "tags_Environment": "x", "addons": "x", "vpc_id": "x",
 		}
 	}))
-	got := variablesOf(t, s)
+	got := variablesOf(t, o)
 
 	assert.JSONEq(t, `["203.0.113.0/24", "2001:db8::/32"]`, got["endpoint_public_access_cidrs"])
 	assert.JSONEq(t, `[{"name": "coredns"}, {"name": "vpc-cni", "version": "v1.19.0-eksbuild.1",
@@ -296,31 +298,31 @@ func TestDefect16VariablesOfEverythingInTheSpec(t *testing.T) {
 }
 
 func TestTheIDOfTheVPCIsGivenWhenItIsKnown(t *testing.T) {
-	s := newScene(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure)
-	got := variablesOf(t, s)
+	o := newObservation(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure)
+	got := variablesOf(t, o)
 	assert.NotContains(t, got, "vpc_id")
 	assert.Equal(t, "us-east-1", got["region"])
 }
 
 func TestTheControlPlaneWaitsForTheWorkspaceOfItsVPC(t *testing.T) {
-	s := newScene(t)
-	assert.Equal(t, []infrav1.WorkspaceDependency{{Name: "net", Namespace: "default"}}, s.vpcWorkspaceDependency())
-	assert.Nil(t, s.with(func(f *Facts) { f.Infrastructure.Status.WorkspaceTemplateApply = nil }).vpcWorkspaceDependency(), "an existing VPC has none")
-	assert.Nil(t, s.with(foreignInfrastructure).vpcWorkspaceDependency())
+	o := newObservation(t)
+	assert.Equal(t, []infrav1.WorkspaceDependency{{Name: "net", Namespace: "default"}}, o.vpcWorkspaceDependency())
+	assert.Nil(t, o.with(func(f *Facts) { f.Infrastructure.Status.WorkspaceTemplateApply = nil }).vpcWorkspaceDependency(), "an existing VPC has none")
+	assert.Nil(t, o.with(foreignInfrastructure).vpcWorkspaceDependency())
 }
 
 func TestTheControlPlaneWaitsForTheSecretOfAnExistingVPC(t *testing.T) {
-	s := newScene(t)
-	assert.Nil(t, s.vpcSecretDependency())
-	assert.Nil(t, newScene(t).with(foreignInfrastructure).vpcSecretDependency())
-	s.Infrastructure.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "network"}}
-	assert.Equal(t, []infrav1.SecretDependency{{Name: "network", Namespace: "default", Keys: []string{"vpc_config"}}}, s.vpcSecretDependency())
-	assert.Contains(t, s.plan().Apply.Desired.Object["spec"], "waitForSecrets")
+	o := newObservation(t)
+	assert.Nil(t, o.vpcSecretDependency())
+	assert.Nil(t, newObservation(t).with(foreignInfrastructure).vpcSecretDependency())
+	o.Infrastructure.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "network"}}
+	assert.Equal(t, []infrav1.SecretDependency{{Name: "network", Namespace: "default", Keys: []string{"vpc_config"}}}, o.vpcSecretDependency())
+	assert.Contains(t, o.plan().Apply.Desired.Object["spec"], "waitForSecrets")
 }
 
 func TestTheApplyOfTheControlPlane(t *testing.T) {
-	s := newScene(t)
-	desired := s.plan().Apply.Desired
+	o := newObservation(t)
+	desired := o.plan().Apply.Desired
 	spec := desired.Object["spec"].(map[string]any)
 	assert.Equal(t, applyName, desired.GetName())
 	assert.Equal(t, map[string]any{"name": "eks", "namespace": "default"}, spec["templateRef"], "said in so many words")
@@ -328,9 +330,9 @@ func TestTheApplyOfTheControlPlane(t *testing.T) {
 	assert.NotContains(t, spec, "deletionPolicy", "the value of the user is kept")
 }
 
-func variablesOf(t *testing.T, s *scene) map[string]string {
+func variablesOf(t *testing.T, o *observation) map[string]string {
 	t.Helper()
-	want, err := s.wantedApply(s.controlPlane)
+	want, err := o.wantedApply(o.controlPlane)
 	require.NoError(t, err)
 	return want.Intent.Variables
 }

@@ -26,26 +26,26 @@ func profile(name string, options ...builder.Option) fargate.Profile {
 	return fargate.Profile{Name: name, Apply: owner.Facts{Apply: apply}, Existing: apply}
 }
 
-func of(profiles ...fargate.Profile) func(s *scene) {
-	return func(s *scene) { s.Fargate = fargate.Facts{Profiles: profiles} }
+func of(profiles ...fargate.Profile) func(o *observation) {
+	return func(o *observation) { o.Fargate = fargate.Facts{Profiles: profiles} }
 }
 
 // resolved are profiles whose references were read. It lacks the Secret of the VPC.
-func resolved(profiles ...fargate.Profile) func(s *scene) {
-	return func(s *scene) {
-		of(profiles...)(s)
-		s.Fargate.Cluster = &fargate.Cluster{Connection: s.Connection, VPCSecretName: "demo-vpc-connection"}
-		s.controlPlane.Spec.FargateProfiles = make([]controlplanev1.FargateProfile, len(profiles))
+func resolved(profiles ...fargate.Profile) func(o *observation) {
+	return func(o *observation) {
+		of(profiles...)(o)
+		o.Fargate.Cluster = &fargate.Cluster{Connection: o.Connection, VPCSecretName: "demo-vpc-connection"}
+		o.controlPlane.Spec.FargateProfiles = make([]controlplanev1.FargateProfile, len(profiles))
 	}
 }
 
 // obsolete is a profile that spec no longer has.
-func obsolete(options ...builder.Option) func(s *scene) {
-	return func(s *scene) { s.Fargate.Obsolete = []fargate.Profile{profile("old", options...)} }
+func obsolete(options ...builder.Option) func(o *observation) {
+	return func(o *observation) { o.Fargate.Obsolete = []fargate.Profile{profile("old", options...)} }
 }
 
-func and(first, then func(s *scene)) func(s *scene) {
-	return func(s *scene) { first(s); then(s) }
+func and(first, then func(o *observation)) func(o *observation) {
+	return func(o *observation) { first(o); then(o) }
 }
 
 // profiles are what can be the case with Fargate profiles, when all else is there.
@@ -66,11 +66,11 @@ func profiles() []fact {
 }
 
 func TestConditionsOfProfilesAreRemovedWithTheLastProfile(t *testing.T) {
-	s := configured(t)
-	of(profile("a", builder.UpToDate(nil)))(s)
-	assert.Equal(t, "True FargateProfileReady", s.story()["FargateProfileReady"])
-	s.Fargate = fargate.Facts{}
-	got := s.status()
+	o := configured(t)
+	of(profile("a", builder.UpToDate(nil)))(o)
+	assert.Equal(t, "True FargateProfileReady", o.summary()["FargateProfileReady"])
+	o.Fargate = fargate.Facts{}
+	got := o.status()
 	for _, conditionType := range fargate.ConditionTypes() {
 		assert.NotContains(t, builder.ConditionSummary(got.Conditions), conditionType)
 	}
@@ -78,11 +78,11 @@ func TestConditionsOfProfilesAreRemovedWithTheLastProfile(t *testing.T) {
 }
 
 func TestAProfileHasNoTimeoutOfTheConnectionSecret(t *testing.T) {
-	s := configured(t)
-	of(profile("a", working))(s)
-	s.Running.Secret = longestTimeout
-	assert.Equal(t, controlplanev1.StateConfiguring, s.status().State)
-	assert.Zero(t, s.nextTimeout(s.controlPlane, s.plan()))
+	o := configured(t)
+	of(profile("a", working))(o)
+	o.Running.Secret = longestTimeout
+	assert.Equal(t, controlplanev1.StateConfiguring, o.status().State)
+	assert.Zero(t, o.nextTimeout(o.controlPlane, o.plan()))
 }
 
 // An adopted one keeps its name, and another EKS cluster may have the name of the Cluster.
@@ -94,20 +94,20 @@ func TestAProfileBelongsToTheExistingEKSCluster(t *testing.T) {
 	}))
 	older := builder.WithVariables(map[string]string{"cluster_name": "older"})
 	network := builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": `vpc_id = "vpc-1"`})
-	w := newWorld(t, cluster, vpc(), controlPlane, network,
+	env := newEnvironment(t, cluster, vpc(), controlPlane, network,
 		builder.WorkspaceTemplateApply(applyName, builder.OwnedBy(controlPlane), ofTemplate("eks"), older, builder.WithWorkspaceName("eks")))
-	w.reconcile()
-	w.terraformMade()
-	secret := read(w, "demo-eks-connection", &corev1.Secret{})
+	env.reconcile()
+	env.terraformMade()
+	secret := read(env, "demo-eks-connection", &corev1.Secret{})
 	secret.Data["cluster_name"], secret.Data["cluster_endpoint"] = []byte("older"), []byte("https://"+host)
-	require.NoError(t, w.Client.Update(t.Context(), secret))
+	require.NoError(t, env.Client.Update(t.Context(), secret))
 
 	for range 2 {
-		w.reconcile()
-		profile := read(w, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{})
+		env.reconcile()
+		profile := read(env, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{})
 		require.NotNil(t, profile)
 		assert.Equal(t, "older", profile.Spec.Variables["cluster_name"])
-		assert.NotContains(t, w.story(), "FargateProfileFailed")
+		assert.NotContains(t, env.summary(), "FargateProfileFailed")
 	}
 }
 
@@ -121,15 +121,15 @@ func TestProfilesAreNotReadyWhileTheControlPlaneIsBlocked(t *testing.T) {
 		}
 	})
 	controlPlane := builder.CAPTControlPlane("demo", builder.OwnedBy(cluster), builder.WithApplyRef(applyName), asking)
-	w := newWorld(t, cluster, vpc(), controlPlane,
+	env := newEnvironment(t, cluster, vpc(), controlPlane,
 		builder.WorkspaceTemplateApply(applyName, builder.OwnedBy(controlPlane), ofTemplate("eks"), builder.WithWorkspaceName("eks"), builder.UpToDate(outputs())),
 		builder.WorkspaceTemplateApply("demo-a-fargate-apply", builder.OwnedBy(controlPlane), ofTemplate("fargate"), builder.UpToDate(nil),
 			builder.WithLabel(naming.SerializeLabel, naming.FargateProfilesGroup), builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"})))
-	w.reconcile()
-	assert.Equal(t, "False InvalidVersion", w.story()["DependenciesReady"])
-	assert.Equal(t, "False WaitingForWorkspace", w.story()["FargateProfileReady"])
-	require.Len(t, w.get().Status.FargateProfiles, 1)
-	assert.Equal(t, "a", w.get().Status.FargateProfiles[0].Name)
+	env.reconcile()
+	assert.Equal(t, "False InvalidVersion", env.summary()["DependenciesReady"])
+	assert.Equal(t, "False WaitingForWorkspace", env.summary()["FargateProfileReady"])
+	require.Len(t, env.get().Status.FargateProfiles, 1)
+	assert.Equal(t, "a", env.get().Status.FargateProfiles[0].Name)
 }
 
 var (
@@ -143,83 +143,83 @@ var (
 )
 
 // replace replaces the template.
-func (w *world) replace(options ...builder.Option) {
-	w.Helper()
-	require.NoError(w, w.Delete(w.T.Context(), builder.WorkspaceTemplate("eks")))
-	require.NoError(w, w.Create(w.T.Context(), builder.WorkspaceTemplate("eks", options...)))
+func (env *environment) replace(options ...builder.Option) {
+	env.Helper()
+	require.NoError(env, env.Delete(env.T.Context(), builder.WorkspaceTemplate("eks")))
+	require.NoError(env, env.Create(env.T.Context(), builder.WorkspaceTemplate("eks", options...)))
 }
 
-func (w *world) message(condition string) string {
-	w.Helper()
-	found := meta.FindStatusCondition(w.get().Status.Conditions, condition)
-	require.NotNil(w, found, condition)
+func (env *environment) message(condition string) string {
+	env.Helper()
+	found := meta.FindStatusCondition(env.get().Status.Conditions, condition)
+	require.NotNil(env, found, condition)
 	return found.Message
 }
 
 func TestSafety14ARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
-	w := newWorld(t, prepared(restricted)...)
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, "False TemplateNotFound", w.story()["DependenciesReady"], "nothing is known of the template")
+	env := newEnvironment(t, prepared(restricted)...)
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "False TemplateNotFound", env.summary()["DependenciesReady"], "nothing is known of the template")
 
-	require.NoError(t, w.Client.Create(t.Context(), builder.WorkspaceTemplate("eks", versioned)))
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, "False FieldNotConsumed", w.story()["DependenciesReady"])
-	assert.Equal(t, "False FieldNotConsumed", w.story()["Ready"])
-	assert.Equal(t, controlplanev1.StateValidating, w.get().Status.State)
+	require.NoError(t, env.Client.Create(t.Context(), builder.WorkspaceTemplate("eks", versioned)))
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "False FieldNotConsumed", env.summary()["DependenciesReady"])
+	assert.Equal(t, "False FieldNotConsumed", env.summary()["Ready"])
+	assert.Equal(t, controlplanev1.StateValidating, env.get().Status.State)
 	for _, part := range []string{"nothing is created: spec.endpointAccess.publicCIDRs: ", "WorkspaceTemplate default/eks does not pass ${endpoint_public_access_cidrs}", "Add the placeholder"} {
-		assert.Contains(t, w.message("DependenciesReady"), part)
+		assert.Contains(t, env.message("DependenciesReady"), part)
 	}
-	assert.Empty(t, w.reconcile())
+	assert.Empty(t, env.reconcile())
 
-	w.replace(versioned, closing)
-	assert.Contains(t, w.reconcile(), "apply "+applyName)
-	assert.NotContains(t, w.story(), "FieldsConsumed")
+	env.replace(versioned, closing)
+	assert.Contains(t, env.reconcile(), "apply "+applyName)
+	assert.NotContains(t, env.summary(), "FieldsConsumed")
 }
 
 // A template may lose the placeholder, and a control plane of CAPT v0.3 never had one: it is reported, and nothing is held up.
 func TestSafety14ARunningControlPlaneIsReportedOnly(t *testing.T) {
-	w := newWorld(t, append(prepared(restricted), builder.WorkspaceTemplate("eks", versioned, closing))...)
-	w.reconcile()
-	w.terraformMade()
-	w.reconcile()
-	w.reconcile()
-	require.Equal(t, controlplanev1.StateReady, w.get().Status.State)
+	env := newEnvironment(t, append(prepared(restricted), builder.WorkspaceTemplate("eks", versioned, closing))...)
+	env.reconcile()
+	env.terraformMade()
+	env.reconcile()
+	env.reconcile()
+	require.Equal(t, controlplanev1.StateReady, env.get().Status.State)
 
-	w.replace(versioned)
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
-	assert.Equal(t, "True DependenciesReady", w.story()["DependenciesReady"])
-	assert.Equal(t, "False FieldNotConsumed", w.story()["FieldsConsumed"])
-	assert.Contains(t, w.message("FieldsConsumed"), "spec.endpointAccess.publicCIDRs: the API server would be reachable from more networks")
-	assert.Empty(t, w.reconcile())
+	env.replace(versioned)
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+	assert.Equal(t, "True DependenciesReady", env.summary()["DependenciesReady"])
+	assert.Equal(t, "False FieldNotConsumed", env.summary()["FieldsConsumed"])
+	assert.Contains(t, env.message("FieldsConsumed"), "spec.endpointAccess.publicCIDRs: the API server would be reachable from more networks")
+	assert.Empty(t, env.reconcile())
 
 	// Its WorkspaceTemplateApply was lost: the new one goes on with the same state.
-	require.NoError(t, w.Client.Delete(t.Context(), read(w, applyName, &infrav1.WorkspaceTemplateApply{})))
-	assert.Contains(t, w.reconcile(), "apply "+applyName)
+	require.NoError(t, env.Client.Delete(t.Context(), read(env, applyName, &infrav1.WorkspaceTemplateApply{})))
+	assert.Contains(t, env.reconcile(), "apply "+applyName)
 
 	// What cannot be read is not known to be better.
-	reader := w.Client
-	w.Client = builder.FailingGet[*infrav1.WorkspaceTemplate](w.API, errors.New("no route to host"))
-	w.reconcile()
-	assert.Equal(t, "False FieldNotConsumed", w.story()["FieldsConsumed"])
-	w.Client = reader
+	reader := env.Client
+	env.Client = builder.FailingGet[*infrav1.WorkspaceTemplate](env.API, errors.New("no route to host"))
+	env.reconcile()
+	assert.Equal(t, "False FieldNotConsumed", env.summary()["FieldsConsumed"])
+	env.Client = reader
 
-	w.replace(versioned, closing)
-	w.reconcile()
-	assert.NotContains(t, w.story(), "FieldsConsumed")
+	env.replace(versioned, closing)
+	env.reconcile()
+	assert.NotContains(t, env.summary(), "FieldsConsumed")
 }
 
 func TestSafety14ATemplateThatOpensTheAPIServerIsNotSwitchedTo(t *testing.T) {
-	w := newWorld(t, append(prepared(restricted), builder.WorkspaceTemplate("eks", versioned, closing), builder.WorkspaceTemplate("open", versioned))...)
-	w.reconcile()
-	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "open" })
-	w.reconcile()
-	assert.Equal(t, "eks", read(w, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.TemplateRef.Name)
-	assert.Equal(t, "False FieldNotConsumed", w.story()["DependenciesReady"])
+	env := newEnvironment(t, append(prepared(restricted), builder.WorkspaceTemplate("eks", versioned, closing), builder.WorkspaceTemplate("open", versioned))...)
+	env.reconcile()
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "open" })
+	env.reconcile()
+	assert.Equal(t, "eks", read(env, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.TemplateRef.Name)
+	assert.Equal(t, "False FieldNotConsumed", env.summary()["DependenciesReady"])
 
-	require.NoError(t, w.Client.Delete(t.Context(), w.get()))
-	w.reconcile()
-	assert.Nil(t, read(w, applyName, &infrav1.WorkspaceTemplateApply{}), "it does not hold up the deletion")
+	require.NoError(t, env.Client.Delete(t.Context(), env.get()))
+	env.reconcile()
+	assert.Nil(t, read(env, applyName, &infrav1.WorkspaceTemplateApply{}), "it does not hold up the deletion")
 }
 
 func TestSafety14OtherFieldsAreReportedOnly(t *testing.T) {
@@ -228,26 +228,26 @@ func TestSafety14OtherFieldsAreReportedOnly(t *testing.T) {
 		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "batch", Selectors: []controlplanev1.FargateSelector{{Namespace: "batch"}},
 			WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
 	})
-	w := newWorld(t, append(prepared(tagged), builder.WorkspaceTemplate("eks", versioned), builder.WorkspaceTemplate("fargate", builder.Consuming("profile_name")))...)
-	assert.Contains(t, w.reconcile(), "apply "+applyName)
-	assert.Contains(t, w.message("FieldsConsumed"), "spec.additionalTags: has no effect")
-	assert.Contains(t, w.message("FieldsConsumed"), "; spec.fargateProfiles[0].selectors: has no effect")
+	env := newEnvironment(t, append(prepared(tagged), builder.WorkspaceTemplate("eks", versioned), builder.WorkspaceTemplate("fargate", builder.Consuming("profile_name")))...)
+	assert.Contains(t, env.reconcile(), "apply "+applyName)
+	assert.Contains(t, env.message("FieldsConsumed"), "spec.additionalTags: has no effect")
+	assert.Contains(t, env.message("FieldsConsumed"), "; spec.fargateProfiles[0].selectors: has no effect")
 }
 
 func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
-	w := newWorld(t, append(prepared(), builder.WorkspaceTemplate("eks", append(leaving, versioned)...))...)
-	assert.Equal(t, []string{"status"}, w.reconcile())
-	assert.Equal(t, "False TemplateDeleting", w.story()["DependenciesReady"])
-	assert.Contains(t, w.message("Ready"), "WorkspaceTemplate default/eks is being deleted and cannot be used by new objects")
+	env := newEnvironment(t, append(prepared(), builder.WorkspaceTemplate("eks", append(leaving, versioned)...))...)
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "False TemplateDeleting", env.summary()["DependenciesReady"])
+	assert.Contains(t, env.message("Ready"), "WorkspaceTemplate default/eks is being deleted and cannot be used by new objects")
 }
 
 func TestSafety13UsersOfATemplateThatLeavesGoOn(t *testing.T) {
-	w := newWorld(t, append(prepared(), builder.WorkspaceTemplate("eks", versioned, builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)))...)
-	w.reconcile()
-	require.NoError(t, w.Client.Delete(t.Context(), builder.WorkspaceTemplate("eks")))
-	w.spec(func(c *controlplanev1.CAPTControlPlane) {
+	env := newEnvironment(t, append(prepared(), builder.WorkspaceTemplate("eks", versioned, builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)))...)
+	env.reconcile()
+	require.NoError(t, env.Client.Delete(t.Context(), builder.WorkspaceTemplate("eks")))
+	env.spec(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "a"}
 	})
-	assert.Contains(t, w.reconcile(), "apply "+applyName)
-	assert.Equal(t, "True DependenciesReady", w.story()["DependenciesReady"])
+	assert.Contains(t, env.reconcile(), "apply "+applyName)
+	assert.Equal(t, "True DependenciesReady", env.summary()["DependenciesReady"])
 }

@@ -32,9 +32,9 @@ import (
 // late is a step that does not end.
 type late struct {
 	// begin makes the step begin now.
-	begin func(w *world)
+	begin func(env *environment)
 	// end ends it.
-	end    func(w *world)
+	end    func(env *environment)
 	limit  time.Duration
 	reason string
 	// shown is the condition that reports it.
@@ -46,11 +46,11 @@ type late struct {
 }
 
 // change writes an object as another client does.
-func change[O client.Object](w *world, name string, object O, change func(O)) {
-	w.Helper()
-	found := read(w, name, object)
+func change[O client.Object](env *environment, name string, object O, change func(O)) {
+	env.Helper()
+	found := read(env, name, object)
 	change(found)
-	require.NoError(w, w.Client.Update(context.Background(), found))
+	require.NoError(env, env.Client.Update(context.Background(), found))
 }
 
 func started(at time.Time) builder.Option {
@@ -60,100 +60,102 @@ func started(at time.Time) builder.Option {
 func lates() map[string]late {
 	return map[string]late{
 		"the VPC": {
-			begin: func(w *world) {
-				at := w.clock.Now()
-				change(w, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) {
+			begin: func(env *environment) {
+				at := env.clock.Now()
+				change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) {
 					c.Status.VPC.ID, c.Status.WorkspaceTemplateApply.StartedTime = "", ptr.To(metav1.NewTime(at))
 				})
 			},
-			end: func(w *world) {
-				change(w, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" })
+			end: func(env *environment) {
+				change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" })
 			},
 			limit: 15 * time.Minute, reason: "VPCReadyTimeout", shown: "DependenciesReady", then: controlplanev1.StateProvisioning,
 			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.VPCReadySeconds = 7200 },
 		},
 		"the control plane": {
-			begin: func(w *world) {
-				w.reconcile()
-				w.terraform(builder.NotUpToDate(infrav1.ProvisioningReason, "Terraform applies"))
-				w.terraform(started(w.clock.Now()))
+			begin: func(env *environment) {
+				env.reconcile()
+				env.terraform(builder.NotUpToDate(infrav1.ProvisioningReason, "Terraform applies"))
+				env.terraform(started(env.clock.Now()))
 			},
-			end:   func(w *world) { w.terraformMade() },
+			end:   func(env *environment) { env.terraformMade() },
 			limit: 30 * time.Minute, reason: "ControlPlaneTimeout", shown: "WorkspaceReady", then: controlplanev1.StateReady,
 			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.ControlPlaneSeconds = 7200 },
 		},
 		"a Secret that it waits for": {
-			begin: func(w *world) {
-				w.reconcile()
-				w.terraform(builder.NotUpToDate(infrav1.WaitingForDependenciesReason, "Secret network is missing"))
-				at := metav1.NewTime(w.clock.Now())
-				w.terraform(builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			begin: func(env *environment) {
+				env.reconcile()
+				env.terraform(builder.NotUpToDate(infrav1.WaitingForDependenciesReason, "Secret network is missing"))
+				at := metav1.NewTime(env.clock.Now())
+				env.terraform(builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 					apply.Status.MissingDependencies = []infrav1.MissingDependency{{Kind: "Secret", Name: "network", Message: "is missing", Since: &at}}
 				}))
 			},
-			end:   func(w *world) { w.terraformMade() },
+			end:   func(env *environment) { env.terraformMade() },
 			limit: 5 * time.Minute, reason: "SecretTimeout", shown: "WorkspaceReady", then: controlplanev1.StateReady,
 			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.SecretSeconds = 7200 },
 		},
 		"the connection Secret": {
-			begin: func(w *world) {
-				w.reconcile()
-				at := metav1.NewTime(w.clock.Now())
-				w.terraform(builder.UpToDate(outputs()))
-				w.terraform(builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Conditions[0].LastTransitionTime = at }))
+			begin: func(env *environment) {
+				env.reconcile()
+				at := metav1.NewTime(env.clock.Now())
+				env.terraform(builder.UpToDate(outputs()))
+				env.terraform(builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Conditions[0].LastTransitionTime = at }))
 			},
-			end:   func(w *world) { w.terraformMade() },
+			end:   func(env *environment) { env.terraformMade() },
 			limit: 5 * time.Minute, reason: "SecretTimeout", shown: "KubeconfigReady", then: controlplanev1.StateReady,
 			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.SecretSeconds = 7200 },
 		},
 	}
 }
 
-func (w *world) story() map[string]string { return builder.ConditionSummary(w.get().Status.Conditions) }
+func (env *environment) summary() map[string]string {
+	return builder.ConditionSummary(env.get().Status.Conditions)
+}
 
 // reach lets the time of a step pass, with the wake-up that the reconciler asked for, and reconciles.
-func (w *world) reach(l late) {
-	w.Helper()
-	l.begin(w)
-	w.reconcile()
-	require.NotEqual(w, controlplanev1.StateFailed, w.get().Status.State)
-	require.NotZero(w, w.again, "no watch reports it")
-	require.LessOrEqual(w, w.again, l.limit)
-	w.clock.Pass(w.again)
-	w.reconcile()
-	require.Equal(w, controlplanev1.StateFailed, w.get().Status.State)
+func (env *environment) reach(l late) {
+	env.Helper()
+	l.begin(env)
+	env.reconcile()
+	require.NotEqual(env, controlplanev1.StateFailed, env.get().Status.State)
+	require.NotZero(env, env.again, "no watch reports it")
+	require.LessOrEqual(env, env.again, l.limit)
+	env.clock.Pass(env.again)
+	env.reconcile()
+	require.Equal(env, controlplanev1.StateFailed, env.get().Status.State)
 }
 
 func TestATimeoutIsReported(t *testing.T) {
 	for name, l := range lates() {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, prepared()...)
-			l.begin(w)
-			w.reconcile()
-			w.clock.Pass(l.limit - time.Second)
-			w.reconcile()
-			assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State, "a second before")
-			assert.Equal(t, time.Second, w.again)
+			env := newEnvironment(t, prepared()...)
+			l.begin(env)
+			env.reconcile()
+			env.clock.Pass(l.limit - time.Second)
+			env.reconcile()
+			assert.NotEqual(t, controlplanev1.StateFailed, env.get().Status.State, "a second before")
+			assert.Equal(t, time.Second, env.again)
 
-			w.clock.Pass(time.Second)
-			w.reconcile()
-			got := w.get().Status
+			env.clock.Pass(time.Second)
+			env.reconcile()
+			got := env.get().Status
 			assert.Equal(t, controlplanev1.StateFailed, got.State)
 			assert.Equal(t, controlplanev1.PhaseFailed, got.Phase)
-			story := builder.ConditionSummary(got.Conditions)
-			assert.Equal(t, "True "+l.reason, story["Failed"])
-			assert.Equal(t, "False "+l.reason, story[l.shown])
-			assert.Equal(t, "False "+l.reason, story["Ready"])
+			summary := builder.ConditionSummary(got.Conditions)
+			assert.Equal(t, "True "+l.reason, summary["Failed"])
+			assert.Equal(t, "False "+l.reason, summary[l.shown])
+			assert.Equal(t, "False "+l.reason, summary["Ready"])
 			message := meta.FindStatusCondition(got.Conditions, "Failed").Message
 			assert.Contains(t, message, "timed out after "+duration.HumanDuration(l.limit))
 			assert.Contains(t, message, naming.RetryAnnotation)
 
-			assert.Empty(t, w.reconcile(), "it is reported once")
-			assert.Zero(t, w.again, "nothing changes with time any more")
+			assert.Empty(t, env.reconcile(), "it is reported once")
+			assert.Zero(t, env.again, "nothing changes with time any more")
 
-			w.clock.Pass(time.Second)
-			w.State = &engine.StateCache{Clock: w.clock}
-			assert.Empty(t, w.reconcile(), "a manager that is restarted does not revert it")
+			env.clock.Pass(time.Second)
+			env.State = &engine.StateCache{Clock: env.clock}
+			assert.Empty(t, env.reconcile(), "a manager that is restarted does not revert it")
 		})
 	}
 }
@@ -161,22 +163,22 @@ func TestATimeoutIsReported(t *testing.T) {
 func TestARetryRestartsATimeout(t *testing.T) {
 	for name, l := range lates() {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, prepared()...)
-			w.reach(l)
+			env := newEnvironment(t, prepared()...)
+			env.reach(l)
 			for _, value := range []string{"1", "2"} {
-				w.spec(func(c *controlplanev1.CAPTControlPlane) {
+				env.spec(func(c *controlplanev1.CAPTControlPlane) {
 					c.Annotations = map[string]string{naming.RetryAnnotation: value}
 				})
-				w.reconcile()
-				assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State)
-				assert.Equal(t, controlplanev1.PhaseCreating, w.get().Status.Phase)
-				assert.Equal(t, "False NotFailed", w.story()["Failed"])
-				assert.Equal(t, value, w.get().Status.Recovery.Retry)
-				assert.Empty(t, w.reconcile(), "a retry is noted once")
+				env.reconcile()
+				assert.NotEqual(t, controlplanev1.StateFailed, env.get().Status.State)
+				assert.Equal(t, controlplanev1.PhaseCreating, env.get().Status.Phase)
+				assert.Equal(t, "False NotFailed", env.summary()["Failed"])
+				assert.Equal(t, value, env.get().Status.Recovery.Retry)
+				assert.Empty(t, env.reconcile(), "a retry is noted once")
 
-				w.clock.Pass(l.limit)
-				w.reconcile()
-				assert.Equal(t, "True "+l.reason, w.story()["Failed"], "the timer was restarted")
+				env.clock.Pass(l.limit)
+				env.reconcile()
+				assert.Equal(t, "True "+l.reason, env.summary()["Failed"], "the timer was restarted")
 			}
 		})
 	}
@@ -185,12 +187,12 @@ func TestARetryRestartsATimeout(t *testing.T) {
 // The timeout was raised, or a retry asked for, while no manager ran; or Terraform succeeds late.
 func TestWhatEndsATimeout(t *testing.T) {
 	for name, l := range lates() {
-		for how, end := range map[string]func(w *world){
-			"raised": func(w *world) {
-				w.spec(func(c *controlplanev1.CAPTControlPlane) { l.raise(&c.Spec.Timeouts); c.Generation++ })
+		for how, end := range map[string]func(env *environment){
+			"raised": func(env *environment) {
+				env.spec(func(c *controlplanev1.CAPTControlPlane) { l.raise(&c.Spec.Timeouts); c.Generation++ })
 			},
-			"retry": func(w *world) {
-				w.spec(func(c *controlplanev1.CAPTControlPlane) {
+			"retry": func(env *environment) {
+				env.spec(func(c *controlplanev1.CAPTControlPlane) {
 					c.Annotations = map[string]string{naming.RetryAnnotation: "1"}
 				})
 			},
@@ -198,20 +200,20 @@ func TestWhatEndsATimeout(t *testing.T) {
 		} {
 			for _, restarted := range []bool{false, true} {
 				t.Run(fmt.Sprint(name, " ", how, " restarted=", restarted), func(t *testing.T) {
-					w := newWorld(t, prepared()...)
-					w.reach(l)
+					env := newEnvironment(t, prepared()...)
+					env.reach(l)
 					if restarted {
-						w.clock.Pass(time.Minute)
-						w.State = &engine.StateCache{Clock: w.clock}
+						env.clock.Pass(time.Minute)
+						env.State = &engine.StateCache{Clock: env.clock}
 					}
-					end(w)
-					w.reconcile()
-					assert.Equal(t, "False NotFailed", w.story()["Failed"])
+					end(env)
+					env.reconcile()
+					assert.Equal(t, "False NotFailed", env.summary()["Failed"])
 					if how == "success" {
-						assert.Equal(t, l.then, w.get().Status.State)
+						assert.Equal(t, l.then, env.get().Status.State)
 					}
 					if how == "raised" && !restarted {
-						assert.Equal(t, 2*time.Hour-l.limit, w.again)
+						assert.Equal(t, 2*time.Hour-l.limit, env.again)
 					}
 				})
 			}
@@ -240,65 +242,65 @@ func TestDescriptionsOfTimeoutsGiveTheDefaults(t *testing.T) {
 
 // A spec that changes the Workspace is a new attempt.
 func TestAChangeOfTheWorkspaceRestartsTheTimeout(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	w.reach(lates()["the control plane"])
-	w.terraform(started(w.clock.Now()))
-	w.reconcile()
-	assert.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)
-	assert.Equal(t, 30*time.Minute, w.again)
+	env := newEnvironment(t, prepared()...)
+	env.reach(lates()["the control plane"])
+	env.terraform(started(env.clock.Now()))
+	env.reconcile()
+	assert.Equal(t, controlplanev1.StateProvisioning, env.get().Status.State)
+	assert.Equal(t, 30*time.Minute, env.again)
 }
 
 // A control plane that is made for a WorkspaceTemplateApply which has been Ready for a month begins to wait now.
 func TestTheSecretTimeoutStartsWithTheControlPlane(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	w.reconcile()
-	w.terraform(builder.UpToDate(outputs()))
-	w.terraform(builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+	env := newEnvironment(t, prepared()...)
+	env.reconcile()
+	env.terraform(builder.UpToDate(outputs()))
+	env.terraform(builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 		apply.Status.Conditions[0].LastTransitionTime = metav1.NewTime(builder.Created.Add(-30 * 24 * time.Hour))
 	}))
-	w.reconcile()
-	assert.Equal(t, controlplanev1.StateConfiguring, w.get().Status.State)
-	assert.Equal(t, 5*time.Minute, w.again)
+	env.reconcile()
+	assert.Equal(t, controlplanev1.StateConfiguring, env.get().Status.State)
+	assert.Equal(t, 5*time.Minute, env.again)
 }
 
 // A queue is not late: provider-terraform applies one Workspace at a time.
 func TestAQueuedApplyHasNoTimeout(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	w.reconcile()
-	w.terraform(builder.NotUpToDate(infrav1.WorkspaceUnclaimedReason, "not yet claimed"))
-	w.clock.Pass(24 * time.Hour)
-	w.reconcile()
-	assert.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)
-	assert.Zero(t, w.again)
+	env := newEnvironment(t, prepared()...)
+	env.reconcile()
+	env.terraform(builder.NotUpToDate(infrav1.WorkspaceUnclaimedReason, "not yet claimed"))
+	env.clock.Pass(24 * time.Hour)
+	env.reconcile()
+	assert.Equal(t, controlplanev1.StateProvisioning, env.get().Status.State)
+	assert.Zero(t, env.again)
 }
 
 func TestNoTimeoutIsReportedWhilePaused(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	w.reach(lates()["the control plane"])
-	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
-	w.reconcile()
-	assert.Equal(t, "False NotFailed", w.story()["Failed"])
-	assert.Equal(t, "True Paused", w.story()["Paused"])
+	env := newEnvironment(t, prepared()...)
+	env.reach(lates()["the control plane"])
+	env.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
+	env.reconcile()
+	assert.Equal(t, "False NotFailed", env.summary()["Failed"])
+	assert.Equal(t, "True Paused", env.summary()["Paused"])
 }
 
 func TestNoFalseTimeoutWhenClocksJump(t *testing.T) {
 	for name, l := range lates() {
 		for _, jump := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
 			t.Run(name+" "+jump.String(), func(t *testing.T) {
-				w := newWorld(t, prepared()...)
-				l.begin(w)
-				w.reconcile()
-				w.clock.Pass(time.Minute)
-				w.clock.Jump(jump)
-				w.reconcile()
-				assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State)
+				env := newEnvironment(t, prepared()...)
+				l.begin(env)
+				env.reconcile()
+				env.clock.Pass(time.Minute)
+				env.clock.Jump(jump)
+				env.reconcile()
+				assert.NotEqual(t, controlplanev1.StateFailed, env.get().Status.State)
 
-				w.State = &engine.StateCache{Clock: w.clock} // The manager restarts, and knows the wrong clock only.
-				w.reconcile()
-				assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State, "after a restart")
-				w.clock.Pass(l.limit)
-				w.reconcile()
-				assert.Equal(t, controlplanev1.StateFailed, w.get().Status.State, "a timeout is only late")
+				env.State = &engine.StateCache{Clock: env.clock} // The manager restarts, and knows the wrong clock only.
+				env.reconcile()
+				assert.NotEqual(t, controlplanev1.StateFailed, env.get().Status.State, "after a restart")
+				env.clock.Pass(l.limit)
+				env.reconcile()
+				assert.Equal(t, controlplanev1.StateFailed, env.get().Status.State, "a timeout is only late")
 			})
 		}
 	}
