@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
@@ -51,8 +53,7 @@ type options struct {
 	webhookCertDir string
 	eksTokens      bool
 	eksTokensIMDS  bool
-	healthProbes   bool
-	recovery       bool
+	features       featuregate.MutableFeatureGate
 	statePrefix    string
 	skipPhases     []string
 	shutdownDelay  time.Duration
@@ -60,7 +61,20 @@ type options struct {
 	logOptions     *logs.Options
 }
 
-func newOptions() *options { return &options{logOptions: logs.NewOptions()} }
+// Features of --feature-gates.
+const (
+	featureHealthProbes featuregate.Feature = "HealthProbes" // Without it, every control plane is treated as if spec.endpointProbe were Disabled.
+	featureRecovery     featuregate.Feature = "Recovery"     // Without it, every control plane is treated as if spec.recovery.maxRetries were 0.
+)
+
+func newOptions() *options {
+	o := &options{logOptions: logs.NewOptions(), features: featuregate.NewFeatureGate()}
+	utilruntime.Must(o.features.Add(map[featuregate.Feature]featuregate.FeatureSpec{
+		featureHealthProbes: {Default: true, PreRelease: featuregate.Beta},
+		featureRecovery:     {Default: true, PreRelease: featuregate.Beta},
+	}))
+	return o
+}
 
 func (o *options) command() *cobra.Command {
 	command := &cobra.Command{
@@ -97,12 +111,11 @@ func (o *options) command() *cobra.Command {
 	fs.BoolVar(&o.eksTokens, "eks-tokens", false, "Create tokens for the kubeconfigs of clusters, with the AWS identity of this manager. All clusters share this identity: "+
 		"a user who can write a WorkspaceTemplate, or read the kubeconfig Secret of a cluster, can act as this identity in the EKS cluster of the same name.")
 	fs.BoolVar(&o.eksTokensIMDS, "eks-tokens-instance-metadata", false, "With --eks-tokens, also use the credentials of the EC2 instance that this manager runs on.")
-	fs.BoolVar(&o.recovery, "recovery", true, "Recover control planes from failures of Terraform. Without it, every control plane is treated as if spec.recovery.maxRetries were 0.")
-	fs.BoolVar(&o.healthProbes, "health-probes", true, "Probe the API servers of control planes. Without it, every control plane is treated as if spec.endpointProbe were Disabled.")
 	fs.StringVar(&o.statePrefix, "state-prefix", "", fmt.Sprintf("Part of the names of the Terraform states of new Workspaces, at most %d characters. Management clusters "+
 		"that share a Terraform backend need different prefixes. Existing Workspaces keep their states.", naming.MaxStatePrefix))
 	fs.StringSliceVar(&o.skipPhases, "skip-crd-migration-phases", nil, "List of CRD migration phases to skip. Valid values are: StorageVersionMigration, CleanupManagedFields. "+
 		"No phase runs while objects of CAPT v0.3 await adoption, or while StorageVersionMigration is skipped.")
+	o.features.AddFlag(fs)
 	logsv1.AddFlags(o.logOptions, fs)
 	flags.AddManagerOptions(fs, &o.managerOptions)
 	fs.AddGoFlagSet(flag.CommandLine) // --kubeconfig
@@ -218,6 +231,6 @@ func (o *options) setupControllers(ctx context.Context, mgr ctrl.Manager) error 
 	}
 	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency, Tokens: o.tokens(), StatePrefix: o.statePrefix,
-		HealthProbes: o.healthProbes, Recovery: o.recovery, SkipCRDMigrationPhases: skip,
+		HealthProbes: o.features.Enabled(featureHealthProbes), Recovery: o.features.Enabled(featureRecovery), SkipCRDMigrationPhases: skip,
 	})
 }

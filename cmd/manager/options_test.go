@@ -57,3 +57,11 @@ func TestPhasesToSkipAreChecked(t *testing.T) {
 		assert.Equal(t, valid, err == nil || !strings.Contains(err.Error(), "--skip-crd-migration-phases"), "%s: %v", phases, err)
 	}
 }
+
+func TestFeatureGates(t *testing.T) {
+	o := newOptions()
+	require.NoError(t, o.command().ParseFlags([]string{"--feature-gates=Recovery=false"}))
+	assert.False(t, o.features.Enabled(featureRecovery))
+	assert.True(t, o.features.Enabled(featureHealthProbes))
+	assert.ErrorContains(t, newOptions().command().ParseFlags([]string{"--feature-gates=Recover=false"}), "unrecognized feature gate: Recover")
+}

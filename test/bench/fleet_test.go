@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
@@ -80,18 +81,25 @@ func BenchmarkFleet(b *testing.B) {
 	}
 }
 
-func measureFleet(b *testing.B, size int) *fleet {
+// startFleet starts the servers for a fleet.
+func startFleet(b *testing.B, size int) *fleet {
 	b.Helper()
+	scripts := b.TempDir()
 	s, err := sandbox.Start(b.Context(), sandbox.Options{
 		ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditPolicy: []byte(managersOnly),
-		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + b.TempDir(), "--max-reconcile-rate=16"},
+		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + scripts, "--max-reconcile-rate=16"},
 		ManagerArgs:  strings.Fields(os.Getenv("FLEET_ARGS")),
 	})
 	require.NoError(b, err)
 	c, err := client.NewWithWatch(s.Config(), client.Options{Scheme: controllers.Scheme()})
 	require.NoError(b, err)
 	applyAll(b, c, environments.Templates()...)
-	f := &fleet{B: b, s: s, c: c, made: size, size: size, figures: map[string]float64{}}
+	return &fleet{B: b, s: s, c: c, scripts: scripted.At(scripts), made: size, size: size, figures: map[string]float64{}}
+}
+
+func measureFleet(b *testing.B, size int) *fleet {
+	b.Helper()
+	f := startFleet(b, size)
 	for _, step := range []struct {
 		name string
 		run  func()
@@ -101,7 +109,7 @@ func measureFleet(b *testing.B, size int) *fleet {
 			break
 		}
 	}
-	require.NoError(b, s.Stop(context.Background()))
+	require.NoError(b, f.s.Stop(context.Background()))
 	return f
 }
 
@@ -110,6 +118,8 @@ type fleet struct {
 	*testing.B
 	s *sandbox.Sandbox
 	c client.WithWatch
+	// scripts are what the provider does.
+	scripts *scripted.Store
 	// made is how many clusters were made at once, and size is how many there are.
 	made, size int
 	// figures are those that were reported, by their units.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/convert"
+	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/cmd/captctl/migration"
 )
 
@@ -68,7 +69,13 @@ Terraform.
 
 It uses the kubeconfig and the connection flags of kubectl. Installed as kubectl-capt it is a
 plugin: kubectl capt.`,
-		Example: `  # What would a migration from CAPT v0.3 do?
+		Example: `  # Which Clusters are there, and in which state?
+  captctl get
+
+  # Why is a Cluster not Ready?
+  captctl describe team-a/demo
+
+  # What would a migration from CAPT v0.3 do?
   captctl migrate check
 
   # Convert manifests from v1beta1 to v1beta2
@@ -90,7 +97,7 @@ plugin: kubectl capt.`,
 		return fmt.Errorf("%w; %s --help shows the flags", err, command.CommandPath())
 	})
 	addFlags(root, environment)
-	root.AddCommand(migration.New(environment), convert.New(environment), newVersion(environment))
+	root.AddCommand(fleet.NewGet(environment), fleet.NewDescribe(environment), migration.New(environment), convert.New(environment), newVersion(environment))
 	completeCompletion(root)
 	explainArguments(root)
 	return root

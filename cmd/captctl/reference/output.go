@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/cmd/captctl/version"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
@@ -31,6 +32,8 @@ var kinds = []struct {
 	of   reflect.Type
 	from string
 }{
+	{"ClusterList", reflect.TypeFor[fleet.ClusterList](), "`captctl get` prints it; with `--watch`, one document after another."},
+	{"ClusterDescription", reflect.TypeFor[fleet.Description](), "`captctl describe` prints it; with `--watch`, one document after another."},
 	{"Check", reflect.TypeFor[view.Check](), "`captctl migrate check` prints it."},
 	{"Plan", reflect.TypeFor[plan.Plan](), "`captctl migrate plan --out` writes it, `plan` and `show` print it, `apply` and `rollback` read it."},
 	{"Decisions", reflect.TypeFor[migrate.Decisions](), "Users write it, in YAML or JSON, for `captctl migrate plan --decisions`."},

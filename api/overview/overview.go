@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package overview summarizes what the objects of a Cluster report: its state, how far it is, and the one cause why it is not Ready. It is pure.
+package overview
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// Objects are a Cluster and those of its objects that exist.
+type Objects struct {
+	Cluster      *clusterv1.Cluster
+	CAPTCluster  *infrav1.CAPTCluster
+	ControlPlane *controlplanev1.CAPTControlPlane
+	// Applies are the WorkspaceTemplateApplies of the Cluster, in the order in which they are applied: the VPC, the control plane, the Fargate
+	// profiles.
+	Applies []*infrav1.WorkspaceTemplateApply
+}
+
+// Cluster is what the objects of a Cluster report together.
+type Cluster struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// State of the control plane, or Deleting. It is empty while there is no CAPTControlPlane, or CAPT has not reconciled it.
+	State controlplanev1.State `json:"state,omitempty"`
+	// Version of Kubernetes that was last applied, and DesiredVersion that of spec if it differs.
+	Version        string `json:"version,omitempty"`
+	DesiredVersion string `json:"desiredVersion,omitempty"`
+	Endpoint       string `json:"endpoint,omitempty"` // Endpoint is host:port of the API server.
+	// Health is the worst result of the health checks.
+	Health controlplanev1.HealthState `json:"health,omitempty"`
+	// Progress of the current operation; absent when none is in progress.
+	Progress *Progress `json:"progress,omitempty"`
+	// LastApplied is when Terraform last applied a change of any of the Workspaces.
+	LastApplied *metav1.Time `json:"lastApplied,omitempty"`
+	Created     metav1.Time  `json:"created"`          // Created is when the Cluster was created.
+	Paused      bool         `json:"paused,omitempty"` // Paused is true if the Cluster or one of its objects is paused.
+	// Cause is why the Cluster is not Ready, or not yet deleted; absent if it is Ready.
+	Cause *Cause `json:"cause,omitempty"`
+}
+
+// StateDeleting is the state of a Cluster that is being deleted.
+const StateDeleting controlplanev1.State = "Deleting"
+
+// Cause is a condition of the first object that does not merely wait for another one of the Cluster.
+type Cause struct {
+	Kind      string      `json:"kind"` // Kind and Name of the object.
+	Name      string      `json:"name"`
+	Condition string      `json:"condition"` // Condition is the type of the condition.
+	Reason    string      `json:"reason"`
+	Message   string      `json:"message,omitempty"`
+	Since     metav1.Time `json:"since"` // Since is the last transition of the condition.
+}
+
+// Of summarizes the objects of a Cluster, as of a time.
+func Of(o *Objects, now metav1.Time) Cluster {
+	c := Cluster{
+		Namespace: o.Cluster.Namespace, Name: o.Cluster.Name, Created: o.Cluster.CreationTimestamp,
+		Paused: ptr.Deref(o.Cluster.Spec.Paused, false) || slices.ContainsFunc(o.all(), func(object object) bool { return annotations.HasPaused(object) }),
+	}
+	if controlPlane := o.ControlPlane; controlPlane != nil {
+		status := &controlPlane.Status
+		c.State, c.Version, c.Endpoint = status.State, status.Version, status.Endpoint
+		if controlPlane.Spec.Version != status.Version {
+			c.DesiredVersion = controlPlane.Spec.Version
+		}
+		if status.Health != nil {
+			c.Health = status.Health.Overall
+		}
+		c.Progress = progressOf(status.Progress, now)
+	}
+	for _, apply := range o.Applies {
+		if applied := apply.Status.LastAppliedTime; applied != nil && (c.LastApplied == nil || c.LastApplied.Before(applied)) {
+			c.LastApplied = applied
+		}
+	}
+	c.Cause = o.cause()
+	if o.deleting() {
+		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(), c.Cause)
+	}
+	return c
+}
+
+// object is an object of CAPT.
+type object interface {
+	metav1.Object
+	GetConditions() []metav1.Condition
+}
+
+// all returns the objects of CAPT in the order in which they wait for each other: first those that wait for none of the others.
+func (o *Objects) all() []object {
+	vpc, others := o.applies()
+	if o.CAPTCluster != nil {
+		vpc = append(vpc, o.CAPTCluster)
+	}
+	if o.ControlPlane != nil {
+		others = append(others, o.ControlPlane)
+	}
+	return append(vpc, others...)
+}
+
+// applies returns the WorkspaceTemplateApply of the VPC, and the others.
+func (o *Objects) applies() (vpc, others []object) {
+	for _, apply := range o.Applies {
+		if o.CAPTCluster != nil && o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name == apply.Name {
+			vpc = append(vpc, apply)
+		} else {
+			others = append(others, apply)
+		}
+	}
+	return vpc, others
+}
+
+// cause is the condition of the first object that is not Ready, or that awaits adoption.
+func (o *Objects) cause() *Cause {
+	for _, object := range o.all() {
+		if condition := meta.FindStatusCondition(object.GetConditions(), infrav1.AdoptionRequiredCondition); condition != nil && condition.Status == metav1.ConditionTrue {
+			return causeOf(object, condition)
+		}
+	}
+	for _, object := range o.all() {
+		if condition := meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition); condition != nil && condition.Status != metav1.ConditionTrue {
+			return causeOf(object, condition)
+		}
+	}
+	return nil
+}
+
+func (o *Objects) deleting() bool {
+	return o.Cluster.DeletionTimestamp != nil || o.ControlPlane != nil && o.ControlPlane.DeletionTimestamp != nil
+}
+
+// deletionCause is the condition Deleting of the object that is deleted first: Fargate profiles, the control plane, the VPC.
+func (o *Objects) deletionCause() *Cause {
+	order, others := o.applies()
+	if o.ControlPlane != nil {
+		order = append(order, o.ControlPlane)
+	}
+	order = append(order, others...)
+	if o.CAPTCluster != nil {
+		order = append([]object{o.CAPTCluster}, order...)
+	}
+	for _, object := range slices.Backward(order) {
+		condition := meta.FindStatusCondition(object.GetConditions(), infrav1.DeletingCondition)
+		if condition != nil && condition.Status == metav1.ConditionTrue {
+			return causeOf(object, condition)
+		}
+	}
+	return nil
+}
+
+func causeOf(object object, condition *metav1.Condition) *Cause {
+	return &Cause{
+		Kind: KindOf(object), Name: object.GetName(), Condition: condition.Type, Reason: condition.Reason, Message: condition.Message,
+		Since: condition.LastTransitionTime,
+	}
+}
+
+// KindOf returns the kind of an object of a Cluster. Objects that a client read have none.
+func KindOf(object metav1.Object) string {
+	switch object.(type) {
+	case *infrav1.CAPTCluster:
+		return "CAPTCluster"
+	case *controlplanev1.CAPTControlPlane:
+		return "CAPTControlPlane"
+	case *infrav1.WorkspaceTemplateApply:
+		return "WorkspaceTemplateApply"
+	}
+	return "Cluster"
+}
+
+// UIDs are those of the Cluster and of its objects.
+func (o *Objects) UIDs() []types.UID {
+	uids := []types.UID{o.Cluster.UID}
+	for _, object := range o.all() {
+		uids = append(uids, object.GetUID())
+	}
+	return uids
+}
+
+// Object is the state of an object of a Cluster.
+type Object struct {
+	Kind    string                 `json:"kind"`
+	Name    string                 `json:"name"`
+	Ready   metav1.ConditionStatus `json:"ready,omitempty"` // Ready is the status of the condition Ready; empty until there is one.
+	Reason  string                 `json:"reason,omitempty"`
+	Message string                 `json:"message,omitempty"` // Message of the condition Ready.
+	Created metav1.Time            `json:"created"`
+}
+
+// List returns the state of the objects, first those that wait for none of the others.
+func (o *Objects) List() (list []Object) {
+	for _, object := range o.all() {
+		found := Object{Kind: KindOf(object), Name: object.GetName(), Created: object.GetCreationTimestamp()}
+		if ready := meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition); ready != nil {
+			found.Ready, found.Reason, found.Message = ready.Status, ready.Reason, ready.Message
+		}
+		list = append(list, found)
+	}
+	return list
+}

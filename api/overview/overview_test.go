@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package overview_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/overview"
+)
+
+// at is a time in minutes.
+func at(minutes int) metav1.Time { return metav1.Unix(int64(60*minutes), 0) }
+
+func condition(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "about " + reason, LastTransitionTime: at(1)}
+}
+
+func apply(name string, conditions ...metav1.Condition) *infrav1.WorkspaceTemplateApply {
+	return &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: infrav1.WorkspaceTemplateApplyStatus{Conditions: conditions}}
+}
+
+// ready has a Cluster whose objects are Ready.
+func ready() *overview.Objects {
+	isReady := condition("Ready", metav1.ConditionTrue, "Ready")
+	o := &overview.Objects{
+		Cluster:      &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo", CreationTimestamp: at(0)}},
+		CAPTCluster:  &infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Name: "demo"}},
+		ControlPlane: &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "demo"}},
+		Applies:      []*infrav1.WorkspaceTemplateApply{apply("vpc", isReady), apply("eks", isReady), apply("profile", isReady)},
+	}
+	o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name = "vpc"
+	o.CAPTCluster.Status.Conditions = []metav1.Condition{isReady}
+	o.ControlPlane.Spec.Version = "v1.35.0"
+	o.ControlPlane.Status = controlplanev1.CAPTControlPlaneStatus{
+		State: controlplanev1.StateReady, Version: "v1.35.0", Endpoint: "demo:443", Conditions: []metav1.Condition{isReady},
+		Health: &controlplanev1.Health{Overall: controlplanev1.HealthHealthy},
+	}
+	o.Applies[0].Status.LastAppliedTime, o.Applies[1].Status.LastAppliedTime = ptr.To(at(5)), ptr.To(at(9))
+	return o
+}
+
+func TestAReadyClusterHasNoCause(t *testing.T) {
+	assert.Equal(t, overview.Cluster{
+		Namespace: "default", Name: "demo", State: "Ready", Version: "v1.35.0", Endpoint: "demo:443", Health: "Healthy", LastApplied: ptr.To(at(9)), Created: at(0),
+	}, overview.Of(ready(), at(10)))
+}
+
+func TestTheCauseIsTheFirstObjectThatDoesNotWaitForAnother(t *testing.T) {
+	fails := func(reason string) []metav1.Condition {
+		return []metav1.Condition{condition("Ready", metav1.ConditionFalse, reason)}
+	}
+	deletes := func(reason string) []metav1.Condition {
+		return append(fails("Deleting"), condition("Deleting", metav1.ConditionTrue, reason))
+	}
+	for name, row := range map[string]struct {
+		spoil func(*overview.Objects)
+		want  overview.Cause
+		state controlplanev1.State
+	}{
+		"the VPC fails, and the others wait": {func(o *overview.Objects) {
+			o.Applies[0].Status.Conditions, o.CAPTCluster.Status.Conditions = fails("ApplyFailed"), fails("ApplyFailed")
+			o.Applies[1].Status.Conditions, o.ControlPlane.Status.Conditions = fails("WaitingForDependencies"), fails("WaitingForInfrastructure")
+		}, overview.Cause{Kind: "WorkspaceTemplateApply", Name: "vpc", Condition: "Ready", Reason: "ApplyFailed"}, "Ready"},
+		"the CAPTCluster has no WorkspaceTemplateApply yet": {func(o *overview.Objects) {
+			o.Applies = nil
+			o.CAPTCluster.Status.Conditions, o.ControlPlane.Status.Conditions = fails("TemplateNotFound"), fails("WaitingForInfrastructure")
+		}, overview.Cause{Kind: "CAPTCluster", Name: "demo", Condition: "Ready", Reason: "TemplateNotFound"}, "Ready"},
+		"a Fargate profile fails": {func(o *overview.Objects) {
+			o.Applies[2].Status.Conditions, o.ControlPlane.Status.Conditions = fails("ApplyFailed"), fails("FargateProfileFailed")
+		}, overview.Cause{Kind: "WorkspaceTemplateApply", Name: "profile", Condition: "Ready", Reason: "ApplyFailed"}, "Ready"},
+		"the API server does not answer": {func(o *overview.Objects) {
+			o.ControlPlane.Status.Conditions, o.ControlPlane.Status.State = fails("APIServerNotAnswering"), "Degraded"
+		}, overview.Cause{Kind: "CAPTControlPlane", Name: "demo", Condition: "Ready", Reason: "APIServerNotAnswering"}, "Degraded"},
+		"it awaits adoption, and is Ready": {func(o *overview.Objects) {
+			o.ControlPlane.Status.Conditions = append(o.ControlPlane.Status.Conditions, condition("AdoptionRequired", metav1.ConditionTrue, "AdoptionRequired"))
+		}, overview.Cause{Kind: "CAPTControlPlane", Name: "demo", Condition: "AdoptionRequired", Reason: "AdoptionRequired"}, "Ready"},
+		"it is being deleted, profiles first": {func(o *overview.Objects) {
+			o.Cluster.DeletionTimestamp = ptr.To(at(8))
+			o.ControlPlane.Status.Conditions = deletes("WaitingForWorkspaceTemplateApplyDeletion")
+			o.Applies[2].Status.Conditions = deletes("DestroyFailed")
+		}, overview.Cause{Kind: "WorkspaceTemplateApply", Name: "profile", Condition: "Deleting", Reason: "DestroyFailed"}, "Deleting"},
+		"the control plane is deleted, and only the VPC is left": {func(o *overview.Objects) {
+			o.Cluster.DeletionTimestamp = ptr.To(at(8))
+			o.ControlPlane, o.Applies = nil, o.Applies[:1]
+			o.CAPTCluster.Status.Conditions = deletes("WaitingForWorkspaceTemplateApplyDeletion")
+			o.Applies[0].Status.Conditions = deletes("WaitingForWorkspaceDeletion")
+		}, overview.Cause{Kind: "WorkspaceTemplateApply", Name: "vpc", Condition: "Deleting", Reason: "WaitingForWorkspaceDeletion"}, "Deleting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := ready()
+			row.spoil(o)
+			got := overview.Of(o, at(10))
+			row.want.Message, row.want.Since = "about "+row.want.Reason, at(1)
+			assert.Equal(t, &row.want, got.Cause)
+			assert.Equal(t, row.state, got.State)
+		})
+	}
+}
+
+func TestAClusterWithoutObjects(t *testing.T) {
+	o := &overview.Objects{Cluster: ready().Cluster}
+	assert.Equal(t, overview.Cluster{Namespace: "default", Name: "demo", Created: at(0)}, overview.Of(o, at(10)))
+	o.Cluster.DeletionTimestamp = ptr.To(at(8))
+	assert.Equal(t, overview.StateDeleting, overview.Of(o, at(10)).State)
+}
+
+func TestPausedObjects(t *testing.T) {
+	for name, pause := range map[string]func(*overview.Objects){
+		"the Cluster": func(o *overview.Objects) { o.Cluster.Spec.Paused = ptr.To(true) },
+		"a WorkspaceTemplateApply": func(o *overview.Objects) {
+			o.Applies[2].Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		},
+	} {
+		o := ready()
+		pause(o)
+		assert.True(t, overview.Of(o, at(10)).Paused, name)
+	}
+}
+
+// Status has 40 % since the control plane was applied, and the estimate of 20 minutes from the start.
+func TestProgressBetweenTwoStepsGrowsWithTime(t *testing.T) {
+	o := ready()
+	o.ControlPlane.Spec.Version = "v1.36.0"
+	o.ControlPlane.Status.Progress = &controlplanev1.Progress{
+		CurrentOperation: controlplanev1.OperationUpdate, PercentComplete: ptr.To[int32](40), EstimatedCompletionTime: ptr.To(at(30)),
+		History: []controlplanev1.OperationRecord{{Name: controlplanev1.OperationUpdate, StartTime: ptr.To(at(10))}},
+	}
+	for minute, want := range map[int]int32{9: 40, 10: 40, 15: 40, 20: 50, 29: 95, 30: 99, 31: 99} {
+		got := overview.Of(o, at(minute))
+		require.NotNil(t, got.Progress)
+		assert.Equal(t, want, got.Progress.PercentComplete, "minute %d", minute)
+		assert.Equal(t, minute > 30, got.Progress.Overdue, "minute %d", minute)
+		assert.Equal(t, time.Duration(max(0, 30-minute))*time.Minute, got.Progress.Remaining(at(minute).Time))
+		assert.Equal(t, "v1.36.0", got.DesiredVersion)
+	}
+	o.ControlPlane.Status.Progress.EstimatedCompletionTime = nil
+	assert.EqualValues(t, 40, overview.Of(o, at(29)).Progress.PercentComplete, "there is no estimate without an earlier operation")
+	o.ControlPlane.Status.Progress.CurrentOperation = ""
+	assert.Nil(t, overview.Of(o, at(29)).Progress)
+}

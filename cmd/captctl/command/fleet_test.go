@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/cmd/captctl/fleet"
+)
+
+// fleetNow is the time of the tests.
+var fleetNow = time.Date(2026, 10, 22, 10, 0, 0, 0, time.UTC)
+
+// before is a time some minutes ago.
+func before(minutes int) metav1.Time {
+	return metav1.NewTime(fleetNow.Add(-time.Duration(minutes) * time.Minute))
+}
+
+func named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "team-a", Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: before(60)}
+}
+
+func readyCondition(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
+	return []metav1.Condition{{Type: infrav1.ReadyCondition, Status: status, Reason: reason, Message: message, LastTransitionTime: before(5)}}
+}
+
+// capt is a Cluster of CAPT with its objects, the control plane in a state.
+func capt(name string, state controlplanev1.State, change func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply)) []client.Object {
+	cluster := &clusterv1.Cluster{ObjectMeta: named(name)}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: name}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: name}
+	captCluster := &infrav1.CAPTCluster{ObjectMeta: named(name)}
+	captCluster.Status.Conditions = readyCondition(metav1.ConditionTrue, "Ready", "")
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named(name + "-eks")}
+	apply.Status = infrav1.WorkspaceTemplateApplyStatus{Conditions: readyCondition(metav1.ConditionTrue, "Ready", ""), LastAppliedTime: ptr.To(before(10))}
+	controlPlane := &controlplanev1.CAPTControlPlane{ObjectMeta: named(name)}
+	controlPlane.Spec.Version, controlPlane.Spec.WorkspaceTemplateApplyRef.Name = "v1.36.0", apply.Name
+	controlPlane.Status = controlplanev1.CAPTControlPlaneStatus{
+		State: state, Version: "v1.36.0", Endpoint: name + ".example.com:443", Conditions: readyCondition(metav1.ConditionTrue, "Ready", ""),
+		Health: &controlplanev1.Health{Overall: controlplanev1.HealthHealthy, Checks: []controlplanev1.HealthCheck{
+			{Name: "APIServer", Status: controlplanev1.HealthHealthy, LastTransitionTime: ptr.To(before(20))}}},
+	}
+	change(controlPlane, apply)
+	return []client.Object{cluster, captCluster, apply, controlPlane}
+}
+
+// aFleet has a Ready Cluster, one that is updated, one that failed, and one of another provider.
+func aFleet() *environment {
+	objects := capt("good", controlplanev1.StateReady, func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})
+	objects = append(objects, capt("growing", controlplanev1.StateConfiguring, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
+		c.Status.Version = "v1.35.0"
+		c.Status.Progress = &controlplanev1.Progress{
+			CurrentOperation: controlplanev1.OperationUpdate, PercentComplete: ptr.To[int32](10), EstimatedCompletionTime: ptr.To(metav1.NewTime(fleetNow.Add(12 * time.Minute))),
+			History: []controlplanev1.OperationRecord{
+				{Name: controlplanev1.OperationCreation, StartTime: ptr.To(before(50)), CompletionTime: ptr.To(before(30)), Outcome: controlplanev1.OutcomeSucceeded},
+				{Name: controlplanev1.OperationUpdate, StartTime: ptr.To(before(8))},
+			},
+		}
+		apply.Status.Conditions = readyCondition(metav1.ConditionFalse, "Provisioning", "waiting for Terraform to apply a change")
+		c.Status.Conditions = readyCondition(metav1.ConditionFalse, "Provisioning", "waiting for Terraform to apply a change")
+	})...)
+	objects = append(objects, capt("broken", controlplanev1.StateFailed, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
+		apply.Status.Conditions = readyCondition(metav1.ConditionFalse, "ApplyFailed", "AccessDenied: not allowed to create a cluster\n\x1b[31mred")
+		c.Status.Conditions = readyCondition(metav1.ConditionFalse, "ApplyFailed", "see the WorkspaceTemplateApply")
+		c.Status.Health, c.Status.Version = nil, ""
+	})...)
+	objects = append(objects, &clusterv1.Cluster{ObjectMeta: named("another-providers")},
+		&eventsv1.Event{
+			ObjectMeta: named("event"), EventTime: metav1.NewMicroTime(before(4).Time), Type: corev1.EventTypeWarning, Reason: "ApplyFailed", Note: "AccessDenied",
+			Regarding: corev1.ObjectReference{Kind: "WorkspaceTemplateApply", Name: "broken-eks", UID: "uid-of-broken-eks"},
+		},
+		&eventsv1.Event{ObjectMeta: named("other-event"), Regarding: corev1.ObjectReference{Kind: "Pod", Name: "another", UID: "another"}})
+	return &environment{objects: objects}
+}
+
+func TestGetListsTheFleet(t *testing.T) {
+	out, _, err := aFleet().run(t, "get")
+	require.NoError(t, err)
+	assert.Equal(t, strings.TrimLeft(`
+NAMESPACE   NAME      STATE         VERSION            HEALTH    PROGRESS   APPLIED   AGE   MESSAGE
+team-a      broken    Failed        v1.36.0            -         -          10m       60m   AccessDenied: not allowed to create a cluster ^[[31mred
+team-a      good      Ready         v1.36.0            Healthy   -          10m       60m   -
+team-a      growing   Configuring   v1.35.0->v1.36.0   Healthy   40% 12m    10m       60m   waiting for Terraform to apply a change
+
+3 Clusters: 1 Failed, 1 Configuring, 1 Ready
+`, "\n"), out)
+
+	out, _, err = aFleet().run(t, "get", "-o", "json")
+	require.NoError(t, err)
+	var list fleet.ClusterList
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
+	require.Len(t, list.Clusters, 3)
+	assert.Equal(t, "ApplyFailed", list.Clusters[0].Cause.Reason)
+	assert.EqualValues(t, 40, list.Clusters[2].Progress.PercentComplete)
+
+	out, _, err = aFleet().run(t, "get", "--namespace", "team-b")
+	require.NoError(t, err)
+	assert.Equal(t, "There are no Clusters of CAPT.\n", out)
+}
+
+func TestDescribeShowsTheCauseAndTheNextStep(t *testing.T) {
+	out, _, err := aFleet().run(t, "describe", "team-a/broken")
+	require.NoError(t, err)
+	assert.Equal(t, strings.TrimLeft(`
+Cluster:   team-a/broken
+State:     Failed
+Version:   v1.36.0
+Endpoint:  broken.example.com:443
+Age:       60m
+
+Cause: WorkspaceTemplateApply broken-eks: ApplyFailed since 5m ago
+  AccessDenied: not allowed to create a cluster
+  ^[[31mred
+
+Next step: Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret changes. If the cause was elsewhere, request a retry.
+  kubectl annotate captcontrolplanes,captclusters -n team-a -l cluster.x-k8s.io/cluster-name=broken --overwrite capt.cluster.x-k8s.io/retry="$(date)"
+
+OBJECT                              READY   REASON        AGE
+CAPTCluster/broken                  True    Ready         60m
+WorkspaceTemplateApply/broken-eks   False   ApplyFailed   60m
+CAPTControlPlane/broken             False   ApplyFailed   60m
+
+EVENT   TYPE      REASON        OBJECT                              MESSAGE
+4m      Warning   ApplyFailed   WorkspaceTemplateApply broken-eks   AccessDenied
+`, "\n"), out)
+}
+
+func TestDescribeShowsProgress(t *testing.T) {
+	out, _, err := aFleet().run(t, "describe", "growing", "--namespace", "team-a")
+	require.NoError(t, err)
+	assert.Contains(t, out, "Progress:  [########............] 40% of Update, about 12m left\n")
+	assert.Regexp(t, `Creation +Succeeded +50m +20m`, out)
+	assert.Regexp(t, `Update +in progress +8m`, out)
+	assert.Regexp(t, `APIServer +Healthy +20m`, out)
+}
+
+func TestDescribeNeedsAClusterThatExists(t *testing.T) {
+	for argument, want := range map[string]string{
+		"team-a/nowhere": "there is no Cluster nowhere of CAPT in namespace team-a; captctl get lists all Clusters",
+		"broken":         "there is no Cluster broken of CAPT in namespace default; captctl get lists all Clusters",
+		"a/b/c":          `"a/b/c": must be CLUSTER or NAMESPACE/CLUSTER`,
+		"/b":             `"/b": must be CLUSTER or NAMESPACE/CLUSTER`,
+	} {
+		_, _, err := aFleet().run(t, "describe", argument)
+		assert.EqualError(t, err, want, argument)
+	}
+}
+
+func TestGetIsShownAgainWhenAnEstimateMovesOrAnObjectChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := aFleet()
+		env.clock = testclock.NewFakeClock(fleetNow)
+		ctx, interrupt := context.WithCancel(t.Context())
+		ended := make(chan string)
+		go func() {
+			out, _, err := env.runIn(ctx, t, "get", "--watch")
+			assert.NoError(t, err, "to be interrupted is not an error")
+			ended <- out
+		}()
+		synctest.Wait()
+		env.clock.Step(3 * time.Minute)
+		synctest.Wait()
+		require.NoError(t, env.connected.Delete(ctx, &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "broken"}}))
+		synctest.Wait()
+		env.clock.Step(time.Minute)
+		synctest.Wait()
+		interrupt()
+		out := <-ended
+		assert.Contains(t, out, "40% 12m")
+		assert.Contains(t, out, "55% 9m")
+		assert.Contains(t, out, "1 Configuring, 1 Unknown, 1 Ready", "the control plane that was deleted has no state")
+	})
+}

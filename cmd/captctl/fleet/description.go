@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/cmd/captctl/view"
+)
+
+// Description is all that is shown of a Cluster.
+type Description struct {
+	metav1.TypeMeta  `json:",inline"`
+	overview.Cluster `json:",inline"`
+	// NextStep is what to do, where a command of captctl or kubectl helps.
+	NextStep *view.Next        `json:"nextStep,omitempty"`
+	Objects  []overview.Object `json:"objects"` // Objects of the Cluster, first those that wait for none of the others.
+	// Checks are the health checks of the control plane.
+	Checks          []controlplanev1.HealthCheck          `json:"checks,omitempty"`
+	FargateProfiles []controlplanev1.FargateProfileStatus `json:"fargateProfiles,omitempty"`
+	Operations      []controlplanev1.OperationRecord      `json:"operations,omitempty"` // Operations are the last ones, the oldest first.
+	Events          []Event                               `json:"events,omitempty"`     // Events are the latest about the objects, the oldest first.
+}
+
+// Event about an object of a Cluster.
+type Event struct {
+	Time    metav1.Time `json:"time"`
+	Type    string      `json:"type"`
+	Reason  string      `json:"reason"`
+	Object  string      `json:"object"` // Object is its kind and name.
+	Message string      `json:"message"`
+	Count   int32       `json:"count,omitempty"` // Count is how often it was sent, if more than once.
+}
+
+// newDescription describes a Cluster as of a time, with events about its objects.
+func newDescription(o *overview.Objects, events []eventsv1.Event, now metav1.Time) *Description {
+	d := &Description{Cluster: overview.Of(o, now), Objects: o.List()}
+	d.NextStep = nextStep(&d.Cluster)
+	if o.ControlPlane != nil {
+		status := &o.ControlPlane.Status
+		d.FargateProfiles = status.FargateProfiles
+		if status.Health != nil {
+			d.Checks = status.Health.Checks
+		}
+		if status.Progress != nil {
+			d.Operations = status.Progress.History
+		}
+	}
+	for i := range events {
+		event := &events[i]
+		found := Event{metav1.NewTime(timeOf(event)), event.Type, event.Reason, event.Regarding.Kind + " " + event.Regarding.Name, event.Note, 0}
+		if event.Series != nil {
+			found.Count = event.Series.Count
+		}
+		d.Events = append(d.Events, found)
+	}
+	return d
+}
+
+// timeOf is when an event was last sent. Older clients set other fields.
+func timeOf(event *eventsv1.Event) time.Time {
+	switch {
+	case event.Series != nil:
+		return event.Series.LastObservedTime.Time
+	case !event.EventTime.IsZero():
+		return event.EventTime.Time
+	case !event.DeprecatedLastTimestamp.IsZero():
+		return event.DeprecatedLastTimestamp.Time
+	}
+	return event.CreationTimestamp.Time
+}
+
+// nextStep is what to do about the cause; nil if its message alone says it.
+func nextStep(c *overview.Cluster) *view.Next {
+	switch {
+	case c.Paused:
+		return &view.Next{Step: "It is paused. Resume it when the reason for that has ended.", Commands: []string{
+			fmt.Sprintf(`kubectl patch cluster %s -n %s --type merge -p '{"spec":{"paused":false}}'`, c.Name, c.Namespace)}}
+	case c.Cause == nil:
+		return nil
+	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
+		return &view.Next{Step: "CAPT v0.3 created it. Adopt it.", Commands: []string{"captctl migrate check --cluster " + c.Namespace + "/" + c.Name}}
+	case c.State == controlplanev1.StateFailed:
+		return &view.Next{Step: "Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret changes. If the cause was elsewhere, request a retry.", Commands: []string{
+			fmt.Sprintf(`kubectl annotate captcontrolplanes,captclusters -n %s -l cluster.x-k8s.io/cluster-name=%s --overwrite %s="$(date)"`, c.Namespace, c.Name, naming.RetryAnnotation)}}
+	}
+	return nil
+}
+
+// showDescription shows a Cluster.
+func showDescription(p *output.Printer, d *Description, now time.Time) {
+	field := func(name, format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); text != "" {
+			p.Linef("%-10s %s", name+":", text)
+		}
+	}
+	field("Cluster", "%s", p.Paint(output.Strong, d.Namespace+"/"+d.Name))
+	state := stateText(&d.Cluster)
+	if d.Paused {
+		state += ", paused"
+	}
+	field("State", "%s", p.Paint(stateStyle(stateText(&d.Cluster)), state))
+	field("Version", "%s", p.Paint(output.Plain, versionText(&d.Cluster)))
+	field("Endpoint", "%s", p.Paint(output.Plain, d.Endpoint))
+	field("Progress", "%s", progressLine(d.Progress, now))
+	field("Age", "%s", since(now, &d.Created))
+	if cause := d.Cause; cause != nil {
+		p.Blank()
+		p.Linef("%s %s since %s", p.Paint(output.Strong, "Cause:"), p.Paint(output.Bad, fmt.Sprintf("%s %s: %s", cause.Kind, cause.Name, cause.Reason)), output.Ago(now, cause.Since.Time))
+		indented(p, cause.Message)
+	}
+	if d.NextStep != nil {
+		p.Blank()
+		p.Linef("%s %s", p.Paint(output.Strong, "Next step:"), d.NextStep.Step)
+		indented(p, strings.Join(d.NextStep.Commands, "\n"))
+	}
+	describeObjects(p, d, now)
+	describeHistory(p, d, now)
+}
+
+// progressLine is a bar, the percentage, the operation and the remaining time; empty when no operation is in progress.
+func progressLine(progress *overview.Progress, now time.Time) string {
+	if progress == nil {
+		return ""
+	}
+	const width = 20
+	full := int(progress.PercentComplete) * width / 100
+	text := fmt.Sprintf("[%s%s] %d%% of %s", strings.Repeat("#", full), strings.Repeat(".", width-full), progress.PercentComplete, progress.Operation)
+	switch {
+	case progress.Overdue:
+		text += ", longer than expected"
+	case progress.Remaining(now) > 0:
+		text += ", about " + duration.HumanDuration(progress.Remaining(now)) + " left"
+	}
+	return text
+}
+
+func describeObjects(p *output.Printer, d *Description, now time.Time) {
+	rows := output.Rows{}
+	for _, object := range d.Objects {
+		rows = append(rows, []string{object.Kind + "/" + object.Name, string(object.Ready), object.Reason, since(now, &object.Created)})
+	}
+	p.Blank()
+	p.Table([]output.Column{{Name: "Object"}, {Name: "Ready", Style: stateStyle}, {Name: "Reason"}, {Name: "Age"}}, rows)
+	rows = output.Rows{}
+	for _, check := range d.Checks {
+		rows = append(rows, []string{check.Name, string(check.Status), since(now, check.LastTransitionTime), output.OneLine(check.Message)})
+	}
+	section(p, []output.Column{{Name: "Check"}, {Name: "Status", Style: stateStyle}, {Name: "Since"}, {Name: "Message"}}, rows)
+	rows = output.Rows{}
+	for _, profile := range d.FargateProfiles {
+		rows = append(rows, []string{profile.Name, string(profile.State), since(now, profile.LastTransitionTime), output.OneLine(cmp.Or(profile.FailureMessage, profile.FailureReason))})
+	}
+	section(p, []output.Column{{Name: "Fargate-Profile"}, {Name: "State", Style: stateStyle}, {Name: "Since"}, {Name: "Message"}}, rows)
+}
+
+// mostOperations is how many operations are shown without -o wide.
+const mostOperations = 5
+
+func describeHistory(p *output.Printer, d *Description, now time.Time) {
+	operations := d.Operations
+	if !p.Wide() {
+		operations = operations[max(0, len(operations)-mostOperations):]
+	}
+	rows := output.Rows{}
+	for _, operation := range operations {
+		took := ""
+		if operation.StartTime != nil && operation.CompletionTime != nil {
+			took = duration.HumanDuration(operation.CompletionTime.Sub(operation.StartTime.Time))
+		}
+		rows = append(rows, []string{string(operation.Name), cmp.Or(string(operation.Outcome), "in progress"), since(now, operation.StartTime), took, output.OneLine(operation.Message)})
+	}
+	section(p, []output.Column{{Name: "Operation"}, {Name: "Outcome"}, {Name: "Started"}, {Name: "Took"}, {Name: "Message"}}, rows)
+	rows = output.Rows{}
+	for _, event := range d.Events {
+		reason := event.Reason
+		if event.Count > 1 {
+			reason += fmt.Sprintf(" (x%d)", event.Count)
+		}
+		rows = append(rows, []string{since(now, &event.Time), event.Type, reason, event.Object, output.OneLine(event.Message)})
+	}
+	section(p, []output.Column{{Name: "Event"}, {Name: "Type", Style: eventStyle}, {Name: "Reason"}, {Name: "Object"}, {Name: "Message"}}, rows)
+}
+
+func eventStyle(kind string) output.Style {
+	if kind == "Warning" {
+		return output.Attention
+	}
+	return output.Plain
+}
+
+// section prints a table after an empty line; nothing if it has no rows.
+func section(p *output.Printer, columns []output.Column, rows output.Rows) {
+	if len(rows) > 0 {
+		p.Blank()
+		p.Table(columns, rows)
+	}
+}
+
+// indented prints the lines of a text.
+func indented(p *output.Printer, text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		p.Linef("  %s", p.Paint(output.Plain, line))
+	}
+}

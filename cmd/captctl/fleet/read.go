@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fleet has the commands that show Clusters.
+package fleet
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/overview"
+)
+
+// read returns the objects of the Clusters of CAPT in a namespace, or in all if it is empty, sorted by namespace and name.
+func read(ctx context.Context, reader client.Reader, namespace string) ([]*overview.Objects, error) {
+	var (
+		clusters      clusterv1.ClusterList
+		captClusters  infrav1.CAPTClusterList
+		controlPlanes controlplanev1.CAPTControlPlaneList
+		applies       infrav1.WorkspaceTemplateApplyList
+	)
+	for _, list := range []client.ObjectList{&clusters, &captClusters, &controlPlanes, &applies} {
+		if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, err
+		}
+	}
+	infrastructure, planes, byName := indexed(captClusters.Items), indexed(controlPlanes.Items), indexed(applies.Items)
+	var found []*overview.Objects
+	for i := range clusters.Items {
+		cluster := &clusters.Items[i]
+		o := &overview.Objects{Cluster: cluster}
+		if ref := cluster.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
+			o.CAPTCluster = infrastructure[client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}]
+		}
+		if ref := cluster.Spec.ControlPlaneRef; ref.APIGroup == controlplanev1.GroupVersion.Group {
+			o.ControlPlane = planes[client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}]
+		}
+		if !isCAPT(cluster) {
+			continue
+		}
+		for _, name := range appliesOf(o) {
+			if apply := byName[client.ObjectKey{Namespace: cluster.Namespace, Name: name}]; apply != nil {
+				o.Applies = append(o.Applies, apply)
+			}
+		}
+		found = append(found, o)
+	}
+	return found, nil
+}
+
+// isCAPT reports whether the infrastructure or the control plane of a Cluster is CAPT's.
+func isCAPT(cluster *clusterv1.Cluster) bool {
+	return cluster.Spec.InfrastructureRef.APIGroup == infrav1.GroupVersion.Group && cluster.Spec.InfrastructureRef.Kind == "CAPTCluster" ||
+		cluster.Spec.ControlPlaneRef.APIGroup == controlplanev1.GroupVersion.Group && cluster.Spec.ControlPlaneRef.Kind == "CAPTControlPlane"
+}
+
+// appliesOf are the names of the WorkspaceTemplateApplies that the objects of a Cluster refer to.
+func appliesOf(o *overview.Objects) (names []string) {
+	if o.CAPTCluster != nil {
+		names = append(names, o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name)
+	}
+	if o.ControlPlane != nil {
+		names = append(names, o.ControlPlane.Spec.WorkspaceTemplateApplyRef.Name)
+		for _, profile := range o.ControlPlane.Status.FargateProfiles {
+			names = append(names, profile.WorkspaceTemplateApplyName)
+		}
+	}
+	return names
+}
+
+func indexed[T any, P interface {
+	*T
+	client.Object
+}](items []T) map[client.ObjectKey]P {
+	found := make(map[client.ObjectKey]P, len(items))
+	for i := range items {
+		found[client.ObjectKeyFromObject(P(&items[i]))] = &items[i]
+	}
+	return found
+}
+
+// now is the time of a summary.
+func (c *common) now() metav1.Time { return metav1.NewTime(c.Clock.Now()) }
