@@ -197,29 +197,43 @@ func (g *Graph) edge(from, to int64) Edge {
 	return edge
 }
 
-// MarshalJSON returns nodes, and the nodes that each of them depends on.
-func (g *Graph) MarshalJSON() ([]byte, error) {
-	form := struct {
-		Nodes map[string]Node     `json:"nodes"`
-		Edges map[string][]string `json:"edges"`
-	}{map[string]Node{}, map[string][]string{}}
+// Document is the form of a graph for programs. Nodes are named Kind/namespace/name; Edges lead from an object to those that it depends on.
+type Document struct {
+	Nodes map[string]Node     `json:"nodes"`
+	Edges map[string][]string `json:"edges"`
+}
+
+// Document returns the nodes for which keep is true, with the edges between them.
+func (g *Graph) Document(keep func(Key) bool) Document {
+	form := Document{map[string]Node{}, map[string][]string{}}
 	for id, node := range g.nodes {
+		if !keep(node.Key) {
+			continue
+		}
 		name := node.String()
 		form.Nodes[name] = node
 		for _, to := range sorted(g.directed.From(int64(id))) {
-			form.Edges[name] = append(form.Edges[name], g.nodes[to.ID()].String())
+			if found := g.nodes[to.ID()].Key; keep(found) {
+				form.Edges[name] = append(form.Edges[name], found.String())
+			}
 		}
 	}
 	for _, loop := range g.loops {
-		form.Edges[loop.From.String()] = append(form.Edges[loop.From.String()], loop.To.String())
+		if keep(loop.From) {
+			form.Edges[loop.From.String()] = append(form.Edges[loop.From.String()], loop.To.String())
+		}
 	}
 	for _, edges := range form.Edges {
 		slices.Sort(edges)
 	}
-	return json.Marshal(form)
+	return form
 }
 
-// forward and backward are the graph for a search, always in the same order.
+// MarshalJSON returns the Document of the whole graph.
+func (g *Graph) MarshalJSON() ([]byte, error) {
+	return json.Marshal(g.Document(func(Key) bool { return true }))
+}
+
 type (
 	forward  struct{ *simple.DirectedGraph }
 	backward struct{ *simple.DirectedGraph }

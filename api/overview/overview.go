@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
@@ -68,7 +69,7 @@ type Cause struct {
 func Of(o *Objects, now metav1.Time) Cluster {
 	c := Cluster{
 		Namespace: o.Cluster.Namespace, Name: o.Cluster.Name, Created: o.Cluster.CreationTimestamp,
-		Paused: ptr.Deref(o.Cluster.Spec.Paused, false) || slices.ContainsFunc(o.all(), func(object object) bool { return annotations.HasPaused(object) }),
+		Paused: ptr.Deref(o.Cluster.Spec.Paused, false) || len(o.PausedByAnnotation()) > 0,
 	}
 	if controlPlane := o.ControlPlane; controlPlane != nil {
 		status := &controlPlane.Status
@@ -93,14 +94,8 @@ func Of(o *Objects, now metav1.Time) Cluster {
 	return c
 }
 
-// object is an object of CAPT.
-type object interface {
-	metav1.Object
-	GetConditions() []metav1.Condition
-}
-
 // all returns the objects of CAPT in the order in which they wait for each other: first those that wait for none of the others.
-func (o *Objects) all() []object {
+func (o *Objects) all() []graph.Object {
 	vpc, others := o.applies()
 	if o.CAPTCluster != nil {
 		vpc = append(vpc, o.CAPTCluster)
@@ -111,8 +106,18 @@ func (o *Objects) all() []object {
 	return append(vpc, others...)
 }
 
+// PausedByAnnotation returns the kind and the name of each object that has the annotation cluster.x-k8s.io/paused itself.
+func (o *Objects) PausedByAnnotation() (paused []string) {
+	for _, object := range o.all() {
+		if annotations.HasPaused(object) {
+			paused = append(paused, graph.NodeOf(object).Kind+" "+object.GetName())
+		}
+	}
+	return paused
+}
+
 // applies returns the WorkspaceTemplateApply of the VPC, and the others.
-func (o *Objects) applies() (vpc, others []object) {
+func (o *Objects) applies() (vpc, others []graph.Object) {
 	for _, apply := range o.Applies {
 		if o.CAPTCluster != nil && o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name == apply.Name {
 			vpc = append(vpc, apply)
@@ -150,7 +155,7 @@ func (o *Objects) deletionCause() *Cause {
 	}
 	order = append(order, others...)
 	if o.CAPTCluster != nil {
-		order = append([]object{o.CAPTCluster}, order...)
+		order = append([]graph.Object{o.CAPTCluster}, order...)
 	}
 	for _, object := range slices.Backward(order) {
 		condition := meta.FindStatusCondition(object.GetConditions(), infrav1.DeletingCondition)
@@ -161,24 +166,11 @@ func (o *Objects) deletionCause() *Cause {
 	return nil
 }
 
-func causeOf(object object, condition *metav1.Condition) *Cause {
+func causeOf(object graph.Object, condition *metav1.Condition) *Cause {
 	return &Cause{
-		Kind: KindOf(object), Name: object.GetName(), Condition: condition.Type, Reason: condition.Reason, Message: condition.Message,
+		Kind: graph.NodeOf(object).Kind, Name: object.GetName(), Condition: condition.Type, Reason: condition.Reason, Message: condition.Message,
 		Since: condition.LastTransitionTime,
 	}
-}
-
-// KindOf returns the kind of an object of a Cluster. Objects that a client read have none.
-func KindOf(object metav1.Object) string {
-	switch object.(type) {
-	case *infrav1.CAPTCluster:
-		return "CAPTCluster"
-	case *controlplanev1.CAPTControlPlane:
-		return "CAPTControlPlane"
-	case *infrav1.WorkspaceTemplateApply:
-		return "WorkspaceTemplateApply"
-	}
-	return "Cluster"
 }
 
 // UIDs are those of the Cluster and of its objects.
@@ -203,7 +195,7 @@ type Object struct {
 // List returns the state of the objects, first those that wait for none of the others.
 func (o *Objects) List() (list []Object) {
 	for _, object := range o.all() {
-		found := Object{Kind: KindOf(object), Name: object.GetName(), Created: object.GetCreationTimestamp()}
+		found := Object{Kind: graph.NodeOf(object).Kind, Name: object.GetName(), Created: object.GetCreationTimestamp()}
 		if ready := meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition); ready != nil {
 			found.Ready, found.Reason, found.Message = ready.Status, ready.Reason, ready.Message
 		}

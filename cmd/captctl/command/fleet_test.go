@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -24,6 +26,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 )
 
@@ -53,6 +56,7 @@ func capt(name string, state controlplanev1.State, change func(*controlplanev1.C
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named(name + "-eks")}
 	apply.Status = infrav1.WorkspaceTemplateApplyStatus{Conditions: readyCondition(metav1.ConditionTrue, "Ready", ""), LastAppliedTime: ptr.To(before(10))}
 	controlPlane := &controlplanev1.CAPTControlPlane{ObjectMeta: named(name)}
+	controlPlane.Spec.WorkspaceTemplateRef.Name = "eks"
 	controlPlane.Spec.Version, controlPlane.Spec.WorkspaceTemplateApplyRef.Name = "v1.36.0", apply.Name
 	controlPlane.Status = controlplanev1.CAPTControlPlaneStatus{
 		State: state, Version: "v1.36.0", Endpoint: name + ".example.com:443", Conditions: readyCondition(metav1.ConditionTrue, "Ready", ""),
@@ -132,7 +136,7 @@ Cause: WorkspaceTemplateApply broken-eks: ApplyFailed since 5m ago
   ^[[31mred
 
 Next step: Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret changes. If the cause was elsewhere, request a retry.
-  kubectl annotate captcontrolplanes,captclusters -n team-a -l cluster.x-k8s.io/cluster-name=broken --overwrite capt.cluster.x-k8s.io/retry="$(date)"
+  captctl retry team-a/broken
 
 OBJECT                              READY   REASON        AGE
 CAPTCluster/broken                  True    Ready         60m
@@ -142,6 +146,52 @@ CAPTControlPlane/broken             False   ApplyFailed   60m
 EVENT   TYPE      REASON        OBJECT                              MESSAGE
 4m      Warning   ApplyFailed   WorkspaceTemplateApply broken-eks   AccessDenied
 `, "\n"), out)
+}
+
+func TestTreeShowsWhatAClusterDependsOn(t *testing.T) {
+	env := aFleet()
+	env.funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		if _, secret := object.(*metav1.PartialObjectMetadata); secret {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, key.Name, nil)
+		}
+		return c.Get(ctx, key, object, options...)
+	}
+	out, _, err := env.run(t, "tree", "team-a/broken")
+	require.NoError(t, err)
+	assert.Equal(t, strings.TrimLeft(`
+Cluster/broken Provisioning
+├── CAPTCluster/broken ready
+└── CAPTControlPlane/broken ApplyFailed
+    ├── CAPTCluster/broken ready
+    ├── Secret/broken-eks-connection not disclosed
+    │   └── WorkspaceTemplateApply/broken-eks ApplyFailed
+    │       └── CAPTCluster/broken ready
+    ├── WorkspaceTemplate/eks TemplateNotFound
+    └── WorkspaceTemplateApply/broken-eks ApplyFailed ...
+`, "\n"), out)
+	for format, want := range map[string]string{
+		"dot":     `"CAPTControlPlane/team-a/broken" -> "WorkspaceTemplateApply/team-a/broken-eks"`,
+		"mermaid": "flowchart TD\n",
+		"json":    `"CAPTControlPlane/team-a/broken": [`,
+	} {
+		out, _, err := env.run(t, "tree", "team-a/broken", "-o", format)
+		require.NoError(t, err)
+		assert.Contains(t, out, want)
+	}
+}
+
+func TestLogsShowsWhatTerraformReported(t *testing.T) {
+	env := aFleet()
+	out, _, err := env.run(t, "logs", "team-a/good")
+	require.NoError(t, err)
+	assert.Equal(t, "The last apply of each of the 1 WorkspaceTemplateApply succeeded, or has not ended.\n", out)
+	apply := &infrav1.WorkspaceTemplateApply{}
+	require.NoError(t, env.connected.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "good-eks"}, apply))
+	apply.Status.LastFailureMessage, apply.Status.LastFailureClass = "Error: a\n  with b", "Auth"
+	require.NoError(t, env.connected.Update(t.Context(), apply))
+	out, _, err = env.run(t, "logs", "team-a/good")
+	require.NoError(t, err)
+	assert.Equal(t, "WorkspaceTemplateApply good-eks (Auth):\n  Error: a\n    with b\n", out)
 }
 
 func TestDescribeShowsProgress(t *testing.T) {
@@ -189,4 +239,39 @@ func TestGetIsShownAgainWhenAnEstimateMovesOrAnObjectChanges(t *testing.T) {
 		assert.Contains(t, out, "55% 9m")
 		assert.Contains(t, out, "1 Configuring, 1 Unknown, 1 Ready", "the control plane that was deleted has no state")
 	})
+}
+
+func TestPauseResumeAndRetry(t *testing.T) {
+	env := aFleet()
+	env.clock = testclock.NewFakeClock(fleetNow)
+	cluster, controlPlane := &clusterv1.Cluster{}, &controlplanev1.CAPTControlPlane{}
+	key := client.ObjectKey{Namespace: "team-a", Name: "broken"}
+	for _, row := range []struct {
+		command, want string
+		paused        bool
+	}{
+		{"resume", "unchanged: is not paused", false},
+		{"pause", "is paused", true},
+		{"pause", "unchanged: is paused", true},
+		{"resume", "is not paused", false},
+		{"retry", "CAPTControlPlane broken: timeouts and recovery attempts start again", false},
+	} {
+		out, _, err := env.run(t, row.command, "team-a/broken")
+		require.NoError(t, err)
+		assert.Equal(t, "Cluster team-a/broken: "+row.want+"\n", out)
+		require.NoError(t, env.connected.Get(t.Context(), key, cluster))
+		assert.Equal(t, row.paused, ptr.Deref(cluster.Spec.Paused, false), row.command)
+	}
+	require.NoError(t, env.connected.Get(t.Context(), key, controlPlane))
+	assert.Equal(t, map[string]string{naming.RetryAnnotation: "2026-10-22T10:00:00Z"}, controlPlane.Annotations)
+
+	controlPlane.Annotations[clusterv1.PausedAnnotation] = ""
+	require.NoError(t, env.connected.Update(t.Context(), controlPlane))
+	out, _, err := env.run(t, "resume", "team-a/broken")
+	require.NoError(t, err)
+	assert.Contains(t, out, "unchanged: is not paused, but these objects are, by their annotation cluster.x-k8s.io/paused: CAPTControlPlane broken")
+
+	require.NoError(t, env.connected.Delete(t.Context(), controlPlane))
+	_, _, err = env.run(t, "retry", "team-a/broken")
+	assert.EqualError(t, err, "the Cluster has no CAPTControlPlane, so there is nothing to retry")
 }

@@ -97,7 +97,11 @@ plugin: kubectl capt.`,
 		return fmt.Errorf("%w; %s --help shows the flags", err, command.CommandPath())
 	})
 	addFlags(root, environment)
-	root.AddCommand(fleet.NewGet(environment), fleet.NewDescribe(environment), migration.New(environment), convert.New(environment), newVersion(environment))
+	for _, add := range []func(*cli.Environment) *cobra.Command{
+		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, migration.New, convert.New, newVersion,
+	} {
+		root.AddCommand(add(environment))
+	}
 	completeCompletion(root)
 	explainArguments(root)
 	return root

@@ -6,9 +6,8 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	eventsv1 "k8s.io/api/events/v1"
@@ -24,12 +23,17 @@ import (
 // describeOptions are the options of describe.
 type describeOptions struct {
 	common
-	namespace, name string
+	selected
+}
+
+// Validate checks the argument and the flags.
+func (o *describeOptions) Validate() error {
+	return errors.Join(o.selected.Validate(), o.common.Validate())
 }
 
 // NewDescribe returns captctl describe.
 func NewDescribe(environment *cli.Environment) *cobra.Command {
-	o := &describeOptions{common: newCommon(environment)}
+	o := &describeOptions{newCommon(environment), selected{access: environment.Access}}
 	command := &cobra.Command{
 		Use:   "describe [NAMESPACE/]CLUSTER",
 		Short: "Show the state of a Cluster, the one cause if it is not Ready, and what to do",
@@ -49,26 +53,6 @@ Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is u
 	}
 	o.addFlags(command)
 	return command
-}
-
-// Complete takes the name of the Cluster.
-func (o *describeOptions) Complete(args []string) (err error) {
-	namespace, name, qualified := strings.Cut(args[0], "/")
-	if qualified {
-		o.namespace, o.name = namespace, name
-		return nil
-	}
-	o.name = args[0]
-	o.namespace, _, err = o.Access.ToRawKubeConfigLoader().Namespace()
-	return err
-}
-
-// Validate checks the argument and the flags.
-func (o *describeOptions) Validate() error {
-	if o.namespace == "" || o.name == "" || strings.Contains(o.name, "/") {
-		return fmt.Errorf("%q: must be CLUSTER or NAMESPACE/CLUSTER", o.namespace+"/"+o.name)
-	}
-	return o.common.Validate()
 }
 
 // described is a Cluster with the events of its objects.
@@ -92,15 +76,11 @@ func (o *describeOptions) Run(ctx context.Context) error {
 }
 
 func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*described, error) {
-	fleet, err := read(ctx, reader, o.namespace)
+	objects, err := o.objects(ctx, reader)
 	if err != nil {
 		return nil, err
 	}
-	index := slices.IndexFunc(fleet, func(objects *overview.Objects) bool { return objects.Cluster.Name == o.name })
-	if index < 0 {
-		return nil, fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; captctl get lists all Clusters", o.name, o.namespace)
-	}
-	found := &described{Objects: fleet[index]}
+	found := &described{Objects: objects}
 	var list eventsv1.EventList
 	if err := reader.List(ctx, &list, client.InNamespace(o.namespace)); err != nil {
 		return nil, err

@@ -15,7 +15,6 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
@@ -85,17 +84,17 @@ func timeOf(event *eventsv1.Event) time.Time {
 
 // nextStep is what to do about the cause; nil if its message alone says it.
 func nextStep(c *overview.Cluster) *view.Next {
+	name := c.Namespace + "/" + c.Name
 	switch {
 	case c.Paused:
-		return &view.Next{Step: "It is paused. Resume it when the reason for that has ended.", Commands: []string{
-			fmt.Sprintf(`kubectl patch cluster %s -n %s --type merge -p '{"spec":{"paused":false}}'`, c.Name, c.Namespace)}}
+		return &view.Next{Step: "It is paused. Resume it when the reason for that has ended.", Commands: []string{"captctl resume " + name}}
 	case c.Cause == nil:
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
-		return &view.Next{Step: "CAPT v0.3 created it. Adopt it.", Commands: []string{"captctl migrate check --cluster " + c.Namespace + "/" + c.Name}}
+		return &view.Next{Step: "CAPT v0.3 created it. Adopt it.", Commands: []string{"captctl migrate check --cluster " + name}}
 	case c.State == controlplanev1.StateFailed:
-		return &view.Next{Step: "Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret changes. If the cause was elsewhere, request a retry.", Commands: []string{
-			fmt.Sprintf(`kubectl annotate captcontrolplanes,captclusters -n %s -l cluster.x-k8s.io/cluster-name=%s --overwrite %s="$(date)"`, c.Namespace, c.Name, naming.RetryAnnotation)}}
+		return &view.Next{Commands: []string{"captctl retry " + name}, Step: "Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret " +
+			"changes. If the cause was elsewhere, request a retry."}
 	}
 	return nil
 }

@@ -6,6 +6,9 @@ package fleet
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -14,6 +17,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/cmd/captctl/cluster"
 )
 
 // read returns the objects of the Clusters of CAPT in a namespace, or in all if it is empty, sorted by namespace and name.
@@ -32,19 +36,18 @@ func read(ctx context.Context, reader client.Reader, namespace string) ([]*overv
 	infrastructure, planes, byName := indexed(captClusters.Items), indexed(controlPlanes.Items), indexed(applies.Items)
 	var found []*overview.Objects
 	for i := range clusters.Items {
-		cluster := &clusters.Items[i]
-		o := &overview.Objects{Cluster: cluster}
-		if ref := cluster.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
-			o.CAPTCluster = infrastructure[client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}]
+		o := &overview.Objects{Cluster: &clusters.Items[i]}
+		if ref := o.Cluster.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
+			o.CAPTCluster = infrastructure[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name}]
 		}
-		if ref := cluster.Spec.ControlPlaneRef; ref.APIGroup == controlplanev1.GroupVersion.Group {
-			o.ControlPlane = planes[client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}]
+		if ref := o.Cluster.Spec.ControlPlaneRef; ref.APIGroup == controlplanev1.GroupVersion.Group {
+			o.ControlPlane = planes[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name}]
 		}
-		if !isCAPT(cluster) {
+		if !isCAPT(o.Cluster) {
 			continue
 		}
 		for _, name := range appliesOf(o) {
-			if apply := byName[client.ObjectKey{Namespace: cluster.Namespace, Name: name}]; apply != nil {
+			if apply := byName[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: name}]; apply != nil {
 				o.Applies = append(o.Applies, apply)
 			}
 		}
@@ -54,9 +57,9 @@ func read(ctx context.Context, reader client.Reader, namespace string) ([]*overv
 }
 
 // isCAPT reports whether the infrastructure or the control plane of a Cluster is CAPT's.
-func isCAPT(cluster *clusterv1.Cluster) bool {
-	return cluster.Spec.InfrastructureRef.APIGroup == infrav1.GroupVersion.Group && cluster.Spec.InfrastructureRef.Kind == "CAPTCluster" ||
-		cluster.Spec.ControlPlaneRef.APIGroup == controlplanev1.GroupVersion.Group && cluster.Spec.ControlPlaneRef.Kind == "CAPTControlPlane"
+func isCAPT(c *clusterv1.Cluster) bool {
+	return c.Spec.InfrastructureRef.APIGroup == infrav1.GroupVersion.Group && c.Spec.InfrastructureRef.Kind == "CAPTCluster" ||
+		c.Spec.ControlPlaneRef.APIGroup == controlplanev1.GroupVersion.Group && c.Spec.ControlPlaneRef.Kind == "CAPTControlPlane"
 }
 
 // appliesOf are the names of the WorkspaceTemplateApplies that the objects of a Cluster refer to.
@@ -82,6 +85,43 @@ func indexed[T any, P interface {
 		found[client.ObjectKeyFromObject(P(&items[i]))] = &items[i]
 	}
 	return found
+}
+
+// selected is the Cluster that an argument names.
+type selected struct {
+	access          *cluster.Access
+	namespace, name string
+}
+
+// Complete takes the argument. Without a namespace, that of --namespace or of the context is meant.
+func (s *selected) Complete(args []string) (err error) {
+	namespace, name, qualified := strings.Cut(args[0], "/")
+	if s.namespace, s.name = namespace, name; !qualified {
+		s.name = args[0]
+		s.namespace, _, err = s.access.ToRawKubeConfigLoader().Namespace()
+	}
+	return err
+}
+
+// Validate checks the argument.
+func (s *selected) Validate() error {
+	if s.namespace == "" || s.name == "" || strings.Contains(s.name, "/") {
+		return fmt.Errorf("%q: must be CLUSTER or NAMESPACE/CLUSTER", s.namespace+"/"+s.name)
+	}
+	return nil
+}
+
+// objects returns the Cluster with its objects.
+func (s *selected) objects(ctx context.Context, reader client.Reader) (*overview.Objects, error) {
+	fleet, err := read(ctx, reader, s.namespace)
+	if err != nil {
+		return nil, err
+	}
+	index := slices.IndexFunc(fleet, func(objects *overview.Objects) bool { return objects.Cluster.Name == s.name })
+	if index < 0 {
+		return nil, fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; captctl get lists all Clusters", s.name, s.namespace)
+	}
+	return fleet[index], nil
 }
 
 // now is the time of a summary.

@@ -33,15 +33,20 @@ var formats = []Format{Table, Wide, JSON, YAML}
 func (f Format) ForMachines() bool { return f != Table && f != Wide }
 
 // Flag is -o.
-type Flag struct{ value string }
+type Flag struct {
+	value   string
+	formats []Format
+}
 
-// NewFlag returns the flag with its default.
-func NewFlag() *Flag { return &Flag{value: string(Table)} }
+// NewFlag returns the flag with its default, for all formats and more.
+func NewFlag(more ...Format) *Flag {
+	return &Flag{string(Table), append(slices.Clone(formats), more...)}
+}
 
 // Add adds it to a command, with its completion.
 func (f *Flag) Add(command *cobra.Command) {
-	command.Flags().StringVarP(&f.value, "output", "o", f.value, "Output format: "+names()+".")
-	if err := command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(strings.Split(names(), ", "), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	command.Flags().StringVarP(&f.value, "output", "o", f.value, "Output format: "+f.names()+".")
+	if err := command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(strings.Split(f.names(), ", "), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // The flag was added just now.
 	}
 }
@@ -51,15 +56,15 @@ func (f *Flag) Format() Format { return Format(f.value) }
 
 // Validate rejects an unknown format.
 func (f *Flag) Validate() error {
-	if !slices.Contains(formats, f.Format()) {
-		return fmt.Errorf("there is no output format %q; use one of %s", f.value, names())
+	if !slices.Contains(f.formats, f.Format()) {
+		return fmt.Errorf("there is no output format %q; use one of %s", f.value, f.names())
 	}
 	return nil
 }
 
-func names() string {
-	all := make([]string, len(formats))
-	for i, format := range formats {
+func (f *Flag) names() string {
+	all := make([]string, len(f.formats))
+	for i, format := range f.formats {
 		all[i] = string(format)
 	}
 	return strings.Join(all, ", ")

@@ -31,9 +31,20 @@ func newComments(repository string) *comments {
 // of is the comment of a type.
 func (c *comments) of(of reflect.Type) string {
 	if found := c.find(of); found != nil {
-		return found.Doc
+		return withoutMarkers(found.Doc)
 	}
 	return ""
+}
+
+// withoutMarkers removes the markers of code generators.
+func withoutMarkers(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if !strings.HasPrefix(line, "+") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // value of an enumeration.
@@ -84,7 +95,7 @@ func (c *comments) field(of reflect.Type, name string) string {
 	}
 	last := ""
 	for _, field := range structure.Fields.List {
-		text := cmp.Or(field.Doc.Text(), field.Comment.Text())
+		text := withoutMarkers(cmp.Or(field.Doc.Text(), field.Comment.Text()))
 		if text == "" && len(field.Names) > 0 && mentions(last, field.Names[0].Name) {
 			text = last
 		}

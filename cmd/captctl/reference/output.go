@@ -34,6 +34,7 @@ var kinds = []struct {
 }{
 	{"ClusterList", reflect.TypeFor[fleet.ClusterList](), "`captctl get` prints it; with `--watch`, one document after another."},
 	{"ClusterDescription", reflect.TypeFor[fleet.Description](), "`captctl describe` prints it; with `--watch`, one document after another."},
+	{"Tree", reflect.TypeFor[fleet.Tree](), "`captctl tree` prints it; with `--watch`, one document after another."},
 	{"Check", reflect.TypeFor[view.Check](), "`captctl migrate check` prints it."},
 	{"Plan", reflect.TypeFor[plan.Plan](), "`captctl migrate plan --out` writes it, `plan` and `show` print it, `apply` and `rollback` read it."},
 	{"Decisions", reflect.TypeFor[migrate.Decisions](), "Users write it, in YAML or JSON, for `captctl migrate plan --decisions`."},
@@ -169,7 +170,7 @@ func (w *writer) typeOf(of reflect.Type) string {
 // title distinguishes types of one name by their packages.
 func title(of reflect.Type) string {
 	folder := path.Base(of.PkgPath())
-	if folder == "migrate" || folder == "render" {
+	if folder == "migrate" || folder == "render" || folder == "v1beta2" {
 		return of.Name()
 	}
 	return strings.ToUpper(folder[:1]) + folder[1:] + of.Name()

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+)
+
+// logsOptions are the options of logs.
+type logsOptions struct {
+	*cli.Environment
+	selected
+}
+
+// NewLogs returns captctl logs.
+func NewLogs(environment *cli.Environment) *cobra.Command {
+	o := &logsOptions{environment, selected{access: environment.Access}}
+	return &cobra.Command{
+		Use:   "logs [NAMESPACE/]CLUSTER",
+		Short: "Show the last errors of Terraform for a Cluster",
+		Long: `Shows the last error of Terraform, without secrets, of each WorkspaceTemplateApply of a Cluster
+whose last apply failed. The complete output of Terraform is in the log of provider-terraform.`,
+		Example:           "  captctl logs team-a/demo",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: environment.Access.CompleteClusters(),
+		RunE:              cli.Run(o),
+	}
+}
+
+// Run reads and prints.
+func (o *logsOptions) Run(ctx context.Context) error {
+	reader, err := o.Access.Client()
+	if err != nil {
+		return err
+	}
+	objects, err := o.objects(ctx, reader)
+	if err != nil {
+		return err
+	}
+	p := o.Printer(output.Table)
+	failed := 0
+	for _, apply := range objects.Applies {
+		if apply.Status.LastFailureMessage == "" {
+			continue
+		}
+		failed++
+		p.Linef("%s (%s):", p.Paint(output.Strong, "WorkspaceTemplateApply "+apply.Name), p.Paint(output.Bad, apply.Status.LastFailureClass))
+		indented(p, apply.Status.LastFailureMessage)
+	}
+	if failed == 0 {
+		p.Linef("The last apply of each of the %s succeeded, or has not ended.", output.Count(len(objects.Applies), "WorkspaceTemplateApply"))
+	}
+	return nil
+}

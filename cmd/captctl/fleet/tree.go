@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/xlab/treeprint"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/graph"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/migrate"
+)
+
+// Formats of captctl tree that other commands do not have.
+const (
+	dot     output.Format = "dot"
+	mermaid output.Format = "mermaid"
+)
+
+// Tree is the dependency graph of a Cluster.
+type Tree struct {
+	metav1.TypeMeta `json:",inline"`
+	Root            string         `json:"root"`  // Root is the name of the node of the Cluster.
+	Graph           graph.Document `json:"graph"` // Graph has the objects that the control plane depends on, and those that depend on it.
+}
+
+// treeOptions are the options of tree.
+type treeOptions struct {
+	common
+	selected
+}
+
+// NewTree returns captctl tree.
+func NewTree(environment *cli.Environment) *cobra.Command {
+	o := &treeOptions{common{Environment: environment, output: output.NewFlag(dot, mermaid)}, selected{access: environment.Access}}
+	command := &cobra.Command{
+		Use:   "tree [NAMESPACE/]CLUSTER",
+		Short: "Show what a Cluster depends on, and what depends on it",
+		Long: `Shows the dependency graph of a Cluster as a tree: below each object are those that it depends on,
+with their readiness. An object whose dependencies are shown above is followed by "...".
+
+The objects are those of status.dependencies: the Cluster, CAPT's objects, Workspaces, templates and
+Secrets. Of Secrets only the names are read.`,
+		Example: `  captctl tree team-a/demo
+
+  # As a picture
+  captctl tree team-a/demo -o dot | dot -Tsvg > demo.svg
+  captctl tree team-a/demo -o mermaid`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: environment.Access.CompleteClusters(),
+		RunE:              cli.Run(o),
+	}
+	o.addFlags(command)
+	return command
+}
+
+// Validate checks the argument and the flags.
+func (o *treeOptions) Validate() error {
+	return errors.Join(o.selected.Validate(), o.common.Validate())
+}
+
+// Run reads and prints, once or until it is interrupted.
+func (o *treeOptions) Run(ctx context.Context) error {
+	reader, err := o.Access.Client()
+	if err != nil {
+		return err
+	}
+	return show(ctx, &o.common, reader, func(ctx context.Context) (*Tree, error) { return o.read(ctx, reader) }, func(p *output.Printer, tree *Tree) error {
+		return p.Document(tree, func(p *output.Printer) {
+			switch p.Format {
+			case dot:
+				tree.dot(p)
+			case mermaid:
+				tree.mermaid(p)
+			default:
+				tree.text(p)
+			}
+		})
+	})
+}
+
+func (o *treeOptions) read(ctx context.Context, reader client.Reader) (*Tree, error) {
+	found, err := o.objects(ctx, reader)
+	if err != nil {
+		return nil, err
+	}
+	if found.ControlPlane == nil {
+		return nil, errors.New("the Cluster has no CAPTControlPlane yet, which the graph begins with")
+	}
+	g, err := readGraph(ctx, reader, found)
+	if err != nil {
+		return nil, err
+	}
+	self, root := graph.NodeOf(found.ControlPlane).Key, graph.NodeOf(found.Cluster).Key
+	related := sets.New(self, root)
+	for _, node := range slices.Concat(g.Upstream(self), g.Downstream(self)) {
+		related.Insert(node.Key)
+	}
+	tree := &Tree{metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Tree"}, root.String(), g.Document(related.Has)}
+	return tree, nil
+}
+
+// readGraph adds to the objects of a Cluster what its graph has besides: other WorkspaceTemplateApplies, templates and Secrets.
+func readGraph(ctx context.Context, reader client.Reader, found *overview.Objects) (*graph.Graph, error) {
+	objects := &graph.Objects{
+		ControlPlane: found.ControlPlane, Cluster: found.Cluster, CAPTCluster: found.CAPTCluster,
+		Templates: map[types.NamespacedName]*infrav1.WorkspaceTemplate{}, Secrets: sets.New[string](),
+	}
+	var applies infrav1.WorkspaceTemplateApplyList
+	if err := reader.List(ctx, &applies, client.InNamespace(found.Cluster.Namespace)); err != nil {
+		return nil, err
+	}
+	for i := range applies.Items {
+		objects.Put(&applies.Items[i])
+	}
+	var unknown []graph.Key
+	for _, node := range objects.Graph().Nodes() {
+		if node.Kind != graph.TemplateKind && (node.Kind != graph.SecretKind || node.Namespace != found.Cluster.Namespace) {
+			continue
+		}
+		switch err := readNode(ctx, reader, objects, node.Key); {
+		case apierrors.IsForbidden(err):
+			unknown = append(unknown, node.Key)
+		case client.IgnoreNotFound(err) != nil:
+			return nil, err
+		}
+	}
+	g := objects.Graph()
+	for _, key := range unknown {
+		g.AddNode(graph.Node{Key: key})
+	}
+	return g, nil
+}
+
+// readNode reads a template, or the metadata of a Secret.
+func readNode(ctx context.Context, reader client.Reader, objects *graph.Objects, of graph.Key) error {
+	key := types.NamespacedName{Namespace: of.Namespace, Name: of.Name}
+	if of.Kind == graph.SecretKind {
+		secret := &metav1.PartialObjectMetadata{}
+		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(graph.SecretKind))
+		err := reader.Get(ctx, key, secret)
+		if err == nil {
+			objects.Secrets.Insert(key.Name)
+		}
+		return err
+	}
+	template := &infrav1.WorkspaceTemplate{}
+	err := reader.Get(ctx, key, template)
+	if objects.Templates[key] = nil; err == nil {
+		objects.Templates[key] = template
+	}
+	return err
+}
+
+// text prints the tree.
+func (t *Tree) text(p *output.Printer) {
+	printed := treeprint.NewWithRoot(t.label(p, t.Root))
+	t.branches(p, printed, t.Root, sets.New(t.Root))
+	p.Linef("%s", strings.TrimRight(printed.String(), "\n"))
+}
+
+func (t *Tree) branches(p *output.Printer, to treeprint.Tree, of string, shown sets.Set[string]) {
+	for _, name := range t.Graph.Edges[of] {
+		if shown.Has(name) {
+			more := ""
+			if len(t.Graph.Edges[name]) > 0 {
+				more = " ..."
+			}
+			to.AddNode(t.label(p, name) + more)
+			continue
+		}
+		shown.Insert(name)
+		t.branches(p, to.AddBranch(t.label(p, name)), name, shown)
+	}
+}
+
+// label is an object with its readiness. Objects of other namespaces are shown with theirs.
+func (t *Tree) label(p *output.Printer, name string) string {
+	node := t.Graph.Nodes[name]
+	state, style := "not disclosed", output.Faint
+	if node.Ready != "" {
+		state, style = cmp.Or(node.Reason, map[metav1.ConditionStatus]string{metav1.ConditionTrue: "ready"}[node.Ready], "not ready"), stateStyle(string(node.Ready))
+	}
+	return p.Paint(output.Plain, t.name(name)) + " " + p.Paint(style, state)
+}
+
+// name is Kind/name, and Kind/namespace/name in other namespaces than that of the Cluster.
+func (t *Tree) name(name string) string {
+	node, root := t.Graph.Nodes[name], t.Graph.Nodes[t.Root]
+	if node.Namespace == root.Namespace || node.Namespace == "" {
+		return node.Kind + "/" + node.Name
+	}
+	return name
+}
+
+// color is that of an object in a picture.
+func (t *Tree) color(name string) string {
+	switch t.Graph.Nodes[name].Ready {
+	case metav1.ConditionTrue:
+		return "green"
+	case metav1.ConditionFalse:
+		return "red"
+	}
+	return "gray"
+}
+
+// dot prints the graph in the language of Graphviz.
+func (t *Tree) dot(p *output.Printer) {
+	p.Linef("digraph {\n  node [shape=box]")
+	for _, name := range slices.Sorted(maps.Keys(t.Graph.Nodes)) {
+		p.Linef("  %q [label=%q color=%s]", name, t.name(name)+"\n"+t.Graph.Nodes[name].Reason, t.color(name))
+		for _, to := range t.Graph.Edges[name] {
+			p.Linef("  %q -> %q", name, to)
+		}
+	}
+	p.Linef("}")
+}
+
+// mermaid prints the graph for Markdown.
+func (t *Tree) mermaid(p *output.Printer) {
+	names := slices.Sorted(maps.Keys(t.Graph.Nodes))
+	id := func(name string) string { return fmt.Sprintf("n%d", slices.Index(names, name)) }
+	p.Linef("flowchart TD")
+	for _, name := range names {
+		p.Linef("  %s[\"%s\"]\n  style %[1]s stroke:%[3]s", id(name), t.name(name), t.color(name))
+		for _, to := range t.Graph.Edges[name] {
+			p.Linef("  %s --> %s", id(name), id(to))
+		}
+	}
+}

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package integration_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/cmd/captctl/fleet"
+	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+// captctl runs captctl as the administrator, and returns what it printed. It must succeed.
+func (env environment) captctl(arguments ...string) string {
+	env.Helper()
+	require.NoError(env, sandbox.Build(env.Context(), os.Stderr, sandbox.Captctl))
+	command := exec.CommandContext(env.Context(), env.Binary(sandbox.Captctl), append(arguments, "--kubeconfig="+env.Kubeconfig())...)
+	output, err := command.CombinedOutput()
+	require.NoError(env, err, string(output))
+	return string(output)
+}
+
+func (env environment) described() (description fleet.Description) {
+	env.Helper()
+	require.NoError(env, json.Unmarshal([]byte(env.captctl("describe", env.Namespace+"/demo", "-o", "json")), &description))
+	return description
+}
+
+// captctl shows the cause while Terraform fails, and nothing but facts when the Cluster is Ready.
+func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
+	t.Parallel()
+	env := newEnvironment(t)
+	env.SetScript(fixture.VPC, scripted.Script{Apply: scripted.Step{Stderr: "\nError: AccessDenied: not allowed to create a VPC\n"}})
+	env.User(env.Everything()...)
+	env.Eventually(func() string {
+		if cause := env.described().Cause; cause == nil || cause.Name != fixture.VPC || cause.Reason != "ApplyFailed" {
+			return "the failure of the VPC is not the cause"
+		}
+		return ""
+	})
+	assert.Contains(t, env.captctl("logs", env.Namespace+"/demo"), "AccessDenied: not allowed to create a VPC")
+	assert.Contains(t, env.captctl("tree", env.Namespace+"/demo"), "WorkspaceTemplateApply/demo-vpc ApplyFailed")
+	env.SetScript(fixture.VPC, scripted.Script{})
+	env.awaitReady()
+
+	assert.Contains(t, env.captctl("pause", env.Namespace+"/demo"), "is paused")
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	assert.True(t, env.described().Paused)
+	assert.Contains(t, env.captctl("resume", env.Namespace+"/demo"), "is not paused")
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
+
+	ready := env.described()
+	assert.Nil(t, ready.Cause)
+	assert.Equal(t, controlplanev1.StateReady, ready.State)
+	assert.NotEmpty(t, ready.Events)
+	tree := env.captctl("tree", env.Namespace+"/demo")
+	assert.Contains(t, tree, "Workspace/demo-eks-controlplane ready")
+	assert.Contains(t, tree, "WorkspaceTemplate/eks ready")
+	assert.NotContains(t, tree, "NotFound")
+	assert.Contains(t, env.captctl("get", "-n", env.Namespace), "1 Cluster: 1 Ready")
+}
