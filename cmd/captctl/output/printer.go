@@ -17,17 +17,23 @@ type Printer struct {
 	Palette
 	Format Format
 	to     io.Writer
-	err    error
+	// width of the terminal, in columns; zero if it is none, or if all is shown.
+	width int
+	err   error
 }
 
 // NewPrinter prints to a writer, with color if it is a terminal that shows colors and the user did not disable them.
 func NewPrinter(to io.Writer, format Format, noColor bool) *Printer {
-	return &Printer{Palette: Palette{on: !noColor && printers.AllowsColorOutput(to)}, Format: format, to: to}
+	p := &Printer{Palette: Palette{on: !noColor && printers.AllowsColorOutput(to)}, Format: format, to: to}
+	if file, ok := to.(interface{ Fd() uintptr }); ok && printers.IsTerminal(to) && format == Table {
+		p.width = terminalWidth(int(file.Fd()))
+	}
+	return p
 }
 
-// To returns a printer of the same format and colors that prints elsewhere.
+// To returns a printer of the same format, colors and width that prints elsewhere.
 func (p *Printer) To(writer io.Writer) *Printer {
-	return &Printer{Palette: p.Palette, Format: p.Format, to: writer}
+	return &Printer{Palette: p.Palette, Format: p.Format, width: p.width, to: writer}
 }
 
 // Wide reports whether more columns and all lines are shown.

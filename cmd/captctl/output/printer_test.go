@@ -41,6 +41,13 @@ func TestATableLooksLikeKubectls(t *testing.T) {
 	assert.Equal(t, "NAMESPACE   STATE     EVIDENCE   NAME\ndefault     Blocked   UID        demo\nteam-ü      Ready     -          a-longer-name\n", table(Wide, false))
 }
 
+func TestANarrowTerminalCutsLines(t *testing.T) {
+	var out bytes.Buffer
+	p := &Printer{Format: Table, to: &out, width: 30}
+	p.Table(columns, rows)
+	assert.Equal(t, "NAMESPACE   STATE     NAME\ndefault     Blocked   demo\nteam-ü      Ready     a-longe…\n", out.String())
+}
+
 func TestColorsDoNotMoveColumns(t *testing.T) {
 	for _, format := range []Format{Table, Wide} {
 		colored := table(format, true)

@@ -63,7 +63,7 @@ func (p *Printer) painted(text string, columns []Column) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	shown, starts := p.starts(lines[0], columns)
 	for i, line := range lines {
-		runes := []rune(line)
+		runes := p.cut([]rune(line))
 		var b strings.Builder
 		for j, column := range shown {
 			from, to := min(starts[j], len(runes)), min(starts[j+1], len(runes))
@@ -80,6 +80,14 @@ func (p *Printer) painted(text string, columns []Column) string {
 		lines[i] = strings.TrimRight(b.String(), " ")
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// cut shortens a line to the width of the terminal: wrapped lines of a table cannot be read. -o wide shows all.
+func (p *Printer) cut(line []rune) []rune {
+	if p.width < 2 || len(line) <= p.width {
+		return line
+	}
+	return append(line[:p.width-1:p.width-1], '…')
 }
 
 // starts are the columns that are shown, and where each begins; after the last there is no end.
