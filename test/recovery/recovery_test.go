@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared)) }
 func start(env *fixture.Environment, script scripted.Script, more ...string) {
 	env.Helper()
 	env.SetScript(fixture.ControlPlane, script)
-	env.User(append(env.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, more...))...)
+	env.User(append(env.FargateTemplates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, more...))...)
 }
 
 // end deletes the cluster, after its recovery.
@@ -139,4 +140,47 @@ func TestAnInterruptedCreateContinuesOnRemoteState(t *testing.T) {
 	awaitRecovering(local, metav1.ConditionFalse, controlplanev1.RecoveryBlockedReason, "ClearInterruptedCreate is refused", "has no remote backend")
 	local.AwaitState(controlplanev1.StateFailed, infrav1.CreateInterruptedReason)
 	assert.Empty(t, request(local))
+}
+
+// Of a failing Fargate profile only the profile is destroyed and created again.
+func TestAFailedFargateProfileIsRecreated(t *testing.T) {
+	t.Parallel()
+	shared.InEitherScope(t, func(env *fixture.Environment) {
+		profile := naming.FargateWorkspaceTemplateApply(fixture.Demo, "jobs")
+		env.SetScript(profile, scripted.Script{Apply: scripted.Step{Stderr: throttled, Partial: true}})
+		start(env, scripted.Script{}, fixture.FargateProfiles("jobs"),
+			"recovery: {backoff: {initialSeconds: 1, maxSeconds: 2}, actions: [{type: RecreateFargateProfile}]}")
+		before := &infrav1.WorkspaceTemplateApply{}
+		env.Await(before, profile, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
+		awaitRecovering(env, metav1.ConditionTrue, controlplanev1.RecoveringReason, "recovery attempt 1 of 5 (RecreateFargateProfile)")
+		env.SetScript(profile, scripted.Script{})
+		ready := env.AwaitState(controlplanev1.StateReady, "")
+		assert.Equal(env, controlplanev1.RecoveryRecreateFargateProfile, ready.Status.Recovery.LastAction)
+
+		after := &infrav1.WorkspaceTemplateApply{}
+		require.True(env, env.Exists(after, profile))
+		assert.NotEqual(env, before.UID, after.UID)
+		assert.NotEmpty(env, env.Operations(profile, scripted.Destroy))
+		assert.Empty(env, env.Operations(fixture.ControlPlane, scripted.Destroy))
+		end(env)
+	})
+}
+
+// An initialized control plane whose update fails can be used all the time, also when recovery has given up.
+func TestAnInitializedControlPlaneIsNeverFailed(t *testing.T) {
+	t.Parallel()
+	shared.InEitherScope(t, func(env *fixture.Environment) {
+		start(env, scripted.Script{}, "recovery: {maxRetries: 1, backoff: {initialSeconds: 1, maxSeconds: 2}, actions: [{type: Reapply, timeoutSeconds: 5}]}")
+		env.AwaitState(controlplanev1.StateReady, "")
+		env.SetScript(fixture.ControlPlane, scripted.Script{Plan: scripted.Step{Stderr: throttled}})
+		env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"edited":"true"}}}`)
+		exhausted := awaitRecovering(env, metav1.ConditionFalse, controlplanev1.RecoveryExhaustedReason)
+		assert.Equal(env, controlplanev1.StateDegraded, exhausted.Status.State)
+		assert.True(env, meta.IsStatusConditionTrue(exhausted.Status.Conditions, controlplanev1.AvailableCondition))
+		assert.False(env, meta.IsStatusConditionTrue(exhausted.Status.Conditions, controlplanev1.FailedCondition))
+
+		env.SetScript(fixture.ControlPlane, scripted.Script{})
+		env.AwaitState(controlplanev1.StateReady, "") // provider-terraform retries without CAPT.
+		end(env)
+	})
 }

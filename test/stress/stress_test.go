@@ -80,27 +80,20 @@ type environment struct {
 	*fixture.Environment
 }
 
-const profileModule = `
-variable "profile_name" { type = string }
-variable "selectors" { type = string }
-resource "terraform_data" "profile" { input = "${var.profile_name} ${var.selectors}" }
-`
-
 // controlPlaneTemplate has a comment that edits change.
 func (env *environment) controlPlaneTemplate(comment string) string {
-	module := fixture.ControlPlaneModule + "variable \"kubernetes_version\" { type = string }\n# " + comment + "\n"
+	module := fixture.FargateControlPlaneModule + "variable \"kubernetes_version\" { type = string }\n# " + comment + "\n"
 	return env.Template(fixture.ControlPlaneTemplate, module, "cluster_name", "tags", "kubernetes_version")
 }
 
 func (env *environment) create(name string) {
 	env.Helper()
-	env.User(fixture.ClusterNamed(name), fixture.CAPTCluster(name), fixture.CAPTControlPlane(name,
-		"fargateProfiles: [{name: jobs, selectors: [{namespace: jobs}], workspaceTemplateRef: {name: fargate}}]"))
+	env.User(fixture.ClusterNamed(name), fixture.CAPTCluster(name), fixture.CAPTControlPlane(name, fixture.FargateProfiles("jobs")))
 }
 
 func newEnvironment(t *testing.T) *environment {
 	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
-	env.User(env.VPCTemplate(fixture.VPCModule), env.controlPlaneTemplate("edit 0"), env.Template("fargate", profileModule, "profile_name", "selectors"))
+	env.User(append(env.FargateTemplates(), env.controlPlaneTemplate("edit 0"))...)
 	return env
 }
 
