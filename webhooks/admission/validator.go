@@ -18,6 +18,7 @@ import (
 
 	"github.com/capt-provider/capt/api/adoption"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/rules"
 	"github.com/capt-provider/capt/api/validation/schema"
 )
 
@@ -27,10 +28,8 @@ type validator[T client.Object] struct {
 	// spec returns the part of an object that is checked. An update that does not change it is always admitted, so that labels and
 	// finalizers of objects that were stored before a rule existed can be changed.
 	spec func(T) any
-	// check checks an object on creation and on update.
+	// check checks an updated object. New ones are checked by rules.New.
 	check func(ctx context.Context, reader validation.Reader, object T) (validation.Findings, error)
-	// create has additional checks of a new object; it may be nil.
-	create func(ctx context.Context, reader validation.Reader, object T) (validation.Findings, error)
 	// change checks the difference between the old and the new object; nil if every change between valid objects is allowed.
 	change func(ctx context.Context, reader validation.Reader, old, object T) (field.ErrorList, error)
 	// warn returns warnings about an update; it may be nil.
@@ -41,16 +40,9 @@ type validator[T client.Object] struct {
 
 // ValidateCreate implements admission.Validator.
 func (r validator[T]) ValidateCreate(ctx context.Context, object T) (admission.Warnings, error) {
-	findings, err := r.check(ctx, r.reader, object)
+	findings, err := rules.New(ctx, r.reader, object)
 	if err != nil {
 		return nil, lookupError(object, err)
-	}
-	if r.create != nil {
-		more, err := r.create(ctx, r.reader, object)
-		if err != nil {
-			return nil, lookupError(object, err)
-		}
-		findings.Add(more)
 	}
 	if r.needsSchemaValidation(ctx) {
 		findings.Refuse(r.schema.Validate(ctx, object)...)

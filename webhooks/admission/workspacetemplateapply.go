@@ -68,7 +68,6 @@ func workspaceTemplateApplyValidator(reader validation.Reader) validator[*infrav
 		reader: reader,
 		spec:   func(apply *infrav1.WorkspaceTemplateApply) any { return apply.Spec },
 		check:  applies.ValidateWorkspaceTemplateApply,
-		create: validateNewWorkspaceTemplateApply,
 		change: applies.ValidateWorkspaceTemplateApplyUpdate,
 		warn: warnOfUnpinning("WorkspaceTemplateApply",
 			func(apply *infrav1.WorkspaceTemplateApply) infrav1.WorkspaceTemplateReference {
@@ -76,15 +75,4 @@ func workspaceTemplateApplyValidator(reader validation.Reader) validator[*infrav
 			},
 			func(apply *infrav1.WorkspaceTemplateApply) string { return apply.Name }),
 	}
-}
-
-// validateNewWorkspaceTemplateApply checks the name of a new object, and the name of its Workspace.
-func validateNewWorkspaceTemplateApply(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
-	findings, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, reader, apply)
-	if err != nil {
-		return findings, err
-	}
-	named, err := applies.ValidateNewWorkspaceName(ctx, reader, apply)
-	findings.Add(named)
-	return findings, err
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -80,6 +81,15 @@ func (s *Schemas) Of(kind runtimeschema.GroupVersionKind) (*Schema, error) {
 		return nil, fmt.Errorf("%s: %w", kind, ErrUnknownKind)
 	}
 	return found, nil
+}
+
+// Kinds returns "KIND of GROUP/VERSION" for each kind, sorted.
+func (s *Schemas) Kinds() (kinds []string) {
+	for kind := range s.kinds {
+		kinds = append(kinds, kind.Kind+" of "+kind.GroupVersion().String())
+	}
+	slices.Sort(kinds)
+	return kinds
 }
 
 // Structural returns the schema in the form that pruning and defaulting use. It must not be modified.

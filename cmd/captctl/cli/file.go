@@ -4,11 +4,60 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/resource"
 )
+
+// Stdin is the name of standard input.
+const Stdin = "-"
+
+// AddFileFlags adds --filename and --recursive.
+func AddFileFlags(command *cobra.Command, paths *[]string, recursive *bool) {
+	command.Flags().StringArrayVarP(paths, "filename", "f", nil, `File or directory with manifests, or "-" for standard input. Can be repeated. Required.`)
+	command.Flags().BoolVarP(recursive, "recursive", "R", false, "Also read the directories within a directory.")
+	CompleteFlag(command, "filename", Files("yaml", "yml", "json"))
+}
+
+// ValidatePaths requires a path.
+func ValidatePaths(paths []string) error {
+	if len(paths) == 0 {
+		return errors.New("--filename is required: it names the manifests")
+	}
+	return nil
+}
+
+// ExpandPaths returns the names of the files at the paths, as kubectl finds them.
+func ExpandPaths(paths []string, recursive bool) ([]string, error) {
+	var files []string
+	for _, path := range paths {
+		if path == Stdin {
+			files = append(files, Stdin)
+			continue
+		}
+		visitors, err := resource.ExpandPathsToFileVisitors(nil, path, recursive, resource.FileExtensions, nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, visitor := range visitors {
+			files = append(files, visitor.(*resource.FileVisitor).Path)
+		}
+	}
+	return files, nil
+}
+
+// ReadFile reads a file, or standard input.
+func (e *Environment) ReadFile(file string) ([]byte, error) {
+	if file == Stdin {
+		return io.ReadAll(e.In)
+	}
+	return os.ReadFile(file) //nolint:gosec // Users name the files.
+}
 
 // Save writes a file: completely or not at all. An existing file is replaced.
 func Save(file string, write func(io.Writer) error) error {

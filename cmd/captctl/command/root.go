@@ -18,6 +18,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/convert"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/cmd/captctl/migration"
+	"github.com/capt-provider/capt/cmd/captctl/validate"
 )
 
 const (
@@ -75,6 +76,9 @@ plugin: kubectl capt.`,
   # Why is a Cluster not Ready?
   captctl describe team-a/demo
 
+  # Check manifests without a cluster
+  captctl validate -f manifests/ -R
+
   # What would a migration from CAPT v0.3 do?
   captctl migrate check
 
@@ -98,7 +102,8 @@ plugin: kubectl capt.`,
 	})
 	addFlags(root, environment)
 	for _, add := range []func(*cli.Environment) *cobra.Command{
-		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, migration.New, convert.New, newVersion,
+		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, validate.New, migration.New, convert.New,
+		newVersion,
 	} {
 		root.AddCommand(add(environment))
 	}

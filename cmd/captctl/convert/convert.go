@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -18,16 +17,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/convert"
 )
-
-// stdin is the name of standard input.
-const stdin = "-"
 
 const long = `Converts manifests of CAPT in YAML or JSON from v1beta1 to v1beta2, exactly as the conversion
 webhook does, and the references to them in Clusters and ClusterClasses.
@@ -84,13 +79,11 @@ func New(environment *cli.Environment) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              cli.Run(o),
 	}
+	cli.AddFileFlags(command, &o.paths, &o.recursive)
 	flags := command.Flags()
-	flags.StringArrayVarP(&o.paths, "filename", "f", nil, `File or directory with manifests, or "-" for standard input. Can be repeated. Required.`)
-	flags.BoolVarP(&o.recursive, "recursive", "R", false, "Also read the directories within a directory.")
 	flags.BoolVar(&o.write, "write", false, "Write the converted files in place.")
 	flags.BoolVar(&o.useCluster, "from-cluster", false, "Add what captctl migrate apply wrote into the objects in the cluster.")
 	flags.BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with 2 if files would change and --write is not set.")
-	cli.CompleteFlag(command, "filename", cli.Files("yaml", "yml", "json"))
 	return command
 }
 
@@ -110,18 +103,15 @@ func (o *Options) Complete([]string) (err error) {
 
 // Validate checks the flags.
 func (o *Options) Validate() error {
-	switch {
-	case len(o.paths) == 0:
-		return errors.New("--filename is required: it names the manifests")
-	case o.write && slices.Contains(o.paths, stdin):
+	if o.write && slices.Contains(o.paths, cli.Stdin) {
 		return errors.New("--write cannot be combined with standard input; without --write the result is printed")
 	}
-	return nil
+	return cli.ValidatePaths(o.paths)
 }
 
 // Run converts and prints or writes.
 func (o *Options) Run(ctx context.Context) error {
-	files, err := o.files()
+	files, err := cli.ExpandPaths(o.paths, o.recursive)
 	if err != nil {
 		return err
 	}
@@ -132,7 +122,7 @@ func (o *Options) Run(ctx context.Context) error {
 	}
 	changed, failed := 0, 0
 	for _, file := range files {
-		data, err := o.read(file)
+		data, err := o.ReadFile(file)
 		if err != nil {
 			return err
 		}
@@ -158,32 +148,6 @@ func (o *Options) Run(ctx context.Context) error {
 		}
 	}
 	return o.summary(len(files), changed, failed)
-}
-
-// files are the names of the files at the paths, as kubectl finds them.
-func (o *Options) files() ([]string, error) {
-	var files []string
-	for _, path := range o.paths {
-		if path == stdin {
-			files = append(files, stdin)
-			continue
-		}
-		visitors, err := resource.ExpandPathsToFileVisitors(nil, path, o.recursive, resource.FileExtensions, nil)
-		if err != nil {
-			return nil, err
-		}
-		for _, visitor := range visitors {
-			files = append(files, visitor.(*resource.FileVisitor).Path)
-		}
-	}
-	return files, nil
-}
-
-func (o *Options) read(file string) ([]byte, error) {
-	if file == stdin {
-		return io.ReadAll(o.In)
-	}
-	return os.ReadFile(file) //nolint:gosec // Users name the files.
 }
 
 // put writes or prints a file. Writing keeps its mode, and follows links.

@@ -43,10 +43,7 @@ func (p *Printer) Wide() bool { return p.Format == Wide }
 func (p *Printer) Document(document any, forUsers func(*Printer)) error {
 	switch p.Format {
 	case JSON:
-		encoder := json.NewEncoder(p.to)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(document)
+		return p.JSON(document)
 	case YAML:
 		data, err := yaml.Marshal(document)
 		if err != nil {
@@ -58,6 +55,14 @@ func (p *Printer) Document(document any, forUsers func(*Printer)) error {
 		forUsers(p)
 		return p.err
 	}
+}
+
+// JSON prints a document as JSON, in any format.
+func (p *Printer) JSON(document any) error {
+	encoder := json.NewEncoder(p.to)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(document)
 }
 
 // Linef prints a line. What comes from objects goes through Paint, so that no control character of theirs reaches a terminal.

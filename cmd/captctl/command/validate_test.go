@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const invalid = `# A comment.
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: ignored}
+---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: CAPTControlPlane
+metadata:
+  name: demo
+spec:
+  version: latest
+  workspaceTemplateRef:
+    name: eks
+  timeouts:
+    vpcReadySeconds: 60
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: CAPTCluster
+metadata:
+  name: demo
+spec:
+  region: eu-central-1
+  vpcs: {}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplate
+metadata:
+  name: eks
+spec:
+  template:
+    spec:
+      forProvider:
+        source: Inline
+        module: |
+          variable "cluster_name" { type = string }
+        vars:
+        - {key: cluster_name, value: "${cluster_name}"}
+        - {key: cluster_nam, value: x}
+---
+{{ if .Values.helm }}
+---
+apiVersion: controlplane.cluster.x-k8s.io/v1alpha1
+kind: CaptControlPlane
+metadata: {name: misspelled}
+`
+
+func TestValidateReportsFileLineAndColumn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "all.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(invalid), 0o600))
+	out, _, err := run(t, name, "validate", "-f", file)
+	assert.EqualError(t, err, "6 errors found")
+	kinds := "CAPTCluster of infrastructure.cluster.x-k8s.io/v1beta1"
+	lines := strings.Split(strings.ReplaceAll(out, file, "all.yaml"), "\n")
+	require.Len(t, lines, 10, out)
+	for i, want := range []string{
+		`all.yaml:11:3: error: CAPTControlPlane demo: spec.version: Invalid value: "latest": `,
+		`all.yaml:21:1: error: CAPTCluster demo: spec: Invalid value: 1: spec in body should have at least 2 properties`,
+		`all.yaml:21:1: error: CAPTCluster demo: spec.vpc: Required value`,
+		`all.yaml:21:1: error: CAPTCluster demo: spec: Invalid value: further rules could not be evaluated. Correct the other errors first`,
+		`all.yaml:23:3: error: CAPTCluster demo: spec.vpcs: Forbidden: unknown field`,
+		`all.yaml:38:12: warning: WorkspaceTemplate eks: spec.template.spec.forProvider.vars[1].key: the module declares no variable "cluster_nam". `,
+		`all.yaml:40:1: warning: this document contains {{, so it is a template of Helm or another program, and was not checked`,
+		`all.yaml:43:1: error: CaptControlPlane misspelled: kind: Unsupported value: "CaptControlPlane of controlplane.cluster.x-k8s.io/v1alpha1": supported values: "` + kinds,
+		`4 objects in 1 file checked: 8 findings`,
+	} {
+		assert.True(t, strings.HasPrefix(lines[i], want), lines[i])
+	}
+
+	out, _, err = run(t, name, "validate", "-f", file, "-o", "sarif")
+	require.Error(t, err)
+	var log map[string]any
+	require.NoError(t, json.Unmarshal([]byte(out), &log))
+	assert.Equal(t, "2.1.0", log["version"])
+}
+
+// What CAPT's documentation tells users to apply is valid.
+func TestSamplesAreValid(t *testing.T) {
+	out, _, err := run(t, name, "validate", "-R", "-f", "../../../config/samples")
+	require.NoError(t, err, out)
+	assert.NotContains(t, out, "warning", out)
+}
+
+func TestValidateNeedsFiles(t *testing.T) {
+	_, _, err := run(t, name, "validate")
+	require.EqualError(t, err, "--filename is required: it names the manifests")
+	_, _, err = run(t, name, "validate", "-f", "nowhere.yaml")
+	assert.ErrorContains(t, err, "nowhere.yaml")
+}

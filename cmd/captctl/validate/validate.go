@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package validate is captctl validate.
+package validate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capt-provider/capt/api/validation/manifests"
+	"github.com/capt-provider/capt/api/validation/rules"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/convert"
+)
+
+const long = `Checks manifests of CAPT in YAML or JSON, in v1beta1 and v1beta2, without a cluster: with the
+schemas and rules that the API server and CAPT's webhooks apply when the objects are created,
+including the Terraform modules of WorkspaceTemplates.
+
+References are resolved among the manifests. What is not among them may exist in the cluster, so a
+reference to it is a warning only. Objects of other kinds are ignored, except Clusters and
+Namespaces. Documents that are no objects, for example Helm templates, are reported as warnings.
+
+Each finding has file, line and column. Of a v1beta1 object the position can be that of the object.
+
+Exit codes: 0 no errors; 1 errors, or a file cannot be read.`
+
+const example = `  captctl validate -f cluster.yaml
+  captctl validate -f manifests/ -R
+
+  # For code scanning in CI
+  captctl validate -f manifests/ -R -o sarif > captctl.sarif`
+
+// Report is the result of captctl validate.
+type Report struct {
+	metav1.TypeMeta `json:",inline"`
+	Files           int       `json:"files"`    // Files is how many files were read.
+	Objects         int       `json:"objects"`  // Objects is how many objects of CAPT were checked.
+	Findings        []Finding `json:"findings"` // Findings are sorted by file and line.
+}
+
+// Finding is an error or a warning about a manifest.
+type Finding struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Column  int    `json:"column,omitempty"`
+	Level   Level  `json:"level"`
+	Object  string `json:"object,omitempty"` // Object is its kind and name.
+	Field   string `json:"field,omitempty"`  // Field is the path of the field in v1beta2, or in v1beta1 if the schema of v1beta1 rejects it.
+	Message string `json:"message"`
+}
+
+// Level of a finding.
+type Level string
+
+// Levels of findings, as in SARIF.
+const (
+	LevelError   Level = "error"   // The API server or a webhook rejects the object.
+	LevelWarning Level = "warning" // The object is admitted with a warning, or a document cannot be read.
+)
+
+// sarif is a format for code scanning.
+const sarif output.Format = "sarif"
+
+// options are the options of validate.
+type options struct {
+	*cli.Environment
+	output    *output.Flag
+	paths     []string
+	recursive bool
+}
+
+// New returns captctl validate.
+func New(environment *cli.Environment) *cobra.Command {
+	o := &options{Environment: environment, output: output.NewFlag(sarif)}
+	command := &cobra.Command{
+		Use:               "validate -f FILENAME",
+		Short:             "Check manifests without a cluster, with the rules of the webhooks",
+		Long:              long,
+		Example:           example,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              cli.Run(o),
+	}
+	cli.AddFileFlags(command, &o.paths, &o.recursive)
+	o.output.Add(command)
+	return command
+}
+
+// Complete has nothing to fill in.
+func (o *options) Complete([]string) error { return nil }
+
+// Validate checks the flags.
+func (o *options) Validate() error {
+	return errors.Join(cli.ValidatePaths(o.paths), o.output.Validate())
+}
+
+// Run checks and prints.
+func (o *options) Run(ctx context.Context) error {
+	report, err := o.check(ctx)
+	if err != nil {
+		return err
+	}
+	p := o.Printer(o.output.Format())
+	if o.output.Format() == sarif {
+		err = p.JSON(sarifOf(report))
+	} else {
+		err = p.Document(report, func(p *output.Printer) { report.show(p) })
+	}
+	failed := 0
+	for _, finding := range report.Findings {
+		if finding.Level == LevelError {
+			failed++
+		}
+	}
+	if err != nil || failed == 0 {
+		return err
+	}
+	return fmt.Errorf("%s found", output.Count(failed, "error"))
+}
+
+func (o *options) check(ctx context.Context) (*Report, error) {
+	report := &Report{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "ValidationReport"}, Findings: []Finding{}}
+	converter, err := convert.New()
+	if err != nil {
+		return nil, err
+	}
+	namespace, _, err := o.Access.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		namespace = metav1.NamespaceDefault // Without a cluster, a kubeconfig that cannot be read does not matter.
+	}
+	files, err := cli.ExpandPaths(o.paths, o.recursive)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*convert.Object
+	for _, file := range files {
+		data, err := o.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		found, problems := converter.Read(ctx, file, data, namespace)
+		objects = append(objects, found...)
+		for _, problem := range problems {
+			report.Findings = append(report.Findings, Finding{File: problem.File, Line: problem.Line, Level: LevelWarning, Message: problem.Text})
+		}
+	}
+	report.Files = len(files)
+	return report, report.checkAll(ctx, objects)
+}
+
+// checkAll checks objects, which can refer to each other.
+func (r *Report) checkAll(ctx context.Context, objects []*convert.Object) error {
+	var reader manifests.Objects
+	for _, object := range objects {
+		if object.Typed != nil {
+			reader = append(reader, object.Typed)
+		}
+	}
+	for _, object := range objects {
+		if object.IsCAPT() {
+			r.Objects++
+		}
+		for _, err := range object.Errors {
+			r.add(object, LevelError, err.Field, err.ErrorBody())
+		}
+		if !object.IsCAPT() || object.Typed == nil {
+			continue
+		}
+		found, err := rules.New(ctx, reader, object.Typed)
+		if err != nil {
+			return err
+		}
+		for _, err := range found.Errors {
+			r.add(object, LevelError, err.Field, err.ErrorBody())
+		}
+		for _, warning := range found.Warnings {
+			path, message, _ := strings.Cut(warning, ": ")
+			r.add(object, LevelWarning, path, message)
+		}
+	}
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return nil
+}
+
+func (r *Report) add(object *convert.Object, level Level, path, message string) {
+	line, column := object.Position(path)
+	r.Findings = append(r.Findings, Finding{object.File, line, column, level, object.String(), path, message})
+}
+
+// show prints one line per finding, in the form that editors and CI systems recognize.
+func (r *Report) show(p *output.Printer) {
+	for _, finding := range r.Findings {
+		style := map[Level]output.Style{LevelError: output.Bad, LevelWarning: output.Attention}[finding.Level]
+		text := finding.Message
+		if finding.Field != "" {
+			text = fmt.Sprintf("%s: %s: %s", finding.Object, finding.Field, finding.Message)
+		}
+		p.Linef("%s:%d:%d: %s: %s", finding.File, finding.Line, max(1, finding.Column), p.Paint(style, string(finding.Level)), p.Paint(output.Plain, output.OneLine(text)))
+	}
+	p.Linef("%s in %s checked: %s", output.Count(r.Objects, "object"), output.Count(r.Files, "file"), output.Count(len(r.Findings), "finding"))
+}
