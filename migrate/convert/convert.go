@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,9 +56,10 @@ type Converter struct {
 	// Live reads an object of the cluster, nil when it does not exist. Without it, the cluster is not read.
 	Live func(ctx context.Context, kind runtimeschema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
 
+	Schemas *schema.Schemas // Schemas are those of CAPT's kinds.
+
 	scheme   *runtime.Scheme
 	registry webhook.Registry
-	schemas  *schema.Schemas
 }
 
 // New returns a Converter that does not read the cluster.
@@ -67,7 +69,22 @@ func New() (*Converter, error) {
 		return nil, err
 	}
 	scheme, registry := conversion.NewRegistry()
-	return &Converter{scheme: scheme, registry: registry, schemas: schemas}, nil
+	return &Converter{scheme: scheme, registry: registry, Schemas: schemas}, nil
+}
+
+// Hub returns a valid object of one of CAPT's kinds in v1beta2, with defaults.
+func (c *Converter) Hub(ctx context.Context, object *unstructured.Unstructured) (hub *unstructured.Unstructured, err error) {
+	if hub = object.DeepCopy(); object.GroupVersionKind().Version != migrate.Version {
+		if hub, err = conversion.Convert(ctx, c.scheme, c.registry, object, migrate.Version); err != nil {
+			return nil, err
+		}
+	}
+	newer, err := c.Schemas.Of(hub.GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	defaulting.Default(hub.Object, newer.Structural())
+	return hub, nil
 }
 
 // Convert converts a file, which may hold many documents.
@@ -75,7 +92,7 @@ func (c *Converter) Convert(ctx context.Context, name string, data []byte) (*Res
 	result := &Result{Old: data, New: data}
 	var out strings.Builder
 	line := 1
-	for _, part := range split(string(data)) {
+	for _, part := range Split(string(data)) {
 		d := &document{Converter: c, result: result, file: name, first: line}
 		converted, err := d.convert(ctx, part)
 		if err != nil {
@@ -97,8 +114,8 @@ const byteOrderMark = "\ufeff"
 
 var separator = regexp.MustCompile(`(?m)^` + byteOrderMark + `?(---|\.\.\.)[^\S\n]*(#.*)?$\n?`)
 
-// split separates the documents of a file from the lines between them. One that begins on such a line is not found; that is not common.
-func split(data string) []string {
+// Split separates the documents of a file from the lines between them. One that begins on such a line is not found; that is not common.
+func Split(data string) []string {
 	var parts []string
 	end := 0
 	for _, at := range separator.FindAllStringIndex(data, -1) {
@@ -124,8 +141,8 @@ func (d *document) warning(line int, format string, args ...any) {
 }
 
 func (d *document) convert(ctx context.Context, text string) (string, error) {
-	content := strings.ReplaceAll(strings.TrimPrefix(text, byteOrderMark), "\r\n", "\n")
-	have, file, err := parse(content)
+	content := normalized(text)
+	have, file, err := Parse(content)
 	if err != nil {
 		line := d.lineOfMention(text)
 		switch reason, _, _ := strings.Cut(err.Error(), "\n"); {
@@ -156,8 +173,14 @@ func (d *document) convert(ctx context.Context, text string) (string, error) {
 	return text[:len(text)-len(strings.TrimPrefix(text, byteOrderMark))] + out, nil
 }
 
-// parse reads an object as kubectl does, which takes "yes" for true, and as nodes.
-func parse(text string) (map[string]any, *yaml.Node, error) {
+// normalized returns a document without byte order mark, with the line breaks that kyaml reads.
+func normalized(text string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(text, byteOrderMark), "\r\n", "\n")
+}
+
+// Parse reads an object as kubectl does, which takes "yes" for true, and as nodes.
+func Parse(text string) (map[string]any, *yaml.Node, error) {
+	text = normalized(text)
 	data, err := sigsyaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
 		return nil, nil, err

@@ -38,8 +38,8 @@ func (d *document) convertLegacy(ctx context.Context, node *yaml.Node, have map[
 	o.source = map[string]any{"apiVersion": have["apiVersion"], "kind": kind.Kind, "metadata": have["metadata"], "spec": have["spec"]}
 	name := fmt.Sprintf("%s %s", kind.Kind, valueAt(node, "metadata", "name").Value)
 	var olderErr, newerErr error
-	o.older, olderErr = d.schemas.Of(kind)
-	o.newer, newerErr = d.schemas.Of(kind.GroupKind().WithVersion(migrate.Version))
+	o.older, olderErr = d.Schemas.Of(kind)
+	o.newer, newerErr = d.Schemas.Of(kind.GroupKind().WithVersion(migrate.Version))
 	if err := errors.Join(olderErr, newerErr); err != nil {
 		return nil, err
 	}

@@ -190,7 +190,7 @@ func render(original string, file *yaml.Node, want map[string]any) (string, erro
 	if json.Valid([]byte(original)) {
 		return renderJSON(original, want)
 	}
-	_, before, err := parse(original)
+	_, before, err := Parse(original)
 	if err != nil {
 		return "", err
 	}
@@ -204,7 +204,7 @@ func render(original string, file *yaml.Node, want map[string]any) (string, erro
 		return "", err
 	}
 	for _, candidate := range []string{merge(original, base, changed), changed} {
-		if got, _, err := parse(candidate); err != nil || !reflect.DeepEqual(got, want) {
+		if got, _, err := Parse(candidate); err != nil || !reflect.DeepEqual(got, want) {
 			continue
 		}
 		if !slices.ContainsFunc(comments, func(comment string) bool { return !strings.Contains(candidate, comment) }) {

@@ -143,13 +143,14 @@ func (o *options) check(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	var objects []*convert.Object
+	reader := &reader{converter, namespace}
+	var objects []*object
 	for _, file := range files {
 		data, err := o.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		found, problems := converter.Read(ctx, file, data, namespace)
+		found, problems := reader.read(ctx, file, data)
 		objects = append(objects, found...)
 		for _, problem := range problems {
 			report.Findings = append(report.Findings, Finding{File: problem.File, Line: problem.Line, Level: LevelWarning, Message: problem.Text})
@@ -160,24 +161,24 @@ func (o *options) check(ctx context.Context) (*Report, error) {
 }
 
 // checkAll checks objects, which can refer to each other.
-func (r *Report) checkAll(ctx context.Context, objects []*convert.Object) error {
-	var reader manifests.Objects
+func (r *Report) checkAll(ctx context.Context, objects []*object) error {
+	var all manifests.Objects
 	for _, object := range objects {
-		if object.Typed != nil {
-			reader = append(reader, object.Typed)
+		if object.typed != nil {
+			all = append(all, object.typed)
 		}
 	}
 	for _, object := range objects {
-		if object.IsCAPT() {
+		if object.isCAPT() {
 			r.Objects++
 		}
-		for _, err := range object.Errors {
+		for _, err := range object.errors {
 			r.add(object, LevelError, err.Field, err.ErrorBody())
 		}
-		if !object.IsCAPT() || object.Typed == nil {
+		if !object.isCAPT() || object.typed == nil {
 			continue
 		}
-		found, err := rules.New(ctx, reader, object.Typed)
+		found, err := rules.New(ctx, all, object.typed)
 		if err != nil {
 			return err
 		}
@@ -195,9 +196,9 @@ func (r *Report) checkAll(ctx context.Context, objects []*convert.Object) error 
 	return nil
 }
 
-func (r *Report) add(object *convert.Object, level Level, path, message string) {
-	line, column := object.Position(path)
-	r.Findings = append(r.Findings, Finding{object.File, line, column, level, object.String(), path, message})
+func (r *Report) add(object *object, level Level, path, message string) {
+	line, column := object.position(path)
+	r.Findings = append(r.Findings, Finding{object.file, line, column, level, object.String(), path, message})
 }
 
 // show prints one line per finding, in the form that editors and CI systems recognize.

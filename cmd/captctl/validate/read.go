@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package convert
+package validate
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,17 +22,17 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/webhooks/conversion"
+	"github.com/capt-provider/capt/cmd/captctl/cluster"
+	"github.com/capt-provider/capt/migrate/convert"
 )
 
-// Object is an object of a manifest.
-type Object struct {
-	File string
-	// Typed is the object in v1beta2 with defaults; nil if it is not one of CAPT's kinds, a Cluster or a Namespace, or if it has Errors.
-	Typed validation.Owner
-	// Errors are what the API server rejects because of the schema, and unknown fields.
-	Errors field.ErrorList
+// object is an object of a manifest.
+type object struct {
+	file string
+	// typed is the object in v1beta2 with defaults; nil if it is not one of CAPT's kinds, a Cluster or a Namespace, or if it has errors.
+	typed validation.Owner
+	// errors are what the API server rejects because of the schema, and unknown fields.
+	errors field.ErrorList
 
 	kind  runtimeschema.GroupVersionKind
 	name  string
@@ -41,13 +40,13 @@ type Object struct {
 	first int // The line of the file on which the document begins.
 }
 
-// IsCAPT reports whether the object is of one of CAPT's kinds.
-func (o *Object) IsCAPT() bool {
+// isCAPT reports whether the object is of one of CAPT's kinds.
+func (o *object) isCAPT() bool {
 	return o.kind.Group != "" && o.kind.Group != clusterv1.GroupVersion.Group
 }
 
 // String is Kind name.
-func (o *Object) String() string { return o.kind.Kind + " " + o.name }
+func (o *object) String() string { return o.kind.Kind + " " + o.name }
 
 // pathElement is a name or an index of a field path.
 var pathElement = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
@@ -55,9 +54,9 @@ var pathElement = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
 // isContent matches text that is more than comments and separators.
 var isContent = regexp.MustCompile(`(?m)^\s*[^#\s-]`)
 
-// Position returns line and column of the field at a path, or of the part of the path that the manifest has. In v1beta1, fields can be
+// position returns line and column of the field at a path, or of the part of the path that the manifest has. In v1beta1, fields can be
 // elsewhere.
-func (o *Object) Position(path string) (line, column int) {
+func (o *object) position(path string) (line, column int) {
 	node, at := o.node, o.node
 	for _, element := range pathElement.FindAllString(path, -1) {
 		if index, err := strconv.Atoi(strings.Trim(element, "[]")); err == nil && node.Kind == yaml.SequenceNode && index < len(node.Content) {
@@ -74,25 +73,30 @@ func (o *Object) Position(path string) (line, column int) {
 	return o.first + at.Line - 1, at.Column
 }
 
-// Read reads the objects of CAPT's kinds, Clusters and Namespaces of a file. Objects without a namespace get the given one. Problems are
-// documents that cannot be read.
-func (c *Converter) Read(ctx context.Context, name string, data []byte, namespace string) (objects []*Object, problems []Message) {
+// reader reads manifests.
+type reader struct {
+	*convert.Converter
+	// namespace is that of objects without one.
+	namespace string
+}
+
+// read reads the objects of CAPT's kinds, Clusters and Namespaces of a file. Problems are documents that cannot be read.
+func (r *reader) read(ctx context.Context, name string, data []byte) (objects []*object, problems []convert.Message) {
 	line := 1
-	for _, part := range split(string(data)) {
-		content := strings.ReplaceAll(strings.TrimPrefix(part, byteOrderMark), "\r\n", "\n")
-		have, file, err := parse(content)
+	for _, part := range convert.Split(string(data)) {
+		have, file, err := convert.Parse(part)
 		switch {
 		case err == nil:
-			for _, object := range c.objectsOf(ctx, have, file.Content[0], namespace) {
-				object.File, object.first = name, line
-				objects = append(objects, object)
+			for _, found := range r.objectsOf(ctx, have, file.Content[0]) {
+				found.file, found.first = name, line
+				objects = append(objects, found)
 			}
-		case isContent.MatchString(content):
+		case isContent.MatchString(part):
 			text := "this is not a Kubernetes object, and was not checked: " + strings.SplitN(err.Error(), "\n", 2)[0]
-			if strings.Contains(content, "{{") {
+			if strings.Contains(part, "{{") {
 				text = "this document contains {{, so it is a template of Helm or another program, and was not checked"
 			}
-			problems = append(problems, Message{name, line, text})
+			problems = append(problems, convert.Message{File: name, Line: line, Text: text})
 		}
 		line += strings.Count(part, "\n")
 	}
@@ -100,35 +104,35 @@ func (c *Converter) Read(ctx context.Context, name string, data []byte, namespac
 }
 
 // objectsOf returns the object of a document, or those of a List.
-func (c *Converter) objectsOf(ctx context.Context, have map[string]any, node *yaml.Node, namespace string) (objects []*Object) {
+func (r *reader) objectsOf(ctx context.Context, have map[string]any, node *yaml.Node) (objects []*object) {
 	if items, isList := have["items"].([]any); isList {
-		for i, inner := range valueAt(node, "items").Content {
+		for i, inner := range yaml.NewRNode(node).Field("items").Value.YNode().Content {
 			if item, ok := items[i].(map[string]any); ok {
-				objects = append(objects, c.objectsOf(ctx, item, inner, namespace)...)
+				objects = append(objects, r.objectsOf(ctx, item, inner)...)
 			}
 		}
 		return objects
 	}
 	source := &unstructured.Unstructured{Object: have}
-	o := &Object{kind: source.GroupVersionKind(), name: source.GetName(), node: node}
+	o := &object{kind: source.GroupVersionKind(), name: source.GetName(), node: node}
 	switch {
 	case o.kind == corev1.SchemeGroupVersion.WithKind("Namespace"):
-		o.decode(source, &corev1.Namespace{})
+		o.setTyped(source, &corev1.Namespace{})
 	case o.kind == clusterv1.GroupVersion.WithKind("Cluster"):
-		o.decode(source, &clusterv1.Cluster{})
+		o.setTyped(source, &clusterv1.Cluster{})
 	default:
-		if _, err := c.schemas.Of(o.kind); err == nil {
-			c.read(ctx, o, source)
+		if _, err := r.Schemas.Of(o.kind); err == nil {
+			r.decode(ctx, o, source)
 		} else if looksLikeCAPT(o.kind) {
-			o.Errors = append(o.Errors, field.NotSupported(field.NewPath("kind"), o.kind.Kind+" of "+o.kind.GroupVersion().String(), c.schemas.Kinds()))
+			o.errors = append(o.errors, field.NotSupported(field.NewPath("kind"), o.kind.Kind+" of "+o.kind.GroupVersion().String(), r.Schemas.Kinds()))
 		} else {
 			return nil
 		}
 	}
-	if o.Typed != nil && o.Typed.GetNamespace() == "" && o.kind.Kind != "Namespace" {
-		o.Typed.SetNamespace(namespace)
+	if o.typed != nil && o.typed.GetNamespace() == "" && o.kind.Kind != "Namespace" {
+		o.typed.SetNamespace(r.namespace)
 	}
-	return []*Object{o}
+	return []*object{o}
 }
 
 // looksLikeCAPT reports whether a kind that does not exist was probably meant to be one of CAPT's.
@@ -137,43 +141,36 @@ func looksLikeCAPT(kind runtimeschema.GroupVersionKind) bool {
 	return strings.HasSuffix(kind.Group, ".cluster.x-k8s.io") && (strings.HasPrefix(name, "capt") || strings.HasPrefix(name, "workspacetemplate"))
 }
 
-// read validates an object of CAPT with its schema, and decodes it in v1beta2.
-func (c *Converter) read(ctx context.Context, o *Object, source *unstructured.Unstructured) {
-	schema, err := c.schemas.Of(o.kind)
+// decode validates an object of CAPT with its schema, and decodes it in v1beta2.
+func (r *reader) decode(ctx context.Context, o *object, source *unstructured.Unstructured) {
+	schema, err := r.Schemas.Of(o.kind)
 	if err != nil {
 		return // The kind was found before.
 	}
-	o.Errors = append(unknownFields(source.Object, schema.Structural()), schema.Validate(ctx, source)...)
-	if len(o.Errors) > 0 {
+	o.errors = append(unknownFields(source.Object, schema.Structural()), schema.Validate(ctx, source)...)
+	if len(o.errors) > 0 {
 		return
 	}
-	hub := source
-	if o.kind.Version != migrate.Version {
-		if hub, err = conversion.Convert(ctx, c.scheme, c.registry, source, migrate.Version); err != nil {
-			o.Errors = append(o.Errors, field.InternalError(field.NewPath("spec"), err))
-			return
-		}
-	}
-	newer, err := c.schemas.Of(hub.GroupVersionKind())
+	hub, err := r.Hub(ctx, source)
 	if err != nil {
+		o.errors = append(o.errors, field.InternalError(field.NewPath("spec"), err))
 		return
 	}
-	defaulting.Default(hub.Object, newer.Structural())
-	typed, err := c.scheme.New(hub.GroupVersionKind())
+	typed, err := cluster.Scheme().New(hub.GroupVersionKind())
 	if err != nil {
 		return
 	}
 	if owner, ok := typed.(validation.Owner); ok {
-		o.decode(hub, owner)
+		o.setTyped(hub, owner)
 	}
 }
 
-func (o *Object) decode(source *unstructured.Unstructured, typed validation.Owner) {
+func (o *object) setTyped(source *unstructured.Unstructured, typed validation.Owner) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(source.Object, typed); err != nil {
-		o.Errors = append(o.Errors, field.InternalError(field.NewPath("spec"), fmt.Errorf("decoding: %w", err)))
+		o.errors = append(o.errors, field.InternalError(field.NewPath("spec"), fmt.Errorf("decoding: %w", err)))
 		return
 	}
-	o.Typed = typed
+	o.typed = typed
 }
 
 // unknownFields are the fields that the API server would drop. kubectl rejects them.
