@@ -337,6 +337,11 @@ func shared(allowed infrav1.AllowedNamespaces) *infrav1.WorkspaceTemplate {
 
 var blue = infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}}}
 
+func expression(key string, operator metav1.LabelSelectorOperator, values ...string) infrav1.AllowedNamespaces {
+	requirement := metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: values}
+	return infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{requirement}}}
+}
+
 func TestNamespacesThatMayUseATemplate(t *testing.T) {
 	for name, row := range map[string]struct {
 		allowed   infrav1.AllowedNamespaces
@@ -352,6 +357,10 @@ func TestNamespacesThatMayUseATemplate(t *testing.T) {
 		"every namespace":                  {infrav1.AllowedNamespaces{Names: []string{"*"}}, "team", nil, true},
 		"labels match":                     {blue, "team", labels.Set{"team": "blue"}, true},
 		"labels do not match":              {blue, "team", labels.Set{"team": "red"}, false},
+		"an expression matches":            {expression("team", "In", "blue", "red"), "team", labels.Set{"team": "red"}, true},
+		"an expression with other values":  {expression("team", "In", "blue"), "team", labels.Set{"team": "red"}, false},
+		"an expression with another key":   {expression("group", "In", "blue"), "team", labels.Set{"team": "blue"}, false},
+		"another operator":                 {expression("team", "NotIn", "blue"), "team", labels.Set{"team": "blue"}, false},
 		"namespace does not exist":         {blue, "team", nil, false},
 		"a name or a label":                {infrav1.AllowedNamespaces{Names: []string{"team"}, Selector: blue.Selector}, "team", labels.Set{}, true},
 		"no namespace, when the selector is invalid": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{

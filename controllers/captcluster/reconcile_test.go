@@ -117,6 +117,35 @@ func TestTheReferenceIsWrittenBeforeTheApply(t *testing.T) {
 	assert.Empty(t, env.reconcile(), "at rest nothing is written")
 }
 
+func TestTheApplyOfTheVPC(t *testing.T) {
+	p, err := plan(builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
+		c.Spec.VPC.Template.Ref = infrav1.WorkspaceTemplateReference{Name: "golden", Namespace: "shared"}
+	})), &Facts{Cluster: builder.Cluster("demo")})
+	require.NoError(t, err)
+	spec := p.Apply.Desired.Object["spec"].(map[string]any)
+	assert.Equal(t, map[string]any{"name": "golden", "namespace": "shared"}, spec["templateRef"])
+}
+
+func TestFieldsOfStatusOfACAPTCluster(t *testing.T) {
+	facts := made(map[string]string{"vpc_id": "vpc-1", "availability_zones": "a"})
+	facts.Cluster = builder.Cluster("demo", builder.WithEndpoint("eks.example.com", 443))
+	for id, captCluster := range map[string]*infrav1.CAPTCluster{
+		"vpc-1": builder.CAPTCluster("demo", builder.WithGeneration(3)),
+		"vpc-0": builder.CAPTCluster("demo", builder.WithGeneration(3), builder.WithExistingVPC("vpc-0")),
+	} {
+		report(captCluster, facts)
+		assert.Equal(t, id, captCluster.Status.VPC.ID)
+		assert.Equal(t, int64(3), captCluster.Status.ObservedGeneration)
+		assert.Equal(t, "eks.example.com:443", captCluster.Status.Endpoint)
+		assert.Equal(t, ptr.To(true), captCluster.Status.Initialization.Provisioned)
+		assert.Equal(t, []clusterv1.FailureDomain{{Name: "a", ControlPlane: ptr.To(true)}}, captCluster.Status.FailureDomains)
+		assert.Equal(t, "demo-vpc", captCluster.Status.WorkspaceTemplateApply.Name)
+	}
+	waiting := builder.CAPTCluster("demo")
+	report(waiting, withApply())
+	assert.Nil(t, waiting.Status.Initialization.Provisioned)
+}
+
 // Status records it, and nothing matches.
 func TestNoVPCIsCreatedIfStatusRecordsOne(t *testing.T) {
 	env := newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned, builder.With(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" })))

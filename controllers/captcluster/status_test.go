@@ -190,6 +190,7 @@ func TestFailureDomains(t *testing.T) {
 		var names []string
 		for _, domain := range failureDomains(made(map[string]string{"availability_zones": output})) {
 			assert.Equal(t, ptr.To(true), domain.ControlPlane)
+			assert.Empty(t, domain.Attributes, "nothing is known about a zone but its name")
 			names = append(names, domain.Name)
 		}
 		assert.Equal(t, want, names, output)

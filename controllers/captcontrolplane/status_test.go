@@ -302,6 +302,9 @@ func TestTheIDOfTheVPCIsGivenWhenItIsKnown(t *testing.T) {
 	got := variablesOf(t, o)
 	assert.NotContains(t, got, "vpc_id")
 	assert.Equal(t, "us-east-1", got["region"])
+
+	o = newObservation(t).with(func(f *Facts) { f.Infrastructure = builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-0")) })
+	assert.Equal(t, "vpc-0", variablesOf(t, o)["vpc_id"], "its CAPTCluster has no status yet")
 }
 
 func TestTheControlPlaneWaitsForTheWorkspaceOfItsVPC(t *testing.T) {
@@ -328,6 +331,10 @@ func TestTheApplyOfTheControlPlane(t *testing.T) {
 	assert.Equal(t, map[string]any{"name": "eks", "namespace": "default"}, spec["templateRef"], "said in so many words")
 	assert.Equal(t, map[string]any{"name": "demo-eks-connection", "namespace": "default"}, spec["writeConnectionSecretToRef"])
 	assert.NotContains(t, spec, "deletionPolicy", "the value of the user is kept")
+
+	o.controlPlane.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: "golden", Namespace: "shared"}
+	spec = o.plan().Apply.Desired.Object["spec"].(map[string]any)
+	assert.Equal(t, map[string]any{"name": "golden", "namespace": "shared"}, spec["templateRef"])
 }
 
 func variablesOf(t *testing.T, o *observation) map[string]string {

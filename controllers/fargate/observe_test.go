@@ -162,6 +162,16 @@ func TestTheWorkspaceTemplateApplyOfAProfile(t *testing.T) {
 	assert.Zero(t, env.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
 }
 
+func TestTheTemplateOfAProfileCanBeInAnotherNamespace(t *testing.T) {
+	shared := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.FargateProfiles[0].WorkspaceTemplateRef.Namespace = "shared"
+	})
+	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("dns"), shared), vpcSecret())
+	env.act(env.plan(cluster()))
+	require.Len(t, env.applies(), 1)
+	assert.Equal(t, infrav1.WorkspaceTemplateReference{Name: "fargate", Namespace: "shared"}, env.applies()[0].Spec.TemplateRef)
+}
+
 func (env *environment) held() bool {
 	return controllerutil.ContainsFinalizer(env.controlPlane, controlplanev1.FargateProfileFinalizer)
 }

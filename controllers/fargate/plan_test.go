@@ -93,6 +93,7 @@ func TestStateOfAProfile(t *testing.T) {
 			assert.Equal(t, row.stage, s.stage)
 			got := s.status("monitoring", row.apply.Apply)
 			assert.Equal(t, "monitoring", got.Name)
+			assert.Equal(t, row.stage, got.State)
 			assert.Equal(t, infrav1.ConditionStatus(row.stage == ready), got.Ready)
 			assert.Equal(t, row.reason, got.FailureReason)
 			assert.Equal(t, row.reason == "", got.FailureMessage == "")

@@ -322,13 +322,14 @@ func TestConditionOfTheOwner(t *testing.T) {
 func TestTheSummary(t *testing.T) {
 	assert.Nil(t, planned(t, &Facts{}, demoOwner(), nil).Summary())
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.UpToDate(nil))
-	when := metav1.NewTime(builder.Created.Add(time.Hour))
-	apply.Status.LastAppliedTime = &when
-	summary := planned(t, &Facts{Apply: apply}, demoOwner(), nil).Summary()
-	assert.Equal(t, "demo-vpc", summary.Name)
-	assert.Equal(t, metav1.ConditionTrue, summary.Ready)
-	assert.Equal(t, "0123456789ab", summary.LastAppliedRevision)
-	assert.Equal(t, &when, summary.LastAppliedTime)
+	started, applied := metav1.NewTime(builder.Created), metav1.NewTime(builder.Created.Add(time.Hour))
+	s := &apply.Status
+	s.WorkspaceName, s.StartedTime, s.LastAppliedTime = "workspace", &started, &applied
+	s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = "ba9876543210", "VpcLimitExceeded", "Quota"
+	assert.Equal(t, &infrav1.WorkspaceTemplateApplySummary{
+		Name: "demo-vpc", WorkspaceName: "workspace", Ready: metav1.ConditionTrue, StartedTime: &started, LastAppliedTime: &applied,
+		LastAppliedRevision: "0123456789ab", LastFailedRevision: "ba9876543210", LastFailureMessage: "VpcLimitExceeded", LastFailureClass: "Quota",
+	}, planned(t, &Facts{Apply: apply}, demoOwner(), nil).Summary())
 }
 
 func TestDeleteHasAUIDPrecondition(t *testing.T) {

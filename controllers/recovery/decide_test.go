@@ -91,6 +91,7 @@ func TestStrategies(t *testing.T) {
 	actions, at, last := run(t, Input{Strategy: strategy, Failure: fails}, time.Hour)
 	assert.Equal(t, []controlplanev1.RecoveryActionType{controlplanev1.RecoveryRequeue, controlplanev1.RecoveryReapply, controlplanev1.RecoveryRequeue}, actions)
 	assert.InDelta(t, 10, at[0].Seconds(), 2)
+	assert.InDelta(t, 50, (at[1] - at[0]).Seconds(), 8, "by the default factor it would be 20")
 	assert.InDelta(t, 50, (at[2] - at[1]).Seconds(), 8)
 	assert.Equal(t, Exhausted, last.Kind)
 
@@ -101,6 +102,31 @@ func TestStrategies(t *testing.T) {
 	off := Decide(Input{Strategy: strategy, Failure: fails, Status: last.Next, Now: start.Add(time.Hour)})
 	assert.Equal(t, Nothing, off.Kind)
 	assert.Zero(t, off.Next)
+}
+
+func TestRecreateFargateProfileCanBeLimitedToOneProfile(t *testing.T) {
+	for profile, want := range map[string]Kind{"default": Run, "other": Blocked} {
+		strategy := &controlplanev1.RecoveryStrategy{Actions: []controlplanev1.RecoveryAction{{
+			Type: controlplanev1.RecoveryRecreateFargateProfile, Parameters: map[string]string{controlplanev1.ProfileParameter: "default"},
+		}}}
+		due := controlplanev1.RecoveryStatus{FailureClass: "Network", NextAttemptTime: ptr.To(metav1.NewTime(start)), Attempts: ptr.To[int32](1)}
+		d := Decide(Input{Strategy: strategy, Status: due, Failure: Failure{Class: failure.ClassNetwork, Profile: profile}, Now: start})
+		assert.Equal(t, want, d.Kind, profile)
+	}
+}
+
+// The provider has not retried the new error yet.
+func TestAnErrorOfAnotherClassWaitsAgain(t *testing.T) {
+	due := controlplanev1.RecoveryStatus{FailureClass: "Lock", NextAttemptTime: ptr.To(metav1.NewTime(start)), Attempts: ptr.To[int32](1)}
+	in := Input{Status: due, Failure: Failure{Class: failure.ClassLock}, Now: start}
+	assert.Equal(t, Run, Decide(in).Kind)
+	in.Failure.Class = failure.ClassNetwork
+	d := Decide(in)
+	assert.Equal(t, Wait, d.Kind)
+	assert.Equal(t, "Network", d.Next.FailureClass)
+	assert.EqualValues(t, 2, d.Attempt, "the attempts count on")
+	in.Failure = Failure{}
+	assert.Empty(t, Decide(in).Next.FailureClass)
 }
 
 func TestChangedInputsStartAgain(t *testing.T) {

@@ -66,7 +66,7 @@ func TestTheUsersAreNamedButNotAllOfThem(t *testing.T) {
 func TestTheRevisionIsThatOfTheWorkspaceTemplate(t *testing.T) {
 	of := func(options ...builder.Option) string { return revision(builder.WorkspaceTemplate("vpc", options...)) }
 	assert.Equal(t, of(), of(builder.WithLabel("a", "b"), builder.With(func(template *infrav1.WorkspaceTemplate) {
-		template.Spec.Template.Metadata.Description = "another"
+		template.Spec.Template.Metadata = infrav1.WorkspaceTemplateMetadata{Description: "another", Version: "2", Tags: map[string]string{"a": "b"}}
 	})))
 	assert.NotEqual(t, of(), of(builder.WithScope(terraform.ScopeCluster)))
 	assert.NotEqual(t, of(), of(builder.WithModule("# another")))

@@ -127,6 +127,7 @@ func TestAFailureIsRecordedUntilAnApplySucceeds(t *testing.T) {
 	got := s.status()
 	assert.Equal(t, s.Rendered.Revision, got.LastFailedRevision)
 	assert.Contains(t, got.LastFailureMessage, "ThrottlingException")
+	assert.Equal(t, "Throttle", got.LastFailureClass)
 
 	s.withWorkspace(builder.Updating)
 	assert.NotEmpty(t, s.status().LastFailedRevision, "it is not known yet how the next one ends")
@@ -135,6 +136,7 @@ func TestAFailureIsRecordedUntilAnApplySucceeds(t *testing.T) {
 	got = s.status()
 	assert.Empty(t, got.LastFailedRevision)
 	assert.Empty(t, got.LastFailureMessage)
+	assert.Empty(t, got.LastFailureClass)
 }
 
 func TestARejectionIsAFailure(t *testing.T) {

@@ -78,6 +78,7 @@ func TestFailureDomainsAreConverted(t *testing.T) {
 		names = append(names, domain.Name)
 	}
 	assert.Equal(t, []string{"a", "b", "c"}, names, "in a fixed order, without the one that v1beta2 does not allow")
+	assert.Equal(t, map[string]string{"k": "v"}, hub.Status.FailureDomains[1].Attributes)
 
 	captClusters.keeps(t, `{spec: {region: r, vpc: {existingID: vpc-1}}, status: {failureDomains: [{name: c}, {name: a, controlPlane: true}]}}`)
 }
