@@ -143,7 +143,7 @@ var (
 	failing = builder.NotUpToDate(infrav1.ApplyFailedReason, "VpcLimitExceeded")
 )
 
-// Recovering is not reported yet; the golden table has the other states.
+// The golden table has the other states.
 func TestPhaseOfRecovering(t *testing.T) {
 	assert.Equal(t, controlplanev1.PhaseCreating, phase("Recovering", false))
 	assert.Equal(t, controlplanev1.PhaseReady, phase("Recovering", true))

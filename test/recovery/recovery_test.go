@@ -166,7 +166,7 @@ func TestAFailedFargateProfileIsRecreated(t *testing.T) {
 	})
 }
 
-// An initialized control plane whose update fails can be used all the time, also when recovery has given up.
+// An initialized control plane whose update fails can be used all the time, also when all recovery attempts have failed.
 func TestAnInitializedControlPlaneIsNeverFailed(t *testing.T) {
 	t.Parallel()
 	shared.InEitherScope(t, func(env *fixture.Environment) {

@@ -37,7 +37,7 @@ import (
 const (
 	// clusters is how many clusters are changed at once.
 	clusters = 50
-	// memoryLimit is the limit of config/manager, in bytes. The garbage collector is told a fifth of it.
+	// memoryLimit is the limit of config/manager, in bytes. GOMEMLIMIT is a fifth of it.
 	memoryLimit = 1 << 30
 	// oldVersion and newVersion are the versions before and after the upgrade.
 	oldVersion, newVersion = "v1.35.0", "v1.36.0"
@@ -250,7 +250,7 @@ func (env *environment) storm(name string, i int) {
 	require.NoError(env, env.Status().Apply(env.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("storm"), client.ForceOwnership))
 }
 
-// Others write an object and its status 20 times a second for a minute, and it is upgraded meanwhile: nothing of anyone is lost, and CAPT
+// Others write an object and its status for a minute, at 20 requests per second, and it is upgraded meanwhile: nothing of anyone is lost, and CAPT
 // does not answer each of their writes with its own.
 func TestAConflictStormLosesNothing(t *testing.T) {
 	const perSecond, total = 20, 20 * 60

@@ -89,7 +89,7 @@ func TestValidateReportsFileLineAndColumn(t *testing.T) {
 	assert.Equal(t, "2.1.0", log["version"])
 }
 
-// What CAPT's documentation tells users to apply is valid.
+// The manifests that users of the documentation apply are valid.
 func TestSamplesAreValid(t *testing.T) {
 	out, _, err := run(t, name, "validate", "-R", "-f", "../../../config/samples")
 	require.NoError(t, err, out)
