@@ -82,7 +82,7 @@ func TestValidateReportsFileLineAndColumn(t *testing.T) {
 		assert.True(t, strings.HasPrefix(lines[i], want), lines[i])
 	}
 
-	out, _, err = run(t, name, "validate", "-f", file, "-o", "sarif")
+	out, _, err = run(t, name, "validate", file, "-o", "sarif")
 	require.Error(t, err)
 	var log map[string]any
 	require.NoError(t, json.Unmarshal([]byte(out), &log))

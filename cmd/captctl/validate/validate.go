@@ -35,7 +35,7 @@ Each finding has file, line and column. Of a v1beta1 object the position can be 
 
 Exit codes: 0 no errors; 1 errors, or a file cannot be read.`
 
-const example = `  captctl validate -f cluster.yaml
+const example = `  captctl validate cluster.yaml templates.yaml
   captctl validate -f manifests/ -R
 
   # For code scanning in CI
@@ -84,12 +84,12 @@ type options struct {
 func New(environment *cli.Environment) *cobra.Command {
 	o := &options{Environment: environment, output: output.NewFlag(sarif)}
 	command := &cobra.Command{
-		Use:               "validate -f FILENAME",
+		Use:               "validate [FILENAME...]",
 		Short:             "Check manifests without a cluster, with the rules of the webhooks",
 		Long:              long,
 		Example:           example,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cli.Files("yaml", "yml", "json"),
 		RunE:              cli.Run(o),
 	}
 	cli.AddFileFlags(command, &o.paths, &o.recursive)
@@ -97,8 +97,11 @@ func New(environment *cli.Environment) *cobra.Command {
 	return command
 }
 
-// Complete has nothing to fill in.
-func (o *options) Complete([]string) error { return nil }
+// Complete adds the arguments, which are the same as --filename.
+func (o *options) Complete(args []string) error {
+	o.paths = append(o.paths, args...)
+	return nil
+}
 
 // Validate checks the flags.
 func (o *options) Validate() error {
