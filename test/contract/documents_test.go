@@ -23,24 +23,12 @@ var clusterModule = sync.OnceValue(func() string {
 	}
 	config := shared.Config()
 	return fmt.Sprintf(`
-variable "cluster_name" {
-  type = string
-}
-variable "kubernetes_version" {
-  type = string
-}
-resource "terraform_data" "eks" {
-  input = { name = var.cluster_name, version = var.kubernetes_version }
-}
-output "cluster_name" {
-  value = terraform_data.eks.output.name
-}
-output "cluster_endpoint" {
-  value = "%s"
-}
-output "cluster_certificate_authority_data" {
-  value = "%s"
-}
+variable "cluster_name" { type = string }
+variable "kubernetes_version" { type = string }
+resource "terraform_data" "eks" { input = { name = var.cluster_name, version = var.kubernetes_version } }
+output "cluster_name" { value = terraform_data.eks.output.name }
+output "cluster_endpoint" { value = "%s" }
+output "cluster_certificate_authority_data" { value = "%s" }
 output "kubeconfig" {
   sensitive = true
   value     = base64decode("%s")
@@ -114,8 +102,7 @@ func annotated(document, annotation, value string) string {
 const clusterClass = `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: ClusterClass
-metadata:
-  name: eks
+metadata: {name: eks}
 spec:
   infrastructure:
     templateRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: CAPTClusterTemplate, name: eks}
@@ -126,8 +113,7 @@ spec:
 const captClusterTemplate = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: CAPTClusterTemplate
-metadata:
-  name: eks
+metadata: {name: eks}
 spec:
   template:
     metadata:
@@ -141,8 +127,7 @@ spec:
 const captControlPlaneTemplate = `
 apiVersion: controlplane.cluster.x-k8s.io/v1beta2
 kind: CAPTControlPlaneTemplate
-metadata:
-  name: eks
+metadata: {name: eks}
 spec:
   template:
     metadata:
@@ -158,8 +143,7 @@ func classyCluster(name, version string) string {
 	return fmt.Sprintf(`
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
-metadata:
-  name: %s
+metadata: {name: %s}
 spec:
   topology:
     classRef: {name: eks}
