@@ -28,12 +28,6 @@ var shared *fixture.Server
 
 func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared)) }
 
-// inEitherScope runs a test with Workspaces of one scope, or of both (see fixture.Sample).
-func inEitherScope(t *testing.T, test func(env *fixture.Environment)) {
-	t.Helper()
-	shared.InEitherScope(t, test)
-}
-
 // hangs is an apply that does not end before the script is another one.
 var hangs = scripted.Script{Apply: scripted.Step{Hang: true}}
 
@@ -51,7 +45,7 @@ func TestDefect16TimeoutsAreHonoured(t *testing.T) {
 	t.Parallel()
 	t.Run("the VPC, left by a retry and when Terraform comes through", func(t *testing.T) {
 		t.Parallel()
-		inEitherScope(t, func(env *fixture.Environment) {
+		shared.InEitherScope(t, func(env *fixture.Environment) {
 			env.SetScript(fixture.VPC, hangs)
 			env.User(env.Templates()...)
 			env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {vpcReadySeconds: 10}"))
@@ -65,7 +59,7 @@ func TestDefect16TimeoutsAreHonoured(t *testing.T) {
 	})
 	t.Run("the control plane, left by a change of spec", func(t *testing.T) {
 		t.Parallel()
-		inEitherScope(t, func(env *fixture.Environment) {
+		shared.InEitherScope(t, func(env *fixture.Environment) {
 			env.SetScript(fixture.ControlPlane, hangs)
 			env.User(env.Templates()...)
 			env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {controlPlaneSeconds: 10}"))
@@ -80,7 +74,7 @@ func TestDefect16TimeoutsAreHonoured(t *testing.T) {
 	})
 	t.Run("a Secret that is waited for, left when it comes", func(t *testing.T) {
 		t.Parallel()
-		inEitherScope(t, func(env *fixture.Environment) {
+		shared.InEitherScope(t, func(env *fixture.Environment) {
 			env.User(env.Templates()...)
 			env.User(fixture.Cluster(), `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
@@ -99,7 +93,7 @@ spec:
 	})
 	t.Run("what the connection Secret lacks, left when the template is corrected", func(t *testing.T) {
 		t.Parallel()
-		inEitherScope(t, func(env *fixture.Environment) {
+		shared.InEitherScope(t, func(env *fixture.Environment) {
 			env.User(env.VPCTemplate(fixture.VPCModule), env.ControlPlaneTemplate(strings.ReplaceAll(fixture.ControlPlaneModule, "cluster_endpoint", "another_name")))
 			env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {secretSeconds: 10}"))
 			failed(env, controlplanev1.EndpointAvailableCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")
@@ -113,7 +107,7 @@ spec:
 // The template's namespace was that of the owner in one place, and that of the reference in another.
 func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(env *fixture.Environment) {
+	shared.InEitherScope(t, func(env *fixture.Environment) {
 		shelf := shared.NewEnvironment(env.T, env.Scope)
 		shelf.User(shelf.Templates()...)
 		for _, name := range []string{fixture.VPCTemplate, fixture.ControlPlaneTemplate} {
@@ -139,7 +133,7 @@ func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
 // plane.
 func TestDefect14RegionAndExistingVPCReachTheControlPlane(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(env *fixture.Environment) {
+	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.User(echo(env, "region", "vpc_id"), fixture.Cluster(), strings.NewReplacer(
 			"eu-central-1", "us-west-2", "vpc: {template: {ref: {name: vpc}}}", "vpc: {existingID: vpc-0a1b2c3d}",
 		).Replace(fixture.CAPTCluster(fixture.Demo)), fixture.CAPTControlPlane(fixture.Demo))
@@ -155,7 +149,7 @@ func TestDefect14RegionAndExistingVPCReachTheControlPlane(t *testing.T) {
 // The ranges and addons of the spec were accepted without effect, and the regions of AWS GovCloud were refused.
 func TestDefect16RangesAddonsAndGovernmentRegionsReachTerraform(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(env *fixture.Environment) {
+	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.User(env.VPCTemplate(fixture.VPCModule), echo(env, "region", "endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs", "addons"),
 			fixture.Cluster(), strings.ReplaceAll(fixture.CAPTCluster(fixture.Demo), "eu-central-1", "us-gov-west-1"),
 			fixture.CAPTControlPlane(fixture.Demo,
@@ -189,10 +183,7 @@ func given(env *fixture.Environment, variable string) (text string) {
 			text, _, err = unstructured.NestedString(workspace.Object, "status", "atProvider", "outputs", variable)
 			require.NoError(env, err)
 		}
-		if text == "" {
-			return "there is no output " + variable
-		}
-		return ""
+		return fixture.Unless(text != "", "there is no output %s", variable)
 	})
 	return text
 }
