@@ -161,7 +161,7 @@ spec: {region: eu-central-1, vpc: {existingID: vpc-1}}
 		env := newEnvironment(t, "Namespaced")
 		env.User(append(env.templates()[:2], fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
 		env.awaitProfiles(dependency)
-		env.User(env.profileTemplate())
+		env.User(env.profileTemplate(profileModule))
 		env.AwaitState(controlplanev1.StateReady, "")
 	})
 }
