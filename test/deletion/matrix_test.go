@@ -104,10 +104,8 @@ func (c *cell) finishApply() {
 		return
 	}
 	c.Eventually(func() string {
-		if workspace := c.Workspace(fixture.ControlPlane); workspace != nil && workspace.GetDeletionTimestamp() == nil {
-			return "the Workspace is not deleted yet"
-		}
-		return ""
+		workspace := c.Workspace(fixture.ControlPlane)
+		return fixture.Unless(workspace == nil || workspace.GetDeletionTimestamp() != nil, "the Workspace is not deleted yet")
 	})
 	c.scriptControlPlane(scripted.Step{})
 }
@@ -131,10 +129,8 @@ func (c *cell) awaitReportedOrGone() bool {
 		report, isReported := c.column.report(r), false
 		c.Eventually(func() string {
 			missing := c.MissingCondition(report.object, report.name, report.condition, metav1.ConditionTrue, report.reason, report.message)
-			if isReported = missing == ""; isReported || !c.Exists(report.object, report.name) {
-				return ""
-			}
-			return missing
+			isReported = missing == ""
+			return fixture.Unless(isReported || !c.Exists(report.object, report.name), "%s", missing)
 		})
 		if isReported {
 			return true
@@ -169,10 +165,8 @@ func (c *cell) requireLed(report *report) {
 // requireEnd waits until nothing of the Cluster is left, in the API server and in the cloud, and proves that it went in order.
 func (c *cell) requireEnd() {
 	c.Helper()
-	for name, object := range map[string]client.Object{
-		fixture.VPC: &infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane: &infrav1.WorkspaceTemplateApply{},
-	} {
-		c.AwaitGone(object, name)
+	for _, apply := range []string{fixture.VPC, fixture.ControlPlane} {
+		c.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply)
 	}
 	for _, object := range []client.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
 		c.AwaitGone(object, fixture.Demo)
