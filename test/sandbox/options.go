@@ -53,10 +53,9 @@ type Options struct {
 	Programs []string
 
 	// Extra arguments for single components. They come last and override others.
-	APIServerArgs  []string
-	ClusterAPIArgs []string
-	ProviderArgs   []string
-	ManagerArgs    []string
+	APIServerArgs []string
+	ProviderArgs  []string
+	ManagerArgs   []string
 	// ManagerEnv is added to the environment of CAPT's manager, as NAME=value.
 	ManagerEnv []string
 }

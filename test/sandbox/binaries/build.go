@@ -6,7 +6,6 @@ package binaries
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,8 +13,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
+
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 // Build builds the named binaries that are missing (all binaries if none is named) and reports its progress on out. A
@@ -156,36 +157,13 @@ func (s step) goBuild(ctx context.Context, dir, target, version string) error {
 	}
 }
 
-// lock takes the build lock, a flock on a file in bin. The kernel releases it when this process ends, however it ends.
+// lock takes the build lock, a file in bin.
 func lock(ctx context.Context, root string, out io.Writer) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(filepath.Join(root, "bin", ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	announced := false
-	for {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { _ = file.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			_ = file.Close()
-			return nil, fmt.Errorf("locking %s: %w", file.Name(), err)
-		}
-		if !announced {
-			fmt.Fprintln(out, "waiting for another build to finish")
-			announced = true
-		}
-		select {
-		case <-ctx.Done():
-			_ = file.Close()
-			return nil, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	announce := sync.OnceFunc(func() { fmt.Fprintln(out, "waiting for another build to finish") })
+	return process.Lock(ctx, filepath.Join(root, "bin", ".lock"), announce)
 }
 
 // coldStart is how long it takes to build everything when no compiled package is cached.

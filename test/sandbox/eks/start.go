@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -151,27 +150,16 @@ func (s Server) writeFiles(authority *pki.Authority, config apiserver.Config) er
 	return state.WriteFile(s.file("kubeconfig"), kubeconfig)
 }
 
-// lock serializes commands for one cluster. The kernel releases it when the process ends, however it ends.
+// lock serializes commands for one cluster.
 func (s Server) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(s.Folder(), 0o700); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(s.Folder()+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err = process.Lock(ctx, s.Folder()+".lock", nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("waiting for another command on %s: %w", s.Name, err)
 	}
-	for {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { _ = file.Close() }, nil
-		}
-		select {
-		case <-ctx.Done():
-			_ = file.Close()
-			return nil, fmt.Errorf("waiting for another command on %s: %w", s.Name, ctx.Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	return unlock, nil
 }
 
 // A kube-apiserver can emulate the three minor versions before its own, but none before 1.31, which introduced

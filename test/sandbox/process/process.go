@@ -16,7 +16,32 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
+
+// Lock takes a flock on a file, and creates it. The kernel releases it when this process ends, however it ends. While another process has it,
+// waiting is called, which may be nil.
+func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err == nil, err
+		}
+		if waiting != nil {
+			waiting()
+		}
+		return false, nil
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
+	}
+	return func() { _ = file.Close() }, nil
+}
 
 // Spec describes a program to run.
 type Spec struct {

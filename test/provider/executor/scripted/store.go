@@ -276,18 +276,6 @@ func (w *Store) Journal() ([]Entry, error) {
 	}
 }
 
-// Count counts the operations of one kind that were begun for a Workspace.
-func (w *Store) Count(key types.NamespacedName, op Operation) (int, error) {
-	entries, err := w.Journal()
-	n := 0
-	for _, e := range entries {
-		if e.Operation == op && e.Of(key) {
-			n++
-		}
-	}
-	return n, err
-}
-
 func (w *Store) begin(e Entry) (string, error) {
 	id := string(uuid.NewUUID())
 	return id, w.append(line{ID: id, Begun: &e})
