@@ -52,27 +52,15 @@ func cluster(name string) string { return fixture.ClusterNamed(name) }
 
 // infrastructureOnly is a Cluster that brings its control plane itself.
 func infrastructureOnly(name string) string {
-	return fmt.Sprintf(`
-apiVersion: cluster.x-k8s.io/v1beta2
-kind: Cluster
-metadata: {name: %[1]s}
-spec:
-  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: %[1]s}
-`, name)
+	document, _, _ := strings.Cut(cluster(name), "  controlPlaneRef:") // The last line.
+	return document
 }
 
 func newVPC(name string) string { return fixture.CAPTCluster(name) }
 
 // existingVPC is a CAPTCluster that needs no Terraform.
 func existingVPC(name string) string {
-	return fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: CAPTCluster
-metadata: {name: %s}
-spec:
-  region: eu-central-1
-  vpc: {existingID: vpc-0123456789abcdef0}
-`, name)
+	return fixture.CAPTClusterWith(name, "{existingID: vpc-0123456789abcdef0}")
 }
 
 func eks(name, version string) string {

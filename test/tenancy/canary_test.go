@@ -246,7 +246,7 @@ func TestOwnersReportNoMoreThanTheirWorkspaces(t *testing.T) {
 	broken := scripted.Script{Apply: scripted.Step{Stderr: errorWithSecret(in.token+" was rejected", in.token)}}
 	env.SetScript(fixture.VPC, broken)
 	env.SetScript(fixture.ControlPlane, broken)
-	env.apply(env.a, fixture.ClusterNamed("demo"), captCluster("demo", "{template: {ref: {name: database}}}"), controlPlane("demo", "database", env.a))
+	env.apply(env.a, fixture.ClusterNamed("demo"), fixture.CAPTClusterWith("demo", "{template: {ref: {name: database}}}"), controlPlane("demo", "database", env.a))
 	env.awaitCondition(&infrav1.CAPTCluster{}, env.a, "demo", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
 
 	env.SetScript(fixture.VPC, scripted.Script{})

@@ -158,8 +158,8 @@ func TestOwnersDoNotLearnWhetherATemplateIsForbiddenOrMissing(t *testing.T) {
 	env.apply(env.b, echo("closed", ""))
 	for _, template := range []string{"closed", "absent"} {
 		env.apply(env.a,
-			fixture.ClusterNamed("vpc-"+template), captCluster("vpc-"+template, fmt.Sprintf("{template: {ref: {name: %s, namespace: %s}}}", template, env.b)),
-			fixture.ClusterNamed("eks-"+template), captCluster("eks-"+template, "{existingID: vpc-0123}"), controlPlane("eks-"+template, template, env.b))
+			fixture.ClusterNamed("vpc-"+template), fixture.CAPTClusterWith("vpc-"+template, fmt.Sprintf("{template: {ref: {name: %s, namespace: %s}}}", template, env.b)),
+			fixture.ClusterNamed("eks-"+template), fixture.CAPTClusterWith("eks-"+template, "{existingID: vpc-0123}"), controlPlane("eks-"+template, template, env.b))
 	}
 	for name, owners := range map[string][2]engine.Object{
 		"vpc-": {&infrav1.CAPTCluster{}, &infrav1.CAPTCluster{}}, "eks-": {&controlplanev1.CAPTControlPlane{}, &controlplanev1.CAPTControlPlane{}},
@@ -175,10 +175,6 @@ func (env *environment) label(namespace, key, value string) {
 	env.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value))
 	require.NoError(env, env.Patch(env.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, patch))
-}
-
-func captCluster(name, vpc string) string {
-	return strings.Replace(fixture.CAPTCluster(name), "{template: {ref: {name: vpc}}}", vpc, 1)
 }
 
 // controlPlane takes its kubeconfig from Terraform and nowhere else.
