@@ -217,8 +217,9 @@ func (env *environment) cloud() int {
 // requireUnnoticed requires that since a moment, on either side, no manager has written to any Workspace of the namespace, and Terraform changed nothing.
 func (env *environment) requireUnnoticed(since time.Time) {
 	env.Helper()
+	filter := audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Resource: "workspaces", Since: since}
 	for _, on := range []*side{source, target} {
-		for _, event := range fixture.AuditEvents(env, on.Sandbox, audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Resource: "workspaces", Since: since}) {
+		for _, event := range fixture.AuditEvents(env, on.Sandbox, filter) {
 			require.False(env, env.has(event.ObjectRef.Namespace, event.ObjectRef.Name), "%s %+v", event.Verb, event.ObjectRef)
 		}
 	}

@@ -107,3 +107,21 @@ func selects(object *unstructured.Unstructured) func(any) bool {
 		return len(wanted) > 0 && labels.SelectorFromSet(wanted).Matches(labels.Set(object.GetLabels()))
 	}
 }
+
+const rbac = "rbac.authorization.k8s.io"
+
+// ClusterRole has the rules of a role.
+func ClusterRole(name string, rules ...any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": rbac + "/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": name}, "rules": rules,
+	}}
+}
+
+// ClusterRoleBinding gives a role to a user.
+func ClusterRoleBinding(name, role, user string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": rbac + "/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": name},
+		"roleRef":  map[string]any{"apiGroup": rbac, "kind": "ClusterRole", "name": role},
+		"subjects": []any{map[string]any{"apiGroup": rbac, "kind": "User", "name": user}},
+	}}
+}
