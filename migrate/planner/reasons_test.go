@@ -99,7 +99,7 @@ func situations() map[string]situation {
 	arrange := func(change func(s *fixture)) func(*testing.T, *fixture) {
 		return func(_ *testing.T, s *fixture) { change(s) }
 	}
-	found := map[string]situation{
+	return map[string]situation{
 		planner.ReasonMultipleCandidates: {
 			arrange: arrange(func(s *fixture) { s.eks.OwnerReferences[0].UID = "other" }),
 			solve: func(_ *testing.T, s *fixture) *migrate.Decisions {
@@ -118,18 +118,7 @@ func situations() map[string]situation {
 		},
 		planner.ReasonBeingDeleted: {
 			arrange: arrange(func(s *fixture) { builder.Deleting()(s.plane) }),
-			solve: edit(func(s *fixture) {
-				for _, object := range []any{s.plane, s.eks, s.more[1]} {
-					switch object := object.(type) {
-					case *controlplanev1.CAPTControlPlane:
-						s.gone[object] = true
-					case *infrav1.WorkspaceTemplateApply:
-						s.gone[object] = true
-					case *unstructured.Unstructured:
-						s.gone[object] = true
-					}
-				}
-			}),
+			solve:   edit(func(s *fixture) { s.gone[s.plane], s.gone[s.eks], s.gone[s.more[1]] = true, true, true }),
 		},
 		planner.ReasonReferenceDiffers: {
 			arrange: arrange(func(s *fixture) { s.plane.Spec.WorkspaceTemplateApplyRef.Name = "another" }),
@@ -156,9 +145,7 @@ func situations() map[string]situation {
 			solve:   edit(func(s *fixture) { s.plane.Spec.Version = "v1.31.0" }),
 		},
 		planner.ReasonPinFailed: {
-			arrange: arrange(func(s *fixture) {
-				s.eks.Spec.WriteConnectionSecretToRef.Name = "another"
-			}),
+			arrange: arrange(func(s *fixture) { s.eks.Spec.WriteConnectionSecretToRef.Name = "another" }),
 			solve: func(t *testing.T, s *fixture) *migrate.Decisions {
 				s.eks.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "demo-eks-connection", Namespace: "team-a"}
 				return pin(t, s)
@@ -231,7 +218,6 @@ func situations() map[string]situation {
 			solve: edit(func(s *fixture) { s.cluster.Spec.ControlPlaneEndpoint.Host = s.endpoint() }),
 		},
 	}
-	return found
 }
 
 // Every reason has a way out that ends: once it is gone, the finding is gone, and nothing else blocks.
@@ -247,10 +233,9 @@ func TestEveryReasonHasAWayOut(t *testing.T) {
 				fixtures = append(fixtures, situation.other)
 			}
 			var decisions *migrate.Decisions
-			switch {
-			case situation.arrange != nil:
+			if situation.arrange != nil {
 				situation.arrange(t, s)
-			default:
+			} else {
 				decisions = decideOwner(migrate.OwnerDecision{UID: s.plane.UID, Skip: true})
 			}
 			if reason.name == planner.ReasonPinFailed {

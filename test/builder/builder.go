@@ -8,7 +8,16 @@
 package builder
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
 	"fmt"
+	"math/big"
+	"sync"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -17,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -165,4 +175,62 @@ func ConditionSummary(conditions []metav1.Condition) map[string]string {
 		summary[condition.Type] = fmt.Sprintf("%s %s", condition.Status, condition.Reason)
 	}
 	return summary
+}
+
+// CA is a certificate authority as EKS gives it: base64 of PEM. It is the same within one run of a test.
+var CA = sync.OnceValue(func() string {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"},
+		NotBefore: Created, NotAfter: Created.Add(10 * 365 * 24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(err)
+	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+})
+
+// Clock is a clock for tests. Like that of a machine it has a time of day, which can be set, and a monotonic clock,
+// which only goes on.
+type Clock struct {
+	mu        sync.Mutex
+	monotonic time.Duration
+	offset    time.Duration
+	// readings are the readings of the monotonic clock at which the times of day were returned.
+	readings map[time.Time]time.Duration
+}
+
+var _ clock.PassiveClock = &Clock{}
+
+// NewClock begins a minute after Created.
+func NewClock() *Clock { return &Clock{offset: time.Minute, readings: map[time.Time]time.Duration{}} }
+
+// Now is the time of day.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := Created.Add(c.offset + c.monotonic)
+	c.readings[now] = c.monotonic
+	return now
+}
+
+// Since is how much the monotonic clock advanced since a time that this clock returned.
+func (c *Clock) Since(readings time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.monotonic - c.readings[readings]
+}
+
+// Pass lets time pass.
+func (c *Clock) Pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.monotonic += d
+}
+
+// Jump sets the time of day to another one.
+func (c *Clock) Jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += d
 }

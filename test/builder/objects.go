@@ -67,45 +67,27 @@ func CAPTControlPlane(name string, options ...Option) *controlplanev1.CAPTContro
 // WithEndpoint says where the API server of a Cluster or CAPTControlPlane is.
 func WithEndpoint(host string, port int32) Option {
 	endpoint := clusterv1.APIEndpoint{Host: host, Port: port}
-	return func(object client.Object) {
-		switch object := object.(type) {
-		case *clusterv1.Cluster:
-			object.Spec.ControlPlaneEndpoint = endpoint
-		case *controlplanev1.CAPTControlPlane:
-			object.Spec.ControlPlaneEndpoint = endpoint
-		default:
-			panic("builder: only a Cluster and a CAPTControlPlane have an endpoint")
-		}
-	}
+	return either(
+		func(cluster *clusterv1.Cluster) { cluster.Spec.ControlPlaneEndpoint = endpoint },
+		func(controlPlane *controlplanev1.CAPTControlPlane) { controlPlane.Spec.ControlPlaneEndpoint = endpoint },
+	)
 }
 
 // WithRegion puts a CAPTCluster or CAPTControlPlane into a region.
 func WithRegion(region string) Option {
-	return func(object client.Object) {
-		switch object := object.(type) {
-		case *infrav1.CAPTCluster:
-			object.Spec.Region = region
-		case *controlplanev1.CAPTControlPlane:
-			object.Spec.Region = region
-		default:
-			panic("builder: only a CAPTCluster and a CAPTControlPlane have a region")
-		}
-	}
+	return either(
+		func(captCluster *infrav1.CAPTCluster) { captCluster.Spec.Region = region },
+		func(controlPlane *controlplanev1.CAPTControlPlane) { controlPlane.Spec.Region = region },
+	)
 }
 
 // WithApplyRef says which WorkspaceTemplateApply a CAPTCluster or CAPTControlPlane uses.
 func WithApplyRef(name string) Option {
 	ref := infrav1.WorkspaceTemplateApplyReference{Name: name}
-	return func(object client.Object) {
-		switch object := object.(type) {
-		case *infrav1.CAPTCluster:
-			object.Spec.WorkspaceTemplateApplyRef = ref
-		case *controlplanev1.CAPTControlPlane:
-			object.Spec.WorkspaceTemplateApplyRef = ref
-		default:
-			panic("builder: only a CAPTCluster and a CAPTControlPlane refer to a WorkspaceTemplateApply")
-		}
-	}
+	return either(
+		func(captCluster *infrav1.CAPTCluster) { captCluster.Spec.WorkspaceTemplateApplyRef = ref },
+		func(controlPlane *controlplanev1.CAPTControlPlane) { controlPlane.Spec.WorkspaceTemplateApplyRef = ref },
+	)
 }
 
 // WithVariables gives variables to a CAPTCluster, CAPTControlPlane or WorkspaceTemplateApply.
@@ -120,6 +102,20 @@ func WithVariables(variables map[string]string) Option {
 			object.Spec.Variables = variables
 		default:
 			panic("builder: this kind has no variables")
+		}
+	}
+}
+
+// either is an option of objects of two kinds.
+func either[A, B client.Object](first func(A), second func(B)) Option {
+	return func(object client.Object) {
+		switch object := object.(type) {
+		case A:
+			first(object)
+		case B:
+			second(object)
+		default:
+			panic(fmt.Sprintf("builder: the option is not for %T", object))
 		}
 	}
 }

@@ -23,24 +23,12 @@ var clusterModule = sync.OnceValue(func() string {
 	}
 	config := shared.Config()
 	return fmt.Sprintf(`
-variable "cluster_name" {
-  type = string
-}
-variable "kubernetes_version" {
-  type = string
-}
-resource "terraform_data" "eks" {
-  input = { name = var.cluster_name, version = var.kubernetes_version }
-}
-output "cluster_name" {
-  value = terraform_data.eks.output.name
-}
-output "cluster_endpoint" {
-  value = "%s"
-}
-output "cluster_certificate_authority_data" {
-  value = "%s"
-}
+variable "cluster_name" { type = string }
+variable "kubernetes_version" { type = string }
+resource "terraform_data" "eks" { input = { name = var.cluster_name, version = var.kubernetes_version } }
+output "cluster_name" { value = terraform_data.eks.output.name }
+output "cluster_endpoint" { value = "%s" }
+output "cluster_certificate_authority_data" { value = "%s" }
 output "kubeconfig" {
   sensitive = true
   value     = base64decode("%s")
@@ -64,27 +52,15 @@ func cluster(name string) string { return fixture.ClusterNamed(name) }
 
 // infrastructureOnly is a Cluster that brings its control plane itself.
 func infrastructureOnly(name string) string {
-	return fmt.Sprintf(`
-apiVersion: cluster.x-k8s.io/v1beta2
-kind: Cluster
-metadata: {name: %[1]s}
-spec:
-  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: %[1]s}
-`, name)
+	document, _, _ := strings.Cut(cluster(name), "  controlPlaneRef:") // The last line.
+	return document
 }
 
 func newVPC(name string) string { return fixture.CAPTCluster(name) }
 
 // existingVPC is a CAPTCluster that needs no Terraform.
 func existingVPC(name string) string {
-	return fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: CAPTCluster
-metadata: {name: %s}
-spec:
-  region: eu-central-1
-  vpc: {existingID: vpc-0123456789abcdef0}
-`, name)
+	return fixture.CAPTClusterWith(name, "{existingID: vpc-0123456789abcdef0}")
 }
 
 func eks(name, version string) string {
@@ -114,8 +90,7 @@ func annotated(document, annotation, value string) string {
 const clusterClass = `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: ClusterClass
-metadata:
-  name: eks
+metadata: {name: eks}
 spec:
   infrastructure:
     templateRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: CAPTClusterTemplate, name: eks}
@@ -126,8 +101,7 @@ spec:
 const captClusterTemplate = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: CAPTClusterTemplate
-metadata:
-  name: eks
+metadata: {name: eks}
 spec:
   template:
     metadata:
@@ -141,8 +115,7 @@ spec:
 const captControlPlaneTemplate = `
 apiVersion: controlplane.cluster.x-k8s.io/v1beta2
 kind: CAPTControlPlaneTemplate
-metadata:
-  name: eks
+metadata: {name: eks}
 spec:
   template:
     metadata:
@@ -158,8 +131,7 @@ func classyCluster(name, version string) string {
 	return fmt.Sprintf(`
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
-metadata:
-  name: %s
+metadata: {name: %s}
 spec:
   topology:
     classRef: {name: eks}

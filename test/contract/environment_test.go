@@ -10,7 +10,6 @@
 package contract_test
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -134,13 +134,16 @@ func (env *environment) awaitAvailable(name string) {
 func (env *environment) awaitCluster(name, missing string, wanted func(*clusterv1.Cluster) bool) *clusterv1.Cluster {
 	env.Helper()
 	owner := &clusterv1.Cluster{}
-	env.await(owner, name, func() string {
-		if wanted(owner) {
-			return ""
-		}
-		return missing
-	})
+	env.await(owner, name, func() string { return fixture.Unless(wanted(owner), "%s", missing) })
 	return owner
+}
+
+func infrastructureProvisioned(owner *clusterv1.Cluster) bool {
+	return ptr.Deref(owner.Status.Initialization.InfrastructureProvisioned, false)
+}
+
+func controlPlaneInitialized(owner *clusterv1.Cluster) bool {
+	return ptr.Deref(owner.Status.Initialization.ControlPlaneInitialized, false)
 }
 
 // awaitMirrored waits until a condition of the Cluster says what one of CAPT's objects says.
@@ -150,10 +153,8 @@ func (env *environment) awaitMirrored(object engine.Object, name, conditionType,
 	env.await(owner, name, func() string {
 		env.read(object, name)
 		ours, theirs := meta.FindStatusCondition(object.GetConditions(), conditionType), meta.FindStatusCondition(owner.GetConditions(), mirror)
-		if ours == nil || theirs == nil || ours.Status != theirs.Status || ours.Reason != theirs.Reason || ours.Message != theirs.Message {
-			return fmt.Sprintf("%s is %v, but %s of the Cluster is %v", conditionType, ours, mirror, theirs)
-		}
-		return ""
+		return fixture.Unless(ours != nil && theirs != nil && ours.Status == theirs.Status && ours.Reason == theirs.Reason && ours.Message == theirs.Message,
+			"%s is %v, but %s of the Cluster is %v", conditionType, ours, mirror, theirs)
 	})
 }
 

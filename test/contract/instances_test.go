@@ -5,7 +5,6 @@ package contract_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,8 +15,6 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
-	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 const providerConfig = `
@@ -47,30 +44,6 @@ func tenantsHaveTheirOwnCredentials(t *testing.T) {
 // second is the watch filter of another instance of the manager.
 const second = "second"
 
-// startSecond starts another instance of the manager, for one namespace and one value of the watch label.
-func startSecond(t *testing.T, namespace string) {
-	t.Helper()
-	port, err := process.FreePort()
-	require.NoError(t, err)
-	log := filepath.Join(t.TempDir(), "log")
-	manager, err := process.Start(process.Spec{
-		Name: "second manager", Path: shared.Binary(sandbox.Manager), Log: log,
-		Args: []string{
-			"--kubeconfig=" + shared.KubeconfigOf(sandbox.Manager),
-			"--namespace=" + namespace, "--watch-filter=" + second,
-			"--health-addr=127.0.0.1:0", "--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics=true",
-			fmt.Sprintf("--webhook-port=%d", port), "--webhook-cert-dir=" + shared.WebhookCertDir(),
-		},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		manager.Kill()
-		if t.Failed() {
-			t.Log(process.Tail(log, 30))
-		}
-	})
-}
-
 // instancesShareACluster holds the manager to a label and a namespace. The one that all tests share is an instance of its
 // own: it takes what has its label, and nothing else. documents make a Cluster, apply is the end of the name of what CAPT
 // makes for the object.
@@ -92,7 +65,7 @@ func instancesShareACluster(t *testing.T, object engine.Object, template, apply 
 	env.read(object, "seconds")
 	require.Empty(t, object.GetConditions(), "it is not for the first instance")
 
-	startSecond(t, env.Namespace)
+	shared.StartInstance(t, "second manager", "--namespace="+env.Namespace, "--watch-filter="+second)
 	env.awaitTrue(object, "seconds", infrav1.ReadyCondition)
 	made := &infrav1.WorkspaceTemplateApply{}
 	env.read(made, "seconds"+apply)

@@ -18,6 +18,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
@@ -69,17 +70,24 @@ func TestAClusterGoesThroughItsPhases(t *testing.T) {
 	require.Empty(t, env.workspaces())
 }
 
-// Cluster API makes the Cluster the owner, by its references and not by names. Until then, an object waits.
+// Cluster API makes the Cluster the owner, by its references and not by names. Until then, an object waits, and there is nothing to do before it goes.
 func TestObjectsWaitForTheirCluster(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
-	env.apply(vpcTemplate(), newVPC("new"), controlPlaneTemplate(), eks("new", "v1.34.0"))
+	env.apply(vpcTemplate(), controlPlaneTemplate())
 	captCluster, controlPlane := &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}
-	env.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForOwnerReason)
-	env.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, controlplanev1.WaitingForOwnerReason)
-	require.Empty(t, captCluster.Finalizers)
-	require.Empty(t, controlPlane.Finalizers)
+	for _, name := range []string{"unwanted", "new"} {
+		env.apply(newVPC(name), eks(name, "v1.34.0"))
+		env.awaitCondition(captCluster, name, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForOwnerReason)
+		env.awaitCondition(controlPlane, name, controlplanev1.ReadyCondition, metav1.ConditionFalse, controlplanev1.WaitingForOwnerReason)
+		require.Empty(t, captCluster.Finalizers)
+		require.Empty(t, controlPlane.Finalizers)
+	}
 	require.Empty(t, env.workspaces())
+	env.Remove(&infrav1.CAPTCluster{}, "unwanted")
+	env.Remove(&controlplanev1.CAPTControlPlane{}, "unwanted")
+	env.AwaitGone(&infrav1.CAPTCluster{}, "unwanted")
+	env.AwaitGone(&controlplanev1.CAPTControlPlane{}, "unwanted")
 
 	env.apply(cluster("new"))
 	env.awaitTrue(captCluster, "new", infrav1.ReadyCondition)
@@ -90,20 +98,6 @@ func TestObjectsWaitForTheirCluster(t *testing.T) {
 	require.True(t, util.IsOwnedByObject(controlPlane, owner, clusterv1.GroupVersion.WithKind("Cluster").GroupKind()))
 	require.Equal(t, "new", captCluster.Labels[clusterv1.ClusterNameLabel])
 	require.Equal(t, "new", controlPlane.Labels[clusterv1.ClusterNameLabel])
-}
-
-// Without a Cluster there is nothing to do before an object goes.
-func TestObjectsWithoutAClusterAreDeletedAtOnce(t *testing.T) {
-	t.Parallel()
-	env := newEnvironment(t)
-	env.apply(newVPC("new"), eks("new", "v1.34.0"))
-	captCluster, controlPlane := &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}
-	env.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForOwnerReason)
-	env.awaitCondition(controlPlane, "new", controlplanev1.ReadyCondition, metav1.ConditionFalse, controlplanev1.WaitingForOwnerReason)
-	env.Remove(captCluster, "new")
-	env.Remove(controlPlane, "new")
-	env.AwaitGone(captCluster, "new")
-	env.AwaitGone(controlPlane, "new")
 }
 
 // foreignKind is infrastructure of a provider that follows the contract and that CAPT has never heard of.
@@ -129,15 +123,13 @@ spec:
 `, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata:
-  name: foreign
+metadata: {name: foreign}
 rules:
 - {apiGroups: [infrastructure.example.com], resources: [foreignclusters], verbs: ["*"]}
 `, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata:
-  name: foreign
+metadata: {name: foreign}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: foreign}
 subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:serviceaccounts:capi-system"}
@@ -149,7 +141,10 @@ func TestAControlPlaneStandsOnInfrastructureOfAnotherKind(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
 	env.apply(foreignProvider...)
-	env.awaitDefinition("foreignclusters.infrastructure.example.com")
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	env.await(definition, "foreignclusters.infrastructure.example.com", func() string {
+		return fixture.Unless(apihelpers.IsCRDConditionTrue(definition, apiextensionsv1.Established), "it is not served yet")
+	})
 	env.apply(controlPlaneTemplate(), eks("mixed", "v1.34.0"),
 		strings.Replace(cluster("mixed"), "{apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster,", "{apiGroup: infrastructure.example.com, kind: ForeignCluster,", 1),
 		"apiVersion: infrastructure.example.com/v1\nkind: ForeignCluster\nmetadata: {name: mixed}\n")
@@ -178,16 +173,4 @@ func TestAControlPlaneStandsOnInfrastructureOfAnotherKind(t *testing.T) {
 	env.AwaitGone(controlPlane, "mixed")
 	env.AwaitGone(&clusterv1.Cluster{}, "mixed")
 	require.Empty(t, env.workspaces())
-}
-
-// awaitDefinition waits until a kind is served.
-func (env *environment) awaitDefinition(name string) {
-	env.Helper()
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	env.await(definition, name, func() string {
-		if apihelpers.IsCRDConditionTrue(definition, apiextensionsv1.Established) {
-			return ""
-		}
-		return "it is not served yet"
-	})
 }

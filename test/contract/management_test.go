@@ -18,6 +18,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // paused is the name of what is paused in a test.
@@ -66,12 +67,8 @@ func (env *environment) holdsStill(name string, object engine.Object, note func(
 
 	env.change(object, paused, func() { note(object, env.Name()) })
 	env.await(object, paused, func() string {
-		for _, condition := range object.GetConditions() {
-			if condition.Type == clusterv1.PausedCondition && condition.ObservedGeneration == object.GetGeneration() {
-				return ""
-			}
-		}
-		return "the change was not seen"
+		c := meta.FindStatusCondition(object.GetConditions(), clusterv1.PausedCondition)
+		return fixture.Unless(c != nil && c.ObservedGeneration == object.GetGeneration(), "the change was not seen")
 	})
 	env.read(apply, name)
 	require.Equal(env, generation, apply.Generation, "the change was seen, and nothing was done about it")
@@ -79,10 +76,7 @@ func (env *environment) holdsStill(name string, object engine.Object, note func(
 	pause(false)
 	env.awaitCondition(object, paused, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
 	env.await(apply, name, func() string {
-		if apply.Spec.Variables["note"] == env.Name() {
-			return ""
-		}
-		return "the change was not made"
+		return fixture.Unless(apply.Spec.Variables["note"] == env.Name(), "the change was not made")
 	})
 	env.awaitTrue(object, paused, infrav1.ReadyCondition)
 }
@@ -146,15 +140,10 @@ func infrastructureOfOthersIsLeftAlone(t *testing.T) {
 	env.apply(vpcTemplate(), annotated(newVPC("theirs"), clusterv1.ManagedByAnnotation, outside), infrastructureOnly("theirs"))
 	owned := &infrav1.CAPTCluster{}
 	env.await(owned, "theirs", func() string {
-		if len(owned.OwnerReferences) == 1 {
-			return ""
-		}
-		return "Cluster API has not made the Cluster its owner"
+		return fixture.Unless(len(owned.OwnerReferences) == 1, "Cluster API has not made the Cluster its owner")
 	})
 	env.provision("theirs")
-	owner := env.awaitCluster("theirs", "it is not provisioned", func(owner *clusterv1.Cluster) bool {
-		return ptr.Deref(owner.Status.Initialization.InfrastructureProvisioned, false)
-	})
+	owner := env.awaitCluster("theirs", "it is not provisioned", infrastructureProvisioned)
 	require.Equal(t, "eu-central-1c", owner.Status.FailureDomains[0].Name)
 
 	// By the time CAPT has made another one, it has seen all that happened before.
@@ -180,9 +169,7 @@ func controlPlaneOfOthersIsLeftAlone(t *testing.T) {
 	endpoint := clusterv1.APIEndpoint{Host: "api.example.com", Port: 6443}
 	env.change(controlPlane, "theirs", func() { controlPlane.Spec.ControlPlaneEndpoint = endpoint })
 	env.report(controlPlane, "theirs", func() { controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true) })
-	owner := env.awaitCluster("theirs", "its control plane is not initialized", func(owner *clusterv1.Cluster) bool {
-		return ptr.Deref(owner.Status.Initialization.ControlPlaneInitialized, false)
-	})
+	owner := env.awaitCluster("theirs", "its control plane is not initialized", controlPlaneInitialized)
 	require.Equal(t, endpoint, owner.Spec.ControlPlaneEndpoint)
 
 	env.apply(inExistingVPC("ours", "v1.34.0")...)
@@ -201,9 +188,7 @@ func controlPlaneStandsOnInfrastructureOfOthers(t *testing.T) {
 	documents[0] = annotated(documents[0], clusterv1.ManagedByAnnotation, outside)
 	env.apply(documents...)
 	env.provision("theirs")
-	env.awaitCluster("theirs", "it is not provisioned", func(owner *clusterv1.Cluster) bool {
-		return ptr.Deref(owner.Status.Initialization.InfrastructureProvisioned, false)
-	})
+	env.awaitCluster("theirs", "it is not provisioned", infrastructureProvisioned)
 	env.awaitTrue(&controlplanev1.CAPTControlPlane{}, "theirs", controlplanev1.ReadyCondition)
 	apply := &infrav1.WorkspaceTemplateApply{}
 	env.read(apply, "theirs-eks-controlplane-apply")

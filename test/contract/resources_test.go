@@ -4,6 +4,7 @@
 package contract_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/contract"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -71,22 +71,30 @@ func property(version *apiextensionsv1.CustomResourceDefinitionVersion, path str
 	return at
 }
 
+// definedField is the schema of a field in the version of a kind; nil when there is no such field.
+func definedField(t *testing.T, kind schema.GroupVersionKind, path string) *apiextensionsv1.JSONSchemaProps {
+	t.Helper()
+	versions := definition(t, kind).Spec.Versions
+	at := slices.IndexFunc(versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == kind.Version })
+	require.GreaterOrEqual(t, at, 0, "%s is not defined", kind)
+	return property(&versions[at], path)
+}
+
 // requireFields requires fields of the contract, with their types, in the version that follows it.
 func requireFields(t *testing.T, kind schema.GroupVersionKind, types map[string]string) {
 	t.Helper()
-	versions := definition(t, kind).Spec.Versions
-	for i := range versions {
-		if versions[i].Name != kind.Version {
-			continue
-		}
-		for path, want := range types {
-			found := property(&versions[i], path)
-			require.NotNil(t, found, "%s has no field %s", kind.Kind, path)
-			require.Equal(t, want, found.Type, "%s.%s", kind.Kind, path)
-		}
-		return
+	for path, want := range types {
+		found := definedField(t, kind, path)
+		require.NotNil(t, found, "%s has no field %s", kind.Kind, path)
+		require.Equal(t, want, found.Type, "%s.%s", kind.Kind, path)
 	}
-	require.Fail(t, "not defined", "%s", kind)
+}
+
+// conditionFields are the fields of conditions, for requireFields.
+var conditionFields = map[string]string{
+	"status.conditions": "array", "status.conditions.type": "string", "status.conditions.status": "string",
+	"status.conditions.reason": "string", "status.conditions.message": "string",
+	"status.conditions.lastTransitionTime": "string", "status.conditions.observedGeneration": "integer",
 }
 
 // requireNoFields requires that a kind does not have fields of the contract, in any version: Cluster API would read them.
@@ -156,8 +164,7 @@ func followsTheContract(t *testing.T, kind schema.GroupVersionKind) {
 	}
 
 	plural := definition.Spec.Names.Plural
-	verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
-	for _, verb := range verbs {
+	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete"} {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: sandbox.ClusterAPIUser,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -212,19 +219,11 @@ func isTemplateOf(t *testing.T, template, object schema.GroupVersionKind, ofOneC
 	})
 
 	// What the template has is what the object has, less what is of one cluster. The older version keeps what it had.
-	fields := func(kind schema.GroupVersionKind, path string) map[string]apiextensionsv1.JSONSchemaProps {
-		for _, version := range definition(t, kind).Spec.Versions {
-			if version.Name == kind.Version {
-				return ptr.Deref(property(&version, path), apiextensionsv1.JSONSchemaProps{}).Properties
-			}
-		}
-		return nil
-	}
-	ofObject := fields(object, "spec")
+	ofObject, fields := definedField(t, object, "spec").Properties, definedField(t, template, "spec.template.spec").Properties
 	for _, name := range ofOneClusterOnly {
-		require.NotContains(t, fields(template, "spec.template.spec"), name)
+		require.NotContains(t, fields, name)
 	}
-	for name, ofTemplate := range fields(template, "spec.template.spec") {
+	for name, ofTemplate := range fields {
 		require.Contains(t, ofObject, name)
 		require.Equal(t, ofObject[name].Type, ofTemplate.Type, name)
 	}

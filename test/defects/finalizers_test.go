@@ -32,7 +32,7 @@ func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 		template:                               &infrav1.WorkspaceTemplate{},
 		fixture.CAPTCluster(fixture.Demo):      &infrav1.CAPTCluster{},
 		fixture.CAPTControlPlane(fixture.Demo): &controlplanev1.CAPTControlPlane{},
-		lonelyApply:                            &infrav1.WorkspaceTemplateApply{},
+		fixture.WorkspaceTemplateApply("nowhere", fixture.Demo): &infrav1.WorkspaceTemplateApply{},
 	}
 	for document := range documents {
 		if document != template { // The template comes last: once it is being deleted, nothing new may refer to it.
@@ -65,9 +65,7 @@ func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 	}
 	manager, err := env.InstalledManagerUser()
 	require.NoError(env, err)
-	written, err := env.AuditEvents(audit.Filter{User: manager, Verbs: audit.Writes, Namespace: env.Namespace, Since: since})
-	require.NoError(env, err)
-	for _, event := range written {
+	for _, event := range fixture.AuditEvents(env, env.Sandbox, audit.Filter{User: manager, Verbs: audit.Writes, Namespace: env.Namespace, Since: since}) {
 		require.NotEqual(env, int32(http.StatusUnprocessableEntity), event.ResponseStatus.Code, "%s %s", event.Verb, event.RequestURI)
 	}
 	for document, object := range documents {
@@ -76,14 +74,6 @@ func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 	}
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 }
-
-// lonelyApply has a template that is not there.
-const lonelyApply = `
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplateApply
-metadata: {name: demo}
-spec: {templateRef: {name: nowhere}}
-`
 
 // A controller that removes its own finalizer must keep the one of another kind's controller.
 func TestDefect24EachKindHasItsOwnFinalizer(t *testing.T) {

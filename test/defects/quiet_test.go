@@ -51,10 +51,8 @@ func TestDefect21AFleetAtRestIsLeftAlone(t *testing.T) {
 		env.AwaitState(controlplanev1.StateReady, "")
 		env.Eventually(func() string { // The last thing that belongs to making a Cluster.
 			captCluster := &infrav1.CAPTCluster{}
-			if !env.Exists(captCluster, fixture.Demo) || captCluster.Status.Endpoint == "" {
-				return "the endpoint has not reached the CAPTCluster"
-			}
-			return ""
+			return fixture.Unless(env.Exists(captCluster, fixture.Demo) && captCluster.Status.Endpoint != "",
+				"the endpoint has not reached the CAPTCluster")
 		})
 	}
 	stranger := server.NewEnvironment(t, terraform.ScopeNamespaced)
@@ -82,9 +80,7 @@ func requireRest(env *fixture.Environment) {
 	manager, err := env.InstalledManagerUser()
 	require.NoError(env, err)
 	written := func() (writes []string) {
-		events, err := env.AuditEvents(audit.Filter{User: manager, Verbs: audit.Writes, Since: since})
-		require.NoError(env, err)
-		for _, event := range events {
+		for _, event := range fixture.AuditEvents(env, env.Sandbox, audit.Filter{User: manager, Verbs: audit.Writes, Since: since}) {
 			writes = append(writes, event.Verb+" "+event.RequestURI)
 		}
 		return writes
@@ -159,12 +155,7 @@ var churns = []churn{
 }
 
 // foreignApply has the name and the Workspace of those of the fleet, in another namespace.
-const foreignApply = `
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplateApply
-metadata: {name: demo-vpc}
-spec: {workspaceName: demo-vpc, templateRef: {name: vpc}, variables: {vpc_name: mine}}
-`
+var foreignApply = fixture.WorkspaceTemplateApply("vpc", "demo-vpc", "workspaceName: demo-vpc", "variables: {vpc_name: mine}")
 
 // paused is a document of an object that CAPT leaves alone, changed once more.
 func paused(env *fixture.Environment, document string, i int) string {

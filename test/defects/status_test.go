@@ -62,7 +62,7 @@ func (h *history) all() []*controlplanev1.CAPTControlPlane {
 // Ready was written, and then Failed, in one reconcile; and a control plane that had been initialized was so no more.
 func TestDefect20StatusIsNeverTwoThingsAtOnce(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(env *fixture.Environment) {
+	shared.InEitherScope(t, func(env *fixture.Environment) {
 		h := follow(env)
 		env.User(env.Everything()...)
 		env.AwaitState(controlplanev1.StateReady, "")
@@ -96,7 +96,7 @@ func TestDefect20StatusIsNeverTwoThingsAtOnce(t *testing.T) {
 // An error that heals by itself was a terminal failure, and stayed one.
 func TestDefect22FailureIsClearedWhenItIsHealed(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(env *fixture.Environment) {
+	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 		env.User(env.Everything()...)
 		failed := env.AwaitState(controlplanev1.StateProvisioning, infrav1.ApplyFailedReason)
@@ -143,7 +143,7 @@ func TestDefect22WaitingIsNotAnError(t *testing.T) {
 // A pause was ignored.
 func TestDefect23PauseIsHonoured(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(env *fixture.Environment) {
+	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.User(env.Everything()...)
 		env.AwaitState(controlplanev1.StateReady, "")
 		env.User(fixture.Cluster("paused: true"))
@@ -155,10 +155,8 @@ func TestDefect23PauseIsHonoured(t *testing.T) {
 		require.True(env, env.Exists(apply, fixture.ControlPlane))
 		env.Edit(paused, fixture.Demo, `{"spec":{"additionalTags":{"Team":"other"}}}`)
 		env.Eventually(func() string { // Status is the last that a reconcile writes.
-			if !env.Exists(paused, fixture.Demo) || paused.Status.ObservedGeneration != paused.Generation {
-				return "the change was not looked at"
-			}
-			return ""
+			return fixture.Unless(env.Exists(paused, fixture.Demo) && paused.Status.ObservedGeneration == paused.Generation,
+				"the change was not looked at")
 		})
 		generation := apply.Generation
 		require.True(env, env.Exists(apply, fixture.ControlPlane))
@@ -167,10 +165,7 @@ func TestDefect23PauseIsHonoured(t *testing.T) {
 
 		env.User(fixture.Cluster("paused: false"))
 		env.Eventually(func() string {
-			if env.Workspace(fixture.ControlPlane).GetGeneration() == before.GetGeneration() {
-				return "the change was not made"
-			}
-			return ""
+			return fixture.Unless(env.Workspace(fixture.ControlPlane).GetGeneration() != before.GetGeneration(), "the change was not made")
 		})
 		env.AwaitState(controlplanev1.StateReady, "")
 	})
@@ -198,10 +193,7 @@ func TestDefect23ReconcilesMoveNoTimesAndSendNoEvents(t *testing.T) {
 			env.Eventually(func() string {
 				now, err := env.Activity(env.Context())
 				require.NoError(env, err)
-				if now.Since(looked)[kind] == 0 {
-					return "no reconcile yet"
-				}
-				return ""
+				return fixture.Unless(now.Since(looked)[kind] > 0, "no reconcile yet")
 			})
 			looked = env.AwaitRest(300 * time.Millisecond)
 		}
@@ -216,9 +208,7 @@ func TestDefect23ReconcilesMoveNoTimesAndSendNoEvents(t *testing.T) {
 // events are those of CAPT in the namespace.
 func events(env *fixture.Environment) []eventsv1.Event {
 	env.Helper()
-	list := &eventsv1.EventList{}
-	require.NoError(env, env.List(env.Context(), list, client.InNamespace(env.Namespace)))
-	return slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool {
+	return slices.DeleteFunc(env.Events(), func(e eventsv1.Event) bool {
 		return !strings.HasPrefix(e.Regarding.APIVersion, "infrastructure") && e.Regarding.Kind != "CAPTControlPlane"
 	})
 }

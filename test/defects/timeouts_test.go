@@ -28,12 +28,6 @@ var shared *fixture.Server
 
 func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared)) }
 
-// inEitherScope runs a test with Workspaces of one scope, or of both (see fixture.Sample).
-func inEitherScope(t *testing.T, test func(env *fixture.Environment)) {
-	t.Helper()
-	shared.InEitherScope(t, test)
-}
-
 // hangs is an apply that does not end before the script is another one.
 var hangs = scripted.Script{Apply: scripted.Step{Hang: true}}
 
@@ -49,71 +43,59 @@ func failed(env *fixture.Environment, condition, reason, field string) {
 // everything else.
 func TestDefect16TimeoutsAreHonoured(t *testing.T) {
 	t.Parallel()
-	t.Run("the VPC, left by a retry and when Terraform comes through", func(t *testing.T) {
-		t.Parallel()
-		inEitherScope(t, func(env *fixture.Environment) {
-			env.SetScript(fixture.VPC, hangs)
-			env.User(env.Templates()...)
-			env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {vpcReadySeconds: 10}"))
-			failed(env, controlplanev1.DependenciesReadyCondition, controlplanev1.VPCReadyTimeoutReason, "vpcReadySeconds")
-
-			env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, fmt.Sprintf(`{"metadata":{"annotations":{%q:"once more"}}}`, naming.RetryAnnotation))
-			env.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
-			env.SetScript(fixture.VPC, scripted.Script{})
-			env.AwaitState(controlplanev1.StateReady, "")
+	beside := func(name string, test func(env *fixture.Environment)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shared.InEitherScope(t, test)
 		})
+	}
+	beside("the VPC, left by a retry and when Terraform comes through", func(env *fixture.Environment) {
+		env.SetScript(fixture.VPC, hangs)
+		env.User(env.Templates()...)
+		env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {vpcReadySeconds: 10}"))
+		failed(env, controlplanev1.DependenciesReadyCondition, controlplanev1.VPCReadyTimeoutReason, "vpcReadySeconds")
+
+		env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, fmt.Sprintf(`{"metadata":{"annotations":{%q:"once more"}}}`, naming.RetryAnnotation))
+		env.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
+		env.SetScript(fixture.VPC, scripted.Script{})
+		env.AwaitState(controlplanev1.StateReady, "")
 	})
-	t.Run("the control plane, left by a change of spec", func(t *testing.T) {
-		t.Parallel()
-		inEitherScope(t, func(env *fixture.Environment) {
-			env.SetScript(fixture.ControlPlane, hangs)
-			env.User(env.Templates()...)
-			env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {controlPlaneSeconds: 10}"))
-			env.AwaitOperation(fixture.ControlPlane, scripted.Apply)
-			failed(env, controlplanev1.WorkspaceReadyCondition, controlplanev1.ControlPlaneTimeoutReason, "controlPlaneSeconds")
+	beside("the control plane, left by a change of spec", func(env *fixture.Environment) {
+		env.SetScript(fixture.ControlPlane, hangs)
+		env.User(env.Templates()...)
+		env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {controlPlaneSeconds: 10}"))
+		env.AwaitOperation(fixture.ControlPlane, scripted.Apply)
+		failed(env, controlplanev1.WorkspaceReadyCondition, controlplanev1.ControlPlaneTimeoutReason, "controlPlaneSeconds")
 
-			env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"timeouts":{"controlPlaneSeconds":1800}}}`)
-			env.AwaitState(controlplanev1.StateProvisioning, infrav1.ProvisioningReason)
-			env.SetScript(fixture.ControlPlane, scripted.Script{})
-			env.AwaitState(controlplanev1.StateReady, "")
-		})
+		env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"timeouts":{"controlPlaneSeconds":1800}}}`)
+		env.AwaitState(controlplanev1.StateProvisioning, infrav1.ProvisioningReason)
+		env.SetScript(fixture.ControlPlane, scripted.Script{})
+		env.AwaitState(controlplanev1.StateReady, "")
 	})
-	t.Run("a Secret that is waited for, left when it comes", func(t *testing.T) {
-		t.Parallel()
-		inEitherScope(t, func(env *fixture.Environment) {
-			env.User(env.Templates()...)
-			env.User(fixture.Cluster(), `
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: CAPTCluster
-metadata: {name: demo}
-spec:
-  region: eu-central-1
-  vpc: {existingID: vpc-0a1b2c3d, connectionSecretRef: {name: network}}
-`, fixture.CAPTControlPlane(fixture.Demo, "timeouts: {secretSeconds: 10}"))
-			failed(env, controlplanev1.WorkspaceReadyCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")
-			require.Empty(env, env.Operations(fixture.ControlPlane, scripted.Apply), "nothing is made without it")
+	beside("a Secret that is waited for, left when it comes", func(env *fixture.Environment) {
+		env.User(env.Templates()...)
+		env.User(fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{existingID: vpc-0a1b2c3d, connectionSecretRef: {name: network}}"),
+			fixture.CAPTControlPlane(fixture.Demo, "timeouts: {secretSeconds: 10}"))
+		failed(env, controlplanev1.WorkspaceReadyCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")
+		require.Empty(env, env.Operations(fixture.ControlPlane, scripted.Apply), "nothing is made without it")
 
-			env.User(`{apiVersion: v1, kind: Secret, metadata: {name: network}, stringData: {vpc_config: '{"subnets": []}'}}`)
-			env.AwaitState(controlplanev1.StateReady, "")
-		})
+		env.User(`{apiVersion: v1, kind: Secret, metadata: {name: network}, stringData: {vpc_config: '{"subnets": []}'}}`)
+		env.AwaitState(controlplanev1.StateReady, "")
 	})
-	t.Run("what the connection Secret lacks, left when the template is corrected", func(t *testing.T) {
-		t.Parallel()
-		inEitherScope(t, func(env *fixture.Environment) {
-			env.User(env.VPCTemplate(fixture.VPCModule), env.ControlPlaneTemplate(strings.ReplaceAll(fixture.ControlPlaneModule, "cluster_endpoint", "another_name")))
-			env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {secretSeconds: 10}"))
-			failed(env, controlplanev1.EndpointAvailableCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")
+	beside("what the connection Secret lacks, left when the template is corrected", func(env *fixture.Environment) {
+		env.User(env.VPCTemplate(fixture.VPCModule), env.ControlPlaneTemplate(strings.ReplaceAll(fixture.ControlPlaneModule, "cluster_endpoint", "another_name")))
+		env.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {secretSeconds: 10}"))
+		failed(env, controlplanev1.EndpointAvailableCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")
 
-			env.User(env.ControlPlaneTemplate(fixture.ControlPlaneModule))
-			env.AwaitState(controlplanev1.StateReady, "")
-		})
+		env.User(env.ControlPlaneTemplate(fixture.ControlPlaneModule))
+		env.AwaitState(controlplanev1.StateReady, "")
 	})
 }
 
 // The template's namespace was that of the owner in one place, and that of the reference in another.
 func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(env *fixture.Environment) {
+	shared.InEitherScope(t, func(env *fixture.Environment) {
 		shelf := shared.NewEnvironment(env.T, env.Scope)
 		shelf.User(shelf.Templates()...)
 		for _, name := range []string{fixture.VPCTemplate, fixture.ControlPlaneTemplate} {
@@ -139,7 +121,7 @@ func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
 // plane.
 func TestDefect14RegionAndExistingVPCReachTheControlPlane(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(env *fixture.Environment) {
+	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.User(echo(env, "region", "vpc_id"), fixture.Cluster(), strings.NewReplacer(
 			"eu-central-1", "us-west-2", "vpc: {template: {ref: {name: vpc}}}", "vpc: {existingID: vpc-0a1b2c3d}",
 		).Replace(fixture.CAPTCluster(fixture.Demo)), fixture.CAPTControlPlane(fixture.Demo))
@@ -155,7 +137,7 @@ func TestDefect14RegionAndExistingVPCReachTheControlPlane(t *testing.T) {
 // The ranges and addons of the spec were accepted without effect, and the regions of AWS GovCloud were refused.
 func TestDefect16RangesAddonsAndGovernmentRegionsReachTerraform(t *testing.T) {
 	t.Parallel()
-	inEitherScope(t, func(env *fixture.Environment) {
+	shared.InEitherScope(t, func(env *fixture.Environment) {
 		env.User(env.VPCTemplate(fixture.VPCModule), echo(env, "region", "endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs", "addons"),
 			fixture.Cluster(), strings.ReplaceAll(fixture.CAPTCluster(fixture.Demo), "eu-central-1", "us-gov-west-1"),
 			fixture.CAPTControlPlane(fixture.Demo,
@@ -189,10 +171,7 @@ func given(env *fixture.Environment, variable string) (text string) {
 			text, _, err = unstructured.NestedString(workspace.Object, "status", "atProvider", "outputs", variable)
 			require.NoError(env, err)
 		}
-		if text == "" {
-			return "there is no output " + variable
-		}
-		return ""
+		return fixture.Unless(text != "", "there is no output %s", variable)
 	})
 	return text
 }

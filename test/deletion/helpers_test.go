@@ -65,20 +65,13 @@ func adopted(t *testing.T, scope terraform.Scope) *fixture.Environment {
 
 // helper is a WorkspaceTemplateApply, controlled by an owner if there is one.
 func helper(name, template string, owner *controlplanev1.CAPTControlPlane, more ...string) string {
-	references := ""
-	if owner != nil {
-		references = fmt.Sprintf(`, ownerReferences: [{apiVersion: %s, kind: CAPTControlPlane, name: %s, uid: %s, controller: true, blockOwnerDeletion: true}]`,
-			controlplanev1.GroupVersion, owner.Name, owner.UID)
+	document := fixture.WorkspaceTemplateApply(template, name, append(more, "variables: {cluster_name: demo}")...)
+	if owner == nil {
+		return document
 	}
-	return fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplateApply
-metadata: {name: %s%s}
-spec:
-  templateRef: {name: %s}
-  variables: {cluster_name: demo}
-  %s
-`, name, references, template, strings.Join(more, "\n  "))
+	references := fmt.Sprintf(`ownerReferences: [{apiVersion: %s, kind: CAPTControlPlane, name: %s, uid: %s, controller: true, blockOwnerDeletion: true}]`,
+		controlplanev1.GroupVersion, owner.Name, owner.UID)
+	return strings.Replace(document, "metadata: {", "metadata: {"+references+", ", 1)
 }
 
 func requireAllGone(env *fixture.Environment) {

@@ -5,6 +5,10 @@ package deletion_test
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,10 +108,8 @@ func (c *cell) finishApply() {
 		return
 	}
 	c.Eventually(func() string {
-		if workspace := c.Workspace(fixture.ControlPlane); workspace != nil && workspace.GetDeletionTimestamp() == nil {
-			return "the Workspace is not deleted yet"
-		}
-		return ""
+		workspace := c.Workspace(fixture.ControlPlane)
+		return fixture.Unless(workspace == nil || workspace.GetDeletionTimestamp() != nil, "the Workspace is not deleted yet")
 	})
 	c.scriptControlPlane(scripted.Step{})
 }
@@ -131,10 +133,8 @@ func (c *cell) awaitReportedOrGone() bool {
 		report, isReported := c.column.report(r), false
 		c.Eventually(func() string {
 			missing := c.MissingCondition(report.object, report.name, report.condition, metav1.ConditionTrue, report.reason, report.message)
-			if isReported = missing == ""; isReported || !c.Exists(report.object, report.name) {
-				return ""
-			}
-			return missing
+			isReported = missing == ""
+			return fixture.Unless(isReported || !c.Exists(report.object, report.name), "%s", missing)
 		})
 		if isReported {
 			return true
@@ -169,10 +169,8 @@ func (c *cell) requireLed(report *report) {
 // requireEnd waits until nothing of the Cluster is left, in the API server and in the cloud, and proves that it went in order.
 func (c *cell) requireEnd() {
 	c.Helper()
-	for name, object := range map[string]client.Object{
-		fixture.VPC: &infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane: &infrav1.WorkspaceTemplateApply{},
-	} {
-		c.AwaitGone(object, name)
+	for _, apply := range []string{fixture.VPC, fixture.ControlPlane} {
+		c.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply)
 	}
 	for _, object := range []client.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
 		c.AwaitGone(object, fixture.Demo)
@@ -281,4 +279,62 @@ func (c *cell) repairCreate() {
 		`{"metadata":{"annotations":{"crossplane.io/external-create-pending":null,"capt.cluster.x-k8s.io/resumed":"now"}}}`))
 	require.NoError(c, c.Patch(c.Context(), c.Workspace(fixture.ControlPlane), patch))
 	c.scriptControlPlane(scripted.Step{})
+}
+
+// TestTheDocumentationHasTheMatrix compares docs/deletion.md with the tables of the tests.
+func TestTheDocumentationHasTheMatrix(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "deletion.md"))
+	require.NoError(t, err)
+	for _, table := range []string{statesTable(), matrixTable(), helpTable()} {
+		require.Contains(t, string(text), table, "docs/deletion.md must hold this table:\n\n%s", table)
+	}
+}
+
+// statesTable lists how the tests create each state.
+func statesTable() string {
+	lines := []string{"| state | how the test creates it |", "|---|---|"}
+	for _, r := range rows {
+		lines = append(lines, fmt.Sprintf("| `%s` | %s |", r.name, r.history))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// matrixTable lists the result of the deletion for each state and obstacle.
+func matrixTable() string {
+	head, rule := "| obstacle |", "|---|"
+	for _, r := range rows {
+		head, rule = head+" "+r.name+" |", rule+"---|"
+	}
+	lines := []string{head, rule}
+	for _, c := range append(columns, providerDown) {
+		line := "| " + c.name + " |"
+		for _, r := range rows {
+			line += " " + outcome(r, c) + " |"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func outcome(r row, c column) string {
+	switch {
+	case c.report == nil:
+		return "gone"
+	case c.mayEnd:
+		return "gone, or `" + c.report(r).reason + "`"
+	}
+	return "`" + c.report(r).reason + "`"
+}
+
+// helpTable lists where an obstacle is reported, and what resolves it.
+func helpTable() string {
+	lines := []string{"| obstacle | reported in | message contains | how to resolve it |", "|---|---|---|---|"}
+	for _, c := range append(columns, providerDown) {
+		if c.report == nil {
+			continue
+		}
+		report := c.report(row{held: true})
+		lines = append(lines, fmt.Sprintf("| %s | condition `%s` of the %s | %s | %s |", c.name, report.condition, report.kind, report.message, c.helpText))
+	}
+	return strings.Join(lines, "\n") + "\n"
 }

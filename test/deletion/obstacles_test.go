@@ -125,10 +125,7 @@ func releaseWorkspaces(c *cell) {
 				c.release(workspace)
 			}
 		}
-		if c.Exists(&corev1.Namespace{}, c.Namespace) {
-			return "the namespace is still there"
-		}
-		return ""
+		return fixture.Unless(!c.Exists(&corev1.Namespace{}, c.Namespace), "the namespace is still there")
 	})
 }
 

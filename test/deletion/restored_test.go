@@ -27,18 +27,12 @@ type backup struct {
 	*unstructured.Unstructured
 }
 
-func backUp(c *cell, kind client.Object, gvk string, name string) backup {
+func backUp(c *cell, kind client.Object, name string) backup {
 	c.Helper()
+	gvk, err := c.GroupVersionKindFor(kind)
+	require.NoError(c, err)
 	object := &unstructured.Unstructured{}
-	version, kindName := clusterv1.GroupVersion.String(), gvk
-	switch kind.(type) {
-	case *infrav1.CAPTCluster, *infrav1.WorkspaceTemplateApply:
-		version = infrav1.GroupVersion.String()
-	case *controlplanev1.CAPTControlPlane:
-		version = controlplanev1.GroupVersion.String()
-	}
-	object.SetAPIVersion(version)
-	object.SetKind(kindName)
+	object.SetGroupVersionKind(gvk)
 	require.NoError(c, c.Get(c.Context(), client.ObjectKey{Namespace: c.Namespace, Name: name}, object))
 	return backup{kind, object}
 }
@@ -48,8 +42,7 @@ func (c *cell) lose(b backup) {
 	c.Helper()
 	c.Edit(b.kind, b.GetName(), `{"metadata":{"annotations":{"capt.cluster.x-k8s.io/allow-delete":"true"}}}`)
 	c.Remove(b.kind, b.GetName())
-	err := c.Patch(c.Context(), b.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
-	require.NoError(c, client.IgnoreNotFound(err))
+	c.release(b.DeepCopy())
 	c.AwaitGone(b.kind, b.GetName())
 }
 
@@ -76,11 +69,11 @@ func TestSafety04CollectedCopiesDestroyNothing(t *testing.T) {
 		before[name] = c.Workspace(name).GetUID()
 	}
 	backups := []backup{
-		backUp(c, &infrav1.WorkspaceTemplateApply{}, "WorkspaceTemplateApply", fixture.ControlPlane),
-		backUp(c, &infrav1.WorkspaceTemplateApply{}, "WorkspaceTemplateApply", fixture.VPC),
-		backUp(c, &controlplanev1.CAPTControlPlane{}, "CAPTControlPlane", fixture.Demo),
-		backUp(c, &infrav1.CAPTCluster{}, "CAPTCluster", fixture.Demo),
-		backUp(c, &clusterv1.Cluster{}, "Cluster", fixture.Demo),
+		backUp(c, &infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane),
+		backUp(c, &infrav1.WorkspaceTemplateApply{}, fixture.VPC),
+		backUp(c, &controlplanev1.CAPTControlPlane{}, fixture.Demo),
+		backUp(c, &infrav1.CAPTCluster{}, fixture.Demo),
+		backUp(c, &clusterv1.Cluster{}, fixture.Demo),
 	}
 	pauseCluster(c)
 	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {

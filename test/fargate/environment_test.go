@@ -11,12 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -70,18 +67,18 @@ output "fargate_profile_name" { value = var.profile_name }
 )
 
 // profileTemplate is the WorkspaceTemplate of the profiles, which learns of the subnets from the Secret of the VPC.
-func (env *environment) profileTemplate() string {
+func (env *environment) profileTemplate(module string) string {
 	reference := "name: '${vpc_connection_secret}', key: vpc_config"
 	if env.Scope == terraform.ScopeCluster {
 		reference += ", namespace: " + env.Namespace
 	}
-	return env.Template("fargate", profileModule, "cluster_name", "profile_name", "region", "selectors", "tags") +
+	return env.Template("fargate", module, "cluster_name", "profile_name", "region", "selectors", "tags") +
 		"        varFiles:\n        - {source: SecretKey, format: HCL, secretKeyRef: {" + reference + "}}\n"
 }
 
 // templates are all that the cluster is made from.
 func (env *environment) templates() []string {
-	return []string{env.VPCTemplate(vpcModule), env.ControlPlaneTemplate(controlPlaneModule), env.profileTemplate()}
+	return []string{env.VPCTemplate(vpcModule), env.ControlPlaneTemplate(controlPlaneModule), env.profileTemplate(profileModule)}
 }
 
 // start makes the cluster with profiles of these names.
@@ -141,16 +138,17 @@ func (env *environment) profiles() (eventLines []string) {
 func (env *environment) awaitProfiles(want ...string) {
 	env.Helper()
 	env.Eventually(func() string {
-		if got := env.profiles(); !slices.Equal(got, want) {
-			return fmt.Sprintf("the profiles are %q, and not %q", got, want)
-		}
-		return ""
+		got := env.profiles()
+		return fixture.Unless(slices.Equal(got, want), "the profiles are %q, and not %q", got, want)
 	})
 }
 
-// takes is an operation that takes a while, so that another one beside it would be seen.
-func takes(delay time.Duration) scripted.Script {
-	return scripted.Script{Apply: scripted.Step{Delay: delay}, Destroy: scripted.Step{Delay: delay}}
+// slowDown lets the operations of profiles take a while, so that another one beside them would be seen.
+func (env *environment) slowDown(profiles ...string) {
+	env.Helper()
+	for _, profile := range profiles {
+		env.SetScript(apply(profile), scripted.Script{Apply: scripted.Step{Delay: aWhile}, Destroy: scripted.Step{Delay: aWhile}})
+	}
 }
 
 // work is what Terraform did for Workspaces of the profiles, in the order in which it began.
@@ -179,11 +177,8 @@ func (env *environment) requireOneAtATime(work []scripted.Entry) {
 // eventLines are the events about the profiles, in the order in which they happened.
 func (env *environment) eventLines() (lines []string) {
 	env.Helper()
-	list := &eventsv1.EventList{}
-	require.NoError(env, env.List(env.Context(), list, client.InNamespace(env.Namespace)))
-	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
-	for i := range list.Items {
-		if event := &list.Items[i]; event.Action == "FargateProfile" {
+	for _, event := range env.Events() {
+		if event.Action == "FargateProfile" {
 			lines = append(lines, event.Type+" "+event.Reason+": "+event.Note)
 		}
 	}

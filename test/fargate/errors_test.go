@@ -85,12 +85,7 @@ func TestAChangeOfSpecRepairsAProfile(t *testing.T) {
 }
 
 // ownVPC is a VPC that another tool created, described in a Secret.
-const ownVPC = `
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: CAPTCluster
-metadata: {name: demo}
-spec: {region: eu-central-1, vpc: {existingID: vpc-1, connectionSecretRef: {name: network}}}
-`
+var ownVPC = fixture.CAPTClusterWith(fixture.Demo, "{existingID: vpc-1, connectionSecretRef: {name: network}}")
 
 // network is a Secret with one key.
 func network(key, value string) string {
@@ -144,12 +139,7 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 	t.Run("a VPC without a description", func(t *testing.T) {
 		t.Parallel()
 		env := newEnvironment(t, "Namespaced")
-		env.User(append(env.templates(), fixture.Cluster(), `
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: CAPTCluster
-metadata: {name: demo}
-spec: {region: eu-central-1, vpc: {existingID: vpc-1}}
-`, controlPlane("a"))...)
+		env.User(append(env.templates(), fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{existingID: vpc-1}"), controlPlane("a"))...)
 		env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
 			controlplanev1.FargateProfileDependencyReason, "Set spec.vpc.connectionSecretRef of the CAPTCluster")
 		env.User(good, ownVPC)
@@ -161,7 +151,7 @@ spec: {region: eu-central-1, vpc: {existingID: vpc-1}}
 		env := newEnvironment(t, "Namespaced")
 		env.User(append(env.templates()[:2], fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
 		env.awaitProfiles(dependency)
-		env.User(env.profileTemplate())
+		env.User(env.profileTemplate(profileModule))
 		env.AwaitState(controlplanev1.StateReady, "")
 	})
 }

@@ -32,16 +32,14 @@ const aWhile = 2 * time.Second
 func TestTheLifeOfProfiles(t *testing.T) {
 	t.Parallel()
 	inEitherScope(t, func(env *environment) {
-		for _, profile := range []string{"z", "a"} {
-			env.SetScript(apply(profile), takes(aWhile))
-		}
+		env.slowDown("z", "a")
 		env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Hang: true}})
 		env.start("z", "a")
 		env.AwaitOperation(fixture.ControlPlane, scripted.Apply)
 		assert.Empty(env, env.profiles(), "the EKS cluster comes first")
 		assert.False(env, env.Exists(&infrav1.WorkspaceTemplateApply{}, apply("z")))
 
-		env.SetScript(fixture.ControlPlane, takes(0))
+		env.SetScript(fixture.ControlPlane, scripted.Script{})
 		env.AwaitState(controlplanev1.StateConfiguring, controlplanev1.FargateProfileCreatingReason)
 		env.AwaitState(controlplanev1.StateReady, "")
 		assert.Equal(env, []string{"z is ready", "a is ready"}, env.profiles(), "the order is that of spec")
@@ -83,38 +81,37 @@ func TestTheLifeOfProfiles(t *testing.T) {
 func TestProfilesGoBeforeTheirCluster(t *testing.T) {
 	t.Parallel()
 	inEitherScope(t, func(env *environment) {
-		names := []string{"a", "b", "c"}
-		env.start(names...)
-		env.AwaitState(controlplanev1.StateReady, "")
-		for _, name := range names {
-			env.SetScript(apply(name), takes(aWhile))
-		}
-		env.Remove(&clusterv1.Cluster{}, fixture.Demo)
-		env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileDeletingReason, "the control plane is deleted after its Fargate profiles; deleting Fargate profile")
+		env.requireProfilesGoFirst(func() {
+			env.Remove(&clusterv1.Cluster{}, fixture.Demo)
+			env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
+				controlplanev1.FargateProfileDeletingReason, "the control plane is deleted after its Fargate profiles; deleting Fargate profile")
+		}, "a", "b", "c")
 		env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
-		for _, name := range names {
-			env.RequireDestroyedInOrder(fixture.ControlPlane, apply(name))
-		}
-		env.requireOneAtATime(env.work(names...))
 		env.RequireNothingLeft()
 	})
+}
+
+// requireProfilesGoFirst makes a cluster with profiles and deletes its control plane: they are destroyed one at a time, and before the EKS cluster.
+func (env *environment) requireProfilesGoFirst(remove func(), profiles ...string) {
+	env.Helper()
+	env.start(profiles...)
+	env.AwaitState(controlplanev1.StateReady, "")
+	env.slowDown(profiles...)
+	remove()
+	env.AwaitGone(&controlplanev1.CAPTControlPlane{}, fixture.Demo)
+	for _, profile := range profiles {
+		env.RequireDestroyedInOrder(fixture.ControlPlane, apply(profile))
+	}
+	env.requireOneAtATime(env.work(profiles...))
 }
 
 // A foreground deletion has the garbage collector delete all that the control plane owns, at once.
 func TestProfilesGoFirstInAForegroundDeletionToo(t *testing.T) {
 	t.Parallel()
 	inEitherScope(t, func(env *environment) {
-		env.start("a", "b")
-		env.AwaitState(controlplanev1.StateReady, "")
-		for _, name := range []string{"a", "b"} {
-			env.SetScript(apply(name), takes(aWhile))
-		}
-		require.NoError(env, env.Delete(env.Context(), env.live(), client.PropagationPolicy(metav1.DeletePropagationForeground)))
-		env.AwaitGone(&controlplanev1.CAPTControlPlane{}, fixture.Demo)
-		for _, name := range []string{"a", "b"} {
-			env.RequireDestroyedInOrder(fixture.ControlPlane, apply(name))
-		}
-		env.requireOneAtATime(env.work("a", "b"))
+		env.requireProfilesGoFirst(func() {
+			env.Remove(&controlplanev1.CAPTControlPlane{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		}, "a", "b")
 	})
 }
 
@@ -125,11 +122,8 @@ func TestAnEditOfTheTemplateChangesOneAtATime(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	env.start(names...)
 	env.AwaitState(controlplanev1.StateReady, "")
-	for _, name := range names {
-		env.SetScript(apply(name), takes(aWhile))
-	}
-	edited := env.Template("fargate", profileModule+"# edited\n", "cluster_name", "profile_name", "region", "selectors", "tags")
-	env.User(edited + "        varFiles:\n        - {source: SecretKey, format: HCL, secretKeyRef: {name: '${vpc_connection_secret}', key: vpc_config}}\n")
+	env.slowDown(names...)
+	env.User(env.profileTemplate(profileModule + "# edited\n"))
 	env.Eventually(func() string {
 		for _, name := range names {
 			if len(env.Operations(apply(name), scripted.Apply)) < 2 {
@@ -205,28 +199,14 @@ func TestAClusterWithProfilesIsQuiet(t *testing.T) {
 func TestProfilesGoFirstWithAnOrphaningDeletionToo(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t, "Namespaced")
-	env.start("a", "b")
-	env.AwaitState(controlplanev1.StateReady, "")
-	for _, name := range []string{"a", "b"} {
-		env.SetScript(apply(name), takes(aWhile))
-	}
-	require.NoError(env, env.Delete(env.Context(), env.live(), client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-	env.AwaitGone(&controlplanev1.CAPTControlPlane{}, fixture.Demo)
-	for _, name := range []string{"a", "b"} {
-		env.RequireDestroyedInOrder(fixture.ControlPlane, apply(name))
-	}
-	env.requireOneAtATime(env.work("a", "b"))
+	env.requireProfilesGoFirst(func() {
+		env.Remove(&controlplanev1.CAPTControlPlane{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+	}, "a", "b")
 }
 
 // byHand is a WorkspaceTemplateApply that the user created for profile a.
-const byHand = `
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplateApply
-metadata: {name: by-hand-apply}
-spec:
-  templateRef: {name: fargate}
-  variables: {cluster_name: demo, profile_name: a, region: eu-central-1, selectors: "[]", tags: "{}", vpc_connection_secret: demo-vpc-connection}
-`
+var byHand = fixture.WorkspaceTemplateApply("fargate", "by-hand-apply",
+	`variables: {cluster_name: demo, profile_name: a, region: eu-central-1, selectors: "[]", tags: "{}", vpc_connection_secret: demo-vpc-connection}`)
 
 // A profile that spec refers to was never written, since the control plane was not ready. It goes before the EKS cluster all the
 // same.

@@ -68,10 +68,8 @@ func (env *environment) awaitSeen(profile string) {
 	env.Helper()
 	env.Eventually(func() string {
 		begun := &infrav1.WorkspaceTemplateApply{}
-		if !env.Exists(begun, apply(profile)) || begun.Status.StartedTime == nil {
-			return "Terraform has not begun with profile " + profile
-		}
-		return ""
+		return fixture.Unless(env.Exists(begun, apply(profile)) && begun.Status.StartedTime != nil,
+			"Terraform has not begun with profile %s", profile)
 	})
 	looks := func() float64 {
 		return env.measured().By("controller_runtime_reconcile_total", "controller")["captcontrolplane"]
@@ -79,10 +77,7 @@ func (env *environment) awaitSeen(profile string) {
 	before := looks()
 	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"metadata":{"annotations":{"example.com/seen":"`+profile+`"}}}`)
 	env.Eventually(func() string {
-		if looks() <= before {
-			return "the manager has not looked at the control plane since"
-		}
-		return ""
+		return fixture.Unless(looks() > before, "the manager has not looked at the control plane since")
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
@@ -30,7 +31,8 @@ import (
 
 const dependencyViolation = "\nError: deleting EC2 VPC (vpc-0123456789abcdef0): DependencyViolation: The vpc has dependencies and cannot be deleted.\n"
 
-func TestADestroyThatHangsIsWaitedFor(t *testing.T) {
+// Neither a destroy that hangs nor one that fails lets a WorkspaceTemplateApply go.
+func TestADestroyIsWaitedForUntilItSucceeds(t *testing.T) {
 	withAnyProvider(t, func(env *environment) {
 		env.user(env.template(), workspaceTemplateApply("demo", before))
 		env.awaitReady("demo", before)
@@ -38,34 +40,21 @@ func TestADestroyThatHangsIsWaitedFor(t *testing.T) {
 
 		env.removeApply("demo")
 		env.awaitOperation("demo", scripted.Destroy, 1)
-		deletedAt := env.workspace("demo").GetDeletionTimestamp().UTC().Format(time.RFC3339)
+		deletedAt := env.Workspace("demo").GetDeletionTimestamp().UTC().Format(time.RFC3339)
 		reported := env.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason,
-			"waiting for Terraform to destroy the resources of Workspace "+env.workspaceKey("demo").Name+" since "+deletedAt)
+			"waiting for Terraform to destroy the resources of Workspace "+env.WorkspaceKey("demo").Name+" since "+deletedAt)
 		require.Contains(env, reported.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 		env.awaitNotReady("demo", infrav1.DeletingReason, "since "+deletedAt)
-		require.Never(env, func() bool { return env.get("demo") == nil || env.workspace("demo") == nil }, time.Second, slowTick, "gone before it was destroyed")
-
-		env.clearScript("demo")
-		env.awaitGone("demo")
-		require.Nil(env, env.workspace("demo"), "the Workspace goes first")
+		require.Never(env, func() bool { return env.get("demo") == nil || env.Workspace("demo") == nil }, time.Second, slowTick, "gone before it was destroyed")
 		require.Equal(env, 1, env.count("demo", scripted.Destroy))
-		require.Len(env, env.writes("demo"), 2, "one to make it, and one to delete it")
-		env.end("demo")
-	})
-}
 
-func TestAFailedDestroyIsReportedAndRetried(t *testing.T) {
-	withAnyProvider(t, func(env *environment) {
-		env.user(env.template(), workspaceTemplateApply("demo", before))
-		env.awaitReady("demo", before)
 		env.setScript("demo", scripted.Script{Destroy: scripted.Step{Stderr: dependencyViolation}})
-
-		env.removeApply("demo")
 		env.awaitDeleting("demo", infrav1.DestroyFailedReason, "Terraform destroy failed", "provider-terraform retries", "DependencyViolation")
 		env.awaitNotReady("demo", infrav1.DeletingReason, "DependencyViolation")
-		require.NotEmpty(env, env.resources())
+		require.NotEmpty(env, env.Cloud())
 		env.clearScript("demo")
 		env.awaitGone("demo")
+		require.Nil(env, env.Workspace("demo"), "the Workspace goes first")
 		require.GreaterOrEqual(env, env.count("demo", scripted.Destroy), 2)
 		require.Len(env, env.writes("demo"), 2, "one to make it, and one to delete it")
 		env.end("demo")
@@ -81,7 +70,7 @@ func TestAFailedApplyIsNotReportedDuringADeletion(t *testing.T) {
 		})
 		env.user(env.template(), workspaceTemplateApply("demo", before))
 		env.awaitNotReady("demo", infrav1.ApplyFailedReason, "RequestLimitExceeded")
-		require.NotEmpty(env, env.resources(), "half of it was made")
+		require.NotEmpty(env, env.Cloud(), "half of it was made")
 
 		env.removeApply("demo")
 		env.awaitOperation("demo", scripted.Destroy, 1)
@@ -99,29 +88,21 @@ func TestARetainedWorkspaceIsNotTouched(t *testing.T) {
 	inEitherScope(t, func(env *environment) {
 		env.user(env.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
 		first := env.awaitReady("demo", before)
-		was := env.workspace("demo")
+		was := env.Workspace("demo")
 
 		env.removeApply("demo")
 		env.awaitGone("demo")
-		env.eventually(slowTick, func() string {
-			if slices.ContainsFunc(env.events("demo"), func(e eventsv1.Event) bool { return e.Reason == "WorkspaceRetained" }) {
-				return ""
-			}
-			return "there is no event WorkspaceRetained"
-		})
-		is := env.workspace("demo")
+		env.awaitEvent("demo", "WorkspaceRetained")
+		is := env.Workspace("demo")
 		require.NotNil(env, is)
 		require.Equal(env, uid(first), is.GetUID())
 		require.Equal(env, was.GetResourceVersion(), is.GetResourceVersion())
 		require.Len(env, env.writes("demo"), 1, "only to make it")
-		require.Len(env, env.resources(), 2)
+		require.Len(env, env.Cloud(), 2)
 		require.Zero(env, env.count("demo", scripted.Destroy))
 
-		env.eventually(tick, func() string {
-			if time.Since(was.GetCreationTimestamp().Time) < 2*time.Second { // The API server records whole seconds.
-				return "the Workspace is not older by a whole second yet"
-			}
-			return ""
+		env.eventually(tick, func() string { // The API server records whole seconds.
+			return fixture.Unless(time.Since(was.GetCreationTimestamp().Time) >= 2*time.Second, "the Workspace is not older by a whole second yet")
 		})
 		// Under the same name, it is taken over as it is, when a user says so.
 		env.user(workspaceTemplateApply("demo", before))
@@ -138,18 +119,16 @@ func TestARetainedWorkspaceIsNotTouched(t *testing.T) {
 func TestTheLegacyFinalizerStays(t *testing.T) {
 	t.Parallel()
 	inEitherScope(t, func(env *environment) {
-		adopted := workspaceTemplateApply("demo", before, "workspaceName: "+env.workspaceKey("demo").Name)
+		adopted := workspaceTemplateApply("demo", before, "workspaceName: "+env.WorkspaceKey("demo").Name)
 		env.user(env.template(), adopted)
 		env.awaitReady("demo", before)
 		env.editApply("demo", `{"metadata":{"finalizers":["`+infrav1.LegacyWorkspaceTemplateApplyFinalizer+`"]}}`)
 		env.eventually(tick, func() string {
-			if apply := env.get("demo"); apply != nil && len(apply.Finalizers) == 2 {
-				return ""
-			}
-			return "the finalizer of this version is missing"
+			apply := env.get("demo")
+			return fixture.Unless(apply != nil && len(apply.Finalizers) == 2, "the finalizer of this version is missing")
 		})
 		held := false
-		for _, version := range env.history.applyVersions(env.applyKey("demo")) {
+		for _, version := range env.control.history.applyVersions(env.applyKey("demo")) {
 			held = held || len(version.Finalizers) > 0
 			require.True(env, !held || len(version.Finalizers) > 0, "held at any time")
 		}
@@ -173,18 +152,15 @@ func (env *environment) requireWorkspaces(each int, names ...string) {
 	env.Helper()
 	want, got := map[string]int{}, map[string]int{}
 	for _, name := range names {
-		key := env.workspaceKey(name)
-		want[workspaceID(env.scope.GroupVersionKind().Group, key.Namespace, key.Name)] = each
+		key := env.WorkspaceKey(name)
+		want[workspaceID(env.Scope.GroupVersionKind().Group, key.Namespace, key.Name)] = each
 	}
 	env.eventually(tick, func() string {
 		clear(got)
-		for id, uids := range env.history.workspaceUIDs(env.namespace) {
+		for id, uids := range env.control.history.workspaceUIDs(env.Namespace) {
 			got[id] = len(uids)
 		}
-		if maps.Equal(want, got) {
-			return ""
-		}
-		return fmt.Sprintf("Workspaces that there ever were: %v, not %v", got, want)
+		return fixture.Unless(maps.Equal(want, got), "Workspaces that there ever were: %v, not %v", got, want)
 	})
 }
 
@@ -192,50 +168,30 @@ func (env *environment) requireWorkspaces(each int, names ...string) {
 // Terraform's states and in the cloud, and that no secret was reported.
 func (env *environment) leave(names ...string) {
 	env.Helper()
+	env.clearScript(names...)
+	env.removeApply(names...)
+	env.awaitGone(names...)
 	for _, name := range names {
-		env.clearScript(name)
-		env.removeApply(name)
+		require.Nil(env, env.Workspace(name), "the Workspace of %s is left behind", name)
 	}
-	for _, name := range names {
-		env.awaitGone(name)
-		require.Nil(env, env.workspace(name), "the Workspace of %s is left behind", name)
-	}
-	env.remove(&infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: templateName}})
+	env.remove(&infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: templateName}})
 	env.eventually(slowTick, func() string {
 		template := &infrav1.WorkspaceTemplate{}
-		if engine.Absent(env.Get(env.Context(), client.ObjectKey{Namespace: env.namespace, Name: templateName}, template)) {
-			return ""
-		}
-		return fmt.Sprintf("the template has no user and is still there: %+v", template.Status)
+		return fixture.Unless(engine.Absent(env.Get(env.Context(), client.ObjectKey{Namespace: env.Namespace, Name: templateName}, template)),
+			"the template has no user and is still there: %+v", template.Status)
 	})
-	require.Empty(env, env.resources())
-	states, err := env.scripts.States()
-	require.NoError(env, err)
-	for name := range states {
-		require.NotContains(env, name, env.namespace, "a state is left behind")
-	}
+	env.RequireNothingLeft()
 	for _, name := range names {
 		env.requireNoSecretReported(name)
 	}
 }
 
-// clearScript removes the script of a Workspace, so that Terraform succeeds again.
-func (env *environment) clearScript(name string) {
+// clearScript removes the scripts of Workspaces, so that Terraform succeeds again.
+func (env *environment) clearScript(names ...string) {
 	env.Helper()
-	env.setScript(name, scripted.Script{})
-}
-
-// resources are those of the environment in the cloud.
-func (env *environment) resources() []scripted.Resource {
-	env.Helper()
-	cloud, err := env.scripts.Cloud()
-	require.NoError(env, err)
-	return env.ofEnvironment(cloud)
-}
-
-// ofEnvironment are those of the resources that are the environment's.
-func (env *environment) ofEnvironment(resources []scripted.Resource) []scripted.Resource {
-	return slices.DeleteFunc(resources, func(r scripted.Resource) bool { return !strings.Contains(r.ExternalName, env.namespace) })
+	for _, name := range names {
+		env.setScript(name, scripted.Script{})
+	}
 }
 
 // secretWords are in nothing that is reported: how Terraform's compressed output begins and ends, and a value of a Secret.
@@ -247,7 +203,7 @@ const canary = "canary-4711-secret"
 // requireNoSecretReported looks at every version of a WorkspaceTemplateApply, and at the events about it.
 func (env *environment) requireNoSecretReported(name string) {
 	env.Helper()
-	for _, version := range env.history.applyVersions(env.applyKey(name)) {
+	for _, version := range env.control.history.applyVersions(env.applyKey(name)) {
 		reported, err := json.Marshal(version.Status)
 		require.NoError(env, err)
 		for _, word := range secretWords {
@@ -283,9 +239,17 @@ func secretsLogged(controls ...*control) error {
 // events are those about a WorkspaceTemplateApply.
 func (env *environment) events(name string) []eventsv1.Event {
 	env.Helper()
-	list := &eventsv1.EventList{}
-	require.NoError(env, env.List(env.Context(), list, client.InNamespace(env.namespace)))
-	return slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool { return e.Regarding.Name != name })
+	return slices.DeleteFunc(env.Events(), func(e eventsv1.Event) bool { return e.Regarding.Name != name })
+}
+
+// awaitEvent waits until an event about a WorkspaceTemplateApply has a reason, and returns those that have it.
+func (env *environment) awaitEvent(name, reason string) (reported []eventsv1.Event) {
+	env.Helper()
+	env.eventually(slowTick, func() string {
+		reported = slices.DeleteFunc(env.events(name), func(e eventsv1.Event) bool { return e.Reason != reason })
+		return fixture.Unless(len(reported) > 0, "no event reports %s", reason)
+	})
+	return reported
 }
 
 // write is a request of CAPT's manager to change something.
@@ -302,11 +266,10 @@ func (w write) String() string {
 // writes are what CAPT's manager has written to the Workspace of a WorkspaceTemplateApply, its creation included.
 func (env *environment) writes(name string) []write {
 	env.Helper()
-	events, err := env.AuditEvents(audit.Filter{
-		User: sandbox.ManagerUser, Verbs: audit.Writes, Group: env.scope.GroupVersionKind().Group, Resource: "workspaces",
-		Name: env.workspaceKey(name).Name, Namespace: env.workspaceKey(name).Namespace,
+	events := fixture.AuditEvents(env, env.Sandbox, audit.Filter{
+		User: sandbox.ManagerUser, Verbs: audit.Writes, Group: env.Scope.GroupVersionKind().Group, Resource: "workspaces",
+		Name: env.WorkspaceKey(name).Name, Namespace: env.WorkspaceKey(name).Namespace,
 	})
-	require.NoError(env, err)
 	writes := make([]write, len(events))
 	for i, event := range events {
 		writes[i] = write{event.Verb, event.ResponseStatus.Code, event.RequestReceivedTimestamp.Time}
@@ -317,11 +280,9 @@ func (env *environment) writes(name string) []write {
 // allWrites are what CAPT's manager has written to anything of the environment since a time.
 func (env *environment) allWrites(since time.Time) []string {
 	env.Helper()
-	events, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Since: since})
-	require.NoError(env, err)
 	var writes []string
-	for _, event := range events {
-		if strings.Contains(event.RequestURI, env.namespace) {
+	for _, event := range fixture.AuditEvents(env, env.Sandbox, audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Since: since}) {
+		if strings.Contains(event.RequestURI, env.Namespace) {
 			writes = append(writes, event.Verb+" "+event.RequestURI)
 		}
 	}

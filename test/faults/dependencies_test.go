@@ -14,13 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
 // secret makes a Secret, or changes it.
 func (env *environment) secret(name string, data map[string]string) {
 	env.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: name}, StringData: data}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: name}, StringData: data}
 	err := env.Create(env.Context(), secret)
 	if client.IgnoreAlreadyExists(err) == nil && err != nil {
 		err = env.Update(env.Context(), secret)
@@ -46,10 +47,7 @@ func (env *environment) missing(name string, messages ...string) map[string]meta
 				return fmt.Sprintf("%q is not reported, but %v", message, since)
 			}
 		}
-		if len(since) != len(messages) {
-			return fmt.Sprintf("more is reported: %v", since)
-		}
-		return ""
+		return fixture.Unless(len(since) == len(messages), "more is reported: %v", since)
 	})
 	for message, at := range since {
 		reported := fmt.Sprintf("%s (since %s)", message, at.UTC().Format(time.RFC3339))
@@ -62,7 +60,7 @@ func (env *environment) missing(name string, messages ...string) map[string]meta
 func TestEachMissingDependencyIsNamedWithSinceWhen(t *testing.T) {
 	t.Parallel()
 	inEitherScope(t, func(env *environment) {
-		workspace := env.workspaceKey("base").Name
+		workspace := env.WorkspaceKey("base").Name
 		waits := []string{
 			"waitForSecrets: [{name: account, keys: [id, key]}, {name: other}]",
 			"waitForWorkspaces: [{name: " + workspace + "}]",
@@ -104,12 +102,7 @@ func TestEachMissingDependencyIsNamedWithSinceWhen(t *testing.T) {
 // awaitLaterSecond waits until the clock shows another second: times in status have no parts of it.
 func (env *environment) awaitLaterSecond(than time.Time) {
 	env.Helper()
-	env.eventually(tick, func() string {
-		if time.Now().Unix() > than.Unix() {
-			return ""
-		}
-		return "the clock stands still"
-	})
+	env.eventually(tick, func() string { return fixture.Unless(time.Now().Unix() > than.Unix(), "the clock stands still") })
 }
 
 // What was needed to make a Workspace is needed again to change it, and not in between.
@@ -121,7 +114,7 @@ func TestALostDependencyHoldsUpChangesAlone(t *testing.T) {
 		env.user(env.template(), workspaceTemplateApply("demo", before, waits))
 		env.awaitReady("demo", before)
 
-		env.remove(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "account"}})
+		env.remove(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "account"}})
 		env.await("demo", infrav1.DependenciesReadyCondition, metav1.ConditionFalse, infrav1.WaitingForDependenciesReason, "Secret account does not exist")
 		require.True(env, env.ready("demo"))
 		env.user(workspaceTemplateApply("demo", after, waits))
@@ -144,7 +137,7 @@ func TestAConnectionSecretIsWaitedForUntilItIsFilled(t *testing.T) {
 			workspaceTemplateApply("any", before, "waitForSecrets: [{name: base}]"))
 		env.awaitOperation("base", scripted.Apply, 1)
 		secret := &corev1.Secret{}
-		require.NoError(env, env.Get(env.Context(), client.ObjectKey{Namespace: env.namespace, Name: "base"}, secret))
+		require.NoError(env, env.Get(env.Context(), client.ObjectKey{Namespace: env.Namespace, Name: "base"}, secret))
 		require.Empty(env, secret.Data)
 		env.missing("key", "Secret base has no value for key cidr")
 		env.missing("any", "Secret base is empty")

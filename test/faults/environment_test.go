@@ -4,7 +4,6 @@
 package faults_test
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,11 +33,8 @@ const (
 
 // environment is a namespace of one test, in one scope.
 type environment struct {
-	*testing.T
-	client.Client
-	*control
-	namespace string
-	scope     terraform.Scope
+	*fixture.Environment
+	control *control
 	// written are the versions of what the test itself wrote: the history may be a moment late.
 	written map[types.UID]uint64
 	// hasScript are the WorkspaceTemplateApplies whose Workspaces have scripts.
@@ -47,13 +43,14 @@ type environment struct {
 
 func newEnvironment(t *testing.T, c *control, scope terraform.Scope) *environment {
 	t.Helper()
-	cl := c.api
-	if cl == nil {
+	var cl client.Client = c.API
+	if c.API == nil {
 		var err error
 		cl, err = client.New(c.Config(), client.Options{Scheme: controllers.Scheme()})
 		require.NoError(t, err)
 	}
-	return &environment{T: t, Client: cl, control: c, namespace: fixture.NewNamespace(t, cl), scope: scope, written: map[types.UID]uint64{}, hasScript: map[string]bool{}}
+	env := &fixture.Environment{T: t, Client: cl, Server: c.Server, Namespace: fixture.NewNamespace(t, cl), Scope: scope}
+	return &environment{Environment: env, control: c, written: map[types.UID]uint64{}, hasScript: map[string]bool{}}
 }
 
 // kind is what carries out a Workspace: a provider from v1 on, in either scope, or one before v1, which has only the cluster scope.
@@ -104,34 +101,27 @@ func with(t *testing.T, kinds []kind, test func(env *environment)) {
 }
 
 func (env *environment) applyKey(name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: env.namespace, Name: name}
-}
-
-// workspaceKey is the key of the Workspace of a WorkspaceTemplateApply.
-func (env *environment) workspaceKey(name string) types.NamespacedName {
-	return fixture.WorkspaceKey(env.scope, env.applyKey(name))
+	return types.NamespacedName{Namespace: env.Namespace, Name: name}
 }
 
 // setScript gives the Workspace of a WorkspaceTemplateApply a script, before or while it is there.
 func (env *environment) setScript(name string, script scripted.Script) {
 	env.Helper()
 	env.hasScript[name] = true
-	require.NoError(env, env.scripts.SetScript(env.workspaceKey(name), env.realistic(script)))
+	env.SetScript(name, env.control.realistic(script))
 }
 
 // count is how often an operation was begun for the Workspace of a WorkspaceTemplateApply.
 func (env *environment) count(name string, operation scripted.Operation) int {
 	env.Helper()
-	n, err := env.scripts.Count(env.workspaceKey(name), operation)
-	require.NoError(env, err)
-	return n
+	return len(env.Operations(name, operation))
 }
 
 // user applies documents as a user would.
 func (env *environment) user(documents ...string) {
 	env.Helper()
 	for _, document := range documents {
-		object := fixture.Decode(env, env.namespace, document)
+		object := fixture.Decode(env, env.Namespace, document)
 		if object.GetKind() == "WorkspaceTemplateApply" && !env.hasScript[object.GetName()] {
 			env.setScript(object.GetName(), scripted.Script{})
 		}
@@ -149,7 +139,7 @@ func (env *environment) edit(name, patch string) {
 // editApply patches a WorkspaceTemplateApply as a user would, with a JSON merge patch.
 func (env *environment) editApply(name, patch string) {
 	env.Helper()
-	env.patch(&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: name}}, patch)
+	env.patch(&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: name}}, patch)
 }
 
 func (env *environment) patch(object client.Object, patch string) {
@@ -171,14 +161,16 @@ func (env *environment) removeAllowed(object client.Object) {
 	env.remove(object)
 }
 
-func (env *environment) removeApply(name string) {
+func (env *environment) removeApply(names ...string) {
 	env.Helper()
-	env.remove(&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: name}})
+	for _, name := range names {
+		env.remove(&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: name}})
+	}
 }
 
 // newWorkspace has nothing but the identity of the Workspace of a WorkspaceTemplateApply.
 func (env *environment) newWorkspace(name string) *unstructured.Unstructured {
-	return fixture.NewWorkspace(env.scope, env.workspaceKey(name))
+	return fixture.NewWorkspace(env.Scope, env.WorkspaceKey(name))
 }
 
 func (env *environment) wrote(object client.Object) {
@@ -194,17 +186,11 @@ func number(t *testing.T, resourceVersion string) uint64 {
 
 // get is a WorkspaceTemplateApply as it is; nil when it is not there, or is not yet what the test made it.
 func (env *environment) get(name string) *infrav1.WorkspaceTemplateApply {
-	apply := env.history.apply(env.applyKey(name))
+	apply := env.control.history.apply(env.applyKey(name))
 	if apply == nil || number(env.T, apply.ResourceVersion) < env.written[apply.UID] {
 		return nil
 	}
 	return apply
-}
-
-// workspace is the current Workspace of a WorkspaceTemplateApply; nil if it does not exist.
-func (env *environment) workspace(name string) *unstructured.Unstructured {
-	env.Helper()
-	return fixture.Workspace(env, env.Client, env.scope, env.workspaceKey(name))
 }
 
 func (env *environment) eventually(every time.Duration, missing func() string) {
@@ -253,15 +239,22 @@ func (env *environment) awaitDeleting(name, reason string, parts ...string) *inf
 	return env.await(name, infrav1.DeletingCondition, metav1.ConditionTrue, reason, parts...)
 }
 
-// awaitGone waits until a WorkspaceTemplateApply is gone.
-func (env *environment) awaitGone(name string) {
+// awaitAllReady waits until all of the WorkspaceTemplateApplies are Ready.
+func (env *environment) awaitAllReady(cidr string, names ...string) {
 	env.Helper()
-	env.eventually(tick, func() string {
-		if env.history.apply(env.applyKey(name)) == nil {
-			return ""
-		}
-		return name + " is still there"
-	})
+	for _, name := range names {
+		env.awaitReady(name, cidr)
+	}
+}
+
+// awaitGone waits until WorkspaceTemplateApplies are gone.
+func (env *environment) awaitGone(names ...string) {
+	env.Helper()
+	for _, name := range names {
+		env.eventually(tick, func() string {
+			return fixture.Unless(env.control.history.apply(env.applyKey(name)) == nil, "%s is still there", name)
+		})
+	}
 }
 
 // awaitWorkspace waits until the Workspace of a WorkspaceTemplateApply is as wanted.
@@ -269,7 +262,7 @@ func (env *environment) awaitWorkspace(name string, missing func(workspace *unst
 	env.Helper()
 	var workspace *unstructured.Unstructured
 	env.eventually(slowTick, func() string {
-		if workspace = env.workspace(name); workspace == nil {
+		if workspace = env.Workspace(name); workspace == nil {
 			return "the Workspace of " + name + " is not there"
 		}
 		return missing(workspace)
@@ -281,10 +274,8 @@ func (env *environment) awaitWorkspace(name string, missing func(workspace *unst
 func (env *environment) awaitOperation(name string, operation scripted.Operation, n int) {
 	env.Helper()
 	env.eventually(slowTick, func() string {
-		if got := env.count(name, operation); got != n {
-			return fmt.Sprintf("%s: %d %s, not %d", name, got, operation, n)
-		}
-		return ""
+		got := env.count(name, operation)
+		return fixture.Unless(got == n, "%s: %d %s, not %d", name, got, operation, n)
 	})
 }
 
@@ -293,51 +284,21 @@ const templateName = "net"
 
 // module creates two resources, and its output is its variable.
 const module = `
-variable "cidr" {
-  type = string
-}
-resource "terraform_data" "vpc" {
-  input = var.cidr
-}
-resource "terraform_data" "subnet" {
-  input = var.cidr
-}
-output "cidr" {
-  value = terraform_data.vpc.output
-}
+variable "cidr" { type = string }
+resource "terraform_data" "vpc" { input = var.cidr }
+resource "terraform_data" "subnet" { input = var.cidr }
+output "cidr" { value = terraform_data.vpc.output }
 `
 
 // template is a WorkspaceTemplate of the environment's scope; more are lines of its Workspace's spec.
 func (env *environment) template(more ...string) string {
-	return env.templateWith(templateName, sandbox.ProviderConfigName, module, more...)
+	return env.templateWith(sandbox.ProviderConfigName, module, more...)
 }
 
-func (env *environment) templateWith(name, providerConfig, module string, more ...string) string {
-	kind := "ClusterProviderConfig"
-	if env.scope == terraform.ScopeCluster {
-		kind = "ProviderConfig"
-	}
-	var lines strings.Builder
-	for _, line := range more {
-		lines.WriteString("\n      " + line)
-	}
-	return fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplate
-metadata:
-  name: %s
-spec:
-  workspaceScope: %s
-  publishOutputs: [cidr]
-  template:
-    spec:%s
-      providerConfigRef: {kind: %s, name: %s}
-      forProvider:
-        source: Inline
-        module: |%s
-        vars:
-        - {key: cidr, value: '${cidr}'}
-`, name, env.scope, lines.String(), kind, providerConfig, strings.ReplaceAll(module, "\n", "\n          "))
+func (env *environment) templateWith(providerConfig, module string, more ...string) string {
+	template := (&fixture.Environment{Namespace: providerConfig, Scope: env.Scope}).Template(templateName, module, "cidr")
+	spec := strings.Join(append([]string{"    spec:"}, more...), "\n      ")
+	return strings.NewReplacer("  template:", "  publishOutputs: [cidr]\n  template:", "    spec:", spec).Replace(template)
 }
 
 // workspaceTemplateApply uses the template of the environment; more are lines of its spec.

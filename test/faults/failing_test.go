@@ -4,7 +4,6 @@
 package faults_test
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -37,10 +34,10 @@ func (env *environment) samples() map[string]failures.Sample {
 		}
 	}
 	turn := 0
-	if env.scope == terraform.ScopeCluster {
+	if env.Scope == terraform.ScopeCluster {
 		turn++
 	}
-	if env.conditions == withoutGenerations {
+	if env.control.conditions == withoutGenerations {
 		turn++
 	}
 	mine := map[string]failures.Sample{}
@@ -110,14 +107,7 @@ func TestAFailureThatRepeatsIsReportedOnce(t *testing.T) {
 		env.setScript("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 		env.user(env.template(), workspaceTemplateApply("demo", before))
 		env.awaitNotReady("demo", infrav1.ApplyFailedReason)
-		var reported []eventsv1.Event
-		env.eventually(slowTick, func() string {
-			reported = slices.DeleteFunc(env.events("demo"), func(e eventsv1.Event) bool { return e.Reason != infrav1.ApplyFailedReason })
-			if len(reported) == 0 {
-				return "no event reports it"
-			}
-			return ""
-		})
+		reported := env.awaitEvent("demo", infrav1.ApplyFailedReason)
 		since, tried := time.Now(), env.count("demo", scripted.Apply)
 		env.awaitOperation("demo", scripted.Apply, tried+2)
 		require.Empty(env, env.allWrites(since))
@@ -140,7 +130,7 @@ func TestAFailedUpdateIsCorrectedByAnother(t *testing.T) {
 
 		env.setScript("demo", scripted.Script{Plan: scripted.Step{Hang: true}})
 		env.user(workspaceTemplateApply("demo", after))
-		if env.conditions == withGenerations { // Without them, the generation of an error is unknown.
+		if env.control.conditions == withGenerations { // Without them, the generation of an error is unknown.
 			env.awaitNotReady("demo", infrav1.ProvisioningReason, "has not reported on it yet")
 		}
 		env.clearScript("demo")
@@ -158,8 +148,7 @@ func TestAFailedInitOrPlanIsReportedAndRetried(t *testing.T) {
 		env.awaitNotReady("init", infrav1.PlanFailedReason, "Failed to install provider")
 		planned := env.awaitNotReady("plan", infrav1.PlanFailedReason, "Terraform plan failed", "Correct the WorkspaceTemplate or the variables", "Unsupported argument")
 		require.Equal(env, "Config", planned.Status.LastFailureClass)
-		env.clearScript("init")
-		env.clearScript("plan")
+		env.clearScript("init", "plan")
 		env.awaitReady("init", before)
 		first := env.awaitReady("plan", before)
 
@@ -179,15 +168,11 @@ func TestAFailedInitOrPlanIsReportedAndRetried(t *testing.T) {
 
 func TestAMissingProviderConfigIsReportedUntilItExists(t *testing.T) {
 	withAnyProvider(t, func(env *environment) {
-		env.user(env.templateWith(templateName, env.namespace, module), workspaceTemplateApply("demo", before))
+		env.user(env.templateWith(env.Namespace, module), workspaceTemplateApply("demo", before))
 		env.awaitNotReady("demo", infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig", "not found")
 		require.Zero(env, env.count("demo", scripted.Init))
 
-		kind, group := "ClusterProviderConfig", "tf.m.upbound.io"
-		if env.scope == terraform.ScopeCluster {
-			kind, group = "ProviderConfig", "tf.upbound.io"
-		}
-		env.user(fmt.Sprintf("{apiVersion: %s/v1beta1, kind: %s, metadata: {name: %s}, spec: {pluginCache: false}}", group, kind, env.namespace))
+		env.user(env.ProviderConfig())
 		env.awaitReady("demo", before)
 		require.Len(env, env.writes("demo"), 1)
 		env.end("demo")
@@ -197,12 +182,10 @@ func TestAMissingProviderConfigIsReportedUntilItExists(t *testing.T) {
 // Terraform quotes its input. Input from a Secret is not reported.
 func TestAnErrorThatQuotesASecretIsReportedWithoutIt(t *testing.T) {
 	withAnyProvider(t, func(env *environment) {
-		require.NoError(env, env.Create(env.Context(), &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "account"}, StringData: map[string]string{"value": canary},
-		}))
+		env.secret("account", map[string]string{"value": canary})
 		env.setScript("demo", scripted.Script{Apply: scripted.Step{Stderr: "\nError: creating EC2 VPC with " + canary + ": VpcLimitExceeded\n"}})
 		env.user(strings.Replace(env.template(), "source: Inline",
-			"source: Inline\n        env: [{name: ACCOUNT, secretKeyRef: {namespace: "+env.namespace+", name: account, key: value}}]", 1),
+			"source: Inline\n        env: [{name: ACCOUNT, secretKeyRef: {namespace: "+env.Namespace+", name: account, key: value}}]", 1),
 			workspaceTemplateApply("demo", before))
 		env.awaitNotReady("demo", infrav1.ApplyFailedReason, "creating EC2 VPC with", "VpcLimitExceeded")
 		env.clearScript("demo")

@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
@@ -38,7 +39,7 @@ func TestAWorkspaceThatWasDeletedByHandIsRecreatedOnce(t *testing.T) {
 		require.NotEqual(env, uid(first), uid(second))
 		require.Len(env, env.writes("demo"), 2, "made twice")
 		env.requireWorkspaces(2, "demo")
-		require.Len(env, env.resources(), 2, "the first ones were destroyed")
+		require.Len(env, env.Cloud(), 2, "the first ones were destroyed")
 		env.leave("demo")
 		env.requireWorkspaces(2, "demo")
 	})
@@ -84,12 +85,7 @@ func (env *environment) replace(name string, annotations map[string]string) *uns
 	env.editApply(name, pauseApply)
 	env.await(name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 	env.removeAllowed(env.newWorkspace(name))
-	env.eventually(slowTick, func() string {
-		if env.workspace(name) == nil {
-			return ""
-		}
-		return "the Workspace is still there"
-	})
+	env.eventually(slowTick, func() string { return fixture.Unless(env.Workspace(name) == nil, "the Workspace is still there") })
 	other := env.foreign(name, annotations)
 	env.editApply(name, resumeApply)
 	return other
@@ -122,7 +118,7 @@ func TestAWorkspaceRecreatedByAnotherClientIsReportedAndNotModified(t *testing.T
 				env.removeApply("demo")
 				env.awaitGone("demo")
 				require.Len(env, env.writes("demo"), 1, "only to make ours")
-				is := env.workspace("demo")
+				is := env.Workspace("demo")
 				require.NotNil(env, is, "theirs is not ours to delete")
 				require.Equal(env, other.GetUID(), is.GetUID())
 				require.EqualValues(env, 1, is.GetGeneration())
@@ -139,41 +135,17 @@ func TestAWorkspaceThatCameBackFromABackupIsTakenOver(t *testing.T) {
 	inEitherScope(t, func(env *environment) {
 		env.user(env.template(), workspaceTemplateApply("demo", before))
 		first := env.awaitReady("demo", before)
-		other := env.replace("demo", env.workspace("demo").GetAnnotations())
+		other := env.replace("demo", env.Workspace("demo").GetAnnotations())
 
-		env.eventually(slowTick, func() string {
-			for _, event := range env.events("demo") {
-				if event.Reason == infrav1.WorkspaceReplacedReason {
-					require.Contains(env, event.Note, fmt.Sprintf("UID was %s, is %s", uid(first), other.GetUID()))
-					return ""
-				}
-			}
-			return "no event reports it"
-		})
+		reported := env.awaitEvent("demo", infrav1.WorkspaceReplacedReason)
+		require.Contains(env, reported[0].Note, fmt.Sprintf("UID was %s, is %s", uid(first), other.GetUID()))
 		env.eventually(tick, func() string {
-			if apply := env.get("demo"); apply == nil || uid(apply) != other.GetUID() {
-				return "the other UID is not recorded"
-			}
-			return ""
+			apply := env.get("demo")
+			return fixture.Unless(apply != nil && uid(apply) == other.GetUID(), "the other UID is not recorded")
 		})
 		env.awaitReady("demo", before)
 		env.requireWorkspaces(2, "demo")
 		env.leave("demo")
-	})
-}
-
-// A hanging apply does not delay another WorkspaceTemplateApply.
-func TestAFailureDoesNotAffectOthers(t *testing.T) {
-	withAnyProvider(t, func(env *environment) {
-		env.setScript("bad", scripted.Script{Apply: scripted.Step{Hang: true}})
-		env.user(env.template(), workspaceTemplateApply("bad", before))
-		env.awaitOperation("bad", scripted.Apply, 1)
-		began := time.Now()
-		env.user(workspaceTemplateApply("good", before))
-		env.awaitReady("good", before)
-		env.Logf("Ready in %s while another hangs", time.Since(began))
-		require.False(env, env.ready("bad"))
-		env.end("bad", "good")
 	})
 }
 
@@ -186,16 +158,24 @@ var pauses = map[string]struct{ pause, resume string }{
 	"nothing-managed": {`{"spec":{"managementPolicies":[]}}`, `{"spec":{"managementPolicies":["*"]}}`},
 }
 
+// pauseEach makes a WorkspaceTemplateApply for each of the pauses, and pauses its Workspace.
+func (env *environment) pauseEach() {
+	env.Helper()
+	env.user(env.template())
+	for name := range pauses {
+		env.user(workspaceTemplateApply(name, before))
+	}
+	for name, p := range pauses {
+		env.awaitReady(name, before)
+		env.edit(name, p.pause)
+		env.awaitNotReady(name, infrav1.WorkspacePausedReason, "Remove its annotation crossplane.io/paused, or its empty spec.managementPolicies")
+	}
+}
+
 func TestAPausedWorkspaceIsReportedUntilItIsResumed(t *testing.T) {
 	withEachProvider(t, func(env *environment) {
-		env.user(env.template())
+		env.pauseEach()
 		for name := range pauses {
-			env.user(workspaceTemplateApply(name, before))
-		}
-		for name, p := range pauses {
-			env.awaitReady(name, before)
-			env.edit(name, p.pause)
-			env.awaitNotReady(name, infrav1.WorkspacePausedReason, "Remove its annotation crossplane.io/paused, or its empty spec.managementPolicies")
 			env.await(name, infrav1.SyncedCondition, metav1.ConditionUnknown, infrav1.WorkspacePausedReason)
 			env.user(workspaceTemplateApply(name, after))
 			env.awaitWorkspace(name, varIs(after))
@@ -215,23 +195,14 @@ func TestAPausedWorkspaceIsReportedUntilItIsResumed(t *testing.T) {
 func varIs(cidr string) func(workspace *unstructured.Unstructured) string {
 	return func(workspace *unstructured.Unstructured) string {
 		vars, _, _ := unstructured.NestedSlice(workspace.Object, "spec", "forProvider", "vars")
-		if len(vars) == 1 && vars[0].(map[string]any)["value"] == cidr {
-			return ""
-		}
-		return "the change was not written"
+		return fixture.Unless(len(vars) == 1 && vars[0].(map[string]any)["value"] == cidr, "the change was not written")
 	}
 }
 
 func TestTheDeletionOfAPausedWorkspaceWaitsUntilItIsResumed(t *testing.T) {
 	withEachProvider(t, func(env *environment) {
-		env.user(env.template())
+		env.pauseEach()
 		for name := range pauses {
-			env.user(workspaceTemplateApply(name, before))
-		}
-		for name, p := range pauses {
-			env.awaitReady(name, before)
-			env.edit(name, p.pause)
-			env.awaitNotReady(name, infrav1.WorkspacePausedReason)
 			env.removeApply(name)
 			env.awaitDeleting(name, infrav1.WorkspacePausedReason, "the Workspace is paused, so Terraform does not run")
 		}

@@ -100,7 +100,7 @@ func TestAMissingDependencyIsReportedUntilItExists(t *testing.T) {
 		}
 		env.removeApply("unclaimed")
 		env.awaitGone("unclaimed")
-		require.Nil(t, env.workspace("unclaimed"))
+		require.Nil(t, env.Workspace("unclaimed"))
 	}
 	for _, env := range environments {
 		for _, name := range []string{"one", "two"} {
@@ -111,7 +111,7 @@ func TestAMissingDependencyIsReportedUntilItExists(t *testing.T) {
 	}
 	require.NoError(t, limited.StartComponent(t.Context(), sandbox.Provider))
 	for _, env := range environments {
-		t.Run(string(env.scope), func(t *testing.T) {
+		t.Run(string(env.Scope), func(t *testing.T) {
 			t.Parallel()
 			env.T = t
 			env.oneStarvesTheOther()
@@ -127,9 +127,7 @@ func installWorkspaces(env *environment) time.Time {
 	require.NoError(env, err)
 	began := time.Now()
 	require.NoError(env, manifests.Apply(env.Context(), env.Client, kinds...))
-	for _, kind := range kinds {
-		env.eventually(slowTick, func() string { return env.missingEstablished(kind.GetName()) })
-	}
+	require.NoError(env, manifests.WaitEstablished(env.Context(), env.Client, kinds))
 	for _, scope := range terraform.Scopes() {
 		require.NoError(env, limited.watch(scope.GroupVersionKind()))
 	}
@@ -157,24 +155,7 @@ func (env *environment) oneStarvesTheOther() {
 	env.awaitNotReady(second, infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
 	require.Zero(env, env.count(first, scripted.Destroy))
 	env.clearScript(second)
-	env.awaitReady(first, before)
-	env.awaitReady(second, before)
+	env.awaitAllReady(before, first, second)
 	require.Len(env, env.writes(first), 1)
 	require.Len(env, env.writes(second), 1)
-}
-
-// missingEstablished says that a definition is not served yet.
-func (env *environment) missingEstablished(name string) string {
-	env.Helper()
-	definition := &unstructured.Unstructured{}
-	definition.SetAPIVersion("apiextensions.k8s.io/v1")
-	definition.SetKind("CustomResourceDefinition")
-	require.NoError(env, env.Get(env.Context(), client.ObjectKey{Name: name}, definition))
-	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-	for _, condition := range conditions {
-		if c := condition.(map[string]any); c["type"] == "Established" && c["status"] == "True" {
-			return ""
-		}
-	}
-	return name + " is not served yet"
 }

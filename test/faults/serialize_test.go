@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 )
@@ -55,10 +56,10 @@ func (env *environment) beginProfiles() {
 // operations are those of a kind on Workspaces of these names, in the order in which they began.
 func (env *environment) operations(kind scripted.Operation, names ...string) []scripted.Entry {
 	env.Helper()
-	journal, err := env.scripts.Journal()
+	journal, err := env.Scripts.Journal()
 	require.NoError(env, err)
 	return slices.DeleteFunc(journal, func(entry scripted.Entry) bool {
-		ours := slices.ContainsFunc(names, func(name string) bool { return entry.Of(env.workspaceKey(name)) })
+		ours := slices.ContainsFunc(names, func(name string) bool { return entry.Of(env.WorkspaceKey(name)) })
 		return entry.Operation != kind || !ours
 	})
 }
@@ -80,7 +81,7 @@ func (env *environment) requireTurnsTaken(applies, destroys int, names ...string
 
 // hasWaited reports whether a WorkspaceTemplateApply ever reported in that condition that it was queued.
 func (env *environment) hasWaited(name, conditionType string) bool {
-	return slices.ContainsFunc(env.history.applyVersions(env.applyKey(name)), func(version *infrav1.WorkspaceTemplateApply) bool {
+	return slices.ContainsFunc(env.control.history.applyVersions(env.applyKey(name)), func(version *infrav1.WorkspaceTemplateApply) bool {
 		condition := meta.FindStatusCondition(version.Status.Conditions, conditionType)
 		return condition != nil && condition.Reason == infrav1.QueuedReason
 	})
@@ -90,10 +91,8 @@ func (env *environment) hasWaited(name, conditionType string) bool {
 func (env *environment) awaitRevision(name, cidr, was string) string {
 	env.Helper()
 	env.eventually(tick, func() string {
-		if apply := env.get(name); apply == nil || apply.Status.LastAppliedRevision == was {
-			return name + " has no other revision"
-		}
-		return ""
+		apply := env.get(name)
+		return fixture.Unless(apply != nil && apply.Status.LastAppliedRevision != was, "%s has no other revision", name)
 	})
 	return env.awaitReady(name, cidr).Status.LastAppliedRevision
 }
@@ -113,7 +112,7 @@ func TestSerializedAppliesRunOneAtATime(t *testing.T) {
 		require.True(env, env.hasWaited(profiles[2], infrav1.ReadyCondition))
 		env.awaitQuiet(2 * time.Second)
 
-		env.user(env.templateWith(templateName, sandbox.ProviderConfigName, module+"# edited\n"))
+		env.user(env.templateWith(sandbox.ProviderConfigName, module+"# edited\n"))
 		for _, name := range profiles {
 			revisions[name] = env.awaitRevision(name, before, revisions[name])
 		}
@@ -128,12 +127,8 @@ func TestSerializedAppliesRunOneAtATime(t *testing.T) {
 		}
 		env.requireTurnsTaken(9, 0, profiles...)
 
-		for _, name := range profiles {
-			env.removeApply(name)
-		}
-		for _, name := range profiles {
-			env.awaitGone(name)
-		}
+		env.removeApply(profiles...)
+		env.awaitGone(profiles...)
 		env.requireTurnsTaken(9, 3, profiles...)
 		env.end(profiles...)
 	})
@@ -143,20 +138,16 @@ func TestSerializedAppliesRunOneAtATime(t *testing.T) {
 func TestWhatTheGarbageCollectorDeletesIsDestroyedOneAtATime(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t, current, terraform.ScopeNamespaced)
-	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "owner"}}
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "owner"}}
 	require.NoError(env, env.Create(env.Context(), owner))
 	env.beginProfiles()
 	for _, name := range profiles {
 		env.setScript(name, slow)
 		env.editApply(name, fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"%s"}]}}`, owner.UID))
 	}
-	for _, name := range profiles {
-		env.awaitReady(name, before)
-	}
+	env.awaitAllReady(before, profiles...)
 	env.remove(owner)
-	for _, name := range profiles {
-		env.awaitGone(name)
-	}
+	env.awaitGone(profiles...)
 	env.requireTurnsTaken(3, 3, profiles...)
 	// Requests one after the other could find that the Workspace before is gone already.
 	require.True(env, slices.ContainsFunc(profiles, func(name string) bool { return env.hasWaited(name, infrav1.DeletingCondition) }))
@@ -172,17 +163,13 @@ func TestDeletingANamespaceDestroysOneAtATime(t *testing.T) {
 		env.setScript(name, slow)
 	}
 	env.beginProfiles()
-	for _, name := range profiles {
-		env.awaitReady(name, before)
-	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.namespace}}
+	env.awaitAllReady(before, profiles...)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}
 	require.NoError(t, sandbox.AllowDelete(t.Context(), env.Client, namespace))
 	env.remove(namespace)
-	for _, name := range profiles {
-		env.awaitGone(name)
-	}
+	env.awaitGone(profiles...)
 	env.requireTurnsTaken(3, 3, profiles...)
-	require.Empty(env, env.resources())
+	require.Empty(env, env.Cloud())
 }
 
 // A profile that cannot be made as it is does not hold the others up, although Terraform tries again and again.
@@ -192,18 +179,14 @@ func TestAnErrorThatNeedsTheUserDoesNotBlockTheOthers(t *testing.T) {
 		env.beginProfiles()
 		broken := env.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "limit exceeded")
 		require.Equal(env, "Quota", broken.Status.LastFailureClass)
-		env.awaitReady("profile-b", before)
-		env.awaitReady("profile-c", before)
+		env.awaitAllReady(before, profiles[1:]...)
 		env.awaitNotReady("profile-a", infrav1.ApplyFailedReason)
 
 		env.setScript("profile-a", scripted.Script{Destroy: scripted.Step{Stderr: dependencyViolation}})
 		env.awaitReady("profile-a", before)
-		for _, name := range profiles {
-			env.removeApply(name)
-		}
+		env.removeApply(profiles...)
 		env.awaitDeleting("profile-a", infrav1.DestroyFailedReason)
-		env.awaitGone("profile-b")
-		env.awaitGone("profile-c")
+		env.awaitGone(profiles[1:]...)
 		env.end(profiles...)
 	})
 }
@@ -221,7 +204,7 @@ func TestARetriedApplyKeepsTheLock(t *testing.T) {
 	}
 	env.awaitTriedWithoutWrites("profile-a", 2)
 	for _, name := range profiles[1:] {
-		require.Nil(env, env.workspace(name))
+		require.Nil(env, env.Workspace(name))
 		env.awaitNotReady(name, infrav1.QueuedReason)
 		require.Nil(env, env.get(name).Status.StartedTime)
 	}
@@ -244,10 +227,7 @@ func (env *environment) awaitTriedWithoutWrites(name string, times int) {
 			since, tried = time.Now(), env.count(name, scripted.Apply)
 			return fmt.Sprintf("written while Terraform tried again: %v", writes)
 		}
-		if env.count(name, scripted.Apply) < tried+times {
-			return name + " is not tried again"
-		}
-		return ""
+		return fixture.Unless(env.count(name, scripted.Apply) >= tried+times, "%s is not tried again", name)
 	})
 }
 
@@ -256,20 +236,14 @@ func TestDestroyOfAFailedApplyIsSerialized(t *testing.T) {
 	t.Parallel()
 	inEitherScope(t, func(env *environment) {
 		env.beginProfiles()
-		for _, name := range profiles {
-			env.awaitReady(name, before)
-		}
+		env.awaitAllReady(before, profiles...)
 		for _, name := range profiles {
 			env.setScript(name, scripted.Script{Plan: scripted.Step{Stderr: unsupported}, Destroy: scripted.Step{Delay: aWhile}})
 			env.edit(name, `{"metadata":{"annotations":{"look":"again"}}}`)
 			env.awaitNotReady(name, infrav1.PlanFailedReason)
 		}
-		for _, name := range profiles {
-			env.removeApply(name)
-		}
-		for _, name := range profiles {
-			env.awaitGone(name)
-		}
+		env.removeApply(profiles...)
+		env.awaitGone(profiles...)
 		env.requireTurnsTaken(3, 3, profiles...)
 		env.end(profiles...)
 	})
@@ -293,7 +267,7 @@ func TestTheSerializerStartsNoSecondApplyAfterARestart(t *testing.T) {
 	t.Parallel() // The manager was restarted: other tests may run.
 
 	for _, env := range environments {
-		t.Run(string(env.scope), func(t *testing.T) {
+		t.Run(string(env.Scope), func(t *testing.T) {
 			t.Parallel()
 			env.T = t
 			env.user(workspaceTemplateApply("probe", before))
@@ -301,7 +275,7 @@ func TestTheSerializerStartsNoSecondApplyAfterARestart(t *testing.T) {
 			env.user(profile("profile-b", after))
 			env.awaitNotReady("profile-b", infrav1.QueuedReason)
 			for _, name := range profiles[1:] {
-				require.Nil(env, env.workspace(name), "it was made beside one that Terraform is at work on")
+				require.Nil(env, env.Workspace(name), "it was made beside one that Terraform is at work on")
 			}
 			env.setScript("profile-a", slow)
 			env.awaitReady("profile-a", before)

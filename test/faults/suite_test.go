@@ -30,11 +30,9 @@ import (
 
 // control is a control plane with CAPT's manager, and a provider that does what scripts say.
 type control struct {
-	*sandbox.Sandbox
-	scripts *scripted.Store
-	history *history
-	// api is the client of all tests. It is nil where definitions come and go: a client caches what it has discovered.
-	api        client.Client
+	// The client of the server is that of all tests. There is none where definitions come and go: a client caches what it has discovered.
+	*fixture.Server
+	history    *history
 	conditions conditions
 	// watching ends with the tests.
 	watching context.Context //nolint:containedctx // it lives as long as the control plane
@@ -91,7 +89,8 @@ func start(ctx context.Context, dir string, keep func(*sandbox.Sandbox)) error {
 				return err
 			}
 			keep(s)
-			*c.into = &control{Sandbox: s, scripts: scripted.At(scripts), history: newHistory(), conditions: withGenerations, watching: ctx}
+			server := &fixture.Server{Sandbox: s, Scripts: scripted.At(scripts)}
+			*c.into = &control{Server: server, history: newHistory(), conditions: withGenerations, watching: ctx}
 			return c.begin(*c.into, starting)
 		})
 	}
@@ -105,7 +104,7 @@ func (c *control) begin(context.Context) error {
 		kinds = append(kinds, scope.GroupVersionKind())
 	}
 	var err error
-	if c.api, err = client.New(c.Config(), client.Options{Scheme: controllers.Scheme()}); err != nil {
+	if c.API, err = client.NewWithWatch(c.Config(), client.Options{Scheme: controllers.Scheme()}); err != nil {
 		return err
 	}
 	before := *c

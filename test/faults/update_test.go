@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 )
@@ -45,13 +46,13 @@ func TestAnUpdateIsWrittenOnceAndReportedWhenItIsApplied(t *testing.T) {
 		last := env.awaitReady("demo", after)
 		require.NotEqual(t, first.Status.LastAppliedRevision, last.Status.LastAppliedRevision)
 		require.Equal(t, uid(first), uid(last))
-		for _, version := range env.history.applyVersions(env.applyKey("demo")) {
+		for _, version := range env.control.history.applyVersions(env.applyKey("demo")) {
 			if version.Status.ObservedGeneration == last.Generation && isReady(version) {
 				require.Equal(env, after, version.Status.Outputs["cidr"], "Ready before the update was applied")
 			}
 		}
 		require.Equal(t, 2, env.count("demo", scripted.Apply))
-		require.EqualValues(t, 2, env.workspace("demo").GetGeneration())
+		require.EqualValues(t, 2, env.Workspace("demo").GetGeneration())
 		require.Len(env, env.writes("demo"), 2, "one to make it, and one to change it")
 		env.end("demo")
 	})
@@ -77,7 +78,7 @@ func workspaceCondition(workspace *unstructured.Unstructured, conditionType stri
 
 func (env *environment) requireWorkspaceCondition(name, conditionType string, status metav1.ConditionStatus) {
 	env.Helper()
-	workspace := env.workspace(name)
+	workspace := env.Workspace(name)
 	require.NotNil(env, workspace)
 	condition := workspaceCondition(workspace, conditionType)
 	require.NotNil(env, condition, conditionType)
@@ -95,10 +96,7 @@ func TestASlowFirstApplyIsWaitedForAndOvertakenByNothing(t *testing.T) {
 
 		env.user(workspaceTemplateApply("demo", after))
 		env.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
-			if workspace.GetGeneration() == 2 {
-				return ""
-			}
-			return "the change was not written"
+			return fixture.Unless(workspace.GetGeneration() == 2, "the change was not written")
 		})
 		env.awaitNotReady("demo", infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
 		require.Equal(env, 1, env.count("demo", scripted.Apply), "one apply at a time")
@@ -131,7 +129,7 @@ func TestDriftIsReportedWhenItCannotBeRepaired(t *testing.T) {
 		env.setScript("demo", scripted.Script{Drift: "a route is gone"})
 		repaired := env.awaitReady("demo", before)
 		require.Equal(env, uid(first), uid(repaired))
-		require.EqualValues(env, 1, env.workspace("demo").GetGeneration())
+		require.EqualValues(env, 1, env.Workspace("demo").GetGeneration())
 		require.Len(env, env.writes("demo"), 1, "only to make it")
 		env.end("demo")
 	})
@@ -144,14 +142,12 @@ func TestAnUpdateWithoutEffectIsReportedAsApplied(t *testing.T) {
 		first := env.awaitReady("demo", before)
 
 		env.user(workspaceTemplateApply("demo", before, "writeConnectionSecretToRef: {name: connection}"))
-		if env.conditions == withoutGenerations {
+		if env.control.conditions == withoutGenerations {
 			env.awaitNotReady("demo", infrav1.ProvisioningReason, "set the annotation crossplane.io/paused=true on the Workspace", "remove it when its condition Synced is False")
 			env.edit("demo", `{"metadata":{"annotations":{"crossplane.io/paused":"true"}}}`)
 			env.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
-				if c := workspaceCondition(workspace, "Synced"); c != nil && c.Status == metav1.ConditionFalse {
-					return ""
-				}
-				return "it is not paused"
+				c := workspaceCondition(workspace, "Synced")
+				return fixture.Unless(c != nil && c.Status == metav1.ConditionFalse, "it is not paused")
 			})
 			env.edit("demo", `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`)
 		}
@@ -165,21 +161,15 @@ func TestAnUpdateWithoutEffectIsReportedAsApplied(t *testing.T) {
 
 // silent is a module whose outputs do not show what was applied.
 const silent = `
-variable "cidr" {
-  type = string
-}
-resource "terraform_data" "vpc" {
-  input = var.cidr
-}
-output "cidr" {
-  value = "10.0.0.0/16"
-}
+variable "cidr" { type = string }
+resource "terraform_data" "vpc" { input = var.cidr }
+output "cidr" { value = "10.0.0.0/16" }
 `
 
 // Before v1 such an update moves neither a condition nor an output.
 func TestAnUpdateThatChangesNoOutputIsReportedWhenItIsApplied(t *testing.T) {
 	withAnyProvider(t, func(env *environment) {
-		env.user(env.templateWith(templateName, sandbox.ProviderConfigName, silent), workspaceTemplateApply("demo", before))
+		env.user(env.templateWith(sandbox.ProviderConfigName, silent), workspaceTemplateApply("demo", before))
 		first := env.awaitReady("demo", before)
 		env.setScript("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
 		env.user(workspaceTemplateApply("demo", after))
@@ -193,10 +183,8 @@ func TestAnUpdateThatChangesNoOutputIsReportedWhenItIsApplied(t *testing.T) {
 		// The next look of the provider shows again what it had shown before the update.
 		env.edit("demo", `{"metadata":{"annotations":{"example.com/touched":"yes"}}}`)
 		env.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
-			if checksum, _, _ := unstructured.NestedString(workspace.Object, "status", "atProvider", "checksum"); checksum == "" {
-				return "the provider has not looked again"
-			}
-			return ""
+			checksum, _, _ := unstructured.NestedString(workspace.Object, "status", "atProvider", "checksum")
+			return fixture.Unless(checksum != "", "the provider has not looked again")
 		})
 		require.Never(env, func() bool { return !env.ready("demo") }, 1500*time.Millisecond, tick, "what was reported as applied stays so")
 		require.Len(env, env.writes("demo"), 2, "one to make it, and one to change it")
@@ -216,7 +204,7 @@ func TestARefusedUpdateIsReportedAndNotSentAgain(t *testing.T) {
 
 		env.user(env.template())
 		env.awaitReady("demo", before)
-		require.EqualValues(env, 1, env.workspace("demo").GetGeneration(), "nothing of it was ever written")
+		require.EqualValues(env, 1, env.Workspace("demo").GetGeneration(), "nothing of it was ever written")
 		env.end("demo")
 	})
 }

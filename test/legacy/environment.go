@@ -242,7 +242,7 @@ func access(root string) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	for _, role := range objects {
-		objects = append(objects, clusterRoleBinding(role.GetName(), sandbox.CaptctlUser))
+		objects = append(objects, manifests.ClusterRoleBinding("test-"+role.GetName(), role.GetName(), sandbox.CaptctlUser))
 	}
 	var rules []any
 	rights, err := check.Rights("", check.RoleReader, check.RoleJournalReader)
@@ -252,24 +252,8 @@ func access(root string) ([]*unstructured.Unstructured, error) {
 	for _, right := range rights {
 		rules = append(rules, map[string]any{"apiGroups": []any{right.Group}, "resources": []any{right.Resource}, "verbs": []any{right.Verb}})
 	}
-	reader := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "rbac.authorization.k8s.io/v1",
-		"kind":       "ClusterRole",
-		"metadata":   map[string]any{"name": sandbox.ReaderUser},
-		"rules":      rules,
-	}}
-	return append(objects, reader, clusterRoleBinding(sandbox.ReaderUser, sandbox.ReaderUser)), nil
-}
-
-func clusterRoleBinding(role, user string) *unstructured.Unstructured {
-	const group = "rbac.authorization.k8s.io"
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": group + "/v1",
-		"kind":       "ClusterRoleBinding",
-		"metadata":   map[string]any{"name": "test-" + role},
-		"roleRef":    map[string]any{"apiGroup": group, "kind": "ClusterRole", "name": role},
-		"subjects":   []any{map[string]any{"apiGroup": group, "kind": "User", "name": user}},
-	}}
+	const reader = sandbox.ReaderUser
+	return append(objects, manifests.ClusterRole(reader, rules...), manifests.ClusterRoleBinding("test-"+reader, reader, reader)), nil
 }
 
 //go:embed definitions.yaml

@@ -24,8 +24,6 @@ type Names struct {
 	Namespace, Other string
 	// Prefix is put before the names of clusters, and with it of cluster-wide Workspaces.
 	Prefix string
-	// FixedApply takes the place of demo-eks-controlplane-apply, of which there can be one on an API server.
-	FixedApply string
 }
 
 // NamesOf a fixture, if there is one of it on an API server: no two fixtures share any.

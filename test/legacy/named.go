@@ -5,6 +5,7 @@ package legacy
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -40,9 +41,7 @@ func two(change func(first, second *Cluster, names Names)) Fixture {
 func Named() map[string]Fixture {
 	fixtures := map[string]Fixture{}
 	for _, group := range []map[string]Fixture{references(), collisions(), states(), tools()} {
-		for name, fixture := range group {
-			fixtures[name] = fixture
-		}
+		maps.Copy(fixtures, group)
 	}
 	return fixtures
 }
@@ -54,10 +53,7 @@ func references() map[string]Fixture {
 		"reference-empty-generated-name": one(func(c *Cluster, _ Names) { c.Unreferenced = true }),
 		// An early version of CAPT v0.3 called the WorkspaceTemplateApply of every control plane like this.
 		"reference-empty-hand-made-fixed-name": one(func(c *Cluster, names Names) {
-			c.Name, c.Unreferenced, c.Apply = names.Prefix+"shop", true, names.FixedApply
-			if c.Apply == "" {
-				c.Apply = "demo-eks-controlplane-apply"
-			}
+			c.Name, c.Unreferenced, c.Apply = names.Prefix+"shop", true, "demo-eks-controlplane-apply"
 		}),
 		"reference-empty-arbitrary-name": one(func(c *Cluster, names Names) {
 			c.Unreferenced, c.Apply = true, names.Prefix+"production-eks"

@@ -42,76 +42,30 @@ const (
 
 // plain is a recipe that takes no AWS. Nothing runs it unless a test has a provider.
 var plain = Recipe{
-	VPC: `variable "cluster_name" {
-  type = string
-}
-
-variable "vpc_name" {
-  type = string
-}
-
-resource "terraform_data" "vpc" {
-  input = { name = var.vpc_name, cluster = var.cluster_name }
-}
-
-output "vpc_id" {
-  value = "vpc-${substr(terraform_data.vpc.id, 0, 8)}"
-}
+	VPC: `variable "cluster_name" { type = string }
+variable "vpc_name" { type = string }
+resource "terraform_data" "vpc" { input = { name = var.vpc_name, cluster = var.cluster_name } }
+output "vpc_id" { value = "vpc-${substr(terraform_data.vpc.id, 0, 8)}" }
 `,
 	VPCVariables: []string{"cluster_name", "vpc_name"},
-	ControlPlane: `variable "cluster_name" {
-  type = string
-}
-
-variable "kubernetes_version" {
-  type = string
-}
-
-variable "region" {
-  type = string
-}
-
-resource "terraform_data" "eks" {
-  input = { name = var.cluster_name, version = var.kubernetes_version, region = var.region }
-}
-
-output "cluster_name" {
-  value = var.cluster_name
-}
-
-output "cluster_version" {
-  value = terraform_data.eks.output.version
-}
-
-output "cluster_endpoint" {
-  value = "https://${upper(substr(terraform_data.eks.id, 0, 8))}.gr7.${var.region}.eks.amazonaws.com"
-}
-
-output "cluster_certificate_authority_data" {
-  value = "` + builder.CA() + `"
-}
+	ControlPlane: `variable "cluster_name" { type = string }
+variable "kubernetes_version" { type = string }
+variable "region" { type = string }
+resource "terraform_data" "eks" { input = { name = var.cluster_name, version = var.kubernetes_version, region = var.region } }
+output "cluster_name" { value = var.cluster_name }
+output "cluster_version" { value = terraform_data.eks.output.version }
+output "cluster_endpoint" { value = "https://${upper(substr(terraform_data.eks.id, 0, 8))}.gr7.${var.region}.eks.amazonaws.com" }
+output "cluster_certificate_authority_data" { value = "` + builder.CA() + `" }
 `,
 	ControlPlaneVariables: []string{"cluster_name", "kubernetes_version", "region"},
 	ProviderConfig:        "aws-provider-config",
 }
 
 const (
-	kubeconfigModule = `variable "cluster_name" {
-  type = string
-}
-
-variable "region" {
-  type = string
-}
-
-variable "cluster_endpoint" {
-  type = string
-}
-
-variable "cluster_certificate_authority_data" {
-  type = string
-}
-
+	kubeconfigModule = `variable "cluster_name" { type = string }
+variable "region" { type = string }
+variable "cluster_endpoint" { type = string }
+variable "cluster_certificate_authority_data" { type = string }
 output "kubeconfig" {
   sensitive = true
   value = yamlencode({ apiVersion = "v1", kind = "Config", clusters = [{ name = var.cluster_name, cluster = {
@@ -127,21 +81,11 @@ terraform {
   }
 }
 `
-	addonModule = `variable "cluster_name" {
-  type = string
-}
-
-resource "terraform_data" "addon" {
-  input = var.cluster_name
-}
-
-output "id" {
-  value = terraform_data.addon.id
-}
+	addonModule = `variable "cluster_name" { type = string }
+resource "terraform_data" "addon" { input = var.cluster_name }
+output "id" { value = terraform_data.addon.id }
 `
-	roleCheckModule = `output "role_exists" {
-  value = "true"
-}
+	roleCheckModule = `output "role_exists" { value = "true" }
 `
 )
 

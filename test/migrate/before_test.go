@@ -114,12 +114,8 @@ func (env *environment) legacyObjects() map[string]*unstructured.Unstructured {
 	objects := map[string]*unstructured.Unstructured{}
 	for kind := range legacyKinds {
 		for _, version := range versions(kind) {
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(version.WithKind(kind + "List"))
-			require.NoError(env, env.Admin.List(env.Context(), list))
-			for i := range list.Items {
-				object := &list.Items[i]
-				objects[fmt.Sprintf("%s %s %s/%s", version.Version, kind, object.GetNamespace(), object.GetName())] = object
+			for _, object := range fixture.List(env, env.Admin, version.WithKind(kind)) {
+				objects[fmt.Sprintf("%s %s %s/%s", version.Version, kind, object.GetNamespace(), object.GetName())] = &object
 			}
 		}
 	}
@@ -214,10 +210,7 @@ func (env *environment) awaitReconciled() {
 				return fmt.Sprintf("%s had %v errors", controller, activity.Errors[controller])
 			}
 		}
-		if activity.Pending > 0 {
-			return "the controllers are at work"
-		}
-		return ""
+		return fixture.Unless(activity.Pending == 0, "the controllers are at work")
 	})
 }
 
@@ -226,8 +219,7 @@ func (env *environment) managerWrites(since time.Time) []auditv1.Event {
 	env.Helper()
 	user, err := env.InstalledManagerUser()
 	require.NoError(env, err)
-	events, err := env.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Since: since})
-	require.NoError(env, err)
+	events := fixture.AuditEvents(env, env.Sandbox, audit.Filter{User: user, Verbs: audit.Writes, Since: since})
 	return slices.DeleteFunc(events, func(event auditv1.Event) bool {
 		return slices.Contains([]string{"leases", "events", "tokenreviews", "subjectaccessreviews"}, event.ObjectRef.Resource)
 	})

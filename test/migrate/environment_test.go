@@ -4,10 +4,8 @@
 package migrate_test
 
 import (
-	"bufio"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +27,7 @@ import (
 	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/sandbox/metrics"
 	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
@@ -46,35 +45,31 @@ type environment struct {
 
 func newEnvironment(t *testing.T, options sandbox.Options) *environment {
 	t.Helper()
-	metrics := ""
+	env := &environment{T: t}
 	if options.Provider {
 		port, err := process.FreePort()
 		require.NoError(t, err)
 		options.ProviderArgs = []string{"--metrics-addr=" + process.Loopback(port), "--max-reconcile-rate=4"}
-		metrics = "http://" + process.Loopback(port) + "/metrics"
+		env.metrics = "http://" + process.Loopback(port) + "/metrics"
 	}
-	env := legacy.New(t, options)
-	return &environment{T: t, Environment: env, host: host.New(t, env.Sandbox), metrics: metrics}
+	env.Environment = legacy.New(t, options)
+	env.host = host.New(t, env.Sandbox)
+	return env
 }
 
 // runs counts the Terraform commands that changed or destroyed something, by operation and Workspace. Plans are not counted: the provider
 // goes on to observe.
 func (env *environment) runs() map[string]string {
 	env.Helper()
-	request, err := http.NewRequestWithContext(env.Context(), http.MethodGet, env.metrics, nil)
+	text, err := metrics.Text(env.Context(), env.metrics)
 	require.NoError(env, err)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(env, err)
-	defer func() { _ = response.Body.Close() }()
 	runs := map[string]string{}
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		series, value, found := strings.Cut(lines.Text(), "} ")
+	for line := range strings.Lines(text) {
+		series, value, found := strings.Cut(line, "} ")
 		if found && strings.HasPrefix(series, "capt_test_provider_runs_total{") && (strings.Contains(series, `"apply"`) || strings.Contains(series, `"destroy"`)) {
 			runs[series] = value
 		}
 	}
-	require.NoError(env, lines.Err())
 	require.NotEmpty(env, runs)
 	return runs
 }
@@ -146,9 +141,7 @@ var questions = []string{"selfsubjectaccessreviews", "selfsubjectreviews"}
 func (env *environment) requireHarmless() {
 	env.Helper()
 	for _, user := range []string{sandbox.CaptctlUser, sandbox.ReaderUser} {
-		events, err := env.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes})
-		require.NoError(env, err)
-		for _, event := range events {
+		for _, event := range fixture.AuditEvents(env, env.Sandbox, audit.Filter{User: user, Verbs: audit.Writes}) {
 			switch event.Verb {
 			case "create":
 				assert.Contains(env, append([]string{"leases", "configmaps", "events"}, questions...), event.ObjectRef.Resource, event.RequestURI)
@@ -164,9 +157,7 @@ func (env *environment) requireHarmless() {
 // writesOf a user that the API server was asked for, permitted or not. Dry runs and questions about permissions are left out.
 func (env *environment) writesOf(user string, since time.Time) (writes []string) {
 	env.Helper()
-	events, err := env.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Since: since})
-	require.NoError(env, err)
-	for _, event := range events {
+	for _, event := range fixture.AuditEvents(env, env.Sandbox, audit.Filter{User: user, Verbs: audit.Writes, Since: since}) {
 		if !slices.Contains(questions, event.ObjectRef.Resource) && !strings.Contains(event.RequestURI, "dryRun=All") {
 			writes = append(writes, event.Verb+" "+event.RequestURI)
 		}
@@ -177,10 +168,8 @@ func (env *environment) writesOf(user string, since time.Time) (writes []string)
 // writesTo a resource by everything but the provider.
 func (env *environment) writesTo(group, resource string, since time.Time) []string {
 	env.Helper()
-	events, err := env.AuditEvents(audit.Filter{Group: group, Resource: resource, Verbs: audit.Writes, Since: since})
-	require.NoError(env, err)
 	var writes []string
-	for _, event := range events {
+	for _, event := range fixture.AuditEvents(env, env.Sandbox, audit.Filter{Group: group, Resource: resource, Verbs: audit.Writes, Since: since}) {
 		if event.User.Username != sandbox.ProviderUser {
 			writes = append(writes, fmt.Sprintf("%s %s %s %s", event.User.Username, event.Verb, event.ObjectRef.Name, event.ObjectRef.Subresource))
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
@@ -67,9 +68,9 @@ func (env *everything) create() {
 	env.Helper()
 	var group errgroup.Group
 	var lock sync.Mutex
-	for name, fixture := range legacy.Named() {
+	for name, fleet := range legacy.Named() {
 		group.Go(func() error {
-			objects, err := env.Create(env.Context(), fixture, legacy.NamesOf(name))
+			objects, err := env.Create(env.Context(), fleet, legacy.NamesOf(name))
 			lock.Lock()
 			defer lock.Unlock()
 			env.objects[name] = objects
@@ -92,9 +93,7 @@ func (env *environment) snapshot(t *testing.T, now time.Time) *migrate.Snapshot 
 // What captctl reads of a management cluster that nothing of this version was installed in is what the API server and the webhook
 // serve later, for every fixture.
 func (env *everything) isReadAsItIsServedLater(t *testing.T) {
-	events, err := env.AuditEvents(audit.Filter{User: sandbox.CaptctlUser, Verbs: audit.Writes})
-	require.NoError(t, err)
-	assert.Empty(t, events, "reading writes nothing")
+	assert.Empty(t, fixture.AuditEvents(t, env.Sandbox, audit.Filter{User: sandbox.CaptctlUser, Verbs: audit.Writes}), "reading writes nothing")
 	snapshot := env.snapshot(t, env.read.Taken)
 	require.NotEmpty(t, snapshot.Applies)
 	requireSameSnapshot(t, env.read, snapshot)
@@ -204,13 +203,11 @@ func (env *everything) plansFindWhatBelongsTogether(t *testing.T) {
 
 func requireFound(t *testing.T, adoption legacy.Adoption, member plan.Member) {
 	t.Helper()
-	switch {
-	case adoption.Disputed:
+	if adoption.Disputed {
 		assert.Equal(t, migrate.OwnerAmbiguous, member.State, "%s", member.Object)
 		return
-	default:
-		assert.Equal(t, migrate.Adoptable, member.State, "%s", member.Object)
 	}
+	assert.Equal(t, migrate.Adoptable, member.State, "%s", member.Object)
 	require.NotNil(t, member.WorkspaceTemplateApply, "%s", member.Object)
 	assert.Equal(t, adoption.ApplyUID, member.WorkspaceTemplateApply.UID)
 	require.NotNil(t, member.Workspace, "%s", member.Object)
@@ -219,7 +216,7 @@ func requireFound(t *testing.T, adoption legacy.Adoption, member plan.Member) {
 
 // A tool that applies objects from Git is recognized by what it left on them, which is also what it would write again.
 func (env *everything) toolsLeaveTheirMarks(t *testing.T) {
-	for fixture, row := range map[string]struct {
+	for fleet, row := range map[string]struct {
 		applier   legacy.Applier
 		operation metav1.ManagedFieldsOperationType
 		label     string
@@ -229,8 +226,8 @@ func (env *everything) toolsLeaveTheirMarks(t *testing.T) {
 		"argocd-managed":     {legacy.ArgoCD, metav1.ManagedFieldsOperationUpdate, "app.kubernetes.io/instance"},
 		"clusterclass-owned": {legacy.Topology, metav1.ManagedFieldsOperationApply, clusterv1.ClusterTopologyOwnedLabel},
 	} {
-		t.Run(fixture, func(t *testing.T) {
-			objects := env.objects[fixture]
+		t.Run(fleet, func(t *testing.T) {
+			objects := env.objects[fleet]
 			for _, object := range objects.Items {
 				if object.GetKind() != "CAPTControlPlane" {
 					continue

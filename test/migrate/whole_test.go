@@ -22,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -217,10 +218,8 @@ func (env *whole) upgrades(key types.NamespacedName) {
 	require.NoError(env, env.Admin.Patch(env.Context(), controlPlane, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"version":"`+version+`"}}`))))
 	env.await(func() string {
 		require.NoError(env, env.Admin.Get(env.Context(), key, controlPlane))
-		if controlPlane.Status.Version != version || controlPlane.Status.State != controlplanev1.StateReady {
-			return "version " + controlPlane.Status.Version + ", state " + string(controlPlane.Status.State)
-		}
-		return ""
+		return fixture.Unless(controlPlane.Status.Version == version && controlPlane.Status.State == controlplanev1.StateReady,
+			"version %s, state %s", controlPlane.Status.Version, controlPlane.Status.State)
 	})
 	require.Equal(env, endpoint, controlPlane.Spec.ControlPlaneEndpoint)
 	outputs, _, err := unstructured.NestedMap(env.workspaces()[key.Name+"-eks-controlplane"].Object, "status", "atProvider", "outputs")
@@ -242,10 +241,8 @@ func (env *whole) deletesAll() {
 		controlPlane := &controlplanev1.CAPTControlPlane{}
 		require.NoError(env, env.Admin.Get(env.Context(), wholeDemo, controlPlane))
 		deleting := meta.FindStatusCondition(controlPlane.Status.Conditions, controlplanev1.DeletingCondition)
-		if deleting == nil || !strings.Contains(deleting.Message, "demo-karpenter") {
-			return "the control plane does not report that it waits for demo-karpenter"
-		}
-		return ""
+		return fixture.Unless(deleting != nil && strings.Contains(deleting.Message, "demo-karpenter"),
+			"the control plane does not report that it waits for demo-karpenter")
 	})
 	assert.Nil(env, env.workspaces()["demo-eks-controlplane"].GetDeletionTimestamp())
 	for _, addon := range []string{"demo-karpenter", "demo-fargate"} {

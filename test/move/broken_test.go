@@ -6,6 +6,7 @@ package move_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -56,10 +58,7 @@ func (env *environment) awaitDeletions(may bool) {
 
 // A move that is killed when everything is on both sides is started again.
 func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
-	env := newEnvironment(t)
-	env.labeled()
-	env.apply(source, everything(terraform.ScopeNamespaced)...)
-	env.awaitReady(source, "v1.34.0")
+	env := readyCluster(t)
 	t.Parallel()
 	for _, document := range noDeletions(env.namespace) {
 		require.NoError(t, source.apply(t.Context(), "", document))
@@ -69,14 +68,8 @@ func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
 	began := time.Now()
 	move := env.startMove()
 	fixture.EventuallyTrue(t, tick, func() bool {
-		events, err := source.AuditEvents(audit.Filter{User: sandbox.AdminUser, Verbs: audit.Writes, Namespace: env.namespace, Since: began})
-		require.NoError(t, err)
-		for _, event := range events {
-			if event.ResponseStatus.Code >= 400 {
-				return true
-			}
-		}
-		return false
+		events := fixture.AuditEvents(t, source.Sandbox, audit.Filter{User: sandbox.AdminUser, Verbs: audit.Writes, Namespace: env.namespace, Since: began})
+		return slices.ContainsFunc(events, func(event auditv1.Event) bool { return event.ResponseStatus.Code >= http.StatusBadRequest })
 	}, "clusterctl deletes nothing")
 	move.stop()
 	env.kubectl(source, "delete", "validatingadmissionpolicybinding", env.namespace)
@@ -89,13 +82,8 @@ func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
 	env.awaitBlock(eks, "until-paused")
 	env.startMove().wait()
 	env.awaitReady(target, "v1.34.0")
-	for _, kind := range moved {
-		require.Empty(t, env.names(source, kind), kind.Kind)
-	}
-	require.Empty(t, env.done(began))
-	for _, on := range []*side{source, target} {
-		env.requireUntouched(on, began)
-	}
+	env.requireMoved()
+	env.requireUnnoticed(began)
 }
 
 // What clusterctl does to an object that it has moved, in its own words.
@@ -115,29 +103,17 @@ func alonePaused(t *testing.T, scope terraform.Scope) (*environment, *unstructur
 	apply := &infrav1.WorkspaceTemplateApply{}
 	env.awaitCondition(source, apply, "alone", infrav1.ReadyCondition, "")
 	env.change(source, apply, "alone", func() { apply.Annotations["cluster.x-k8s.io/paused"] = "" })
-	ref := apply.Status.WorkspaceRef
-	workspace := &unstructured.Unstructured{}
-	workspace.SetAPIVersion(ref.APIVersion)
-	workspace.SetKind(ref.Kind)
-	require.NoError(t, source.Get(t.Context(), types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, workspace))
-	return env, workspace
+	return env, fixture.WorkspaceOf(t, source, apply)
 }
 
 // refusals counts the writes to a Workspace that the API server refused to the provider since a moment.
 func refusals(t *testing.T, workspace *unstructured.Unstructured, since time.Time) int {
 	t.Helper()
-	events, err := source.AuditEvents(audit.Filter{
+	events := fixture.AuditEvents(t, source.Sandbox, audit.Filter{
 		User: sandbox.ProviderUser, Verbs: audit.Writes, Resource: "workspaces", Since: since,
 		Namespace: workspace.GetNamespace(), Name: workspace.GetName(),
 	})
-	require.NoError(t, err)
-	n := 0
-	for _, event := range events {
-		if event.ResponseStatus.Code == http.StatusForbidden {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(events, func(event auditv1.Event) bool { return event.ResponseStatus.Code != http.StatusForbidden }))
 }
 
 // clusterctl takes the external name away, deletes, and takes the finalizers away. Here it stops after each step, and the provider

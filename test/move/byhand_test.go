@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // clusterWide reads the cluster-wide Workspaces of the Cluster demo.
@@ -30,11 +31,7 @@ func (env *environment) clusterWide() []*unstructured.Unstructured {
 	for _, name := range []string{vpc, eks} {
 		apply := &infrav1.WorkspaceTemplateApply{}
 		env.read(source, apply, name)
-		workspace := &unstructured.Unstructured{}
-		workspace.SetAPIVersion(apply.Status.WorkspaceRef.APIVersion)
-		workspace.SetKind(apply.Status.WorkspaceRef.Kind)
-		require.NoError(env, source.Get(env.Context(), client.ObjectKey{Name: apply.Status.WorkspaceRef.Name}, workspace))
-		workspaces = append(workspaces, workspace)
+		workspaces = append(workspaces, fixture.WorkspaceOf(env, source, apply))
 	}
 	return workspaces
 }
@@ -67,10 +64,7 @@ func TestClusterWideWorkspacesAreMovedByHand(t *testing.T) {
 
 	env.awaitReady(target, "v1.34.0")
 	require.Equal(t, statuses, env.statuses(target))
-	require.Empty(t, env.done(began), "Terraform changed nothing")
-	for _, on := range []*side{source, target} {
-		env.requireUntouched(on, began)
-	}
+	env.requireUnnoticed(began)
 	for _, workspace := range workspaces {
 		require.NoError(t, target.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace))
 		require.True(t, slices.ContainsFunc(workspace.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {

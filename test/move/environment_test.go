@@ -6,8 +6,8 @@ package move_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,33 +152,27 @@ func (env *environment) awaitBlock(name, until string) {
 	env.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
 	env.await(source, apply, name, func() string {
-		if got := apply.Annotations["clusterctl.cluster.x-k8s.io/block-move"]; got != until {
-			return fmt.Sprintf("it blocks %q", got)
-		}
-		return ""
+		got := apply.Annotations["clusterctl.cluster.x-k8s.io/block-move"]
+		return fixture.Unless(got == until, "it blocks %q", got)
 	})
 }
 
 // names lists what there is of a kind in the namespace.
 func (env *environment) names(on *side, gvk schema.GroupVersionKind) []string {
 	env.Helper()
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(gvk)
-	require.NoError(env, on.List(env.Context(), list, client.InNamespace(env.namespace)))
 	names := []string{}
-	for _, object := range list.Items {
-		names = append(names, object.Name)
+	for _, object := range fixture.List(env, on, gvk, client.InNamespace(env.namespace)) {
+		names = append(names, object.GetName())
 	}
 	return names
 }
 
 // workspaceKind is the kind of Workspaces in a namespace.
-var workspaceKind = schema.GroupVersionKind{Group: "tf.m.upbound.io", Version: "v1beta1", Kind: "Workspace"}
+var workspaceKind = terraform.ScopeNamespaced.GroupVersionKind()
 
 func (env *environment) workspace(on *side, name string) *unstructured.Unstructured {
 	env.Helper()
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(workspaceKind)
+	object := fixture.NewWorkspace(terraform.ScopeNamespaced, env.key(name))
 	env.read(on, object, name)
 	return object
 }
@@ -217,23 +211,19 @@ func (env *environment) cloud() int {
 	env.Helper()
 	resources, err := scripts.Cloud()
 	require.NoError(env, err)
-	n := 0
-	for _, r := range resources {
-		if env.has(r.Namespace, r.Name) {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(resources, func(r scripted.Resource) bool { return !env.has(r.Namespace, r.Name) }))
 }
 
-// requireUntouched holds the manager of a side to not having written to any Workspace of the namespace since a moment.
-func (env *environment) requireUntouched(on *side, since time.Time) {
+// requireUnnoticed requires that since a moment, on either side, no manager has written to any Workspace of the namespace, and Terraform changed nothing.
+func (env *environment) requireUnnoticed(since time.Time) {
 	env.Helper()
-	events, err := on.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Resource: "workspaces", Since: since})
-	require.NoError(env, err)
-	for _, event := range events {
-		require.False(env, env.has(event.ObjectRef.Namespace, event.ObjectRef.Name), "%s %+v", event.Verb, event.ObjectRef)
+	filter := audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Resource: "workspaces", Since: since}
+	for _, on := range []*side{source, target} {
+		for _, event := range fixture.AuditEvents(env, on.Sandbox, filter) {
+			require.False(env, env.has(event.ObjectRef.Namespace, event.ObjectRef.Name), "%s %+v", event.Verb, event.ObjectRef)
+		}
 	}
+	require.Empty(env, env.done(since), "Terraform changed nothing")
 }
 
 // documents are those of a Cluster named demo with Workspaces of a scope. Their ProviderConfig is the same on both sides: what is configured is

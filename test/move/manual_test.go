@@ -149,8 +149,9 @@ func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
 		out, err = env.shell(commands(t, stopProvider), "PROVIDER=provider-terraform").CombinedOutput()
 	}()
 	fixture.EventuallyTrue(t, tick, func() bool {
-		looks, err := source.AuditEvents(audit.Filter{User: sandbox.AdminUser, Verbs: []string{"list", "watch"}, Resource: "pods", Namespace: sandbox.ProviderNamespace, Since: began})
-		return err == nil && len(looks) > 0
+		return len(fixture.AuditEvents(t, source.Sandbox, audit.Filter{
+			User: sandbox.AdminUser, Verbs: []string{"list", "watch"}, Resource: "pods", Namespace: sandbox.ProviderNamespace, Since: began,
+		})) > 0
 	}, "the command does not wait for the Pod")
 	require.NoError(t, source.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	<-ended

@@ -38,6 +38,7 @@ func (env *environment) labeled() {
 func readyCluster(t *testing.T) *environment {
 	t.Helper()
 	env := newEnvironment(t)
+	env.labeled()
 	env.apply(source, everything(terraform.ScopeNamespaced)...)
 	env.awaitReady(source, "v1.34.0")
 	return env
@@ -48,10 +49,7 @@ func (env *environment) awaitReady(on *side, version string) {
 	env.Helper()
 	controlPlane, owner := &controlplanev1.CAPTControlPlane{}, &clusterv1.Cluster{}
 	env.await(on, controlPlane, "demo", func() string {
-		if controlPlane.Status.Version != version {
-			return "its version is " + controlPlane.Status.Version
-		}
-		return ""
+		return fixture.Unless(controlPlane.Status.Version == version, "its version is %s", controlPlane.Status.Version)
 	})
 	env.awaitCondition(on, controlPlane, "demo", controlplanev1.ReadyCondition, "")
 	env.awaitCondition(on, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, "")
@@ -59,10 +57,8 @@ func (env *environment) awaitReady(on *side, version string) {
 		env.awaitCondition(on, &infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, "")
 	}
 	env.await(on, owner, "demo", func() string {
-		if ptr.Deref(owner.Status.Initialization.ControlPlaneInitialized, false) && !ptr.Deref(owner.Spec.Paused, false) {
-			return ""
-		}
-		return "it is paused, or not initialized"
+		return fixture.Unless(ptr.Deref(owner.Status.Initialization.ControlPlaneInitialized, false) && !ptr.Deref(owner.Spec.Paused, false),
+			"it is paused, or not initialized")
 	})
 	env.awaitCondition(on, owner, "demo", clusterv1.ClusterControlPlaneInitializedCondition, "")
 	env.await(on, controlPlane, "demo", func() string { return fixture.ClusterPending(controlPlane) })
@@ -120,12 +116,17 @@ var moved = []schema.GroupVersionKind{
 	infrav1.GroupVersion.WithKind("WorkspaceTemplate"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
 }
 
+// requireMoved requires that nothing is left on the source.
+func (env *environment) requireMoved() {
+	env.Helper()
+	for _, kind := range moved {
+		require.Empty(env, env.names(source, kind), kind.Kind)
+	}
+}
+
 // Both providers run all the time, which is not what the manual asks for, but must not hurt.
 func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
-	env := newEnvironment(t)
-	env.labeled()
-	env.apply(source, everything(terraform.ScopeNamespaced)...)
-	env.awaitReady(source, "v1.34.0")
+	env := readyCluster(t)
 	for _, name := range []string{vpc, eks} {
 		env.awaitBlock(name, "until-paused")
 	}
@@ -135,9 +136,7 @@ func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
 
 	began := time.Now()
 	env.startMove().wait()
-	for _, kind := range moved {
-		require.Empty(t, env.names(source, kind), kind.Kind)
-	}
+	env.requireMoved()
 	require.Contains(t, env.follow(lookAfterwards), "No resources found", "on the old side")
 	env.awaitReady(target, "v1.34.0")
 	require.Equal(t, statuses, env.statuses(target))
@@ -149,10 +148,7 @@ func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
 	env.read(target, apply, eks)
 	require.Equal(t, after.GetUID(), apply.Status.WorkspaceRef.UID)
 	require.Equal(t, untilLabeled, apply.Annotations["clusterctl.cluster.x-k8s.io/block-move"], "the definition has no label here")
-	for _, on := range []*side{source, target} {
-		env.requireUntouched(on, began)
-	}
-	require.Empty(t, env.done(began), "Terraform changed nothing")
+	env.requireUnnoticed(began)
 
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	env.change(target, controlPlane, "demo", func() { controlPlane.Spec.Version = "v1.35.0" })
@@ -170,10 +166,7 @@ func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
 }
 
 func TestAMoveWaitsForTerraformAndGoesOn(t *testing.T) {
-	env := newEnvironment(t)
-	env.labeled()
-	env.apply(source, everything(terraform.ScopeNamespaced)...)
-	env.awaitReady(source, "v1.34.0")
+	env := readyCluster(t)
 	t.Parallel()
 
 	began := time.Now()
@@ -220,10 +213,7 @@ func TestAMoveWithoutWorkspacesIsNotPossible(t *testing.T) {
 	env.awaitReady(source, "v1.34.0")
 	env.startMove().wait()
 	env.awaitReady(target, "v1.34.0")
-	require.Empty(t, env.done(began))
-	for _, on := range []*side{source, target} {
-		env.requireUntouched(on, began)
-	}
+	env.requireUnnoticed(began)
 }
 
 // clusterctl pauses Clusters. An object without one is paused and unpaused by hand.
@@ -239,15 +229,10 @@ func TestWhatBelongsToNoClusterMovesToo(t *testing.T) {
 	began := time.Now()
 	env.follow(pauseByHand, "NAME", "alone")
 	env.startMove().wait()
-	for _, kind := range moved {
-		require.Empty(t, env.names(source, kind), kind.Kind)
-	}
+	env.requireMoved()
 	env.follow(unpauseByHand, "NAME", "alone")
 	env.awaitCondition(target, apply, "alone", infrav1.ReadyCondition, "")
 	require.Equal(t, env.workspace(target, "alone").GetUID(), apply.Status.WorkspaceRef.UID)
 	require.Contains(t, env.names(target, corev1.SchemeGroupVersion.WithKind("Secret")), "alone-outputs")
-	for _, on := range []*side{source, target} {
-		env.requireUntouched(on, began)
-	}
-	require.Empty(t, env.done(began))
+	env.requireUnnoticed(began)
 }

@@ -13,13 +13,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -68,16 +66,11 @@ func startSide(ctx context.Context, scripts string, keep func(*sandbox.Sandbox))
 		return nil, err
 	}
 	keep(started)
-	scheme, config := controllers.Scheme(), started.Config()
-	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	config.WarningHandler = rest.NoWarnings{}
-	api, err := client.New(config, client.Options{Scheme: scheme})
+	server, err := fixture.Connect(started)
 	if err != nil {
 		return nil, err
 	}
-	s := &side{Sandbox: started, Client: api}
+	s := &side{Sandbox: started, Client: server.API}
 	return s, s.prepare(ctx)
 }
 

@@ -4,9 +4,8 @@
 package policies_test
 
 import (
-	"fmt"
-	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -22,7 +21,6 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 // Deleting a WorkspaceTemplateApply destroys a VPC or a cluster. Its owners may, and controllers that clean up after them.
@@ -74,29 +72,6 @@ func TestWhatAnOwnerHasIsNotDeletedByHand(t *testing.T) {
 	env.AwaitGone(apply, "owned")
 }
 
-// startShard starts a manager that contends for leadership, as a Deployment of a shard does.
-func startShard(t *testing.T, name string, args ...string) {
-	t.Helper()
-	port, err := process.FreePort()
-	require.NoError(t, err)
-	log := filepath.Join(t.TempDir(), "log")
-	manager, err := process.Start(process.Spec{
-		Name: name, Path: shared.Binary(sandbox.Manager), Log: log,
-		Args: append([]string{
-			"--kubeconfig=" + shared.KubeconfigOf(sandbox.Manager), "--leader-elect", "--leader-elect-namespace=elsewhere",
-			"--health-addr=127.0.0.1:0", "--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics=true",
-			fmt.Sprintf("--webhook-port=%d", port), "--webhook-cert-dir=" + shared.WebhookCertDir(),
-		}, args...),
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		manager.Kill()
-		if t.Failed() {
-			t.Log(process.Tail(log, 30))
-		}
-	})
-}
-
 func TestSafety25ShardsLeadAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
@@ -106,19 +81,13 @@ func TestSafety25ShardsLeadAtTheSameTime(t *testing.T) {
 		naming.LeaderElectionLease(env.Namespace, "third"): {"--watch-filter=third", "--namespace=" + env.Namespace},
 	}
 	for lease, args := range shards {
-		startShard(t, lease, args...)
+		shared.StartInstance(t, lease, append(args, "--leader-elect", "--leader-elect-namespace=elsewhere")...)
 	}
-	api := as(t, sandbox.AdminUser, "system:masters")
+	api := administrator(t)
 	for lease := range shards {
-		env.Eventually(func() string {
-			held := &coordinationv1.Lease{}
-			if err := api.Get(t.Context(), client.ObjectKey{Namespace: "elsewhere", Name: lease}, held); err != nil {
-				return err.Error()
-			}
-			if ptr.Deref(held.Spec.HolderIdentity, "") == "" {
-				return "Lease " + lease + " has no holder"
-			}
-			return ""
+		held := &coordinationv1.Lease{}
+		fixture.EventuallyObject(t, time.Second, api, client.ObjectKey{Namespace: "elsewhere", Name: lease}, held, func() string {
+			return fixture.Unless(ptr.Deref(held.Spec.HolderIdentity, "") != "", "Lease %s has no holder", lease)
 		})
 	}
 }

@@ -14,7 +14,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -134,9 +133,7 @@ func TestDefinitionsOfCAPTv03AreGuarded(t *testing.T) {
 func TestPoliciesDoNoHarmWhereTheKindsAreMissing(t *testing.T) {
 	t.Parallel()
 	s := fixture.Start(t, sandbox.Options{NoCRDs: true})
-	scheme := controllers.Scheme()
-	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
-	api, err := client.New(s.Config(), client.Options{Scheme: scheme})
+	api, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
 	require.NoError(t, err)
 	policies, err := manifests.Load("../../config/policy")
 	require.NoError(t, err)
@@ -157,7 +154,6 @@ func TestPoliciesDoNoHarmWhereTheKindsAreMissing(t *testing.T) {
 	older := olderDefinition("CaptControlPlaneTemplate", "captcontrolplanetemplates", "controlplane.cluster.x-k8s.io")
 	require.NoError(t, api.Create(t.Context(), older))
 	require.True(t, apierrors.IsForbidden(api.Delete(t.Context(), older.DeepCopy(), client.DryRunAll)))
-	allow := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"capt.cluster.x-k8s.io/allow-delete":"true"}}}`))
-	require.NoError(t, api.Patch(t.Context(), older, allow))
+	require.NoError(t, sandbox.AllowDelete(t.Context(), api, older))
 	require.NoError(t, api.Delete(t.Context(), older, client.DryRunAll))
 }

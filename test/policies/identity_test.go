@@ -93,10 +93,8 @@ func TestAdministratorsAreGuardedToo(t *testing.T) {
 
 	// The last grant has reached the API server when it lets this user through; the others were made before.
 	env.Eventually(func() string {
-		if err := (probe{as(t, "shard"), vpc}).delete(t.Context()); err != nil {
-			return err.Error()
-		}
-		return ""
+		err := (probe{as(t, "shard"), vpc}).delete(t.Context())
+		return fixture.Unless(err == nil, "%v", err)
 	})
 	for _, user := range []string{"gitops", "capt-admin"} {
 		err := probe{as(t, user), vpc}.delete(t.Context())
@@ -131,13 +129,8 @@ func TestARoleInANamespaceIsNotAnExemption(t *testing.T) {
 				Namespace: env.Namespace, Group: naming.GuardGroup, Resource: naming.GuardResource, Verb: naming.GuardVerb,
 			},
 		}}
-		if err := shared.API.Create(t.Context(), review); err != nil {
-			return err.Error()
-		}
-		if !review.Status.Allowed {
-			return "the Role is not known yet: " + review.Status.Reason
-		}
-		return ""
+		require.NoError(t, shared.API.Create(t.Context(), review))
+		return fixture.Unless(review.Status.Allowed, "the Role is not known yet: %s", review.Status.Reason)
 	})
 	vpc := &infrav1.WorkspaceTemplateApply{}
 	require.True(t, env.Exists(vpc, fixture.VPC))

@@ -43,16 +43,14 @@ func TestSafety09NamespaceWithClustersIsNotDeleted(t *testing.T) {
 	require.NoError(t, shared.API.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
 	require.Nil(t, namespace.DeletionTimestamp)
 
-	output, err := kubectl(t, "delete", "namespace", newNamespace(t).Name)
+	output, err := kubectl(t, "delete", "namespace", fixture.NewNamespace(t, shared.API))
 	require.NoError(t, err, "a namespace without objects of CAPT: %s", output)
 
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	env.Eventually(func() string {
-		if err := shared.API.Delete(t.Context(), namespace.DeepCopy(), client.DryRunAll); err != nil {
-			return err.Error()
-		}
-		return ""
+		err := shared.API.Delete(t.Context(), namespace.DeepCopy(), client.DryRunAll)
+		return fixture.Unless(err == nil, "%v", err)
 	})
 	output, err = kubectl(t, "delete", "namespace", env.Namespace)
 	require.NoError(t, err, "nothing of CAPT is left in it: %s", output)
@@ -74,17 +72,6 @@ func TestEachKindKeepsItsNamespace(t *testing.T) {
 			require.Contains(t, kubectlRefused(t, env.Namespace), "still contains "+kind+" alone")
 		})
 	}
-}
-
-func TestAnAnnotatedNamespaceIsDeleted(t *testing.T) {
-	t.Parallel()
-	env := build(t, terraform.ScopeCluster)
-	kubectlRefused(t, env.Namespace)
-	output, err := kubectl(t, "annotate", "namespace", env.Namespace, naming.AllowDeleteAnnotation+"=true")
-	require.NoError(t, err, output)
-	output, err = kubectl(t, "delete", "namespace", env.Namespace)
-	require.NoError(t, err, output)
-	env.RequireNothingLeft()
 }
 
 // A retained Workspace outlives its WorkspaceTemplateApply. One of others is none of CAPT's business.

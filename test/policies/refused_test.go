@@ -52,12 +52,7 @@ func refuse(env *fixture.Environment, r refusal, known func() error) func() {
 	api := as(env.T, "test-administrator", "system:masters")
 	require.NoError(env, api.Create(env.Context(), policy))
 	require.NoError(env, api.Create(env.Context(), binding))
-	env.Eventually(func() string {
-		if known() == nil {
-			return "the API server does not know the policy"
-		}
-		return ""
-	})
+	env.Eventually(func() string { return fixture.Unless(known() != nil, "the API server does not know the policy") })
 	return func() {
 		require.NoError(env, api.Delete(env.Context(), binding))
 		require.NoError(env, api.Delete(env.Context(), policy))

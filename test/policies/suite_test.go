@@ -13,10 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,9 +36,7 @@ func as(t *testing.T, user string, groups ...string) client.Client {
 	t.Helper()
 	config := shared.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
-	scheme := controllers.Scheme()
-	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	c, err := client.New(config, client.Options{Scheme: controllers.Scheme()})
 	require.NoError(t, err)
 	return c
 }
@@ -63,10 +59,8 @@ func refused(t *testing.T, request func(ctx context.Context) error) string {
 	t.Helper()
 	var last error
 	fixture.Eventually(t, 50*time.Millisecond, func() string {
-		if last = request(t.Context()); !apierrors.IsForbidden(last) {
-			return fmt.Sprintf("not refused: %v", last)
-		}
-		return ""
+		last = request(t.Context())
+		return fixture.Unless(apierrors.IsForbidden(last), "not refused: %v", last)
 	})
 	return last.Error()
 }
@@ -74,20 +68,6 @@ func refused(t *testing.T, request func(ctx context.Context) error) string {
 // allow gives an object the annotation that allows its deletion, with a value.
 func allow(t *testing.T, object client.Object, value string) {
 	t.Helper()
-	const key = naming.AllowDeleteAnnotation
-	patch := client.MergeFrom(object.DeepCopyObject().(client.Object))
-	annotations := object.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[key] = value
-	object.SetAnnotations(annotations)
-	require.NoError(t, administrator(t).Patch(t.Context(), object, patch))
-}
-
-func newNamespace(t *testing.T) *corev1.Namespace {
-	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"}}
-	require.NoError(t, shared.API.Create(t.Context(), namespace))
-	return namespace
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, naming.AllowDeleteAnnotation, value)
+	require.NoError(t, administrator(t).Patch(t.Context(), object, client.RawPatch(types.MergePatchType, patch)))
 }

@@ -73,8 +73,7 @@ func (s *Sandbox) controller(name, binary string, extra ...string) *component {
 }
 
 func (s *Sandbox) clusterAPI() *component {
-	extra := append([]string{"--feature-gates=ClusterTopology=true"}, s.options.ClusterAPIArgs...)
-	c := s.controller(ClusterAPI, binaries.ClusterAPICore, extra...)
+	c := s.controller(ClusterAPI, binaries.ClusterAPICore, "--feature-gates=ClusterTopology=true")
 	c.moved = s.installClusterAPI
 	return c
 }

@@ -55,7 +55,7 @@ func TestFailedStartNamesTheComponentAndCleansUp(t *testing.T) {
 
 func TestCanceledStartCleansUp(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, sandbox.Build(t.Context(), testLog{t}, "sandbox", "etcd", "kube-apiserver"))
+	require.NoError(t, sandbox.Build(t.Context(), t.Output(), "sandbox", "etcd", "kube-apiserver"))
 	dir := filepath.Join(t.TempDir(), "sandbox")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

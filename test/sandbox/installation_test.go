@@ -22,6 +22,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
@@ -163,7 +164,7 @@ spec:
 // kubectl runs kubectl as the administrator and returns what it printed.
 func kubectl(t *testing.T, s *sandbox.Sandbox, stdin string, args ...string) (string, error) {
 	t.Helper()
-	require.NoError(t, sandbox.Build(t.Context(), testLog{t}, sandbox.Kubectl))
+	require.NoError(t, sandbox.Build(t.Context(), t.Output(), sandbox.Kubectl))
 	cmd := exec.CommandContext(t.Context(), s.Binary(sandbox.Kubectl), append([]string{"--kubeconfig", s.Kubeconfig()}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
 	output, err := cmd.CombinedOutput()
@@ -188,9 +189,8 @@ func TestClusterAPIAcceptsAClusterThroughItsWebhooks(t *testing.T) {
 
 	// Core reconciles the Cluster and writes it as its own user.
 	require.Eventually(t, func() bool {
-		events, err := s.AuditEvents(audit.Filter{User: sandbox.ClusterAPIUser, Verbs: audit.Writes,
-			Group: clusterv1.GroupVersion.Group, Resource: "clusters", Name: "demo"})
-		require.NoError(t, err)
-		return len(events) > 0
+		return len(fixture.AuditEvents(t, s, audit.Filter{
+			User: sandbox.ClusterAPIUser, Verbs: audit.Writes, Group: clusterv1.GroupVersion.Group, Resource: "clusters", Name: "demo",
+		})) > 0
 	}, wait, tick)
 }

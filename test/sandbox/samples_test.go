@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
@@ -26,6 +27,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 // module is the Terraform module of a sample in its own directory, with the configuration of the sandbox's provider.
@@ -128,6 +130,11 @@ func TestSampleModulesPlanApplyUpgradeAndDestroy(t *testing.T) {
 	plane := newModule(t, shared, "controlplane-template.yaml", map[string]string{
 		"cluster_name": "demo", "kubernetes_version": "1.35", "region": "eu-central-1", "endpoint_public_access": "true"})
 	server := eks.Server{Dir: shared.Dir(), Name: "demo"}
+	running := func() process.ID {
+		id, err := server.Process()
+		require.NoError(t, err)
+		return id
+	}
 	plane.with(2, nil, "plan", "-detailed-exitcode")
 	plane.with(0, nil, "apply", "-auto-approve")
 	plane.with(0, nil, "plan", "-detailed-exitcode")
@@ -139,7 +146,15 @@ func TestSampleModulesPlanApplyUpgradeAndDestroy(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(bundle), "BEGIN CERTIFICATE")
 
-	// A new version restarts the server and changes no outputs.
+	// Starting the same version again changes nothing.
+	first := running()
+	require.NoError(t, server.Start(t.Context(), "v1.35.0"))
+	require.Equal(t, first, running())
+	configMaps := clusterOf(t, before["kubeconfig"].Value).CoreV1().ConfigMaps("default")
+	_, err = configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	// A new version runs in another process, with the same outputs and objects.
 	newer := map[string]string{"kubernetes_version": "1.36"}
 	plan := plane.with(2, newer, "plan", "-detailed-exitcode")
 	require.NotContains(t, plan, "terraform_data.cluster will")
@@ -147,25 +162,41 @@ func TestSampleModulesPlanApplyUpgradeAndDestroy(t *testing.T) {
 	plane.with(0, newer, "plan", "-detailed-exitcode")
 	require.Equal(t, before, plane.outputs())
 	requireWorkingCluster(t, before["kubeconfig"].Value, "36")
+	second := running()
+	require.NotEqual(t, first, second)
+	require.False(t, first.Alive())
+	_, err = configMaps.Get(t.Context(), "mine", metav1.GetOptions{})
+	require.NoError(t, err)
 
 	// An unsupported version fails the apply with the cause, and can be corrected.
 	wrong := map[string]string{"kubernetes_version": "1.20"}
-	require.Contains(t, plane.with(1, wrong, "apply", "-auto-approve"), "but not 1.20")
+	require.Contains(t, words(plane.with(1, wrong, "apply", "-auto-approve")), "can run as Kubernetes 1.33 to 1.36, but not 1.20")
 	plane.with(0, newer, "apply", "-auto-approve")
 
-	id, err := server.Process()
-	require.NoError(t, err)
 	plane.with(0, newer, "destroy", "-auto-approve")
-	require.False(t, id.Alive())
+	require.False(t, second.Alive())
 	require.NoDirExists(t, server.Folder())
 	plane.with(0, newer, "destroy", "-auto-approve")
+	require.NoError(t, server.Stop(t.Context()), "stopping is not idempotent")
+
+	// Its keys were deleted: a new cluster of the same name is empty.
+	plane.with(0, nil, "apply", "-auto-approve")
+	_, err = clusterOf(t, plane.outputs()["kubeconfig"].Value).CoreV1().ConfigMaps("default").Get(t.Context(), "mine", metav1.GetOptions{})
+	require.True(t, apierrors.IsNotFound(err), "%v", err)
+	plane.with(0, nil, "destroy", "-auto-approve")
+}
+
+// clusterOf returns a client with a kubeconfig.
+func clusterOf(t *testing.T, kubeconfig any) *kubernetes.Clientset {
+	t.Helper()
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig.(string)))
+	require.NoError(t, err)
+	return kubernetes.NewForConfigOrDie(config)
 }
 
 func requireWorkingCluster(t *testing.T, kubeconfig any, minor string) {
 	t.Helper()
-	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig.(string)))
-	require.NoError(t, err)
-	info, err := kubernetes.NewForConfigOrDie(config).ServerVersion()
+	info, err := clusterOf(t, kubeconfig).ServerVersion()
 	require.NoError(t, err)
 	require.Equal(t, minor, info.EmulationMinor)
 }
@@ -223,70 +254,4 @@ func onlyProfile(t *testing.T, server eks.Server) eks.FargateProfile {
 	require.NoError(t, err)
 	require.Len(t, profiles, 1)
 	return profiles[0]
-}
-
-// clusterClient returns a client with the kubeconfig of a simulated EKS cluster.
-func clusterClient(t *testing.T, server eks.Server) *kubernetes.Clientset {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", server.Folder()+"/kubeconfig")
-	require.NoError(t, err)
-	return kubernetes.NewForConfigOrDie(config)
-}
-
-func TestSimulatedEKSClusterCanBeUpgraded(t *testing.T) {
-	t.Parallel()
-	server := eks.Server{Dir: shared.Dir(), Name: "upgraded"}
-	ctx := t.Context()
-
-	require.NoError(t, server.Start(ctx, "v1.35.0"))
-	c := clusterClient(t, server)
-	info, err := c.ServerVersion()
-	require.NoError(t, err)
-	// /version has the version of the binary and the emulated one.
-	require.Equal(t, "35", info.EmulationMinor)
-	_, err = c.CoreV1().ConfigMaps("default").Create(ctx,
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	first, err := server.Process()
-	require.NoError(t, err)
-
-	// Starting the same version again changes nothing.
-	require.NoError(t, server.Start(ctx, "1.35"))
-	second, err := server.Process()
-	require.NoError(t, err)
-	require.Equal(t, first, second)
-
-	// A newer version runs in another process, with the same endpoint, kubeconfig and objects.
-	require.NoError(t, server.Start(ctx, "1.36"))
-	third, err := server.Process()
-	require.NoError(t, err)
-	require.NotEqual(t, first, third)
-	require.False(t, first.Alive())
-	info, err = c.ServerVersion()
-	require.NoError(t, err)
-	require.Equal(t, "36", info.EmulationMinor)
-	_, err = c.CoreV1().ConfigMaps("default").Get(ctx, "mine", metav1.GetOptions{})
-	require.NoError(t, err)
-
-	require.ErrorContains(t, server.Start(ctx, "1.20"), "can run as Kubernetes 1.33 to 1.36, but not 1.20")
-
-	require.NoError(t, server.Stop(ctx))
-	require.False(t, third.Alive())
-	require.NoDirExists(t, server.Folder())
-	require.NoError(t, server.Stop(ctx), "stopping is not idempotent")
-
-	// Its keys were deleted: a new cluster of the same name is empty.
-	require.NoError(t, server.Start(ctx, "1.35"))
-	list, err := clusterClient(t, server).CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
-	require.NoError(t, err)
-	require.NotContains(t, names(list.Items), "mine")
-	require.NoError(t, server.Stop(ctx))
-}
-
-func names(list []corev1.ConfigMap) []string {
-	var all []string
-	for _, item := range list {
-		all = append(all, item.Name)
-	}
-	return all
 }

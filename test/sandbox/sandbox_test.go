@@ -5,7 +5,6 @@ package sandbox_test
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 	"github.com/capt-provider/capt/test/sandbox/eks"
@@ -31,21 +31,8 @@ const (
 // start starts a sandbox that is stopped when the test ends.
 func start(t *testing.T, options sandbox.Options) *sandbox.Sandbox {
 	t.Helper()
-	options.Log = testLog{t}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	s, err := sandbox.Start(ctx, options)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Stop(context.WithoutCancel(t.Context()))) })
-	return s
-}
-
-// testLog writes a sandbox's progress to the log of the test.
-type testLog struct{ t *testing.T }
-
-func (l testLog) Write(data []byte) (int, error) {
-	l.t.Logf("%s", data)
-	return len(data), nil
+	options.Log = t.Output()
+	return fixture.Start(t, options)
 }
 
 func newClient(t *testing.T, s *sandbox.Sandbox) client.Client {
@@ -58,26 +45,19 @@ func newClient(t *testing.T, s *sandbox.Sandbox) client.Client {
 // shared is the sandbox of the tests that change nothing in it that others see.
 var shared *sandbox.Sandbox
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
+func TestMain(m *testing.M) {
 	if os.Getenv(ownerEnv) != "" {
-		return m.Run()
+		os.Exit(m.Run())
 	}
-	var err error
-	shared, err = sandbox.Start(context.Background(), sandbox.Options{
-		Log: os.Stderr, ClusterAPI: true, Provider: true, AuditLog: true, Programs: []string{sandbox.Kubectl},
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)
-		return 1
-	}
-	defer func() {
-		if err := shared.Stop(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
+	os.Exit(fixture.Suite{Start: func(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) (err error) {
+		shared, err = sandbox.Start(ctx, sandbox.Options{
+			Log: os.Stderr, ClusterAPI: true, Provider: true, AuditLog: true, Programs: []string{sandbox.Kubectl},
+		})
+		if err == nil {
+			keep(shared)
 		}
-	}()
-	return m.Run()
+		return err
+	}}.Run(m))
 }
 
 func TestStoppedSandboxLeavesNoProcessAndNoDirectory(t *testing.T) {
@@ -113,14 +93,10 @@ func requireSeparate(t *testing.T, s *sandbox.Sandbox) {
 	require.Error(t, newClient(t, shared).Get(t.Context(), client.ObjectKeyFromObject(config), config))
 	filter := audit.Filter{User: sandbox.AdminUser, Verbs: audit.Writes, Resource: "configmaps", Name: "mine", Since: since}
 	for s, want := range map[*sandbox.Sandbox]int{s: 1, shared: 0} {
-		events, err := s.AuditEvents(filter)
-		require.NoError(t, err)
-		require.Len(t, events, want)
+		require.Len(t, fixture.AuditEvents(t, s, filter), want)
 	}
 	filter.User = sandbox.ManagerUser
-	events, err := s.AuditEvents(filter)
-	require.NoError(t, err)
-	require.Empty(t, events, "a write of another user is counted as the manager's")
+	require.Empty(t, fixture.AuditEvents(t, s, filter), "a write of another user is counted as the manager's")
 }
 
 // requireAttachable checks what another process can do with a running sandbox.
@@ -129,9 +105,7 @@ func requireAttachable(t *testing.T, s *sandbox.Sandbox) {
 	attached, err := sandbox.Attach(s.Dir())
 	require.NoError(t, err)
 	require.NoError(t, newClient(t, attached).Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}))
-	events, err := attached.AuditEvents(audit.Filter{Resource: "configmaps", Name: "mine", Verbs: audit.Writes})
-	require.NoError(t, err)
-	require.Len(t, events, 1)
+	require.Len(t, fixture.AuditEvents(t, attached, audit.Filter{Resource: "configmaps", Name: "mine", Verbs: audit.Writes}), 1)
 	config, err := attached.ConfigOf(sandbox.Reader)
 	require.NoError(t, err)
 	require.Equal(t, s.Config().Host, config.Host)

@@ -111,7 +111,7 @@ func (env *environment) awaitErrorWithSecret(name, reason, secret string) {
 	env.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
 	message := env.awaitCondition(apply, env.a, name, infrav1.SyncedCondition, metav1.ConditionFalse, reason)
-	conditions, _, err := unstructured.NestedSlice(env.workspace(apply).Object, "status", "conditions")
+	conditions, _, err := unstructured.NestedSlice(fixture.WorkspaceOf(env, env, apply).Object, "status", "conditions")
 	require.NoError(env, err)
 	said := fmt.Sprint(conditions)
 	require.NotEmpty(env, find(packed.ReplaceAllString(said, ""), secret), "the Workspace itself does not say it: %s", said)
@@ -143,7 +143,7 @@ func TestOutputsThatAreNotListedOrSensitiveAreNotReported(t *testing.T) {
 
 		secret := &corev1.Secret{}
 		env.read(secret, env.a, "db-connection")
-		data, err := env.workspace(apply).MarshalJSON()
+		data, err := fixture.WorkspaceOf(env, env, apply).MarshalJSON()
 		require.NoError(t, err)
 		unlisted, generated := string(secret.Data["unlisted"]), string(secret.Data["generated"])
 		require.Contains(t, string(data), unlisted, "the Workspace itself does not show the output that is not listed")
@@ -231,10 +231,8 @@ func TestASecretThatIsReplacedOrDeletedIsStillNotReported(t *testing.T) {
 			env.apply(env.a, uses("db", env.a, "database", says("hello")+"\n  writeConnectionSecretToRef: {name: db-connection}\n  deletionPolicy: Retain"))
 			apply := &infrav1.WorkspaceTemplateApply{}
 			env.await(apply, env.a, "db", func() string {
-				if apply.Status.ObservedGeneration != apply.Generation || apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain {
-					return "the controller has not looked again"
-				}
-				return ""
+				return fixture.Unless(apply.Status.ObservedGeneration == apply.Generation && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain,
+					"the controller has not looked again")
 			})
 			env.SetScript("db", scripted.Script{})
 			env.requireNotReported(in.token)
@@ -248,7 +246,7 @@ func TestOwnersReportNoMoreThanTheirWorkspaces(t *testing.T) {
 	broken := scripted.Script{Apply: scripted.Step{Stderr: errorWithSecret(in.token+" was rejected", in.token)}}
 	env.SetScript(fixture.VPC, broken)
 	env.SetScript(fixture.ControlPlane, broken)
-	env.apply(env.a, cluster("demo"), captCluster("demo", "{template: {ref: {name: database}}}"), controlPlane("demo", "database", env.a))
+	env.apply(env.a, fixture.ClusterNamed("demo"), fixture.CAPTClusterWith("demo", "{template: {ref: {name: database}}}"), controlPlane("demo", "database", env.a))
 	env.awaitCondition(&infrav1.CAPTCluster{}, env.a, "demo", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
 
 	env.SetScript(fixture.VPC, scripted.Script{})

@@ -22,10 +22,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -70,13 +68,10 @@ func bypassAdmission(t *testing.T) {
 
 	// The API server learns of the removal a little later.
 	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
-	refused := object(uses("refused", env.Namespace, "any", "waitForSecrets: [{name: any, namespace: elsewhere}]"))
-	refused.SetNamespace(env.Namespace)
+	refused := fixture.Decode(t, env.Namespace, uses("refused", env.Namespace, "any", "waitForSecrets: [{name: any, namespace: elsewhere}]"))
 	env.Eventually(func() string {
-		if err := env.Create(t.Context(), refused.DeepCopy(), client.DryRunAll); err != nil {
-			return fmt.Sprintf("it is still refused: %v", err)
-		}
-		return ""
+		err := env.Create(t.Context(), refused.DeepCopy(), client.DryRunAll)
+		return fixture.Unless(err == nil, "it is still refused: %v", err)
 	})
 }
 
@@ -119,15 +114,6 @@ func inBothScopes(t *testing.T, test func(t *testing.T, env *environment)) {
 // secretText is a text that occurs nowhere else.
 func secretText(prefix string) string { return prefix + "-" + rand.Text() }
 
-// object decodes a document of this package.
-func object(document string) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(document), object); err != nil {
-		panic(fmt.Sprintf("%v in %s", err, document))
-	}
-	return object
-}
-
 // apply applies documents in a namespace, as a user with write access would.
 func (env *environment) apply(namespace string, documents ...string) {
 	env.Helper()
@@ -158,10 +144,8 @@ func (env *environment) awaitCondition(object engine.Object, namespace, name, co
 			return "condition " + conditionType + " is missing"
 		}
 		message = condition.Message
-		if condition.Status != status || condition.Reason != reason || condition.ObservedGeneration != object.GetGeneration() {
-			return fmt.Sprintf("condition %s of generation %d is %s/%s: %s", conditionType, condition.ObservedGeneration, condition.Status, condition.Reason, message)
-		}
-		return ""
+		return fixture.Unless(condition.Status == status && condition.Reason == reason && condition.ObservedGeneration == object.GetGeneration(),
+			"condition %s of generation %d is %s/%s: %s", conditionType, condition.ObservedGeneration, condition.Status, condition.Reason, message)
 	})
 	return message
 }
@@ -198,18 +182,6 @@ func (env *environment) workspacesOf(name string) []string {
 		}
 	}
 	return names
-}
-
-// workspace reads the Workspace of a WorkspaceTemplateApply.
-func (env *environment) workspace(apply *infrav1.WorkspaceTemplateApply) *unstructured.Unstructured {
-	env.Helper()
-	ref := apply.Status.WorkspaceRef
-	require.NotNil(env, ref)
-	workspace := &unstructured.Unstructured{}
-	workspace.SetAPIVersion(ref.APIVersion)
-	workspace.SetKind(ref.Kind)
-	require.NoError(env, env.Get(env.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, workspace))
-	return workspace
 }
 
 // times are as in JSON and in messages; start times are not secret.

@@ -27,7 +27,7 @@ const clusterScope = "workspaceScope: Cluster"
 func TestAClusterWideWorkspaceOfAnotherNamespaceIsNotTaken(t *testing.T) {
 	env := newEnvironment(t, terraform.ScopeCluster)
 	env.apply(env.b, echo("template", clusterScope), uses("theirs", env.b, "template", says("hello")))
-	theirs := env.workspace(env.awaitReady(env.b, "theirs"))
+	theirs := fixture.WorkspaceOf(env, env, env.awaitReady(env.b, "theirs"))
 
 	env.apply(env.a, echo("template", clusterScope), uses("thief", env.a, "template", says("hello")+"\n  workspaceName: "+theirs.GetName()))
 	env.requireConflict("thief", theirs)
@@ -55,7 +55,7 @@ func TestAWorkspaceThatV03CreatedForAnotherNamespaceIsNotTaken(t *testing.T) {
 // olderWorkspace is a Workspace as CAPT v0.3 made it for the other namespace, once Terraform is done with it.
 func (env *environment) olderWorkspace(inputs string) *unstructured.Unstructured {
 	env.Helper()
-	workspace := object(fmt.Sprintf(`
+	workspace := fixture.Decode(env, "", fmt.Sprintf(`
 apiVersion: tf.upbound.io/v1beta1
 kind: Workspace
 metadata: {name: %[1]s-older}
@@ -69,10 +69,8 @@ spec:
 `, env.b, echoModule, inputs))
 	require.NoError(env, env.Create(env.Context(), workspace))
 	env.await(workspace, "", workspace.GetName(), func() string {
-		if outputs, found, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs"); !found || len(outputs) == 0 {
-			return "there are no outputs yet"
-		}
-		return ""
+		outputs, found, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs")
+		return fixture.Unless(found && len(outputs) > 0, "there are no outputs yet")
 	})
 	return workspace
 }
@@ -82,10 +80,8 @@ func (env *environment) requireConflict(name string, theirs *unstructured.Unstru
 	env.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
 	env.await(apply, env.a, name, func() string {
-		if apply.Status.WorkspaceRef == nil && !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.WorkspaceConflictCondition) {
-			return "it has neither taken the Workspace nor left it"
-		}
-		return ""
+		return fixture.Unless(apply.Status.WorkspaceRef != nil || meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.WorkspaceConflictCondition),
+			"it has neither taken the Workspace nor left it")
 	})
 	require.Empty(env, apply.Status.Outputs, "outputs of another namespace")
 	require.Nil(env, apply.Status.WorkspaceRef, "the Workspace of another namespace")
@@ -104,18 +100,13 @@ func TestANameIsNotHeldByAnObjectOfAnotherNamespaceThatMakesNothing(t *testing.T
 	env.awaitRefused("squatter", infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)
 	squatter := &infrav1.WorkspaceTemplateApply{}
 	env.await(squatter, env.a, "squatter", func() string {
-		if time.Since(squatter.CreationTimestamp.Time) < 2*time.Second { // Of two that are as old, the name decides.
-			return "it is not older by a whole second yet"
-		}
-		return ""
+		// Of two that are as old, the name decides.
+		return fixture.Unless(time.Since(squatter.CreationTimestamp.Time) >= 2*time.Second, "it is not older by a whole second yet")
 	})
 	env.apply(env.b, echo("template", clusterScope), uses("theirs", env.b, "template", says("hello")))
 	apply := &infrav1.WorkspaceTemplateApply{}
 	env.await(apply, env.b, "theirs", func() string {
-		if len(apply.Status.Conditions) == 0 {
-			return "the controller has not looked at it"
-		}
-		return ""
+		return fixture.Unless(len(apply.Status.Conditions) > 0, "the controller has not looked at it")
 	})
 	require.False(t, meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.WorkspaceConflictCondition), "%v", apply.Status.Conditions)
 	env.awaitReady(env.b, "theirs")
@@ -155,10 +146,8 @@ func TestSafety01StateOfAnotherNamespaceIsNeverUsed(t *testing.T) {
 			require.NoError(t, env.Create(t.Context(), thief))
 			env.await(thief, env.a, "thief", func() string {
 				env.requireOneUserOf(state)
-				if ready := meta.FindStatusCondition(thief.Status.Conditions, infrav1.ReadyCondition); ready == nil {
-					return "the controller has not looked at it"
-				}
-				return ""
+				ready := meta.FindStatusCondition(thief.Status.Conditions, infrav1.ReadyCondition)
+				return fixture.Unless(ready != nil, "the controller has not looked at it")
 			})
 			env.requireOneUserOf(state)
 			require.True(t, meta.IsStatusConditionTrue(thief.Status.Conditions, infrav1.WorkspaceConflictCondition), "%v", thief.Status.Conditions)

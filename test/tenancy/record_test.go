@@ -10,7 +10,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -40,6 +39,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/metrics"
 )
 
 // record keeps what CAPT reports: every version of its objects and of Clusters, without spec, and all Events, in both
@@ -129,13 +129,13 @@ func (env *environment) requireNotReported(secrets ...string) {
 	logs, err := os.ReadFile(filepath.Join(shared.Dir(), "logs", sandbox.Manager+".log"))
 	require.NoError(env, err)
 	require.Contains(env, string(logs), env.a, "the log of the manager is elsewhere")
-	metrics := env.metrics()
+	measured := env.metrics()
 	for _, secret := range secrets {
 		for _, entry := range entries {
 			require.Empty(env, find(entry.content, secret), "%s shows %q:\n%s", entry.name, secret, entry.content)
 		}
 		require.Empty(env, find(string(logs), secret), "the log of the manager shows %q", secret)
-		require.Empty(env, find(metrics, secret), "the metrics show %q", secret)
+		require.Empty(env, find(measured, secret), "the metrics show %q", secret)
 	}
 	for _, entry := range entries {
 		require.NotRegexp(env, packed, entry.content, "%s holds the compressed copy of Terraform's output", entry.name)
@@ -147,15 +147,10 @@ func (env *environment) metrics() string {
 	env.Helper()
 	address, err := shared.MetricsURL(sandbox.Manager)
 	require.NoError(env, err)
-	request, err := http.NewRequestWithContext(env.Context(), http.MethodGet, address, nil)
+	text, err := metrics.Text(env.Context(), address)
 	require.NoError(env, err)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(env, err)
-	defer func() { _ = response.Body.Close() }()
-	data, err := io.ReadAll(response.Body)
-	require.NoError(env, err)
-	require.Contains(env, string(data), "controller_runtime_reconcile_total", "these are not metrics")
-	return string(data)
+	require.Contains(env, text, "controller_runtime_reconcile_total", "these are not metrics")
+	return text
 }
 
 // awaitRecorded waits until the record has all that the tenant's objects say by now: a watch comes a little later than a

@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
@@ -193,11 +194,9 @@ func TestOutputsAreWrittenToNoOtherNamespace(t *testing.T) {
 // secrets lists the Secrets of a namespace with their versions.
 func (env *environment) secrets(namespace string) map[string]string {
 	env.Helper()
-	var list corev1.SecretList
-	require.NoError(env, env.List(env.Context(), &list, client.InNamespace(namespace)))
 	versions := map[string]string{}
-	for i := range list.Items {
-		versions[list.Items[i].Name] = list.Items[i].ResourceVersion
+	for _, secret := range fixture.List(env, env, corev1.SchemeGroupVersion.WithKind("Secret"), client.InNamespace(namespace)) {
+		versions[secret.GetName()] = secret.GetResourceVersion()
 	}
 	return versions
 }

@@ -23,12 +23,8 @@ import (
 
 // echoModule gives a variable back, as an output that is shown. It is indented as deep as a Workspace's spec has it.
 const echoModule = `
-          variable "word" {
-            type = string
-          }
-          output "cluster_name" {
-            value = var.word
-          }
+          variable "word" { type = string }
+          output "cluster_name" { value = var.word }
 `
 
 // wordAsVariable is how the echo learns its word, unless a test says otherwise.
@@ -122,7 +118,7 @@ func TestPermissionThatIsWithdrawnLeavesTheWorkspaceAsItWas(t *testing.T) {
 			env.label(env.a, "team", "tenant")
 			env.apply(env.b, echo("shared", allows(strings.ReplaceAll(row.allowed, "NAMESPACE", env.a))))
 			env.apply(env.a, uses("user", env.b, "shared", says("before")), uses("user-of-absent", env.b, "absent", says("before")))
-			made := env.workspace(env.awaitReady(env.a, "user"))
+			made := fixture.WorkspaceOf(env, env, env.awaitReady(env.a, "user"))
 
 			row.withdraw(env)
 			apply := &infrav1.WorkspaceTemplateApply{}
@@ -132,7 +128,7 @@ func TestPermissionThatIsWithdrawnLeavesTheWorkspaceAsItWas(t *testing.T) {
 
 			env.apply(env.a, uses("user", env.b, "shared", says("after")))
 			env.awaitCondition(apply, env.a, "user", infrav1.RenderedCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
-			require.Equal(t, made.GetGeneration(), env.workspace(apply).GetGeneration(), "the Workspace was changed")
+			require.Equal(t, made.GetGeneration(), fixture.WorkspaceOf(env, env, apply).GetGeneration(), "the Workspace was changed")
 			require.False(t, meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.ReadyCondition), "it says that the new variable was applied")
 
 			require.NoError(t, env.Delete(t.Context(), apply))
@@ -146,7 +142,7 @@ func TestWithoutPermissionAWorkspaceIsNotRecreated(t *testing.T) {
 	env := newEnvironment(t, terraform.ScopeNamespaced)
 	env.apply(env.b, echo("shared", allows("{names: ["+env.a+"]}")))
 	env.apply(env.a, uses("user", env.b, "shared", says("hello")))
-	made := env.workspace(env.awaitReady(env.a, "user"))
+	made := fixture.WorkspaceOf(env, env, env.awaitReady(env.a, "user"))
 	env.apply(env.b, echo("shared", ""))
 	apply := &infrav1.WorkspaceTemplateApply{}
 	env.awaitCondition(apply, env.a, "user", infrav1.RenderedCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
@@ -162,8 +158,9 @@ func TestOwnersDoNotLearnWhetherATemplateIsForbiddenOrMissing(t *testing.T) {
 	env.apply(env.b, echo("closed", ""))
 	for _, template := range []string{"closed", "absent"} {
 		env.apply(env.a,
-			cluster("vpc-"+template), captCluster("vpc-"+template, fmt.Sprintf("{template: {ref: {name: %s, namespace: %s}}}", template, env.b)),
-			cluster("eks-"+template), captCluster("eks-"+template, "{existingID: vpc-0123}"), controlPlane("eks-"+template, template, env.b))
+			fixture.ClusterNamed("vpc-"+template),
+			fixture.CAPTClusterWith("vpc-"+template, fmt.Sprintf("{template: {ref: {name: %s, namespace: %s}}}", template, env.b)),
+			fixture.ClusterNamed("eks-"+template), fixture.CAPTClusterWith("eks-"+template, "{existingID: vpc-0123}"), controlPlane("eks-"+template, template, env.b))
 	}
 	for name, owners := range map[string][2]engine.Object{
 		"vpc-": {&infrav1.CAPTCluster{}, &infrav1.CAPTCluster{}}, "eks-": {&controlplanev1.CAPTControlPlane{}, &controlplanev1.CAPTControlPlane{}},
@@ -181,30 +178,8 @@ func (env *environment) label(namespace, key, value string) {
 	require.NoError(env, env.Patch(env.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, patch))
 }
 
-func cluster(name string) string {
-	return strings.Replace(fixture.ClusterOf(name, name), "{name: demo}", "{name: "+name+"}", 1)
-}
-
-func captCluster(name, vpc string) string {
-	return fmt.Sprintf(`
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: CAPTCluster
-metadata: {name: %s}
-spec:
-  region: eu-central-1
-  vpc: %s
-`, name, vpc)
-}
-
 // controlPlane takes its kubeconfig from Terraform and nowhere else.
 func controlPlane(name, template, namespace string) string {
-	return fmt.Sprintf(`
-apiVersion: controlplane.cluster.x-k8s.io/v1beta2
-kind: CAPTControlPlane
-metadata: {name: %s}
-spec:
-  version: v1.35.0
-  kubeconfig: {source: Output}
-  workspaceTemplateRef: {name: %s, namespace: %s}
-`, name, template, namespace)
+	document := fixture.CAPTControlPlane(name, "kubeconfig: {source: Output}")
+	return strings.Replace(document, "{name: eks}", "{name: "+template+", namespace: "+namespace+"}", 1)
 }

@@ -10,9 +10,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +31,9 @@ const quiet = "--watch-filter=none"
 // keepsVersions keeps the manager from rewriting what a test has stored in v1beta1.
 const keepsVersions = "--skip-crd-migration-phases=StorageVersionMigration"
 
+// tick is the first interval of waits.
+const tick = 200 * time.Millisecond
+
 // shared is the control plane of all tests of the package. Tests stop its manager, so they run one after the other.
 var shared *fixture.Server
 
@@ -46,7 +49,6 @@ type environment struct{ *fixture.Environment }
 
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
-	require.NoError(t, apiextensionsv1.AddToScheme(shared.API.Scheme()))
 	return &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
 }
 
@@ -101,11 +103,9 @@ func (env *environment) gone(object client.Object) bool {
 // eventually waits until nothing is missing any more, and otherwise says what was.
 func eventually(t *testing.T, missing func() error) {
 	t.Helper()
-	(&fixture.Environment{T: t}).Eventually(func() string {
-		if err := missing(); err != nil {
-			return err.Error()
-		}
-		return ""
+	fixture.Eventually(t, tick, func() string {
+		err := missing()
+		return fixture.Unless(err == nil, "%v", err)
 	})
 }
 

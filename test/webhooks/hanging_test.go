@@ -5,7 +5,6 @@ package webhooks_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -20,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // busy is what a busy machine may add to the limit.
@@ -74,14 +75,11 @@ func (env *environment) silence() int {
 func (env *environment) awaitSilence() {
 	env.Helper()
 	for _, k := range kinds()[:2] {
-		eventually(env.T, func() error {
+		fixture.EventuallyTrue(env, tick, func() bool {
 			ctx, cancel := context.WithTimeout(env.Context(), time.Second)
 			defer cancel()
-			if env.Create(ctx, k.object(k.current, env.Namespace, "new"), client.DryRunAll) == nil {
-				return errors.New("the webhooks still answer")
-			}
-			return nil
-		})
+			return env.Create(ctx, k.object(k.current, env.Namespace, "new"), client.DryRunAll) != nil
+		}, "the webhooks still answer")
 	}
 }
 

@@ -5,15 +5,14 @@ package webhooks_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/metrics"
 	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/process"
 	"github.com/capt-provider/capt/test/sandbox/reaper"
@@ -166,26 +166,21 @@ func (f *fleet) port() int {
 // awaitLeader waits until one of the replicas leads.
 func awaitLeader(t *testing.T, replicas ...*replica) {
 	t.Helper()
-	eventually(t, func() error {
-		if !slices.ContainsFunc(replicas, (*replica).leads) {
-			return errors.New("no replica leads")
-		}
-		return nil
-	})
+	fixture.EventuallyTrue(t, tick, func() bool { return slices.ContainsFunc(replicas, (*replica).leads) }, "no replica leads")
 }
 
-// leading finds the metric of the replica that leads; managers with a filter have a Lease of their own.
-var leading = regexp.MustCompile(`leader_election_master_status\{name="capt-manager-leader-election[^"]*"\} 1`)
-
-// leads reports whether a replica is the one whose controllers are active.
+// leads reports whether a replica is the one whose controllers are active. Managers with a filter have a Lease of their own.
 func (r *replica) leads() bool {
-	response, err := http.Get("http://" + r.metrics + "/metrics")
+	measured, err := metrics.Read(context.Background(), "http://"+r.metrics+"/metrics")
 	if err != nil {
 		return false
 	}
-	defer func() { _ = response.Body.Close() }()
-	metrics, err := io.ReadAll(response.Body)
-	return err == nil && leading.Match(metrics)
+	for lease, leads := range measured.By("leader_election_master_status", "name") {
+		if strings.HasPrefix(lease, "capt-manager-leader-election") && leads == 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // balancer simulates a Service: it hands each new connection to the next of its endpoints. What a Service

@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 const (
@@ -113,9 +114,7 @@ func (tr *traffic) operations(k kind, prefix string, round int) []func(context.C
 		func(ctx context.Context) error {
 			return tr.Create(ctx, k.object(k.current, tr.Namespace, prefix+"new"), client.DryRunAll)
 		},
-		func(ctx context.Context) error {
-			return tr.Patch(ctx, own, k.changed(fmt.Sprintf("%d", round)))
-		},
+		func(ctx context.Context) error { return tr.Patch(ctx, own, k.changed(fmt.Sprintf("%d", round))) },
 		func(ctx context.Context) error {
 			return tr.List(ctx, list(k.current), client.InNamespace(tr.Namespace))
 		},
@@ -130,8 +129,7 @@ func (tr *traffic) operations(k kind, prefix string, round int) []func(context.C
 		func(ctx context.Context) error { return tr.Get(ctx, client.ObjectKeyFromObject(own), empty(k.legacy)) },
 		func(ctx context.Context) error { return tr.List(ctx, list(k.legacy), client.InNamespace(tr.Namespace)) },
 		func(ctx context.Context) error {
-			legacy := &unstructured.Unstructured{}
-			legacy.SetGroupVersionKind(k.legacy)
+			legacy := empty(k.legacy)
 			legacy.SetNamespace(tr.Namespace)
 			legacy.SetName(prefix + k.legacy.Version)
 			return tr.Patch(ctx, legacy, mergePatch(fmt.Sprintf(labels, fmt.Sprint(round))))
@@ -164,12 +162,7 @@ func (tr *traffic) count() int {
 func (tr *traffic) resume(t *testing.T) {
 	t.Helper()
 	from := tr.count()
-	eventually(t, func() error {
-		if more := tr.count() - from; more < many {
-			return fmt.Errorf("only %d more requests were answered", more)
-		}
-		return nil
-	})
+	fixture.EventuallyTrue(t, tick, func() bool { return tr.count()-from >= many }, "fewer than %d more requests were answered", many)
 	tr.noneFailed(t)
 }
 

@@ -21,8 +21,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
@@ -106,9 +107,7 @@ func stopLegacy(t *testing.T) {
 // requireNoWrites accepts reviews, which the API server does not store.
 func requireNoWrites(t *testing.T, user string, since time.Time) {
 	t.Helper()
-	events, err := env.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Since: since})
-	require.NoError(t, err)
-	for _, event := range events {
+	for _, event := range fixture.AuditEvents(t, env.Sandbox, audit.Filter{User: user, Verbs: audit.Writes, Since: since}) {
 		require.Contains(t, []string{"selfsubjectaccessreviews", "selfsubjectreviews"}, event.ObjectRef.Resource, event.RequestURI)
 	}
 }
@@ -170,8 +169,7 @@ func TestBeforeApply(t *testing.T) {
 		check.CheckConversion: check.OK, check.CheckAdmission: check.OK, check.CheckStored: check.OK, check.CheckInstallers: check.OK,
 		check.CheckLegacy: check.OK, check.CheckManager: check.Warning,
 	}, statuses(r))
-	events, err := env.AuditEvents(audit.Filter{User: sandbox.CaptctlUser, Verbs: []string{"patch", "update", "delete"}, Since: began})
-	require.NoError(t, err)
+	events := fixture.AuditEvents(t, env.Sandbox, audit.Filter{User: sandbox.CaptctlUser, Verbs: []string{"patch", "update", "delete"}, Since: began})
 	require.Len(t, events, 4, "admission of each kind that captctl writes")
 	for _, event := range events {
 		assert.Contains(t, event.RequestURI, "dryRun=All")
@@ -229,11 +227,7 @@ func TestLegacyManagerMustNotRun(t *testing.T) {
 func TestLegacyManagerIsFoundByWhatItWrites(t *testing.T) {
 	install(t)
 	quiet(t)
-	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion(infrav1.GroupVersion.Group + "/v1beta1")
-	list.SetKind("CAPTClusterList")
-	require.NoError(t, env.Admin.List(t.Context(), list))
-	object := &list.Items[0]
+	object := &fixture.List(t, env.Admin, infrav1beta1.GroupVersion.WithKind("CAPTCluster"))[0]
 	patch(t, object, `{"metadata":{"labels":{"example.com/by":"alice"}}}`)
 	assert.Equal(t, check.OK, look(t, check.CheckLegacy).Status, "users write v1beta1, too")
 

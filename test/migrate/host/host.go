@@ -128,6 +128,12 @@ func (h *Host) Refused(args ...string) string {
 func (h *Host) Plan(args ...string) *plan.Plan {
 	h.Helper()
 	h.Run(migrate.Done, append([]string{"plan", "--out=plan.json"}, args...)...)
+	return h.Planned()
+}
+
+// Planned reads the plan in the file plan.json.
+func (h *Host) Planned() *plan.Plan {
+	h.Helper()
 	file, err := os.Open(filepath.Join(h.Dir, "plan.json"))
 	require.NoError(h, err)
 	defer func() { _ = file.Close() }()

@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
@@ -73,9 +74,8 @@ func TestABackupIsRestoredAsItsReadmeSays(t *testing.T) {
 	// 5. Objects that were deleted.
 	lost := types.NamespacedName{Namespace: "helpers-present", Name: "helpers-present-demo-vpc"}
 	env.lose(&infrav1.WorkspaceTemplateApply{}, lost)
-	workspace := &unstructured.Unstructured{}
-	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
-	env.lose(workspace, types.NamespacedName{Name: lost.Name})
+	workspace := types.NamespacedName{Name: lost.Name}
+	env.lose(fixture.NewWorkspace(terraform.ScopeCluster, workspace), workspace)
 	for _, file := range []string{
 		"objects/Workspace.tf.upbound.io/_cluster/helpers-present-demo-vpc.json",
 		"objects/WorkspaceTemplateApply.infrastructure.cluster.x-k8s.io/helpers-present/helpers-present-demo-vpc.json",
@@ -92,9 +92,8 @@ func TestABackupIsRestoredAsItsReadmeSays(t *testing.T) {
 	env.host.Plan()
 	env.host.Run(migrate.Done, "apply", "plan.json", "--yes")
 	assert.Equal(t, before, env.workspaces(env.settled(t)))
-	events, err := env.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Resource: "workspaces", Since: began})
-	require.NoError(t, err)
-	assert.Empty(t, events, "Terraform would run")
+	writes := fixture.AuditEvents(t, env.Sandbox, audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Resource: "workspaces", Since: began})
+	assert.Empty(t, writes, "Terraform would run")
 }
 
 // shell runs a command of the README in the directory of the archive.

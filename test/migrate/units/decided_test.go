@@ -6,7 +6,6 @@ package units_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,7 +42,7 @@ func TestWhatWasDecidedIsAdopted(t *testing.T) {
 		require.NoError(t, env.Admin.Patch(t.Context(), controlPlane, other))
 	})
 	require.NoError(t, env.StartControllers(t.Context()))
-	undecided, before := env.plan(), env.fleet()
+	undecided, before := env.plan(nil), env.fleet()
 	require.Empty(t, adoptable(undecided))
 
 	decisions := &migrate.Decisions{}
@@ -69,10 +68,7 @@ func TestWhatWasDecidedIsAdopted(t *testing.T) {
 			require.Fail(t, finding.Reason, finding.Message)
 		}
 	}
-	snapshot, err := migrate.Read(t.Context(), env.captctl, "", time.Now())
-	require.NoError(t, err)
-	p, err := planner.New(snapshot, planner.Options{Decisions: decisions, Now: time.Now()})
-	require.NoError(t, err)
+	p := env.plan(decisions)
 	require.Empty(t, p.Undecided())
 
 	result := env.applied(p, env.optionsFor(p))

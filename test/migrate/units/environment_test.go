@@ -5,7 +5,6 @@ package units_test
 
 import (
 	"context"
-	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,13 +13,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/backup"
@@ -28,6 +25,7 @@ import (
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/migrate/status"
 	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
@@ -90,11 +88,12 @@ func (env *environment) backups() string {
 	return env.directory
 }
 
-func (env *environment) plan() *plan.Plan {
+// plan is that of captctl, with decisions if there are any.
+func (env *environment) plan(decisions *migrate.Decisions) *plan.Plan {
 	env.Helper()
 	snapshot, err := migrate.Read(env.Context(), env.captctl, "", time.Now())
 	require.NoError(env, err)
-	p, err := planner.New(snapshot, planner.Options{Now: time.Now()})
+	p, err := planner.New(snapshot, planner.Options{Decisions: decisions, Now: time.Now()})
 	require.NoError(env, err)
 	return p
 }
@@ -116,31 +115,10 @@ func (env *environment) status() *status.Status {
 	return s
 }
 
-// spec is what the plan may write of every object, and what it must not change of Workspaces.
+// fleet is what a plan may write, and the Workspaces.
 func (env *environment) fleet() map[string]string {
 	env.Helper()
-	fleet := map[string]string{}
-	take := func(object *unstructured.Unstructured) error {
-		content := map[string]any{"spec": object.Object["spec"], "owners": object.GetOwnerReferences(), "uid": object.GetUID(), "annotations": object.GetAnnotations()}
-		ref, found, _ := unstructured.NestedMap(object.Object, "status", "workspaceRef")
-		if found {
-			content["ref"] = ref
-		}
-		if object.GetKind() == terraform.WorkspaceKind {
-			content["metadata"] = object.Object["metadata"]
-		}
-		text, err := json.Marshal(content)
-		fleet[object.GetKind()+" "+object.GetNamespace()+"/"+object.GetName()] = string(text)
-		return err
-	}
-	kinds := []migrate.Kind{{GroupVersionKind: clusterv1.GroupVersion.WithKind("Cluster")}}
-	for _, scope := range terraform.Scopes() {
-		kinds = append(kinds, migrate.Kind{GroupVersionKind: scope.GroupVersionKind()})
-	}
-	for _, kind := range append(kinds, migrate.Kinds()...) {
-		require.NoError(env, migrate.Each(env.Context(), env.Admin, kind.GroupVersionKind, "", take))
-	}
-	return fleet
+	return host.Fleet(env.T, env.Admin, host.Desired)
 }
 
 func (env *environment) requireEqual(want map[string]string, prefix string) {

@@ -285,20 +285,9 @@ func (d *drifted) areBlocked(t *testing.T) {
 		assert.Contains(t, printed, "was edited since CAPT v0.3 rendered it")
 		assert.Contains(t, printed, "Set pin: true in --decisions")
 		h.Run(migrate.Done, d.advised(t, printed, "pin: true")...)
-		require.Equal(t, []string{d.theirs, d.mine}, adoptable(d.planned(t)))
+		require.Equal(t, []string{d.theirs, d.mine}, adoptable(h.Planned()))
 	}
 	d.requireUntouched(t)
-}
-
-// planned is the plan in the file plan.json.
-func (d *drifted) planned(t *testing.T) *plan.Plan {
-	t.Helper()
-	file, err := os.Open(filepath.Join(d.host.Dir, "plan.json"))
-	require.NoError(t, err)
-	defer func() { _ = file.Close() }()
-	p, err := plan.Read(file)
-	require.NoError(t, err)
-	return p
 }
 
 func (d *drifted) areApplied(t *testing.T) {
@@ -320,7 +309,7 @@ func (d *drifted) areAppliedFromGit(t *testing.T) {
 }
 
 func (d *drifted) oneIsRolledBack(t *testing.T) {
-	p, adopted := d.planned(t), d.settled(t)
+	p, adopted := d.host.In(t).Planned(), d.settled(t)
 	printed := d.host.In(t).Run(migrate.Done, "rollback", "plan.json", "--cluster="+d.theirs, "--yes")
 	assert.Regexp(t, "WorkspaceTemplate drifted/two-eks-controlplane-apply-pinned-[a-z0-9]+, which the plan created, is not deleted", printed)
 	fleet := d.requireUntouched(t)
@@ -355,7 +344,7 @@ func (d *drifted) oneIsAdoptedAgain(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(h.Dir, "decisions.yaml")))
 	h.Run(migrate.NeedsDecision, "plan")
 	h.Run(migrate.Done, d.advised(t, h.Run(migrate.Done, "check"), "pin: true")...)
-	require.Equal(t, []string{d.theirs}, adoptable(d.planned(t)))
+	require.Equal(t, []string{d.theirs}, adoptable(h.Planned()))
 	h.Run(migrate.Done, "apply", "plan.json", "--yes", "--fix-cluster-endpoints")
 	d.requireUntouched(t)
 	d.requirePinned(t)

@@ -4,6 +4,7 @@
 package conformance
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -80,14 +81,10 @@ func destroyed(s *subject) {
 // provesOrder holds the journal against what must never happen: two operations of one Workspace at a time.
 func (s *subject) provesOrder() {
 	s.Helper()
-	journal, err := s.world.Journal()
-	require.NoError(s, err)
 	var end time.Time
-	for _, e := range journal {
-		if e.UID == s.GetUID() {
-			require.False(s, e.Start.Before(end), "%s began before the one before it had ended", e.Operation)
-			end = e.End
-		}
+	for _, e := range s.operations() {
+		require.False(s, e.Start.Before(end), "%s began before the one before it had ended", e.Operation)
+		end = e.End
 	}
 	require.NotZero(s, end)
 }
@@ -149,7 +146,11 @@ func providerKilled(s *subject) {
 	if s.world == nil {
 		return // OpenTofu left its state locked.
 	}
-	require.Equal(s, []scripted.Operation{scripted.Init, scripted.Plan, scripted.Apply}, s.operations())
+	var operations []scripted.Operation
+	for _, e := range s.operations() {
+		operations = append(operations, e.Operation)
+	}
+	require.Equal(s, []scripted.Operation{scripted.Init, scripted.Plan, scripted.Apply}, operations)
 	s.touch()
 	s.untilGone()
 	require.ElementsMatch(s, []string{"terraform_data.made", "terraform_data.last"}, s.orphans(), "what no state knows is left behind")
@@ -169,16 +170,10 @@ func (s *subject) orphans() []string {
 	return addresses
 }
 
-// operations lists what was run for the Workspace.
-func (s *subject) operations() []scripted.Operation {
+// operations are those of the Workspace, from the journal.
+func (s *subject) operations() []scripted.Entry {
 	s.Helper()
 	journal, err := s.world.Journal()
 	require.NoError(s, err)
-	var operations []scripted.Operation
-	for _, e := range journal {
-		if e.UID == s.GetUID() {
-			operations = append(operations, e.Operation)
-		}
-	}
-	return operations
+	return slices.DeleteFunc(journal, func(e scripted.Entry) bool { return e.UID != s.GetUID() })
 }

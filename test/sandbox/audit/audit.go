@@ -46,13 +46,12 @@ var Writes = []string{"create", "update", "patch", "delete", "deletecollection"}
 
 // Filter selects events. An empty field matches all.
 type Filter struct {
-	User        string
-	Verbs       []string
-	Group       string
-	Resource    string
-	Subresource string
-	Namespace   string
-	Name        string
+	User      string
+	Verbs     []string
+	Group     string
+	Resource  string
+	Namespace string
+	Name      string
 	// Since excludes requests that were received earlier.
 	Since time.Time
 }
@@ -67,7 +66,6 @@ func (f Filter) Match(event *auditv1.Event) bool {
 		{f.User, event.User.Username},
 		{f.Group, object.APIGroup},
 		{f.Resource, object.Resource},
-		{f.Subresource, object.Subresource},
 		{f.Namespace, object.Namespace},
 		{f.Name, object.Name},
 	} {
@@ -90,7 +88,7 @@ type lines struct {
 
 func (f Filter) lines() (lines, error) {
 	l := lines{since: []byte(f.Since.UTC().Format(metav1.RFC3339Micro))}
-	for _, value := range []string{f.User, f.Group, f.Resource, f.Subresource, f.Namespace, f.Name} {
+	for _, value := range []string{f.User, f.Group, f.Resource, f.Namespace, f.Name} {
 		if value == "" {
 			continue
 		}

@@ -6,7 +6,6 @@ package binaries
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,8 +13,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
+
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 // Build builds the named binaries that are missing (all binaries if none is named) and reports its progress on out. A
@@ -156,34 +157,75 @@ func (s step) goBuild(ctx context.Context, dir, target, version string) error {
 	}
 }
 
-// lock takes the build lock, a flock on a file in bin. The kernel releases it when this process ends, however it ends.
+// lock takes the build lock, a file in bin.
 func lock(ctx context.Context, root string, out io.Writer) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(filepath.Join(root, "bin", ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
+	announce := sync.OnceFunc(func() { fmt.Fprintln(out, "waiting for another build to finish") })
+	return process.Lock(ctx, filepath.Join(root, "bin", ".lock"), announce)
+}
+
+// coldStart is how long it takes to build everything when no compiled package is cached.
+const coldStart = "about 14 minutes on two cores"
+
+const (
+	// reportInterval is the time between two reports of the same step. The API server takes minutes to build.
+	reportInterval = 15 * time.Second
+	// quietFor is how long CAPT's own programs are built without a report: they are usually up to date.
+	quietFor = 3 * time.Second
+)
+
+// progress reports which step of a build runs, for how long, and how many steps follow.
+type progress struct {
+	out     io.Writer
+	total   int
+	index   int
+	started time.Time
+	// quiet is set when nothing but CAPT's own programs is built.
+	quiet bool
+}
+
+func newProgress(out io.Writer, steps []step) *progress {
+	p := &progress{out: out, total: len(steps), started: time.Now(), quiet: len(steps) == 1 && steps[0].pin() == ""}
+	if !p.quiet && len(steps) > 0 {
+		fmt.Fprintf(out, "Building from source what is missing in bin/. Building everything takes %s, and is done once.\n", coldStart)
 	}
-	announced := false
-	for {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { _ = file.Close() }, nil
+	return p
+}
+
+// begin reports the start of a step, and regularly that it still runs. The returned function reports its end.
+func (p *progress) begin(what, names string) (done func()) {
+	p.index++
+	label := fmt.Sprintf("[%d/%d] %s: ", p.index, p.total, what)
+	began := time.Now()
+	announced := !p.quiet
+	if announced {
+		fmt.Fprintf(p.out, "%sbuilding %s\n", label, names)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		next := reportInterval
+		if p.quiet {
+			next = quietFor
 		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			_ = file.Close()
-			return nil, fmt.Errorf("locking %s: %w", file.Name(), err)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(next):
+				fmt.Fprintf(p.out, "%sbuilding %s, %s so far\n", label, names, time.Since(began).Round(time.Second))
+				announced, next = true, reportInterval
+			}
 		}
-		if !announced {
-			fmt.Fprintln(out, "waiting for another build to finish")
-			announced = true
-		}
-		select {
-		case <-ctx.Done():
-			_ = file.Close()
-			return nil, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+		if announced {
+			fmt.Fprintf(p.out, "%sbuilt in %s (%s in total)\n", label,
+				time.Since(began).Round(time.Second), time.Since(p.started).Round(time.Second))
 		}
 	}
 }

@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
-	"syscall"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/capt-provider/capt/test/sandbox/apiserver"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
@@ -147,25 +150,56 @@ func (s Server) writeFiles(authority *pki.Authority, config apiserver.Config) er
 	return state.WriteFile(s.file("kubeconfig"), kubeconfig)
 }
 
-// lock serializes commands for one cluster. The kernel releases it when the process ends, however it ends.
+// lock serializes commands for one cluster.
 func (s Server) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(s.Folder(), 0o700); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(s.Folder()+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err = process.Lock(ctx, s.Folder()+".lock", nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("waiting for another command on %s: %w", s.Name, err)
 	}
-	for {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { _ = file.Close() }, nil
-		}
-		select {
-		case <-ctx.Done():
-			_ = file.Close()
-			return nil, fmt.Errorf("waiting for another command on %s: %w", s.Name, ctx.Err())
-		case <-time.After(50 * time.Millisecond):
-		}
+	return unlock, nil
+}
+
+// A kube-apiserver can emulate the three minor versions before its own, but none before 1.31, which introduced
+// emulation.
+const (
+	emulatedMinors  = 3
+	firstEmulatable = 31
+)
+
+// minorVersion returns 1.35 for 1.35, v1.35, 1.35.2 and v1.35.2.
+func minorVersion(text string) (*version.Version, error) {
+	parsed, err := version.ParseGeneric(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a Kubernetes version: use one such as 1.35", text)
 	}
+	return version.MajorMinor(parsed.Major(), parsed.Minor()), nil
+}
+
+// supported rejects a version that the binary cannot emulate, before anything is started.
+func supported(ctx context.Context, binary string, wanted *version.Version) error {
+	output, err := exec.CommandContext(ctx, binary, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("reading the version of %s: %w", binary, err)
+	}
+	own, err := version.ParseGeneric(strings.TrimPrefix(strings.TrimSpace(string(output)), "Kubernetes "))
+	if err != nil {
+		return fmt.Errorf("reading the version of %s: %w", binary, err)
+	}
+	newest := version.MajorMinor(own.Major(), own.Minor())
+	oldest := version.MajorMinor(own.Major(), oldestMinor(own.Minor()))
+	if wanted.LessThan(oldest) || newest.LessThan(wanted) {
+		return fmt.Errorf("kube-apiserver %s of the sandbox can run as Kubernetes %s to %s, but not %s",
+			own, oldest, newest, wanted)
+	}
+	return nil
+}
+
+func oldestMinor(own uint) uint {
+	if own < firstEmulatable {
+		return own
+	}
+	return max(own-emulatedMinors, firstEmulatable)
 }

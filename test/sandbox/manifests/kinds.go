@@ -5,8 +5,10 @@ package manifests
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // stage is the order of installation: namespaces before the objects in them, and CRDs before objects of their kind.
@@ -72,4 +74,54 @@ func Sort(objects []*unstructured.Unstructured) (Set, error) {
 		}
 	}
 	return set, nil
+}
+
+// Aggregate adds to every aggregated ClusterRole the rules of the ClusterRoles that it selects. In a cluster, a controller
+// does this that the sandbox does not run.
+func Aggregate(objects []*unstructured.Unstructured) {
+	for _, role := range objects {
+		selectors, found, _ := unstructured.NestedSlice(role.Object, "aggregationRule", "clusterRoleSelectors")
+		if !found || role.GetKind() != "ClusterRole" {
+			continue
+		}
+		var rules []any
+		for _, other := range objects {
+			if other.GetKind() != "ClusterRole" || other == role || !slices.ContainsFunc(selectors, selects(other)) {
+				continue
+			}
+			more, _, _ := unstructured.NestedSlice(other.Object, "rules")
+			rules = append(rules, more...)
+		}
+		delete(role.Object, "aggregationRule")
+		role.Object["rules"] = rules
+	}
+}
+
+func selects(object *unstructured.Unstructured) func(any) bool {
+	return func(item any) bool {
+		selector, ok := item.(map[string]any)
+		if !ok {
+			return false
+		}
+		wanted, _, _ := unstructured.NestedStringMap(selector, "matchLabels")
+		return len(wanted) > 0 && labels.SelectorFromSet(wanted).Matches(labels.Set(object.GetLabels()))
+	}
+}
+
+const rbac = "rbac.authorization.k8s.io"
+
+// ClusterRole has the rules of a role.
+func ClusterRole(name string, rules ...any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": rbac + "/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": name}, "rules": rules,
+	}}
+}
+
+// ClusterRoleBinding gives a role to a user.
+func ClusterRoleBinding(name, role, user string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": rbac + "/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": name},
+		"roleRef":  map[string]any{"apiGroup": rbac, "kind": "ClusterRole", "name": role},
+		"subjects": []any{map[string]any{"apiGroup": rbac, "kind": "User", "name": user}},
+	}}
 }

@@ -6,7 +6,9 @@ package metrics
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"strings"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -16,19 +18,29 @@ import (
 // Families are the metrics of a process by name.
 type Families map[string]*dto.MetricFamily
 
-// Read gets the metrics from a URL.
-func Read(ctx context.Context, url string) (Families, error) {
+// Text gets the metrics from a URL as they are.
+func Text(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	return string(text), err
+}
+
+// Read gets the metrics from a URL.
+func Read(ctx context.Context, url string) (Families, error) {
+	text, err := Text(ctx, url)
+	if err != nil {
+		return nil, err
+	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	return parser.TextToMetricFamilies(response.Body)
+	return parser.TextToMetricFamilies(strings.NewReader(text))
 }
 
 // By returns the sum of a counter or gauge for each value of a label.

@@ -5,7 +5,10 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +16,32 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
+
+// Lock takes a flock on a file, and creates it. The kernel releases it when this process ends, however it ends. While another process has it,
+// waiting is called, which may be nil.
+func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err == nil, err
+		}
+		if waiting != nil {
+			waiting()
+		}
+		return false, nil
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
+	}
+	return func() { _ = file.Close() }, nil
+}
 
 // Spec describes a program to run.
 type Spec struct {
@@ -132,4 +160,75 @@ func (p *Process) Kill() {
 
 func indent(text string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
+}
+
+// pollInterval is the interval of health checks. Components start one after the other, so a longer interval would be
+// noticeable; a shorter one would fill their logs with failed checks.
+const pollInterval = 100 * time.Millisecond
+
+// WaitReady returns when a GET of the URL returns 200. If the process ends meanwhile, it returns that error with the last log
+// lines, without waiting for the timeout.
+func WaitReady(ctx context.Context, client *http.Client, url string, p *Process) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		last := Probe(ctx, client, url)
+		if last == nil {
+			return nil
+		}
+		select {
+		case <-p.Done():
+			return p.Err()
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return fmt.Errorf("waiting for %s: %w", p.Name(), context.Cause(ctx))
+			}
+			return fmt.Errorf("%s did not become ready: %w (%w); last lines of its log:\n%s", p.Name(), last, context.Cause(ctx),
+				indent(Tail(p.spec.Log, 20)))
+		case <-ticker.C:
+		}
+	}
+}
+
+// Probe checks the health once.
+func Probe(ctx context.Context, client *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s returned %s", url, response.Status)
+	}
+	return nil
+}
+
+// tailWindow limits how much of a log is read to find its last lines.
+const tailWindow = 256 << 10
+
+// Tail returns the last lines of a log file. It returns no error, because it is used in error messages.
+func Tail(path string, lines int) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return "(no log)"
+	}
+	defer func() { _ = file.Close() }()
+	if info, err := file.Stat(); err == nil && info.Size() > tailWindow {
+		_, _ = file.Seek(-tailWindow, io.SeekEnd)
+	}
+	data, err := io.ReadAll(file)
+	if err != nil || len(data) == 0 {
+		return "(the log is empty)"
+	}
+	all := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	if len(all) > lines {
+		all = all[len(all)-lines:]
+	}
+	return strings.Join(all, "\n")
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
 // Name is the name of the ProviderConfigs of both scopes.
@@ -20,29 +22,17 @@ const role = "provider-terraform"
 // Access lets a user reconcile Workspaces and what these read and write: Secrets with connection details and with
 // Terraform state, the Leases that lock that state, and ConfigMaps.
 func Access(user string) []*unstructured.Unstructured {
-	const group = "rbac.authorization.k8s.io"
 	rule := func(groups, resources []any) map[string]any {
 		return map[string]any{"apiGroups": groups, "resources": resources, "verbs": []any{"*"}}
 	}
-	clusterRole := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": group + "/v1",
-		"kind":       "ClusterRole",
-		"metadata":   map[string]any{"name": role},
-		"rules": []any{
+	return []*unstructured.Unstructured{
+		manifests.ClusterRole(role,
 			rule([]any{"tf.upbound.io", "tf.m.upbound.io"}, []any{"*"}),
 			rule([]any{""}, []any{"secrets", "configmaps", "events"}),
 			rule([]any{"events.k8s.io"}, []any{"events"}),
-			rule([]any{"coordination.k8s.io"}, []any{"leases"}),
-		},
-	}}
-	binding := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": group + "/v1",
-		"kind":       "ClusterRoleBinding",
-		"metadata":   map[string]any{"name": "sandbox-" + role},
-		"roleRef":    map[string]any{"apiGroup": group, "kind": "ClusterRole", "name": role},
-		"subjects":   []any{map[string]any{"apiGroup": group, "kind": "User", "name": user}},
-	}}
-	return []*unstructured.Unstructured{clusterRole, binding}
+			rule([]any{"coordination.k8s.io"}, []any{"leases"})),
+		manifests.ClusterRoleBinding("sandbox-"+role, role, user),
+	}
 }
 
 // Local describes this machine. It reaches every Terraform module as locals, so that the samples need no paths.

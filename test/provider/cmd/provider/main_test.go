@@ -4,10 +4,6 @@
 package main
 
 import (
-	"context"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,8 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/api"
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/metrics"
+	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 const timeout = 5 * time.Minute
@@ -41,10 +40,10 @@ resource "terraform_data" "a" {
 // A provider that ends in the middle of a create, by force or in good order, leaves a Workspace that it does not touch
 // any more, not even to delete it.
 func TestEndDuringTheFirstApply(t *testing.T) {
-	metrics := freeAddress(t)
-	sb, err := sandbox.Start(t.Context(), sandbox.Options{Provider: true, ProviderArgs: []string{"--metrics-addr=" + metrics}})
+	port, err := process.FreePort()
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, sb.Stop(context.WithoutCancel(t.Context()))) })
+	address := process.Loopback(port)
+	sb := fixture.Start(t, sandbox.Options{Provider: true, ProviderArgs: []string{"--metrics-addr=" + address}})
 	scheme := runtime.NewScheme()
 	require.NoError(t, api.AddToScheme(scheme))
 	c, err := client.New(sb.Config(), client.Options{Scheme: scheme})
@@ -58,7 +57,7 @@ func TestEndDuringTheFirstApply(t *testing.T) {
 			w := slowWorkspace(t, name)
 			require.NoError(t, c.Create(t.Context(), w))
 			requireFile(t, filepath.Join(w.Spec.ForProvider.Vars[0].Value, "applying"))
-			require.Contains(t, scrape(t, metrics), `capt_test_provider_runs_total{group="tf.upbound.io",name="`+name+`",namespace="",operation="apply"} 1`)
+			require.Contains(t, scrape(t, address), `capt_test_provider_runs_total{group="tf.upbound.io",name="`+name+`",namespace="",operation="apply"} 1`)
 
 			require.NoError(t, end())
 			require.NoError(t, sb.StartComponent(t.Context(), sandbox.Provider))
@@ -74,7 +73,7 @@ func TestEndDuringTheFirstApply(t *testing.T) {
 			}, timeout, 50*time.Millisecond, "the provider has seen the deletion")
 			require.NotEmpty(t, w.Annotations[pending])
 			require.NotEmpty(t, w.Finalizers)
-			require.NotContains(t, scrape(t, metrics), `name="`+name+`"`, "and ran nothing")
+			require.NotContains(t, scrape(t, address), `name="`+name+`"`, "and ran nothing")
 		})
 	}
 }
@@ -114,25 +113,13 @@ func requireFile(t *testing.T, path string) {
 
 func scrape(t *testing.T, address string) string {
 	t.Helper()
-	response, err := http.Get("http://" + address + "/metrics") //nolint:noctx // one request to ourselves
-	require.NoError(t, err)
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
+	text, err := metrics.Text(t.Context(), "http://"+address+"/metrics")
 	require.NoError(t, err)
 	var own []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "capt_test_provider_") {
 			own = append(own, line)
 		}
 	}
 	return strings.Join(own, "")
-}
-
-// freeAddress is an unused address.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }

@@ -12,11 +12,15 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/ekscommand"
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/lifecycle"
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/quickstart"
 )
 
 func main() {
@@ -37,4 +41,20 @@ func main() {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 	}
 	os.Exit(1)
+}
+
+func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "sandbox",
+		Short:         "The control plane of a management cluster on this machine, without containers",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	cmd.SetIn(streams.In)
+	cmd.SetOut(streams.Out)
+	cmd.SetErr(streams.ErrOut)
+	cmd.AddCommand(lifecycle.NewCommands(streams)...)
+	cmd.AddCommand(quickstart.NewCommands(streams)...)
+	cmd.AddCommand(ekscommand.NewCommand(streams))
+	return cmd
 }

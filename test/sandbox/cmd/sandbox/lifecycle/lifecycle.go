@@ -10,12 +10,21 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/capt-provider/capt/test/fixture/servers"
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
+	"github.com/capt-provider/capt/test/sandbox/reaper"
+	"github.com/capt-provider/capt/test/sandbox/restart"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
@@ -63,4 +72,88 @@ func Running(dir string) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+func newBuildCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	return &cobra.Command{
+		Use:       "build [binary...]",
+		Short:     "Build the programs of the sandbox that are missing",
+		ValidArgs: binaries.Names(),
+		Args:      cobra.OnlyValidArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return sandbox.Build(cmd.Context(), streams.Out, args...)
+		},
+	}
+}
+
+// newReapCommand is hidden (see package reaper). Signals that end its owner must not end it.
+func newReapCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	var (
+		dir    string
+		remove bool
+	)
+	cmd := cli.NewCommand(reaper.Verb, "Clean up after a sandbox when standard input is closed", &dir, func(context.Context) error {
+		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		return reaper.Run(streams.In, streams.Out, dir, remove)
+	})
+	cmd.Hidden = true
+	_ = cmd.MarkFlagRequired("dir")
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove the directory at the end")
+	return cmd
+}
+
+func newRestartCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	var dir string
+	return cli.NewCommand("restart", "Start the components of the sandbox that are not running, with the data they had", &dir,
+		func(ctx context.Context) error { return restarted(ctx, dir, streams.Out) })
+}
+
+// restarted starts what has ended. What runs is not touched.
+func restarted(ctx context.Context, dir string, out io.Writer) error {
+	err := restart.Ended(ctx, dir, out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("found no sandbox in %s", cli.Relative(dir))
+	case errors.Is(err, restart.ErrIncomplete):
+		return fmt.Errorf("the sandbox in %s never finished starting; remove it with: %s", cli.Relative(dir), cli.Command("down", dir))
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(out, "All components of the sandbox in %s are running.\n", cli.Relative(dir))
+	return nil
+}
+
+func newWithCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	return &cobra.Command{
+		Use:     "with <server>[,<server>...] -- <command> [argument...]",
+		Short:   "Run a command, such as go test, with control planes that its processes share",
+		Example: "  sandbox with " + strings.Join(servers.Names(), ",") + " -- go test ./test/deletion",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names := strings.Split(args[0], ",")
+			if err := servers.Validate(names); err != nil {
+				return err
+			}
+			return with(cmd.Context(), streams, names, args[1:])
+		},
+	}
+}
+
+// with starts the control planes, runs the command and stops them. If the command fails, it has said why.
+func with(ctx context.Context, streams genericiooptions.IOStreams, names, command []string) error {
+	dir, stop, err := servers.Start(ctx, streams.ErrOut, names...)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), servers.Environment+"="+dir)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = streams.In, streams.Out, streams.ErrOut
+	// The command and its children, such as the binaries that go test runs, must stop what they have started.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	failed := cmd.Run()
+	if exit := (&exec.ExitError{}); errors.As(failed, &exit) {
+		failed = cli.ErrReported
+	}
+	return errors.Join(failed, stop())
 }
