@@ -43,48 +43,10 @@ func newEnvironment(t *testing.T, scope terraform.Scope) *environment {
 	return &environment{shared.NewEnvironment(t, scope)}
 }
 
-const (
-	// vpcModule has the description of the VPC that profiles need.
-	vpcModule = fixture.VPCModule + `output "vpc_config" {
-  value = "vpc_id = \"vpc-1\"\nprivate_subnets = [\"subnet-1\", \"subnet-2\"]\n"
-}
-`
-	// controlPlaneModule has all that profiles need to know of the EKS cluster.
-	controlPlaneModule = fixture.ControlPlaneModule + `output "cluster_name" { value = var.cluster_name }
-output "cluster_certificate_authority_data" { value = "Y2E=" }
-`
-	// profileModule takes the place of a Fargate profile.
-	profileModule = `
-variable "cluster_name" { type = string }
-variable "profile_name" { type = string }
-variable "region" { type = string }
-variable "selectors" { type = string }
-variable "tags" { type = string }
-variable "private_subnets" { type = list(string) }
-resource "terraform_data" "profile" { input = "${var.profile_name} ${var.selectors}" }
-output "fargate_profile_name" { value = var.profile_name }
-`
-)
-
-// profileTemplate is the WorkspaceTemplate of the profiles, which learns of the subnets from the Secret of the VPC.
-func (env *environment) profileTemplate(module string) string {
-	reference := "name: '${vpc_connection_secret}', key: vpc_config"
-	if env.Scope == terraform.ScopeCluster {
-		reference += ", namespace: " + env.Namespace
-	}
-	return env.Template("fargate", module, "cluster_name", "profile_name", "region", "selectors", "tags") +
-		"        varFiles:\n        - {source: SecretKey, format: HCL, secretKeyRef: {" + reference + "}}\n"
-}
-
-// templates are all that the cluster is made from.
-func (env *environment) templates() []string {
-	return []string{env.VPCTemplate(vpcModule), env.ControlPlaneTemplate(controlPlaneModule), env.profileTemplate(profileModule)}
-}
-
 // start makes the cluster with profiles of these names.
 func (env *environment) start(profiles ...string) {
 	env.Helper()
-	env.User(append(env.templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane(profiles...))...)
+	env.User(append(env.FargateTemplates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane(profiles...))...)
 }
 
 // controlPlane has profiles of these names, each for the namespace of its name; "a=x" is for another one.

@@ -101,20 +101,20 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 	t.Run("a key of the connection Secret", func(t *testing.T) {
 		t.Parallel()
 		env := newEnvironment(t, "Namespaced")
-		env.User(append(env.templates(), env.ControlPlaneTemplate(fixture.ControlPlaneModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
+		env.User(append(env.FargateTemplates(), env.ControlPlaneTemplate(fixture.ControlPlaneModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
 		env.awaitProfiles(dependency)
 		controlPlane := env.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileDependencyReason)
 		assert.Contains(env, controlPlane.Status.FargateProfiles[0].FailureMessage, "Secret demo-eks-connection has no value for key cluster_name")
 		assert.Empty(env, controlPlane.Status.FargateProfiles[0].WorkspaceTemplateApplyName)
 		assert.False(env, env.Exists(&infrav1.WorkspaceTemplateApply{}, apply("a")))
-		env.User(env.ControlPlaneTemplate(controlPlaneModule))
+		env.User(env.ControlPlaneTemplate(fixture.FargateControlPlaneModule))
 		env.AwaitState(controlplanev1.StateReady, "")
 	})
 
 	t.Run("the Secret of the VPC", func(t *testing.T) {
 		t.Parallel()
 		env := newEnvironment(t, "Namespaced")
-		env.User(append(env.templates(), fixture.Cluster(), ownVPC, good, controlPlane())...)
+		env.User(append(env.FargateTemplates(), fixture.Cluster(), ownVPC, good, controlPlane())...)
 		env.AwaitState(controlplanev1.StateReady, "")
 		for what, row := range map[string]struct{ secret, says string }{
 			"no key":         {network("other", "x"), "Secret network has no value for key vpc_config"},
@@ -139,7 +139,7 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 	t.Run("a VPC without a description", func(t *testing.T) {
 		t.Parallel()
 		env := newEnvironment(t, "Namespaced")
-		env.User(append(env.templates(), fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{existingID: vpc-1}"), controlPlane("a"))...)
+		env.User(append(env.FargateTemplates(), fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{existingID: vpc-1}"), controlPlane("a"))...)
 		env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
 			controlplanev1.FargateProfileDependencyReason, "Set spec.vpc.connectionSecretRef of the CAPTCluster")
 		env.User(good, ownVPC)
@@ -149,9 +149,9 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 	t.Run("its template", func(t *testing.T) {
 		t.Parallel()
 		env := newEnvironment(t, "Namespaced")
-		env.User(append(env.templates()[:2], fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
+		env.User(append(env.FargateTemplates()[:2], fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
 		env.awaitProfiles(dependency)
-		env.User(env.profileTemplate(profileModule))
+		env.User(env.FargateProfileTemplate(fixture.FargateProfileModule))
 		env.AwaitState(controlplanev1.StateReady, "")
 	})
 }

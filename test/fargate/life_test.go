@@ -123,7 +123,7 @@ func TestAnEditOfTheTemplateChangesOneAtATime(t *testing.T) {
 	env.start(names...)
 	env.AwaitState(controlplanev1.StateReady, "")
 	env.slowDown(names...)
-	env.User(env.profileTemplate(profileModule + "# edited\n"))
+	env.User(env.FargateProfileTemplate(fixture.FargateProfileModule + "# edited\n"))
 	env.Eventually(func() string {
 		for _, name := range names {
 			if len(env.Operations(apply(name), scripted.Apply)) < 2 {
@@ -167,7 +167,7 @@ func TestBothVersionsShowTheSameProfiles(t *testing.T) {
 func TestAProfileOfV1Beta1IsCreated(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t, "Namespaced")
-	env.User(append(env.templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), `
+	env.User(append(env.FargateTemplates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), `
 apiVersion: controlplane.cluster.x-k8s.io/v1beta1
 kind: CAPTControlPlane
 metadata: {name: demo}
