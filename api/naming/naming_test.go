@@ -41,7 +41,8 @@ func TestNamesFollowTheScheme(t *testing.T) {
 		"cluster-wide Workspace":                          {naming.Workspace(terraform.ScopeCluster, key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
 		"Terraform workspace":                             {naming.ExternalName(key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
 		"Terraform workspace of a dotted name":            {naming.ExternalName(key("team", "demo.vpc")), "team-demo-vpc-2j4i6"},
-		"claim":                                           {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
+		"namespaced Workspace of an apply named apply":    {naming.Workspace(terraform.ScopeNamespaced, key("team", "apply")), "apply"},
+		"claim": {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.got) })
 	}
@@ -132,6 +133,7 @@ func TestNamesTruncatedAtADashOrDotAreValid(t *testing.T) {
 			assert.Empty(t, validation.IsDNS1123Subdomain(naming.VPCWorkspaceTemplateApply(name)))
 		}
 	}
+	assert.Empty(t, validation.IsDNS1123Label(naming.ExternalName(key("team", "apply"))))
 }
 
 // CAPT v0.3 gave a Workspace the name of its WorkspaceTemplateApply without "-apply". In a namespace this is still the rule, so that users
@@ -144,11 +146,6 @@ func TestWorkspacesOfXAndXApplyHaveTheSameNameInANamespace(t *testing.T) {
 
 func TestTerraformWorkspacesOfXAndXApplyDoNotShareState(t *testing.T) {
 	assert.NotEqual(t, naming.ExternalName(key("team", "x")), naming.ExternalName(key("team", "x-apply")))
-}
-
-func TestWorkspaceNameOfAnApplyNamedApply(t *testing.T) {
-	assert.Equal(t, "apply", naming.Workspace(terraform.ScopeNamespaced, key("team", "apply")))
-	assert.Empty(t, validation.IsDNS1123Label(naming.ExternalName(key("team", "apply"))))
 }
 
 // The pairs are similar: they have the same parts in another order, with and without "-apply", short and long.
@@ -190,4 +187,19 @@ func TestSafety12StatePrefixesKeepInstallationsApart(t *testing.T) {
 	assert.Equal(t, naming.ExternalName(apply), naming.PrefixedExternalName("", apply), "states that exist keep their names")
 	assert.NotEqual(t, naming.PrefixedExternalName("one", apply), naming.ExternalName(key("one-team", "demo-vpc")))
 	assert.NotEqual(t, naming.PrefixedExternalName("one", key("team-a", "x")), naming.PrefixedExternalName("one-team", key("a", "x")))
+}
+
+func TestEachShardHasItsOwnLease(t *testing.T) {
+	assert.Equal(t, "capt-manager-leader-election", naming.LeaderElectionLease("", ""), "upgrades keep their Lease")
+	long := strings.Repeat("x", 63)
+	seen := map[string]bool{}
+	for _, shard := range [][2]string{
+		{"", ""}, {"a", ""}, {"", "a"}, {"a", "b"}, {"b", "a"}, {"a-b", ""}, {"", "a-b"}, {"", "Under_score.1"}, {long, long}, {long, ""}, {"", long},
+	} {
+		name := naming.LeaderElectionLease(shard[0], shard[1])
+		assert.Empty(t, validation.IsDNS1123Subdomain(name), name)
+		assert.False(t, seen[name], "%v shares %s", shard, name)
+		seen[name] = true
+		assert.Equal(t, name, naming.LeaderElectionLease(shard[0], shard[1]), "every replica of a shard finds the same")
+	}
 }
