@@ -41,25 +41,14 @@ func TestPlaceholdersAreReplacedInEveryStringOfTheSpec(t *testing.T) {
 	}, rendered.Object.Object["spec"])
 }
 
-func TestPlaceholdersInKeysAreNotReplaced(t *testing.T) {
-	rendered := rendering{
-		apply:    variables("name", "demo"),
-		template: params(func(p *terraform.WorkspaceParameters) { p.VarMap = varmap(`{"${name}": "x"}`) }),
-	}.must(t)
-	assert.Equal(t, map[string]any{"${name}": "x"}, at(t, rendered, "spec", "forProvider", "varmap"))
-}
-
-func TestUnknownPlaceholdersAreKept(t *testing.T) {
+// Unknown placeholders, keys of varmap, and what the value of a variable looks like are not replaced.
+func TestWhatIsNotReplaced(t *testing.T) {
 	const module = "output \"a\" { value = \"${var.region}-${substr(local.id, 0, 8)}-${unknown}-$${name}-${ name }\" }\n"
-	rendered := rendering{apply: variables("other", "x"), template: []builder.Option{builder.WithModule(module)}}.must(t)
+	rendered := rendering{apply: variables("a", "${b}", "b", "never"), template: params(func(p *terraform.WorkspaceParameters) {
+		p.Module, p.VarMap, p.Vars = module, varmap(`{"${b}": "x"}`), []terraform.Var{{Key: "a", Value: "${a}"}}
+	})}.must(t)
 	assert.Equal(t, module, at(t, rendered, "spec", "forProvider", "module"))
-}
-
-func TestPlaceholdersInValuesAreNotReplaced(t *testing.T) {
-	rendered := rendering{
-		apply:    variables("a", "${b}", "b", "never"),
-		template: params(func(p *terraform.WorkspaceParameters) { p.Vars = []terraform.Var{{Key: "a", Value: "${a}"}} }),
-	}.must(t)
+	assert.Equal(t, map[string]any{"${b}": "x"}, at(t, rendered, "spec", "forProvider", "varmap"))
 	assert.Equal(t, []any{map[string]any{"key": "a", "value": "${b}"}}, at(t, rendered, "spec", "forProvider", "vars"))
 }
 
