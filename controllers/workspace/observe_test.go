@@ -6,7 +6,6 @@ package workspace
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -208,13 +207,6 @@ func TestDestroyInATerminatingNamespaceFails(t *testing.T) {
 	assert.True(t, got.Failed)
 	assert.Equal(t, infrav1.NamespaceTerminatingReason, got.Reason)
 	assert.Contains(t, got.Message, "remove the finalizers of the Workspace")
-}
-
-func TestObservationMessagesAreShort(t *testing.T) {
-	workspace := builder.Workspace("demo-vpc", builder.AtRest, builder.WithError("create failed: "+strings.Repeat("long ", 10_000)))
-	got := observe(t, workspace)
-	assert.LessOrEqual(t, len(got.Message), 1024)
-	assert.Contains(t, got.Message, "Terraform apply failed")
 }
 
 func TestOutputsAreTextOrJSON(t *testing.T) {
