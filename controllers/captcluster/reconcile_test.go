@@ -88,13 +88,6 @@ func (env *environment) remove(object client.Object) {
 	require.NoError(env, env.Delete(env.T.Context(), object))
 }
 
-// replace replaces a template.
-func (env *environment) replace(template *infrav1.WorkspaceTemplate) {
-	env.Helper()
-	env.remove(template.DeepCopy())
-	require.NoError(env, env.Create(env.T.Context(), template))
-}
-
 var (
 	owned  = builder.OwnedBy(builder.Cluster("demo"))
 	held   = builder.WithFinalizers(infrav1.CAPTClusterFinalizer)
@@ -249,7 +242,8 @@ func TestSafety14FieldsOfAVPCThatHaveNoEffectAreReported(t *testing.T) {
 	env := newEnvironment(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc"), builder.CAPTCluster("demo", owned))
 	assert.Contains(t, env.reconcile(), "apply demo-vpc")
 	assert.Contains(t, env.message(infrav1.FieldsConsumedCondition), "spec.region: has no effect: WorkspaceTemplate default/vpc does not pass ${region} to its module")
-	env.replace(builder.WorkspaceTemplate("vpc", builder.Consuming("region")))
+	env.remove(builder.WorkspaceTemplate("vpc"))
+	require.NoError(t, env.Create(t.Context(), builder.WorkspaceTemplate("vpc", builder.Consuming("region"))))
 	env.reconcile()
 	assert.NotContains(t, env.conditionSummary(), infrav1.FieldsConsumedCondition)
 }

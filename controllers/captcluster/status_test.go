@@ -377,7 +377,8 @@ func TestATimeoutKeepsTheCause(t *testing.T) {
 		report(captCluster, facts)
 		assert.Equal(t, row.want, conditions.GetReason(captCluster, infrav1.ReadyCondition), name)
 		if row.want == infrav1.VPCReadyTimeoutReason {
-			assert.Contains(t, conditions.GetMessage(captCluster, infrav1.ReadyCondition), "(spec.vpc.template.timeoutSeconds): WorkspaceTemplateApply demo-vpc: no more VPCs", name)
+			message := conditions.GetMessage(captCluster, infrav1.ReadyCondition)
+			assert.Contains(t, message, "(spec.vpc.template.timeoutSeconds): WorkspaceTemplateApply demo-vpc: no more VPCs", name)
 		}
 	}
 }
