@@ -56,6 +56,13 @@ func FuzzWorkspaceNamesAreValid(f *testing.F) {
 	f.Add("team", "demo.with.dots-apply")
 	f.Add(strings.Repeat("s", 63), strings.Repeat("n", 253))
 	f.Add("team", strings.Repeat("n", 40)+"."+strings.Repeat("m", 63))
+	for _, length := range []int{1, 40, 46, 47, 62, 63, 64, 200, 230, 248, 249, 252, 253} {
+		f.Add("team", strings.Repeat("n", length))
+	}
+	for cut := 1; cut < 80; cut++ { // Truncated at a dash or dot.
+		f.Add("team", strings.Repeat("n", cut)+"-"+strings.Repeat("m", 250-cut))
+		f.Add("team", strings.Repeat("n", cut)+"."+strings.Repeat("m", 250-cut))
+	}
 	f.Fuzz(func(t *testing.T, namespace, name string) {
 		if !legal(namespace, name) {
 			t.Skip()
@@ -72,6 +79,7 @@ func FuzzWorkspaceNamesAreValid(f *testing.F) {
 		for _, made := range []string{
 			naming.VPC(name), naming.VPCWorkspaceTemplateApply(name), naming.ControlPlaneWorkspaceTemplateApply(name),
 			naming.VPCConnectionSecret(name), naming.ControlPlaneConnectionSecret(name), naming.UserKubeconfigSecret(name),
+			naming.FargateWorkspaceTemplateApply(name, "Fp"), naming.FargateConnectionSecret(name, "Fp"),
 		} {
 			if len(validation.IsDNS1123Subdomain(made)) > 0 {
 				t.Errorf("a name made from %q is %q", name, made)
