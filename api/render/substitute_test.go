@@ -91,10 +91,8 @@ func TestErrorAboutAValueHasOnlyTheNameOfTheVariable(t *testing.T) {
 	assert.Contains(t, errs[0].Detail, `variable "password"`)
 	assert.Contains(t, errs[0].Detail, "forProvider.vars or varmap")
 	assert.NotContains(t, errs.ToAggregate().Error(), "hunter2")
-}
 
-func TestUnusedValuesAreNotChecked(t *testing.T) {
-	rendering{apply: variables("cluster_name", "demo", "unused", `x"`)}.must(t)
+	rendering{apply: variables("cluster_name", "demo", "unused", `x"`)}.must(t) // What is not used is not checked.
 }
 
 // The address of a module determines which code runs. A value can select a name or a version, but not another host or path.
