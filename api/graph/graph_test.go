@@ -49,7 +49,8 @@ func TestNodes(t *testing.T) {
 	g.AddNode(Node{Key: key("a"), Ready: metav1.ConditionTrue})
 	assert.Equal(t, []Node{{Key: key("a"), Ready: metav1.ConditionTrue}}, g.Nodes())
 	g.AddEdge(Edge{From: key("b"), To: key("c")})
-	assert.Equal(t, []Node{{key("b"), metav1.ConditionFalse, NotFoundReason}, {key("c"), metav1.ConditionFalse, NotFoundReason}}, g.Nodes()[1:], "they were missing")
+	missing := []Node{{key("b"), metav1.ConditionFalse, NotFoundReason}, {key("c"), metav1.ConditionFalse, NotFoundReason}}
+	assert.Equal(t, missing, g.Nodes()[1:])
 }
 
 func TestAddEdgeKeepsTheFirstOfTwoEqualEdges(t *testing.T) {
