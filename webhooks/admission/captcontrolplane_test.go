@@ -150,11 +150,6 @@ func TestCAPTControlPlaneKeepsFieldsThatCAPTWrote(t *testing.T) {
 	}
 }
 
-// ofTemplate returns an option that sets the template of a WorkspaceTemplateApply.
-func ofTemplate(name string) builder.Option {
-	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
-}
-
 // CAPT v0.3 wrote a URL as the host, so that clients cannot connect.
 func TestAnInvalidEndpointIsNotRestored(t *testing.T) {
 	for stored, want := range map[string][]builder.Option{

@@ -247,7 +247,7 @@ func TestEachKindIsValidated(t *testing.T) {
 	}
 	w := newEnvironment(t, template("vpc"), template("eks"), template("fargate"), template("wide", builder.WithScope(terraform.ScopeCluster)),
 		builder.Cluster("demo"), cluster("demo"), cluster("other", builder.WithApplyRef("by-hand")), plane("demo", refers), apply("b", named("b"), builder.WaitingForWorkspace("a", "")), apply("x-apply", named("x")),
-		apply(ref, builder.OwnedBy(plane("demo")), builder.UpToDate(nil), ofTemplate("eks"),
+		apply(ref, builder.OwnedBy(plane("demo")), builder.UpToDate(nil), of("", "eks"),
 			builder.WithVariables(map[string]string{"cluster_name": "demo", "kubernetes_version": "1.31", "region": builder.Region})))
 	for name, row := range map[string]write{
 		"CAPTCluster":                                           {nil, cluster("demo", builder.WithApplyRef("demo-vpc")), nil},
