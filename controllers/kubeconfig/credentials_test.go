@@ -244,9 +244,6 @@ func TestCredentialsAreRenewedBeforeTheyEndAndServeUntilThenIfThatFails(t *testi
 	assert.Equal(t, signedAt.Add(52*time.Minute+time.Hour), expires, "a token ends with the credentials that signed it")
 	now.SetTime(signedAt.Add(52*time.Minute + time.Hour))
 	requireProblem(t, tokens, "STS AssumeRoleWithWebIdentity: AWS answered AccessDenied")
-}
-
-func TestExpiredCredentialsAreNotUsed(t *testing.T) {
 	requireProblem(t, tokensAt(t, signedAt, signedAt), "have expired")
 }
 
