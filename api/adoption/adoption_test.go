@@ -39,12 +39,14 @@ func TestCandidates(t *testing.T) {
 		applies []infrav1.WorkspaceTemplateApply
 		want    []string
 	}{
-		"nothing there":                               {nil, nil},
-		"name of the naming scheme, any owner":        {in(apply("demo-vpc")), []string{"demo-vpc"}},
-		"name of the naming scheme, another template": {in(apply("demo-vpc", eks, owned)), []string{"demo-vpc"}},
-		"recorded by the owner":                       {in(apply("recorded")), []string{"recorded"}},
-		"recorded by the owner, another template":     {in(apply("recorded", eks, owned)), []string{"recorded"}},
-		"owned, another name":                         {in(apply("made-by-hand", owned)), []string{"made-by-hand"}},
+		"nothing there": {nil, nil},
+		// The name is in use, so the user must decide what happens to the object.
+		"name of the naming scheme, of a Fargate profile": {in(*applyOf("demo-vpc", "vpc", "demo", "batch")), []string{"demo-vpc"}},
+		"name of the naming scheme, any owner":            {in(apply("demo-vpc")), []string{"demo-vpc"}},
+		"name of the naming scheme, another template":     {in(apply("demo-vpc", eks, owned)), []string{"demo-vpc"}},
+		"recorded by the owner":                           {in(apply("recorded")), []string{"recorded"}},
+		"recorded by the owner, another template":         {in(apply("recorded", eks, owned)), []string{"recorded"}},
+		"owned, another name":                             {in(apply("made-by-hand", owned)), []string{"made-by-hand"}},
 		"its template in other words": {
 			in(apply("made-by-hand", owned, of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace}))), []string{"made-by-hand"}},
 		"helpers of CAPT v0.3": {

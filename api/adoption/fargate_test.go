@@ -111,13 +111,6 @@ func TestRecordedApplyMatchesWithAnyVariables(t *testing.T) {
 	assert.Empty(t, adoption.Conflict(builder.CAPTCluster("demo"), users, applyOf("x", "former", "demo", "batch")), "it belongs to no profile")
 }
 
-// The name is in use, so the user must decide what happens to the object.
-func TestApplyOfAFargateProfileWithTheNameOfAnOwnerIsACandidate(t *testing.T) {
-	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
-	candidates := want.Candidates(builder.CAPTCluster("demo"), []infrav1.WorkspaceTemplateApply{*applyOf("demo-vpc", "vpc", "demo", "batch")})
-	assert.Equal(t, []string{"demo-vpc"}, adoption.Names(candidates, adoption.Named))
-}
-
 func TestConflictMessagesOfFargateProfiles(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	anothers := builder.OwnedBy(builder.CAPTControlPlane("other"))
