@@ -20,7 +20,6 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/provider/executor"
@@ -99,19 +98,6 @@ func TestTheFinalizerIsKeptForProfilesThatAreNotInTheCache(t *testing.T) {
 	}
 }
 
-func TestADeletedControlPlaneDeletesItsProfiles(t *testing.T) {
-	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()),
-		owned("demo-a-fargate-apply", "a"), owned("demo-b-fargate-apply", "b"))
-	f := env.plan(cluster())
-	assert.Len(t, f.Obsolete, 2)
-	env.act(f)
-	assert.Empty(t, env.applies())
-	env.act(env.planOf(&Facts{}, Intent{}))
-	found, err := engine.Get(ctx, env.Cached, client.ObjectKeyFromObject(env.controlPlane), &controlplanev1.CAPTControlPlane{})
-	require.NoError(t, err)
-	assert.Nil(t, found, "nothing holds it any more")
-}
-
 // The profiles of a thousand clusters of a namespace would be sent with each step of the deletion of each.
 func TestADeletedControlPlaneListsItsOwnProfilesOnly(t *testing.T) {
 	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithLabel(clusterv1.ClusterNameLabel, "demo"),
@@ -149,6 +135,7 @@ func TestADeletedControlPlaneDeletesOrphans(t *testing.T) {
 		refers bool
 		goes   bool
 	}{
+		"its own":                         {owned(scheme, "a"), false, true},
 		"its owner reference is gone":     {owned(scheme, "a", alone), false, true},
 		"its label is gone":               {owned(scheme, "a", unlabeled), false, true},
 		"referred to, never written":      {owned("by-hand", "a", alone, unlabeled), true, true},

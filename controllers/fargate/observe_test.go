@@ -166,7 +166,7 @@ func (env *environment) held() bool {
 	return controllerutil.ContainsFinalizer(env.controlPlane, controlplanev1.FargateProfileFinalizer)
 }
 
-// The design asks for the EKS cluster first, and for every key of both Secrets.
+// The design asks for the EKS cluster first, and for every key of both Secrets. More of this is in test/fargate.
 func TestNothingIsCreatedBeforeItsDependencies(t *testing.T) {
 	for name, row := range map[string]struct {
 		on   func(*Cluster)
@@ -175,10 +175,8 @@ func TestNothingIsCreatedBeforeItsDependencies(t *testing.T) {
 	}{
 		"the EKS cluster":       {func(on *Cluster) { on.UpToDate = false }, vpcSecret(), ""},
 		"its connection Secret": {func(on *Cluster) { on.Connection = nil }, vpcSecret(), "Secret demo-eks-connection does not exist"},
-		"cluster_name":          {func(on *Cluster) { delete(on.Connection.Data, "cluster_name") }, vpcSecret(), "Secret demo-eks-connection has no value for key cluster_name"},
 		"cluster_endpoint":      {func(on *Cluster) { on.Connection.Data["cluster_endpoint"] = nil }, vpcSecret(), "no value for key cluster_endpoint"},
 		"certificate authority": {func(on *Cluster) { delete(on.Connection.Data, "cluster_certificate_authority_data") }, vpcSecret(), "no value for key cluster_certificate_authority_data"},
-		"Secret of the VPC":     {func(*Cluster) {}, builder.SecretWith("other", nil), "Secret demo-vpc-connection does not exist"},
 		"vpc_config":            {func(*Cluster) {}, builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_id": "vpc-1"}), "Secret demo-vpc-connection has no value for key vpc_config"},
 		"an invalid VPC":        {func(*Cluster) {}, builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": "private_subnets = []"}), "key vpc_config of Secret demo-vpc-connection does not describe a VPC"},
 		"all of them": {func(on *Cluster) { on.Connection.Data = nil }, builder.SecretWith("other", nil), "Secret demo-eks-connection has no value for key cluster_name, " +
