@@ -75,13 +75,7 @@ func TestConflictOfFargateProfiles(t *testing.T) {
 		"no owner, unknown Cluster":                     {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names WorkspaceTemplateApply x, but the reference cannot be verified before the Cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := adoption.Conflict(owner, row.want, row.apply)
-			if row.conflict == "" {
-				assert.Empty(t, got)
-				return
-			}
-			assert.Contains(t, got, row.conflict)
-			assert.Contains(t, got, "nothing is written")
+			assertConflict(t, row.conflict, adoption.Conflict(owner, row.want, row.apply))
 		})
 	}
 }
@@ -115,13 +109,6 @@ func TestRecordedApplyMatchesWithAnyVariables(t *testing.T) {
 	assert.Empty(t, adoption.Conflict(builder.CAPTControlPlane("demo"), want, applyOf("x", "eks", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("demo")))))
 	users := adoption.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo", "profile_name": "batch"}}
 	assert.Empty(t, adoption.Conflict(builder.CAPTCluster("demo"), users, applyOf("x", "former", "demo", "batch")), "it belongs to no profile")
-}
-
-// The name is in use, so the user must decide what happens to the object.
-func TestApplyOfAFargateProfileWithTheNameOfAnOwnerIsACandidate(t *testing.T) {
-	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
-	candidates := want.Candidates(builder.CAPTCluster("demo"), []infrav1.WorkspaceTemplateApply{*applyOf("demo-vpc", "vpc", "demo", "batch")})
-	assert.Equal(t, []string{"demo-vpc"}, adoption.Names(candidates, adoption.Named))
 }
 
 func TestConflictMessagesOfFargateProfiles(t *testing.T) {

@@ -43,17 +43,14 @@ func path(cycle []Edge) string {
 	return Path(cycle, func(k Key) string { return k.Name })
 }
 
-func TestAddNodeReplacesTheState(t *testing.T) {
+func TestNodes(t *testing.T) {
 	g := New()
 	g.AddNode(Node{key("a"), metav1.ConditionFalse, "Provisioning"})
 	g.AddNode(Node{Key: key("a"), Ready: metav1.ConditionTrue})
 	assert.Equal(t, []Node{{Key: key("a"), Ready: metav1.ConditionTrue}}, g.Nodes())
-}
-
-func TestAddEdgeAddsAMissingNode(t *testing.T) {
-	g := New()
-	g.AddEdge(Edge{From: key("a"), To: key("b")})
-	assert.Equal(t, []Node{{key("a"), metav1.ConditionFalse, NotFoundReason}, {key("b"), metav1.ConditionFalse, NotFoundReason}}, g.Nodes())
+	g.AddEdge(Edge{From: key("b"), To: key("c")})
+	missing := []Node{{key("b"), metav1.ConditionFalse, NotFoundReason}, {key("c"), metav1.ConditionFalse, NotFoundReason}}
+	assert.Equal(t, missing, g.Nodes()[1:])
 }
 
 func TestAddEdgeKeepsTheFirstOfTwoEqualEdges(t *testing.T) {

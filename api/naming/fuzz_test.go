@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/capt-provider/capt/api/naming"
@@ -17,7 +18,8 @@ func legal(namespace, name string) bool {
 	return len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
-func addPairs(f *testing.F) {
+// fuzzUnique requires that two objects never get the same name.
+func fuzzUnique(f *testing.F, derive func(types.NamespacedName) string) {
 	long := strings.Repeat("n", 249)
 	for _, pair := range [][4]string{
 		{"a-b", "c", "a", "b-c"},
@@ -31,34 +33,22 @@ func addPairs(f *testing.F) {
 	} {
 		f.Add(pair[0], pair[1], pair[2], pair[3])
 	}
+	f.Fuzz(func(t *testing.T, namespace, name, otherNamespace, otherName string) {
+		one, other := key(namespace, name), key(otherNamespace, otherName)
+		if !legal(namespace, name) || !legal(otherNamespace, otherName) || one == other {
+			t.Skip()
+		}
+		if derive(one) == derive(other) {
+			t.Errorf("%s and %s both get %s", one, other, derive(one))
+		}
+	})
 }
 
 func FuzzWorkspacesOfTheClusterScopeAreUnique(f *testing.F) {
-	addPairs(f)
-	f.Fuzz(func(t *testing.T, namespace, name, otherNamespace, otherName string) {
-		if !legal(namespace, name) || !legal(otherNamespace, otherName) || (namespace == otherNamespace && name == otherName) {
-			t.Skip()
-		}
-		one := naming.Workspace(terraform.ScopeCluster, key(namespace, name))
-		other := naming.Workspace(terraform.ScopeCluster, key(otherNamespace, otherName))
-		if one == other {
-			t.Errorf("%s/%s and %s/%s both get %s", namespace, name, otherNamespace, otherName, one)
-		}
-	})
+	fuzzUnique(f, func(apply types.NamespacedName) string { return naming.Workspace(terraform.ScopeCluster, apply) })
 }
 
-func FuzzWorkspacesNeverShareState(f *testing.F) {
-	addPairs(f)
-	f.Fuzz(func(t *testing.T, namespace, name, otherNamespace, otherName string) {
-		if !legal(namespace, name) || !legal(otherNamespace, otherName) || (namespace == otherNamespace && name == otherName) {
-			t.Skip()
-		}
-		one := naming.ExternalName(key(namespace, name))
-		if other := naming.ExternalName(key(otherNamespace, otherName)); one == other {
-			t.Errorf("%s/%s and %s/%s both get %s", namespace, name, otherNamespace, otherName, one)
-		}
-	})
-}
+func FuzzWorkspacesNeverShareState(f *testing.F) { fuzzUnique(f, naming.ExternalName) }
 
 func FuzzWorkspaceNamesAreValid(f *testing.F) {
 	f.Add("team", "demo-vpc")
@@ -66,6 +56,13 @@ func FuzzWorkspaceNamesAreValid(f *testing.F) {
 	f.Add("team", "demo.with.dots-apply")
 	f.Add(strings.Repeat("s", 63), strings.Repeat("n", 253))
 	f.Add("team", strings.Repeat("n", 40)+"."+strings.Repeat("m", 63))
+	for _, length := range []int{1, 40, 46, 47, 62, 63, 64, 200, 230, 248, 249, 252, 253} {
+		f.Add("team", strings.Repeat("n", length))
+	}
+	for cut := 1; cut < 80; cut++ { // Truncated at a dash or dot.
+		f.Add("team", strings.Repeat("n", cut)+"-"+strings.Repeat("m", 250-cut))
+		f.Add("team", strings.Repeat("n", cut)+"."+strings.Repeat("m", 250-cut))
+	}
 	f.Fuzz(func(t *testing.T, namespace, name string) {
 		if !legal(namespace, name) {
 			t.Skip()
@@ -82,6 +79,7 @@ func FuzzWorkspaceNamesAreValid(f *testing.F) {
 		for _, made := range []string{
 			naming.VPC(name), naming.VPCWorkspaceTemplateApply(name), naming.ControlPlaneWorkspaceTemplateApply(name),
 			naming.VPCConnectionSecret(name), naming.ControlPlaneConnectionSecret(name), naming.UserKubeconfigSecret(name),
+			naming.FargateWorkspaceTemplateApply(name, "Fp"), naming.FargateConnectionSecret(name, "Fp"),
 		} {
 			if len(validation.IsDNS1123Subdomain(made)) > 0 {
 				t.Errorf("a name made from %q is %q", name, made)

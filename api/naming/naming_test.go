@@ -41,32 +41,10 @@ func TestNamesFollowTheScheme(t *testing.T) {
 		"cluster-wide Workspace":                          {naming.Workspace(terraform.ScopeCluster, key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
 		"Terraform workspace":                             {naming.ExternalName(key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
 		"Terraform workspace of a dotted name":            {naming.ExternalName(key("team", "demo.vpc")), "team-demo-vpc-2j4i6"},
-		"claim":                                           {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
+		"namespaced Workspace of an apply named apply":    {naming.Workspace(terraform.ScopeNamespaced, key("team", "apply")), "apply"},
+		"claim": {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.got) })
-	}
-}
-
-func TestNamesNeverExceedTheirLimit(t *testing.T) {
-	for _, length := range []int{1, 40, 46, 47, 62, 63, 64, 200, 230, 248, 249, 252, 253} {
-		name := strings.Repeat("n", length)
-		for what, made := range map[string]struct {
-			name  string
-			limit int
-		}{
-			"WorkspaceTemplateApply of a VPC":           {naming.VPCWorkspaceTemplateApply(name), 253},
-			"WorkspaceTemplateApply of a control plane": {naming.ControlPlaneWorkspaceTemplateApply(name), 253},
-			"connection Secret of a VPC":                {naming.VPCConnectionSecret(name), 253},
-			"connection Secret of a control plane":      {naming.ControlPlaneConnectionSecret(name), 253},
-			"kubeconfig Secret for users":               {naming.UserKubeconfigSecret(name), 253},
-			"WorkspaceTemplateApply of a profile":       {naming.FargateWorkspaceTemplateApply(name, "Fp"), 253},
-			"connection Secret of a profile":            {naming.FargateConnectionSecret(name, "Fp"), 253},
-			"namespaced Workspace":                      {naming.Workspace(terraform.ScopeNamespaced, key("team", name)), 253},
-			"cluster-wide Workspace":                    {naming.Workspace(terraform.ScopeCluster, key("team", name)), 253},
-			"Terraform workspace":                       {naming.ExternalName(key("team", name)), 63},
-		} {
-			assert.LessOrEqual(t, len(made.name), made.limit, "%s of a name of %d characters", what, length)
-		}
 	}
 }
 
@@ -109,46 +87,24 @@ func TestSimilarFargateProfilesGetDifferentNames(t *testing.T) {
 	}
 }
 
-func TestTruncatedNamesKeepTheirSuffix(t *testing.T) {
-	stem := strings.Repeat("n", 253)
-	made := naming.ControlPlaneWorkspaceTemplateApply(stem)
+func TestTruncatedNamesKeepTheirSuffixAndRemainDifferent(t *testing.T) {
+	made := naming.ControlPlaneWorkspaceTemplateApply(strings.Repeat("n", 253))
 	require.Len(t, made, 253)
 	assert.True(t, strings.HasSuffix(made, "-eks-controlplane-apply"), made)
 	assert.True(t, strings.HasPrefix(made, strings.Repeat("n", 200)), made)
-}
 
-func TestTruncatedNamesRemainDifferent(t *testing.T) {
 	stem := strings.Repeat("n", 252)
 	assert.NotEqual(t, naming.VPCWorkspaceTemplateApply(stem+"a"), naming.VPCWorkspaceTemplateApply(stem+"b"))
 	assert.NotEqual(t, naming.ExternalName(key("team", stem+"a")), naming.ExternalName(key("team", stem+"b")))
 	assert.NotEqual(t, naming.Workspace(terraform.ScopeCluster, key("team", stem+"a")), naming.Workspace(terraform.ScopeCluster, key("team", stem+"b")))
 }
 
-func TestNamesTruncatedAtADashOrDotAreValid(t *testing.T) {
-	for cut := 1; cut < 80; cut++ {
-		for _, separator := range []string{"-", "."} {
-			name := strings.Repeat("n", cut) + separator + strings.Repeat("m", 250-cut)
-			assert.Empty(t, validation.IsDNS1123Label(naming.ExternalName(key("team", name))))
-			assert.Empty(t, validation.IsDNS1123Subdomain(naming.VPCWorkspaceTemplateApply(name)))
-		}
-	}
-}
-
 // CAPT v0.3 gave a Workspace the name of its WorkspaceTemplateApply without "-apply". In a namespace this is still the rule, so that users
 // know the name. The controller and admission detect a collision.
-func TestWorkspacesOfXAndXApplyHaveTheSameNameInANamespace(t *testing.T) {
-	assert.Equal(t,
-		naming.Workspace(terraform.ScopeNamespaced, key("team", "x")),
-		naming.Workspace(terraform.ScopeNamespaced, key("team", "x-apply")))
-}
-
 func TestTerraformWorkspacesOfXAndXApplyDoNotShareState(t *testing.T) {
-	assert.NotEqual(t, naming.ExternalName(key("team", "x")), naming.ExternalName(key("team", "x-apply")))
-}
-
-func TestWorkspaceNameOfAnApplyNamedApply(t *testing.T) {
-	assert.Equal(t, "apply", naming.Workspace(terraform.ScopeNamespaced, key("team", "apply")))
-	assert.Empty(t, validation.IsDNS1123Label(naming.ExternalName(key("team", "apply"))))
+	x, apply := key("team", "x"), key("team", "x-apply")
+	assert.Equal(t, naming.Workspace(terraform.ScopeNamespaced, x), naming.Workspace(terraform.ScopeNamespaced, apply))
+	assert.NotEqual(t, naming.ExternalName(x), naming.ExternalName(apply))
 }
 
 // The pairs are similar: they have the same parts in another order, with and without "-apply", short and long.
@@ -190,4 +146,19 @@ func TestSafety12StatePrefixesKeepInstallationsApart(t *testing.T) {
 	assert.Equal(t, naming.ExternalName(apply), naming.PrefixedExternalName("", apply), "states that exist keep their names")
 	assert.NotEqual(t, naming.PrefixedExternalName("one", apply), naming.ExternalName(key("one-team", "demo-vpc")))
 	assert.NotEqual(t, naming.PrefixedExternalName("one", key("team-a", "x")), naming.PrefixedExternalName("one-team", key("a", "x")))
+}
+
+func TestEachShardHasItsOwnLease(t *testing.T) {
+	assert.Equal(t, "capt-manager-leader-election", naming.LeaderElectionLease("", ""), "upgrades keep their Lease")
+	long := strings.Repeat("x", 63)
+	seen := map[string]bool{}
+	for _, shard := range [][2]string{
+		{"", ""}, {"a", ""}, {"", "a"}, {"a", "b"}, {"b", "a"}, {"a-b", ""}, {"", "a-b"}, {"", "Under_score.1"}, {long, long}, {long, ""}, {"", long},
+	} {
+		name := naming.LeaderElectionLease(shard[0], shard[1])
+		assert.Empty(t, validation.IsDNS1123Subdomain(name), name)
+		assert.False(t, seen[name], "%v shares %s", shard, name)
+		seen[name] = true
+		assert.Equal(t, name, naming.LeaderElectionLease(shard[0], shard[1]), "every replica of a shard finds the same")
+	}
 }

@@ -49,7 +49,7 @@ func (p *Progress) elapsed(now metav1.Time) int32 {
 	if passed <= 0 || expected <= 0 {
 		return 0
 	}
-	return int32(min(100, 100*passed/expected))
+	return int32(100 * min(1, passed.Seconds()/expected.Seconds()))
 }
 
 // Remaining is the time until the operation is expected to complete; zero when that is unknown or has passed.

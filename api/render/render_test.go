@@ -92,12 +92,10 @@ func TestRenderedWorkspaceHasOnlyTheFieldsThatCAPTOwns(t *testing.T) {
 		},
 	}, rendered.Object.Object)
 	assert.Regexp(t, "^default-demo-vpc-[a-z2-7]{5}$", rendered.Object.GetAnnotations()["crossplane.io/external-name"])
-}
 
-func TestClusterScopedWorkspaceHasNoNamespace(t *testing.T) {
-	rendered := rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster)}}.must(t)
+	rendered = rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster)}}.must(t)
 	assert.Equal(t, "tf.upbound.io/v1beta1", rendered.Object.GetAPIVersion())
-	assert.Empty(t, rendered.Object.GetNamespace())
+	assert.Empty(t, rendered.Object.GetNamespace(), "a cluster-wide Workspace has none")
 }
 
 func TestRenderingIsDeterministic(t *testing.T) {

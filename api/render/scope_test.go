@@ -195,6 +195,9 @@ func TestOrphanIsConvertedToManagementPoliciesInANamespace(t *testing.T) {
 			assert.Empty(t, spec.DeletionPolicy)
 		})
 	}
+	orphan := builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { spec.DeletionPolicy = terraform.DeletionOrphan })
+	wide := typed(t, rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster), orphan}}.must(t))
+	assert.Equal(t, terraform.DeletionOrphan, wide.DeletionPolicy, "the cluster scope has the field")
 }
 
 func TestKindOfTheProviderConfig(t *testing.T) {
@@ -240,15 +243,4 @@ func TestFluxSourceIsInTheNamespaceOfTheApplyOrLiteral(t *testing.T) {
 			assert.Equal(t, legal, len(fields) == 0, "%s: %v", module, fields)
 		}
 	}
-}
-
-func TestFieldsOfTheClusterScopeReachAClusterScopedWorkspace(t *testing.T) {
-	spec := typed(t, rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
-		spec.DeletionPolicy = terraform.DeletionOrphan
-		spec.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
-		spec.ProviderConfigRef.Policy = &terraform.ReferencePolicy{Resolve: "Always"}
-	})}}.must(t))
-	assert.Equal(t, terraform.DeletionOrphan, spec.DeletionPolicy)
-	assert.NotNil(t, spec.PublishConnectionDetailsTo)
-	assert.NotNil(t, spec.ProviderConfigRef.Policy)
 }

@@ -41,25 +41,14 @@ func TestPlaceholdersAreReplacedInEveryStringOfTheSpec(t *testing.T) {
 	}, rendered.Object.Object["spec"])
 }
 
-func TestPlaceholdersInKeysAreNotReplaced(t *testing.T) {
-	rendered := rendering{
-		apply:    variables("name", "demo"),
-		template: params(func(p *terraform.WorkspaceParameters) { p.VarMap = varmap(`{"${name}": "x"}`) }),
-	}.must(t)
-	assert.Equal(t, map[string]any{"${name}": "x"}, at(t, rendered, "spec", "forProvider", "varmap"))
-}
-
-func TestUnknownPlaceholdersAreKept(t *testing.T) {
+// Unknown placeholders, keys of varmap, and what the value of a variable looks like are not replaced.
+func TestWhatIsNotReplaced(t *testing.T) {
 	const module = "output \"a\" { value = \"${var.region}-${substr(local.id, 0, 8)}-${unknown}-$${name}-${ name }\" }\n"
-	rendered := rendering{apply: variables("other", "x"), template: []builder.Option{builder.WithModule(module)}}.must(t)
+	rendered := rendering{apply: variables("a", "${b}", "b", "never"), template: params(func(p *terraform.WorkspaceParameters) {
+		p.Module, p.VarMap, p.Vars = module, varmap(`{"${b}": "x"}`), []terraform.Var{{Key: "a", Value: "${a}"}}
+	})}.must(t)
 	assert.Equal(t, module, at(t, rendered, "spec", "forProvider", "module"))
-}
-
-func TestPlaceholdersInValuesAreNotReplaced(t *testing.T) {
-	rendered := rendering{
-		apply:    variables("a", "${b}", "b", "never"),
-		template: params(func(p *terraform.WorkspaceParameters) { p.Vars = []terraform.Var{{Key: "a", Value: "${a}"}} }),
-	}.must(t)
+	assert.Equal(t, map[string]any{"${b}": "x"}, at(t, rendered, "spec", "forProvider", "varmap"))
 	assert.Equal(t, []any{map[string]any{"key": "a", "value": "${b}"}}, at(t, rendered, "spec", "forProvider", "vars"))
 }
 
@@ -102,10 +91,8 @@ func TestErrorAboutAValueHasOnlyTheNameOfTheVariable(t *testing.T) {
 	assert.Contains(t, errs[0].Detail, `variable "password"`)
 	assert.Contains(t, errs[0].Detail, "forProvider.vars or varmap")
 	assert.NotContains(t, errs.ToAggregate().Error(), "hunter2")
-}
 
-func TestUnusedValuesAreNotChecked(t *testing.T) {
-	rendering{apply: variables("cluster_name", "demo", "unused", `x"`)}.must(t)
+	rendering{apply: variables("cluster_name", "demo", "unused", `x"`)}.must(t) // What is not used is not checked.
 }
 
 // The address of a module determines which code runs. A value can select a name or a version, but not another host or path.

@@ -113,7 +113,7 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 func TestSafety14FieldsOfExistingControlPlanes(t *testing.T) {
 	running := builder.WithEndpoint("x.eks.amazonaws.com", 443)
 	recorded := builder.WithApplyRef("by-hand")
-	apply := builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks"), builder.OwnedBy(builder.CAPTControlPlane("demo")),
+	apply := builder.WorkspaceTemplateApply("by-hand", of("", "eks"), builder.OwnedBy(builder.CAPTControlPlane("demo")),
 		builder.WithRecordedWorkspace(builder.Workspace("by-hand", builder.Rows()[0])))
 	for title, options := range map[string][]builder.Option{"with an endpoint": {running}, "with a Workspace": {recorded}} {
 		t.Run(title, func(t *testing.T) {

@@ -27,8 +27,9 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// fakeReader is a validation.Reader with a few objects.
+// fakeReader is a validation.Reader with a few objects. The callers of the methods that it does not have are tested in webhooks/admission.
 type fakeReader struct {
+	validation.Reader
 	// objects by type, namespace and name. They are listed in random order.
 	objects map[string]validation.Owner
 	// err is the error of all lookups, or of one method.
@@ -37,8 +38,6 @@ type fakeReader struct {
 	// looks counts the lookups, by the name of the method.
 	looks map[string]int
 }
-
-var _ validation.Reader = &fakeReader{}
 
 // newFakeReader returns a world with objects and Namespaces.
 func newFakeReader(objects ...validation.Owner) *fakeReader {
@@ -129,17 +128,6 @@ func (w *fakeReader) ControlPlanesOfTemplate(_ context.Context, template types.N
 	return users, w.look("ControlPlanesOfTemplate")
 }
 
-// The callers of these methods are tested in webhooks/admission.
-func (w *fakeReader) UsersOf(context.Context, types.NamespacedName) (int, error) {
-	return 0, w.look("UsersOf")
-}
-func (w *fakeReader) HasUnownedLegacy(context.Context, string) (bool, error) {
-	return false, w.look("Orphaned")
-}
-func (w *fakeReader) HasUnclaimedWorkspace(context.Context, string) (bool, error) {
-	return false, w.look("Leftover")
-}
-
 func (w *fakeReader) ReferrersTo(_ context.Context, apply types.NamespacedName) (owners []validation.Owner, err error) {
 	for _, owner := range all[validation.Owner](w) {
 		var refs []infrav1.WorkspaceTemplateApplyReference
@@ -212,6 +200,7 @@ func expect(t *testing.T, refused []finding, warnings ...string) func(validation
 		require.NoError(t, err)
 		assertRefused(t, got.Errors, refused...)
 		assertWarned(t, got.Warnings, warnings...)
+		assert.NotContains(t, fmt.Sprint(got.Errors, got.Warnings), "hunter2", "values may be secrets")
 	}
 }
 

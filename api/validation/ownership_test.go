@@ -26,91 +26,74 @@ import (
 // A failed lookup must never lead to the admission of an object.
 func TestFailedLookupsAreErrors(t *testing.T) {
 	network := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
-	both := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks-controlplane-apply"), fargate(selecting("a")))
-	both.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "demo-fp-fargate-apply"}
-	profile := both.DeepCopy()
-	profile.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
-	neither := profile.DeepCopy()
-	neither.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
+	both := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks-controlplane-apply"), profiles("fp", "demo-fp-fargate-apply"))
+	profile, neither := builder.CAPTControlPlane("demo", profiles("fp", "demo-fp-fargate-apply")), builder.CAPTControlPlane("demo", profiles("fp", ""))
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("a", ""))
 	ofProfile := builder.WorkspaceTemplateApply("demo-fp-fargate-apply")
 	existing, ctx := newFakeReader(network, both, builder.Cluster("demo"), shared(blue)), t.Context()
+	failure := func(_ any, err error) error { return err }
 	for name, row := range map[string]struct {
 		look      func(w *fakeReader) error
 		questions string // The method that fails; empty for all methods.
 	}{
-		"CAPTCluster": {func(w *fakeReader) error { _, err := owners.ValidateCAPTCluster(ctx, w, network); return err },
+		"CAPTCluster": {func(w *fakeReader) error { return failure(owners.ValidateCAPTCluster(ctx, w, network)) },
 			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf CAPTControlPlane"},
 		"CAPTCluster, existing VPC": {func(w *fakeReader) error {
-			_, err := owners.ValidateCAPTCluster(ctx, w, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")))
-			return err
+			return failure(owners.ValidateCAPTCluster(ctx, w, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))))
 		}, ""},
-		"CAPTControlPlane": {func(w *fakeReader) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, both); return err },
+		"CAPTControlPlane": {func(w *fakeReader) error { return failure(owners.ValidateCAPTControlPlane(ctx, w, both)) },
 			"WorkspaceTemplate WorkspaceTemplateApply ReferrersTo ClusterOf Cluster CAPTCluster"},
-		"its profile":        {func(w *fakeReader) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, profile); return err }, "WorkspaceTemplateApply ReferrersTo"},
-		"without references": {func(w *fakeReader) error { _, err := owners.ValidateCAPTControlPlane(ctx, w, neither); return err }, "WorkspaceTemplateApply ReferrersTo ClusterOf"},
+		"its profile": {func(w *fakeReader) error { return failure(owners.ValidateCAPTControlPlane(ctx, w, profile)) }, "WorkspaceTemplateApply ReferrersTo"},
+		"without references": {func(w *fakeReader) error { return failure(owners.ValidateCAPTControlPlane(ctx, w, neither)) },
+			"WorkspaceTemplateApply ReferrersTo ClusterOf"},
 		"CAPTClusterTemplate": {func(w *fakeReader) error {
-			_, err := owners.ValidateCAPTClusterTemplate(ctx, w, captClusterTemplate())
-			return err
+			return failure(owners.ValidateCAPTClusterTemplate(ctx, w, captClusterTemplate()))
 		}, ""},
 		"CAPTControlPlaneTemplate": {func(w *fakeReader) error {
-			_, err := owners.ValidateCAPTControlPlaneTemplate(ctx, w, controlPlaneTemplate())
-			return err
+			return failure(owners.ValidateCAPTControlPlaneTemplate(ctx, w, controlPlaneTemplate()))
 		}, ""},
-		"WorkspaceTemplateApply": {func(w *fakeReader) error { _, err := applies.ValidateWorkspaceTemplateApply(ctx, w, apply); return err }, ""},
-		"a new WorkspaceTemplateApply": {func(w *fakeReader) error {
-			_, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, w, apply)
-			return err
-		}, ""},
+		"WorkspaceTemplateApply":       {func(w *fakeReader) error { return failure(applies.ValidateWorkspaceTemplateApply(ctx, w, apply)) }, ""},
+		"a new WorkspaceTemplateApply": {func(w *fakeReader) error { return failure(ownership.ValidateNewWorkspaceTemplateApply(ctx, w, apply)) }, ""},
 		"a new one, of a profile": {func(w *fakeReader) error {
-			_, err := ownership.ValidateNewWorkspaceTemplateApply(ctx, w, ofProfile)
-			return err
-		},
-			"ReferrersTo Cluster CAPTControlPlane ClusterOf"},
+			return failure(ownership.ValidateNewWorkspaceTemplateApply(ctx, w, ofProfile))
+		}, "ReferrersTo Cluster CAPTControlPlane ClusterOf"},
 	} {
 		require.NoError(t, row.look(existing), name)
 		for _, question := range strings.Split(row.questions, " ") {
 			require.ErrorIs(t, row.look(existing.failingAt(question)), errUnreachable, "%s %s", name, question)
 		}
 	}
-	template, findings, err := validation.TemplateReference(ctx, existing.failingAt(""), infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}, "team", nil)
-	require.ErrorIs(t, err, errUnreachable)
-	assert.Nil(t, template)
-	assert.Empty(t, findings)
+	ref := infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}
+	for _, question := range []string{"WorkspaceTemplate", "NamespaceLabels"} {
+		template, findings, err := validation.TemplateReference(ctx, existing.failingAt(question), ref, "team", nil)
+		require.ErrorIs(t, err, errUnreachable, question)
+		assert.Nil(t, template)
+		assert.Empty(t, findings)
+	}
 }
 
-// A CAPTCluster of Cluster "demo" refers to a WorkspaceTemplateApply "by-hand" without another owner.
+// A CAPTCluster of Cluster "demo" refers to a WorkspaceTemplateApply "by-hand" without another owner. Further cases are tested in api/adoption;
+// these rows prove what is compared.
 func TestApplyReferencesOfCAPTClusters(t *testing.T) {
 	const path = "spec.workspaceTemplateApplyRef.name"
-	identity := func(variables ...string) builder.Option {
-		set := map[string]string{}
-		for i := 0; i < len(variables); i += 2 {
-			set[variables[i]] = variables[i+1]
-		}
-		return builder.WithVariables(set)
-	}
+	identity := vpcVariables
 	recorded := builder.With(func(c *infrav1.CAPTCluster) {
 		c.Status.WorkspaceTemplateApply = &infrav1.WorkspaceTemplateApplySummary{Name: "by-hand"}
 	})
-	owned := builder.OwnedBy(builder.CAPTCluster("demo"))
 	for name, row := range map[string]struct {
 		apply   []builder.Option
 		owner   []builder.Option
 		cluster bool
 		text    string
 	}{
-		"matches":                           {nil, nil, true, ""},
-		"another template":                  {[]builder.Option{of("", "eks")}, nil, true, "it refers to another WorkspaceTemplate. If another one is meant, correct the reference"},
-		"another cluster":                   {[]builder.Option{identity("cluster_name", "hunter2")}, nil, true, "it has another cluster_name"},
-		"another cluster, by label":         {nil, []builder.Option{builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, false, "it has another cluster_name"},
-		"no cluster":                        {[]builder.Option{identity()}, nil, true, "it has no cluster_name"},
-		"a Cluster that does not exist":     {[]builder.Option{identity()}, nil, false, ""},
-		"another VPC":                       {[]builder.Option{identity("cluster_name", "demo", "vpc_name", "other")}, nil, true, "it has another vpc_name"},
-		"the VPC":                           {[]builder.Option{identity("cluster_name", "demo", "vpc_name", "demo-vpc")}, nil, true, ""},
-		"its own, of another cluster":       {[]builder.Option{owned, identity("cluster_name", "other")}, nil, true, ""},
-		"its own, of another template":      {[]builder.Option{owned, of("", "eks")}, nil, true, "it refers to another WorkspaceTemplate"},
-		"recorded, whatever it holds":       {[]builder.Option{of("", "eks"), identity()}, []builder.Option{recorded}, true, ""},
-		"recorded, and its own, since then": {[]builder.Option{owned, of("", "eks")}, []builder.Option{recorded}, true, ""},
+		"matches":                       {nil, nil, true, ""},
+		"another template":              {[]builder.Option{of("", "eks")}, nil, true, "it refers to another WorkspaceTemplate. If another one is meant, correct the reference"},
+		"another cluster":               {[]builder.Option{identity("cluster_name", "hunter2")}, nil, true, "it has another cluster_name"},
+		"another cluster, by label":     {nil, []builder.Option{builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, false, "it has another cluster_name"},
+		"a Cluster that does not exist": {[]builder.Option{identity()}, nil, false, ""},
+		"another VPC":                   {[]builder.Option{identity("cluster_name", "demo", "vpc_name", "other")}, nil, true, "it has another vpc_name"},
+		"the VPC":                       {[]builder.Option{identity("cluster_name", "demo", "vpc_name", "demo-vpc")}, nil, true, ""},
+		"recorded, whatever it holds":   {[]builder.Option{of("", "eks"), identity()}, []builder.Option{recorded}, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTCluster("demo", append(row.owner, builder.WithApplyRef("by-hand"))...)
@@ -131,10 +114,7 @@ func TestApplyReferencesOfControlPlanes(t *testing.T) {
 		c.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: "by-hand"}}
 	})
 	owned := builder.OwnedBy(builder.CAPTControlPlane("demo"))
-	profile := func(c *controlplanev1.CAPTControlPlane) {
-		fargate(selecting("a"))(c)
-		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
-	}
+	profile := profiles("fp", "by-hand")
 	recordedProfile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Status.FargateProfiles = []controlplanev1.FargateProfileStatus{{Name: "fp", WorkspaceTemplateApplyName: "by-hand"}}
 	})
@@ -150,24 +130,17 @@ func TestApplyReferencesOfControlPlanes(t *testing.T) {
 		path  string
 		text  string
 	}{
-		"matches":                              {[]builder.Option{of("", "eks")}, []builder.Option{refers}, path, ""},
-		"the VPC":                              {nil, []builder.Option{refers}, path, "it refers to another WorkspaceTemplate"},
-		"the VPC, by its own template's name":  {[]builder.Option{of("shared", "eks")}, []builder.Option{refers}, path, "it refers to another WorkspaceTemplate"},
-		"no cluster":                           {[]builder.Option{of("", "eks"), builder.WithVariables(nil)}, []builder.Option{refers}, path, "it has no cluster_name"},
-		"recorded":                             {nil, []builder.Option{refers, recorded}, path, ""},
-		"of a profile":                         {[]builder.Option{of("", "fargate"), profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, ""},
-		"of a profile, of another template":    {[]builder.Option{profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, "it refers to another WorkspaceTemplate"},
-		"of a profile, of no cluster":          {[]builder.Option{of("", "fargate"), builder.WithVariables(nil)}, []builder.Option{builder.With(profile)}, profilePath, "it has no cluster_name"},
-		"of a profile, of another cluster":     {[]builder.Option{of("", "fargate"), profileOf("other", "fp")}, []builder.Option{builder.With(profile)}, profilePath, "it has another cluster_name"},
-		"of another profile":                   {[]builder.Option{of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile)}, profilePath, "it has another profile_name"},
-		"of no profile":                        {[]builder.Option{of("", "fargate")}, []builder.Option{builder.With(profile)}, profilePath, "it has no profile_name"},
-		"of another profile, its own":          {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile)}, profilePath, "it has another profile_name"},
-		"of another profile, recorded":         {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile), recordedProfile}, profilePath, "it has another profile_name"},
-		"of the control plane, for a profile":  {[]builder.Option{owned, of("", "eks")}, []builder.Option{builder.With(profile)}, profilePath, "it has no profile_name"},
-		"of a profile, for the control plane":  {[]builder.Option{owned, of("", "eks"), profileOf("demo", "fp")}, []builder.Option{refers}, path, "it belongs to a Fargate profile"},
-		"of a profile, of the template before": {[]builder.Option{owned, profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, ""},
-		"of a profile, before its Cluster":     {[]builder.Option{of("", "fargate"), profileOf("other", "fp")}, []builder.Option{builder.With(profile), renamed}, profilePath, ""},
-		"of a profile, by the label":           {[]builder.Option{of("", "fargate"), profileOf("demo", "fp")}, []builder.Option{builder.With(profile), builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, profilePath, "it has another cluster_name"},
+		"matches":                             {[]builder.Option{of("", "eks")}, []builder.Option{refers}, path, ""},
+		"the VPC":                             {nil, []builder.Option{refers}, path, "it refers to another WorkspaceTemplate"},
+		"recorded":                            {nil, []builder.Option{refers, recorded}, path, ""},
+		"of a profile":                        {[]builder.Option{of("", "fargate"), profileOf("demo", "fp")}, []builder.Option{profile}, profilePath, ""},
+		"of a profile, of another template":   {[]builder.Option{profileOf("demo", "fp")}, []builder.Option{profile}, profilePath, "it refers to another WorkspaceTemplate"},
+		"of a profile, of another cluster":    {[]builder.Option{of("", "fargate"), profileOf("other", "fp")}, []builder.Option{profile}, profilePath, "it has another cluster_name"},
+		"of another profile":                  {[]builder.Option{of("", "fargate"), profileOf("demo", "web")}, []builder.Option{profile}, profilePath, "it has another profile_name"},
+		"of another profile, recorded":        {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{profile, recordedProfile}, profilePath, "it has another profile_name"},
+		"of a profile, for the control plane": {[]builder.Option{owned, of("", "eks"), profileOf("demo", "fp")}, []builder.Option{refers}, path, "it belongs to a Fargate profile"},
+		"of a profile, before its Cluster":    {[]builder.Option{of("", "fargate"), profileOf("other", "fp")}, []builder.Option{profile, renamed}, profilePath, ""},
+		"of a profile, by the label":          {[]builder.Option{of("", "fargate"), profileOf("demo", "fp")}, []builder.Option{profile, builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, profilePath, "it has another cluster_name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", row.owner...)
@@ -181,12 +154,6 @@ func TestApplyReferencesOfControlPlanes(t *testing.T) {
 
 // A reference cannot be removed, and with it CAPT would stop writing the profile.
 func TestReferenceAddedToACreatedProfileIsRejected(t *testing.T) {
-	refersTo := func(name string) builder.Option {
-		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
-			fargate(selecting("a"))(c)
-			c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: name}
-		})
-	}
 	variables := builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "fp"})
 	owned := builder.OwnedBy(builder.CAPTControlPlane("demo"))
 	for name, row := range map[string]struct {
@@ -200,7 +167,7 @@ func TestReferenceAddedToACreatedProfileIsRejected(t *testing.T) {
 		"derived name has another owner":    {[]builder.Option{owned}, "another", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			owner := builder.CAPTControlPlane("demo", refersTo(row.refs))
+			owner := builder.CAPTControlPlane("demo", profiles("fp", row.refs))
 			got, err := owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("demo-fp-fargate-apply", row.made...)), owner)
 			require.NoError(t, err)
@@ -269,14 +236,8 @@ func TestNamesReservedForOwners(t *testing.T) {
 }
 
 func TestNamesReservedForFargateProfiles(t *testing.T) {
-	profiles := func(c *controlplanev1.CAPTControlPlane) {
-		fargate(selecting("a"))(c)
-		hashed := c.Spec.FargateProfiles[0]
-		hashed.Name = "Batch_1"
-		c.Spec.FargateProfiles = append(c.Spec.FargateProfiles, hashed)
-	}
 	controlPlane := func(options ...builder.Option) validation.Owner {
-		return builder.CAPTControlPlane("demo", append([]builder.Option{builder.With(profiles)}, options...)...)
+		return builder.CAPTControlPlane("demo", append([]builder.Option{profiles("fp", "", "Batch_1", "")}, options...)...)
 	}
 	refers := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}

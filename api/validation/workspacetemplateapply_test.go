@@ -7,18 +7,22 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -164,26 +168,6 @@ func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 	}
 }
 
-func TestWorkspaceName(t *testing.T) {
-	for name, row := range map[string]struct {
-		apply    *infrav1.WorkspaceTemplateApply
-		template *infrav1.WorkspaceTemplate
-		want     string
-	}{
-		"from spec":               {builder.WorkspaceTemplateApply("a-apply", builder.WithWorkspaceName("b")), nil, "b"},
-		"the scheme":              {builder.WorkspaceTemplateApply("a-apply"), vpc, "a"},
-		"the scheme of the scope": {builder.WorkspaceTemplateApply("a-apply"), wide, "default-a-6uo2r"},
-		"unknown":                 {builder.WorkspaceTemplateApply("a-apply"), nil, ""},
-		"no name yet":             {builder.WorkspaceTemplateApply(""), vpc, ""},
-	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, applies.WorkspaceName(row.apply, row.template)) })
-	}
-}
-
-func nameOf(name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: builder.Namespace, Name: name}
-}
-
 func TestAWorkspaceHasOneOwner(t *testing.T) {
 	apply, named, in := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithNamespace
 	recorded := builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
@@ -215,19 +199,6 @@ func TestAWorkspaceHasOneOwner(t *testing.T) {
 	})
 }
 
-// Webhooks recognize an error that existed before an update by its text.
-func TestClaimConflictNamesAFixedClaimant(t *testing.T) {
-	existing := newFakeReader(vpc)
-	for _, name := range []string{"e", "d", "c", "b"} {
-		existing.add(builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w")))
-	}
-	for range 50 {
-		findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), existing, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
-		require.NoError(t, err)
-		assertRefused(t, findings.Errors, finding{"spec.workspaceName", field.ErrorTypeInvalid, "WorkspaceTemplateApply b owns this Workspace"})
-	}
-}
-
 func TestNamesInOtherNamespacesAreNotReported(t *testing.T) {
 	other := builder.WorkspaceTemplateApply("secret-project", builder.WithNamespace("secret-team"), builder.WithWorkspaceName("w"), of("shared", "wide"),
 		builder.WaitingForWorkspace("w", builder.Namespace))
@@ -241,6 +212,7 @@ func TestNamesInOtherNamespacesAreNotReported(t *testing.T) {
 func TestWarningAboutANameThatIsNotForANewWorkspace(t *testing.T) {
 	apply, named, recorded := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
 	adopted := []string{"no Workspace is created with this name: only an existing Workspace can be adopted"}
+	inScheme := named(naming.Workspace(terraform.ScopeCluster, types.NamespacedName{Namespace: builder.Namespace, Name: "a"}))
 	testApplies(t, applies.ValidateNewWorkspaceName, map[string]applyRow{
 		"no name":                               {existing: []validation.Owner{vpc}, apply: apply("a")},
 		"the name of the scheme":                {existing: []validation.Owner{vpc}, apply: apply("a-apply", named("a"))},
@@ -248,7 +220,7 @@ func TestWarningAboutANameThatIsNotForANewWorkspace(t *testing.T) {
 		"another name, recorded":                {existing: []validation.Owner{vpc}, apply: apply("a", named("w"), recorded)},
 		"another name, and no template":         {apply: apply("a", named("w"))},
 		"the name that CAPT v0.3 gave":          {existing: []validation.Owner{wide}, apply: apply("a-apply", named("a"), of("shared", "wide")), warnings: adopted},
-		"the name of the scheme, cluster scope": {existing: []validation.Owner{wide}, apply: apply("a", named(naming.Workspace(terraform.ScopeCluster, nameOf("a"))), of("shared", "wide"))},
+		"the name of the scheme, cluster scope": {existing: []validation.Owner{wide}, apply: apply("a", inScheme, of("shared", "wide"))},
 	})
 }
 
@@ -324,14 +296,35 @@ func TestSearchForACycleIsLimited(t *testing.T) {
 	assert.LessOrEqual(t, existing.looks["ClaimantsOf"], 1002)
 }
 
-// Webhooks recognize an error that existed before an update by its text.
-func TestReportedCycleIsDeterministic(t *testing.T) {
-	existing := newFakeReader(vpc, waiting("b", "d", "e"), waiting("c", "e", "d"), waiting("d", "a"), waiting("e", "a"))
-	for range 50 {
-		findings, err := applies.ValidateWorkspaceTemplateApply(context.Background(), existing, waiting("a", "c", "b"))
-		require.NoError(t, err)
-		assertRefused(t, findings.Errors, finding{"spec.waitForWorkspaces[0]", field.ErrorTypeInvalid, "WorkspaceTemplateApplies cannot depend on each other: a → c → e → a"})
+// Webhooks recognize an error that existed before an update by its text. The errors also become the message of a condition: another order
+// would change the message and write status.
+func TestErrorsAreDeterministic(t *testing.T) {
+	apply, named := builder.WorkspaceTemplateApply, builder.WithWorkspaceName("w")
+	params := terraform.WorkspaceParameters{
+		InitArgs: []string{"-backend=false"}, PlanArgs: []string{"-state=x"},
+		ApplyArgs: []string{"-state=x"}, DestroyArgs: []string{"-state=x"}, Entrypoint: "..",
 	}
+	tagged := builder.CAPTControlPlane("demo", plane(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"b#": "#", "a#": "#", "AWS:c#": "#"}
+	}))
+	messages := sets.New[string]()
+	for range 100 {
+		got, err := owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(tagged, complete("eks")), tagged)
+		require.NoError(t, err)
+		messages.Insert(template(params).ToAggregate().Error(), got.Errors.ToAggregate().Error())
+		testApplies(t, applies.ValidateWorkspaceTemplateApply, map[string]applyRow{
+			"one of several claimants": {apply: apply("a", named),
+				existing: []validation.Owner{vpc, apply("e", named), apply("d", named), apply("c", named), apply("b", named)},
+				errors:   []finding{{"spec.workspaceName", field.ErrorTypeInvalid, "WorkspaceTemplateApply b owns this Workspace"}}},
+			"one of several cycles": {apply: waiting("a", "c", "b"),
+				existing: []validation.Owner{vpc, waiting("b", "d", "e"), waiting("c", "e", "d"), waiting("d", "a"), waiting("e", "a")},
+				errors:   []finding{{"spec.waitForWorkspaces[0]", field.ErrorTypeInvalid, "WorkspaceTemplateApplies cannot depend on each other: a → c → e → a"}}},
+		})
+	}
+	require.Len(t, messages, 2)
+	all := strings.Join(sets.List(messages), "\n")
+	require.Equal(t, 5, strings.Count(all, "spec.template.spec.forProvider"))
+	require.Equal(t, 7, strings.Count(all, "spec.additionalTags"))
 }
 
 func applied(name string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {

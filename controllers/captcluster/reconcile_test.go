@@ -4,21 +4,24 @@
 package captcluster
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -63,9 +66,7 @@ func (env *environment) conditionSummary() map[string]string {
 
 func (env *environment) message(condition string) string {
 	env.Helper()
-	found := meta.FindStatusCondition(env.get().Status.Conditions, condition)
-	require.NotNil(env, found)
-	return found.Message
+	return conditions.GetMessage(env.get(), condition)
 }
 
 func (env *environment) apply(name string) *infrav1.WorkspaceTemplateApply {
@@ -85,13 +86,6 @@ func update[O client.Object](env *environment, object O, change func(O)) {
 func (env *environment) remove(object client.Object) {
 	env.Helper()
 	require.NoError(env, env.Delete(env.T.Context(), object))
-}
-
-// replace replaces a template.
-func (env *environment) replace(template *infrav1.WorkspaceTemplate) {
-	env.Helper()
-	env.remove(template.DeepCopy())
-	require.NoError(env, env.Create(env.T.Context(), template))
 }
 
 var (
@@ -194,13 +188,6 @@ func TestAReferencedApplyIsUsedOnlyIfItMatches(t *testing.T) {
 	}
 }
 
-func TestNothingIsWrittenWhilePaused(t *testing.T) {
-	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }))
-	env := newEnvironment(t, cluster, builder.CAPTCluster("demo", owned))
-	assert.Equal(t, []string{"status"}, env.reconcile())
-	assert.Equal(t, "True Paused", env.conditionSummary()["Paused"])
-}
-
 // The policy reaches the WorkspaceTemplateApply before its deletion does, and the CAPTCluster is released after it.
 func TestDefect01RetainOfAVPCReachesItsWorkspaceTemplateApply(t *testing.T) {
 	env := newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
@@ -284,7 +271,8 @@ func TestSafety14FieldsOfAVPCThatHaveNoEffectAreReported(t *testing.T) {
 	env := newEnvironment(t, builder.Cluster("demo"), builder.WorkspaceTemplate("vpc"), builder.CAPTCluster("demo", owned))
 	assert.Contains(t, env.reconcile(), "apply demo-vpc")
 	assert.Contains(t, env.message(infrav1.FieldsConsumedCondition), "spec.region: has no effect: WorkspaceTemplate default/vpc does not pass ${region} to its module")
-	env.replace(builder.WorkspaceTemplate("vpc", builder.Consuming("region")))
+	env.remove(builder.WorkspaceTemplate("vpc"))
+	require.NoError(t, env.Create(t.Context(), builder.WorkspaceTemplate("vpc", builder.Consuming("region"))))
 	env.reconcile()
 	assert.NotContains(t, env.conditionSummary(), infrav1.FieldsConsumedCondition)
 }
@@ -326,4 +314,30 @@ func TestSafety18AClusterThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
 	env.remove(builder.Cluster("demo"))
 	env.reconcile() // A deleted one is not read repeatedly.
 	assert.Equal(t, "False WaitingForOwner", env.conditionSummary()["Ready"])
+}
+
+// What is refused because of its contents is corrected by an edit, which no owner reference leads from.
+func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
+	env := newEnvironment(t, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand")), builder.CAPTCluster("other", builder.WithApplyRef("another")), builder.CAPTCluster("fresh"),
+		builder.CAPTCluster("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand")))
+	demo := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}
+	assert.Equal(t, []ctrl.Request{demo}, env.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("by-hand")))
+	assert.Empty(t, env.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("unknown")))
+}
+
+// The API server and the cache list in any order; another order would be another message.
+func TestSafety23ControlPlanesAreNamedInOneOrder(t *testing.T) {
+	labeled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
+	env := newEnvironment(t, builder.CAPTControlPlane("c", labeled), builder.CAPTControlPlane("b", labeled), builder.CAPTControlPlane("a"))
+	env.Uncached = interceptor.NewClient(env.API, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			err := c.List(ctx, list, options...)
+			slices.Reverse(list.(*controlplanev1.CAPTControlPlaneList).Items)
+			return err
+		},
+	})
+	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Name = "a" }))
+	names, err := env.existingControlPlanes(t.Context(), builder.CAPTCluster("demo", labeled), cluster)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a", "b", "c"}, names)
 }

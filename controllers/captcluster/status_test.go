@@ -4,7 +4,6 @@
 package captcluster
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -12,16 +11,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -337,7 +336,7 @@ func TestAnEmptyStatusIsNotKept(t *testing.T) {
 	}
 	facts.Apply.Unadopted = "another"
 	report(captCluster, facts)
-	assert.Contains(t, meta.FindStatusCondition(captCluster.Status.Conditions, "Ready").Message, "another")
+	assert.Contains(t, conditions.GetMessage(captCluster, "Ready"), "another")
 }
 
 func TestAnAdoptedCAPTClusterStaysReadyUntilItIsObserved(t *testing.T) {
@@ -358,28 +357,29 @@ func TestAnAdoptedCAPTClusterStaysReadyUntilItIsObserved(t *testing.T) {
 	assert.Equal(t, map[string]string{"VPCReady": "True VPCCreated", "Paused": "True Paused"}, builder.ConditionSummary(captCluster.Status.Conditions))
 }
 
-// What is refused because of its contents is corrected by an edit, which no owner reference leads from.
-func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
-	env := newEnvironment(t, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand")), builder.CAPTCluster("other", builder.WithApplyRef("another")), builder.CAPTCluster("fresh"),
-		builder.CAPTCluster("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand")))
-	demo := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}
-	assert.Equal(t, []ctrl.Request{demo}, env.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("by-hand")))
-	assert.Empty(t, env.requests().ReferringTo(t.Context(), builder.WorkspaceTemplateApply("unknown")))
-}
-
-// The API server and the cache list in any order; another order would be another message.
-func TestSafety23ControlPlanesAreNamedInOneOrder(t *testing.T) {
-	labeled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
-	env := newEnvironment(t, builder.CAPTControlPlane("c", labeled), builder.CAPTControlPlane("b", labeled), builder.CAPTControlPlane("a"))
-	env.Uncached = interceptor.NewClient(env.API, interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			err := c.List(ctx, list, options...)
-			slices.Reverse(list.(*controlplanev1.CAPTControlPlaneList).Items)
-			return err
-		},
-	})
-	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Name = "a" }))
-	names, err := env.existingControlPlanes(t.Context(), builder.CAPTCluster("demo", labeled), cluster)
-	require.NoError(t, err)
-	assert.Equal(t, []string{"a", "b", "c"}, names)
+func TestATimeoutKeepsTheCause(t *testing.T) {
+	for name, row := range map[string]struct {
+		options []builder.Option
+		running time.Duration
+		change  func(f *Facts)
+		want    string
+	}{
+		"by default":           {nil, 15 * time.Minute, nil, "VPCReadyTimeout"},
+		"not yet":              {nil, 15*time.Minute - 1, nil, "ApplyFailed"},
+		"another timeout":      {[]builder.Option{builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.TimeoutSeconds = 60 })}, time.Minute, nil, "VPCReadyTimeout"},
+		"paused":               {nil, time.Hour, func(f *Facts) { f.Paused = "annotation" }, "ApplyFailed"},
+		"up to date meanwhile": {nil, time.Hour, func(f *Facts) { f.Apply = made(map[string]string{"vpc_id": "vpc-1"}).Apply }, "Ready"},
+	} {
+		captCluster, facts := builder.CAPTCluster("demo", row.options...), withApply(builder.NotUpToDate(infrav1.ApplyFailedReason, "no more VPCs"))
+		facts.Running = row.running
+		if row.change != nil {
+			row.change(facts)
+		}
+		report(captCluster, facts)
+		assert.Equal(t, row.want, conditions.GetReason(captCluster, infrav1.ReadyCondition), name)
+		if row.want == infrav1.VPCReadyTimeoutReason {
+			message := conditions.GetMessage(captCluster, infrav1.ReadyCondition)
+			assert.Contains(t, message, "(spec.vpc.template.timeoutSeconds): WorkspaceTemplateApply demo-vpc: no more VPCs", name)
+		}
+	}
 }

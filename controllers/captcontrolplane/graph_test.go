@@ -132,14 +132,6 @@ func TestACycleOfWhatDependsOnTheControlPlaneIsNoFailure(t *testing.T) {
 	assert.Equal(t, "False WaitingForInfrastructure", env.summary()["DependenciesReady"])
 }
 
-func TestACycleKeepsAControlPlaneThatExists(t *testing.T) {
-	env := built(t)
-	require.NoError(t, env.Client.Create(t.Context(), vpcApply(builder.WaitingForWorkspace("demo-eks-controlplane", ""))))
-	env.reconcile()
-	assert.Equal(t, "True DependencyCycle", env.summary()["DependencyCycle"])
-	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
-}
-
 // What is not owned by the control plane is in its graph, too.
 func TestEveryObjectOfTheGraphEnqueuesTheControlPlane(t *testing.T) {
 	objects := append(prepared(), vpcApply(builder.WaitingForSecret("account"), builder.WaitingForWorkspace("base", "")),

@@ -12,10 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -223,9 +222,9 @@ func TestSafety05NothingOfARetainedControlPlaneIsDeletedBeforeTheConflictIsResol
 	assert.Equal(t, []string{"status"}, env.reconcile())
 	assert.False(t, isDeleted("demo-profile"))
 	assert.False(t, isDeleted(applyName))
-	deleting := meta.FindStatusCondition(env.get().Status.Conditions, controlplanev1.DeletingCondition)
-	assert.Equal(t, infrav1.DeletionPolicyConflictReason, deleting.Reason)
-	assert.Contains(t, deleting.Message, "Set spec.vpc.template.deletionPolicy of CAPTCluster demo to Retain, or spec.deletionPolicy of WorkspaceTemplateApply "+applyName+" to Delete")
+	assert.Equal(t, "True "+infrav1.DeletionPolicyConflictReason, env.summary()["Deleting"])
+	assert.Contains(t, env.message("Deleting"), "Set spec.vpc.template.deletionPolicy of CAPTCluster demo to Retain, "+
+		"or spec.deletionPolicy of WorkspaceTemplateApply "+applyName+" to Delete")
 	assert.Empty(t, env.reconcile(), "at rest nothing is written")
 
 	assert.Len(t, env.requests().Matching(t.Context(), nil), 1, "another policy of the VPC is noticed")
@@ -234,37 +233,36 @@ func TestSafety05NothingOfARetainedControlPlaneIsDeletedBeforeTheConflictIsResol
 	assert.True(t, isDeleted("demo-profile"))
 }
 
-// rivalPlane is a control plane of another namespace whose EKS cluster has the same name; created is the age of the cluster.
-func rivalPlane(created time.Time, region string) []client.Object {
-	const namespace = "a-secret-project"
-	other := builder.CAPTControlPlane("theirs", builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-time.Hour)),
-		builder.WithApplyRef("theirs-apply"))
-	return []client.Object{other, builder.WorkspaceTemplateApply("theirs-apply", builder.WithNamespace(namespace), builder.OwnedBy(other),
-		builder.WithCreation(created), builder.UpToDate(nil), builder.WithVariables(map[string]string{"cluster_name": "demo", "region": region}))}
-}
-
-// claim is a WorkspaceTemplateApply with which a user of another namespace claims the name of the EKS cluster.
-func claim(name, namespace string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
-	return builder.WorkspaceTemplateApply(name, append([]builder.Option{builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-time.Hour)),
-		builder.UpToDate(nil), builder.WithVariables(map[string]string{"cluster_name": "demo", "region": builder.Region})}, options...)...)
-}
-
-// What a user of another namespace can do does not end the tokens of a control plane that had the name first.
+// What a user of another namespace can do does not end the tokens of a control plane that had the name of the EKS cluster first. Of two
+// control planes with the same name, the older one gets tokens.
 func TestSafety26OnlyTheReferredWorkspaceTemplateApplyTakesAClusterName(t *testing.T) {
-	const namespace = "attacker"
-	old := []builder.Option{builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-time.Hour))}
-	other := builder.CAPTControlPlane("old", append(old, builder.WithApplyRef("own"))...)
+	const namespace = "a-secret-project"
+	of := func(uid types.UID) *controlplanev1.CAPTControlPlane {
+		return builder.CAPTControlPlane("theirs", builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-time.Hour)),
+			builder.WithApplyRef("own"), builder.WithUID(uid))
+	}
+	other := of("theirs")
+	claim := func(name string, age time.Duration, region string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+		return builder.WorkspaceTemplateApply(name, append([]builder.Option{builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-age)),
+			builder.UpToDate(nil), builder.WithVariables(map[string]string{"cluster_name": "demo", "region": region})}, options...)...)
+	}
+	owned := builder.OwnedBy(other)
+	ofCAPTCluster := builder.OwnedBy(builder.CAPTCluster("theirs", builder.WithNamespace(namespace)))
+	unnamed := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceName = "" })
 	for name, row := range map[string]struct {
 		apply *infrav1.WorkspaceTemplateApply
 		taken bool
 	}{
-		"it refers to another one":             {claim("extra", namespace, builder.OwnedBy(other)), false},
-		"it refers to one created later":       {claim("own", namespace, builder.OwnedBy(other), builder.WithCreation(builder.Created.Add(time.Second))), false},
-		"the name can still be changed":        {claim("own", namespace, builder.OwnedBy(other), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceName = "" })), false},
-		"it refers to one of no control plane": {claim("own", namespace), false},
-		"of a CAPTCluster":                     {claim("own", namespace, builder.OwnedBy(builder.CAPTCluster("old", builder.WithNamespace(namespace)))), false},
-		"its owner no longer exists":           {claim("own", namespace, builder.OwnedBy(builder.CAPTControlPlane("old", append(old, builder.WithUID("before"))...))), false},
-		"it had the name first":                {claim("own", namespace, builder.OwnedBy(other)), true},
+		"it refers to another one":             {claim("extra", time.Hour, builder.Region, owned), false},
+		"it refers to one created later":       {claim("own", -time.Second, builder.Region, owned), false},
+		"the name can still be changed":        {claim("own", time.Hour, builder.Region, owned, unnamed), false},
+		"it refers to one of no control plane": {claim("own", time.Hour, builder.Region), false},
+		"of a CAPTCluster":                     {claim("own", time.Hour, builder.Region, ofCAPTCluster), false},
+		"its owner no longer exists":           {claim("own", time.Hour, builder.Region, builder.OwnedBy(of("before"))), false},
+		"it had the name first":                {claim("own", time.Second, builder.Region, owned), true},
+		"one of the same second":               {claim("own", 0, builder.Region, owned), true},
+		"an older one of another region":       {claim("own", time.Second, "eu-west-1", owned), true},
+		"an older one of no region so far":     {claim("own", time.Second, "", owned), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env, identity := withToken(t, "Token")
@@ -272,41 +270,13 @@ func TestSafety26OnlyTheReferredWorkspaceTemplateApplyTakesAClusterName(t *testi
 			require.NoError(t, env.Client.Create(t.Context(), row.apply))
 			env.clock.Pass(10 * time.Minute)
 			env.reconcile()
-			if row.taken {
-				assert.Equal(t, 1, identity.Made)
-				assert.Equal(t, 5*time.Minute, env.again, "no watch reports that the other one lost its owner")
-				return
-			}
-			assert.Equal(t, 2, identity.Made)
-			assert.Equal(t, "True KubeconfigReady", env.kubeconfigReady())
-		})
-	}
-}
-
-func TestOnlyTheOlderOfTwoClustersOfTheSameNameGetsTokens(t *testing.T) {
-	for name, row := range map[string]struct {
-		created time.Time
-		region  string
-		taken   bool
-	}{
-		"an older one":                     {builder.Created.Add(-time.Second), builder.Region, true},
-		"one of the same second":           {builder.Created, builder.Region, true},
-		"a younger one":                    {builder.Created.Add(time.Second), builder.Region, false},
-		"an older one of another region":   {builder.Created.Add(-time.Second), "eu-west-1", true},
-		"an older one of no region so far": {builder.Created.Add(-time.Second), "", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			env, identity := withToken(t, "Token")
-			for _, object := range rivalPlane(row.created, row.region) {
-				require.NoError(t, env.Client.Create(context.Background(), object))
-			}
-			env.clock.Pass(10 * time.Minute)
-			env.reconcile()
 			if !row.taken {
 				assert.Equal(t, 2, identity.Made)
+				assert.Equal(t, "True KubeconfigReady", env.kubeconfigReady())
 				return
 			}
 			assert.Equal(t, 1, identity.Made)
+			assert.Equal(t, 5*time.Minute, env.again, "no watch reports that the other one lost its owner")
 			assert.Contains(t, env.kubeconfigReady(), "False KubeconfigConflict no token is created for EKS cluster \"demo\": another CAPTControlPlane of this management cluster")
 			assert.NotContains(t, env.kubeconfigReady(), "project", "details omitted")
 
@@ -314,9 +284,8 @@ func TestOnlyTheOlderOfTwoClustersOfTheSameNameGetsTokens(t *testing.T) {
 			env.reconcile()
 			assert.False(t, holdsToken(env.published()), "Auto does without")
 
-			theirs := rivalPlane(row.created, row.region)[1]
-			require.NoError(t, env.Delete(t.Context(), theirs))
-			assert.Equal(t, demo(), kubeconfigsecret.OfSameCluster(env.Client)(t.Context(), theirs), "its deletion causes a reconcile")
+			require.NoError(t, env.Delete(t.Context(), row.apply))
+			assert.Equal(t, demo(), kubeconfigsecret.OfSameCluster(env.Client)(t.Context(), row.apply), "its deletion causes a reconcile")
 			env.reconcile()
 			assert.True(t, holdsToken(env.published()))
 		})

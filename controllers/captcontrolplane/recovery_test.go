@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -42,15 +41,10 @@ func (env *environment) fail(class string) {
 }
 
 func (env *environment) recovering() string {
-	controlPlane := env.get()
-	if controlPlane == nil {
+	if env.get() == nil {
 		return ""
 	}
-	c := meta.FindStatusCondition(controlPlane.Status.Conditions, controlplanev1.RecoveringCondition)
-	if c == nil {
-		return ""
-	}
-	return string(c.Status) + " " + c.Reason
+	return env.summary()[controlplanev1.RecoveringCondition]
 }
 
 func (env *environment) requested() string {
@@ -65,7 +59,7 @@ func TestRecovery(t *testing.T) {
 	env.reconcile()
 	assert.Equal(t, "False WaitingForRetry", env.recovering())
 	assert.Equal(t, controlplanev1.StateProvisioning, env.get().Status.State)
-	assert.Contains(t, meta.FindStatusCondition(env.get().Status.Conditions, "Ready").Message, "recovery attempt 1 of 5 (Reapply) starts at ")
+	assert.Contains(t, env.message("Ready"), "recovery attempt 1 of 5 (Reapply) starts at ")
 	assert.Empty(t, env.requested())
 	assert.Empty(t, env.reconcile(), "nothing is written while it waits")
 
@@ -75,6 +69,7 @@ func TestRecovery(t *testing.T) {
 	assert.Equal(t, "True Recovering", env.recovering())
 	assert.Equal(t, controlplanev1.StateRecovering, env.get().Status.State)
 	assert.Equal(t, controlplanev1.PhaseCreating, env.get().Status.Phase)
+	assert.Equal(t, controlplanev1.PhaseReady, phase(controlplanev1.StateRecovering, true), "of one that was initialized")
 	assert.Equal(t, int32(1), *env.get().Status.Recovery.Attempts)
 	assert.Empty(t, env.reconcile(), "nothing is written while it runs")
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -26,9 +25,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
-	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/builder/tokens"
 )
@@ -130,21 +127,6 @@ func TestATokenIsRenewedWhileOtherWritesFail(t *testing.T) {
 		require.ErrorContains(t, env.try(), "refused")
 		require.Greater(t, env.left(), 3*time.Minute)
 		env.clock.Pass(lastRetry)
-	}
-}
-
-func TestANewLeaderKeepsTheToken(t *testing.T) {
-	for _, source := range []controlplanev1.KubeconfigSource{"Token", "Auto"} {
-		env, identity := withToken(t, source)
-		again := env.again
-		env.clock.Pass(3 * time.Minute)
-		env.Reconciler = &Reconciler{
-			Engine:   engine.Engine{Client: env.Client, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: env.clock}},
-			Uncached: env.Client, Cache: env.Client, Tokens: tokens.With(env.clock), Metrics: metrics.NewFargate(prometheus.NewRegistry()),
-		}
-		assert.Empty(t, env.reconcile())
-		assert.Equal(t, again-3*time.Minute, env.again)
-		assert.Equal(t, 1, identity.Made)
 	}
 }
 
@@ -254,19 +236,6 @@ func TestNoTokenIsCreatedDuringTheDeletion(t *testing.T) {
 		assert.NotContains(t, env.reconcile(), "apply demo-kubeconfig")
 	}
 	assert.Equal(t, 1, identity.Made)
-}
-
-func TestAutoUsesATokenIfTheManagerCreatesThem(t *testing.T) {
-	env := built(t)
-	require.False(t, holdsToken(env.published()))
-
-	env.Tokens = tokens.With(env.clock)
-	assert.Equal(t, []string{"apply demo-kubeconfig"}, env.reconcile())
-	assert.True(t, holdsToken(env.published()))
-
-	env.Tokens = nil
-	env.reconcile()
-	assert.False(t, holdsToken(env.published()), "and does without when it makes none any more")
 }
 
 func TestNoTokenIsLoggedOrReported(t *testing.T) {

@@ -102,18 +102,11 @@ func onceReady(t *testing.T) *observation {
 	return o
 }
 
-// rawPlan is the plan for the facts.
-func (o *observation) rawPlan() *Plan {
-	o.Helper()
-	p, err := plan(o.controlPlane, o.Facts)
-	require.NoError(o, err)
-	return p
-}
-
 // plan is the plan after the WorkspaceTemplateApply, if it exists, was written as desired.
 func (o *observation) plan() *Plan {
 	o.Helper()
-	p := o.rawPlan()
+	p, err := plan(o.controlPlane, o.Facts)
+	require.NoError(o, err)
 	if p.Apply.Desired == nil || o.Apply.Apply == nil || o.unwritten {
 		return p
 	}
@@ -122,7 +115,7 @@ func (o *observation) plan() *Plan {
 	written, facts := o.Apply.Apply.DeepCopy(), *o.Facts
 	written.Name, written.Labels, written.OwnerReferences, written.Spec = desired.Name, desired.Labels, desired.OwnerReferences, desired.Spec
 	facts.Apply.Apply = written
-	p, err := plan(o.controlPlane, &facts)
+	p, err = plan(o.controlPlane, &facts)
 	require.NoError(o, err)
 	return p
 }
@@ -142,12 +135,6 @@ var (
 	working = builder.NotUpToDate(infrav1.ProvisioningReason, "")
 	failing = builder.NotUpToDate(infrav1.ApplyFailedReason, "VpcLimitExceeded")
 )
-
-// The golden table has the other states.
-func TestPhaseOfRecovering(t *testing.T) {
-	assert.Equal(t, controlplanev1.PhaseCreating, phase("Recovering", false))
-	assert.Equal(t, controlplanev1.PhaseReady, phase("Recovering", true))
-}
 
 // Cluster API takes an endpoint over once.
 func TestAnOutdatedEndpointOfTheClusterIsReported(t *testing.T) {
@@ -179,13 +166,6 @@ func TestFieldsOfStatus(t *testing.T) {
 	assert.Equal(t, outputs(), got.WorkspaceTemplateApply.Outputs)
 }
 
-func TestReadyWithoutAKubeconfigForUsers(t *testing.T) {
-	o := configured(t).with(func(f *Facts) { f.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "it belongs to another owner"} })
-	got := o.status()
-	assert.Equal(t, controlplanev1.StateReady, got.State)
-	assert.Contains(t, meta.FindStatusCondition(got.Conditions, "KubeconfigReady").Message, "it belongs to another owner")
-}
-
 func TestVersionIsTheRunningOne(t *testing.T) {
 	o := onceReady(t).apply(working)
 	o.Version.Semantic = "v1.32.0"
@@ -196,7 +176,7 @@ func TestVersionIsTheRunningOne(t *testing.T) {
 	assert.Equal(t, "v1.32.0", o.status().Version, "a spec that is wrong changes nothing that runs")
 }
 
-func TestMessagesOfReady(t *testing.T) {
+func TestMessages(t *testing.T) {
 	message := func(o *observation) string {
 		return meta.FindStatusCondition(o.status().Conditions, controlplanev1.ReadyCondition).Message
 	}
@@ -204,6 +184,10 @@ func TestMessagesOfReady(t *testing.T) {
 	assert.Contains(t, message(newObservation(t).apply(builder.UpToDate(nil))), `its module has no output "cluster_endpoint". Add the output to the module`)
 	assert.Contains(t, message(newObservation(t).apply(failing)), "WorkspaceTemplateApply "+applyName+": VpcLimitExceeded")
 	assert.Contains(t, message(newObservation(t, builder.WithRegion("us-east-1"))), "Remove spec.region of the CAPTControlPlane, or set spec.infrastructureRef of the Cluster to a CAPTCluster in the same region")
+
+	o := configured(t).with(func(f *Facts) { f.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "it belongs to another owner"} })
+	assert.Contains(t, meta.FindStatusCondition(o.status().Conditions, "KubeconfigReady").Message, "it belongs to another owner")
+	assert.Equal(t, controlplanev1.StateReady, o.controlPlane.Status.State, "users can do without")
 }
 
 func foreignInfrastructure(f *Facts) {
@@ -301,17 +285,11 @@ func TestTheIDOfTheVPCIsGivenWhenItIsKnown(t *testing.T) {
 	o := newObservation(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure)
 	got := variablesOf(t, o)
 	assert.NotContains(t, got, "vpc_id")
+	assert.Nil(t, o.vpcWorkspaceDependency())
 	assert.Equal(t, "us-east-1", got["region"])
 
 	o = newObservation(t).with(func(f *Facts) { f.Infrastructure = builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-0")) })
 	assert.Equal(t, "vpc-0", variablesOf(t, o)["vpc_id"], "its CAPTCluster has no status yet")
-}
-
-func TestTheControlPlaneWaitsForTheWorkspaceOfItsVPC(t *testing.T) {
-	o := newObservation(t)
-	assert.Equal(t, []infrav1.WorkspaceDependency{{Name: "net", Namespace: "default"}}, o.vpcWorkspaceDependency())
-	assert.Nil(t, o.with(func(f *Facts) { f.Infrastructure.Status.WorkspaceTemplateApply = nil }).vpcWorkspaceDependency(), "an existing VPC has none")
-	assert.Nil(t, o.with(foreignInfrastructure).vpcWorkspaceDependency())
 }
 
 func TestTheControlPlaneWaitsForTheSecretOfAnExistingVPC(t *testing.T) {
@@ -319,8 +297,11 @@ func TestTheControlPlaneWaitsForTheSecretOfAnExistingVPC(t *testing.T) {
 	assert.Nil(t, o.vpcSecretDependency())
 	assert.Nil(t, newObservation(t).with(foreignInfrastructure).vpcSecretDependency())
 	o.Infrastructure.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "network"}}
+	o.Infrastructure.Status.WorkspaceTemplateApply = nil
 	assert.Equal(t, []infrav1.SecretDependency{{Name: "network", Namespace: "default", Keys: []string{"vpc_config"}}}, o.vpcSecretDependency())
-	assert.Contains(t, o.plan().Apply.Desired.Object["spec"], "waitForSecrets")
+	spec := o.plan().Apply.Desired.Object["spec"]
+	assert.Contains(t, spec, "waitForSecrets")
+	assert.NotContains(t, spec, "waitForWorkspaces", "an existing VPC has none")
 }
 
 func TestTheApplyOfTheControlPlane(t *testing.T) {
@@ -330,6 +311,7 @@ func TestTheApplyOfTheControlPlane(t *testing.T) {
 	assert.Equal(t, applyName, desired.GetName())
 	assert.Equal(t, map[string]any{"name": "eks", "namespace": "default"}, spec["templateRef"], "said in so many words")
 	assert.Equal(t, map[string]any{"name": "demo-eks-connection", "namespace": "default"}, spec["writeConnectionSecretToRef"])
+	assert.Equal(t, []any{map[string]any{"name": "net", "namespace": "default"}}, spec["waitForWorkspaces"])
 	assert.NotContains(t, spec, "deletionPolicy", "the value of the user is kept")
 
 	o.controlPlane.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: "golden", Namespace: "shared"}

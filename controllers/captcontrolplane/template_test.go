@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -151,29 +151,7 @@ func (env *environment) replace(options ...builder.Option) {
 
 func (env *environment) message(condition string) string {
 	env.Helper()
-	found := meta.FindStatusCondition(env.get().Status.Conditions, condition)
-	require.NotNil(env, found, condition)
-	return found.Message
-}
-
-func TestSafety14ARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
-	env := newEnvironment(t, prepared(restricted)...)
-	assert.Equal(t, []string{"status"}, env.reconcile())
-	assert.Equal(t, "False TemplateNotFound", env.summary()["DependenciesReady"], "nothing is known of the template")
-
-	require.NoError(t, env.Client.Create(t.Context(), builder.WorkspaceTemplate("eks", versioned)))
-	assert.Equal(t, []string{"status"}, env.reconcile())
-	assert.Equal(t, "False FieldNotConsumed", env.summary()["DependenciesReady"])
-	assert.Equal(t, "False FieldNotConsumed", env.summary()["Ready"])
-	assert.Equal(t, controlplanev1.StateValidating, env.get().Status.State)
-	for _, part := range []string{"nothing is created: spec.endpointAccess.publicCIDRs: ", "WorkspaceTemplate default/eks does not pass ${endpoint_public_access_cidrs}", "Add the placeholder"} {
-		assert.Contains(t, env.message("DependenciesReady"), part)
-	}
-	assert.Empty(t, env.reconcile())
-
-	env.replace(versioned, closing)
-	assert.Contains(t, env.reconcile(), "apply "+applyName)
-	assert.NotContains(t, env.summary(), "FieldsConsumed")
+	return conditions.GetMessage(env.get(), condition)
 }
 
 // A template may lose the placeholder, and a control plane of CAPT v0.3 never had one: it is reported, and nothing is held up.

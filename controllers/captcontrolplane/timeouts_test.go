@@ -126,7 +126,7 @@ func (env *environment) reach(l late) {
 	require.Equal(env, controlplanev1.StateFailed, env.get().Status.State)
 }
 
-func TestATimeoutIsReported(t *testing.T) {
+func TestATimeoutIsReportedUntilARetry(t *testing.T) {
 	for name, l := range lates() {
 		t.Run(name, func(t *testing.T) {
 			env := newEnvironment(t, prepared()...)
@@ -156,15 +156,7 @@ func TestATimeoutIsReported(t *testing.T) {
 			env.clock.Pass(time.Second)
 			env.State = &engine.StateCache{Clock: env.clock}
 			assert.Empty(t, env.reconcile(), "a manager that is restarted does not revert it")
-		})
-	}
-}
 
-func TestARetryRestartsATimeout(t *testing.T) {
-	for name, l := range lates() {
-		t.Run(name, func(t *testing.T) {
-			env := newEnvironment(t, prepared()...)
-			env.reach(l)
 			for _, value := range []string{"1", "2"} {
 				env.spec(func(c *controlplanev1.CAPTControlPlane) {
 					c.Annotations = map[string]string{naming.RetryAnnotation: value}

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
@@ -43,17 +42,15 @@ type testReconciler struct {
 
 func newTestReconciler(t *testing.T, objects ...client.Object) *testReconciler {
 	s := &testReconciler{T: t, recorder: events.NewFakeRecorder(16)}
-	c := builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
-		WithInterceptorFuncs(interceptor.Funcs{
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-				s.writes++
-				if s.refuse != nil {
-					return s.refuse
-				}
-				return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
-			},
-		}).Build()
-	s.engine = Engine{Client: c, Recorder: s.recorder, State: &StateCache{}}
+	api := builder.NewAPI(builder.Clients(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}))
+	api.Refuse = func(write string) error {
+		if write != "status" {
+			return nil
+		}
+		s.writes++
+		return s.refuse
+	}
+	s.engine = Engine{Client: api, Recorder: s.recorder, State: &StateCache{}}
 	s.request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}
 	s.phases = Phases[*infrav1.CAPTCluster, facts, struct{}]{
 		Observe: func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{}, nil },
@@ -102,14 +99,10 @@ func (s *testReconciler) get() *infrav1.CAPTCluster {
 // recorded returns the events since its last call.
 func (s *testReconciler) recorded() []string {
 	var recorded []string
-	for {
-		select {
-		case event := <-s.recorder.Events:
-			recorded = append(recorded, event)
-		default:
-			return recorded
-		}
+	for len(s.recorder.Events) > 0 {
+		recorded = append(recorded, <-s.recorder.Events)
 	}
+	return recorded
 }
 
 func TestStatusIsWrittenOnceWhenItChanged(t *testing.T) {

@@ -176,19 +176,7 @@ func (env *environment) held() bool {
 	return controllerutil.ContainsFinalizer(env.controlPlane, controlplanev1.FargateProfileFinalizer)
 }
 
-func TestAtRestNothingIsWritten(t *testing.T) {
-	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
-	env.make(cluster())
-	before := env.applies()
-	p := env.plan(cluster())
-	for i := range p.Profiles {
-		assert.False(t, p.mayWrite(&p.Profiles[i]))
-	}
-	env.act(p)
-	assert.Equal(t, before, env.applies())
-}
-
-// The design asks for the EKS cluster first, and for every key of both Secrets.
+// The design asks for the EKS cluster first, and for every key of both Secrets. More of this is in test/fargate.
 func TestNothingIsCreatedBeforeItsDependencies(t *testing.T) {
 	for name, row := range map[string]struct {
 		on   func(*Cluster)
@@ -197,10 +185,8 @@ func TestNothingIsCreatedBeforeItsDependencies(t *testing.T) {
 	}{
 		"the EKS cluster":       {func(on *Cluster) { on.UpToDate = false }, vpcSecret(), ""},
 		"its connection Secret": {func(on *Cluster) { on.Connection = nil }, vpcSecret(), "Secret demo-eks-connection does not exist"},
-		"cluster_name":          {func(on *Cluster) { delete(on.Connection.Data, "cluster_name") }, vpcSecret(), "Secret demo-eks-connection has no value for key cluster_name"},
 		"cluster_endpoint":      {func(on *Cluster) { on.Connection.Data["cluster_endpoint"] = nil }, vpcSecret(), "no value for key cluster_endpoint"},
 		"certificate authority": {func(on *Cluster) { delete(on.Connection.Data, "cluster_certificate_authority_data") }, vpcSecret(), "no value for key cluster_certificate_authority_data"},
-		"Secret of the VPC":     {func(*Cluster) {}, builder.SecretWith("other", nil), "Secret demo-vpc-connection does not exist"},
 		"vpc_config":            {func(*Cluster) {}, builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_id": "vpc-1"}), "Secret demo-vpc-connection has no value for key vpc_config"},
 		"an invalid VPC":        {func(*Cluster) {}, builder.SecretWith("demo-vpc-connection", map[string]string{"vpc_config": "private_subnets = []"}), "key vpc_config of Secret demo-vpc-connection does not describe a VPC"},
 		"all of them": {func(on *Cluster) { on.Connection.Data = nil }, builder.SecretWith("other", nil), "Secret demo-eks-connection has no value for key cluster_name, " +
@@ -221,34 +207,34 @@ func TestNothingIsCreatedBeforeItsDependencies(t *testing.T) {
 	}
 }
 
-func TestAnEditChangesOneProfile(t *testing.T) {
-	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
-	env.make(cluster())
-	before := env.applies()
-	env.controlPlane.Spec.FargateProfiles[1].Selectors[0].Namespace = "other"
-	env.act(env.plan(cluster()))
-	after := env.applies()
-	assert.Equal(t, before[0], after[0])
-	assert.Contains(t, after[1].Spec.Variables["selectors"], `"namespace":"other"`)
-	assert.Equal(t, before[1].UID, after[1].UID, "it is the same profile")
-}
-
 // The order is that of spec, whatever the names.
 func TestNewProfilesAreCreatedOneAfterTheOther(t *testing.T) {
-	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
-	env.act(env.plan(cluster()))
-	env.act(env.plan(cluster()))
-	require.Len(t, env.applies(), 1, "Terraform is at work on the first")
-	assert.Equal(t, "z", env.applies()[0].Spec.Variables["profile_name"])
-	f := env.plan(cluster())
-	assert.Equal(t, []string{"z", "a"}, statuses(*f))
-	assert.Equal(t, creating, f.stateOf(&f.Profiles[1]).stage)
+	for name, state := range map[string]func(*infrav1.WorkspaceTemplateApply){
+		"a failed one does not block others": func(apply *infrav1.WorkspaceTemplateApply) {
+			builder.NotUpToDate(infrav1.ApplyFailedReason, "limit")(apply)
+		},
+		"a paused one does not block others": func(apply *infrav1.WorkspaceTemplateApply) {
+			builder.NotUpToDate(infrav1.ProvisioningReason, "the Workspace has not been updated to the current template and variables yet")(apply)
+			engine.Set(apply, engine.PausedCondition("the object has the annotation"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
+			env.act(env.plan(cluster()))
+			env.act(env.plan(cluster()))
+			require.Len(t, env.applies(), 1, "Terraform is at work on the first")
+			assert.Equal(t, "z", env.applies()[0].Spec.Variables["profile_name"])
+			f := env.plan(cluster())
+			assert.Equal(t, []string{"z", "a"}, statuses(*f))
+			assert.Equal(t, creating, f.stateOf(&f.Profiles[1]).stage)
 
-	first := env.applies()[0]
-	builder.NotUpToDate(infrav1.ApplyFailedReason, "limit")(&first)
-	require.NoError(t, env.Cached.Update(ctx, &first))
-	env.act(env.plan(cluster()))
-	assert.Len(t, env.applies(), 2, "a failed one does not block others")
+			first := env.applies()[0]
+			state(&first)
+			require.NoError(t, env.Cached.Update(ctx, &first))
+			env.act(env.plan(cluster()))
+			assert.Len(t, env.applies(), 2)
+		})
+	}
 }
 
 func TestANewProfileWaitsForOneThatIsNotInTheCache(t *testing.T) {
@@ -274,17 +260,6 @@ func TestANewProfileWaitsForADeletionThatGoesOn(t *testing.T) {
 		env.act(env.plan(cluster()))
 		assert.Equal(t, waits, len(env.applies()) == 1, reason)
 	}
-}
-
-func TestANewProfileDoesNotWaitForAPausedOne(t *testing.T) {
-	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
-	env.act(env.plan(cluster()))
-	first := env.applies()[0]
-	builder.NotUpToDate(infrav1.ProvisioningReason, "the Workspace has not been updated to the current template and variables yet")(&first)
-	engine.Set(&first, engine.PausedCondition("the object has the annotation"))
-	require.NoError(t, env.Cached.Update(ctx, &first))
-	env.act(env.plan(cluster()))
-	assert.Len(t, env.applies(), 2)
 }
 
 func TestAnEditWaitsForTheControlPlane(t *testing.T) {

@@ -82,6 +82,11 @@ func role(key string, ends time.Time) *http.Response {
 </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`, key, ends.UTC().Format(time.RFC3339)))
 }
 
+// denied is what AWS answers to a caller without permission.
+func denied() *http.Response {
+	return answer(http.StatusForbidden, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>hunter2</Message></Error></ErrorResponse>")
+}
+
 // withWebIdentity sets up what EKS gives the Pods of a ServiceAccount that has a role.
 func withWebIdentity(t *testing.T) {
 	t.Helper()
@@ -123,6 +128,10 @@ func TestCredentialsThatNeedNoNetwork(t *testing.T) {
 			t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
 		},
 		"credentials file": func(t *testing.T, dir string) { writeFile(t, dir, "credentials", profile("AKIDTEST")) },
+		"credentials file, and defaults by the region of the instance": func(t *testing.T, dir string) {
+			t.Setenv("AWS_DEFAULTS_MODE", "auto")
+			writeFile(t, dir, "credentials", profile("AKIDTEST"))
+		},
 		"command": func(t *testing.T, dir string) {
 			writeFile(t, dir, "config", "[default]\ncredential_process = echo '{\"Version\": 1, \"AccessKeyId\": \"AKIDTEST\", \"SecretAccessKey\": \"hunter2\"}'\n")
 		},
@@ -175,7 +184,7 @@ func TestTheAgentOfEKSPodIdentityIsUsed(t *testing.T) {
 }
 
 func TestInstanceCredentialsNeedTheFlag(t *testing.T) {
-	isolate(t)
+	dir := isolate(t)
 	asked := atomic.Int32{}
 	metadata := over(func(request *http.Request) (*http.Response, error) {
 		asked.Add(1)
@@ -186,17 +195,8 @@ func TestInstanceCredentialsNeedTheFlag(t *testing.T) {
 	require.Zero(t, asked.Load())
 	require.NoError(t, kubeconfig.NewAWS(clock.RealClock{}, true, metadata).Available(t.Context()))
 	require.NotZero(t, asked.Load())
-}
 
-func TestTheInstanceMetadataIsNotReadForTheRegion(t *testing.T) {
-	dir := isolate(t)
-	t.Setenv("AWS_DEFAULTS_MODE", "auto")
-	writeFile(t, dir, "credentials", profile("AKIDTEST"))
-	assert.Equal(t, "AKIDTEST", signer(t, kubeconfig.NewAWS(clock.RealClock{}, false, silent(t))))
-}
-
-func TestAProfileWithInstanceCredentialsNeedsTheFlagToo(t *testing.T) {
-	dir := isolate(t)
+	// So does a profile with them.
 	writeFile(t, dir, "config", "[default]\nregion = us-east-1\nrole_arn = arn:aws:iam::111122223333:role/capt\ncredential_source = Ec2InstanceMetadata\n")
 	require.ErrorIs(t, kubeconfig.NewAWS(clock.RealClock{}, false, silent(t)).Available(t.Context()), kubeconfig.ErrNoCredentials)
 }
@@ -226,7 +226,7 @@ func TestCredentialsAreRenewedBeforeTheyEndAndServeUntilThenIfThatFails(t *testi
 	now := clocktesting.NewFakePassiveClock(signedAt)
 	tokens := kubeconfig.NewAWS(now, false, over(func(*http.Request) (*http.Response, error) {
 		if down {
-			return answer(http.StatusForbidden, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>hunter2</Message></Error></ErrorResponse>"), nil
+			return denied(), nil
 		}
 		return role(key, now.Now().Add(time.Hour)), nil
 	}))
@@ -244,9 +244,6 @@ func TestCredentialsAreRenewedBeforeTheyEndAndServeUntilThenIfThatFails(t *testi
 	assert.Equal(t, signedAt.Add(52*time.Minute+time.Hour), expires, "a token ends with the credentials that signed it")
 	now.SetTime(signedAt.Add(52*time.Minute + time.Hour))
 	requireProblem(t, tokens, "STS AssumeRoleWithWebIdentity: AWS answered AccessDenied")
-}
-
-func TestExpiredCredentialsAreNotUsed(t *testing.T) {
 	requireProblem(t, tokensAt(t, signedAt, signedAt), "have expired")
 }
 
@@ -257,7 +254,7 @@ func TestAFailureStandsForAWhileAndIsThenTriedAgain(t *testing.T) {
 	tokens := kubeconfig.NewAWS(now, false, over(func(*http.Request) (*http.Response, error) {
 		asked++
 		if down {
-			return answer(http.StatusForbidden, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>hunter2</Message></Error></ErrorResponse>"), nil
+			return denied(), nil
 		}
 		return role("ASIAFIRST", signedAt.Add(time.Hour)), nil
 	}))

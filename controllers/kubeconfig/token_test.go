@@ -264,6 +264,13 @@ func TestAKubeconfigFromAnotherSourceIsReplaced(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, string(published), string(data))
 	})
+	t.Run("an invalid certificate authority", func(t *testing.T) {
+		broken := source()
+		broken.CA = encode("hunter2")
+		data, _, err := broken.Kubeconfig(t.Context(), tokens, published, signedAt)
+		require.ErrorContains(t, err, "certificate authority")
+		assert.Nil(t, data, "nothing is stored")
+	})
 }
 
 func TestAKubeconfigThatCannotBeRenewedServesUntilItExpires(t *testing.T) {
@@ -295,15 +302,4 @@ func TestCredentialsThatEndSoonMakeNoWritesForNothing(t *testing.T) {
 	again, _, err := source().Kubeconfig(t.Context(), tokens, published, now)
 	require.NoError(t, err)
 	assert.Equal(t, string(published), string(again), "the same credentials sign the same token")
-}
-
-func TestAnInvalidCertificateAuthorityIsReportedAndNothingIsStored(t *testing.T) {
-	tokens := &minter{t: t, now: signedAt}
-	published, _, err := source().Kubeconfig(t.Context(), tokens, nil, signedAt)
-	require.NoError(t, err)
-	broken := source()
-	broken.CA = encode("hunter2")
-	data, _, err := broken.Kubeconfig(t.Context(), tokens, published, signedAt)
-	require.ErrorContains(t, err, "certificate authority")
-	assert.Nil(t, data)
 }

@@ -188,82 +188,39 @@ func TestObserveConfirmsThatTheReferencedOneIsMissing(t *testing.T) {
 	cached := newClient(builder.WorkspaceTemplateApply("demo-vpc"))
 	_, err := Reader{Cached: cached, Uncached: down(), Confirm: true}.Observe(ctx, owner, refer("demo-vpc"), expected)
 	require.NoError(t, err, "one that exists need not be confirmed")
-}
 
-// api/adoption has the rules.
-func TestAnUnownedOneIsUsedOnlyIfItMatches(t *testing.T) {
-	stranger := newClient(builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{naming.ClusterVariable: "another"})))
-	for _, recorded := range []string{"", "demo-vpc"} {
-		want := expected
-		want.Recorded = recorded
-		f, err := Reader{Cached: stranger, Uncached: stranger}.Observe(ctx, builder.CAPTCluster("demo"), refer("demo-vpc"), want)
-		require.NoError(t, err)
-		assert.Equal(t, recorded != "", f.Apply != nil)
-		assert.Equal(t, recorded != "", f.Conflict == "")
+	reader := Reader{Cached: newClient(), Uncached: down(), Confirm: true}
+	for _, owner := range []client.Object{owner, builder.CAPTCluster("demo", builder.Deleting())} {
+		_, err := reader.Observe(ctx, owner, refer("demo-vpc"), expected)
+		require.ErrorContains(t, err, "no route to host", "a read error is not taken for missing")
 	}
-}
-
-// CAPT v0.3 created further Workspaces, each in its own WorkspaceTemplateApply of the owner.
-func TestHelpersOfV03AreNoCandidates(t *testing.T) {
-	owner := builder.CAPTCluster("demo")
-	helper := builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.OwnedBy(owner), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-		apply.Spec.TemplateRef.Name = "kubeconfig"
-	}))
-	c := newClient(helper)
-	f, err := Reader{Cached: c, Uncached: c}.Observe(ctx, owner, infrav1.WorkspaceTemplateApplyReference{}, expected)
-	require.NoError(t, err)
-	assert.Empty(t, f.Candidates)
-	assert.Empty(t, f.OwnedCandidates)
-
-	f, err = Reader{Cached: c, Uncached: c}.Observe(ctx, owner, refer(helper.Name), expected)
-	require.NoError(t, err)
-	assert.Nil(t, f.Apply)
-	assert.Contains(t, f.Conflict, "another WorkspaceTemplate")
 }
 
 // down is an API server that does not answer.
 func down() client.Client {
-	return interceptor.NewClient(newClient(), interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return errors.New("no route to host")
-		},
-	})
-}
-
-func TestAReadErrorIsNotTakenForMissing(t *testing.T) {
-	reader := Reader{Cached: newClient(), Uncached: down(), Confirm: true}
-	for _, owner := range []client.Object{builder.CAPTCluster("demo"), builder.CAPTCluster("demo", builder.Deleting())} {
-		_, err := reader.Observe(ctx, owner, refer("demo-vpc"), expected)
-		require.ErrorContains(t, err, "no route to host")
-	}
+	return builder.FailingGet[client.Object](newClient(), errors.New("no route to host"))
 }
 
 func TestWrite(t *testing.T) {
-	c, f := newClient(), &Facts{}
+	api, f := builder.NewAPI(builder.Clients()), &Facts{}
 	p := planned(t, f, demoOwner(), want())
 	assert.True(t, p.Differs)
-	require.NoError(t, p.Write(ctx, c))
+	require.NoError(t, p.Write(ctx, api))
 	assert.Equal(t, "demo-vpc", f.Apply.Name)
 	assert.NotEmpty(t, f.Apply.ResourceVersion)
 	assert.False(t, p.Differs)
 
-	silent := interceptor.NewClient(c, interceptor.Funcs{
-		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-			t.Error("nothing differs, and it was written")
-			return nil
-		},
-	})
-	require.NoError(t, p.Write(ctx, silent))
-	require.NoError(t, planned(t, &Facts{}, demoOwner(), nil).Write(ctx, silent), "an owner that is blocked writes nothing")
+	require.NoError(t, p.Write(ctx, api), "nothing differs")
+	require.NoError(t, planned(t, &Facts{}, demoOwner(), nil).Write(ctx, api), "an owner that is blocked writes nothing")
+	assert.Equal(t, []string{"apply demo-vpc"}, api.Writes)
 
 	// Defect 6: what another client added stays.
 	f.Apply.Spec.Variables["environment"] = "production"
 	f.Apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "mine"}}
 	f.Apply.Labels["mine"] = "too"
 	assert.False(t, planned(t, f, demoOwner(), want()).Differs)
-}
 
-func TestAVariableThatIsNoLongerWantedIsADifference(t *testing.T) {
+	// A variable that is no longer wanted is a difference.
 	f, before := &Facts{}, want()
 	before.Intent.Variables["removed"] = "x"
 	require.NoError(t, planned(t, f, demoOwner(), before).Write(ctx, newClient()))

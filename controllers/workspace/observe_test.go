@@ -6,7 +6,6 @@ package workspace
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -210,13 +209,6 @@ func TestDestroyInATerminatingNamespaceFails(t *testing.T) {
 	assert.Contains(t, got.Message, "remove the finalizers of the Workspace")
 }
 
-func TestObservationMessagesAreShort(t *testing.T) {
-	workspace := builder.Workspace("demo-vpc", builder.AtRest, builder.WithError("create failed: "+strings.Repeat("long ", 10_000)))
-	got := observe(t, workspace)
-	assert.LessOrEqual(t, len(got.Message), 1024)
-	assert.Contains(t, got.Message, "Terraform apply failed")
-}
-
 func TestOutputsAreTextOrJSON(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.AtRest, builder.WithOutputs(map[string]any{
 		"text": "as it is, \"quotes\" included", "empty": "", "number": int64(3), "fraction": 1.5, "truth": true, "nothing": nil,
@@ -281,11 +273,9 @@ func TestInProgressUntilDoneOrTerminalError(t *testing.T) {
 			assert.Equal(t, want, inProgress(t, builder.Workspace("p1", row, builder.OfV0())), "%s, before v1", row)
 		}
 	}
-}
 
-func TestProviderV0InProgressFromTheRecordedUpdate(t *testing.T) {
 	live := mustLive(t, builder.Workspace("p1", builder.AtRest, builder.OfV0(), builder.WithGeneration(2)))
-	assert.True(t, InProgress(live, live.UpdateRecord(), ""), "no status since the write")
+	assert.True(t, InProgress(live, live.UpdateRecord(), ""), "before v1, no status since the write")
 	assert.False(t, InProgress(live, live.RefreshRecord(nil), ""))
 }
 
@@ -298,9 +288,8 @@ func TestDestroyIsInProgressAfterAnyError(t *testing.T) {
 	}
 	failed := builder.Workspace("p1", builder.FirstApplyFailed, builder.OfV0(), builder.Deleting())
 	assert.True(t, inProgress(t, failed), "before v1, an apply error during deletion is an earlier one")
-}
 
-func TestAnErrorOfAnEarlierGenerationDoesNotEndTheOperation(t *testing.T) {
+	// An error of an earlier generation does not end the operation, either.
 	assert.True(t, inProgress(t, builder.Workspace("p1", builder.PlanFailed, builder.WithGeneration(2))))
 	assert.False(t, inProgress(t, builder.Workspace("p1", builder.PlanFailed, builder.WithGeneration(2), builder.OfV0())),
 		"before v1 the generation is unknown, and a permanent error must not block the others")

@@ -35,7 +35,7 @@ func TestOwner(t *testing.T) {
 	other := rendering{template: []builder.Option{builder.WithModule("# another")}}.must(t)
 	claimed := asLive(t, rendered)
 	recorded := func(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
-		return recording(claimed, options...)
+		return builder.WorkspaceTemplateApply("demo-vpc", append([]builder.Option{builder.WithRecordedWorkspace(claimed)}, options...)...)
 	}
 	fresh := builder.WorkspaceTemplateApply("demo-vpc")
 	confirmed := builder.WorkspaceTemplateApply("demo-vpc", builder.WithAnnotation(naming.AdoptWorkspaceAnnotation, string(claimed.GetUID())))
@@ -136,7 +136,9 @@ func TestAWorkspaceKeepsItsMetadata(t *testing.T) {
 }
 
 func TestARemovedVariableIsADifference(t *testing.T) {
-	r := rendering{template: params(func(p *terraform.WorkspaceParameters) { p.VarMap = varmap(`{"kept": "x"}`) })}.must(t)
+	r := rendering{template: []builder.Option{builder.WithParameters(func(p *terraform.WorkspaceParameters) {
+		p.VarMap = &apiextensionsv1.JSON{Raw: []byte(`{"kept": "x"}`)}
+	})}}.must(t)
 	workspace := asLive(t, r)
 	assert.NoError(t, unstructured.SetNestedField(workspace.Object, "x", "spec", "forProvider", "varmap", "gone"))
 	fields := `{"f:spec": {"f:forProvider": {"f:varmap": {"f:kept": {}, "f:gone": {}}}}}`
@@ -166,26 +168,16 @@ type rendering struct {
 	template []builder.Option
 }
 
-func (r rendering) input() render.Input {
-	return render.Input{
+func (r rendering) must(t *testing.T) *render.Rendered {
+	t.Helper()
+	rendered, errs := render.Workspace(render.Input{
 		Apply:    builder.WorkspaceTemplateApply("demo-vpc", r.apply...),
 		Template: builder.WorkspaceTemplate("vpc", r.template...),
 		Name:     "demo-vpc",
-	}
-}
-
-func (r rendering) must(t *testing.T) *render.Rendered {
-	t.Helper()
-	rendered, errs := render.Workspace(r.input())
+	})
 	require.Empty(t, errs)
 	return rendered
 }
-
-func params(change func(*terraform.WorkspaceParameters)) []builder.Option {
-	return []builder.Option{builder.WithParameters(change)}
-}
-
-func varmap(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
 
 func mustLive(t *testing.T, object *unstructured.Unstructured) *Live {
 	t.Helper()
@@ -204,8 +196,4 @@ func asLive(t *testing.T, rendered *render.Rendered) *unstructured.Unstructured 
 	object.SetUID(builder.UID(terraform.WorkspaceKind, object.GetName()))
 	object.SetGeneration(1)
 	return object
-}
-
-func recording(object *unstructured.Unstructured, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
-	return builder.WorkspaceTemplateApply("demo-vpc", append([]builder.Option{builder.WithRecordedWorkspace(object)}, options...)...)
 }

@@ -51,8 +51,10 @@ func TestSafety03RetainedWorkspaceIsNotTakenOver(t *testing.T) {
 	env.update(kept)
 	env.provide("demo-vpc", builder.AtRest)
 	env.mustReconcile("demo-vpc")
+	env.events()
 	env.remove(env.get("demo-vpc"))
-	env.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch"}, env.mustReconcile("demo-vpc"))
+	assert.Equal(t, []string{"Normal WorkspaceRetained Workspace demo-vpc and its cloud resources are kept: spec.deletionPolicy is Retain"}, env.events())
 	require.NotNil(t, env.workspace("demo-vpc"))
 	env.mustReconcile("demo-vpc") // It is gone.
 

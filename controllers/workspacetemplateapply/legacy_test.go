@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,8 +69,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 func (env *environment) reconcile(name string) (ctrl.Result, error) {
 	env.Helper()
 	env.Writes = nil
-	key := client.ObjectKey{Namespace: builder.Namespace, Name: name}
-	return env.reconciler.Reconcile(env.T.Context(), ctrl.Request{NamespacedName: key})
+	return env.reconciler.Reconcile(env.T.Context(), request(name))
 }
 
 // mustReconcile returns the writes of a reconcile.
@@ -126,11 +126,6 @@ func (env *environment) template(options ...builder.Option) {
 	env.update(template)
 }
 
-func (env *environment) deleting(name string) *metav1.Condition {
-	env.Helper()
-	return meta.FindStatusCondition(env.get(name).Status.Conditions, infrav1.DeletingCondition)
-}
-
 func (env *environment) get(name string) *infrav1.WorkspaceTemplateApply {
 	env.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
@@ -173,20 +168,16 @@ func (env *environment) provide(name string, row builder.Row, options ...builder
 // events returns the events since it was last called.
 func (env *environment) events() []string {
 	var events []string
-	for {
-		select {
-		case event := <-env.recorder.Events:
-			events = append(events, event)
-		default:
-			return events
-		}
+	for len(env.recorder.Events) > 0 {
+		events = append(events, <-env.recorder.Events)
 	}
+	return events
 }
 
 // ready is the condition Ready in short, with its message.
 func (env *environment) ready(name string) string {
 	env.Helper()
-	condition := meta.FindStatusCondition(env.get(name).Status.Conditions, infrav1.ReadyCondition)
+	condition := conditions.Get(env.get(name), infrav1.ReadyCondition)
 	require.NotNil(env, condition)
 	return string(condition.Status) + " " + condition.Reason + ": " + condition.Message
 }
@@ -201,6 +192,9 @@ func lacking(messages ...string) []infrav1.MissingDependency {
 }
 
 // Workspaces that CAPT v0.3 left in a cluster are neither duplicated nor forgotten before they are adopted.
+
+const notAdopted = "Workspace demo was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. " +
+	"Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name"
 
 // legacyStatus is what CAPT v0.3 noted.
 func legacyStatus(workspace string) builder.Option {
@@ -245,10 +239,7 @@ func TestAWorkspaceOfV03IsNotCreatedAgain(t *testing.T) {
 			before := env.get("demo-apply")
 			assert.Equal(t, []string{"status"}, env.mustReconcile("demo-apply"))
 			after := env.get("demo-apply")
-			required := meta.FindStatusCondition(after.Status.Conditions, infrav1.AdoptionRequiredCondition)
-			require.NotNil(t, required)
-			assert.Equal(t, "Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
-				"nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", required.Message)
+			assert.Equal(t, notAdopted, conditions.GetMessage(after, infrav1.AdoptionRequiredCondition))
 			want := builder.ConditionSummary(before.Status.Conditions)
 			want["AdoptionRequired"] = "True AdoptionRequired"
 			assert.Equal(t, want, builder.ConditionSummary(after.Status.Conditions), "readiness stays as it was")
@@ -286,8 +277,7 @@ func TestAnObjectFromGitBesideAWorkspaceOfCAPTv03ReportsWhyItWaits(t *testing.T)
 	after := env.get("demo-apply")
 	assert.Equal(t, after.Generation, after.Status.ObservedGeneration)
 	assert.Equal(t, "True AdoptionRequired", builder.ConditionSummary(after.Status.Conditions)["AdoptionRequired"])
-	assert.Equal(t, "False AdoptionRequired: Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
-		"nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", env.ready("demo-apply"))
+	assert.Equal(t, "False AdoptionRequired: "+notAdopted, env.ready("demo-apply"))
 	assert.Empty(t, env.mustReconcile("demo-apply"))
 }
 

@@ -14,10 +14,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -42,16 +43,6 @@ func leftBehind(options ...builder.Option) *unstructured.Unstructured {
 	}, options...)...)
 }
 
-// lagging is a client whose cache has not got the Workspaces yet.
-type lagging struct{ client.WithWatch }
-
-func (l lagging) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-	if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() == terraform.WorkspaceKind {
-		key.Name = "not-there-yet"
-	}
-	return l.WithWatch.Get(ctx, key, object, opts...)
-}
-
 // Creating finds what the cache did not show, after the object was prepared. What is noted then must not make it ours.
 func TestCreateDoesNotTakeOverARetainedWorkspace(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -64,7 +55,8 @@ func TestCreateDoesNotTakeOverARetainedWorkspace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), row.left)
 			if row.lags {
-				env.reconciler.Workspaces.Client = lagging{env.API}
+				absent := apierrors.NewNotFound(schema.GroupResource{Resource: "workspaces"}, "demo-vpc")
+				env.reconciler.Workspaces.Client = builder.FailingGet[*unstructured.Unstructured](env.API, absent)
 			}
 			for range 3 {
 				_, err := env.reconcile("demo-vpc")
@@ -157,14 +149,6 @@ func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 	assert.Equal(t, "a WorkspaceTemplateApply of another namespace", claim, "a cluster-wide Workspace can be claimed from every namespace")
 }
 
-func allowing(allowed infrav1.AllowedNamespaces) builder.Option {
-	return builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.AllowedNamespaces = allowed })
-}
-
-func fromNamespace(namespace string) builder.Option {
-	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Namespace = namespace })
-}
-
 // The namespace of the reference counts, here and everywhere.
 func TestDefect13ATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) {
 	labels := func(key, value string) *metav1.LabelSelector {
@@ -180,10 +164,10 @@ func TestDefect13ATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) 
 		"its labels do not match": {infrav1.AllowedNamespaces{Selector: labels("team", "red")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := newEnvironment(t,
-				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "blue"}}},
-				builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), allowing(row.allowed)),
-				builder.WorkspaceTemplateApply("demo-vpc", fromNamespace("shared")))
+			template, apply := builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared")), builder.WorkspaceTemplateApply("demo-vpc")
+			template.Spec.AllowedNamespaces, apply.Spec.TemplateRef.Namespace = row.allowed, "shared"
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "blue"}}}
+			env := newEnvironment(t, namespace, template, apply)
 			env.mustReconcile("demo-vpc")
 			assert.Equal(t, row.want, env.workspace("demo-vpc") != nil)
 			if !row.want {
@@ -194,94 +178,67 @@ func TestDefect13ATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) 
 }
 
 // Defect 11: provider-terraform creates connection Secrets before it fills them.
-func TestWaitingForASecret(t *testing.T) {
+func TestWaitingForDependencies(t *testing.T) {
+	some, all := builder.WaitingForSecret("s"), builder.WaitingForSecret("s", "a", "b")
 	elsewhere := builder.SecretWith("s", map[string]string{"a": "x"})
 	elsewhere.Namespace = "other"
-	for name, row := range map[string]struct {
-		secret client.Object
-		wait   builder.Option
-		want   string // Empty when nothing is waited for.
-	}{
-		"it does not exist":          {nil, builder.WaitingForSecret("s", "a"), "Secret s does not exist"},
-		"it is empty":                {builder.SecretWith("s", nil), builder.WaitingForSecret("s"), "Secret s is empty"},
-		"its only value is empty":    {builder.SecretWith("s", map[string]string{"a": ""}), builder.WaitingForSecret("s"), "Secret s is empty"},
-		"any value will do":          {builder.SecretWith("s", map[string]string{"b": "x"}), builder.WaitingForSecret("s"), ""},
-		"a key is missing":           {builder.SecretWith("s", map[string]string{"a": "x"}), builder.WaitingForSecret("s", "a", "b"), "Secret s has no value for key b"},
-		"a key is empty":             {builder.SecretWith("s", map[string]string{"a": "x", "b": ""}), builder.WaitingForSecret("s", "a", "b"), "Secret s has no value for key b"},
-		"two keys are missing":       {builder.SecretWith("s", nil), builder.WaitingForSecret("s", "a", "b"), "Secret s has no value for key a; Secret s has no value for key b"},
-		"every key is there":         {builder.SecretWith("s", map[string]string{"a": "x", "b": "y"}), builder.WaitingForSecret("s", "a", "b"), ""},
-		"it is in another namespace": {elsewhere.DeepCopy(), builder.WaitingForSecret("s"), "Secret s does not exist"},
-		"another namespace is asked for": {elsewhere.DeepCopy(), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
-			a.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "s", Namespace: "other"}}
-		}), "Secret s must be in namespace default"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", row.wait))
-			if row.secret != nil {
-				assert.NoError(t, env.API.Create(t.Context(), row.secret))
-			}
-			env.mustReconcile("demo-vpc")
-			assert.Equal(t, row.want == "", env.workspace("demo-vpc") != nil)
-			if row.want != "" {
-				assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(env.ready("demo-vpc")))
-			}
-		})
+	inOther := builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "s", Namespace: "other"}}
+	})
+	secret := func(data map[string]string) client.Object { return builder.SecretWith("s", data) }
+	writer := func(options ...builder.Option) client.Object {
+		return builder.WorkspaceTemplateApply("writer", append([]builder.Option{builder.WithConnectionSecret("s", "")}, options...)...)
 	}
-}
-
-func TestWaitingForAWorkspace(t *testing.T) {
+	net, netOfTeam := builder.WaitingForWorkspace("net", ""), builder.WaitingForWorkspace("net", "net-team")
 	owner := func(options ...builder.Option) client.Object {
 		return builder.WorkspaceTemplateApply("other", append([]builder.Option{builder.WithWorkspaceName("net")}, options...)...)
 	}
+	upToDate, failed, ofTeam := builder.UpToDate(nil), builder.NotUpToDate("PlanFailed", "no zones"), builder.WithNamespace("net-team")
 	notSeen := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.ObservedGeneration = 0 })
 	for name, row := range map[string]struct {
-		objects   []client.Object
-		namespace string
-		want      string
+		object client.Object // Nil for none.
+		wait   builder.Option
+		want   string // Empty when nothing is waited for.
 	}{
-		"it does not exist":                     {nil, "", "Workspace net does not exist"},
-		"its owner is up to date":               {[]client.Object{owner(builder.UpToDate(nil))}, "", ""},
-		"its owner is not ready":                {[]client.Object{owner(builder.NotUpToDate("Provisioning", "at work"))}, "", "Workspace net is not up to date"},
-		"its owner failed":                      {[]client.Object{owner(builder.NotUpToDate("PlanFailed", "no zones"))}, "", "Workspace net is not up to date: WorkspaceTemplateApply other is not ready: no zones"},
-		"its owner failed in another namespace": {[]client.Object{owner(builder.WithNamespace("net-team"), builder.NotUpToDate("PlanFailed", "no zones"))}, "net-team", "Workspace net of namespace net-team does not exist, or is not up to date"},
-		"its owner's status is outdated":        {[]client.Object{owner(builder.UpToDate(nil), notSeen)}, "", "Workspace net is not up to date"},
-		"no owner, up to date":                  {[]client.Object{builder.Workspace("net", builder.AtRest)}, "", ""},
-		"no owner, updating":                    {[]client.Object{builder.Workspace("net", builder.Updating)}, "", "Workspace net is not up to date"},
-		"no owner, cluster-wide":                {[]client.Object{builder.Workspace("net", builder.AtRest, builder.InClusterScope())}, "", ""},
-		"it is named with its namespace":        {[]client.Object{owner(builder.WithNamespace("net-team"), builder.UpToDate(nil))}, "net-team", ""},
-		"it is in another namespace":            {[]client.Object{owner(builder.WithNamespace("net-team"), builder.UpToDate(nil))}, "", "Workspace net does not exist"},
+		"no Secret":                               {nil, builder.WaitingForSecret("s", "a"), "Secret s does not exist"},
+		"Secret is empty":                         {secret(nil), some, "Secret s is empty"},
+		"only value of the Secret is empty":       {secret(map[string]string{"a": ""}), some, "Secret s is empty"},
+		"any value of the Secret will do":         {secret(map[string]string{"b": "x"}), some, ""},
+		"a key is missing":                        {secret(map[string]string{"a": "x"}), all, "Secret s has no value for key b"},
+		"a key is empty":                          {secret(map[string]string{"a": "x", "b": ""}), all, "Secret s has no value for key b"},
+		"two keys are missing":                    {secret(nil), all, "Secret s has no value for key a; Secret s has no value for key b"},
+		"every key is there":                      {secret(map[string]string{"a": "x", "b": "y"}), all, ""},
+		"Secret in another namespace":             {elsewhere.DeepCopy(), some, "Secret s does not exist"},
+		"Secret of another namespace asked for":   {elsewhere.DeepCopy(), inOther, "Secret s must be in namespace default"},
+		"writer of the Secret failed":             {writer(failed), some, "Secret s does not exist: WorkspaceTemplateApply writer is not ready: no zones"},
+		"writer of the Secret at work":            {writer(builder.NotUpToDate("Provisioning", "50%")), some, "Secret s does not exist"},
+		"writer of a Secret, another namespace":   {writer(ofTeam, failed), some, "Secret s does not exist"},
+		"no Workspace":                            {nil, net, "Workspace net does not exist"},
+		"Workspace with an owner":                 {owner(upToDate), net, ""},
+		"owner at work":                           {owner(builder.NotUpToDate("Provisioning", "at work")), net, "Workspace net is not up to date"},
+		"owner failed":                            {owner(failed), net, "Workspace net is not up to date: WorkspaceTemplateApply other is not ready: no zones"},
+		"owner failed in another namespace":       {owner(ofTeam, failed), netOfTeam, "Workspace net of namespace net-team does not exist, or is not up to date"},
+		"status of the owner is outdated":         {owner(upToDate, notSeen), net, "Workspace net is not up to date"},
+		"Workspace without owner":                 {builder.Workspace("net", builder.AtRest), net, ""},
+		"Workspace without owner, updating":       {builder.Workspace("net", builder.Updating), net, "Workspace net is not up to date"},
+		"Workspace without owner, cluster-wide":   {builder.Workspace("net", builder.AtRest, builder.InClusterScope()), net, ""},
+		"Workspace is named with its namespace":   {owner(ofTeam, upToDate), netOfTeam, ""},
+		"Workspace of another namespace, no name": {owner(ofTeam, upToDate), net, "Workspace net does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := append(row.objects, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("net", row.namespace)))
+			objects := []client.Object{builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", row.wait)}
+			if row.object != nil {
+				objects = append(objects, row.object)
+			}
 			env := newEnvironment(t, objects...)
 			env.mustReconcile("demo-vpc")
 			assert.Equal(t, row.want == "", env.workspace("demo-vpc") != nil)
 			if row.want != "" {
 				assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(env.ready("demo-vpc")))
+				assert.Empty(t, env.mustReconcile("demo-vpc"))
 			}
-		})
-	}
-}
-
-func TestAMissingConnectionSecretHasTheFailureOfItsWriter(t *testing.T) {
-	writes := builder.With(func(a *infrav1.WorkspaceTemplateApply) {
-		a.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "s"}
-	})
-	for name, row := range map[string]struct {
-		writer client.Object
-		want   string
-	}{
-		"failed":            {builder.WorkspaceTemplateApply("writer", writes, builder.NotUpToDate("ApplyFailed", "VpcLimitExceeded")), "Secret s does not exist: WorkspaceTemplateApply writer is not ready: VpcLimitExceeded"},
-		"in progress":       {builder.WorkspaceTemplateApply("writer", writes, builder.NotUpToDate("Provisioning", "50%")), "Secret s does not exist"},
-		"another namespace": {builder.WorkspaceTemplateApply("writer", writes, builder.WithNamespace("other"), builder.NotUpToDate("ApplyFailed", "hidden")), "Secret s does not exist"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), row.writer, builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")))
-			env.mustReconcile("demo-vpc")
-			assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(env.ready("demo-vpc")))
-			assert.Empty(t, env.mustReconcile("demo-vpc"))
-			if row.writer.GetNamespace() == builder.Namespace {
-				assert.Contains(t, env.reconciler.relatedApplies(t.Context(), row.writer), request("demo-vpc"))
+			if apply, ok := row.object.(*infrav1.WorkspaceTemplateApply); ok && apply.Namespace == builder.Namespace {
+				assert.Contains(t, env.reconciler.relatedApplies(t.Context(), apply), request("demo-vpc"))
 			}
 		})
 	}
@@ -306,22 +263,16 @@ func withoutSince(message string) string {
 	return strings.ReplaceAll(message, " (since "+now.UTC().Format(time.RFC3339)+")", "")
 }
 
-func TestMissingDependenciesHaveATime(t *testing.T) {
+// What is missing from the beginning keeps its time, see test/faults.
+func TestALostDependencyIsMissingSinceItWasLost(t *testing.T) {
 	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s", "a", "b")))
-	env.mustReconcile("demo-vpc")
-	first := metav1.NewTime(now).Rfc3339Copy()
-	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Message: "Secret s does not exist", Since: &first}}, env.get("demo-vpc").Status.MissingDependencies))
-
-	env.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Hour))
 	env.create(builder.SecretWith("s", map[string]string{"a": "x"}))
 	env.mustReconcile("demo-vpc")
-	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Key: "b", Message: "Secret s has no value for key b", Since: &first}},
-		env.get("demo-vpc").Status.MissingDependencies), "the key was missing all the time")
-	assert.Contains(t, env.ready("demo-vpc"), "(since 2026-01-03T03:04:05Z)")
-
+	later := now.Add(time.Hour)
+	env.reconciler.Clock = clocktesting.NewFakePassiveClock(later)
 	env.update(builder.SecretWith("s", map[string]string{"a": "", "b": "y"}))
 	env.mustReconcile("demo-vpc")
-	assert.True(t, env.get("demo-vpc").Status.MissingDependencies[0].Since.Equal(ptr.To(metav1.NewTime(now.Add(time.Hour)))), "key a was there before")
+	assert.True(t, env.get("demo-vpc").Status.MissingDependencies[0].Since.Equal(ptr.To(metav1.NewTime(later))))
 }
 
 func TestMessagesNameAtMost20Dependencies(t *testing.T) {

@@ -13,9 +13,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/test/builder"
@@ -27,6 +29,7 @@ func TestLifecycle(t *testing.T) {
 	assert.Equal(t, []string{"patch", "apply Workspace", "status"}, env.mustReconcile("demo-vpc"), "the name is written down before the Workspace is made")
 	assert.Equal(t, "demo-vpc", env.get("demo-vpc").Spec.WorkspaceName)
 	assert.Equal(t, []string{infrav1.WorkspaceTemplateApplyFinalizer}, env.get("demo-vpc").Finalizers)
+	assert.Equal(t, blockUntilLabeled, env.block())
 	assert.Equal(t, "False Provisioning: waiting for provider-terraform to run terraform init and plan", env.ready("demo-vpc"))
 
 	env.provide("demo-vpc", builder.FirstApplyDone)
@@ -44,48 +47,11 @@ func TestLifecycle(t *testing.T) {
 	assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
 	assert.Contains(t, env.ready("demo-vpc"), "False Deleting: waiting for Terraform to destroy the resources of Workspace demo-vpc")
 
-	gone := env.workspace("demo-vpc")
-	gone.SetFinalizers(nil)
-	env.update(gone)
+	assert.NotContains(t, env.mustReconcile("demo-vpc"), "delete Workspace", "it is being destroyed")
+	env.destroyed("demo-vpc")
 	require.Nil(t, env.workspace("demo-vpc"))
 	assert.Equal(t, []string{"patch"}, env.mustReconcile("demo-vpc"), "an object that is gone gets no status")
 	env.mustReconcile("demo-vpc")
-}
-
-// Defect 2: a Workspace that was created a moment before the crash is found again, and is not leaked.
-func TestACrashAtTheCreation(t *testing.T) {
-	for at, want := range map[string][]string{"status": {"status"}, "apply Workspace": {"apply Workspace", "status"}} {
-		env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-		env.FailOn(at, errors.New("killed"))
-		_, err := env.reconcile("demo-vpc")
-		require.Error(t, err)
-		require.Nil(t, env.get("demo-vpc").Status.WorkspaceRef)
-		env.Refuse = nil
-		assert.Equal(t, want, env.mustReconcile("demo-vpc"), at)
-		assert.Equal(t, "demo-vpc", env.get("demo-vpc").Status.WorkspaceRef.Name)
-	}
-}
-
-// Defect 8.
-func TestAChangeOfTheTemplateReachesTheWorkspace(t *testing.T) {
-	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	env.rest("demo-vpc")
-
-	env.template(builder.WithModule("# new"))
-	env.mustReconcile("demo-vpc")
-	assert.Equal(t, "apply Workspace", env.Writes[0])
-	forProvider := env.workspace("demo-vpc").Object["spec"].(map[string]any)["forProvider"].(map[string]any)
-	assert.Equal(t, "# new", forProvider["module"])
-	assert.NotContains(t, forProvider, "vars", "what is no longer in the template is taken away")
-}
-
-func TestAForeignWorkspaceIsNotModified(t *testing.T) {
-	theirs := builder.Workspace("demo-vpc", builder.AtRest)
-	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), theirs)
-	assert.Equal(t, []string{"status"}, env.mustReconcile("demo-vpc"))
-	assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc exists and belongs to another object")
-	assert.Empty(t, env.get("demo-vpc").Finalizers)
-	assert.Equal(t, theirs.GetUID(), env.workspace("demo-vpc").GetUID())
 }
 
 func TestTheOlderOfTwoObjectsWithOneWorkspaceContinues(t *testing.T) {
@@ -128,17 +94,6 @@ func TestAnAdoptedWorkspaceIsHeldAndDeletingAYoungerOwnerKeepsIt(t *testing.T) {
 	assert.NotNil(t, env.workspace("demo-vpc"))
 }
 
-func TestARetainedWorkspaceIsKeptWithAnEvent(t *testing.T) {
-	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"),
-		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
-	env.mustReconcile("demo-vpc")
-	env.events()
-	env.remove(env.get("demo-vpc"))
-	assert.Equal(t, []string{"patch"}, env.mustReconcile("demo-vpc"))
-	assert.NotNil(t, env.workspace("demo-vpc"))
-	assert.Equal(t, []string{"Normal WorkspaceRetained Workspace demo-vpc and its cloud resources are kept: spec.deletionPolicy is Retain"}, env.events())
-}
-
 func TestAFailedCreationIsReported(t *testing.T) {
 	workspaces := schema.GroupResource{Resource: "workspaces"}
 	for want, row := range map[string]struct {
@@ -167,22 +122,9 @@ func TestAMissingKindIsReportedAndWatched(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		env.remove(builder.WorkspaceDefinition(scope))
 	}
-	env.Writes = nil
-	got, err := env.reconcile("demo-vpc")
-	require.NoError(t, err)
-	assert.Zero(t, got, "the definition is watched")
+	assert.Equal(t, []string{"status"}, env.mustReconcile("demo-vpc"), "the definition is watched")
 	assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceKindMissing")
-	assert.Equal(t, []string{"status"}, env.Writes)
-}
-
-func TestAClusterWideTemplateCreatesAClusterWideWorkspace(t *testing.T) {
-	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), builder.WorkspaceTemplateApply("demo-vpc"))
-	env.mustReconcile("demo-vpc")
-	ref := env.get("demo-vpc").Status.WorkspaceRef
-	require.NotNil(t, ref)
-	assert.Equal(t, "tf.upbound.io/v1beta1", ref.APIVersion)
-	assert.Empty(t, ref.Namespace)
-	assert.Regexp(t, "^default-demo-vpc-[a-z2-7]{5}$", ref.Name)
+	assert.Empty(t, env.block(), "an object without a Workspace can be moved")
 }
 
 func TestADeletedRetainedWorkspaceIsNotRecreated(t *testing.T) {
@@ -211,8 +153,10 @@ func TestADependentCreatedDuringDeletionIsWaitedFor(t *testing.T) {
 	}
 	env.mustReconcile("eks")
 	assert.Nil(t, env.workspace("eks").GetDeletionTimestamp())
-	deleting := env.deleting("eks")
+	deleting := conditions.Get(env.get("eks"), infrav1.DeletingCondition)
 	assert.Equal(t, infrav1.WaitingForDependentsReason, deleting.Reason)
+	assert.Contains(t, deleting.Message, "is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply profile")
+	assert.Contains(t, env.reconciler.relatedApplies(t.Context(), env.get("profile")), request("eks"), "its end wakes what waits for it")
 
 	env.mustReconcile("profile")
 	env.mustReconcile("profile")
@@ -238,11 +182,7 @@ func TestSafety13NoWorkspaceIsCreatedFromADeletedTemplate(t *testing.T) {
 		assert.Contains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
 
 		env.remove(env.workspace("demo-vpc"))
-		gone := env.workspace("demo-vpc")
-		if gone != nil {
-			gone.SetFinalizers(nil)
-			env.update(gone)
-		}
+		env.destroyed("demo-vpc")
 		env.mustReconcile("demo-vpc")
 		assert.NotNil(t, env.workspace("demo-vpc"), "a deleted Workspace is recreated")
 	})
@@ -271,8 +211,23 @@ func TestSafety15DuplicateKeys(t *testing.T) {
 	assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
 }
 
-func TestADeletedApplyIsIgnored(t *testing.T) {
+func TestARecoveryActionIsCarriedOutOnce(t *testing.T) {
 	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	env.FailOn("patch", apierrors.NewNotFound(schema.GroupResource{}, "demo-vpc"))
-	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace", "it would have no owner")
+	env.mustReconcile("demo-vpc")
+	env.provide("demo-vpc", builder.FirstApplyFailed)
+	env.mustReconcile("demo-vpc")
+	request := func(value string) {
+		env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+			builder.WithAnnotation(naming.RecoveryAnnotation, value)(apply)
+		})
+	}
+	request("Reapply/another/1")
+	assert.Empty(t, env.mustReconcile("demo-vpc"), "it is for another Workspace")
+	reapply := "Reapply/" + string(env.workspace("demo-vpc").GetUID()) + "/2"
+	request(reapply)
+	assert.Equal(t, []string{"patch"}, env.mustReconcile("demo-vpc"))
+	assert.Equal(t, reapply, env.workspace("demo-vpc").GetAnnotations()[naming.RecoveryAnnotation])
+	assert.Empty(t, env.mustReconcile("demo-vpc"))
+	request("ClearInterruptedCreate/" + string(env.workspace("demo-vpc").GetUID()) + "/3")
+	assert.Empty(t, env.mustReconcile("demo-vpc"), "the create was not interrupted")
 }

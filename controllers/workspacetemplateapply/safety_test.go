@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,20 +66,6 @@ func TestATemplateOfTheOtherScopeCreatesNoSecondWorkspace(t *testing.T) {
 
 	env.remove(env.get("demo-vpc"))
 	assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace", "the one that is there")
-}
-
-func TestAWorkspaceIsDestroyedAfterItsDependents(t *testing.T) {
-	onTop := builder.WorkspaceTemplateApply("eks", builder.WaitingForWorkspace("demo-vpc", ""),
-		builder.WithRecordedWorkspace(builder.Workspace("eks", builder.AtRest)))
-	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), onTop)
-	env.mustReconcile("demo-vpc")
-	env.remove(env.get("demo-vpc"))
-	assert.NotContains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
-	assert.Contains(t, env.deleting("demo-vpc").Message, "is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply eks")
-
-	assert.Contains(t, env.reconciler.relatedApplies(t.Context(), onTop), request("demo-vpc"), "its end wakes what waits for it")
-	env.remove(env.get("eks"))
-	assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
 }
 
 func request(name string) ctrl.Request {
@@ -175,16 +162,15 @@ func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil)
 	}
 	ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, args string) { logged.WriteString(args + "\n") }, funcr.Options{}))
-	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo-vpc"}}
 	for round := 1; round <= 4; round++ {
-		got, err := env.reconciler.Reconcile(ctx, request)
+		got, err := env.reconciler.Reconcile(ctx, request("demo-vpc"))
 		require.NoError(t, err)
 		require.Equal(t, observed.RejectedInterval, got.RequeueAfter, "round %d", round)
 		require.Equal(t, round, sent)
 
 		clock.SetTime(clock.Now().Add(observed.RejectedInterval / 2))
 		env.Writes = nil
-		got, err = env.reconciler.Reconcile(ctx, request) // Something else wakes it, as its own status does.
+		got, err = env.reconciler.Reconcile(ctx, request("demo-vpc")) // Something else wakes it, as its own status does.
 		require.NoError(t, err)
 		require.Equal(t, observed.RejectedInterval/2, got.RequeueAfter)
 		require.Equal(t, round, sent)
@@ -194,11 +180,11 @@ func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	}
 	assert.Equal(t, 1, strings.Count(logged.String(), "The API server rejected the Workspace"), "equal rejections are logged once")
 
-	_, err := env.reconciler.Reconcile(ctx, request)
+	_, err := env.reconciler.Reconcile(ctx, request("demo-vpc"))
 	require.NoError(t, err)
 	env.Refuse = nil
 	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
-	_, err = env.reconciler.Reconcile(ctx, request)
+	_, err = env.reconciler.Reconcile(ctx, request("demo-vpc"))
 	require.NoError(t, err)
 	assert.NotNil(t, env.workspace("demo-vpc"), "a change is sent at once")
 }
@@ -225,8 +211,7 @@ func TestSafety05ARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
 			env.remove(env.get("eks"))
 			env.mustReconcile("eks")
 			require.NotNil(t, env.get("eks"))
-			deleting := env.deleting("eks")
-			assert.Equal(t, infrav1.DeletionPolicyConflictReason, deleting.Reason)
+			assert.Equal(t, infrav1.DeletionPolicyConflictReason, conditions.GetReason(env.get("eks"), infrav1.DeletingCondition))
 			assert.Contains(t, env.reconciler.relatedApplies(ctx, env.get("demo-vpc")), request("eks"), "another policy is noticed")
 
 			allow(env)
@@ -248,30 +233,4 @@ func TestWhatWasSeenIsRemembered(t *testing.T) {
 		report := seen.Failure("hash", func() (failure.Report, bool) { return failure.Report{Message: message}, true })
 		assert.Equal(t, "first", report.Message)
 	}
-}
-
-// A write that is refused costs one event and one status write, not one each time something wakes the object.
-func TestARejectedUpdateIsNotSentAgainBeforeAChange(t *testing.T) {
-	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
-	env.rest("demo-vpc")
-	env.FailOn("apply Workspace", apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil))
-	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
-	_, err := env.reconcile("demo-vpc")
-	require.NoError(t, err)
-	assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceRejected")
-	env.Writes = nil
-	for range 3 {
-		got, err := env.reconcile("demo-vpc")
-		require.NoError(t, err)
-		assert.Equal(t, observed.RejectedInterval, got.RequeueAfter, "what the API server allows may change")
-	}
-	assert.Empty(t, env.Writes)
-	assert.Contains(t, env.ready("demo-vpc"), "False WorkspaceRejected")
-
-	env.Refuse = nil
-	env.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Second))
-	env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "third"} })
-	_, err = env.reconcile("demo-vpc")
-	require.NoError(t, err)
-	assert.Contains(t, env.Writes, "apply Workspace")
 }

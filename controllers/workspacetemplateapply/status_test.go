@@ -4,7 +4,6 @@
 package workspacetemplateapply
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -16,13 +15,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -39,9 +37,8 @@ func (s *fixture) status() infrav1.WorkspaceTemplateApplyStatus {
 
 func (s *fixture) message(conditionType string) string {
 	s.Helper()
-	condition := meta.FindStatusCondition(s.status().Conditions, conditionType)
-	require.NotNil(s, condition)
-	return condition.Message
+	s.status()
+	return conditions.GetMessage(s.apply, conditionType)
 }
 
 func TestMessages(t *testing.T) {
@@ -72,7 +69,8 @@ func TestConditionsOmitTheOutputOfTerraform(t *testing.T) {
 }
 
 func TestStatusFieldsOfAnUpToDateWorkspace(t *testing.T) {
-	s := newFixture(t, builder.WithGeneration(3)).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1", "secret": "x"}))
+	outputs := builder.WithOutputs(map[string]any{"vpc_id": "vpc-1", "secret": "x", "mine": []any{"a"}})
+	s := newFixture(t, builder.WithGeneration(3)).withWorkspace(builder.AtRest, outputs)
 	got := s.status()
 	assert.Equal(t, int64(3), got.ObservedGeneration)
 	assert.Equal(t, "demo-vpc", got.WorkspaceName)
@@ -84,6 +82,8 @@ func TestStatusFieldsOfAnUpToDateWorkspace(t *testing.T) {
 	for _, condition := range got.Conditions {
 		assert.Equal(t, int64(3), condition.ObservedGeneration, condition.Type)
 	}
+	s.Template.Spec.PublishOutputs = []string{"mine"}
+	assert.Equal(t, map[string]string{"vpc_id": "vpc-1", "mine": `["a"]`}, s.status().Outputs, "a template may publish more")
 }
 
 func TestAForeignWorkspaceIsNotRecorded(t *testing.T) {
@@ -91,12 +91,6 @@ func TestAForeignWorkspaceIsNotRecorded(t *testing.T) {
 	s.Ownership = workspace.Foreign
 	got := s.status()
 	assert.True(t, got.WorkspaceRef == nil && got.Outputs == nil && got.Applied == "")
-}
-
-func TestATemplateMayPublishMoreOutputs(t *testing.T) {
-	s := newFixture(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"mine": []any{"a"}, "other": "x"}))
-	s.Template.Spec.PublishOutputs = []string{"mine"}
-	assert.Equal(t, map[string]string{"mine": `["a"]`}, s.status().Outputs)
 }
 
 func TestLastAppliedTimeChangesWithTheRevision(t *testing.T) {
@@ -137,10 +131,8 @@ func TestAFailureIsRecordedUntilAnApplySucceeds(t *testing.T) {
 	assert.Empty(t, got.LastFailedRevision)
 	assert.Empty(t, got.LastFailureMessage)
 	assert.Empty(t, got.LastFailureClass)
-}
 
-func TestARejectionIsAFailure(t *testing.T) {
-	s := newFixture(t).with(func(f *Facts) { f.Rejected = refused })
+	s = newFixture(t).with(func(f *Facts) { f.Rejected = refused }) // A rejection is a failure, too.
 	assert.Equal(t, s.Rendered.Revision, s.status().LastFailedRevision)
 	assert.Contains(t, s.apply.Status.LastFailureMessage, "Invalid value")
 }
@@ -155,22 +147,6 @@ func TestUnobservedStatusStays(t *testing.T) {
 	assert.Equal(t, before.Outputs, after.Outputs)
 	assert.Equal(t, before.LastAppliedRevision, after.LastAppliedRevision)
 	assert.Equal(t, before.Applied, after.Applied)
-}
-
-// asLive gives the facts a Workspace as the workspace package reads it.
-func asLive(t *testing.T, object *unstructured.Unstructured) *workspace.Live {
-	t.Helper()
-	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, scope := range terraform.Scopes() {
-		mapper.Add(scope.GroupVersionKind(), meta.RESTScopeNamespace)
-	}
-	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper).
-		WithObjects(object, builder.WorkspaceDefinition(terraform.ScopeNamespaced)).WithReturnManagedFields().Build()
-	workspaces := workspace.Client{Client: c, Uncached: c, Watch: func(context.Context, terraform.Scope) error { return nil }}
-	live, err := workspaces.Get(t.Context(), terraform.ScopeNamespaced, object.GetNamespace(), object.GetName())
-	require.NoError(t, err)
-	require.NotNil(t, live)
-	return live
 }
 
 // fixture is a WorkspaceTemplateApply with the facts about it.
@@ -206,8 +182,12 @@ func (s *fixture) withWorkspace(row builder.Row, options ...builder.Option) *fix
 	for _, option := range options {
 		option(object)
 	}
-	s.Live, s.Ownership = asLive(s.T, object), workspace.Owned
-	s.Failure, _ = (&workspace.Client{Uncached: fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()}).Explain(s.Context(), s.Live)
+	workspaces := newEnvironment(s.T, object).reconciler.Workspaces
+	live, err := workspaces.Get(s.Context(), terraform.ScopeNamespaced, object.GetNamespace(), object.GetName())
+	require.NoError(s, err)
+	require.NotNil(s, live)
+	s.Live, s.Ownership = live, workspace.Owned
+	s.Failure, _ = workspaces.Explain(s.Context(), s.Live)
 	return s
 }
 

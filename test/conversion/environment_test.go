@@ -7,21 +7,17 @@ package conversion_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -29,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/converter"
@@ -41,17 +38,20 @@ var shared *environment
 
 func TestMain(m *testing.M) { os.Exit(fixture.Suite{Start: start}.Run(m)) }
 
-func start(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) (err error) {
-	options := sandbox.Options{
+func start(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) error {
+	s, err := sandbox.Start(ctx, sandbox.Options{
 		Log: os.Stderr, NoCRDs: true,
 		// A watch cache would convert everything once more that is written, for watchers that are not there.
 		APIServerArgs: []string{"--watch-cache=false"},
-	}
-	if shared, err = newEnvironment(ctx, options); err != nil {
+	})
+	if err != nil {
 		return err
 	}
-	keep(shared.sandbox)
-	if err = shared.createWithoutNetwork(ctx); err != nil {
+	keep(s)
+	if shared, err = connect(s); err != nil {
+		return err
+	}
+	if err := shared.createWithoutNetwork(ctx); err != nil {
 		return err
 	}
 	return shared.installDefinitions(ctx)
@@ -72,46 +72,24 @@ type environment struct {
 	converter *converter.Server
 }
 
-func newEnvironment(ctx context.Context, options sandbox.Options) (*environment, error) {
-	s, err := sandbox.Start(ctx, options)
+func connect(s *sandbox.Sandbox) (*environment, error) {
+	admin, err := client.New(s.Config(), client.Options{Scheme: builder.Scheme()})
 	if err != nil {
 		return nil, err
 	}
-	env := &environment{sandbox: s}
-	if err := env.connect(); err != nil {
-		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
-	}
-	return env, nil
-}
-
-func (env *environment) connect() error {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apiextensionsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return err
-		}
-	}
-	var err error
-	if env.admin, err = client.New(env.sandbox.Config(), client.Options{Scheme: scheme}); err != nil {
-		return err
-	}
-	quiet := env.sandbox.Config()
+	quiet := s.Config()
 	quiet.WarningHandler = rest.NoWarnings{} // Every request in v1beta1 warns; one test looks at that.
-	if env.objects, err = dynamic.NewForConfig(quiet); err != nil {
-		return err
+	objects, err := dynamic.NewForConfig(quiet)
+	if err != nil {
+		return nil, err
 	}
-	env.converter, err = converter.Serve(env.sandbox)
-	return err
+	converts, err := converter.Serve(s)
+	return &environment{sandbox: s, admin: admin, objects: objects, converter: converts}, err
 }
 
-// definitions are CAPT's own, as users install them, except that this process converts.
-func (env *environment) definitions() ([]*unstructured.Unstructured, error) {
-	return env.converter.Definitions(filepath.Join(root, "config", "crd"))
-}
-
-// installDefinitions installs CAPT's own definitions and waits until every version is served.
+// installDefinitions installs CAPT's own definitions, as users do, except that this process converts. It waits until every version is served.
 func (env *environment) installDefinitions(ctx context.Context) error {
-	definitions, err := env.definitions()
+	definitions, err := env.converter.Definitions(filepath.Join(root, "config", "crd"))
 	if err != nil {
 		return err
 	}
@@ -143,12 +121,6 @@ func (env *environment) awaitServed(ctx context.Context, k kind, version string)
 	return nil
 }
 
-// namespace makes a namespace for a test.
-func (env *environment) namespace(t *testing.T) string {
-	t.Helper()
-	return fixture.NewNamespace(t, env.admin)
-}
-
 // root of the repository.
 const root = "../.."
 
@@ -157,15 +129,10 @@ const (
 	hub   = "v1beta2"
 )
 
-var versions = []string{spoke, hub}
-
-// other version than the given one.
-func other(version string) string {
-	if version == hub {
-		return spoke
-	}
-	return hub
-}
+var (
+	versions = []string{spoke, hub}
+	other    = map[string]string{spoke: hub, hub: spoke}
+)
 
 // kind is one that has two versions.
 type kind struct {
@@ -188,24 +155,16 @@ var (
 	kinds = []kind{captCluster, captControlPlane, captControlPlaneTemplate, workspaceTemplate, workspaceTemplateApply}
 )
 
-// kindOf an object, also of one that has the older spelling of its kind.
 func kindOf(t *testing.T, object *unstructured.Unstructured) kind {
 	t.Helper()
-	for _, k := range kinds {
-		if strings.EqualFold(k.name, object.GetKind()) {
-			return k
-		}
-	}
-	require.Failf(t, "no such kind", "%s is none of ours", object.GetKind())
-	return kind{}
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == object.GetKind() })
+	require.GreaterOrEqual(t, i, 0, "%s is none of our kinds", object.GetKind())
+	return kinds[i]
 }
 
 func (k kind) in(version string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.group, Version: version, Resource: k.resource}
 }
-
-// definition is the name of the kind's CustomResourceDefinition.
-func (k kind) definition() string { return k.resource + "." + k.group }
 
 var scheme, registry = conversion.NewRegistry()
 
@@ -217,34 +176,19 @@ func converted(t *testing.T, object *unstructured.Unstructured, version string) 
 	return result
 }
 
-// without returns a copy that lacks some fields.
-func without(object *unstructured.Unstructured, paths ...string) *unstructured.Unstructured {
-	object = object.DeepCopy()
-	for _, path := range paths {
-		unstructured.RemoveNestedField(object.Object, strings.Split(path, ".")...)
-	}
-	return object
-}
-
-// create creates objects in a namespace, with their status, and returns them as the API server has them.
-func (env *environment) create(t *testing.T, namespace string, objects ...*unstructured.Unstructured) []*unstructured.Unstructured {
+// create creates an object in a namespace, with its status, and returns it as the API server has it.
+func (env *environment) create(t *testing.T, namespace string, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	created := make([]*unstructured.Unstructured, len(objects))
-	for i, object := range objects {
-		object = without(object, "metadata.uid", "metadata.resourceVersion", "metadata.creationTimestamp", "metadata.generation",
-			"metadata.managedFields")
-		object.SetNamespace(namespace)
-		resource := env.objects.Resource(kindOf(t, object).in(object.GroupVersionKind().Version)).Namespace(namespace)
-		stored, err := resource.Create(t.Context(), object, metav1.CreateOptions{FieldManager: "older"})
+	object.SetNamespace(namespace)
+	resource := env.objects.Resource(kindOf(t, object).in(object.GroupVersionKind().Version)).Namespace(namespace)
+	stored, err := resource.Create(t.Context(), object, metav1.CreateOptions{FieldManager: "older"})
+	require.NoError(t, err, object.GetName())
+	if status, found := object.Object["status"]; found {
+		stored.Object["status"] = status
+		stored, err = resource.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{FieldManager: "older-status"})
 		require.NoError(t, err, object.GetName())
-		if status, found := object.Object["status"]; found {
-			stored.Object["status"] = status
-			stored, err = resource.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{FieldManager: "older-status"})
-			require.NoError(t, err, object.GetName())
-		}
-		created[i] = stored
 	}
-	return created
+	return stored
 }
 
 // read reads an object again, in a version.

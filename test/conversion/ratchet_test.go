@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
@@ -102,12 +103,12 @@ func many(n int, format string) string {
 // to it: it is labeled, adopted, reported on, let go and deleted, as long as the field is not changed.
 func TestObjectsThatBreakV1Beta2CanBeUpdated(t *testing.T) {
 	t.Parallel()
-	namespace := shared.namespace(t)
+	namespace := fixture.NewNamespace(t, shared.admin)
 	for _, k := range kinds {
 		for name, spec := range violations[k.name] {
 			for _, version := range versions {
 				t.Run(fmt.Sprintf("%s of a %s in %s", name, k.name, version), func(t *testing.T) {
-					object := shared.create(t, namespace, violating(t, k, spec))[0]
+					object := shared.create(t, namespace, violating(t, k, spec))
 					shared.requireRefused(t, namespace, k, spec)
 					shared.requireWorked(t, object)
 					object = shared.read(t, object, spoke)
@@ -140,7 +141,7 @@ func TestTheseViolationsDoNotRatchet(t *testing.T) {
 			"spec.waitForWorkspaces[1].namespace: Too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			object := shared.create(t, shared.namespace(t), violating(t, test.kind, test.spec))[0]
+			object := shared.create(t, fixture.NewNamespace(t, shared.admin), violating(t, test.kind, test.spec))
 			_, err := shared.objects.Resource(test.kind.in(hub)).Namespace(object.GetNamespace()).Patch(t.Context(), object.GetName(),
 				types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 			require.True(t, apierrors.IsInvalid(err), "want a refusal, got %v", err)
@@ -163,7 +164,9 @@ func (env *environment) createWithoutNetwork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	definitions = slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool { return o.GetName() != captCluster.definition() })
+	definitions = slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool {
+		return o.GetName() != captCluster.resource+"."+captCluster.group
+	})
 	if err := manifests.Apply(ctx, env.admin, definitions...); err != nil {
 		return err
 	}

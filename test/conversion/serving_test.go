@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 func TestARequestInV1Beta1IsAnsweredWithAWarningThatSaysWhatToDo(t *testing.T) {
@@ -78,7 +80,7 @@ status:
 			object := &unstructured.Unstructured{}
 			require.NoError(t, yaml.Unmarshal([]byte(test.object), &object.Object))
 			object.SetGroupVersionKind(test.kind.in(test.written).GroupVersion().WithKind(test.kind.name))
-			namespace := shared.namespace(t)
+			namespace := fixture.NewNamespace(t, shared.admin)
 			shared.create(t, namespace, object)
 			for _, version := range versions {
 				columns, cells := table(t, test.kind, version, namespace)

@@ -5,6 +5,8 @@ package integration_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/test/fixture"
@@ -78,32 +81,6 @@ func TestForegroundDeletionKeepsTheOrder(t *testing.T) {
 	}
 }
 
-func TestUnknownFieldIsReportedUntilCorrected(t *testing.T) {
-	t.Parallel()
-	env := newEnvironment(t)
-	env.User(strings.Replace(env.VPCTemplate(fixture.VPCModule), "source: Inline", "source: Inline\n        modul: misspelled", 1), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo))
-	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, infrav1.ReadyCondition, metav1.ConditionFalse,
-		infrav1.WorkspaceRejectedReason, "modul", "Correct the WorkspaceTemplate")
-	env.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WorkspaceRejectedReason, "modul")
-	require.Zero(t, env.workspaces())
-	env.User(env.VPCTemplate(fixture.VPCModule))
-	env.AwaitVPC()
-}
-
-func TestStatusIsRebuiltWithoutTouchingTheWorkspace(t *testing.T) {
-	t.Parallel()
-	env := ready(t)
-	before := env.Workspace(fixture.ControlPlane)
-	for name, object := range map[string]client.Object{fixture.ControlPlane: &infrav1.WorkspaceTemplateApply{}, fixture.Demo: &controlplanev1.CAPTControlPlane{}} {
-		object.SetNamespace(env.Namespace)
-		object.SetName(name)
-		require.NoError(t, env.Status().Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(`{"status":null}`))))
-	}
-	require.Equal(t, before.GetUID(), env.awaitUpToDate(fixture.ControlPlane).Status.WorkspaceRef.UID)
-	env.awaitReady()
-	require.Equal(t, before.GetResourceVersion(), env.Workspace(fixture.ControlPlane).GetResourceVersion())
-}
-
 // closed is a template of control planes whose API server only some networks can reach.
 func closed(env environment) string {
 	return env.Template(fixture.ControlPlaneTemplate, fixture.ControlPlaneModule+`
@@ -127,9 +104,10 @@ func TestSafety14ARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
 
 	env.User(open)
 	await(controlplanev1.DependenciesReadyCondition, metav1.ConditionFalse, infrav1.FieldNotConsumedReason,
-		"spec.endpointAccess.publicCIDRs", "${endpoint_public_access_cidrs}", "Add the placeholder")
+		"nothing is created: spec.endpointAccess.publicCIDRs: ", "Add the placeholder",
+		"WorkspaceTemplate "+env.Namespace+"/eks does not pass ${endpoint_public_access_cidrs}")
 	env.AwaitVPC()
-	await(controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.FieldNotConsumedReason)
+	env.AwaitState(controlplanev1.StateValidating, infrav1.FieldNotConsumedReason)
 	require.False(t, env.Exists(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane))
 
 	env.User(closed(env))
@@ -159,11 +137,6 @@ func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 	env.awaitUpToDate("user")
 }
 
-// paused adds the annotation that keeps the controllers from writing an object.
-func paused(manifest string) string {
-	return strings.Replace(manifest, "metadata: {", "metadata: {annotations: {"+clusterv1.PausedAnnotation+": ''}, ", 1)
-}
-
 // remove removes a field from the spec of an object, and returns what is there afterwards.
 func (env environment) remove(object *unstructured.Unstructured, field, manager string) (any, error) {
 	env.Helper()
@@ -181,10 +154,12 @@ func TestImmutableFieldsAreRemovedByCaptctlOnly(t *testing.T) {
 		"workspaceName":             {applied("demo", `workspaceName: one`)},
 	} {
 		for _, manifest := range manifests {
-			manifest = strings.Replace(paused(manifest), "metadata: {", "metadata: {finalizers: [test.example.com/kept], ", 1)
+			// Paused, so that the controllers write nothing.
+			metadata := "metadata: {annotations: {" + clusterv1.PausedAnnotation + ": ''}, finalizers: [test.example.com/kept], "
+			manifest = strings.Replace(manifest, "metadata: {", metadata, 1)
 			env := newEnvironment(t)
 			env.User(manifest)
-			object := env.object(manifest)
+			object := fixture.Decode(env, env.Namespace, manifest)
 			t.Cleanup(func() {
 				patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 				require.NoError(t, env.Patch(context.Background(), object.DeepCopy(), patch))
@@ -197,7 +172,7 @@ func TestImmutableFieldsAreRemovedByCaptctlOnly(t *testing.T) {
 			require.Nil(t, left, "a rollback removes it")
 
 			env.User(manifest)
-			another := client.ApplyConfigurationFromUnstructured(env.object(strings.ReplaceAll(manifest, "one}", "two}")))
+			another := client.ApplyConfigurationFromUnstructured(fixture.Decode(env, env.Namespace, strings.ReplaceAll(manifest, "one}", "two}")))
 			err = env.Apply(t.Context(), another, client.FieldOwner(naming.MigrationFieldManager), client.ForceOwnership)
 			require.ErrorContains(t, err, "is immutable", "no client may set another value")
 
@@ -210,24 +185,56 @@ func TestImmutableFieldsAreRemovedByCaptctlOnly(t *testing.T) {
 	}
 }
 
-// A manifest in v1beta1, without the annotation in which conversion keeps what v1beta1 has no fields for, replaces the object.
-func TestFieldsThatAnOlderManifestCannotExpressAreKept(t *testing.T) {
+// awaitDependency waits until the control plane reports a dependency: direction, kind, name, ready and reason.
+func (env environment) awaitDependency(want string) *controlplanev1.CAPTControlPlane {
+	env.Helper()
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	env.Eventually(func() string {
+		var found []string
+		if env.Exists(controlPlane, fixture.Demo) {
+			for _, d := range controlPlane.Status.Dependencies {
+				found = append(found, fmt.Sprintf("%s %s %s %s %s", d.Direction, d.Kind, d.Name, d.Ready, d.Reason))
+			}
+		}
+		if !slices.Contains(found, want) {
+			return fmt.Sprintf("%q is not among %q", want, found)
+		}
+		return ""
+	})
+	return controlPlane
+}
+
+func TestDependenciesFollowTheObjects(t *testing.T) {
 	t.Parallel()
-	env := newEnvironment(t)
-	env.User(document("WorkspaceTemplate", "vpc", `{workspaceScope: Namespaced, allowedNamespaces: {names: [shop]}, publishOutputs: [words],
-		template: {spec: {providerConfigRef: {kind: ClusterProviderConfig, name: aws}, forProvider: {source: Inline, module: ""}}}}`))
-	env.User(strings.Replace(legacyDocument("WorkspaceTemplate", "vpc", `{template: {spec: {providerConfigRef: {name: aws}, forProvider: {source: Inline, module: "locals {}"}}}}`),
-		"{name: vpc}", "{name: vpc, annotations: {cluster.x-k8s.io/conversion-data: ''}}", 1))
-	template := env.object(document("WorkspaceTemplate", "vpc", `{}`))
-	require.NoError(t, env.Get(t.Context(), client.ObjectKeyFromObject(template), template))
-	for want, path := range map[any]string{
-		"Namespaced": "workspaceScope", "ClusterProviderConfig": "template.spec.providerConfigRef.kind", "locals {}": "template.spec.forProvider.module",
+	env := ready(t)
+	for _, want := range []string{
+		"Upstream CAPTCluster demo True ",
+		"Upstream Secret demo-eks-connection True ",
+		"Upstream Workspace demo-eks-controlplane True ",
+		"Upstream WorkspaceTemplate eks True ",
+		"Upstream WorkspaceTemplateApply demo-vpc True ",
+		"Downstream Secret demo-kubeconfig True ",
 	} {
-		got, _, err := unstructured.NestedFieldNoCopy(template.Object, append([]string{"spec"}, strings.Split(path, ".")...)...)
-		require.NoError(t, err)
-		require.Equal(t, want, got, path)
+		env.awaitDependency(want)
 	}
-	names, _, err := unstructured.NestedStringSlice(template.Object, "spec", "allowedNamespaces", "names")
-	require.NoError(t, err)
-	require.Equal(t, []string{"shop"}, names)
+	env.User(applied("addon", `waitForWorkspaces: [{name: demo-eks-controlplane}], waitForSecrets: [{name: account}], variables: {vpc_name: addon}`))
+	before := env.awaitDependency("Downstream WorkspaceTemplateApply addon False WaitingForDependencies")
+
+	neighbor := newEnvironment(t)
+	neighbor.User(document("WorkspaceTemplateApply", "neighbor", fmt.Sprintf(`{templateRef: {name: vpc}, waitForWorkspaces: [{name: demo-eks-controlplane, namespace: %s}]}`, env.Namespace)))
+	after := env.awaitDependency("Downstream WorkspaceTemplateApply " + graph.Elsewhere + "  ")
+	require.Len(t, after.Status.Dependencies, len(before.Status.Dependencies)+1)
+}
+
+// Admission does not follow Secrets.
+func TestADependencyCycleIsReportedUntilItIsRemoved(t *testing.T) {
+	t.Parallel()
+	env := ready(t)
+	env.Edit(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, `{"spec":{"waitForSecrets":[{"name":"demo-eks-connection"}]}}`)
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	env.Await(controlPlane, fixture.Demo, controlplanev1.DependencyCycleCondition, metav1.ConditionTrue, controlplanev1.DependencyCycleReason,
+		"WorkspaceTemplateApply demo-vpc → Secret demo-eks-connection → ", "Remove spec.waitForSecrets[0] of WorkspaceTemplateApply demo-vpc")
+	require.Equal(t, controlplanev1.StateReady, controlPlane.Status.State, "what exists needs no dependencies")
+	env.Edit(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, `{"spec":{"waitForSecrets":null}}`)
+	env.Await(controlPlane, fixture.Demo, controlplanev1.DependencyCycleCondition, metav1.ConditionFalse, controlplanev1.NoDependencyCycleReason)
 }

@@ -6,7 +6,6 @@ package integration_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"regexp"
@@ -19,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -28,6 +26,7 @@ import (
 
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/config/crd"
+	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/specimens"
 )
 
@@ -147,12 +146,8 @@ func (env environment) specimen(kind, name string, spec json.RawMessage) *unstru
 // server and by the library.
 func causes(t *testing.T, err error) []metav1.StatusCause {
 	t.Helper()
-	if err == nil {
-		return nil
-	}
-	var status apierrors.APIStatus
-	require.True(t, apierrors.IsInvalid(err) && errors.As(err, &status), "want a refusal, got %v", err)
-	said := slices.Clone(status.Status().Details.Causes)
+	said := slices.Clone(causesOf(err))
+	require.True(t, err == nil || said != nil, "want a refusal, got %v", err)
 	for i, cause := range said {
 		if cause.Field == "<nil>" && strings.Contains(cause.Message, "some validation rules were not checked") ||
 			cause.Field == "spec" && strings.Contains(cause.Message, "further rules could not be evaluated") {
@@ -188,9 +183,7 @@ func kindOf(definition *apiextensionsv1.CustomResourceDefinition) runtimeschema.
 // serveCopies makes the API server serve copies of definitions without any rules. What it returns gives them their rules.
 func (env environment) serveCopies(originals map[string]*apiextensionsv1.CustomResourceDefinition) func() {
 	env.Helper()
-	scheme := runtime.NewScheme()
-	require.NoError(env, apiextensionsv1.AddToScheme(scheme))
-	c, err := client.New(shared.Config(), client.Options{Scheme: scheme})
+	c, err := client.New(shared.Config(), client.Options{Scheme: builder.Scheme()})
 	require.NoError(env, err)
 	copies := map[string]*apiextensionsv1.CustomResourceDefinition{}
 	for kind, original := range originals {

@@ -10,11 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -61,15 +58,6 @@ func (env environment) awaitUpToDate(apply string) *infrav1.WorkspaceTemplateApp
 func (env environment) workspaces() int {
 	env.Helper()
 	return len(fixture.List(env, env, env.Scope.GroupVersionKind(), client.InNamespace(env.Namespace)))
-}
-
-// object reads a document, into the namespace of the test.
-func (env environment) object(document string) *unstructured.Unstructured {
-	env.Helper()
-	object := &unstructured.Unstructured{}
-	require.NoError(env, yaml.Unmarshal([]byte(document), object), document)
-	object.SetNamespace(env.Namespace)
-	return object
 }
 
 // document of any kind of CAPT's, in v1beta2.

@@ -4,9 +4,6 @@
 package admission
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -57,15 +54,11 @@ func TestReferenceOfANewCAPTClusterIsDefaulted(t *testing.T) {
 			object := builder.CAPTCluster("demo", append(row.object, unborn)...)
 			got := defaulted(t, captClusterDefaulter(newEnvironment(t, row.there...)), nil, object)
 			want := object.DeepCopy()
-			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
-			if row.want != "" {
-				builder.WithApplyRef(row.want)(want)
-			}
+			builder.WithApplyRef(row.want)(want)
 			assert.Equal(t, want, got)
 		})
 	}
-	down := lookup.Reader{Reader: failing{}}
-	require.ErrorIs(t, defaultVPCReference(t.Context(), down, builder.CAPTCluster("demo")), errFailing)
+	require.ErrorIs(t, defaultVPCReference(t.Context(), down, builder.CAPTCluster("demo")), assert.AnError)
 	require.NoError(t, defaultVPCReference(t.Context(), down, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
 }
 
@@ -82,14 +75,8 @@ func TestCAPTClusterKeepsItsReference(t *testing.T) {
 	assert.Equal(t, without, defaulted(t, captClusterDefaulter(w), without, without), "an older object waits for the user, or for the controller")
 }
 
-var errFailing = errors.New("no route to host")
-
-// failing is a client of an API server that does not respond.
-type failing struct{ client.Reader }
-
-func (failing) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return errFailing
-}
+// down is a reader of an API server that does not respond.
+var down = lookup.Reader{Reader: builder.FailingGet[client.Object](builder.Clients().Build(), assert.AnError)}
 
 // profiles returns an option that adds Fargate profiles. The value is the name in their reference; empty for none.
 func profiles(pairs ...string) builder.Option {
@@ -122,14 +109,11 @@ func TestReferenceOfANewCAPTControlPlaneIsDefaulted(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", append(row.object, unborn)...)
 			got := defaulted(t, captControlPlaneDefaulter(newEnvironment(t, row.there...)), nil, object)
 			want := object.DeepCopy()
-			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
-			if row.want != "" {
-				builder.WithApplyRef(row.want)(want)
-			}
+			builder.WithApplyRef(row.want)(want)
 			assert.Equal(t, want, got)
 		})
 	}
-	require.ErrorIs(t, defaultControlPlane(t.Context(), lookup.Reader{Reader: failing{}}, builder.CAPTControlPlane("demo")), errFailing)
+	require.ErrorIs(t, defaultControlPlane(t.Context(), down, builder.CAPTControlPlane("demo")), assert.AnError)
 }
 
 // Cluster API's contract requires a semantic version with the prefix v.
@@ -164,11 +148,6 @@ func TestCAPTControlPlaneKeepsFieldsThatCAPTWrote(t *testing.T) {
 			assert.Equal(t, builder.CAPTControlPlane("demo", row.want...), got)
 		})
 	}
-}
-
-// ofTemplate returns an option that sets the template of a WorkspaceTemplateApply.
-func ofTemplate(name string) builder.Option {
-	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
 }
 
 // CAPT v0.3 wrote a URL as the host, so that clients cannot connect.
@@ -238,10 +217,7 @@ func TestMigrationMayPinTheTemplateOfTheOwnerFirst(t *testing.T) {
 	}))
 	for manager, want := range map[string][]string{naming.MigrationFieldManager: nil, "kubectl": {"spec.workspaceTemplateApplyRef.name"}} {
 		t.Run(manager, func(t *testing.T) {
-			r := request(t, old, pinned)
-			r.Options.Raw = fmt.Appendf(nil, `{"fieldManager":%q}`, manager)
-			response := admission.WithValidator[*controlplanev1.CAPTControlPlane](builder.Scheme(), captControlPlaneValidator(w)).Handler.Handle(t.Context(), r)
-			assert.Equal(t, want, refusedFields(t, response))
+			assert.Equal(t, want, refusedFields(t, validated(t, captControlPlaneValidator(w), old, pinned, by(manager))))
 		})
 	}
 }

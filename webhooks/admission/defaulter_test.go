@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -23,10 +23,10 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
-func recorded(uid string) *infrav1.WorkspaceTemplateApply {
-	return builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+func recorded(uid types.UID) *wta {
+	return builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w"), builder.With(func(apply *wta) {
 		if uid != "" {
-			apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "v", Kind: "k", Name: "w", UID: "theirs"}
+			apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "v", Kind: "k", Name: "w", UID: uid}
 		}
 	}))
 }
@@ -34,54 +34,19 @@ func recorded(uid string) *infrav1.WorkspaceTemplateApply {
 // Status determines the owner of a Workspace, so only clients with the permission to write status must be able to change it.
 func TestWriteInAnOlderVersionCannotChangeStatus(t *testing.T) {
 	for name, row := range map[string]struct {
-		old, written client.Object
+		old, written *wta
 		version      string
-		want         []string
+		want         types.UID
 	}{
-		"a new object that brings a status":    {nil, recorded("theirs"), "v1beta1", []string{"/status"}},
-		"a change that brings one":             {recorded(""), recorded("theirs"), "v1beta1", []string{"/status"}},
-		"a change that wipes it":               {recorded("ours"), recorded(""), "v1beta1", []string{"/status"}},
-		"status unchanged":                     {recorded("ours"), recorded("ours"), "v1beta1", nil},
-		"in the hub the API server sees to it": {recorded("ours"), recorded(""), "v1beta2", nil},
+		"a new object that brings a status":    {nil, recorded("theirs"), "v1beta1", ""},
+		"a change that brings one":             {recorded(""), recorded("theirs"), "v1beta1", ""},
+		"a change of it":                       {recorded("ours"), recorded("theirs"), "v1beta1", "ours"},
+		"a change that wipes it":               {recorded("ours"), recorded(""), "v1beta1", "ours"},
+		"status unchanged":                     {recorded("ours"), recorded("ours"), "v1beta1", "ours"},
+		"in the hub the API server sees to it": {recorded("ours"), recorded(""), "v1beta2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defaulter := workspaceTemplateApplyDefaulter(newEnvironment(t))
-			defaulter.decoder = admission.NewDecoder(builder.Scheme())
-			r := request(t, row.old, row.written)
-			r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: row.version, Kind: r.Kind.Kind}
-			response := defaulter.Handle(t.Context(), r)
-			require.True(t, response.Allowed)
-			var paths []string
-			for _, patch := range response.Patches {
-				paths = append(paths, patch.Path)
-			}
-			assert.Equal(t, row.want, paths)
-		})
-	}
-}
-
-func TestOnlyTheMigrationRemovesImmutableFields(t *testing.T) {
-	for name, row := range map[string]struct {
-		options, version, want string
-	}{
-		"a user":                    {`{"fieldManager":"kubectl"}`, "v1beta2", "w"},
-		"a manager without options": {``, "v1beta2", "w"},
-		"captctl":                   {`{"kind":"UpdateOptions","fieldManager":"captctl"}`, "v1beta2", ""},
-		"captctl in a version which does not have it": {`{"fieldManager":"captctl"}`, "v1beta1", "w"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			defaulter := workspaceTemplateApplyDefaulter(newEnvironment(t))
-			defaulter.decoder = admission.NewDecoder(builder.Scheme())
-			r := request(t, builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w")), builder.WorkspaceTemplateApply("demo"))
-			r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: row.version, Kind: r.Kind.Kind}
-			r.Options.Raw = []byte(row.options)
-			response := defaulter.Handle(t.Context(), r)
-			require.True(t, response.Allowed)
-			kept := ""
-			for _, patch := range response.Patches {
-				kept, _ = patch.Value.(string)
-			}
-			assert.Equal(t, row.want, kept)
+			assert.Equal(t, recorded(row.want), replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), row.old, row.written, row.version))
 		})
 	}
 }
@@ -194,33 +159,32 @@ func TestManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
 	}
 }
 
-// Users can remove retainWorkspaceOnDelete from a manifest. But a manifest from before the adoption never had it.
+// Users can remove retainWorkspaceOnDelete from a manifest. But a manifest from before the adoption never had it. kubectl replace with an
+// exported manifest removes the controller reference of a Spot role helper and captctl's managedFields.
 func TestRetainPolicyThatAnAdoptionSetIsKept(t *testing.T) {
-	for manager, want := range map[string]infrav1.DeletionPolicy{
-		naming.MigrationFieldManager: infrav1.DeletionPolicyRetain,
-		"kubectl":                    infrav1.DeletionPolicyDelete,
+	setBy := func(manager string) builder.Option {
+		return builder.With(func(apply *wta) {
+			apply.ManagedFields = []metav1.ManagedFieldsEntry{{
+				Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: infrav1.GroupVersion.String(), FieldsType: "FieldsV1",
+				FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:deletionPolicy":{},"f:workspaceName":{}}}`),
+			}}
+		})
+	}
+	for title, row := range map[string]struct {
+		name   string
+		option builder.Option
+		want   infrav1.DeletionPolicy
+	}{
+		"set by a migration": {"demo", setBy(naming.MigrationFieldManager), infrav1.DeletionPolicyRetain},
+		"set by a user":      {"demo", setBy("kubectl"), infrav1.DeletionPolicyDelete},
+		"a Spot role helper without its control plane": {"demo-spot-role-check", legacy, infrav1.DeletionPolicyRetain},
 	} {
-		t.Run(manager, func(t *testing.T) {
-			old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-				apply.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
-				apply.ManagedFields = []metav1.ManagedFieldsEntry{{
-					Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: infrav1.GroupVersion.String(), FieldsType: "FieldsV1",
-					FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:deletionPolicy":{},"f:workspaceName":{}}}`),
-				}}
-			}))
+		t.Run(title, func(t *testing.T) {
+			old := builder.WorkspaceTemplateApply(row.name, builder.WithWorkspaceName("w"), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain), row.option)
 			manifest := old.DeepCopy()
 			manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
-			assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
+			assert.Equal(t, row.want, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
 			assert.Equal(t, infrav1.DeletionPolicyDelete, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, manifest, "v1beta2").Spec.DeletionPolicy)
 		})
 	}
-}
-
-// kubectl replace with an exported manifest removes the controller reference and captctl's managedFields.
-func TestSpotRoleHelperRemainsRetainedWithoutItsControlPlane(t *testing.T) {
-	old := builder.WorkspaceTemplateApply("demo-spot-role-check", builder.WithWorkspaceName("w"), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain),
-		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
-	manifest := old.DeepCopy()
-	manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
-	assert.Equal(t, infrav1.DeletionPolicyRetain, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
 }

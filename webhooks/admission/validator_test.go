@@ -5,6 +5,7 @@ package admission
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -61,12 +62,20 @@ func defaulted[T client.Object](t *testing.T, defaulter *defaulter[T], old, obje
 	return replaced(t, defaulter, old, object, "v1beta2")
 }
 
+// by makes a request one of a field manager.
+func by(manager string) func(*admission.Request) {
+	return func(r *admission.Request) { r.Options.Raw = fmt.Appendf(nil, `{"fieldManager":%q}`, manager) }
+}
+
 // replaced returns an object after a client replaced it with a manifest in a version.
-func replaced[T client.Object](t *testing.T, defaulter *defaulter[T], old, manifest T, version string) T {
+func replaced[T client.Object](t *testing.T, defaulter *defaulter[T], old, manifest T, version string, changes ...func(*admission.Request)) T {
 	t.Helper()
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
 	r := request(t, absent(old), manifest)
 	r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: version, Kind: r.Kind.Kind}
+	for _, change := range changes {
+		change(&r)
+	}
 	response := defaulter.Handle(t.Context(), r)
 	require.True(t, response.Allowed, "%v", response.Result)
 	data := r.Object.Raw
@@ -85,9 +94,13 @@ func replaced[T client.Object](t *testing.T, defaulter *defaulter[T], old, manif
 }
 
 // validated returns the response to a change from old, which is nil for a new object.
-func validated[T client.Object](t *testing.T, validator validator[T], old, object T) admission.Response {
+func validated[T client.Object](t *testing.T, validator validator[T], old, object T, changes ...func(*admission.Request)) admission.Response {
 	t.Helper()
-	return admission.WithValidator[T](builder.Scheme(), validator).Handler.Handle(t.Context(), request(t, absent(old), object))
+	r := request(t, absent(old), object)
+	for _, change := range changes {
+		change(&r)
+	}
+	return admission.WithValidator[T](builder.Scheme(), validator).Handler.Handle(t.Context(), r)
 }
 
 // absent turns a nil pointer into a nil interface.
@@ -234,7 +247,7 @@ func TestEachKindIsValidated(t *testing.T) {
 	}
 	w := newEnvironment(t, template("vpc"), template("eks"), template("fargate"), template("wide", builder.WithScope(terraform.ScopeCluster)),
 		builder.Cluster("demo"), cluster("demo"), cluster("other", builder.WithApplyRef("by-hand")), plane("demo", refers), apply("b", named("b"), builder.WaitingForWorkspace("a", "")), apply("x-apply", named("x")),
-		apply(ref, builder.OwnedBy(plane("demo")), builder.UpToDate(nil), ofTemplate("eks"),
+		apply(ref, builder.OwnedBy(plane("demo")), builder.UpToDate(nil), of("", "eks"),
 			builder.WithVariables(map[string]string{"cluster_name": "demo", "kubernetes_version": "1.31", "region": builder.Region})))
 	for name, row := range map[string]write{
 		"CAPTCluster":                                           {nil, cluster("demo", builder.WithApplyRef("demo-vpc")), nil},
@@ -278,18 +291,5 @@ func TestEachKindIsValidated(t *testing.T) {
 		"WorkspaceTemplateApply, named when its template came":  {apply("x"), apply("x", named("x")), nil}, // Although x-apply has the same name.
 	} {
 		t.Run(name, func(t *testing.T) { assert.ElementsMatch(t, row.want, refusedFields(t, row.validated(t, w))) })
-	}
-}
-
-func TestProblemsThatALaterObjectCanResolveAreWarnings(t *testing.T) {
-	for object, warning := range map[client.Object]string{
-		builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc")):               "spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet. Nothing is created until it exists",
-		builder.WorkspaceTemplateApply("a"):                                         "spec.templateRef: WorkspaceTemplate vpc does not exist yet. Nothing is created until it exists",
-		builder.WorkspaceTemplate("vpc", builder.WithModule("variable \"a\" {}\n")): `variable "a" has neither a value nor a default`,
-	} {
-		response := write{object: object}.validated(t, newEnvironment(t))
-		require.True(t, response.Allowed)
-		require.Len(t, response.Warnings, 1)
-		assert.Contains(t, response.Warnings[0], warning)
 	}
 }

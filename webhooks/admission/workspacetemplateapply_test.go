@@ -4,8 +4,6 @@
 package admission
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -151,35 +148,36 @@ func TestWorkspaceNameOfANewWorkspaceTemplateApplyIsDefaulted(t *testing.T) {
 	}
 }
 
-// kubectl replace and GitOps tools replace the object with a manifest without the name.
+// kubectl replace and GitOps tools replace the object with a manifest without the name. Only the migration can remove it.
 func TestUpdateKeepsTheWorkspaceNameThatItOmits(t *testing.T) {
-	old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("mine"))
+	const captctl = `{"kind":"UpdateOptions","fieldManager":"captctl"}`
+	old, unnamed := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("mine")), builder.WorkspaceTemplateApply("demo")
 	for name, row := range map[string]struct {
-		old  *wta
-		text string
-		want string
+		old              *wta
+		text             string
+		options, version string
+		want             string
 	}{
-		"omitted":                     {old, "", "mine"},
-		"unchanged":                   {old, "mine", "mine"},
-		"changed, left to validation": {old, "other", "other"},
-		"set for the first time":      {builder.WorkspaceTemplateApply("demo"), "first", "first"},
-		"never set":                   {builder.WorkspaceTemplateApply("demo"), "", ""},
+		"omitted":                  {old, "", `{"fieldManager":"kubectl"}`, "v1beta2", "mine"},
+		"omitted, without options": {old, "", "", "v1beta2", "mine"},
+		"omitted by captctl":       {old, "", captctl, "v1beta2", ""},
+		"omitted by captctl, in a version without the field": {old, "", captctl, "v1beta1", "mine"},
+		"unchanged":                   {old, "mine", "", "v1beta2", "mine"},
+		"changed, left to validation": {old, "other", "", "v1beta2", "other"},
+		"set for the first time":      {unnamed, "first", "", "v1beta2", "first"},
+		"never set":                   {unnamed, "", "", "v1beta2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			update := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName(row.text))
-			got := defaulted(t, workspaceTemplateApplyDefaulter(newEnvironment(t, builder.WorkspaceTemplate("vpc"))), row.old, update)
-			assert.Equal(t, row.want, got.Spec.WorkspaceName)
+			options := func(r *admission.Request) { r.Options.Raw = []byte(row.options) }
+			defaulter := workspaceTemplateApplyDefaulter(newEnvironment(t, builder.WorkspaceTemplate("vpc")))
+			assert.Equal(t, row.want, replaced(t, defaulter, row.old, update, row.version, options).Spec.WorkspaceName)
 		})
 	}
 }
 
 func TestNothingIsDefaultedWhenALookupFails(t *testing.T) {
-	broken := lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return assert.AnError
-		},
-	}).Build()}
-	defaulter := workspaceTemplateApplyDefaulter(broken)
+	defaulter := workspaceTemplateApplyDefaulter(down)
 	defaulter.decoder = admission.NewDecoder(builder.Scheme())
 	response := defaulter.Handle(t.Context(), request(t, nil, builder.WorkspaceTemplateApply("demo")))
 	assert.False(t, response.Allowed)
@@ -229,10 +227,7 @@ func TestRollbackMayRestoreAReferenceThatIsNotPermitted(t *testing.T) {
 	pinned, restored := builder.WorkspaceTemplateApply("demo", of("shared", "demo-pinned-0")), builder.WorkspaceTemplateApply("demo", of("shared", "eks"))
 	for manager, want := range map[string][]string{naming.MigrationFieldManager: nil, "kubectl": {"spec.templateRef"}} {
 		t.Run(manager, func(t *testing.T) {
-			r := request(t, pinned, restored)
-			r.Options.Raw = fmt.Appendf(nil, `{"fieldManager":%q}`, manager)
-			response := admission.WithValidator[*wta](builder.Scheme(), workspaceTemplateApplyValidator(w)).Handler.Handle(t.Context(), r)
-			assert.Equal(t, want, refusedFields(t, response))
+			assert.Equal(t, want, refusedFields(t, validated(t, workspaceTemplateApplyValidator(w), pinned, restored, by(manager))))
 		})
 	}
 }

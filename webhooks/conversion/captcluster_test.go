@@ -42,33 +42,24 @@ status:
 	assert.Equal(t, "demo-vpc", hub.Status.WorkspaceTemplateApply.WorkspaceName)
 }
 
-func TestExistingVPCIsConverted(t *testing.T) {
-	hub := captClusters.returns(t, `{spec: {region: us-gov-west-1, existingVpcId: vpc-12}}`)
-	assert.Equal(t, infrav1.VPC{ExistingID: "vpc-12"}, hub.Spec.VPC)
-	assert.Empty(t, preserved(hub))
-}
-
-func TestBothVPCSourcesAreKept(t *testing.T) {
-	hub := captClusters.returns(t, `{spec: {region: eu-west-1, existingVpcId: vpc-12, vpcTemplateRef: {name: t}, retainVpcOnDelete: true, vpcConfig: {name: nn}}}`)
-	assert.Equal(t, infrav1.VPC{ExistingID: "vpc-12"}, hub.Spec.VPC, "nothing was made yet: what exists is neither made nor destroyed")
-
-	hub = captClusters.returns(t, `{spec: {region: eu-west-1, existingVpcId: vpc-12, vpcTemplateRef: {name: t}, workspaceTemplateApplyName: x-vpc}}`)
-	assert.Empty(t, hub.Spec.VPC.ExistingID)
-	assert.Equal(t, "t", hub.Spec.VPC.Template.Ref.Name, "a WorkspaceTemplateApply in use says what the VPC was made from")
-}
-
-func TestMissingVPCSourceIsConvertedUnchanged(t *testing.T) {
-	hub := captClusters.returns(t, `{spec: {region: eu-west-1, retainVpcOnDelete: true, vpcConfig: {}}}`)
-	assert.Equal(t, infrav1.VPC{}, hub.Spec.VPC)
-}
-
-func TestRetainIsConvertedToADeletionPolicy(t *testing.T) {
-	for manifest, policy := range map[string]infrav1.DeletionPolicy{
-		`{spec: {region: r, vpcTemplateRef: {name: t}, retainVpcOnDelete: false}}`: infrav1.DeletionPolicyDelete,
-		`{spec: {region: r, vpcTemplateRef: {name: t}}}`:                           "",
+func TestSourcesOfTheVPC(t *testing.T) {
+	template := infrav1.VPCTemplate{Ref: infrav1.WorkspaceTemplateReference{Name: "t"}}
+	deleted := template
+	deleted.DeletionPolicy = infrav1.DeletionPolicyDelete
+	const existing = `{spec: {region: us-gov-west-1, existingVpcId: vpc-12}}`
+	for manifest, want := range map[string]infrav1.VPC{
+		existing: {ExistingID: "vpc-12"},
+		`{spec: {region: eu-west-1, retainVpcOnDelete: true, vpcConfig: {}}}`:      {},
+		`{spec: {region: r, vpcTemplateRef: {name: t}}}`:                           {Template: template},
+		`{spec: {region: r, vpcTemplateRef: {name: t}, retainVpcOnDelete: false}}`: {Template: deleted},
+		// Nothing was made yet: what exists is neither made nor destroyed.
+		`{spec: {region: eu-west-1, existingVpcId: vpc-12, vpcTemplateRef: {name: t}, retainVpcOnDelete: true, vpcConfig: {name: nn}}}`: {ExistingID: "vpc-12"},
+		// A WorkspaceTemplateApply in use says what the VPC was made from.
+		`{spec: {region: eu-west-1, existingVpcId: vpc-12, vpcTemplateRef: {name: t}, workspaceTemplateApplyName: x-vpc}}`: {Template: template},
 	} {
-		assert.Equal(t, policy, captClusters.returns(t, manifest).Spec.VPC.Template.DeletionPolicy)
+		assert.Equal(t, want, captClusters.returns(t, manifest).Spec.VPC, manifest)
 	}
+	assert.Empty(t, preserved(captClusters.returns(t, existing)))
 }
 
 func TestFailureDomainsAreConverted(t *testing.T) {

@@ -149,14 +149,25 @@ spec:
   fargateProfiles:
   - {name: a, selectors: [{namespace: x}], workspaceTemplateRef: {name: f}, workspaceTemplateApplyRef: {name: demo-a}}
   - {name: b, selectors: [{namespace: yy, labels: {k: v}}], workspaceTemplateRef: {name: f}, workspaceTemplateApplyRef: {name: demo-b}}
-status: {fargateProfiles: [{name: a, ready: true, workspaceTemplateApplyName: demo-a}, {name: b, failureReason: r, failureMessage: m}]}
+status:
+  fargateProfiles:
+  - {name: a, ready: "True", workspaceTemplateApplyName: demo-a}
+  - {name: b, ready: "False", failureReason: r, failureMessage: m}
+  - {name: removed, ready: "False", workspaceTemplateApplyName: demo-removed}
 `)
-	spoke.Spec.AdditionalFargateProfiles = spoke.Spec.AdditionalFargateProfiles[1:]
+	statuses := `[{"name": "a", "ready": true, "workspaceTemplateApplyName": "demo-a"}, {"name": "b", "ready": false, "failureReason": "r", "failureMessage": "m"},
+		{"name": "removed", "ready": false, "workspaceTemplateApplyName": "demo-removed"}]`
+	assert.JSONEq(t, statuses, text(t, spoke.Status.FargateProfileStatuses))
+	added := spoke.Spec.AdditionalFargateProfiles[0]
+	added.Name = "added"
+	spoke.Spec.AdditionalFargateProfiles = append(spoke.Spec.AdditionalFargateProfiles[1:], added)
 	spoke.Spec.AdditionalFargateProfiles[0].Selectors[0].Namespace = "z"
 	hub := controlPlanes.toHub(t, spoke)
-	assert.Len(t, hub.Spec.FargateProfiles, 1)
+	assert.Len(t, hub.Spec.FargateProfiles, 2)
 	assert.Equal(t, "demo-b", hub.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef.Name)
 	assert.Equal(t, "z", hub.Spec.FargateProfiles[0].Selectors[0].Namespace)
+	assert.Zero(t, hub.Spec.FargateProfiles[1].WorkspaceTemplateApplyRef, "v1beta1 has no references")
+	assert.JSONEq(t, statuses, text(t, controlPlanes.toSpoke(t, hub).Status.FargateProfileStatuses))
 }
 
 // The API server would remove a null in place of the list.

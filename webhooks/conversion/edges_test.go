@@ -4,19 +4,27 @@
 package conversion_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	structuraldefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	conversionutil "sigs.k8s.io/cluster-api/util/conversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	webhookconversion "sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	"github.com/capt-provider/capt/api/validation/schema"
+	"github.com/capt-provider/capt/config/crd"
+	"github.com/capt-provider/capt/webhooks/conversion"
 	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
@@ -39,6 +47,7 @@ func withoutSpec[Hub, Spoke client.Object](p pair[Hub, Spoke]) func(*testing.T) 
 }
 
 func TestInvalidAnnotationDoesNotMakeAnObjectUnreadable(t *testing.T) {
+	assert.Equal(t, conversionutil.DataAnnotation, preserve.Annotation, "the name of Cluster API")
 	for _, foreign := range []string{
 		`{`, `""`, `[]`, `{"fields":[{"path":"/spec/region","is":7},{"path":"","is":1},{"path":"/spec/vpc/nowhere"},{"path":"/status/conditions/Ready"}]}`,
 		`{"fields":[{"path":"/metadata/name","is":"stolen"}]}`, `{"spec":{"region":"of Cluster API's own form"}}`,
@@ -135,6 +144,57 @@ spec: {region: r, existingVpcId: ""}
 	assert.Equal(t, []metav1.OwnerReference{{APIVersion: "v", Kind: "k", Name: "nn", UID: "u", Controller: ptr.To(true)}}, hub.OwnerReferences)
 }
 
-func TestAnnotationHasTheNameOfClusterAPI(t *testing.T) {
-	assert.Equal(t, conversionutil.DataAnnotation, preserve.Annotation)
+func TestAKindCanBeRegisteredOnce(t *testing.T) {
+	scheme, registry := conversion.NewRegistry()
+	require.Error(t, conversion.AddToRegistry(scheme, registry))
+	require.Error(t, conversion.AddToRegistry(runtime.NewScheme(), webhookconversion.NewRegistry()), "the scheme knows no versions")
+}
+
+// The API server sets defaults in every write. Converted objects must already have them: otherwise a write of a label would change the
+// spec.
+func TestConvertedObjectsHaveTheDefaultsOfTheirVersion(t *testing.T) {
+	t.Run("CAPTCluster", defaulted(captClusters,
+		`{spec: {region: r, vpcTemplateRef: {name: t}}}`,
+		`{spec: {region: r, vpc: {template: {ref: {name: t}}}}}`))
+	t.Run("CAPTControlPlane", defaulted(controlPlanes,
+		`{spec: {version: "1.31", workspaceTemplateRef: {name: t}, controlPlaneConfig: {region: r, endpointAccess: {}, timeouts: {}}}, status: {ready: true}}`,
+		`{spec: {version: "1.31", workspaceTemplateRef: {name: t}, endpointAccess: {}, timeouts: {secretSeconds: 10}}, status: {phase: Ready}}`))
+	t.Run("CAPTControlPlaneTemplate", defaulted(controlPlaneTemplates,
+		`{spec: {template: {spec: {version: "", workspaceTemplateRef: {name: t}, controlPlaneConfig: {region: r, endpointAccess: {}}}}}}`,
+		`{spec: {template: {spec: {workspaceTemplateRef: {name: t}, timeouts: {vpcReadySeconds: 61}}}}}`))
+	t.Run("WorkspaceTemplate", defaulted(workspaceTemplates,
+		`{spec: {template: {spec: {forProvider: {source: Inline, module: ""}}}}}`,
+		`{spec: {template: {spec: {publishConnectionDetailsTo: {name: p}, providerConfigRef: {name: a, policy: {}}, forProvider: {source: Inline, module: "", varFiles: [{source: SecretKey}]}}}}}`))
+	t.Run("WorkspaceTemplateApply", defaulted(workspaceTemplateApplies, `{spec: {templateRef: {name: t}}}`, `{spec: {templateRef: {name: t}}}`))
+}
+
+func defaulted[Hub, Spoke client.Object](p pair[Hub, Spoke], spokeManifest, hubManifest string) func(*testing.T) {
+	return func(t *testing.T) {
+		kind := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
+		hub := p.toHub(t, withDefaults(t, kind, "v1beta1", read[Spoke](t, spokeManifest)))
+		assert.JSONEq(t, text(t, hub), text(t, withDefaults(t, kind, "v1beta2", hub)))
+
+		original := withDefaults(t, kind, "v1beta2", read[Hub](t, hubManifest))
+		spoke := p.toSpoke(t, original)
+		written := withDefaults(t, kind, "v1beta1", spoke)
+		assert.JSONEq(t, text(t, spoke), text(t, written))
+		assert.JSONEq(t, text(t, original), text(t, p.toHub(t, written)), "nor does a write in v1beta1")
+	}
+}
+
+// withDefaults sets the defaults of a version of a CRD, with the code of the API server.
+func withDefaults[T client.Object](t *testing.T, kind, version string, o T) T {
+	t.Helper()
+	content := map[string]any{}
+	require.NoError(t, json.Unmarshal([]byte(text(t, o)), &content))
+	schemas, err := schema.New(crd.Definitions)
+	require.NoError(t, err)
+	group := "infrastructure.cluster.x-k8s.io"
+	if strings.HasPrefix(kind, "CAPTControlPlane") {
+		group = "controlplane.cluster.x-k8s.io"
+	}
+	definition, err := schemas.Of(runtimeschema.GroupVersionKind{Group: group, Version: version, Kind: kind})
+	require.NoError(t, err)
+	structuraldefaulting.Default(content, definition.Structural())
+	return parse[T](t, text(t, content))
 }

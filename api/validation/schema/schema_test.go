@@ -117,6 +117,10 @@ func TestObjectOfAnotherKindIsAnError(t *testing.T) {
 	require.Len(t, errs, 1)
 	require.Equal(t, field.ErrorTypeInternal, errs[0].Type)
 	require.Contains(t, errs[0].Detail, "Kind=CAPTCluster cannot be checked with the schema of")
+
+	errs = of(t, controlPlane).Validate(t.Context(), (*controlplanev1.CAPTControlPlane)(nil))
+	require.Len(t, errs, 1, "none is an error, too")
+	require.Equal(t, field.ErrorTypeInternal, errs[0].Type)
 }
 
 func TestOnlyTheSpecIsChecked(t *testing.T) {
@@ -196,12 +200,6 @@ func TestTypedAndUnstructuredObjectsGetTheSameErrors(t *testing.T) {
 		typed.GetObjectKind().SetGroupVersionKind(runtimeschema.GroupVersionKind{})
 		require.ElementsMatch(t, want, texts(s.Validate(t.Context(), typed)))
 	}
-}
-
-func TestNilTypedObjectIsAnError(t *testing.T) {
-	errs := of(t, controlPlane).Validate(t.Context(), (*controlplanev1.CAPTControlPlane)(nil))
-	require.Len(t, errs, 1)
-	require.Equal(t, field.ErrorTypeInternal, errs[0].Type)
 }
 
 // The rules are compiled on first use: concurrent callers wait for it and get the same result.

@@ -101,21 +101,19 @@ func nextStep(c *overview.Cluster) *view.Next {
 
 // showDescription shows a Cluster.
 func showDescription(p *output.Printer, d *Description, now time.Time) {
-	field := func(name, format string, args ...any) {
-		if text := fmt.Sprintf(format, args...); text != "" {
-			p.Linef("%-10s %s", name+":", text)
-		}
-	}
-	field("Cluster", "%s", p.Paint(output.Strong, d.Namespace+"/"+d.Name))
 	state := stateText(&d.Cluster)
 	if d.Paused {
 		state += ", paused"
 	}
-	field("State", "%s", p.Paint(stateStyle(stateText(&d.Cluster)), state))
-	field("Version", "%s", p.Paint(output.Plain, versionText(&d.Cluster)))
-	field("Endpoint", "%s", p.Paint(output.Plain, d.Endpoint))
-	field("Progress", "%s", progressLine(d.Progress, now))
-	field("Age", "%s", since(now, &d.Created))
+	for _, field := range [][2]string{
+		{"Cluster:", p.Paint(output.Strong, d.Namespace+"/"+d.Name)}, {"State:", p.Paint(stateStyle(stateText(&d.Cluster)), state)},
+		{"Version:", p.Paint(output.Plain, versionText(&d.Cluster))}, {"Endpoint:", p.Paint(output.Plain, d.Endpoint)},
+		{"Progress:", progressLine(d.Progress, now)}, {"Age:", since(now, &d.Created)},
+	} {
+		if field[1] != "" {
+			p.Linef("%-10s %s", field[0], field[1])
+		}
+	}
 	if cause := d.Cause; cause != nil {
 		p.Blank()
 		p.Linef("%s %s since %s", p.Paint(output.Strong, "Cause:"), p.Paint(output.Bad, fmt.Sprintf("%s %s: %s", cause.Kind, cause.Name, cause.Reason)), output.Ago(now, cause.Since.Time))

@@ -18,11 +18,11 @@ import (
 const refresh = 5 * time.Second
 
 // show reads and prints. With --watch it reads when an object has changed, and prints when that, or the time, changes what is printed.
-func show[T any](ctx context.Context, c *common, reader client.WithWatch, read func(context.Context) (T, error), print func(*output.Printer, T) error) error {
+func show[T any](ctx context.Context, c *common, reader client.WithWatch, read func(context.Context) (T, error), draw func(*output.Printer, T) error) error {
 	found, err := read(ctx)
 	if err != nil || !c.watch {
 		if err == nil {
-			err = print(c.Printer(c.output.Format()), found)
+			err = draw(c.Printer(c.output.Format()), found)
 		}
 		return err
 	}
@@ -31,12 +31,12 @@ func show[T any](ctx context.Context, c *common, reader client.WithWatch, read f
 	changed := cluster.Changes(ctx, reader, refresh)
 	for last := ""; ; {
 		var text bytes.Buffer
-		if err := print(c.Printer(c.output.Format()).To(&text), found); err != nil {
+		if err := draw(c.Printer(c.output.Format()).To(&text), found); err != nil {
 			return err
 		}
 		if text.String() != last {
 			last = text.String()
-			if err := c.Redraw(c.output.Format(), func(to *output.Printer) error { return print(to, found) }); err != nil {
+			if err := c.Redraw(c.output.Format(), func(to *output.Printer) error { return draw(to, found) }); err != nil {
 				return err
 			}
 		}

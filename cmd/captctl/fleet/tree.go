@@ -213,13 +213,8 @@ func (t *Tree) name(name string) string {
 
 // color is that of an object in a picture.
 func (t *Tree) color(name string) string {
-	switch t.Graph.Nodes[name].Ready {
-	case metav1.ConditionTrue:
-		return "green"
-	case metav1.ConditionFalse:
-		return "red"
-	}
-	return "gray"
+	colors := map[metav1.ConditionStatus]string{metav1.ConditionTrue: "green", metav1.ConditionFalse: "red"}
+	return cmp.Or(colors[t.Graph.Nodes[name].Ready], "gray")
 }
 
 // dot prints the graph in the language of Graphviz.

@@ -41,12 +41,9 @@ func TestClassesOfAllSamplesInAllPhases(t *testing.T) {
 	}
 }
 
-func TestTransientClasses(t *testing.T) {
+func TestClasses(t *testing.T) {
 	passing := slices.DeleteFunc(Classes(), func(class Class) bool { return !class.IsTransient() })
 	require.ElementsMatch(t, []Class{ClassThrottle, ClassLock, ClassTimeout, ClassNetwork}, passing)
-}
-
-func TestAllClassesHaveSamples(t *testing.T) {
 	samples := failures.Samples()
 	require.GreaterOrEqual(t, len(samples), 25)
 	for _, class := range Classes() {
@@ -72,7 +69,7 @@ func TestTheSummaryIsEnoughUnlessTheSampleNeedsItsDetail(t *testing.T) {
 	}
 }
 
-// The API server limits messages to 32,768 characters.
+// The API server limits messages to 32,768 characters. What is left of the output is used.
 func TestClassesOfTruncatedMessages(t *testing.T) {
 	for _, sample := range failures.Samples() {
 		t.Run(sample.Class+"/"+sample.Name, func(t *testing.T) {
@@ -89,9 +86,6 @@ func TestClassesOfTruncatedMessages(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestATruncatedOutputIsUsed(t *testing.T) {
 	stderr := "\nError: creating EKS Cluster (demo)\n\nThrottlingException: Rate exceeded\n" + strings.Repeat("\nError: something else\n", 2000)
 	message := phases[2] + executor.Failure(stderr).Error()
 	require.Equal(t, ClassThrottle, Classify(message[:len(message)-40]))

@@ -90,8 +90,6 @@ func TestReasonsAndAdvice(t *testing.T) {
 		class           Class
 		parts           []string
 	}{
-		"quota": {failed(createFailed, "Error: creating EC2 VPC: VpcLimitExceeded: The maximum number of VPCs has been reached.\n"),
-			infrav1.ApplyFailedReason, ClassQuota, []string{"Terraform apply failed: creating EC2 VPC", "A limit of the AWS account"}},
 		"permissions": {failed(destroyFailed, "Error: deleting EKS Cluster (demo): AccessDeniedException: no\n"),
 			infrav1.DestroyFailedReason, ClassAuth, []string{"Terraform destroy failed: deleting EKS Cluster", "credentials were rejected"}},
 		"registry": {failed(initFailed, "Error: Failed to query available provider packages\n\ndial tcp: lookup registry.opentofu.org: no such host\n"),

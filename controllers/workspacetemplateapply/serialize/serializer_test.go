@@ -95,6 +95,11 @@ func TestOneMemberIsActive(t *testing.T) {
 	c.records("a")
 	assert.Equal(t, []string{"c"}, c.takeEnqueued())
 	assert.True(t, c.acquires("c", false))
+
+	for _, object := range c.objects {
+		c.Forget(client.ObjectKeyFromObject(object))
+	}
+	assert.Empty(t, c.members)
 }
 
 // After a restart it is unknown which object is being applied.
@@ -154,15 +159,6 @@ func TestADeletedMemberBlocksNone(t *testing.T) {
 			assert.True(t, c.acquires("b", false))
 		})
 	}
-}
-
-func TestForgetRemovesTheMember(t *testing.T) {
-	c := newFixture(t, "a", "b")
-	c.records("a", "b")
-	for _, object := range c.objects {
-		c.Forget(client.ObjectKeyFromObject(object))
-	}
-	assert.Empty(t, c.members)
 }
 
 func TestAMemberIsActiveInOneGroup(t *testing.T) {
@@ -229,6 +225,7 @@ func TestConcurrentMembersAreSerialized(t *testing.T) {
 	all.Wait()
 }
 
+// A canceled reservation is free, but the next edit is rate limited again.
 func TestUpdatesOfAFleetAreLimited(t *testing.T) {
 	limiter, now := NewRateLimiter(), time.Unix(1_800_000_000, 0)
 	var last time.Duration
@@ -238,38 +235,26 @@ func TestUpdatesOfAFleetAreLimited(t *testing.T) {
 		last = wait
 	}
 	assert.InDelta(t, 499*time.Second/updatesPerSecond, last, float64(time.Second))
-}
 
-func TestASingleUpdateDoesNotWait(t *testing.T) {
-	limiter, now := NewRateLimiter(), time.Unix(1_800_000_000, 0)
-	assert.Zero(t, limiter.Reserve(client.ObjectKey{Name: "a"}, now))
-	assert.Zero(t, limiter.Reserve(client.ObjectKey{Name: "a"}, now.Add(time.Second)), "the next one is long after")
-}
-
-func TestAReservationIsKeptUntilItIsUsed(t *testing.T) {
-	limiter, now := NewRateLimiter(), time.Unix(1_800_000_000, 0)
-	assert.Zero(t, limiter.Reserve(client.ObjectKey{Name: "a"}, now))
-	wait := limiter.Reserve(client.ObjectKey{Name: "b"}, now)
-	require.Equal(t, time.Second/updatesPerSecond, wait)
-	assert.Equal(t, wait/2, limiter.Reserve(client.ObjectKey{Name: "b"}, now.Add(wait/2)), "an event woke it early")
-	assert.Zero(t, limiter.Reserve(client.ObjectKey{Name: "b"}, now.Add(wait)))
-}
-
-func TestACanceledReservationIsFree(t *testing.T) {
-	limiter, now := NewRateLimiter(), time.Unix(1_800_000_000, 0)
-	for i := range 500 {
-		limiter.Reserve(client.ObjectKey{Name: strconv.Itoa(i)}, now)
-	}
 	for i := range 500 {
 		limiter.Cancel(client.ObjectKey{Name: strconv.Itoa(i)}, now.Add(time.Second))
 	}
 	require.Empty(t, limiter.waiting)
-	later := now.Add(time.Hour)
 	var immediate int
 	for i := range 500 {
-		if limiter.Reserve(client.ObjectKey{Name: strconv.Itoa(i)}, later) == 0 {
+		if limiter.Reserve(client.ObjectKey{Name: strconv.Itoa(i)}, now.Add(time.Hour)) == 0 {
 			immediate++
 		}
 	}
-	assert.Equal(t, 1, immediate, "the next edit is rate limited again")
+	assert.Equal(t, 1, immediate)
+}
+
+func TestAReservationIsKeptUntilItIsUsed(t *testing.T) {
+	limiter, now := NewRateLimiter(), time.Unix(1_800_000_000, 0)
+	assert.Zero(t, limiter.Reserve(client.ObjectKey{Name: "a"}, now), "a single update does not wait")
+	wait := limiter.Reserve(client.ObjectKey{Name: "b"}, now)
+	require.Equal(t, time.Second/updatesPerSecond, wait)
+	assert.Equal(t, wait/2, limiter.Reserve(client.ObjectKey{Name: "b"}, now.Add(wait/2)), "an event woke it early")
+	assert.Zero(t, limiter.Reserve(client.ObjectKey{Name: "b"}, now.Add(wait)))
+	assert.Zero(t, limiter.Reserve(client.ObjectKey{Name: "a"}, now.Add(time.Minute)), "the next one is long after")
 }

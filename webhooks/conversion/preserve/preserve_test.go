@@ -52,28 +52,24 @@ func TestLostFieldsAreRestored(t *testing.T) {
 	assert.Equal(t, full(), back)
 }
 
+// Elements of lists are found by their key.
 func TestChangedFieldsAreNotRestored(t *testing.T) {
 	there := convert(t, full())
 	there.Status.Conditions[0].Reason = "Changed"
 	back := convert(t, there)
 	assert.Equal(t, "Changed", back.Status.Conditions[0].Reason)
 	assert.Equal(t, "Two", back.Status.Conditions[1].Reason)
-}
 
-func TestElementsOfListsAreFoundByTheirKey(t *testing.T) {
-	there := convert(t, full())
+	there = convert(t, full())
 	conditions := there.Status.Conditions
 	conditions[0], conditions[1] = conditions[1], conditions[0]
-	back := convert(t, there)
+	back = convert(t, there)
 	assert.Equal(t, "Two", back.Status.Conditions[0].Reason)
 	assert.Equal(t, "One", back.Status.Conditions[1].Reason)
 }
 
-func TestNoAnnotationIfNothingIsLost(t *testing.T) {
+func TestTheAnnotationHasOnlyWhatIsLost(t *testing.T) {
 	assert.Nil(t, convert(t, &cluster{Spec: infrav1beta1.CAPTClusterSpec{Region: "r"}}).Annotations)
-}
-
-func TestAnnotationIsSmall(t *testing.T) {
 	in := &cluster{Spec: infrav1beta1.CAPTClusterSpec{Region: "r", ExistingVPCID: ptr.To("<vpc>")}}
 	assert.Equal(t, `{"fields":[{"path":"/spec/existingVpcId","is":"<vpc>"}]}`, convert(t, in).Annotations[Annotation])
 }
