@@ -63,8 +63,11 @@ func existingVPC(name string) string {
 	return fixture.CAPTClusterWith(name, "{existingID: vpc-0123456789abcdef0}")
 }
 
+// noProbe is a line of the spec of control planes: the API server of all clusters is the one of the tests, which has a version of its own.
+const noProbe = "endpointProbe: Disabled"
+
 func eks(name, version string) string {
-	return strings.Replace(fixture.CAPTControlPlane(name), "v1.35.0", version, 1)
+	return strings.Replace(fixture.CAPTControlPlane(name, noProbe), "v1.35.0", version, 1)
 }
 
 // everything is all documents of a Cluster.
@@ -124,6 +127,7 @@ spec:
     spec:
       workspaceTemplateRef: {name: eks}
       additionalTags: {team: platform}
+      ` + noProbe + `
 `
 
 // classyCluster is a Cluster of the ClusterClass.

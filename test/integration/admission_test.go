@@ -4,8 +4,10 @@
 package integration_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/cmd/captctl/command"
+	"github.com/capt-provider/capt/cmd/captctl/validate"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/test/fixture"
 )
@@ -143,8 +148,29 @@ func TestObjectsThatAreRefused(t *testing.T) {
 			env := newEnvironment(t)
 			env.User(append([]string{env.VPCTemplate(fixture.VPCModule)}, row.given...)...)
 			env.refuses(row.document, row.field, row.text)
+			env.refusesWithoutCluster(row)
 		})
 	}
+}
+
+// refusesWithoutCluster requires that captctl validate reports what the API server refuses. It cannot know what an update changes.
+func (env environment) refusesWithoutCluster(row request) {
+	env.Helper()
+	object := env.object(row.document)
+	for _, given := range row.given {
+		if before := env.object(given); before.GetKind() == object.GetKind() && before.GetName() == object.GetName() {
+			return
+		}
+	}
+	var out strings.Builder
+	in := strings.NewReader(strings.Join(append(append([]string{env.VPCTemplate(fixture.VPCModule)}, row.given...), row.document), "\n---\n"))
+	streams := genericiooptions.IOStreams{In: in, Out: &out, ErrOut: io.Discard}
+	require.Error(env, command.New("captctl", []string{"validate", "-", "-o", "json", "--namespace", env.Namespace}, streams).ExecuteContext(env.Context()))
+	var report validate.Report
+	require.NoError(env, json.Unmarshal([]byte(out.String()), &report))
+	require.True(env, slices.ContainsFunc(report.Findings, func(f validate.Finding) bool {
+		return f.Level == validate.LevelError && f.Field == row.field && strings.Contains(f.Message, row.text)
+	}), "%+v", report.Findings)
 }
 
 // A template of another namespace is for that one alone, unless it allows others.

@@ -156,6 +156,11 @@ func (r *reader) decode(ctx context.Context, o *object, source *unstructured.Uns
 		o.errors = append(o.errors, field.InternalError(field.NewPath("spec"), err))
 		return
 	}
+	if newer, err := r.Schemas.Of(hub.GroupVersionKind()); err == nil && newer != schema { // The webhooks do the same for a write in v1beta1.
+		if o.errors = newer.Validate(ctx, hub); len(o.errors) > 0 {
+			return
+		}
+	}
 	typed, err := cluster.Scheme().New(hub.GroupVersionKind())
 	if err != nil {
 		return
