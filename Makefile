@@ -117,7 +117,7 @@ test-unit: ## Run the tests that start no servers.
 	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | $(RESULTS)
 
 # SLOW packages have their own target to keep "make test" short. SAMPLED packages run a part of their combinations in "make test" (fixture.Sample).
-SLOW := captctl|migrate/(crash|reapply)
+SLOW := captctl|migrate/(crash|reapply)|stress
 SAMPLED := deletion|faults|fargate|defects
 
 # Coverage of product code by all tests of a run together, per package. Programs that tests start are counted too, unless they are killed.
