@@ -156,9 +156,9 @@ func TestObjectsThatAreRefused(t *testing.T) {
 // refusesWithoutCluster requires that captctl validate reports what the API server refuses. It cannot know what an update changes.
 func (env environment) refusesWithoutCluster(row request) {
 	env.Helper()
-	object := env.object(row.document)
+	object := fixture.Decode(env, env.Namespace, row.document)
 	for _, given := range row.given {
-		if before := env.object(given); before.GetKind() == object.GetKind() && before.GetName() == object.GetName() {
+		if before := fixture.Decode(env, env.Namespace, given); before.GetKind() == object.GetKind() && before.GetName() == object.GetName() {
 			return
 		}
 	}
