@@ -4,12 +4,14 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,22 +58,36 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 			reads = append(reads, func() error { return each(ctx, kind.GroupVersionKind, "", s.add) })
 		}
 	}
-	for _, scope := range terraform.Scopes() {
-		reads = append(reads, func() error { return ignoreMissing(Each(ctx, reader, scope.GroupVersionKind(), "", s.add)) })
-	}
-	var missing []error // Every right that is missing is reported at once.
-	for _, read := range reads {
-		switch err := read(); {
-		case apierrors.IsForbidden(err):
-			missing = append(missing, err)
-		case err != nil:
-			return nil, err
+	reads = append(reads, func() error { // Both scopes have the same list.
+		var failed []error
+		for _, scope := range terraform.Scopes() {
+			failed = append(failed, ignoreMissing(Each(ctx, reader, scope.GroupVersionKind(), "", s.add)))
 		}
-	}
-	if len(missing) > 0 {
-		return nil, errors.Join(missing...)
+		return errors.Join(failed...)
+	})
+	if err := concurrently(reads); err != nil {
+		return nil, err
 	}
 	return s, nil
+}
+
+// mostReads limits how many kinds are read at a time: the pages of all are in memory.
+const mostReads = 3
+
+// concurrently calls functions that read different kinds. Every right that is missing is reported at once; any other error comes first.
+func concurrently(reads []func() error) error {
+	var group errgroup.Group
+	group.SetLimit(mostReads)
+	missing := make([]error, len(reads))
+	for i, read := range reads {
+		group.Go(func() error {
+			if missing[i] = read(); !apierrors.IsForbidden(missing[i]) {
+				return missing[i]
+			}
+			return nil
+		})
+	}
+	return cmp.Or(group.Wait(), errors.Join(missing...))
 }
 
 // ReadObjects takes a snapshot of some objects and what they refer to, with their namespaces. What does not exist is left out.

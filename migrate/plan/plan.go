@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/capt-provider/capt/migrate"
 )
@@ -168,10 +169,14 @@ func (p *Plan) Undecided() []migrate.Finding {
 // FindingsOf returns the findings about the objects of a unit.
 func (p *Plan) FindingsOf(unit *Unit) []migrate.Finding { return p.findingsAbout(unit.Objects()) }
 
-func (p *Plan) findingsAbout(objects []migrate.ObjectRef) []migrate.Finding {
-	return slices.DeleteFunc(slices.Clone(p.Findings), func(finding migrate.Finding) bool {
-		return !slices.ContainsFunc(finding.Objects(), func(object migrate.ObjectRef) bool { return slices.Contains(objects, object) })
-	})
+func (p *Plan) findingsAbout(objects []migrate.ObjectRef) (findings []migrate.Finding) {
+	about := sets.New(objects...)
+	for _, finding := range p.Findings {
+		if slices.ContainsFunc(finding.Objects(), about.Has) {
+			findings = append(findings, finding)
+		}
+	}
+	return findings
 }
 
 // Read reads a plan and checks that it was not edited.

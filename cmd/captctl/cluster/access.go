@@ -41,7 +41,7 @@ import (
 // Defaults of --qps and --burst.
 const (
 	defaultQPS   = 20
-	defaultBurst = 40
+	defaultBurst = 200
 )
 
 // reachableTimeout is for the first request: a slow server is not an error.

@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -70,14 +71,18 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	}
 	progress := o.Progress(o.output.Format())
 	defer progress.Stop()
-	checks.Progress = progress
-	report, err := o.Check(ctx, checks)
-	if err != nil {
-		return err
-	}
 	survey := o.survey(reader)
 	survey.UseEarlierDecisions, survey.NoJournal, survey.Progress = true, true, progress // The checks report missing rights.
+	var checking errgroup.Group
+	var report *check.Report
+	checking.Go(func() (err error) {
+		report, err = o.Check(ctx, checks)
+		return err
+	})
 	fleet, err := status.Survey(ctx, survey)
+	if failed := checking.Wait(); failed != nil {
+		return failed
+	}
 	progress.Stop()
 	if fleet != nil {
 		report.Checks = append(append(report.Checks, check.Workspaces(fleet.Snapshot)), interrupted(fleet)...)
