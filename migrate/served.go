@@ -35,7 +35,7 @@ func eachHub(reader client.Reader) func(context.Context, schema.GroupVersionKind
 			object.SetManagedFields(nil) // A snapshot does not have them, and they are more than half of many objects.
 			var hub *unstructured.Unstructured
 			if kind.Group == clusterv1.GroupVersion.Group {
-				hub, err = clusterToHub(object)
+				hub, err = ClusterToHub(object)
 			} else {
 				scheme, registry := converters()
 				hub, err = toHub(ctx, scheme, registry, object)
@@ -61,9 +61,9 @@ func toHub(ctx context.Context, scheme *runtime.Scheme, registry conversion.Regi
 	return converted, nil
 }
 
-// clusterToHub converts a Cluster with Cluster API's functions. The rest of its webhook's conversion can only be imported together
+// ClusterToHub converts a Cluster of v1beta1 with Cluster API's functions. The rest of its webhook's conversion can only be imported together
 // with a test framework: the references, and status fields that nothing reads here.
-func clusterToHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func ClusterToHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	older, hub := &clusterv1beta1.Cluster{}, &clusterv1.Cluster{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, older); err != nil {
 		return nil, err

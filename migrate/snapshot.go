@@ -4,7 +4,6 @@
 package migrate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,11 +58,12 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 		}
 	}
 	reads = append(reads, func() error { // Both scopes have the same list.
-		var failed []error
 		for _, scope := range terraform.Scopes() {
-			failed = append(failed, ignoreMissing(Each(ctx, reader, scope.GroupVersionKind(), "", s.add)))
+			if err := ignoreMissing(Each(ctx, reader, scope.GroupVersionKind(), "", s.add)); err != nil {
+				return err
+			}
 		}
-		return errors.Join(failed...)
+		return nil
 	})
 	if err := concurrently(reads); err != nil {
 		return nil, err
@@ -78,16 +78,18 @@ const mostReads = 3
 func concurrently(reads []func() error) error {
 	var group errgroup.Group
 	group.SetLimit(mostReads)
-	missing := make([]error, len(reads))
+	errs := make([]error, len(reads))
 	for i, read := range reads {
 		group.Go(func() error {
-			if missing[i] = read(); !apierrors.IsForbidden(missing[i]) {
-				return missing[i]
-			}
+			errs[i] = read()
 			return nil
 		})
 	}
-	return cmp.Or(group.Wait(), errors.Join(missing...))
+	_ = group.Wait() // The errors are in errs, in the order of the kinds.
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil && !apierrors.IsForbidden(err) }); i >= 0 {
+		return errs[i]
+	}
+	return errors.Join(errs...)
 }
 
 // ReadObjects takes a snapshot of some objects and what they refer to, with their namespaces. What does not exist is left out.

@@ -7,6 +7,7 @@ package overview
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +49,7 @@ type Cluster struct {
 	LastApplied *metav1.Time `json:"lastApplied,omitempty"`
 	Created     metav1.Time  `json:"created"`          // Created is when the Cluster was created.
 	Paused      bool         `json:"paused,omitempty"` // Paused is true if the Cluster or one of its objects is paused.
-	// Cause is why the Cluster is not Ready, or not yet deleted; absent if it is Ready.
+	// Cause is why the Cluster is not Ready, or not yet deleted; absent if all of its objects are Ready.
 	Cause *Cause `json:"cause,omitempty"`
 }
 
@@ -59,7 +60,7 @@ const StateDeleting controlplanev1.State = "Deleting"
 type Cause struct {
 	Kind      string      `json:"kind"` // Kind and Name of the object.
 	Name      string      `json:"name"`
-	Condition string      `json:"condition"` // Condition is the type of the condition.
+	Condition string      `json:"condition,omitempty"` // Condition is the type of the condition; absent if the object does not exist or has none.
 	Reason    string      `json:"reason"`
 	Message   string      `json:"message,omitempty"`
 	Since     metav1.Time `json:"since"` // Since is the last transition of the condition.
@@ -128,20 +129,58 @@ func (o *Objects) applies() (vpc, others []graph.Object) {
 	return vpc, others
 }
 
-// cause is the condition of the first object that is not Ready, or that awaits adoption.
+// cause is the condition of the object that awaits adoption, of the first one with a problem or, if all only wait, of the first one that is not
+// Ready.
 func (o *Objects) cause() *Cause {
-	for _, object := range o.all() {
-		if condition := meta.FindStatusCondition(object.GetConditions(), infrav1.AdoptionRequiredCondition); condition != nil && condition.Status == metav1.ConditionTrue {
-			return causeOf(object, condition)
+	first := func(conditionType string, is func(*metav1.Condition) bool) *Cause {
+		for _, object := range o.all() {
+			if condition := meta.FindStatusCondition(object.GetConditions(), conditionType); condition != nil && is(condition) {
+				return causeOf(object, condition)
+			}
 		}
+		return nil
+	}
+	notReady := func(condition *metav1.Condition) bool { return condition.Status != metav1.ConditionTrue }
+	return cmp.Or(
+		first(infrav1.AdoptionRequiredCondition, func(condition *metav1.Condition) bool { return condition.Status == metav1.ConditionTrue }),
+		first(infrav1.ReadyCondition, func(condition *metav1.Condition) bool { return notReady(condition) && !isWaiting(condition.Reason) }),
+		first(infrav1.ReadyCondition, notReady),
+		o.missing(),
+	)
+}
+
+// isWaiting reports whether a reason of Ready means that work is in progress, or that the object waits for another one.
+func isWaiting(reason string) bool {
+	switch reason {
+	case infrav1.ProvisioningReason, infrav1.QueuedReason, infrav1.WorkspaceNotFoundReason, infrav1.DeletingReason,
+		controlplanev1.FargateProfileCreatingReason, controlplanev1.FargateProfileDeletingReason:
+		return true
+	}
+	return strings.HasPrefix(reason, "WaitingFor")
+}
+
+// missing is the cause of a Cluster whose objects do not exist, or were never reconciled.
+func (o *Objects) missing() *Cause {
+	since := o.Cluster.CreationTimestamp
+	if ref := o.Cluster.Spec.ControlPlaneRef; o.ControlPlane == nil && ref.APIGroup == controlplanev1.GroupVersion.Group {
+		return &Cause{Kind: ref.Kind, Name: ref.Name, Reason: graph.NotFoundReason, Message: "spec.controlPlaneRef of the Cluster refers to an object that does not exist", Since: since}
+	}
+	if ref := o.Cluster.Spec.InfrastructureRef; o.CAPTCluster == nil && ref.APIGroup == infrav1.GroupVersion.Group {
+		return &Cause{Kind: ref.Kind, Name: ref.Name, Reason: graph.NotFoundReason, Message: "spec.infrastructureRef of the Cluster refers to an object that does not exist", Since: since}
 	}
 	for _, object := range o.all() {
-		if condition := meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition); condition != nil && condition.Status != metav1.ConditionTrue {
-			return causeOf(object, condition)
+		if meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition) == nil {
+			return &Cause{
+				Kind: graph.NodeOf(object).Kind, Name: object.GetName(), Reason: NotReconciledReason, Since: object.GetCreationTimestamp(),
+				Message: "CAPT has not reconciled it yet. Check that the manager of CAPT runs, and watches this namespace",
+			}
 		}
 	}
 	return nil
 }
+
+// NotReconciledReason is the reason of an object without the condition Ready.
+const NotReconciledReason = "NotReconciled"
 
 func (o *Objects) deleting() bool {
 	return o.Cluster.DeletionTimestamp != nil || o.ControlPlane != nil && o.ControlPlane.DeletionTimestamp != nil

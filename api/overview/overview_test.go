@@ -81,6 +81,15 @@ func TestTheCauseIsTheFirstObjectThatDoesNotWaitForAnother(t *testing.T) {
 		"the API server does not answer": {func(o *overview.Objects) {
 			o.ControlPlane.Status.Conditions, o.ControlPlane.Status.State = fails("APIServerNotAnswering"), "Degraded"
 		}, overview.Cause{Kind: "CAPTControlPlane", Name: "demo", Condition: "Ready", Reason: "APIServerNotAnswering"}, "Degraded"},
+		"it timed out, and Terraform still runs": {func(o *overview.Objects) {
+			o.Applies[1].Status.Conditions, o.ControlPlane.Status.Conditions = fails("Provisioning"), fails("ControlPlaneTimeout")
+		}, overview.Cause{Kind: "CAPTControlPlane", Name: "demo", Condition: "Ready", Reason: "ControlPlaneTimeout"}, "Ready"},
+		"it is unhealthy, and a Fargate profile waits for it": {func(o *overview.Objects) {
+			o.Applies[2].Status.Conditions, o.ControlPlane.Status.Conditions = fails("WaitingForDependencies"), fails("HealthCheckFailed")
+		}, overview.Cause{Kind: "CAPTControlPlane", Name: "demo", Condition: "Ready", Reason: "HealthCheckFailed"}, "Ready"},
+		"Terraform runs": {func(o *overview.Objects) {
+			o.Applies[1].Status.Conditions, o.ControlPlane.Status.Conditions = fails("Provisioning"), fails("Provisioning")
+		}, overview.Cause{Kind: "WorkspaceTemplateApply", Name: "eks", Condition: "Ready", Reason: "Provisioning"}, "Ready"},
 		"it awaits adoption, and is Ready": {func(o *overview.Objects) {
 			o.ControlPlane.Status.Conditions = append(o.ControlPlane.Status.Conditions, condition("AdoptionRequired", metav1.ConditionTrue, "AdoptionRequired"))
 		}, overview.Cause{Kind: "CAPTControlPlane", Name: "demo", Condition: "AdoptionRequired", Reason: "AdoptionRequired"}, "Ready"},
@@ -112,6 +121,12 @@ func TestAClusterWithoutObjects(t *testing.T) {
 	assert.Equal(t, overview.Cluster{Namespace: "default", Name: "demo", Created: at(0)}, overview.Of(o, at(10)))
 	o.Cluster.DeletionTimestamp = ptr.To(at(8))
 	assert.Equal(t, overview.StateDeleting, overview.Of(o, at(10)).State)
+	o.Cluster.DeletionTimestamp = nil
+
+	o.Cluster.Spec.ControlPlaneRef.APIGroup, o.Cluster.Spec.ControlPlaneRef.Kind, o.Cluster.Spec.ControlPlaneRef.Name = controlplanev1.GroupVersion.Group, "CAPTControlPlane", "demo"
+	assert.Equal(t, "NotFound", overview.Of(o, at(10)).Cause.Reason)
+	o.ControlPlane = &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
+	assert.Equal(t, overview.NotReconciledReason, overview.Of(o, at(10)).Cause.Reason)
 }
 
 func TestPausedObjects(t *testing.T) {

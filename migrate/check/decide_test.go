@@ -142,13 +142,13 @@ func TestWorkspacesThatAreNotUpToDate(t *testing.T) {
 	workspace := func(name, synced string) unstructured.Unstructured {
 		is := func(kind, status string) any { return map[string]any{"type": kind, "status": status, "reason": "R"} }
 		return unstructured.Unstructured{Object: map[string]any{
-			"metadata": map[string]any{"name": name}, "status": map[string]any{"conditions": []any{is("Synced", synced), is("Ready", "True")}},
+			"apiVersion": "tf.upbound.io/v1beta1", "kind": "Workspace", "metadata": map[string]any{"name": name}, "status": map[string]any{"conditions": []any{is("Synced", synced), is("Ready", "True")}},
 		}}
 	}
 	apply := func(name, bySpec, byStatus string) infrav1.WorkspaceTemplateApply {
 		a := infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: infrav1.WorkspaceTemplateApplySpec{WorkspaceName: bySpec}}
 		if byStatus != "" {
-			a.Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: byStatus}
+			a.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "tf.upbound.io/v1beta1", Name: byStatus}
 		}
 		return a
 	}
@@ -156,6 +156,10 @@ func TestWorkspacesThatAreNotUpToDate(t *testing.T) {
 		Applies:    []infrav1.WorkspaceTemplateApply{apply("by-name-apply", "", ""), apply("a", "by-spec", ""), apply("b", "", "by-status"), apply("c", "good", "good")},
 		Workspaces: []unstructured.Unstructured{workspace("by-status", "False"), workspace("by-spec", "False"), workspace("by-name", "False"), workspace("good", "True"), workspace("other", "False")},
 	}
+	namesake := workspace("by-spec", "False")
+	namesake.SetAPIVersion("tf.m.upbound.io/v1beta1")
+	namesake.SetNamespace("another")
+	fleet.Workspaces = append(fleet.Workspaces, namesake)
 	found := Workspaces(fleet)
 	assert.Equal(t, Warning, found.Status)
 	assert.Equal(t, []string{

@@ -259,18 +259,19 @@ func (c *checker) provider(ctx context.Context) (Check, error) {
 
 // Workspaces reports the Workspaces of the WorkspaceTemplateApplies of a fleet that are not up to date.
 func Workspaces(fleet *migrate.Snapshot) Check {
-	names := sets.New[string]()
+	type key struct{ group, namespace, name string }
+	keys, legacy := sets.New[key](), terraform.ScopeCluster.GroupVersionKind().Group
 	for i := range fleet.Applies {
 		apply := &fleet.Applies[i]
-		names.Insert(naming.LegacyWorkspace(apply.Name), apply.Spec.WorkspaceName)
+		keys.Insert(key{legacy, "", naming.LegacyWorkspace(apply.Name)}, key{legacy, "", apply.Spec.WorkspaceName})
 		if ref := apply.Status.WorkspaceRef; ref != nil {
-			names.Insert(ref.Name)
+			keys.Insert(key{schema.FromAPIVersionAndKind(ref.APIVersion, "").Group, ref.Namespace, ref.Name})
 		}
 	}
 	found, total := Check{Name: CheckWorkspaces, Status: Warning}, 0
 	for i := range fleet.Workspaces {
 		workspace := &fleet.Workspaces[i]
-		if !names.Has(workspace.GetName()) {
+		if !keys.Has(key{workspace.GroupVersionKind().Group, workspace.GetNamespace(), workspace.GetName()}) {
 			continue
 		}
 		total++

@@ -127,11 +127,11 @@ func (o Objects) Cluster(_ context.Context, key types.NamespacedName) (*clusterv
 // ClusterOf implements validation.Reader.
 func (o Objects) ClusterOf(_ context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
 	return find(o, func(cluster *clusterv1.Cluster) bool {
-		ref := cluster.Spec.InfrastructureRef
+		ref, group, kind := cluster.Spec.InfrastructureRef, infrav1.GroupVersion.Group, "CAPTCluster"
 		if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
-			ref = cluster.Spec.ControlPlaneRef
+			ref, group, kind = cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion.Group, "CAPTControlPlane"
 		}
-		return cluster.Namespace == owner.GetNamespace() && ref.Name == owner.GetName()
+		return cluster.Namespace == owner.GetNamespace() && ref.APIGroup == group && ref.Kind == kind && ref.Name == owner.GetName()
 	}), nil
 }
 

@@ -33,7 +33,7 @@ func New(ctx context.Context, reader validation.Reader, object any) (validation.
 	case *infrav1.WorkspaceTemplateApply:
 		return newApply(ctx, reader, object)
 	}
-	return validation.Findings{}, fmt.Errorf("%T is none of CAPT's kinds", object)
+	return validation.Findings{}, fmt.Errorf("unsupported type %T", object)
 }
 
 // newApply also checks the name of a new WorkspaceTemplateApply, and the name of its Workspace.

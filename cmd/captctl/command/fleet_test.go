@@ -163,11 +163,17 @@ Cluster/broken Provisioning
 ├── CAPTCluster/broken ready
 └── CAPTControlPlane/broken ApplyFailed
     ├── CAPTCluster/broken ready
-    ├── Secret/broken-eks-connection not disclosed
+    ├── Secret/broken-eks-connection unknown (no permission to read it)
     │   └── WorkspaceTemplateApply/broken-eks ApplyFailed
     │       └── CAPTCluster/broken ready
     ├── WorkspaceTemplate/eks TemplateNotFound
     └── WorkspaceTemplateApply/broken-eks ApplyFailed ...
+
+Depends on it:
+Secret/broken-kubeconfig unknown (no permission to read it)
+└── CAPTControlPlane/broken ApplyFailed ...
+Secret/broken-user-kubeconfig unknown (no permission to read it)
+└── CAPTControlPlane/broken ApplyFailed ...
 `, "\n"), out)
 	for format, want := range map[string]string{
 		"dot":     `"CAPTControlPlane/team-a/broken" -> "WorkspaceTemplateApply/team-a/broken-eks"`,
@@ -184,7 +190,7 @@ func TestLogsShowsWhatTerraformReported(t *testing.T) {
 	env := aFleet()
 	out, _, err := env.run(t, "logs", "team-a/good")
 	require.NoError(t, err)
-	assert.Equal(t, "The last apply of each of the 1 WorkspaceTemplateApply succeeded, or has not ended.\n", out)
+	assert.Equal(t, "Terraform has reported no errors.\n", out)
 	apply := &infrav1.WorkspaceTemplateApply{}
 	require.NoError(t, env.connected.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "good-eks"}, apply))
 	apply.Status.LastFailureMessage, apply.Status.LastFailureClass = "Error: a\n  with b", "Auth"

@@ -35,8 +35,8 @@ func NewPause(environment *cli.Environment) *cobra.Command {
 	return newAction(environment, &cobra.Command{
 		Use:   "pause [NAMESPACE/]CLUSTER",
 		Short: "Pause a Cluster: CAPT and Cluster API stop changing it",
-		Long: `Sets spec.paused of the Cluster. CAPT and Cluster API then change nothing of it until captctl
-resume. Terraform that runs already continues, and provider-terraform continues to repair drift.`,
+		Long: `Sets spec.paused of the Cluster. CAPT and Cluster API do not reconcile it until captctl resume.
+Terraform that runs already continues, and provider-terraform continues to repair drift.`,
 		Example: "  captctl pause team-a/demo",
 	}, func(o *overview.Objects, _ time.Time) (client.Object, map[string]any, string, error) {
 		return setPaused(o, true)
@@ -49,7 +49,7 @@ func NewResume(environment *cli.Environment) *cobra.Command {
 		Use:   "resume [NAMESPACE/]CLUSTER",
 		Short: "Resume a Cluster that is paused",
 		Long: `Sets spec.paused of the Cluster to false. Objects that have the annotation
-cluster.x-k8s.io/paused themselves stay paused, and are listed: that was a decision of its own.`,
+cluster.x-k8s.io/paused themselves stay paused, and are listed. Remove it to resume them.`,
 		Example: "  captctl resume team-a/demo",
 	}, func(o *overview.Objects, _ time.Time) (client.Object, map[string]any, string, error) {
 		return setPaused(o, false)
@@ -75,7 +75,10 @@ describe shows it.`,
 }
 
 func setPaused(o *overview.Objects, paused bool) (client.Object, map[string]any, string, error) {
-	done, still := map[bool]string{true: "is paused", false: "is not paused"}[paused], o.PausedByAnnotation()
+	done, still := "is not paused", o.PausedByAnnotation()
+	if paused {
+		done = "is paused"
+	}
 	if len(still) > 0 && !paused {
 		done += fmt.Sprintf(", but these objects are, by their annotation %s: %s", clusterv1.PausedAnnotation, strings.Join(still, ", "))
 	}

@@ -7,10 +7,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,7 +84,12 @@ func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*desc
 	}
 	found := &described{Objects: objects}
 	var list eventsv1.EventList
-	if err := reader.List(ctx, &list, client.InNamespace(o.namespace)); err != nil {
+	err = reader.List(ctx, &list, client.InNamespace(o.namespace))
+	if apierrors.IsForbidden(err) { // The rest does not depend on events.
+		fmt.Fprintf(o.ErrOut, "Warning: events are not shown: %v\n", err)
+		err = nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	found.events = latest(list.Items, found.Objects)

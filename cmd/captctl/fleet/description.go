@@ -12,9 +12,12 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
@@ -47,7 +50,7 @@ type Event struct {
 // newDescription describes a Cluster as of a time, with events about its objects.
 func newDescription(o *overview.Objects, events []eventsv1.Event, now metav1.Time) *Description {
 	d := &Description{Cluster: overview.Of(o, now), Objects: o.List()}
-	d.NextStep = nextStep(&d.Cluster)
+	d.NextStep = nextStep(o, &d.Cluster)
 	if o.ControlPlane != nil {
 		status := &o.ControlPlane.Status
 		d.FargateProfiles = status.FargateProfiles
@@ -83,20 +86,31 @@ func timeOf(event *eventsv1.Event) time.Time {
 }
 
 // nextStep is what to do about the cause; nil if its message alone says it.
-func nextStep(c *overview.Cluster) *view.Next {
+func nextStep(o *overview.Objects, c *overview.Cluster) *view.Next {
 	name := c.Namespace + "/" + c.Name
 	switch {
-	case c.Paused:
+	case ptr.Deref(o.Cluster.Spec.Paused, false):
 		return &view.Next{Step: "It is paused. Resume it when the reason for that has ended.", Commands: []string{"captctl resume " + name}}
+	case c.Paused:
+		return &view.Next{Step: "Objects of it are paused by their annotation cluster.x-k8s.io/paused. If its value is " + naming.MigrationPause +
+			", a run of captctl migrate was interrupted: see captctl migrate status. Otherwise remove the annotation when the reason for it has ended.", Commands: unpause(o)}
 	case c.Cause == nil:
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
-		return &view.Next{Step: "CAPT v0.3 created it. Adopt it.", Commands: []string{"captctl migrate check --cluster " + name}}
+		return &view.Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
 	case c.State == controlplanev1.StateFailed:
 		return &view.Next{Commands: []string{"captctl retry " + name}, Step: "Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret " +
 			"changes. If the cause was elsewhere, request a retry."}
 	}
 	return nil
+}
+
+// unpause are the commands that remove the annotation cluster.x-k8s.io/paused.
+func unpause(o *overview.Objects) (commands []string) {
+	for _, object := range o.PausedByAnnotation() {
+		commands = append(commands, fmt.Sprintf("kubectl annotate -n %s %s %s-", o.Cluster.Namespace, strings.ToLower(object), clusterv1.PausedAnnotation))
+	}
+	return commands
 }
 
 // showDescription shows a Cluster.

@@ -54,7 +54,7 @@ func (o *logsOptions) Run(ctx context.Context) error {
 		indented(p, apply.Status.LastFailureMessage)
 	}
 	if failed == 0 {
-		p.Linef("The last apply of each of the %s succeeded, or has not ended.", output.Count(len(objects.Applies), "WorkspaceTemplateApply"))
+		p.Linef("Terraform has reported no errors.")
 	}
 	return nil
 }

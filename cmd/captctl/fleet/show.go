@@ -6,6 +6,7 @@ package fleet
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,9 +46,12 @@ func show[T any](ctx context.Context, c *common, reader client.WithWatch, read f
 			return nil // That is how watching ends.
 		case <-ticker.C():
 		case <-changed:
-			if found, err = read(ctx); err != nil {
-				return err
+			next, err := read(ctx)
+			if err != nil { // The API server may restart. What was read last is still shown.
+				fmt.Fprintf(c.ErrOut, "Warning: %v\n", err)
+				continue
 			}
+			found = next
 		}
 	}
 }

@@ -55,7 +55,8 @@ func NewTree(environment *cli.Environment) *cobra.Command {
 		Use:   "tree [NAMESPACE/]CLUSTER",
 		Short: "Show what a Cluster depends on, and what depends on it",
 		Long: `Shows the dependency graph of a Cluster as a tree: below each object are those that it depends on,
-with their readiness. An object whose dependencies are shown above is followed by "...".
+with their readiness. An object whose dependencies are shown above is followed by "...". Then come
+the objects that depend on the control plane, for example Fargate profiles and kubeconfigs.
 
 The objects are those of status.dependencies: the Cluster, CAPT's objects, Workspaces, templates and
 Secrets. Of Secrets only the names are read.`,
@@ -103,7 +104,7 @@ func (o *treeOptions) read(ctx context.Context, reader client.Reader) (*Tree, er
 		return nil, err
 	}
 	if found.ControlPlane == nil {
-		return nil, errors.New("the Cluster has no CAPTControlPlane yet, which the graph begins with")
+		return nil, fmt.Errorf("Cluster %s has no CAPTControlPlane yet. Check its spec.controlPlaneRef", o.name)
 	}
 	g, err := readGraph(ctx, reader, found)
 	if err != nil {
@@ -111,11 +112,16 @@ func (o *treeOptions) read(ctx context.Context, reader client.Reader) (*Tree, er
 	}
 	self, root := graph.NodeOf(found.ControlPlane).Key, graph.NodeOf(found.Cluster).Key
 	related := sets.New(self, root)
-	for _, node := range slices.Concat(g.Upstream(self), g.Downstream(self)) {
+	for _, node := range slices.Concat(g.Upstream(self), g.Downstream(self, ownApply(found))) {
 		related.Insert(node.Key)
 	}
 	tree := &Tree{metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Tree"}, root.String(), g.Document(related.Has)}
 	return tree, nil
+}
+
+// ownApply is the WorkspaceTemplateApply of the control plane: what waits for it depends on the control plane, too.
+func ownApply(found *overview.Objects) graph.Key {
+	return graph.Key{Kind: "WorkspaceTemplateApply", Namespace: found.Cluster.Namespace, Name: found.ControlPlane.Spec.WorkspaceTemplateApplyRef.Name}
 }
 
 // readGraph adds to the objects of a Cluster what its graph has besides: other WorkspaceTemplateApplies, templates and Secrets.
@@ -172,9 +178,24 @@ func readNode(ctx context.Context, reader client.Reader, objects *graph.Objects,
 
 // text prints the tree.
 func (t *Tree) text(p *output.Printer) {
-	printed := treeprint.NewWithRoot(t.label(p, t.Root))
-	t.branches(p, printed, t.Root, sets.New(t.Root))
-	p.Linef("%s", strings.TrimRight(printed.String(), "\n"))
+	shown := sets.New[string]()
+	draw := func(root string) {
+		printed := treeprint.NewWithRoot(t.label(p, root))
+		shown.Insert(root)
+		t.branches(p, printed, root, shown)
+		p.Linef("%s", strings.TrimRight(printed.String(), "\n"))
+	}
+	draw(t.Root)
+	dependents := slices.DeleteFunc(slices.Sorted(maps.Keys(t.Graph.Nodes)), shown.Has)
+	if len(dependents) > 0 {
+		p.Blank()
+		p.Linef("Depends on it:")
+	}
+	for _, name := range dependents {
+		if !shown.Has(name) {
+			draw(name)
+		}
+	}
 }
 
 func (t *Tree) branches(p *output.Printer, to treeprint.Tree, of string, shown sets.Set[string]) {
@@ -195,7 +216,7 @@ func (t *Tree) branches(p *output.Printer, to treeprint.Tree, of string, shown s
 // label is an object with its readiness. Objects of other namespaces are shown with theirs.
 func (t *Tree) label(p *output.Printer, name string) string {
 	node := t.Graph.Nodes[name]
-	state, style := "not disclosed", output.Faint
+	state, style := "unknown (no permission to read it)", output.Faint
 	if node.Ready != "" {
 		state, style = cmp.Or(node.Reason, map[metav1.ConditionStatus]string{metav1.ConditionTrue: "ready"}[node.Ready], "not ready"), stateStyle(string(node.Ready))
 	}

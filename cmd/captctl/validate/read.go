@@ -23,6 +23,7 @@ import (
 
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
+	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/convert"
 )
 
@@ -105,8 +106,14 @@ func (r *reader) read(ctx context.Context, name string, data []byte) (objects []
 
 // objectsOf returns the object of a document, or those of a List.
 func (r *reader) objectsOf(ctx context.Context, have map[string]any, node *yaml.Node) (objects []*object) {
-	if items, isList := have["items"].([]any); isList {
-		for i, inner := range yaml.NewRNode(node).Field("items").Value.YNode().Content {
+	items, isList := have["items"].([]any)
+	if kind, _ := have["kind"].(string); isList && strings.HasSuffix(kind, "List") {
+		nodes := elements(node)
+		for i := range items {
+			inner := node // An alias has no position of its own.
+			if len(nodes) == len(items) {
+				inner = nodes[i]
+			}
 			if item, ok := items[i].(map[string]any); ok {
 				objects = append(objects, r.objectsOf(ctx, item, inner)...)
 			}
@@ -118,6 +125,13 @@ func (r *reader) objectsOf(ctx context.Context, have map[string]any, node *yaml.
 	switch {
 	case o.kind == corev1.SchemeGroupVersion.WithKind("Namespace"):
 		o.setTyped(source, &corev1.Namespace{})
+	case o.kind == clusterv1.GroupVersion.WithKind("Cluster").GroupKind().WithVersion(migrate.LegacyVersion):
+		hub, err := migrate.ClusterToHub(source)
+		if err != nil {
+			o.errors = append(o.errors, field.InternalError(field.NewPath("spec"), err))
+			return []*object{o}
+		}
+		o.setTyped(hub, &clusterv1.Cluster{})
 	case o.kind == clusterv1.GroupVersion.WithKind("Cluster"):
 		o.setTyped(source, &clusterv1.Cluster{})
 	default:
@@ -133,6 +147,14 @@ func (r *reader) objectsOf(ctx context.Context, have map[string]any, node *yaml.
 		o.typed.SetNamespace(r.namespace)
 	}
 	return []*object{o}
+}
+
+// elements are the nodes of the items of a List; none if they are elsewhere, through an alias.
+func elements(node *yaml.Node) []*yaml.Node {
+	if items := yaml.NewRNode(node).Field("items"); items != nil {
+		return items.Value.YNode().Content
+	}
+	return nil
 }
 
 // looksLikeCAPT reports whether a kind that does not exist was probably meant to be one of CAPT's.

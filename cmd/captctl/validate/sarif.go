@@ -3,7 +3,12 @@
 
 package validate
 
-import "github.com/capt-provider/capt/cmd/captctl/version"
+import (
+	"net/url"
+	"path/filepath"
+
+	"github.com/capt-provider/capt/cmd/captctl/version"
+)
 
 // The part of SARIF 2.1.0 that captctl writes: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html.
 type (
@@ -24,6 +29,7 @@ type (
 		Version string `json:"version"`
 	}
 	sarifResult struct {
+		RuleID    string          `json:"ruleId"`
 		Level     Level           `json:"level"`
 		Message   sarifMessage    `json:"message"`
 		Locations []sarifLocation `json:"locations"`
@@ -55,8 +61,8 @@ func sarifOf(report *Report) *sarifLog {
 		if finding.Field != "" {
 			text = finding.Object + ": " + finding.Field + ": " + text
 		}
-		run.Results = append(run.Results, sarifResult{finding.Level, sarifMessage{text}, []sarifLocation{
-			{sarifPhysicalLocation{sarifArtifact{finding.File}, sarifRegion{finding.Line, finding.Column}}},
+		run.Results = append(run.Results, sarifResult{"captctl-validate", finding.Level, sarifMessage{text}, []sarifLocation{
+			{sarifPhysicalLocation{sarifArtifact{(&url.URL{Path: filepath.ToSlash(finding.File)}).String()}, sarifRegion{finding.Line, finding.Column}}},
 		}})
 	}
 	return &sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}}

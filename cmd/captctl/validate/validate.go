@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/api/validation/rules"
@@ -29,9 +30,9 @@ including the Terraform modules of WorkspaceTemplates.
 
 References are resolved among the manifests. What is not among them may exist in the cluster, so a
 reference to it is a warning only. Objects of other kinds are ignored, except Clusters and
-Namespaces. Documents that are no objects, for example Helm templates, are reported as warnings.
+Namespaces. Documents that cannot be read, for example Helm templates, are reported as warnings.
 
-Each finding has file, line and column. Of a v1beta1 object the position can be that of the object.
+Each finding has file, line and column. For v1beta1 objects, it can be the start of the object.
 
 Exit codes: 0 no errors; 1 errors, or a file cannot be read.`
 
@@ -171,13 +172,12 @@ func (r *Report) checkAll(ctx context.Context, objects []*object) error {
 			all = append(all, object.typed)
 		}
 	}
+	r.duplicates(objects)
 	for _, object := range objects {
 		if object.isCAPT() {
 			r.Objects++
 		}
-		for _, err := range object.errors {
-			r.add(object, LevelError, err.Field, err.ErrorBody())
-		}
+		r.addErrors(object, object.errors)
 		if !object.isCAPT() || object.typed == nil {
 			continue
 		}
@@ -185,9 +185,7 @@ func (r *Report) checkAll(ctx context.Context, objects []*object) error {
 		if err != nil {
 			return err
 		}
-		for _, err := range found.Errors {
-			r.add(object, LevelError, err.Field, err.ErrorBody())
-		}
+		r.addErrors(object, found.Errors)
 		for _, warning := range found.Warnings {
 			path, message, _ := strings.Cut(warning, ": ")
 			r.add(object, LevelWarning, path, message)
@@ -197,6 +195,34 @@ func (r *Report) checkAll(ctx context.Context, objects []*object) error {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return nil
+}
+
+// addErrors adds errors. Values of variables are left out: they can be secrets, and CI keeps its logs.
+func (r *Report) addErrors(object *object, errs field.ErrorList) {
+	for _, err := range errs {
+		message := err.ErrorBody()
+		if strings.Contains(err.Field, "forProvider") || strings.Contains(err.Field, "variables") {
+			message = fmt.Sprintf("%s: %s", err.Type, err.Detail)
+		}
+		r.add(object, LevelError, err.Field, message)
+	}
+}
+
+// duplicates warns about objects that are there twice, such as those of overlays: references to them are ambiguous.
+func (r *Report) duplicates(objects []*object) {
+	first := map[string]*object{}
+	for _, object := range objects {
+		if object.typed == nil || !object.isCAPT() {
+			continue
+		}
+		name := fmt.Sprintf("%s %s", object, object.typed.GetNamespace())
+		if before := first[name]; before != nil {
+			line, _ := before.position("")
+			r.add(object, LevelWarning, "metadata.name", fmt.Sprintf("the same object is in %s:%d. Validate overlays separately: references to it are ambiguous", before.file, line))
+			continue
+		}
+		first[name] = object
+	}
 }
 
 func (r *Report) add(object *object, level Level, path, message string) {
