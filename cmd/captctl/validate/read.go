@@ -107,19 +107,24 @@ func (r *reader) read(ctx context.Context, name string, data []byte) (objects []
 // objectsOf returns the object of a document, or those of a List.
 func (r *reader) objectsOf(ctx context.Context, have map[string]any, node *yaml.Node) (objects []*object) {
 	items, isList := have["items"].([]any)
-	if kind, _ := have["kind"].(string); isList && strings.HasSuffix(kind, "List") {
-		nodes := elements(node)
-		for i := range items {
-			inner := node // An alias has no position of its own.
-			if len(nodes) == len(items) {
-				inner = nodes[i]
-			}
-			if item, ok := items[i].(map[string]any); ok {
-				objects = append(objects, r.objectsOf(ctx, item, inner)...)
-			}
-		}
-		return objects
+	if kind, _ := have["kind"].(string); !isList || !strings.HasSuffix(kind, "List") {
+		return r.objectOf(ctx, have, node)
 	}
+	nodes := elements(node)
+	for i := range items {
+		inner := node // An alias has no position of its own.
+		if len(nodes) == len(items) {
+			inner = nodes[i]
+		}
+		if item, ok := items[i].(map[string]any); ok {
+			objects = append(objects, r.objectsOf(ctx, item, inner)...)
+		}
+	}
+	return objects
+}
+
+// objectOf returns the object of a document; none if it is of another kind.
+func (r *reader) objectOf(ctx context.Context, have map[string]any, node *yaml.Node) []*object {
 	source := &unstructured.Unstructured{Object: have}
 	o := &object{kind: source.GroupVersionKind(), name: source.GetName(), node: node}
 	switch {
