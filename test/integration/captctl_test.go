@@ -67,6 +67,6 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 	tree := env.captctl("tree", env.Namespace+"/demo")
 	assert.Contains(t, tree, "Workspace/demo-eks-controlplane ready")
 	assert.Contains(t, tree, "WorkspaceTemplate/eks ready")
-	assert.NotContains(t, tree, "NotFound")
+	assert.Contains(t, tree, "Depends on it:\nSecret/demo-kubeconfig ready\n")
 	assert.Contains(t, env.captctl("get", "-n", env.Namespace), "1 Cluster: 1 Ready")
 }
