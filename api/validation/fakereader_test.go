@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -52,20 +54,8 @@ func (w *fakeReader) add(object validation.Owner) {
 	w.objects[fmt.Sprintf("%T %s/%s", object, object.GetNamespace(), object.GetName())] = object
 }
 
-func find[T validation.Owner](w *fakeReader, key types.NamespacedName) T {
-	var none T
-	found, _ := w.objects[fmt.Sprintf("%T %s", none, key)].(T)
-	return found
-}
-
-func all[T validation.Owner](w *fakeReader) (found []T) {
-	for _, object := range w.objects {
-		if object, ok := object.(T); ok {
-			found = append(found, object)
-		}
-	}
-	return found
-}
+// all returns the objects in random order.
+func (w *fakeReader) all() manifests.Objects { return slices.Collect(maps.Values(w.objects)) }
 
 // failingAt returns the same reader, in which one method fails.
 func (w *fakeReader) failingAt(method string) *fakeReader {
@@ -94,80 +84,55 @@ func (w *fakeReader) look(method string) error {
 	return w.err
 }
 
-func (w *fakeReader) WorkspaceTemplate(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
-	return find[*infrav1.WorkspaceTemplate](w, key), w.look("WorkspaceTemplate")
+func (w *fakeReader) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
+	found, _ := w.all().WorkspaceTemplate(ctx, key) // It never fails.
+	return found, w.look("WorkspaceTemplate")
 }
 
-func (w *fakeReader) WorkspaceTemplateApply(_ context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
-	return find[*infrav1.WorkspaceTemplateApply](w, key), w.look("WorkspaceTemplateApply")
+func (w *fakeReader) WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
+	found, _ := w.all().WorkspaceTemplateApply(ctx, key) // It never fails.
+	return found, w.look("WorkspaceTemplateApply")
 }
 
-func (w *fakeReader) ClaimantsOf(_ context.Context, workspaceName string) (claimants []infrav1.WorkspaceTemplateApply, err error) {
-	for _, apply := range all[*infrav1.WorkspaceTemplateApply](w) {
-		if workspaceName != "" && apply.Spec.WorkspaceName == workspaceName {
-			claimants = append(claimants, *apply)
-		}
-	}
-	return claimants, w.look("ClaimantsOf")
+func (w *fakeReader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
+	found, _ := w.all().ClaimantsOf(ctx, workspaceName) // It never fails.
+	return found, w.look("ClaimantsOf")
 }
 
-func (w *fakeReader) CAPTCluster(_ context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
-	return find[*infrav1.CAPTCluster](w, key), w.look("CAPTCluster")
+func (w *fakeReader) CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
+	found, _ := w.all().CAPTCluster(ctx, key) // It never fails.
+	return found, w.look("CAPTCluster")
 }
 
-func (w *fakeReader) CAPTControlPlane(_ context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
-	return find[*controlplanev1.CAPTControlPlane](w, key), w.look("CAPTControlPlane")
+func (w *fakeReader) CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
+	found, _ := w.all().CAPTControlPlane(ctx, key) // It never fails.
+	return found, w.look("CAPTControlPlane")
 }
 
-func (w *fakeReader) ControlPlanesOfTemplate(_ context.Context, template types.NamespacedName) (users []controlplanev1.CAPTControlPlane, err error) {
-	for _, controlPlane := range all[*controlplanev1.CAPTControlPlane](w) {
-		if controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace) == template {
-			users = append(users, *controlPlane)
-		}
-	}
-	return users, w.look("ControlPlanesOfTemplate")
+func (w *fakeReader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
+	found, _ := w.all().ControlPlanesOfTemplate(ctx, template) // It never fails.
+	return found, w.look("ControlPlanesOfTemplate")
 }
 
-func (w *fakeReader) ReferrersTo(_ context.Context, apply types.NamespacedName) (owners []validation.Owner, err error) {
-	for _, owner := range all[validation.Owner](w) {
-		var refs []infrav1.WorkspaceTemplateApplyReference
-		switch owner := owner.(type) {
-		case *infrav1.CAPTCluster:
-			refs = append(refs, owner.Spec.WorkspaceTemplateApplyRef)
-		case *controlplanev1.CAPTControlPlane:
-			refs = append(refs, owner.Spec.WorkspaceTemplateApplyRef)
-			for i := range owner.Spec.FargateProfiles {
-				refs = append(refs, owner.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
-			}
-		}
-		if owner.GetNamespace() == apply.Namespace && slices.Contains(refs, infrav1.WorkspaceTemplateApplyReference{Name: apply.Name}) {
-			owners = append(owners, owner)
-		}
-	}
-	return owners, w.look("ReferrersTo")
+func (w *fakeReader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
+	found, _ := w.all().ReferrersTo(ctx, apply) // It never fails.
+	return found, w.look("ReferrersTo")
 }
 
-func (w *fakeReader) Cluster(_ context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
-	return find[*clusterv1.Cluster](w, key), w.look("Cluster")
+func (w *fakeReader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
+	found, _ := w.all().Cluster(ctx, key) // It never fails.
+	return found, w.look("Cluster")
 }
 
-func (w *fakeReader) ClusterOf(_ context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
-	for _, cluster := range all[*clusterv1.Cluster](w) {
-		ref := cluster.Spec.InfrastructureRef
-		if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
-			ref = cluster.Spec.ControlPlaneRef
-		}
-		if cluster.Namespace == owner.GetNamespace() && ref.Name == owner.GetName() {
-			return cluster, w.look("ClusterOf")
-		}
-	}
-	return nil, w.look("ClusterOf")
+func (w *fakeReader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
+	found, _ := w.all().ClusterOf(ctx, owner) // It never fails.
+	return found, w.look("ClusterOf")
 }
 
-func (w *fakeReader) NamespaceLabels(_ context.Context, name string) (labels.Set, error) {
-	var found labels.Set
-	if namespace := find[*corev1.Namespace](w, types.NamespacedName{Name: name}); namespace != nil {
-		found = labels.Merge(labels.Set{}, namespace.Labels)
+// NamespaceLabels returns nil for a Namespace that does not exist, as in a cluster.
+func (w *fakeReader) NamespaceLabels(ctx context.Context, name string) (found labels.Set, err error) {
+	if _, exists := w.objects[fmt.Sprintf("%T /%s", &corev1.Namespace{}, name)]; exists {
+		found, _ = w.all().NamespaceLabels(ctx, name)
 	}
 	return found, w.look("NamespaceLabels")
 }

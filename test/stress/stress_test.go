@@ -39,8 +39,8 @@ const (
 	clusters = 50
 	// memoryLimit is the limit of config/manager, in bytes. GOMEMLIMIT is a fifth of it.
 	memoryLimit = 1 << 30
-	// oldVersion and newVersion are the versions before and after the upgrade.
-	oldVersion, newVersion = "v1.35.0", "v1.36.0"
+	// newVersion is the version after the upgrade.
+	newVersion = "v1.36.0"
 )
 
 // shared is the control plane of all tests of the package. No other package uses it.
