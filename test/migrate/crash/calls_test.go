@@ -111,20 +111,20 @@ func (f interruption) String() string { return string(f.Moment) + " " + f.call.S
 // that was interrupted once, so chains are short.
 const together = 6
 
-// interruptions are what happens to the runs of each plan. With CAPT_CRASH=all, that is everything at each call: a run is killed before the call, the one
-// that resumes it after the call, and if it writes, the next one does not get the answer. Otherwise it is, of each kind of call, something at the
+// interruptions are what happens to the runs of each plan. With CAPT_CRASH, that is everything at each call, or this process's share of it: a run is
+// killed before the call. If the call writes, the run that resumes is killed after it, and the next one does not get the answer. A run that is
+// killed after a read leaves what one leaves that is killed before the next call. Without CAPT_CRASH it is, of each kind of call, something at the
 // first one and at the last one.
 func interruptions(calls []call) (chosen [][]interruption) {
-	if everything {
+	if everything.shares > 0 {
 		var all []interruption
 		for _, c := range calls {
 			all = append(all, interruption{c, proxy.Before})
 			if c.writes {
-				all = append(all, interruption{c, proxy.Lost})
+				all = append(all, interruption{c, proxy.Lost}, interruption{c, proxy.After})
 			}
-			all = append(all, interruption{c, proxy.After})
 		}
-		return slices.Collect(slices.Chunk(all, together))
+		return of(everything, slices.Collect(slices.Chunk(all, together)))
 	}
 	var kinds []string
 	of := map[string][]call{}

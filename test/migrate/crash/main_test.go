@@ -9,11 +9,13 @@
 // before. There are about 340 calls of apply, 53 of them writes, and about 270 calls of rollback, 54 of them writes; the log of the test has the
 // numbers.
 //
-// The environment variable CAPT_CRASH=all interrupts every call. Without it, each kind of call is.
+// The environment variable CAPT_CRASH=1/2 interrupts every second call, from the first one on, and CAPT_CRASH=2/2 the others, so that two processes
+// (make chaos) interrupt every call in half the time: most of it is spent waiting for a Lease to end. Without it, each kind of call is interrupted.
 package crash_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,8 +38,21 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
 
-// everything interrupts every call, and takes its time.
-var everything = os.Getenv("CAPT_CRASH") == "all"
+// everything is this process's share of all interruptions.
+var everything share
+
+// share number of shares, counted from 1. Without shares, a sample is tested.
+type share struct{ number, shares int }
+
+// of a list, these are the elements of the share.
+func of[T any](s share, all []T) (mine []T) {
+	for i, element := range all {
+		if i%s.shares == s.number-1 {
+			mine = append(mine, element)
+		}
+	}
+	return mine
+}
 
 const (
 	// timeout is how long one command, or the manager after it, may take.
@@ -56,7 +71,15 @@ var fleet = legacy.Fixture{Clusters: func(names legacy.Names) []legacy.Cluster {
 	return []legacy.Cluster{{Namespace: names.Namespace, Name: names.Prefix + "first", RetainVPC: true}, second}
 }}
 
-func TestMain(m *testing.M) { os.Exit(fixture.Suite{Start: start}.Run(m)) }
+func TestMain(m *testing.M) {
+	if chosen := os.Getenv("CAPT_CRASH"); chosen != "" {
+		if _, err := fmt.Sscanf(chosen, "%d/%d", &everything.number, &everything.shares); err != nil {
+			fmt.Fprintln(os.Stderr, "CAPT_CRASH must be like 1/2:", err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(fixture.Suite{Start: start}.Run(m))
+}
 
 func start(ctx context.Context, _ string, keep func(*sandbox.Sandbox)) (err error) {
 	if shared, err = legacy.Start(ctx, sandbox.Options{Log: os.Stderr}); err != nil {
