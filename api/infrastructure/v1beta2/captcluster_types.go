@@ -99,7 +99,7 @@ func (t *VPCTemplate) IsDefined() bool { return !reflect.ValueOf(t).Elem().IsZer
 // CAPTClusterStatus is the observed state of the VPC of a cluster.
 // +kubebuilder:validation:MinProperties=1
 type CAPTClusterStatus struct {
-	// conditions are Ready (mirrored by Cluster API as InfrastructureReady), VPCReady, Paused, Deleting and
+	// conditions are Ready (mirrored by Cluster API as InfrastructureReady), VPCReady, FieldsConsumed, Paused, Deleting and
 	// AdoptionRequired.
 	// +optional
 	// +listType=map

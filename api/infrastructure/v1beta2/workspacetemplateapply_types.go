@@ -101,7 +101,8 @@ type WorkspaceDependency struct {
 // WorkspaceTemplateApplyStatus is the observed state of the Workspace.
 // +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateApplyStatus struct {
-	// conditions are Ready, Synced, DependenciesReady, Rendered, Paused, Deleting and WorkspaceConflict.
+	// conditions are Ready, Synced, DependenciesReady, Rendered, Paused, Deleting, WorkspaceConflict, CreateRecoverable and
+	// AdoptionRequired.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
