@@ -39,6 +39,7 @@ const (
 func BenchmarkFailures(b *testing.B) {
 	for b.Loop() {
 		f := startFleet(b, 1000)
+		applyAll(b, f.c, environments.Templates()...)
 		f.create()
 		f.fail()
 		f.recover()

@@ -82,28 +82,28 @@ func BenchmarkFleet(b *testing.B) {
 }
 
 // startFleet starts the servers for a fleet.
-func startFleet(b *testing.B, size int) *fleet {
+func startFleet(b *testing.B, size int, managerArgs ...string) *fleet {
 	b.Helper()
 	scripts := b.TempDir()
 	s, err := sandbox.Start(b.Context(), sandbox.Options{
 		ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditPolicy: []byte(managersOnly),
 		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + scripts, "--max-reconcile-rate=16"},
-		ManagerArgs:  strings.Fields(os.Getenv("FLEET_ARGS")),
+		ManagerArgs:  append(strings.Fields(os.Getenv("FLEET_ARGS")), managerArgs...),
 	})
 	require.NoError(b, err)
 	c, err := client.NewWithWatch(s.Config(), client.Options{Scheme: controllers.Scheme()})
 	require.NoError(b, err)
-	applyAll(b, c, environments.Templates()...)
 	return &fleet{B: b, s: s, c: c, scripts: scripted.At(scripts), made: size, size: size, figures: map[string]float64{}}
 }
 
 func measureFleet(b *testing.B, size int) *fleet {
 	b.Helper()
 	f := startFleet(b, size)
+	applyAll(b, f.c, environments.Templates()...)
 	for _, step := range []struct {
 		name string
 		run  func()
-	}{{"create", f.create}, {"rest", f.rest}, {"grow", f.grow}, {"restart", f.restart}, {"delete", f.delete}} {
+	}{{"create", f.create}, {"rest", func() { f.rest(fleetRest) }}, {"grow", f.grow}, {"restart", f.restart}, {"delete", f.delete}} {
 		step.run()
 		if step.name == os.Getenv("FLEET_UNTIL") {
 			break
@@ -165,11 +165,11 @@ func (f *fleet) make(ctx context.Context, name string) error {
 	return nil
 }
 
-// rest does nothing.
-func (f *fleet) rest() {
+// rest does nothing for a time.
+func (f *fleet) rest(duration time.Duration) {
 	f.Helper()
 	before, settled := f.cpu(), time.Now()
-	<-time.After(fleetRest) // The measurement itself: a time without work.
+	<-time.After(duration) // The measurement itself: a time without work.
 	require.Zero(f, countWrites(f.B, f.s, settled, "leases"), "CAPT writes at rest")
 	f.report(f.requests(settled), "rest-requests")
 	f.report(1000*(f.cpu()-before), "rest-cpu-ms")
