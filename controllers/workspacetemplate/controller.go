@@ -6,11 +6,14 @@ package workspacetemplate
 
 import (
 	"context"
+	"time"
 
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -36,7 +39,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Act:              r.act,
 		Status:           status,
 		SummaryCondition: infrav1.ValidCondition,
-		EventConditions:  []string{infrav1.ValidCondition, infrav1.DeletingCondition},
+		EventConditions:  []string{infrav1.ValidCondition, infrav1.RollingOutCondition, infrav1.DeletingCondition},
 		IsWarning:        isWarning,
 	})
 }
@@ -59,5 +62,17 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
 			return []ctrl.Request{{NamespacedName: object.(*infrav1.WorkspaceTemplateApply).TemplateKey()}}
 		}), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.Funcs{UpdateFunc: countLater}).
 		Complete(r)
+}
+
+// countingDelay limits how often users are counted while a change reaches them one after the other.
+const countingDelay = 5 * time.Second
+
+// countLater reconciles the template of a user that got another revision of it, or for which Terraform began or ceased to fail.
+func countLater(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	before, after := &e.ObjectOld.(*infrav1.WorkspaceTemplateApply).Status, &e.ObjectNew.(*infrav1.WorkspaceTemplateApply).Status
+	if before.TemplateRevision != after.TemplateRevision || (before.LastFailedRevision == "") != (after.LastFailedRevision == "") {
+		queue.AddAfter(ctrl.Request{NamespacedName: e.ObjectNew.(*infrav1.WorkspaceTemplateApply).TemplateKey()}, countingDelay)
+	}
 }

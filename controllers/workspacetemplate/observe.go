@@ -24,6 +24,11 @@ import (
 type Facts struct {
 	// Users are the WorkspaceTemplateApplies that refer to the template and block its deletion, as namespace/name, sorted.
 	Users []string
+	// Revision is the current one, and Updated is how many users Terraform applied it for. Outdated are those for which it last applied another one;
+	// Failing are those of them for which it fails now. Both are sorted. A new user without a Workspace is neither.
+	Revision          string
+	Updated           int
+	Outdated, Failing []string
 	// Errors of the template.
 	Errors field.ErrorList
 	// AwaitsAdoption is true while CAPT v0.3 wrote the template last.
@@ -37,7 +42,9 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	if err := r.Client.List(ctx, &users, client.MatchingFields{UserIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing WorkspaceTemplateApplies of the template: %w", err)
 	}
-	f := &Facts{Errors: templates.ValidateWorkspaceTemplate(template).Errors, AwaitsAdoption: awaitsAdoption(template, users.Items)}
+	f := &Facts{
+		Errors: templates.ValidateWorkspaceTemplate(template).Errors, AwaitsAdoption: awaitsAdoption(template, users.Items), Revision: Revision(template),
+	}
 	for i := range users.Items {
 		blocks, err := r.blocksDeletion(ctx, template, &users.Items[i])
 		if err != nil {
@@ -45,10 +52,27 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 		}
 		if blocks {
 			f.Users = append(f.Users, client.ObjectKeyFromObject(&users.Items[i]).String())
+			f.observeRevision(&users.Items[i])
 		}
 	}
-	slices.Sort(f.Users)
+	for _, names := range [][]string{f.Users, f.Outdated, f.Failing} { // Lists from the cache are unordered.
+		slices.Sort(names)
+	}
 	return f, nil
+}
+
+// observeRevision observes which revision of the template a user has.
+func (f *Facts) observeRevision(user *infrav1.WorkspaceTemplateApply) {
+	name := client.ObjectKeyFromObject(user).String()
+	switch has := user.Status.TemplateRevision; {
+	case has == "" || !user.DeletionTimestamp.IsZero():
+	case has == f.Revision:
+		f.Updated++
+	case user.Status.LastFailedRevision != "":
+		f.Failing = append(f.Failing, name)
+	default:
+		f.Outdated = append(f.Outdated, name)
+	}
 }
 
 // blocksDeletion reports whether a user blocks the deletion of the template: one that may use it, or that awaits adoption. The adoption writes

@@ -64,7 +64,7 @@ func TestTheUsersAreNamedButNotAllOfThem(t *testing.T) {
 }
 
 func TestTheRevisionIsThatOfTheWorkspaceTemplate(t *testing.T) {
-	of := func(options ...builder.Option) string { return revision(builder.WorkspaceTemplate("vpc", options...)) }
+	of := func(options ...builder.Option) string { return Revision(builder.WorkspaceTemplate("vpc", options...)) }
 	assert.Equal(t, of(), of(builder.WithLabel("a", "b"), builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Spec.Template.Metadata = infrav1.WorkspaceTemplateMetadata{Description: "another", Version: "2", Tags: map[string]string{"a": "b"}}
 	})))
@@ -151,4 +151,42 @@ func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
 	require.NoError(t, env.Client.Delete(ctx, user))
 	reconcile()
 	assert.True(t, engine.Absent(env.Client.Get(ctx, key, template)))
+}
+
+func TestUsersWithAnotherRevisionAreReported(t *testing.T) {
+	template := builder.WorkspaceTemplate("vpc", builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer))
+	current := Revision(template)
+	user := func(name, revision, failed string, options ...builder.Option) client.Object {
+		return builder.WorkspaceTemplateApply(name, append(options, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Status.TemplateRevision, apply.Status.LastFailedRevision = revision, failed
+		}))...)
+	}
+	newcomer, updated, deleted := user("new", "", ""), user("updated", current, ""), user("deleted", "old", "", builder.Deleting(), builder.WithFinalizers("other"))
+	for name, row := range map[string]struct {
+		users           []client.Object
+		status, message string
+	}{
+		"none has another one": {[]client.Object{newcomer, updated, deleted}, "", ""},
+		"some have":            {[]client.Object{newcomer, updated, user("b", "old", ""), user("a", "old", "")}, "True RollingOut", "1 users have revision " + current + ", 2 have another one: default/a, default/b"},
+		"Terraform fails for some": {
+			[]client.Object{updated, user("a", "old", ""), user("b", "old", "rendered")}, "True RolloutFailing",
+			"1 users have revision " + current + ", 2 have another one: default/b, default/a. Terraform fails for 1 of them: see their conditions",
+		},
+		"a failure of a user with the current one": {[]client.Object{user("a", current, "rendered")}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template := template.DeepCopy()
+			f, err := newEnvironment(t, row.users...).observe(t.Context(), template)
+			require.NoError(t, err)
+			status(template, f, Observe)
+			assert.Equal(t, row.status, builder.ConditionSummary(template.Status.Conditions)["RollingOut"])
+			assert.Equal(t, ptr.To(int32(1)), template.Status.UpdatedUsers)
+			if condition := meta.FindStatusCondition(template.Status.Conditions, infrav1.RollingOutCondition); condition != nil {
+				assert.Equal(t, row.message, condition.Message)
+				f.Outdated, f.Failing = nil, nil
+				status(template, f, Observe)
+				assert.Equal(t, "False RolledOut", builder.ConditionSummary(template.Status.Conditions)["RollingOut"])
+			}
+		})
+	}
 }

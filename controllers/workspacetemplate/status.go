@@ -5,6 +5,7 @@ package workspacetemplate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,14 +23,16 @@ const namedUsers = 5
 func status(template *infrav1.WorkspaceTemplate, f *Facts, _ Action) {
 	if s := &template.Status; !f.AwaitsAdoption {
 		s.ObservedGeneration = template.Generation
-		s.Users = ptr.To(int32(len(f.Users))) //nolint:gosec // No cluster holds 2^31 objects.
-		s.Revision = revision(template)
+		s.Users = ptr.To(int32(len(f.Users)))     //nolint:gosec // No cluster holds 2^31 objects.
+		s.UpdatedUsers = ptr.To(int32(f.Updated)) //nolint:gosec // No cluster holds 2^31 objects.
+		s.Revision = f.Revision
 	}
 	engine.Set(template, valid(f), inUse(f), deleting(template, f))
+	engine.SetNegativePolarity(template, rollingOut(f))
 }
 
-// revision is a hash of the template of Workspaces: 12 hexadecimal digits.
-func revision(template *infrav1.WorkspaceTemplate) string {
+// Revision is a hash of the template of Workspaces: 12 hexadecimal digits.
+func Revision(template *infrav1.WorkspaceTemplate) string {
 	revision, err := terraform.Revision([]any{template.Spec.WorkspaceScope.OrDefault(), template.Spec.Template.Spec})
 	if err != nil {
 		return "" // Cannot happen: it was decoded from JSON.
@@ -49,6 +52,19 @@ func inUse(f *Facts) engine.Condition {
 		return engine.False(infrav1.InUseCondition, infrav1.NotUsedReason, "")
 	}
 	return engine.True(infrav1.InUseCondition, infrav1.UsedReason, "used by "+names(f.Users))
+}
+
+// rollingOut reports users with another revision. Those that Terraform failed for come first in the message.
+func rollingOut(f *Facts) engine.Condition {
+	message := fmt.Sprintf("%d users have revision %s, %d have another one: ", f.Updated, f.Revision, len(f.Failing)+len(f.Outdated))
+	switch {
+	case len(f.Failing) > 0:
+		return engine.True(infrav1.RollingOutCondition, infrav1.RolloutFailingReason, message+names(slices.Concat(f.Failing, f.Outdated))+
+			fmt.Sprintf(". Terraform fails for %d of them: see their conditions", len(f.Failing)))
+	case len(f.Outdated) > 0:
+		return engine.True(infrav1.RollingOutCondition, infrav1.RollingOutReason, message+names(f.Outdated))
+	}
+	return engine.False(infrav1.RollingOutCondition, infrav1.RolledOutReason, "")
 }
 
 func deleting(template *infrav1.WorkspaceTemplate, f *Facts) engine.Condition {
@@ -71,5 +87,5 @@ func names(users []string) string {
 
 // isWarning reports whether the event for a transition is a warning, because the user must act.
 func isWarning(condition metav1.Condition) bool {
-	return condition.Reason == infrav1.TemplateInvalidReason
+	return condition.Reason == infrav1.TemplateInvalidReason || condition.Reason == infrav1.RolloutFailingReason
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 )
 
@@ -114,6 +115,7 @@ func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace
 	case f.Rejected != "":
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, f.Rejected, string(failure.ClassConfig)
 	case o.UpToDate:
+		s.TemplateRevision = workspacetemplate.Revision(f.Template)
 		if s.LastAppliedRevision != f.Rendered.Revision {
 			s.LastAppliedRevision = f.Rendered.Revision
 			s.LastAppliedTime = ptr.To(metav1.NewTime(f.Now))

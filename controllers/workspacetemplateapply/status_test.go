@@ -27,6 +27,7 @@ import (
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -78,6 +79,7 @@ func TestStatusFieldsOfAnUpToDateWorkspace(t *testing.T) {
 	assert.Equal(t, map[string]string{"vpc_id": "vpc-1"}, got.Outputs)
 	assert.Equal(t, metav1.ConditionTrue, got.Applied)
 	assert.Equal(t, s.Rendered.Revision, got.LastAppliedRevision)
+	assert.Equal(t, workspacetemplate.Revision(s.Template), got.TemplateRevision)
 	assert.Equal(t, ptr.To(metav1.NewTime(now)), got.LastAppliedTime)
 	for _, condition := range got.Conditions {
 		assert.Equal(t, int64(3), condition.ObservedGeneration, condition.Type)

@@ -45,6 +45,8 @@ const (
 	ValidCondition = "Valid"
 	// InUseCondition is True while a WorkspaceTemplateApply uses the template.
 	InUseCondition = "InUse"
+	// RollingOutCondition is True while users of the template have another revision of it. Absent until that happens for the first time.
+	RollingOutCondition = "RollingOut"
 )
 
 // Reasons of conditions.
@@ -123,6 +125,12 @@ const (
 	UsedReason = "Used"
 	// NotUsedReason: no WorkspaceTemplateApply uses the template.
 	NotUsedReason = "NotUsed"
+	// RollingOutReason: Terraform has not applied the current revision for all users of the template.
+	RollingOutReason = "RollingOut"
+	// RolloutFailingReason: the same, and the apply failed for some of them.
+	RolloutFailingReason = "RolloutFailing"
+	// RolledOutReason: all users of the template have its current revision.
+	RolledOutReason = "RolledOut"
 	// VPCReadyReason: the VPC exists.
 	VPCReadyReason = "VPCReady"
 	// ExistingVPCReason: spec names an existing VPC, which CAPT does not manage.

@@ -96,7 +96,7 @@ func (a AllowedNamespaces) IsDefined() bool { return len(a.Names) > 0 || a.Selec
 // WorkspaceTemplateStatus is the observed state of a template.
 // +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateStatus struct {
-	// conditions are Valid, InUse and Deleting.
+	// conditions are Valid, InUse, RollingOut and Deleting.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -114,6 +114,11 @@ type WorkspaceTemplateStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Users *int32 `json:"users,omitempty"`
 
+	// updatedUsers is the number of users whose Workspace has the current revision, applied by Terraform. It follows within seconds.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	UpdatedUsers *int32 `json:"updatedUsers,omitempty"`
+
 	// observedGeneration is the generation of spec that this status describes.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -128,6 +133,7 @@ type WorkspaceTemplateStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Valid",type=string,JSONPath=`.status.conditions[?(@.type=="Valid")].status`
 // +kubebuilder:printcolumn:name="Users",type=integer,JSONPath=`.status.users`
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedUsers`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.template.metadata.version`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Scope",type=string,JSONPath=`.spec.workspaceScope`,priority=1

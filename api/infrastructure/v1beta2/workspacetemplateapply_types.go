@@ -147,6 +147,12 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
 
+	// templateRevision is the revision of the WorkspaceTemplate that was last applied.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	TemplateRevision string `json:"templateRevision,omitempty"`
+
 	// lastFailedRevision is the hash of the rendered Workspace whose apply last failed; empty once a later apply has
 	// succeeded.
 	// +optional
