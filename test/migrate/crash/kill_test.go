@@ -179,7 +179,8 @@ func (s *scenario) retried(try func() (*host.Command, bool)) {
 func TestARunThatIsKilledIsResumed(t *testing.T) {
 	s := newScenario(t)
 	applies, rollbacks := interruptions(s.apply.calls), interruptions(s.rollback.calls)
-	for i := 0; i < max(len(applies), len(rollbacks)); i++ {
+	for i := 0; i < max(len(applies), len(rollbacks)); i++ { // What is left of a plan is appended.
+		t.Logf("plan %d of %d", i+1, max(len(applies), len(rollbacks)))
 		s.newPlan()
 		applies = append(applies, s.interrupt(&s.apply, at(applies, i), i%2 == 0)...)
 		rollbacks = append(rollbacks, s.interrupt(&s.rollback, at(rollbacks, i), i%2 == 1)...)
