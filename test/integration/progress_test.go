@@ -10,11 +10,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox/audit"
@@ -92,4 +94,19 @@ func TestProgressOnlyGrows(t *testing.T) {
 			assert.GreaterOrEqual(t, ptr.Deref(after.PercentComplete, 0), ptr.Deref(before.PercentComplete, 0), "%+v after %+v", after, before)
 		}
 	}
+}
+
+// A template reports how far a change of it is, and what keeps it.
+func TestATemplateReportsItsRollout(t *testing.T) {
+	t.Parallel()
+	env := newEnvironment(t)
+	env.User(append(env.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo))...)
+	env.AwaitVPC()
+	env.SetScript(fixture.VPC, scripted.Script{Plan: scripted.Step{Stderr: "\nError: Unsupported argument\n"}})
+	env.User(env.VPCTemplate(fixture.VPCModule + "# edited\n"))
+	template := &infrav1.WorkspaceTemplate{}
+	env.Await(template, fixture.VPCTemplate, infrav1.RollingOutCondition, metav1.ConditionTrue, infrav1.RolloutFailingReason, env.Namespace+"/"+fixture.VPC)
+	env.SetScript(fixture.VPC, scripted.Script{})
+	env.Await(template, fixture.VPCTemplate, infrav1.RollingOutCondition, metav1.ConditionFalse, infrav1.RolledOutReason)
+	assert.Equal(t, ptr.To(int32(1)), template.Status.UpdatedUsers)
 }
