@@ -40,9 +40,15 @@ func TestDeletionProtectionHoldsWithoutWebhooksAndWithoutPolicies(t *testing.T) 
 	untouched := untouchedSince(env, fixture.VPC, fixture.ControlPlane)
 
 	require.NoError(t, server.StopComponent(t.Context(), sandbox.Manager))
-	t.Cleanup(func() { require.NoError(t, server.StartComponent(context.Background(), sandbox.Manager)) })
+	start := func(ctx context.Context) { require.NoError(t, server.StartComponent(ctx, sandbox.Manager)) }
+	t.Cleanup(func() {
+		if start != nil {
+			start(context.Background())
+		}
+	})
 	requireDeletionRejected(env)
-	require.NoError(t, server.StartComponent(t.Context(), sandbox.Manager))
+	start(t.Context())
+	start = nil
 
 	withoutPolicies(env)
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
