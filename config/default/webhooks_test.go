@@ -126,7 +126,7 @@ func TestPoliciesApplyToAllNamespaces(t *testing.T) {
 		assert.Nil(t, binding.Spec.MatchResources, "it holds everywhere")
 	}
 	policies := all[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy")
-	require.Len(t, policies, 9)
+	require.Len(t, policies, 12)
 	for _, policy := range policies {
 		binding := bindings[policy.Name]
 		require.NotNil(t, binding, policy.Name)
@@ -137,7 +137,7 @@ func TestPoliciesApplyToAllNamespaces(t *testing.T) {
 		}
 		// The parameters of the policy are the objects of a namespace: without any, or while they cannot be read, it rejects nothing.
 		assert.Equal(t, admissionv1.Ignore, *policy.Spec.FailurePolicy, policy.Name)
-		assert.Equal(t, []string{"namespaces"}, policy.Spec.MatchConstraints.ResourceRules[0].Resources)
+		assert.Subset(t, []string{"namespaces", "clusters"}, policy.Spec.MatchConstraints.ResourceRules[0].Resources)
 		assert.Equal(t, admissionv1.AllowAction, *binding.Spec.ParamRef.ParameterNotFoundAction)
 		assert.Empty(t, binding.Spec.ParamRef.Namespace, "the namespace of the request")
 	}

@@ -246,6 +246,21 @@ func TestSafety06WhatTheCAPTClusterControlsIsDeletedBeforeTheVPC(t *testing.T) {
 	assert.Equal(t, []string{"delete demo-vpc", "status"}, env.reconcile())
 }
 
+// The deletion was accepted because the policy that rejects it is gone.
+func TestNothingOfAProtectedCAPTClusterIsDeleted(t *testing.T) {
+	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting(),
+		builder.WithDeletionProtection(infrav1.DeletionProtectionEnabled))
+	env := newEnvironment(t, builder.Cluster("demo"), captCluster, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster)))
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, "True "+infrav1.DeletionProtectedReason, env.conditionSummary()[infrav1.DeletingCondition])
+	assert.Contains(t, env.message(infrav1.DeletingCondition), "spec.deletionProtection is Enabled, so nothing is destroyed")
+	assert.Contains(t, env.get().Finalizers, infrav1.CAPTClusterFinalizer)
+	assert.Empty(t, env.reconcile(), "at rest nothing is written")
+
+	update(env, env.get(), func(c *infrav1.CAPTCluster) { c.Spec.DeletionProtection = infrav1.DeletionProtectionDisabled })
+	assert.Contains(t, env.reconcile(), "delete demo-vpc")
+}
+
 // The control plane may wait for another policy of the VPC.
 func TestSafety05ThePolicyOfTheVPCIsWrittenWhileTheControlPlaneIsDeleted(t *testing.T) {
 	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), held, builder.Deleting(), retain)

@@ -137,12 +137,12 @@ func Run[O Object, F, P any](ctx context.Context, e Engine, req ctrl.Request, ob
 	if cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]; cluster != "" {
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), cluster)))
 	}
-	definition, err := e.deletedDefinition(ctx, obj)
+	held, err := e.deletionHeld(ctx, obj)
 	switch {
 	case err != nil:
 		reportFailure(ctx, e, obj, err, phases)
-	case definition != "":
-		err = holdForDefinition(ctx, e, obj, definition, phases)
+	case held != nil:
+		err = holdDeletion(ctx, e, obj, held, phases)
 	default:
 		err = runPhases(ctx, e, obj, phases)
 	}

@@ -33,6 +33,8 @@ type Facts struct {
 	MovePolicyMissing bool
 	// Retained is true when the Workspace is kept after the deletion of the object.
 	Retained bool
+	// ProtectedBy is the controller that protects the cloud resources from deletion; observed only during deletion.
+	ProtectedBy string
 	// RetainConflict is why the object must not be deleted although it is Retained; observed only during deletion.
 	RetainConflict string
 	// TemplateKey is the WorkspaceTemplate of spec.

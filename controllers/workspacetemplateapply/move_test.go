@@ -6,6 +6,7 @@ package workspacetemplateapply
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -114,6 +115,49 @@ func TestSafety17ThePauseOfTheControllerPausesTheObject(t *testing.T) {
 
 			owner.SetAnnotations(nil)
 			env.update(owner)
+			assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
+		})
+	}
+}
+
+// A foreground deletion of the owner deletes all that it controls. Otherwise, only its own WorkspaceTemplateApply is protected: the owner deletes
+// that of a profile which was removed from its spec.
+func TestTheProtectionOfTheControllerKeepsTheWorkspace(t *testing.T) {
+	deleting := func(object client.Object) {
+		builder.Deleting()(object)
+		builder.WithFinalizers("test/hold")(object)
+	}
+	protected := builder.WithDeletionProtection(infrav1.DeletionProtectionEnabled)
+	for name, row := range map[string]struct {
+		owner client.Object
+		keeps bool
+	}{
+		"CAPTCluster":                          {builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"), protected), true},
+		"CAPTControlPlane":                     {builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-vpc"), protected), true},
+		"CAPTControlPlane, being deleted":      {builder.CAPTControlPlane("demo", builder.WithApplyRef("other"), protected, deleting), true},
+		"CAPTControlPlane, of another":         {builder.CAPTControlPlane("demo", builder.WithApplyRef("other"), protected), false},
+		"CAPTControlPlane, not protected":      {builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-vpc"), deleting), false},
+		"CAPTCluster, protection was disabled": {builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"), builder.WithDeletionProtection(infrav1.DeletionProtectionDisabled)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), row.owner, builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(row.owner)))
+			env.rest("demo-vpc")
+			env.remove(env.get("demo-vpc"))
+			writes := env.mustReconcile("demo-vpc")
+			if !row.keeps {
+				assert.Contains(t, writes, "delete Workspace")
+				return
+			}
+			assert.Equal(t, []string{"status"}, writes)
+			kind, _, _ := strings.Cut(name, ",")
+			assert.Equal(t, "True "+infrav1.DeletionProtectedReason, builder.ConditionSummary(env.get("demo-vpc").Status.Conditions)[infrav1.DeletingCondition])
+			assert.Contains(t, conditions.GetMessage(env.get("demo-vpc"), infrav1.DeletingCondition), "spec.deletionProtection of "+kind+" demo, which controls this object, is Enabled")
+			assert.Empty(t, env.mustReconcile("demo-vpc"), "at rest nothing is written")
+
+			before := row.owner.DeepCopyObject().(client.Object)
+			builder.WithDeletionProtection(infrav1.DeletionProtectionDisabled)(row.owner)
+			env.update(row.owner)
+			assert.True(t, ownerChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: row.owner}), "the change wakes it")
 			assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace")
 		})
 	}

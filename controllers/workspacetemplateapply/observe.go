@@ -104,6 +104,9 @@ func (r *Reconciler) observeDeletion(ctx context.Context, apply *infrav1.Workspa
 	if apply.DeletionTimestamp.IsZero() {
 		return nil
 	}
+	if f.ProtectedBy, err = r.owners().ProtectedBy(ctx, apply); err != nil {
+		return err
+	}
 	if f.RetainConflict, err = r.retainConflict(ctx, apply); err != nil {
 		return err
 	}

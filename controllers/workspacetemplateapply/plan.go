@@ -95,7 +95,7 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 
 func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 	switch {
-	case f.RetainConflict != "":
+	case f.ProtectedBy != "", f.RetainConflict != "":
 		return Observe
 	case retained(apply), f.Restored:
 		return Release

@@ -31,6 +31,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
@@ -61,8 +62,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WatchesRawSource(source.Func(r.enqueueQueued)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
-		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
-		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
+		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(ownerChanged())).
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(ownerChanged())).
 		WatchesMetadata(secrets, handler.EnqueueRequestsFromMapFunc(r.ofSecret), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesMetadata(namespaces, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesMetadata(definitions, handler.EnqueueRequestsFromMapFunc(r.ofDefinition), builder.WithPredicates(definitionChanged())).
@@ -231,6 +232,14 @@ func (r *Reconciler) ofGroup(_ context.Context, object client.Object) []ctrl.Req
 func (r *Reconciler) enqueueQueued(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 	r.serializer.EnqueueWith(func(key client.ObjectKey) { queue.Add(ctrl.Request{NamespacedName: key}) })
 	return nil
+}
+
+// ownerChanged passes changes of an owner that may pause or continue what it controls: of its annotations, and of its protection from deletion.
+func ownerChanged() predicate.Predicate {
+	protection := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return engine.IsDeletionProtected(e.ObjectOld) != engine.IsDeletionProtected(e.ObjectNew)
+	}}
+	return predicate.Or[client.Object](predicate.AnnotationChangedPredicate{}, protection)
 }
 
 // ofOwner reconciles the WorkspaceTemplateApplies that an owner controls.

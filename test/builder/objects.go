@@ -90,6 +90,14 @@ func WithApplyRef(name string) Option {
 	)
 }
 
+// WithDeletionProtection protects a CAPTCluster or CAPTControlPlane from deletion, or not.
+func WithDeletionProtection(protection infrav1.DeletionProtection) Option {
+	return either(
+		func(captCluster *infrav1.CAPTCluster) { captCluster.Spec.DeletionProtection = protection },
+		func(controlPlane *controlplanev1.CAPTControlPlane) { controlPlane.Spec.DeletionProtection = protection },
+	)
+}
+
 // WithVariables gives variables to a CAPTCluster, CAPTControlPlane or WorkspaceTemplateApply.
 func WithVariables(variables map[string]string) Option {
 	return func(object client.Object) {

@@ -78,6 +78,7 @@ func forgotten[T client.Object](t *testing.T, object T) T {
 func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 	t.Run("CAPTCluster with a template", func(t *testing.T) {
 		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
+			c.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled
 			c.Spec.VPC = infrav1.VPC{Template: infrav1.VPCTemplate{
 				Ref: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"a": "b"}, DeletionPolicy: infrav1.DeletionPolicyDelete, TimeoutSeconds: 60,
 			}}
@@ -98,6 +99,7 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 			c.Spec.Variables = map[string]string{"a": "b"}
 			c.Spec.Kubeconfig.Source = controlplanev1.KubeconfigSource("Output")
 			c.Spec.EndpointProbe = controlplanev1.EndpointProbe("Disabled")
+			c.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled
 			c.Spec.Recovery = &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To[int32](1)}
 			c.Spec.Timeouts = controlplanev1.Timeouts{ControlPlaneSeconds: 600, VPCReadySeconds: 900, SecretSeconds: 60}
 			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "example.com", Port: 443}

@@ -28,6 +28,7 @@ import (
 // keepClusterHubFields restores the fields of a CAPTCluster that v1beta1 does not have. Fields of a VPC source are restored only if the
 // write keeps that source.
 func keepClusterHubFields(ctx context.Context, reader validation.Reader, old, captCluster *infrav1.CAPTCluster) error {
+	captCluster.Spec.DeletionProtection = old.Spec.DeletionProtection
 	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
 	now.ConnectionSecretRef = infrav1.LocalSecretReference{}
 	if now.ExistingID == before.ExistingID {
@@ -44,6 +45,7 @@ func keepClusterHubFields(ctx context.Context, reader validation.Reader, old, ca
 func keepControlPlaneHubFields(ctx context.Context, reader validation.Reader, old, controlPlane *controlplanev1.CAPTControlPlane) error {
 	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
 	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
+	now.DeletionProtection = before.DeletionProtection
 	if before.Timeouts.SecretSeconds != 0 && now.Timeouts != (controlplanev1.Timeouts{}) {
 		now.Timeouts.SecretSeconds = before.Timeouts.SecretSeconds
 	}

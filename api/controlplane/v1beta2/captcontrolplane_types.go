@@ -102,6 +102,11 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// recovery specifies the automatic recovery from failures of Terraform; absent means the defaults.
 	// +optional
 	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
+
+	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTControlPlane and of its Cluster, and
+	// keeps the EKS cluster. To delete them, first set it to Disabled.
+	// +optional
+	DeletionProtection infrav1.DeletionProtection `json:"deletionProtection,omitempty"`
 }
 
 // TagValue is the value of an AWS tag.
@@ -313,6 +318,11 @@ func (c *CAPTControlPlane) GetConditions() []metav1.Condition { return c.Status.
 // SetConditions replaces the conditions of the object.
 func (c *CAPTControlPlane) SetConditions(conditions []metav1.Condition) {
 	c.Status.Conditions = conditions
+}
+
+// IsDeletionProtected reports whether the object is protected from deletion.
+func (c *CAPTControlPlane) IsDeletionProtected() bool {
+	return c.Spec.DeletionProtection == infrav1.DeletionProtectionEnabled
 }
 
 // CAPTControlPlaneList is a list of CAPTControlPlanes.

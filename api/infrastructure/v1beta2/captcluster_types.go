@@ -39,6 +39,11 @@ type CAPTClusterTemplateResourceSpec struct {
 	// vpc is the VPC: an existing one, or one created from a WorkspaceTemplate.
 	// +required
 	VPC VPC `json:"vpc"`
+
+	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTCluster and of its Cluster, and
+	// keeps the VPC. To delete them, first set it to Disabled.
+	// +optional
+	DeletionProtection DeletionProtection `json:"deletionProtection,omitempty"`
 }
 
 // VPC is an existing VPC, or one created from a WorkspaceTemplate.
@@ -192,6 +197,11 @@ func (c *CAPTCluster) GetConditions() []metav1.Condition { return c.Status.Condi
 
 // SetConditions replaces the conditions of the object.
 func (c *CAPTCluster) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
+
+// IsDeletionProtected reports whether the object is protected from deletion.
+func (c *CAPTCluster) IsDeletionProtected() bool {
+	return c.Spec.DeletionProtection == DeletionProtectionEnabled
+}
 
 // CAPTClusterList is a list of CAPTClusters.
 //

@@ -149,6 +149,8 @@ const (
 	ApplyRefusedReason = "WorkspaceTemplateApplyRefused"
 	// DefinitionDeletingReason: the object is deleted only because its CustomResourceDefinition is, so no cloud resource is destroyed.
 	DefinitionDeletingReason = "DefinitionDeleting"
+	// DeletionProtectedReason: spec.deletionProtection is Enabled, so nothing is deleted or destroyed.
+	DeletionProtectedReason = "DeletionProtected"
 	// WriteRefusedReason: the API server rejected a write of CAPT.
 	WriteRefusedReason = "WriteRefused"
 	// WorkspaceScopeConflictReason: the template has another scope than the existing Workspace.
@@ -183,7 +185,7 @@ func RequiresUserAction(reason string) bool {
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
 		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason, VPCReadyTimeoutReason,
-		DefinitionDeletingReason, DeletionPolicyConflictReason:
+		DefinitionDeletingReason, DeletionProtectedReason, DeletionPolicyConflictReason:
 		return true
 	}
 	return false

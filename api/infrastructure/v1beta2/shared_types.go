@@ -67,6 +67,17 @@ const (
 	DeletionPolicyRetain DeletionPolicy = "Retain"
 )
 
+// DeletionProtection is whether an object is protected from deletion.
+// +kubebuilder:validation:Enum=Enabled;Disabled
+type DeletionProtection string
+
+const (
+	// DeletionProtectionEnabled rejects the deletion of the object. If it is accepted nevertheless, nothing is destroyed.
+	DeletionProtectionEnabled DeletionProtection = "Enabled"
+	// DeletionProtectionDisabled allows the deletion.
+	DeletionProtectionDisabled DeletionProtection = "Disabled"
+)
+
 // WorkspaceTemplateApplySummary is the state of a WorkspaceTemplateApply in the status of its owner.
 type WorkspaceTemplateApplySummary struct {
 	// name of the WorkspaceTemplateApply.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package owners reads the owners of an object: which one pauses it, and which one does not exist.
+// Package owners reads the owners of an object: which one pauses it, which one protects it from deletion, and which one does not exist.
 //
 // A backup restores owner references with UIDs of owners that no longer exist. The garbage collector then deletes the object, and that must
 // not destroy the resources of its Workspace. So nothing is recorded or created for an object before its owners, and their owners, exist.
@@ -31,32 +31,71 @@ const maxDepth = 4
 type Reader struct{ Cached, Uncached client.Reader }
 
 // PausedBy reports why the controller of an object is paused by its own annotation; empty when it is not. A paused controller writes
-// nothing, but an edited template, or the garbage collector, would still change what it controls.
+// nothing, but an edited template, or the garbage collector, would still change what it controls. The pause of a Cluster is observed by its
+// label.
 func (r Reader) PausedBy(ctx context.Context, object metav1.Object) (string, error) {
-	controller := metav1.GetControllerOf(object)
-	if controller == nil {
-		return "", nil
+	controller, err := controllerOf(ctx, object, r.Cached, r.Uncached)
+	if err != nil || controller == nil {
+		return "", err
 	}
-	owner := watchedKind(*controller)
-	if owner == nil || controller.Kind == clusterv1.ClusterKind { // The pause of a Cluster is observed by its label.
-		return "", nil
-	}
-	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: controller.Name}
-	found, err := engine.Get(ctx, r.Cached, key, owner)
-	if err == nil && found == nil {
-		found, err = engine.Get(ctx, r.Uncached, key, owner)
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading %s %s: %w", controller.Kind, controller.Name, err)
-	}
-	if found == nil || found.GetUID() != controller.UID {
-		return "", nil
-	}
-	why := engine.Paused(nil, found)
+	why := engine.Paused(nil, controller)
 	if why == "" {
 		return "", nil
 	}
-	return fmt.Sprintf("%s %s, which controls this object, is paused: %s", controller.Kind, controller.Name, why), nil
+	return fmt.Sprintf("%s, which controls this object, is paused: %s", description(object), why), nil
+}
+
+// ProtectedBy describes the controller of a WorkspaceTemplateApply if it protects the cloud resources from deletion; empty when it does not.
+// While the controller is being deleted, it protects everything that it controls: foreground deletion deletes all of that. Otherwise it
+// protects only its own WorkspaceTemplateApply, because a Fargate profile that was removed from spec is deleted. The controller is read from
+// the API server, because a destroy cannot be reverted.
+func (r Reader) ProtectedBy(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (string, error) {
+	controller, err := controllerOf(ctx, apply, r.Uncached)
+	if err != nil || controller == nil {
+		return "", err
+	}
+	protected, own := false, ""
+	switch c := controller.(type) {
+	case *infrav1.CAPTCluster:
+		protected, own = c.IsDeletionProtected(), c.Spec.WorkspaceTemplateApplyRef.Name
+	case *controlplanev1.CAPTControlPlane:
+		protected, own = c.IsDeletionProtected(), c.Spec.WorkspaceTemplateApplyRef.Name
+	}
+	if !protected || controller.GetDeletionTimestamp().IsZero() && own != apply.Name {
+		return "", nil
+	}
+	return description(apply), nil
+}
+
+// controllerOf returns the CAPTCluster or CAPTControlPlane that controls an object, from the first reader that has it; nil when there is none.
+func controllerOf(ctx context.Context, object metav1.Object, readers ...client.Reader) (found client.Object, err error) {
+	ref := metav1.GetControllerOf(object)
+	if ref == nil || ref.Kind == clusterv1.ClusterKind {
+		return nil, nil
+	}
+	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
+	for _, reader := range readers {
+		kind := watchedKind(*ref)
+		if kind == nil {
+			return nil, nil
+		}
+		if found, err = engine.Get(ctx, reader, key, kind); err != nil {
+			return nil, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+		}
+		if found != nil {
+			break
+		}
+	}
+	if found == nil || found.GetUID() != ref.UID {
+		return nil, nil
+	}
+	return found, nil
+}
+
+// description is the kind and the name of the controller of an object.
+func description(object metav1.Object) string {
+	controller := metav1.GetControllerOf(object)
+	return controller.Kind + " " + controller.Name
 }
 
 // Missing describes an owner of an object, or of its owners, that does not exist; empty when there is none. With mustRead, an owner that
