@@ -116,7 +116,7 @@ func (p *pinning) text(live string, template any, path *field.Path) string {
 		name := match[1]
 		if slices.ContainsFunc(p.variables, func(variables map[string]string) bool { _, is := variables[name]; return is }) {
 			p.errs = append(p.errs, field.Invalid(path, field.OmitValueType{},
-				fmt.Sprintf("contains ${%s}, which a template would replace by variable %s. Remove the variable if it is not used elsewhere", name, name)))
+				fmt.Sprintf("contains ${%s}, which a template would replace with the value of variable %s. Remove the variable if it is not used elsewhere", name, name)))
 			break
 		}
 	}

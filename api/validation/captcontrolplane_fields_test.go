@@ -142,10 +142,10 @@ func TestVariablesOfFargateTemplates(t *testing.T) {
 		"a tag by itself":            {[]builder.Option{vars("team", "${tags_team}")}, []string{"placeholder ${tags_team}"}},
 		"a mistake":                  {[]builder.Option{vars("a", "${cluster_nam}", "b", "${regoin}")}, []string{"placeholder ${cluster_nam}", "placeholder ${regoin}"}},
 		"a name within the module":   {[]builder.Option{builder.WithModule("output \"a\" { value = \"${profile_name} in ${region}\" }\n")}, nil},
-		"a list within the module":   {[]builder.Option{builder.WithModule("locals { s = jsondecode(\"${selectors}\") }\n")}, []string{path + "in WorkspaceTemplate default/fargate the value of variable \"selectors\" has characters that could change the module. Declare a Terraform variable"}},
+		"a list within the module":   {[]builder.Option{builder.WithModule("locals { s = jsondecode(\"${selectors}\") }\n")}, []string{path + "WorkspaceTemplate default/fargate: the value of variable \"selectors\" has characters that could change the module. Declare a Terraform variable"}},
 		"an object in the address": {[]builder.Option{builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 			params.Source, params.Module, params.Vars = terraform.SourceRemote, "git::https://example.com/${tags}", nil
-		})}, []string{path + "in WorkspaceTemplate default/fargate the value of variable \"tags\""}},
+		})}, []string{path + "WorkspaceTemplate default/fargate: the value of variable \"tags\""}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", fargate(selecting("a")))

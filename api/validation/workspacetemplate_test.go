@@ -174,7 +174,7 @@ func TestVariablesThatAModuleDeclares(t *testing.T) {
 		})},
 		"another argument does not": {option: given(module, func(p *terraform.WorkspaceParameters) { p.PlanArgs = []string{"-parallelism=1"} }), warnings: []string{noValue}},
 		"the environment gives it, which is refused": {option: given(module, func(p *terraform.WorkspaceParameters) { p.Env = []terraform.EnvVar{{Name: "TF_VAR_a"}} }),
-			errors: []finding{{templateSpec + "forProvider.env[0].name", field.ErrorTypeForbidden, "TF_*, LD_* and PATH are reserved for the provider"}}},
+			errors: []finding{{templateSpec + "forProvider.env[0].name", field.ErrorTypeForbidden, "TF_*, LD_* and PATH are reserved for provider-terraform"}}},
 		"a name that a variable is part of":      {option: given("variable \"${prefix}_a\" {}\n", vars("x_a"))},
 		"a default that a variable gives":        {option: given("variable \"a\" {\n  default = ${a}\n}\n", nil)},
 		"JSON":                                   {option: given(`{"variable": {"a": {}, "b": {"default": 1}}}`, asJSON(vars("b", "c"))), warnings: []string{noValue, "vars[1].key: "}},

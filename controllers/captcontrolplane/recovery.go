@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -162,7 +163,7 @@ func (r *Reconciler) runAction(ctx context.Context, controlPlane *controlplanev1
 			target = p.Fargate.Profiles[i].Apply.Apply
 		}
 	}
-	ctrl.LoggerFrom(ctx).Info("Starting a recovery action", "action", d.Action.Type, "attempt", d.Attempt, "WorkspaceTemplateApply", target.Name)
+	ctrl.LoggerFrom(ctx).Info("Starting a recovery action", "action", d.Action.Type, "attempt", d.Attempt, "WorkspaceTemplateApply", klog.KObj(target))
 	switch d.Action.Type {
 	case controlplanev1.RecoveryReapply, controlplanev1.RecoveryClearInterruptedCreate:
 		return "", r.requestRecovery(ctx, target, d.Request)
@@ -218,14 +219,14 @@ func (r *Reconciler) recreateControlPlane(ctx context.Context, controlPlane *con
 		return "", err
 	}
 	if now == nil || current == nil || cluster == nil || now.UID != controlPlane.UID || current.UID != f.Apply.Apply.UID {
-		return "RecreateWorkspace is refused: the objects have changed", nil
+		return "RecreateWorkspace is refused: the CAPTControlPlane, its Cluster or its WorkspaceTemplateApply was deleted or recreated. CAPT checks again", nil
 	}
 	h, err := r.history(ctx, now, cluster, current)
 	if err != nil {
 		return "", err
 	}
 	if refused := recovery.RefuseRecreation(action, h); refused != "" {
-		return "RecreateWorkspace is refused: " + refused, nil
+		return recovery.Refused(action.Type, refused), nil
 	}
 	r.Recorder.Eventf(controlPlane, current, corev1.EventTypeWarning, "RecreatingControlPlane", "Recover",
 		"Terraform destroys and recreates the control plane, which was never initialized: spec.recovery has the action RecreateWorkspace with allowDestroy")

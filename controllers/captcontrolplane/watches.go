@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -142,7 +143,7 @@ func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object)
 		Namespace: object.GetNamespace(), OwnerReferences: object.GetOwnerReferences(),
 	})
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot read the Cluster of a CAPTCluster")
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot read the Cluster of a CAPTCluster", "CAPTCluster", klog.KObj(object))
 	}
 	if err != nil || cluster == nil {
 		return nil
@@ -157,7 +158,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 	var applies infrav1.WorkspaceTemplateApplyList
 	// The connection Secret of an adopted control plane has the name that its WorkspaceTemplateApply gives it.
 	if err := r.Client.List(ctx, &applies, client.MatchingFields{applyindex.ConnectionSecret: key}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of a Secret")
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of a Secret", "Secret", klog.KObj(object))
 		return requests
 	}
 	for i := range applies.Items {
@@ -165,7 +166,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 	}
 	var vpcs infrav1.CAPTClusterList
 	if err := r.Client.List(ctx, &vpcs, client.MatchingFields{vpcSecretIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the CAPTClusters of a Secret")
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the CAPTClusters of a Secret", "Secret", klog.KObj(object))
 		return requests
 	}
 	for i := range vpcs.Items {
@@ -173,7 +174,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 	}
 	waiting, err := r.graph().Waiting(ctx, object)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies that wait for a Secret")
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies that wait for a Secret", "Secret", klog.KObj(object))
 	}
 	for _, apply := range waiting {
 		requests = append(requests, r.ofApply(ctx, apply)...)
@@ -185,7 +186,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 func (r *Reconciler) ofApply(ctx context.Context, object client.Object) (requests []ctrl.Request) {
 	related, err := r.graph().Related(ctx, object.(*infrav1.WorkspaceTemplateApply))
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the dependencies of a WorkspaceTemplateApply")
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the dependencies of a WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(object))
 	}
 	for _, apply := range related {
 		controller := metav1.GetControllerOf(apply)
@@ -211,7 +212,7 @@ func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctr
 	requests := r.requests().UsingTemplate(ctx, object)
 	users, err := r.graph().Using(ctx, object)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of a WorkspaceTemplate")
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of a WorkspaceTemplate", "WorkspaceTemplate", klog.KObj(object))
 	}
 	for _, apply := range users {
 		requests = append(requests, r.ofApply(ctx, apply)...)

@@ -214,7 +214,7 @@ func TestNewProfilesAreCreatedOneAfterTheOther(t *testing.T) {
 			builder.NotUpToDate(infrav1.ApplyFailedReason, "limit")(apply)
 		},
 		"a paused one does not block others": func(apply *infrav1.WorkspaceTemplateApply) {
-			builder.NotUpToDate(infrav1.ProvisioningReason, "the Workspace has not been updated to the current template and variables yet")(apply)
+			builder.NotUpToDate(infrav1.ProvisioningReason, "Workspace demo-z-fargate has not been updated to the current template and variables yet")(apply)
 			engine.Set(apply, engine.PausedCondition("the object has the annotation"))
 		},
 	} {

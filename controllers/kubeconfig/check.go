@@ -82,9 +82,9 @@ func unsafeError(field string) error { return fmt.Errorf("%w: it has %s", ErrUns
 func externalReference(user *clientcmdapi.AuthInfo) string {
 	switch {
 	case user.Exec != nil && !isGetToken(user.Exec):
-		return "exec: use a token or a client certificate, or remove the output so that CAPT generates a kubeconfig"
+		return "exec: use a token or a client certificate"
 	case user.AuthProvider != nil:
-		return "auth-provider"
+		return "auth-provider: use a token or a client certificate"
 	case user.TokenFile != "":
 		return "tokenFile: use token"
 	case user.ClientCertificate != "":

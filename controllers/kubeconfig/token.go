@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -44,9 +45,9 @@ var (
 func sign(ctx context.Context, credentials aws.Credentials, cluster, region string, at time.Time) (string, error) {
 	switch {
 	case !clusterNamePattern.MatchString(cluster):
-		return "", errors.New("the name of the EKS cluster is invalid")
+		return "", fmt.Errorf("%q is not a valid name of an EKS cluster", cluster)
 	case !regionPattern.MatchString(region):
-		return "", errors.New("the AWS region is invalid")
+		return "", fmt.Errorf("%q is not a valid AWS region; correct spec.region", region)
 	}
 	host, err := stsHost(ctx, region)
 	if err != nil {
@@ -71,7 +72,7 @@ func stsHost(ctx context.Context, region string) (string, error) {
 	parameters := sts.EndpointParameters{Region: &region}.WithDefaults()
 	endpoint, err := sts.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx, parameters)
 	if err != nil {
-		return "", errors.New("the STS endpoint of the region is unknown")
+		return "", fmt.Errorf("the STS endpoint of AWS region %q is unknown; correct spec.region", region)
 	}
 	return endpoint.URI.Host, nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -88,7 +89,7 @@ func OfSameCluster(c client.Reader) handler.MapFunc {
 		for _, name := range IndexEKS(object) {
 			others, err := appliesOfEKSCluster(ctx, c, name)
 			if err != nil {
-				ctrl.LoggerFrom(ctx).Error(err, "Cannot list WorkspaceTemplateApplies of the same EKS cluster name")
+				ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of an EKS cluster name", "WorkspaceTemplateApply", klog.KObj(object), "name", name)
 				return nil
 			}
 			for i := range others {

@@ -131,7 +131,7 @@ func (s *sources) autoKubeconfig(ctx context.Context) ([]byte, string, error) {
 
 // outputKubeconfig is the kubeconfig of Terraform, if Cluster API or users can use it.
 func (s *sources) outputKubeconfig() ([]byte, string, error) {
-	const remedy = "; set spec.kubeconfig.source to Token or Exec"
+	const otherSource = "set spec.kubeconfig.source to Token or Exec"
 	output := s.Cluster.connectionValue(terraform.OutputKubeconfig)
 	unusable := kubeconfig.Check(output)
 	switch {
@@ -140,11 +140,11 @@ func (s *sources) outputKubeconfig() ([]byte, string, error) {
 	case errors.Is(unusable, kubeconfig.ErrShortLived):
 		expiry, _ := kubeconfig.Expiry(output)
 		if !s.Now.Before(expiry) {
-			return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q has expired: %w"+remedy, terraform.OutputKubeconfig, unusable)
+			return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q has expired: %w; "+otherSource, terraform.OutputKubeconfig, unusable)
 		}
 		s.requeueWithin(expiry.Sub(s.Now))
 	case unusable != nil && !errors.Is(unusable, kubeconfig.ErrGetToken):
-		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q cannot be used: %w", terraform.OutputKubeconfig, unusable)
+		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q cannot be used: %w; correct it in the module, or "+otherSource, terraform.OutputKubeconfig, unusable)
 	}
 	return output, "", nil
 }

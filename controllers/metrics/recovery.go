@@ -99,7 +99,7 @@ func NewStates(registry prometheus.Registerer) *States {
 		last:        map[types.NamespacedName]stateSince{},
 		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "capt_state_transitions_total", Help: "Transitions of the state of CAPTControlPlanes."}, []string{"from", "to"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "capt_state_duration_seconds", Help: "How long CAPTControlPlanes were in a state that they have left.",
+			Name: "capt_state_duration_seconds", Help: "Time that a CAPTControlPlane spent in a state, observed when it leaves the state.",
 			Buckets: prometheus.ExponentialBuckets(1, 4, 10),
 		}, []string{"state"}),
 	}

@@ -5,6 +5,7 @@ package owner
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -61,7 +62,7 @@ func (r Requests) Matching(ctx context.Context, matches func(client.Object) bool
 		})
 	}
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the owners to reconcile")
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the owners to reconcile", "list", fmt.Sprintf("%T", list), "options", options)
 		return nil
 	}
 	return requests

@@ -31,11 +31,11 @@ type History struct {
 func RefuseRecreation(action controlplanev1.RecoveryAction, h *History) string {
 	switch {
 	case action.Parameters[controlplanev1.AllowDestroyParameter] != "true":
-		return `it destroys the control plane, and its parameter allowDestroy is not "true"`
+		return `it would destroy the control plane, and its parameter allowDestroy is not "true"`
 	case h == nil || h.ControlPlane == nil || h.Cluster == nil || h.Apply == nil:
 		return "the history of the control plane is unknown"
 	case h.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
-		return "deletionPolicy of WorkspaceTemplateApply " + h.Apply.Name + " is Retain"
+		return "spec.deletionPolicy of WorkspaceTemplateApply " + h.Apply.Name + " is Retain"
 	case h.Secret != "":
 		return "the control plane may have been initialized: Secret " + h.Secret + " exists"
 	}
@@ -59,7 +59,7 @@ func controlPlaneEvidence(c *controlplanev1.CAPTControlPlane) string {
 	case summary != nil && (summary.LastAppliedRevision != "" || summary.LastAppliedTime != nil || len(summary.Outputs) > 0):
 		return "status.workspaceTemplateApply shows that Terraform created it"
 	case s.ObservedGeneration == 0:
-		return "it has no status, so its history is unknown"
+		return "the CAPTControlPlane has no status, so its history is unknown"
 	}
 	return ""
 }

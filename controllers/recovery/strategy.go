@@ -142,26 +142,27 @@ func applies(in Input, action controlplanev1.RecoveryAction) (ok bool, why strin
 		if !f.CreateInterrupted {
 			return false, ""
 		}
-		return f.CreateNotRecoverable == "", prefixed("ClearInterruptedCreate is refused: ", f.CreateNotRecoverable)
+		return f.CreateNotRecoverable == "", Refused(action.Type, f.CreateNotRecoverable)
 	case controlplanev1.RecoveryRecreateFargateProfile:
 		profile, limited := action.Parameters[controlplanev1.ProfileParameter]
 		if f.Profile == "" || limited && profile != f.Profile {
 			return false, ""
 		}
-		return !f.Retained, "RecreateFargateProfile is refused: deletionPolicy of its WorkspaceTemplateApply is Retain"
+		return !f.Retained, Refused(action.Type, "spec.deletionPolicy of the WorkspaceTemplateApply of Fargate profile "+f.Profile+" is Retain")
 	case controlplanev1.RecoveryRecreateWorkspace:
 		if f.Profile != "" {
 			return false, ""
 		}
 		refused := RefuseRecreation(action, in.History)
-		return refused == "", prefixed("RecreateWorkspace is refused: ", refused)
+		return refused == "", Refused(action.Type, refused)
 	}
 	return false, ""
 }
 
-func prefixed(prefix, text string) string {
-	if text == "" {
+// Refused is the message that an action is refused, and why; empty without a reason.
+func Refused(action controlplanev1.RecoveryActionType, why string) string {
+	if why == "" {
 		return ""
 	}
-	return prefix + text
+	return fmt.Sprintf("%s is refused: %s. Condition Ready has the error, and what to do about it", action, why)
 }

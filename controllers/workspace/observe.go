@@ -71,15 +71,15 @@ type ObserveInput struct {
 // Observe returns the state of a Workspace.
 func Observe(live *Live, in ObserveInput) Observation {
 	o := Observation{Outputs: outputs(&live.typed, in.Published)}
-	ready, synced := live.condition(conditionReady), live.condition(conditionSynced)
+	ready, synced, name := live.condition(conditionReady), live.condition(conditionSynced), live.object.GetName()
 	o.Applied = live.applied()
 
 	switch {
 	case synced != nil && synced.Reason == reasonPaused: // Deletion is paused, too.
 		o.Reason = infrav1.WorkspacePausedReason
-		o.Message = "the Workspace is paused, so Terraform does not run. Remove its annotation crossplane.io/paused, or its empty spec.managementPolicies"
+		o.Message = "Workspace " + name + " is paused, so Terraform does not run. Remove its annotation crossplane.io/paused, or its empty spec.managementPolicies"
 	case live.Deleting():
-		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "the Workspace is being deleted: Terraform destroys its resources"
+		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "Workspace "+name+" is being deleted: Terraform destroys its resources"
 		if live.failed() && !isApplyError(synced) { // Until destroy returns, the error of the last apply stays.
 			o.setFailure(in.Failure)
 		}
@@ -125,7 +125,7 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 	o.Reason = infrav1.ProvisioningReason
 	switch {
 	case in.Differs:
-		o.Message = "the Workspace has not been updated to the current template and variables yet"
+		o.Message = "Workspace " + live.object.GetName() + " has not been updated to the current template and variables yet"
 	case !live.reconciled():
 		o.setUnreconciled(live, in.UnreconciledFor)
 	case live.unreported() && live.statusIsCurrent(in.LastUpdate):
@@ -133,7 +133,7 @@ func (o *Observation) setProgress(live *Live, in ObserveInput, ready, synced *me
 	case isTrue(ready) && live.statusIsCurrent(in.LastUpdate):
 		o.Message = "Terraform is applying a change"
 	case isTrue(ready), live.unreported():
-		o.Message = "the change of the Workspace" + atTime(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
+		o.Message = "the change of Workspace " + live.object.GetName() + atTime(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
 		if synced != nil && synced.ObservedGeneration == 0 {
 			o.Message += ". Before v1, it does not report a change that needs no apply. If this persists, set the annotation crossplane.io/paused=true on the Workspace, and remove it when its condition Synced is False"
 		}
@@ -176,7 +176,7 @@ func (o *Observation) setUnreconciled(live *Live, unreconciledFor time.Duration)
 		return
 	}
 	o.Reason = infrav1.WorkspaceUnclaimedReason
-	o.Message = "the Workspace was created" + atTime(live.object.GetCreationTimestamp().Time) + ", and provider-terraform has not reconciled it yet. Check that provider-terraform runs and " +
+	o.Message = "Workspace " + live.object.GetName() + " was created" + atTime(live.object.GetCreationTimestamp().Time) + ", and provider-terraform has not reconciled it yet. Check that provider-terraform runs and " +
 		"serves this kind of Workspace. It may be busy with other Workspaces: by default it applies one at a time (flag --max-reconcile-rate)"
 }
 

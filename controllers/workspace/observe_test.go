@@ -58,7 +58,7 @@ var table = map[builder.Row]observed{
 	builder.ProviderConfigMissing: {
 		failed: true, reason: infrav1.ProviderConfigFailedReason, message: `ProviderConfig.tf.upbound.io "aws" not found`},
 	builder.WorkspacePaused: {applied: true, reason: infrav1.WorkspacePausedReason, message: "crossplane.io/paused"},
-	builder.Destroying:      {applied: true, reason: infrav1.WorkspaceDeletingReason, message: "the Workspace is being deleted"},
+	builder.Destroying:      {applied: true, reason: infrav1.WorkspaceDeletingReason, message: " is being deleted: Terraform destroys its resources"},
 	builder.DestroyFailed:   {failed: true, reason: infrav1.DestroyFailedReason, message: "DependencyViolation"},
 	builder.Interrupted:     {failed: true, reason: infrav1.CreateInterruptedReason, message: "crossplane.io/external-create-pending"},
 	builder.ResourcesExist:  {applied: true, reason: infrav1.ProvisioningReason, message: "at its next poll, 10 minutes later by default"},

@@ -191,9 +191,9 @@ func (l *Live) CreateNotContinuable() string {
 	synced := l.condition(conditionSynced)
 	switch {
 	case err != nil, synced == nil:
-		return "it was continued, and the provider has not reported since"
+		return "the interrupted create was continued, and provider-terraform has not reported since"
 	case began.After(synced.LastTransitionTime.Time):
-		return "it was continued before, and may be running"
+		return "the interrupted create was continued before, and may still be running"
 	}
 	return ""
 }

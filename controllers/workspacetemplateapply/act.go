@@ -210,7 +210,7 @@ func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTe
 	case errors.As(err, &rejected):
 		f.Rejected, f.RetryAt = rejectionMessage(rejected), f.Now.Add(observed.RejectedInterval)
 		if r.lastObserved(apply).Reject(*f.request(), f.Rejected, f.Now) {
-			ctrl.LoggerFrom(ctx).Error(err, "The API server rejected the Workspace")
+			ctrl.LoggerFrom(ctx).Error(err, "The API server rejected the Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
 		}
 		return waitForRetry(f)
 	case errors.Is(err, workspace.ErrKindMissing):

@@ -81,14 +81,14 @@ func stateUnknownMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
 }
 
 func scopeMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s has scope %s, and the template has scope %s. Use a template with scope %s",
-		f.Name, f.Live.Scope(), f.Template.Spec.WorkspaceScope.OrDefault(), f.Live.Scope())
+	return fmt.Sprintf("Workspace %s has scope %s, and WorkspaceTemplate %s has scope %s. Use a template with scope %s",
+		f.Name, f.Live.Scope(), f.TemplateKey, f.Template.Spec.WorkspaceScope.OrDefault(), f.Live.Scope())
 }
 
 func providerConfigMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s uses ProviderConfig %s, and providerConfigRef of the template is now %s: with another account or backend, Terraform would create all resources a second time. "+
+	return fmt.Sprintf("Workspace %s uses ProviderConfig %s, and providerConfigRef of WorkspaceTemplate %s is now %s: with another account or backend, Terraform would create all resources a second time. "+
 		"Nothing is updated. Revert the template. If both have the same account and backend, run: %s",
-		f.Name, f.Live.ProviderConfig(), f.ProviderConfig, annotateCommand(apply, naming.AllowProviderConfigAnnotation, f.ProviderConfig))
+		f.Name, f.Live.ProviderConfig(), f.TemplateKey, f.ProviderConfig, annotateCommand(apply, naming.AllowProviderConfigAnnotation, f.ProviderConfig))
 }
 
 func replacedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {

@@ -141,7 +141,7 @@ func (f *Facts) createInterrupted() bool {
 // createNotRecoverable returns why an interrupted create must not be continued; empty if it may.
 func (f *Facts) createNotRecoverable() string {
 	if f.Inputs.Hash == "" {
-		return "the ProviderConfig cannot be read. CAPT retries"
+		return "the ProviderConfig, or a Secret that it or the Workspace refers to, cannot be read. CAPT retries"
 	}
 	return cmp.Or(f.Inputs.NotRemote, f.Live.CreateNotContinuable())
 }

@@ -247,7 +247,8 @@ func TestSafety02ProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
 			row.change(env)
 			assert.Equal(t, []string{"status"}, env.mustReconcile("demo-vpc"))
 			assert.Equal(t, before, env.workspace("demo-vpc").Object["spec"])
-			assert.Contains(t, env.ready("demo-vpc"), "False ProviderConfigConflict: Workspace demo-vpc uses ProviderConfig "+row.is+", and providerConfigRef of the template is now "+row.wanted)
+			assert.Contains(t, env.ready("demo-vpc"), "False ProviderConfigConflict: Workspace demo-vpc uses ProviderConfig "+row.is+", and providerConfigRef of WorkspaceTemplate default/")
+			assert.Contains(t, env.ready("demo-vpc"), " is now "+row.wanted+": ")
 			assert.Contains(t, env.ready("demo-vpc"), "capt.cluster.x-k8s.io/allow-provider-config="+row.wanted)
 
 			env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[naming.AllowProviderConfigAnnotation] = "true" })
@@ -296,5 +297,5 @@ func TestAnAdoptedWorkspaceKeepsItsProviderConfig(t *testing.T) {
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo"), builder.WithRecordedWorkspace(adopted)))
 	env.mustReconcile("demo-vpc")
 	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
-	assert.Contains(t, env.ready("demo-vpc"), "uses ProviderConfig legacy, and providerConfigRef of the template is now default:")
+	assert.Contains(t, env.ready("demo-vpc"), "uses ProviderConfig legacy, and providerConfigRef of WorkspaceTemplate default/vpc is now default:")
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/cluster-api/util"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -170,7 +171,7 @@ func (r *Reconciler) observeInputs(ctx context.Context, apply *infrav1.Workspace
 	if f.Failure.Class != "" && apply.DeletionTimestamp.IsZero() {
 		var err error
 		if f.Inputs, err = r.Workspaces.Inputs(ctx, f.Live); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Cannot read what a failed run of Terraform used")
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot read the ProviderConfig or a Secret of a failed run of Terraform", "Workspace", klog.KRef(apply.Namespace, f.Name))
 		}
 	}
 	r.inputs.Set(client.ObjectKeyFromObject(apply), f.Inputs.Objects)

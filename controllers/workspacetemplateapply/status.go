@@ -181,9 +181,9 @@ func synced(f *Facts, o workspace.Observation) engine.Condition {
 	}
 	if f.NotRecreated {
 		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason,
-			"the Workspace does not exist, and is not recreated because spec.deletionPolicy is Retain. To recreate it, set spec.deletionPolicy to Delete, and back to Retain when the Workspace exists")
+			"Workspace "+f.Name+" does not exist, and is not recreated because spec.deletionPolicy is Retain. To recreate it, set spec.deletionPolicy to Delete, and back to Retain when the Workspace exists")
 	}
-	return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, "the Workspace does not exist")
+	return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, "Workspace "+f.Name+" does not exist")
 }
 
 // preconditions returns the conditions that must be True before the Workspace is written. The later deletion of a Secret or of the template

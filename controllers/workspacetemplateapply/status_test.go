@@ -47,7 +47,7 @@ func TestMessages(t *testing.T) {
 	assert.Equal(t, "Secret a does not exist (since 2026-01-02T03:04:05Z); Workspace b is not up to date (since 2026-01-02T03:04:05Z)", missing.message("Ready"))
 
 	paused := newFixture(t).with(func(f *Facts) { f.Paused = "by annotation" })
-	assert.Equal(t, "paused (by annotation): the Workspace does not exist", paused.message("Ready"))
+	assert.Equal(t, "paused (by annotation): Workspace demo-vpc does not exist", paused.message("Ready"))
 
 	claim := newFixture(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" })
 	assert.Contains(t, claim.message("Ready"), "belongs to WorkspaceTemplateApply demo, which is older")

@@ -262,7 +262,7 @@ func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption)
 func (r *Reconciler) requestsFor(ctx context.Context, matches func(*infrav1.WorkspaceTemplateApply) bool, options ...client.ListOption) []ctrl.Request {
 	applies, err := r.list(ctx, options...)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list WorkspaceTemplateApplies to reconcile")
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list WorkspaceTemplateApplies to reconcile", "options", options)
 		return nil
 	}
 	requests := make([]ctrl.Request, 0, len(applies))

@@ -212,7 +212,7 @@ func (r *run) readJournals(ctx context.Context) error {
 		case states[i].PlanID != r.plan.ID:
 			r.otherPlans = append(r.otherPlans, states[i])
 		case states[i].Checksum != r.plan.Checksum:
-			return fmt.Errorf("another plan with ID %s was applied in this cluster: its checksum is %s, not %s", r.plan.ID, states[i].Checksum, r.plan.Checksum)
+			return fmt.Errorf("another plan with ID %s was applied in this cluster: its checksum is %s, not %s. Use the plan file that was applied, or create a new plan", r.plan.ID, states[i].Checksum, r.plan.Checksum)
 		default:
 			r.journal.state = states[i]
 		}

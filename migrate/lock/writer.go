@@ -56,7 +56,7 @@ func (w *Writer) Patch(ctx context.Context, object client.Object, subresource st
 func (w *Writer) send(ctx context.Context, object client.Object, patch client.Patch, request func(context.Context) error) error {
 	ref := migrate.ObjectRef{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	if !w.permits(object, patch) {
-		return fmt.Errorf("captctl blocked its own write to %s, because it must never write this; nothing was sent. This is a bug of captctl: please report it", ref)
+		return fmt.Errorf("captctl blocked its own write to %s, because it must never write this; nothing was sent. This is a bug in captctl: please report it", ref)
 	}
 	if err := w.check(); err != nil {
 		return err

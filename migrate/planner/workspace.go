@@ -243,7 +243,7 @@ func (f *fleet) workspaceMissing(o *owner, key types.NamespacedName) bool {
 			key.Name, o.apply.Name, o.apply.Namespace, o.apply.Name, o.apply.Namespace, o.apply.Name))
 	case o.Object.Kind == kindApply:
 		o.State = migrate.NothingToAdopt
-		o.addFinding(migrate.Warning, ReasonWorkspaceNotFound, fmt.Sprintf("Workspace %s does not exist: it stays as it is, and the manager reports so. If it is not needed, stop CAPT v0.3 first, then delete it", key.Name))
+		o.addFinding(migrate.Warning, ReasonWorkspaceNotFound, fmt.Sprintf("Workspace %s does not exist: this WorkspaceTemplateApply stays as it is, and the manager reports that its Workspace is missing. If it is not needed, stop CAPT v0.3 first, then delete it", key.Name))
 	default:
 		o.markBlocked(ReasonWorkspaceNotFound, fmt.Sprintf("WorkspaceTemplateApply %s belongs to it, but Workspace %s does not exist: the manager would create the Workspace, and Terraform the resources, again. Restore the Workspace from a backup, and plan again%s",
 			o.apply.Name, key.Name, orSkip))

@@ -28,7 +28,7 @@ func TestAWorkspaceThatWasDeletedByHandIsRecreatedOnce(t *testing.T) {
 
 		env.removeAllowed(env.newWorkspace("demo"))
 		env.awaitOperation("demo", scripted.Destroy, 1)
-		dying := env.awaitNotReady("demo", infrav1.WorkspaceDeletingReason, "the Workspace is being deleted: Terraform destroys its resources")
+		dying := env.awaitNotReady("demo", infrav1.WorkspaceDeletingReason, "Workspace demo is being deleted: Terraform destroys its resources")
 		require.Equal(env, uid(first), uid(dying))
 		env.user(workspaceTemplateApply("demo", after))
 		env.awaitNotReady("demo", infrav1.WorkspaceDeletingReason)
@@ -204,7 +204,7 @@ func TestTheDeletionOfAPausedWorkspaceWaitsUntilItIsResumed(t *testing.T) {
 		env.pauseEach()
 		for name := range pauses {
 			env.removeApply(name)
-			env.awaitDeleting(name, infrav1.WorkspacePausedReason, "the Workspace is paused, so Terraform does not run")
+			env.awaitDeleting(name, infrav1.WorkspacePausedReason, " is paused, so Terraform does not run")
 		}
 		for name, p := range pauses {
 			require.Zero(env, env.count(name, scripted.Destroy))

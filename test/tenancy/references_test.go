@@ -68,7 +68,7 @@ func TestNoReferenceLeadsIntoAnotherNamespace(t *testing.T) {
 			},
 				`${file("/etc/passwd")}`, `the value of variable "value" has characters that could change the module`},
 			"environment": {false, func(s *terraform.WorkspaceSpec) { s.ForProvider.Env[0].Name = "${value}" },
-				"TF_CLI_CONFIG_FILE", "are reserved for the provider"},
+				"TF_CLI_CONFIG_FILE", "are reserved for provider-terraform"},
 		} {
 			spec := complete()
 			row.change(spec)

@@ -76,7 +76,7 @@ func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, path *field.Path
 			template.Namespace, template.Name, name, strings.Join(given, ", "))
 	}
 	for _, e := range modules.ValidateVariableValues(template, map[string]string{consumption.SelectorsVariable: "[{}]", consumption.TagsVariable: "{}"}, path).Errors {
-		findings.Warn(path, "in WorkspaceTemplate %s/%s %s", template.Namespace, template.Name, e.Detail)
+		findings.Warn(path, "WorkspaceTemplate %s/%s: %s", template.Namespace, template.Name, e.Detail)
 	}
 	return findings
 }

@@ -64,7 +64,7 @@ func ValidateParameters(params terraform.WorkspaceParameters, path *field.Path) 
 	for i, env := range params.Env {
 		if reservedEnv.MatchString(env.Name) {
 			errs = append(errs, field.Forbidden(path.Child("env").Index(i).Child("name"),
-				"TF_*, LD_* and PATH are reserved for the provider. Pass values to Terraform in vars or varmap"))
+				"TF_*, LD_* and PATH are reserved for provider-terraform. Pass values to Terraform in vars or varmap"))
 		}
 	}
 	// A list and not a map: the errors become a condition message, which must not change with the order of iteration.

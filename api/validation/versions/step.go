@@ -98,7 +98,7 @@ func ValidateVersionChange(from Versions, to string) (warning string, err error)
 		}
 		return "", fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. %s", running, first)
 	case target.before(running):
-		return fmt.Sprintf("the cluster runs %s. EKS rolls it back to %s only within seven days of its upgrade from there, and does not roll back nodes and add-ons", running, target), nil
+		return fmt.Sprintf("the cluster runs %[1]s. EKS rolls it back to %[2]s only within seven days of the upgrade from %[2]s to %[1]s, and does not roll back nodes and add-ons", running, target), nil
 	}
 	return "", nil
 }

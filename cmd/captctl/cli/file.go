@@ -20,7 +20,7 @@ const Stdin = "-"
 // AddFileFlags adds --filename and --recursive.
 func AddFileFlags(command *cobra.Command, paths *[]string, recursive *bool) {
 	command.Flags().StringArrayVarP(paths, "filename", "f", nil, `File or directory with manifests, or "-" for standard input. Can be repeated.`)
-	command.Flags().BoolVarP(recursive, "recursive", "R", false, "Also read the directories within a directory.")
+	command.Flags().BoolVarP(recursive, "recursive", "R", false, "Also read subdirectories.")
 	CompleteFlag(command, "filename", Files("yaml", "yml", "json"))
 }
 

@@ -201,7 +201,7 @@ func TestFlagsThatCannotWorkAreRejectedBeforeConnecting(t *testing.T) {
 		"--dry-run=client is not supported":            {"apply", file, "--dry-run=client"},
 		`--dry-run must be none or server, not "some"`: {"rollback", "x", "--yes", "--dry-run=some"},
 		`--cluster "demo": must be NAMESPACE/NAME`:     {"apply", file, "--yes", "--cluster", "demo"},
-		"--watch and --detailed-exitcode exclude":      {"status", "-w", "--detailed-exitcode"},
+		"--watch cannot be combined with":              {"status", "-w", "--detailed-exitcode"},
 		`there is no output format "xml"`:              {"status", "-o", "xml"},
 		"no such file or directory":                    {"plan", "--decisions", "missing.yaml"},
 		`and "missing.json" is not a plan ID`:          {"show", "missing.json"},

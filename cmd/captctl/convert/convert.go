@@ -83,7 +83,7 @@ func New(environment *cli.Environment) *cobra.Command {
 	flags := command.Flags()
 	flags.BoolVar(&o.write, "write", false, "Write the converted files in place.")
 	flags.BoolVar(&o.useCluster, "from-cluster", false, "Add what captctl migrate apply wrote into the objects in the cluster.")
-	flags.BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with 2 if files would change and --write is not set.")
+	flags.BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with code 2 if files would change and --write is not set.")
 	return command
 }
 

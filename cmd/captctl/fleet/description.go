@@ -92,7 +92,7 @@ func nextStep(o *overview.Objects, c *overview.Cluster) *view.Next {
 	case ptr.Deref(o.Cluster.Spec.Paused, false):
 		return &view.Next{Step: "It is paused. Resume it when the reason for that has ended.", Commands: []string{"captctl resume " + name}}
 	case c.Paused:
-		return &view.Next{Step: "Objects of it are paused by their annotation cluster.x-k8s.io/paused. If its value is " + naming.MigrationPause +
+		return &view.Next{Step: "Some of its objects are paused by the annotation cluster.x-k8s.io/paused. If its value is " + naming.MigrationPause +
 			", a run of captctl migrate was interrupted: see captctl migrate status. Otherwise remove the annotation when the reason for it has ended.", Commands: unpause(o)}
 	case c.Cause == nil:
 		return nil

@@ -27,7 +27,7 @@ func newCommon(environment *cli.Environment) common {
 }
 
 func (c *common) addFlags(command *cobra.Command) {
-	command.Flags().BoolVarP(&c.watch, "watch", "w", false, "Show it again whenever something changes.")
+	command.Flags().BoolVarP(&c.watch, "watch", "w", false, "Print the output again whenever it changes.")
 	c.output.Add(command)
 }
 

@@ -104,7 +104,7 @@ func (o *treeOptions) read(ctx context.Context, reader client.Reader) (*Tree, er
 		return nil, err
 	}
 	if found.ControlPlane == nil {
-		return nil, fmt.Errorf("the Cluster %s has no CAPTControlPlane yet. Check its spec.controlPlaneRef", o.name)
+		return nil, fmt.Errorf("Cluster %s has no CAPTControlPlane yet. Check its spec.controlPlaneRef", o.name)
 	}
 	g, err := readGraph(ctx, reader, found)
 	if err != nil {

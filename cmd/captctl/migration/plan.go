@@ -59,7 +59,7 @@ only); 3 something needs a decision. The plan is saved in each case.`,
 	flags := command.Flags()
 	flags.StringVar(&o.out, "out", "", "File to save the plan in. An existing file is replaced.")
 	flags.StringVar(&o.decisionsFile, "decisions", "", "File with decisions, in YAML or JSON.")
-	flags.BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with 2 if there are changes to apply.")
+	flags.BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with code 2 if there are changes to apply.")
 	o.addFlags(command)
 	cli.CompleteFlag(command, "out", cli.Files("json"))
 	cli.CompleteFlag(command, "decisions", cli.Files("yaml", "yml", "json"))

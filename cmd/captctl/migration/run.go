@@ -42,8 +42,8 @@ func (r *runOptions) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as listed by show. Can be repeated.")
 	flags.IntVar(&r.concurrency, "concurrency", 1, "Number of units that are written concurrently.")
-	flags.IntVar(&r.maxFailures, "max-failures", 0, "How many units may fail before no other unit is started.")
-	flags.StringVar(&r.dryRun, "dry-run", dryRunNone, `"server" sends every write to the API server, which keeps none of them.`)
+	flags.IntVar(&r.maxFailures, "max-failures", 0, "Number of units that may fail. After one more failure, no other unit is started.")
+	flags.StringVar(&r.dryRun, "dry-run", dryRunNone, `"server": the API server validates each write, and persists none.`)
 	flags.Lookup("dry-run").NoOptDefVal = dryRunServer
 	flags.BoolVarP(&r.yes, "yes", "y", false, "Do not ask for confirmation.")
 	flags.DurationVar(&r.wait, "wait", apply.DefaultWait, "How long to wait for the manager, per unit.")

@@ -59,7 +59,7 @@ decision.`,
 		RunE:              cli.Run(o),
 	}
 	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "Show the status again whenever it changes.")
-	command.Flags().BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with 2 if something is left to do, and with 3 if something needs a decision.")
+	command.Flags().BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with code 2 if something is left to do, and with code 3 if something needs a decision.")
 	o.addFlags(command)
 	return command
 }
@@ -67,7 +67,7 @@ decision.`,
 // Validate checks the flags.
 func (o *statusOptions) Validate() error {
 	if o.watch && o.detailedExitCode {
-		return errors.New("--watch and --detailed-exitcode exclude each other")
+		return errors.New("--watch cannot be combined with --detailed-exitcode")
 	}
 	return o.common.Validate()
 }

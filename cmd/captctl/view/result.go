@@ -118,7 +118,7 @@ func AfterApply(p *output.Printer, result *apply.Result, name, selected string, 
 		p.Linef("  captctl migrate rollback %s%s  # or revert", result.PlanID, p.Paint(output.Plain, found.begun))
 	}
 	if len(found.unwritten) > 0 {
-		p.Linef("Nothing was written of %s. If something changed since the plan was created, revert that change and run the same command again, or create a new plan.",
+		p.Linef("Nothing was written for %s. If something changed since the plan was created, revert that change and run the same command again, or create a new plan.",
 			p.Paint(output.Plain, strings.Join(found.unwritten, ", ")))
 	}
 }

@@ -351,7 +351,7 @@ func TestNextStepsDependOnTheRun(t *testing.T) {
 		begun.Units[0].Begun = true
 		assert.Equal(t, "\nNext steps:\n  captctl migrate status\n"+resume+revert, applied(begun, " --cluster team-a/demo", true), "the rest must wait")
 	}
-	assert.Equal(t, "\nNext steps:\n  captctl migrate status\n"+again+cause+"\nNothing was written of team-a/demo. If something changed since the plan was created, "+
+	assert.Equal(t, "\nNext steps:\n  captctl migrate status\n"+again+cause+"\nNothing was written for team-a/demo. If something changed since the plan was created, "+
 		"revert that change and run the same command again, or create a new plan.\n", applied(result(apply.Failed), " --cluster team-a/demo", true))
 	assert.NotContains(t, applied(result(apply.Failed, apply.Applied), "", false), "rollback", "only what was begun is to be reverted")
 	assert.Empty(t, applied(result(apply.Interrupted), "", false), "it was not begun")
