@@ -74,8 +74,8 @@ type Facts struct {
 	requeueAfter time.Duration
 }
 
-// written adds to the graph what this reconcile wrote, which the cache may not have yet.
-func (f *Facts) written() *graph.Objects {
+// graphWithWrites adds to Graph what this reconcile wrote, which the cache may not have yet, and returns it.
+func (f *Facts) graphWithWrites() *graph.Objects {
 	applies := []*infrav1.WorkspaceTemplateApply{f.Apply.Apply}
 	for i := range f.Fargate.Profiles {
 		applies = append(applies, f.Fargate.Profiles[i].Apply.Apply)

@@ -52,13 +52,13 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	}
 	p = &Plan{Cycle: in.cycle, Blocked: engine.FirstBlocking(controlplanev1.DependenciesReadyCondition, in, rules())}
 	p.AwaitTemplate = f.Cluster != nil && owner.AwaitsTemplate(&f.Template, controlPlane.Namespace, in, templateRules())
-	intent := owner.Intent{Owner: ownerOf(controlPlane), Paused: f.Paused != "", BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
+	applyInput := owner.PlanInput{Owner: ownerOf(controlPlane), Paused: f.Paused != "", BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
 	if p.Blocked == nil {
-		if intent.Want, err = f.wantedApply(controlPlane); err != nil {
+		if applyInput.Want, err = f.wantedApply(controlPlane); err != nil {
 			return p, err
 		}
 	}
-	if p.Apply, err = f.Apply.Plan(intent); err != nil {
+	if p.Apply, err = f.Apply.Plan(applyInput); err != nil {
 		return p, err
 	}
 	ready := p.Apply.Ready()
@@ -67,7 +67,7 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	p.Kubeconfig = f.kubeconfigPlan(controlPlane, ready)
 	p.Kubeconfig.Write = publish
 	p.SkipFargate = f.Apply.RetainConflict != "" || f.Apply.AwaitsAdoption && controlPlane.DeletionTimestamp.IsZero()
-	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.Intent{Paused: f.Paused, Blocked: p.Blocked != nil, Ready: ready && p.Blocked == nil})
+	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.PlanInput{Paused: f.Paused, Blocked: p.Blocked != nil, Ready: ready && p.Blocked == nil})
 	p.Recovery = f.recoveryPlan(controlPlane, p)
 	return p, err
 }

@@ -40,7 +40,7 @@ func ValidateCAPTControlPlane(ctx context.Context, reader validation.Reader, con
 	if err != nil {
 		return findings, err
 	}
-	findings.Refuse(validateNameLength(controlPlane.Name, naming.MaxCAPTControlPlane)...)
+	findings.Refuse(validateNameLength(controlPlane.Name, naming.MaxCAPTControlPlaneNameLength)...)
 	findings.Add(validateVersion(controlPlane))
 	change, err := validateVersionChange(ctx, reader, controlPlane)
 	if err != nil {
