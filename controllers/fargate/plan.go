@@ -154,7 +154,7 @@ func (c *Cluster) variables(controlPlane *controlplanev1.CAPTControlPlane, spec 
 		naming.EKSConnectionVariable: c.ConnectionName,
 		naming.VPCConnectionVariable: c.VPCSecretName,
 	}
-	for name, value := range map[string]any{"selectors": spec.Selectors, "tags": tags} {
+	for name, value := range map[string]any{naming.SelectorsVariable: spec.Selectors, naming.TagsVariable: tags} {
 		text, err := json.Marshal(value)
 		if err != nil {
 			return nil, fmt.Errorf("encoding variable %s: %w", name, err)
