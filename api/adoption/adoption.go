@@ -148,6 +148,7 @@ func Names(candidates []Candidate, evidence Evidence) (names []string) {
 	return names
 }
 
+// owns reports whether an object is an owner of a WorkspaceTemplateApply, its controller or not.
 func owns(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
 	return slices.ContainsFunc(apply.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
 }
@@ -249,6 +250,7 @@ func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply
 // TemplateDiffers is the message of Difference for another template.
 const TemplateDiffers = "refers to another WorkspaceTemplate"
 
+// templateDifference returns, as a text for users, that the WorkspaceTemplateApply has another template; else it is empty.
 func (want Expectation) templateDifference(apply *infrav1.WorkspaceTemplateApply) string {
 	if want.sameTemplate(apply) {
 		return ""

@@ -112,12 +112,13 @@ func (x *index) examine(claimant *Claimant, apply *infrav1.WorkspaceTemplateAppl
 		return MatchCandidate{}, false
 	}
 	candidate := MatchCandidate{Apply: apply, For: x.evidenceFor(claimant, apply, referred), Against: evidenceAgainst(claimant, apply)}
-	if len(candidate.For) == 0 || len(candidate.Against) > 0 && candidate.weight() < 2 && !candidate.has(Named) {
+	if len(candidate.For) == 0 || len(candidate.Against) > 0 && candidate.weight() < weightStrong && !candidate.has(Named) {
 		return candidate, apply.UID == claimant.Decided
 	}
 	return candidate, true
 }
 
+// evidenceFor returns why a WorkspaceTemplateApply may belong to an owner. Referred is whether the owner's spec names it.
 func (x *index) evidenceFor(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply, referred bool) (found []Evidence) {
 	want, ref := claimant.Want, apply.Spec.WriteConnectionSecretToRef
 	add := func(evidence Evidence, applies bool) {
