@@ -152,6 +152,7 @@ func (f *Facts) vpcSecretName() string {
 	return vpcSecretOf(f.Infrastructure)
 }
 
+// vpcSecretOf returns the name of the Secret with the ID of a CAPTCluster's VPC; empty if the VPC is given by its ID.
 func vpcSecretOf(captCluster *infrav1.CAPTCluster) string {
 	switch vpc := captCluster.Spec.VPC; {
 	case vpc.ConnectionSecretRef.IsDefined():

@@ -139,6 +139,7 @@ func errorMessage(prefix string, err error) string {
 	return prefix + err.Error()
 }
 
+// waitingForOwner blocks a control plane that no Cluster owns.
 func (in *input) waitingForOwner() string {
 	if in.Cluster != nil {
 		return ""
@@ -155,6 +156,7 @@ func (in *input) newTemplate() *owner.TemplateFacts {
 	return &in.Template
 }
 
+// regionConflict blocks a control plane whose region is not that of its VPC.
 func (in *input) regionConflict() string {
 	if in.Infrastructure == nil {
 		return ""
@@ -191,6 +193,7 @@ func (in *input) waitingForInfrastructure() string {
 	return fmt.Sprintf("waiting for CAPTCluster %s to be provisioned", name)
 }
 
+// regionMissing blocks a control plane whose region is known neither from its spec nor from the infrastructure.
 func (in *input) regionMissing() string {
 	if in.region(in.controlPlane) != "" {
 		return ""

@@ -122,6 +122,7 @@ func newRetry(controlPlane *controlplanev1.CAPTControlPlane) string {
 	return ""
 }
 
+// vpcStarted returns when the creation of the VPC that the control plane waits for began; nil if it does not wait for a VPC that CAPT creates.
 func (f *Facts) vpcStarted() *metav1.Time {
 	if f.Cluster == nil || f.infrastructureReady() || f.Infrastructure == nil || f.Infrastructure.Status.WorkspaceTemplateApply == nil {
 		return nil
@@ -149,6 +150,7 @@ func (f *Facts) failureReason() string {
 	return f.Apply.ReadyReason()
 }
 
+// controlPlaneStarted returns when the WorkspaceTemplateApply of the control plane was started; nil before.
 func (f *Facts) controlPlaneStarted() *metav1.Time {
 	if f.Apply.Apply == nil {
 		return nil

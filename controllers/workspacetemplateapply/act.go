@@ -238,6 +238,7 @@ func (r *Reconciler) protect(ctx context.Context, apply *infrav1.WorkspaceTempla
 	})
 }
 
+// release removes the finalizers without destroying the Workspace, and reports as an event what is left and why.
 func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	held := false
 	err := engine.Patch(ctx, r.Client, apply, func() {
