@@ -100,7 +100,7 @@ func (c *common) readChecks(ctx context.Context, names ...string) ([]check.Check
 	return report.Checks, nil
 }
 
-// failedChecks returns an error with the first sentence of each failed check; nil if none failed. next tells the user where the rest is.
+// failedChecks returns an error with the first sentence of each failed check; nil if none failed. next is a sentence about where the rest is.
 func failedChecks(report *check.Report, next string) error {
 	list := &cli.ListError{Title: "checks failed", Next: next}
 	for _, one := range report.Failed() {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version tells which build of captctl is running.
+// Package version describes the running build of captctl.
 package version
 
 import (

@@ -228,7 +228,7 @@ func Repairs(of *plan.Plan) (repairs int) {
 	return repairs
 }
 
-// NotUpToDate shows which Workspaces of some units are not up to date. Terraform may run for them at any time, and their adoption is no test for the
+// NotUpToDate shows which Workspaces of some units are not up to date. Terraform may run for them at any time, and their adoption is not a test for the
 // others.
 func NotUpToDate(p *output.Printer, fleet *status.Fleet, units []*plan.Unit) {
 	var lines []string

@@ -64,7 +64,7 @@ func statusRow(unit status.Unit) []string {
 	return []string{unit.Unit, string(unit.State), phase, unit.PlanID, change, paused, output.OneLine(cmp.Or(runMessage(unit), unit.PendingChange, unit.Message))}
 }
 
-// runMessage tells whether a run works on a unit or was interrupted, and what a decision skips; empty if neither applies.
+// runMessage reports whether a run works on a unit or was interrupted, and what a decision skips; empty if neither applies.
 func runMessage(unit status.Unit) string {
 	switch unit.State {
 	case plan.InProgress:
