@@ -51,7 +51,7 @@ func ParseDecisions(data []byte) (*Decisions, error) {
 	if decisions.APIVersion != APIVersion || decisions.Kind != decisionsKind {
 		return nil, fmt.Errorf("apiVersion is %q and kind is %q, but must be %s and %s", decisions.APIVersion, decisions.Kind, APIVersion, decisionsKind)
 	}
-	// Entries in which no line was uncommented do not count.
+	// Entries with nothing but a UID have no decision yet: the user has uncommented none of their lines.
 	decisions.Owners = slices.DeleteFunc(decisions.Owners, func(d OwnerDecision) bool { return d.UID != "" && d.Take == "" && !d.Pin && !d.Skip })
 	decisions.Workspaces = slices.DeleteFunc(decisions.Workspaces, func(d WorkspaceDecision) bool { return d.UID != "" && d.BelongsTo == "" })
 	return decisions, decisions.validate()

@@ -29,7 +29,7 @@ type OutcomeError struct {
 func (e *OutcomeError) Error() string { return e.Err.Error() }
 func (e *OutcomeError) Unwrap() error { return e.Err }
 
-// Errorf makes an OutcomeError.
+// Errorf returns an OutcomeError.
 func (o Outcome) Errorf(format string, args ...any) error {
 	return &OutcomeError{Outcome: o, Err: fmt.Errorf(format, args...)}
 }

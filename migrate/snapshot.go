@@ -71,10 +71,11 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 	return s, nil
 }
 
-// mostReads limits how many kinds are read at a time: the pages of all are in memory.
+// mostReads limits how many kinds are read at a time, because one page of each is in memory.
 const mostReads = 3
 
-// concurrently calls functions that read different kinds. Every right that is missing is reported at once; any other error comes first.
+// concurrently calls functions that read different kinds. It returns the first error that is not about a missing right, otherwise all errors about
+// missing rights together.
 func concurrently(reads []func() error) error {
 	var group errgroup.Group
 	group.SetLimit(mostReads)

@@ -108,15 +108,20 @@ func (want Expectation) EvidenceFor(owner metav1.Object, apply *infrav1.Workspac
 
 // evidenceOfUnowned returns the evidence for a WorkspaceTemplateApply that no controller owns: its template and its cluster_name.
 func (want Expectation) evidenceOfUnowned(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []Evidence {
-	cluster := apply.Spec.Variables[naming.ClusterVariable]
-	ofCluster := cluster != "" && (cluster == want.Variables[naming.ClusterVariable] || cluster == owner.GetName())
+	ofCluster := want.hasClusterName(owner, apply)
 	switch {
-	case want.Template.Name != "" && want.sameTemplate(apply) && (ofCluster || cluster == ""):
+	case want.Template.Name != "" && want.sameTemplate(apply) && (ofCluster || apply.Spec.Variables[naming.ClusterVariable] == ""):
 		return []Evidence{Unowned}
 	case ofCluster:
 		return []Evidence{SameCluster}
 	}
 	return nil
+}
+
+// hasClusterName reports whether cluster_name matches the owner. CAPT v0.3 used the name of the Cluster or of the owner.
+func (want Expectation) hasClusterName(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
+	given := apply.Spec.Variables[naming.ClusterVariable]
+	return given != "" && (given == want.Variables[naming.ClusterVariable] || given == owner.GetName())
 }
 
 // mayOwnUnadopted reports whether a WorkspaceTemplateApply that has not been adopted from CAPT v0.3 may belong to an owner. It ignores name
@@ -143,6 +148,7 @@ func Names(candidates []Candidate, evidence Evidence) (names []string) {
 	return names
 }
 
+// owns reports whether an object is an owner of a WorkspaceTemplateApply, its controller or not.
 func owns(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
 	return slices.ContainsFunc(apply.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
 }
@@ -244,6 +250,7 @@ func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply
 // TemplateDiffers is the message of Difference for another template.
 const TemplateDiffers = "refers to another WorkspaceTemplate"
 
+// templateDifference returns, as a text for users, that the WorkspaceTemplateApply has another template; else it is empty.
 func (want Expectation) templateDifference(apply *infrav1.WorkspaceTemplateApply) string {
 	if want.sameTemplate(apply) {
 		return ""

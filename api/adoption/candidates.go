@@ -16,8 +16,10 @@ import (
 
 // index finds the candidates of an owner without comparing it with every WorkspaceTemplateApply.
 type index struct {
+	// outputs are those of MatchFleet.
 	outputs map[types.UID]map[string]string
-	by      map[string][]*infrav1.WorkspaceTemplateApply
+	// by has the WorkspaceTemplateApplies by their keys, see keys.
+	by map[string][]*infrav1.WorkspaceTemplateApply
 }
 
 func newIndex(applies []infrav1.WorkspaceTemplateApply, outputs map[types.UID]map[string]string) *index {
@@ -110,12 +112,13 @@ func (x *index) examine(claimant *Claimant, apply *infrav1.WorkspaceTemplateAppl
 		return MatchCandidate{}, false
 	}
 	candidate := MatchCandidate{Apply: apply, For: x.evidenceFor(claimant, apply, referred), Against: evidenceAgainst(claimant, apply)}
-	if len(candidate.For) == 0 || len(candidate.Against) > 0 && candidate.weight() < 2 && !candidate.has(Named) {
+	if len(candidate.For) == 0 || len(candidate.Against) > 0 && candidate.weight() < weightStrong && !candidate.has(Named) {
 		return candidate, apply.UID == claimant.Decided
 	}
 	return candidate, true
 }
 
+// evidenceFor returns why a WorkspaceTemplateApply may belong to an owner. Referred is whether the owner's spec names it.
 func (x *index) evidenceFor(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply, referred bool) (found []Evidence) {
 	want, ref := claimant.Want, apply.Spec.WriteConnectionSecretToRef
 	add := func(evidence Evidence, applies bool) {
@@ -130,17 +133,12 @@ func (x *index) evidenceFor(claimant *Claimant, apply *infrav1.WorkspaceTemplate
 	add(Named, apply.Name == want.SchemeName)
 	add(SameSecret, ref != nil && claimant.ConnectionSecret != "" && ref.Name == claimant.ConnectionSecret)
 	add(SameTemplate, want.sameTemplate(apply))
-	add(SameCluster, claimant.hasClusterName(apply))
+	add(SameCluster, want.hasClusterName(claimant.Object, apply))
 	add(LegacyNamed, apply.Name == naming.LegacyFixedApply && want.sameTemplate(apply))
 	return found
 }
 
-// hasClusterName reports whether cluster_name matches the owner. CAPT v0.3 used the name of the Cluster or of the control plane.
-func (c *Claimant) hasClusterName(apply *infrav1.WorkspaceTemplateApply) bool {
-	given := apply.Spec.Variables[naming.ClusterVariable]
-	return given != "" && (given == c.Want.Variables[naming.ClusterVariable] || given == c.Object.GetName())
-}
-
+// sharesOutput reports whether a Workspace reports one of the outputs that an owner must have.
 func sharesOutput(want, reported map[string]string) bool {
 	for name, value := range want {
 		if value != "" && reported[name] == value {
@@ -150,6 +148,7 @@ func sharesOutput(want, reported map[string]string) bool {
 	return false
 }
 
+// evidenceAgainst returns why a WorkspaceTemplateApply may not belong to an owner, as texts for users.
 func evidenceAgainst(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) (found []string) {
 	if other := OtherController(claimant.Object, apply); other != nil {
 		found = append(found, fmt.Sprintf("it belongs to %s %s", other.Kind, other.Name))
@@ -157,7 +156,7 @@ func evidenceAgainst(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) 
 	if !claimant.Want.sameTemplate(apply) {
 		found = append(found, fmt.Sprintf("it uses WorkspaceTemplate %s, but spec refers to %s", apply.TemplateKey(), claimant.Want.Template.Key(apply.Namespace)))
 	}
-	if given := apply.Spec.Variables[naming.ClusterVariable]; given != "" && !claimant.hasClusterName(apply) {
+	if given := apply.Spec.Variables[naming.ClusterVariable]; given != "" && !claimant.Want.hasClusterName(claimant.Object, apply) {
 		found = append(found, fmt.Sprintf("its cluster_name is %s", given))
 	}
 	if !apply.DeletionTimestamp.IsZero() {

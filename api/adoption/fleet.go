@@ -65,28 +65,39 @@ type Match struct {
 	Misreferred *infrav1.WorkspaceTemplateApply
 }
 
-// weight returns the weight of the strongest evidence, from 0 to 3: 3 identifies the owner, 1 may match by chance.
+// Weights of evidence.
+const (
+	// weightWeak may match by chance, as the same template does.
+	weightWeak = 1
+	// weightStrong is the weight of an owner reference.
+	weightStrong = 2
+	// weightCertain is the weight of a reference in spec, of a name recorded in status, and of the same endpoint or VPC.
+	weightCertain = 3
+)
+
+// weight of the strongest evidence for the candidate; see weightOf.
 func (c *MatchCandidate) weight() int { return weightOf(c.For) }
 
+// weightOf returns the weight of the strongest evidence; 0 if there is none.
 func weightOf(found []Evidence) int {
 	weight := 0
 	for _, evidence := range found {
 		switch evidence {
 		case Referred, Recorded, SameOutputs:
-			return 3
+			return weightCertain
 		case Owned:
-			weight = 2
+			weight = weightStrong
 		default:
-			weight = max(weight, 1)
+			weight = max(weight, weightWeak)
 		}
 	}
 	return weight
 }
 
-// conclusive reports whether the evidence is sufficient for adoption: there is no reason against the candidate, and the evidence identifies
-// the owner, or both template and cluster_name match.
+// conclusive reports whether the evidence is sufficient for adoption: there is no reason against the candidate, and the evidence is at least
+// strong, or both template and cluster_name match.
 func (c *MatchCandidate) conclusive() bool {
-	return len(c.Against) == 0 && (c.weight() >= 2 || c.has(SameTemplate) && c.has(SameCluster))
+	return len(c.Against) == 0 && (c.weight() >= weightStrong || c.has(SameTemplate) && c.has(SameCluster))
 }
 
 func (c *MatchCandidate) has(evidence Evidence) bool { return slices.Contains(c.For, evidence) }
@@ -102,7 +113,7 @@ func (x *index) allEvidenceAgrees(c *MatchCandidate) bool {
 // onlySharesOutputs reports whether an endpoint or VPC is the only strong evidence, and there is a reason against the candidate.
 func (c *MatchCandidate) onlySharesOutputs() bool {
 	others := slices.DeleteFunc(slices.Clone(c.For), func(evidence Evidence) bool { return evidence == SameOutputs })
-	return c.has(SameOutputs) && len(c.Against) > 0 && weightOf(others) < 2
+	return c.has(SameOutputs) && len(c.Against) > 0 && weightOf(others) < weightStrong
 }
 
 // MatchFleet finds the WorkspaceTemplateApply of each owner of a fleet. A WorkspaceTemplateApply is assigned to one owner at most: if
@@ -124,7 +135,7 @@ func resolveConflicts(matches []Match) {
 	for i := range matches {
 		for j := range matches[i].Candidates {
 			candidate := &matches[i].Candidates[j]
-			if matches[i].has(candidate.Apply.UID) || candidate.weight() >= 2 {
+			if matches[i].has(candidate.Apply.UID) || candidate.weight() >= weightStrong {
 				claims[candidate.Apply.UID] = append(claims[candidate.Apply.UID], &matches[i])
 			}
 		}
@@ -161,6 +172,7 @@ func (m *Match) has(uid types.UID) bool { return m.Apply != nil && m.Apply.UID =
 // String returns the kind and name of the owner.
 func (c *Claimant) String() string { return c.Kind + " " + c.Object.GetName() }
 
+// match chooses among the candidates of an owner. It does not know the choices of other owners.
 func (x *index) match(claimant *Claimant) Match {
 	match := Match{Claimant: claimant, Candidates: x.candidates(claimant)}
 	if claimant.Decided != "" {
@@ -231,7 +243,7 @@ func (m *Match) choose() {
 		return
 	}
 	second := &m.Candidates[1]
-	if second.weight() >= 2 || best.weight() < 3 {
+	if second.weight() >= weightStrong || best.weight() < weightCertain {
 		m.Problem = fmt.Sprintf("there is evidence for both WorkspaceTemplateApply %s and %s", best.Apply.Name, second.Apply.Name)
 		return
 	}

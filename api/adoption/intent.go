@@ -109,15 +109,15 @@ func ControlPlaneIntent(controlPlane *controlplanev1.CAPTControlPlane, in Contro
 	out[naming.RegionVariable] = in.Region
 
 	access := ptr.Deref(spec.EndpointAccess, controlplanev1.EndpointAccess{})
-	out["endpoint_public_access"] = strconv.FormatBool(access.HasPublic())
-	out["endpoint_private_access"] = strconv.FormatBool(access.HasPrivate())
+	out[naming.PublicAccessVariable] = strconv.FormatBool(access.HasPublic())
+	out[naming.PrivateAccessVariable] = strconv.FormatBool(access.HasPrivate())
 	for tag, value := range spec.AdditionalTags {
-		out["tags_"+tag] = string(value)
+		out[naming.TagPrefix+tag] = string(value)
 	}
 	for name, value := range map[string]any{
-		"endpoint_public_access_cidrs": orEmptyList(access.PublicCIDRs),
-		"addons":                       orEmptyList(spec.Addons),
-		"tags":                         orEmptyMap(spec.AdditionalTags),
+		naming.PublicAccessCIDRsVariable: orEmptyList(access.PublicCIDRs),
+		naming.AddonsVariable:            orEmptyList(spec.Addons),
+		naming.TagsVariable:              orEmptyMap(spec.AdditionalTags),
 	} {
 		text, err := json.Marshal(value)
 		if err != nil {

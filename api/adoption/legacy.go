@@ -53,8 +53,8 @@ func IsUnownedLegacy(apply *infrav1.WorkspaceTemplateApply) bool {
 // one for the EKS cluster. A helper has the name of the control plane and one of these suffixes.
 var helperRoles = map[string]string{
 	"-kubeconfig-apply": "kubeconfig helper",
-	"-spot-role-check":  "spot role helper",
-	"-spot-role-create": "spot role helper",
+	"-spot-role-check":  SpotRoleHelper,
+	"-spot-role-create": SpotRoleHelper,
 }
 
 // HelperRole returns what a helper of CAPT v0.3 is for, as in "kubeconfig helper"; empty if a WorkspaceTemplateApply is not a helper. The
@@ -87,8 +87,15 @@ func IsSpotRoleHelper(apply *infrav1.WorkspaceTemplateApply) bool {
 	if HelperRole(apply) == SpotRoleHelper {
 		return true
 	}
-	byName := strings.HasSuffix(apply.Name, "-spot-role-check") || strings.HasSuffix(apply.Name, "-spot-role-create")
-	return byName && metav1.GetControllerOf(apply) == nil
+	if metav1.GetControllerOf(apply) != nil {
+		return false
+	}
+	for suffix, role := range helperRoles {
+		if role == SpotRoleHelper && strings.HasSuffix(apply.Name, suffix) {
+			return true
+		}
+	}
+	return false
 }
 
 // MachineOwner returns the kind and name of the machine object of CAPT v0.3 that owns a WorkspaceTemplateApply, for example

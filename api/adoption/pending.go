@@ -37,6 +37,7 @@ func NeedsNoAdoption(apply *infrav1.WorkspaceTemplateApply) bool {
 	return !recorded && HelperRole(apply) != "" && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
 }
 
+// ownerIsPending reports whether the conditions of an owner require its adoption, or CAPT v0.3 wrote its status last.
 func ownerIsPending(observedGeneration int64, conditions []metav1.Condition) bool {
 	return adoptionRequired(conditions) || LegacyStatus(observedGeneration, conditions)
 }

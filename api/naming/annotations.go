@@ -93,30 +93,3 @@ const FargateProfilesGroup = "fargate-profiles"
 
 // Claim returns the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }
-
-// Identity variables: they identify cloud resources. Once a WorkspaceTemplateApply has a value for one of them, CAPT does not change it:
-// with another value, Terraform would replace the running EKS cluster or VPC.
-const (
-	ClusterVariable = "cluster_name"
-	VPCVariable     = "vpc_name"
-	VPCIDVariable   = "vpc_id"
-	RegionVariable  = "region"
-	// ProfileVariable names a Fargate profile.
-	ProfileVariable = "profile_name"
-)
-
-// Variables for templates of Fargate profiles: names of the Secrets that varFiles may refer to.
-const (
-	// VPCConnectionVariable is the name of the Secret with the key vpc_config.
-	VPCConnectionVariable = "vpc_connection_secret"
-	// EKSConnectionVariable is the name of the connection Secret of the control plane.
-	EKSConnectionVariable = "eks_connection_secret"
-)
-
-// VersionVariable is the Kubernetes version in EKS' form, for example 1.31.
-const VersionVariable = "kubernetes_version"
-
-// IdentityVariables returns the names of the identity variables.
-func IdentityVariables() []string {
-	return []string{ClusterVariable, VPCVariable, VPCIDVariable, RegionVariable, ProfileVariable}
-}

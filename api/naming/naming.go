@@ -35,14 +35,14 @@ const (
 
 // Maximum lengths of names for which no derived name is truncated. They follow from the longest suffix.
 const (
-	// MaxCAPTCluster is the maximum length of the name of a CAPTCluster.
-	MaxCAPTCluster = maxName - len(vpcConnectionSuffix)
-	// MaxCAPTControlPlane is the maximum length of the name of a CAPTControlPlane.
-	MaxCAPTControlPlane = maxName - len(controlPlaneApplySuffix)
+	// MaxCAPTClusterNameLength is the maximum length of the name of a CAPTCluster.
+	MaxCAPTClusterNameLength = maxName - len(vpcConnectionSuffix)
+	// MaxCAPTControlPlaneNameLength is the maximum length of the name of a CAPTControlPlane.
+	MaxCAPTControlPlaneNameLength = maxName - len(controlPlaneApplySuffix)
 )
 
-// MaxStatePrefix is the maximum length of --state-prefix. A longer prefix would leave too few characters for the rest of a state name.
-const MaxStatePrefix = 20
+// MaxStatePrefixLength is the maximum length of --state-prefix. A longer prefix would leave too few characters for the rest of a state name.
+const MaxStatePrefixLength = 20
 
 // VPCWorkspaceTemplateApply returns the name of the WorkspaceTemplateApply of a CAPTCluster's VPC.
 func VPCWorkspaceTemplateApply(captCluster string) string {

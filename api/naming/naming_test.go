@@ -53,9 +53,9 @@ func TestLongestNamesThatAreNotTruncated(t *testing.T) {
 		longest int
 		derived []func(string) string
 	}{
-		"CAPTCluster": {naming.MaxCAPTCluster, []func(string) string{
+		"CAPTCluster": {naming.MaxCAPTClusterNameLength, []func(string) string{
 			naming.VPC, naming.VPCWorkspaceTemplateApply, naming.VPCConnectionSecret}},
-		"CAPTControlPlane": {naming.MaxCAPTControlPlane, []func(string) string{
+		"CAPTControlPlane": {naming.MaxCAPTControlPlaneNameLength, []func(string) string{
 			naming.ControlPlaneWorkspaceTemplateApply, naming.ControlPlaneConnectionSecret}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestTenThousandSimilarPairsGetDifferentNames(t *testing.T) {
 func TestSafety12StatePrefixesKeepInstallationsApart(t *testing.T) {
 	apply := key("team", "demo-vpc")
 	states := map[string]bool{}
-	for _, prefix := range []string{"", "one", "two", "one-team", strings.Repeat("p", naming.MaxStatePrefix)} {
+	for _, prefix := range []string{"", "one", "two", "one-team", strings.Repeat("p", naming.MaxStatePrefixLength)} {
 		for _, name := range []string{"demo-vpc", strings.Repeat("n", 253)} {
 			state := naming.PrefixedExternalName(prefix, key("team", name))
 			assert.False(t, states[state], state)

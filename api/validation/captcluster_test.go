@@ -51,7 +51,7 @@ func vpcVariables(pairs ...string) builder.Option {
 func TestCAPTClusters(t *testing.T) {
 	vpc := complete("vpc")
 	private := complete("vpc", builder.WithNamespace("shared"))
-	longest := strings.Repeat("n", naming.MaxCAPTCluster)
+	longest := strings.Repeat("n", naming.MaxCAPTClusterNameLength)
 
 	for name, row := range map[string]row{
 		"with a template":             {existing: []validation.Owner{vpc}},

@@ -38,7 +38,7 @@ func TestCAPTControlPlanes(t *testing.T) {
 	template := func(ref infrav1.WorkspaceTemplateReference) builder.Option {
 		return plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef = ref })
 	}
-	longest := strings.Repeat("n", naming.MaxCAPTControlPlane)
+	longest := strings.Repeat("n", naming.MaxCAPTControlPlaneNameLength)
 	for title, row := range map[string]row{
 		"as short as can be": {},
 		"template does not exist yet": {object: []builder.Option{template(infrav1.WorkspaceTemplateReference{Name: "later"})},

@@ -22,8 +22,8 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// garbagePercent is how much garbage there may be to what is in use. A fleet of 1,000 clusters is to fit into 200 MiB, and 100, as it
-// is by default, is too much for that. It takes little more time, of which captctl waits most.
+// garbagePercent is by how much the heap may outgrow the memory in use before the garbage collector runs (GOGC). A fleet of 1,000 clusters
+// must fit into 200 MiB, for which Go's default of 100 is too much. The cost in time is small: captctl mostly waits for the API server.
 const garbagePercent = 50
 
 func main() {
@@ -31,7 +31,7 @@ func main() {
 		debug.SetGCPercent(garbagePercent)
 	}
 	ctrllog.SetLogger(klog.Background())
-	// The first interrupt lets a command end in good order; the second ends it at once.
+	// The first interrupt cancels the context, so that a command can finish what it is writing and release its lock; a second kills the process.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
@@ -39,7 +39,7 @@ func main() {
 	os.Exit(int(report(ctx, streams, err)))
 }
 
-// report says what went wrong, and returns the exit code. That something is pending, or to be decided, is not an error.
+// report prints what went wrong, and returns the exit code. Pending work and missing decisions are printed without "Error:".
 func report(ctx context.Context, streams genericiooptions.IOStreams, err error) migrate.Outcome {
 	outcome := migrate.OutcomeOf(err)
 	switch {

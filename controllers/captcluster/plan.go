@@ -24,7 +24,7 @@ type Plan struct {
 // plan decides what to do. It is pure.
 func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*Plan, error) {
 	template := captCluster.Spec.VPC.Template
-	intent := owner.Intent{
+	applyInput := owner.PlanInput{
 		Owner: ownerOf(captCluster), Paused: f.Paused != "", BlockDeletion: len(f.ControlPlanes) > 0,
 		Hold: !template.IsDefined() && f.Cluster != nil && !f.Apply.NeedsDecision(),
 	}
@@ -34,13 +34,13 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (*Plan, error) {
 		p.AwaitTemplate = owner.AwaitsTemplate(&f.Template, captCluster.Namespace, in, templateRules())
 	}
 	if clusterName := f.clusterName(captCluster); template.IsDefined() && p.Blocked == nil && clusterName != "" {
-		intent.Want = &owner.Want{
+		applyInput.Want = &owner.Want{
 			Expectation: adoption.ExpectationOfCAPTCluster(captCluster, clusterName), ClusterName: clusterName, Template: template.Ref,
 			Intent: adoption.VPCIntent(captCluster, clusterName), DeletionPolicy: template.DeletionPolicy,
 		}
 	}
 	var err error
-	p.Apply, err = f.Apply.Plan(intent)
+	p.Apply, err = f.Apply.Plan(applyInput)
 	return p, err
 }
 

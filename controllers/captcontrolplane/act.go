@@ -70,7 +70,7 @@ func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlpla
 		return nil
 	case f.EndpointProbe == controlplanev1.EndpointProbeDisabled, f.Paused != "":
 		r.Probes.Stop(key)
-	case f.Apply.Destroyed():
+	case f.Apply.ResourcesAbsent():
 		r.Probes.Stop(key)
 		f.Probed = health.NotProbed("Terraform is creating or destroying the cluster")
 	case kubeconfig == nil:
@@ -88,8 +88,8 @@ func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlpla
 	return nil
 }
 
-// probes reports whether the API server of a control plane is still probed by this manager.
-func (r *Reconciler) probes(ctx context.Context, key client.ObjectKey) bool {
+// mustProbe reports whether this manager still has to probe the API server of a control plane.
+func (r *Reconciler) mustProbe(ctx context.Context, key client.ObjectKey) bool {
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	if err := r.Client.Get(ctx, key, controlPlane); err != nil {
 		return !engine.Absent(err)

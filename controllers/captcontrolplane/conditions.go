@@ -64,7 +64,7 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	}
 	c.recovering = p.Recovery.Kind == recovery.Running || f.Recovered
 	c.failed = p.Recovery.Kind == recovery.Exhausted || infrav1.IsPermanent(c.unmet().Reason) || c.unmet().Reason == controlplanev1.DependencyCycleReason
-	if left, fails := f.failsIn(controlPlane, c.firstUnmet()); fails && left <= 0 {
+	if left, fails := f.timeUntilFailed(controlPlane, c.firstUnmet()); fails && left <= 0 {
 		c.failed = true
 	}
 	c.applyTimeout(controlPlane, f)
@@ -79,7 +79,7 @@ func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, 
 		c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue
 	c.health = health.Evaluate(&health.Facts{
 		Probed: f.Probed, Disabled: f.EndpointProbe == controlplanev1.EndpointProbeDisabled,
-		Workspace: c.repeat(&c.workspace, f.failureClass()), Dependencies: c.repeat(&c.dependencies, ""), Fargate: c.repeat(&c.fargate, ""),
+		Workspace: c.asCheck(&c.workspace, f.failureClass()), Dependencies: c.asCheck(&c.dependencies, ""), Fargate: c.asCheck(&c.fargate, ""),
 	}, controlPlane.Status.Health, f.Now)
 	apiServer := health.Find(c.health, health.APIServer)
 	if apiServer == nil {
@@ -106,8 +106,8 @@ func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, 
 	}
 }
 
-// repeat returns a condition as the result of a health check. What is in progress, or waits for another condition, does not fail.
-func (c *conditionSet) repeat(condition *engine.Condition, detail string) health.Result {
+// asCheck returns a condition as the result of a health check. What is in progress, or waits for another condition, does not fail.
+func (c *conditionSet) asCheck(condition *engine.Condition, detail string) health.Result {
 	if condition.Status == metav1.ConditionTrue {
 		return health.Healthy()
 	}

@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // AddProbes makes the manager probe the API servers of control planes. It must be called before SetupWithManager.
 func (r *Reconciler) AddProbes(mgr ctrl.Manager, m *metrics.Health) error {
-	r.Probes = probe.NewPool(m, r.probes)
+	r.Probes = probe.NewPool(m, r.mustProbe)
 	return mgr.Add(r.Probes)
 }
 

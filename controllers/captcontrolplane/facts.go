@@ -74,8 +74,8 @@ type Facts struct {
 	requeueAfter time.Duration
 }
 
-// written adds to the graph what this reconcile wrote, which the cache may not have yet.
-func (f *Facts) written() *graph.Objects {
+// graphWithWrites adds to Graph what this reconcile wrote, which the cache may not have yet, and returns it.
+func (f *Facts) graphWithWrites() *graph.Objects {
 	applies := []*infrav1.WorkspaceTemplateApply{f.Apply.Apply}
 	for i := range f.Fargate.Profiles {
 		applies = append(applies, f.Fargate.Profiles[i].Apply.Apply)
@@ -152,6 +152,7 @@ func (f *Facts) vpcSecretName() string {
 	return vpcSecretOf(f.Infrastructure)
 }
 
+// vpcSecretOf returns the name of the Secret with the ID of a CAPTCluster's VPC; empty if the VPC is given by its ID.
 func vpcSecretOf(captCluster *infrav1.CAPTCluster) string {
 	switch vpc := captCluster.Spec.VPC; {
 	case vpc.ConnectionSecretRef.IsDefined():

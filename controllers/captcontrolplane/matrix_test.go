@@ -255,7 +255,7 @@ func TestInvariantsOfEveryRow(t *testing.T) {
 					assert.True(t, initialized)
 				}
 				if !deleting {
-					assert.Equal(t, initialized && !o.Apply.Destroyed(), strings.HasPrefix(summary["Available"], "True"), "it can be used as soon as it could be once")
+					assert.Equal(t, initialized && !o.Apply.ResourcesAbsent(), strings.HasPrefix(summary["Available"], "True"), "it can be used as soon as it could be once")
 					assert.Equal(t, got.State == controlplanev1.StateReady, ready)
 					assert.Equal(t, phase(got.State, initialized), got.Phase)
 					assert.Equal(t, got.Phase == controlplanev1.PhaseCreating, strings.HasPrefix(summary["Creating"], "True"))

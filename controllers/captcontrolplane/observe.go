@@ -151,6 +151,7 @@ func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlp
 	return r.fargate().ObserveSpec(ctx, controlPlane, cluster, &f.Fargate)
 }
 
+// observeInfrastructure reads the CAPTCluster of the Cluster; it stays nil if the Cluster has another kind of infrastructure.
 func (r *Reconciler) observeInfrastructure(ctx context.Context, f *Facts) (err error) {
 	if f.Cluster == nil || !f.hasCAPTCluster() {
 		return nil
@@ -208,6 +209,7 @@ func (f *Facts) needsKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) b
 	return f.Apply.Apply != nil && (f.CreatesTokens || probes)
 }
 
+// observeConnection reads the connection Secret that Terraform writes for the control plane.
 func (r *Reconciler) observeConnection(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
 	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil {
 		f.Connection, err = r.readSecret(ctx, controlPlane.Namespace, ref.Name)

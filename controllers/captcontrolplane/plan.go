@@ -52,13 +52,13 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	}
 	p = &Plan{Cycle: in.cycle, Blocked: engine.FirstBlocking(controlplanev1.DependenciesReadyCondition, in, rules())}
 	p.AwaitTemplate = f.Cluster != nil && owner.AwaitsTemplate(&f.Template, controlPlane.Namespace, in, templateRules())
-	intent := owner.Intent{Owner: ownerOf(controlPlane), Paused: f.Paused != "", BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
+	applyInput := owner.PlanInput{Owner: ownerOf(controlPlane), Paused: f.Paused != "", BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
 	if p.Blocked == nil {
-		if intent.Want, err = f.wantedApply(controlPlane); err != nil {
+		if applyInput.Want, err = f.wantedApply(controlPlane); err != nil {
 			return p, err
 		}
 	}
-	if p.Apply, err = f.Apply.Plan(intent); err != nil {
+	if p.Apply, err = f.Apply.Plan(applyInput); err != nil {
 		return p, err
 	}
 	ready := p.Apply.Ready()
@@ -67,7 +67,7 @@ func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err
 	p.Kubeconfig = f.kubeconfigPlan(controlPlane, ready)
 	p.Kubeconfig.Write = publish
 	p.SkipFargate = f.Apply.RetainConflict != "" || f.Apply.AwaitsAdoption && controlPlane.DeletionTimestamp.IsZero()
-	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.Intent{Paused: f.Paused, Blocked: p.Blocked != nil, Ready: ready && p.Blocked == nil})
+	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.PlanInput{Paused: f.Paused, Blocked: p.Blocked != nil, Ready: ready && p.Blocked == nil})
 	p.Recovery = f.recoveryPlan(controlPlane, p)
 	return p, err
 }
@@ -139,6 +139,7 @@ func errorMessage(prefix string, err error) string {
 	return prefix + err.Error()
 }
 
+// waitingForOwner blocks a control plane that no Cluster owns.
 func (in *input) waitingForOwner() string {
 	if in.Cluster != nil {
 		return ""
@@ -155,6 +156,7 @@ func (in *input) newTemplate() *owner.TemplateFacts {
 	return &in.Template
 }
 
+// regionConflict blocks a control plane whose region is not that of its VPC.
 func (in *input) regionConflict() string {
 	if in.Infrastructure == nil {
 		return ""
@@ -191,6 +193,7 @@ func (in *input) waitingForInfrastructure() string {
 	return fmt.Sprintf("waiting for CAPTCluster %s to be provisioned", name)
 }
 
+// regionMissing blocks a control plane whose region is known neither from its spec nor from the infrastructure.
 func (in *input) regionMissing() string {
 	if in.region(in.controlPlane) != "" {
 		return ""

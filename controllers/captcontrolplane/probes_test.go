@@ -103,7 +103,7 @@ func TestAClusterThatDoesNotAnswerIsDegradedInEveryCase(t *testing.T) {
 	for _, r := range rows() {
 		o := r.observation(t, true)
 		o.Probed = silent
-		if o.Apply.Destroyed() {
+		if o.Apply.ResourcesAbsent() {
 			o.Probed = health.NotProbed("Terraform is creating or destroying the cluster") // As reconcileProbes does.
 		}
 		got := o.status()
@@ -111,7 +111,7 @@ func TestAClusterThatDoesNotAnswerIsDegradedInEveryCase(t *testing.T) {
 			continue
 		}
 		assert.False(t, meta.IsStatusConditionTrue(got.Conditions, controlplanev1.AvailableCondition), r.name)
-		if o.Apply.Destroyed() {
+		if o.Apply.ResourcesAbsent() {
 			assert.NotEqual(t, controlplanev1.StateFailed, got.State, r.name)
 		} else {
 			assert.Equal(t, controlplanev1.StateDegraded, got.State, r.name)
@@ -150,7 +150,7 @@ func TestChecksThatRepeatConditions(t *testing.T) {
 // probing is an environment whose control plane is Ready, and has a kubeconfig that runs aws: the pool knows its result without a request.
 func probing(t *testing.T) *environment {
 	env := newEnvironment(t, prepared()...)
-	env.Probes = probe.NewPool(metrics.NewHealth(prometheus.NewRegistry()), env.probes)
+	env.Probes = probe.NewPool(metrics.NewHealth(prometheus.NewRegistry()), env.mustProbe)
 	env.reconcile()
 	env.terraformMade()
 	env.reconcile()
@@ -219,10 +219,10 @@ func TestObjectsOfOthersAreNotProbed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newEnvironment(t, builder.CAPTControlPlane("demo", row.options...))
 			env.WatchFilterValue = row.filter
-			assert.Equal(t, row.want, env.probes(t.Context(), key))
+			assert.Equal(t, row.want, env.mustProbe(t.Context(), key))
 		})
 	}
-	assert.False(t, newEnvironment(t).probes(t.Context(), key), "it is gone")
+	assert.False(t, newEnvironment(t).mustProbe(t.Context(), key), "it is gone")
 }
 
 // Terraform destroyed the cluster and created it again: it has another endpoint.

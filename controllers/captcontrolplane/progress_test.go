@@ -44,7 +44,7 @@ func TestErrorsThatFailANewControlPlane(t *testing.T) {
 	}
 	for _, class := range failure.Classes() {
 		t.Run(string(class), func(t *testing.T) {
-			after, listed := failsNew()[class]
+			after, listed := failureGracePeriods()[class]
 			line := fmt.Sprintf("\n| `%s` | immediately |", class)
 			if after > 0 {
 				line = fmt.Sprintf("\n| `%s` | %s of", class, duration.HumanDuration(after))

@@ -73,7 +73,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 // nearly every step changes one.
 func reportDependencies(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, changed bool) {
 	if f.Graph != nil && f.Paused == "" && (changed || s.Phase != controlplanev1.PhaseCreating) {
-		s.Dependencies = f.written().Dependencies()
+		s.Dependencies = f.graphWithWrites().Dependencies()
 	}
 }
 
@@ -160,7 +160,7 @@ func servingState(f *Facts, c conditionSet) controlplanev1.State {
 	switch {
 	case c.down, !c.working:
 		return controlplanev1.StateDegraded
-	case c.workspace.Status != metav1.ConditionTrue && f.Apply.Destroyed():
+	case c.workspace.Status != metav1.ConditionTrue && f.Apply.ResourcesAbsent():
 		return controlplanev1.StateProvisioning
 	}
 	return controlplanev1.StateConfiguring
@@ -194,7 +194,7 @@ func initialized(s *controlplanev1.CAPTControlPlaneStatus) engine.Condition {
 // Terraform destroys the cluster. A cluster that was recreated is available again when its endpoint is published (see recreated).
 func available(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) engine.Condition {
 	switch {
-	case f.Apply.Destroyed():
+	case f.Apply.ResourcesAbsent():
 		return engine.False(controlplanev1.AvailableCondition, controlplanev1.NotAvailableReason, c.workspace.Message)
 	case recreated(s) && (c.workspace.Status != metav1.ConditionTrue || c.endpoint.Status != metav1.ConditionTrue):
 		return engine.False(controlplanev1.AvailableCondition, controlplanev1.NotAvailableReason, c.unmet().Message)

@@ -95,7 +95,7 @@ func (f *Facts) nextTimeout(controlPlane *controlplanev1.CAPTControlPlane, p *Pl
 		return 0
 	}
 	c := conditionsOf(controlPlane, f, p)
-	next, _ := f.failsIn(controlPlane, c.firstUnmet())
+	next, _ := f.timeUntilFailed(controlPlane, c.firstUnmet())
 	timeout := f.timeoutOf(controlPlane, c.firstUnmet())
 	if timeout == nil || timeout.running >= timeout.limit {
 		return max(0, next)
@@ -122,6 +122,7 @@ func newRetry(controlPlane *controlplanev1.CAPTControlPlane) string {
 	return ""
 }
 
+// vpcStarted returns when the creation of the VPC that the control plane waits for began; nil if it does not wait for a VPC that CAPT creates.
 func (f *Facts) vpcStarted() *metav1.Time {
 	if f.Cluster == nil || f.infrastructureReady() || f.Infrastructure == nil || f.Infrastructure.Status.WorkspaceTemplateApply == nil {
 		return nil
@@ -149,6 +150,7 @@ func (f *Facts) failureReason() string {
 	return f.Apply.ReadyReason()
 }
 
+// controlPlaneStarted returns when the WorkspaceTemplateApply of the control plane was started; nil before.
 func (f *Facts) controlPlaneStarted() *metav1.Time {
 	if f.Apply.Apply == nil {
 		return nil
@@ -221,10 +223,10 @@ func (c *conditionSet) applyTimeout(controlPlane *controlplanev1.CAPTControlPlan
 		duration.HumanDuration(timeout.limit), timeout.field, first.Message, naming.RetryAnnotation))
 }
 
-// failsNew returns how long an error of Terraform must persist before a control plane that was never initialized is Failed. Retries do not
-// help for these classes. An error of class Config can be of an object that is being corrected or created, and is confirmed first. Other
-// classes fail a control plane with spec.timeouts only. docs/status.md has the same table.
-func failsNew() map[failure.Class]time.Duration {
+// failureGracePeriods returns, by class, how long an error of Terraform must persist before a control plane that was never initialized is
+// Failed. Retries do not help for these classes. An error of class Config may end when a user corrects or creates an object, so it is
+// confirmed first. Other classes fail a control plane with spec.timeouts only. docs/status.md has the same table.
+func failureGracePeriods() map[failure.Class]time.Duration {
 	return map[failure.Class]time.Duration{
 		failure.ClassAuth:   0,
 		failure.ClassQuota:  0,
@@ -232,15 +234,16 @@ func failsNew() map[failure.Class]time.Duration {
 	}
 }
 
-// failsIn returns the duration until the error that a condition reports fails a new control plane; false if it does not.
-func (f *Facts) failsIn(controlPlane *controlplanev1.CAPTControlPlane, condition *engine.Condition) (time.Duration, bool) {
+// timeUntilFailed returns the duration until a control plane that was never initialized is Failed because of the error that a condition
+// reports; false if that error does not make it Failed.
+func (f *Facts) timeUntilFailed(controlPlane *controlplanev1.CAPTControlPlane, condition *engine.Condition) (time.Duration, bool) {
 	if condition == nil || condition.Type != controlplanev1.WorkspaceReadyCondition || f.Apply.Apply == nil || f.Paused != "" ||
 		f.Running.Failing == notRunning || ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
 		return 0, false
 	}
 	switch condition.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.ProviderConfigFailedReason:
-		after, ok := failsNew()[failure.Class(f.Apply.Apply.Status.LastFailureClass)]
+		after, ok := failureGracePeriods()[failure.Class(f.Apply.Apply.Status.LastFailureClass)]
 		return after - f.Running.Failing, ok
 	}
 	return 0, false

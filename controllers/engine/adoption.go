@@ -14,7 +14,7 @@ import (
 )
 
 // KeepStatus updates only the conditions about adoption and pause, and keeps the rest of the status as CAPT v0.3 wrote it. It is for objects
-// that have not been adopted, or whose adoption was rolled back.
+// that have not been adopted, or whose adoption was rolled back. paused is the result of Paused, required is the condition AdoptionRequired.
 func KeepStatus(obj Object, paused string, required Condition) {
 	SetNegativePolarity(obj, PausedCondition(paused))
 	if required.Status != metav1.ConditionFalse || adoption.LegacyStatus(0, obj.GetConditions()) {

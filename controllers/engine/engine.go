@@ -197,7 +197,7 @@ func reportFailure[O Object, F, P any](ctx context.Context, e Engine, obj O, fai
 	}
 }
 
-// isReleased reports whether the object disappeared when its last finalizer was removed.
+// isReleased reports whether the API server deleted the object, because its last finalizer was removed.
 func isReleased(obj client.Object) bool {
 	return !obj.GetDeletionTimestamp().IsZero() && len(obj.GetFinalizers()) == 0
 }

@@ -72,10 +72,12 @@ func profileEvent(controlPlane *controlplanev1.CAPTControlPlane, was, is control
 		is.Name, is.WorkspaceTemplateApplyName)
 }
 
+// started reports whether the WorkspaceTemplateApply of a profile was created or found since.
 func started(was, is controlplanev1.FargateProfileStatus) bool {
 	return was.WorkspaceTemplateApplyName == "" && is.WorkspaceTemplateApplyName != ""
 }
 
+// recovered reports whether a profile failed before, and does not any more.
 func recovered(was, is controlplanev1.FargateProfileStatus) bool {
 	return was.FailureReason != "" && is.FailureReason == ""
 }

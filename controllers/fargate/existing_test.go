@@ -52,7 +52,7 @@ func TestAStaleSpecDeletesNothing(t *testing.T) {
 	env.controlPlane = builder.CAPTControlPlane("demo", held, builder.WithGeneration(1))
 	f, err := env.ObserveExisting(ctx, env.controlPlane)
 	if err == nil {
-		env.act(env.planOf(&f, Intent{}))
+		env.act(env.planOf(&f, PlanInput{}))
 	}
 	assert.Len(t, env.applies(), 1)
 	assert.True(t, apierrors.IsConflict(err), "the event of the change causes the next reconcile")
@@ -64,15 +64,15 @@ func TestProfilesAreKeptWhileTheClusterIsUnknown(t *testing.T) {
 		owned("demo-a-fargate-apply", "a", builder.UpToDate(nil)))
 	f, err := env.ObserveExisting(ctx, env.controlPlane)
 	require.NoError(t, err)
-	env.act(env.planOf(&f, Intent{}))
+	env.act(env.planOf(&f, PlanInput{}))
 	assert.Len(t, env.applies(), 1)
 	assert.True(t, env.held())
-	assert.Equal(t, []string{"a"}, statuses(*env.planOf(&f, Intent{})))
+	assert.Equal(t, []string{"a"}, statuses(*env.planOf(&f, PlanInput{})))
 
 	env.Cached = newClient(env.controlPlane)
 	f, err = env.ObserveExisting(ctx, env.controlPlane)
 	require.NoError(t, err)
-	env.act(env.planOf(&f, Intent{}))
+	env.act(env.planOf(&f, PlanInput{}))
 	assert.True(t, env.held(), "a cache that has seen none of them says nothing about a spec that has some")
 }
 

@@ -86,12 +86,12 @@ func (env *environment) observe(cluster Cluster) *Facts {
 
 // plan is the plan of a control plane that is ready when its cluster is up to date.
 func (env *environment) plan(cluster Cluster) *Plan {
-	return env.planOf(env.observe(cluster), Intent{Ready: cluster.UpToDate})
+	return env.planOf(env.observe(cluster), PlanInput{Ready: cluster.UpToDate})
 }
 
-func (env *environment) planOf(f *Facts, intent Intent) *Plan {
+func (env *environment) planOf(f *Facts, in PlanInput) *Plan {
 	env.Helper()
-	p, err := f.Plan(env.controlPlane, intent)
+	p, err := f.Plan(env.controlPlane, in)
 	require.NoError(env, err)
 	return &p
 }
@@ -276,7 +276,7 @@ func TestAnEditWaitsForTheControlPlane(t *testing.T) {
 func TestNothingIsWrittenWhilePaused(t *testing.T) {
 	env := newEnvironment(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old"))
 	before := env.applies()
-	env.act(env.planOf(env.observe(cluster()), Intent{Ready: true, Paused: "annotation"}))
+	env.act(env.planOf(env.observe(cluster()), PlanInput{Ready: true, Paused: "annotation"}))
 	assert.Equal(t, before, env.applies())
 	assert.False(t, env.held())
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
-// Intent is what the control plane provides.
-type Intent struct {
+// PlanInput is what the plan of the profiles depends on in addition to the facts. The control plane provides it.
+type PlanInput struct {
 	// Paused is why nothing is written; empty when the control plane is not paused.
 	Paused string
 	// Blocked is true while nothing may be created or changed because the control plane is blocked.
@@ -29,7 +29,7 @@ type Intent struct {
 
 // Plan is what one reconcile does about the Fargate profiles of a control plane.
 type Plan struct {
-	Intent
+	PlanInput
 	// Profiles of spec, in its order.
 	Profiles []PlannedProfile
 	// Obsolete are the profiles to delete.
@@ -48,16 +48,16 @@ type PlannedProfile struct {
 }
 
 // Plan decides what to do. It is pure.
-func (f *Facts) Plan(controlPlane *controlplanev1.CAPTControlPlane, intent Intent) (Plan, error) {
-	p := Plan{Intent: intent, Obsolete: f.Obsolete, Busy: f.busy(), controlPlane: controlPlane}
+func (f *Facts) Plan(controlPlane *controlplanev1.CAPTControlPlane, in PlanInput) (Plan, error) {
+	p := Plan{PlanInput: in, Obsolete: f.Obsolete, Busy: f.busy(), controlPlane: controlPlane}
 	for i := range f.Profiles {
-		profile, err := f.planProfile(controlPlane, i, intent)
+		profile, err := f.planProfile(controlPlane, i, in)
 		if err != nil {
 			return p, err
 		}
 		p.Profiles = append(p.Profiles, profile)
 	}
-	if intent.Ready && slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }) {
+	if in.Ready && slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }) {
 		p.Missing = f.missingDependencies()
 	}
 	return p, nil
@@ -66,18 +66,18 @@ func (f *Facts) Plan(controlPlane *controlplanev1.CAPTControlPlane, intent Inten
 // anyPending reports whether a profile is to be created or changed when nothing blocks it. Observe asks for it: only then is the Secret
 // of the VPC read, whose value is not cached.
 func (f *Facts) anyPending(controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
-	p, err := f.Plan(controlPlane, Intent{})
+	p, err := f.Plan(controlPlane, PlanInput{})
 	return slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }), err
 }
 
 // planProfile returns the plan for the profile with an index in spec.
-func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int, intent Intent) (PlannedProfile, error) {
+func (f *Facts) planProfile(controlPlane *controlplanev1.CAPTControlPlane, i int, in PlanInput) (PlannedProfile, error) {
 	profile, facts := &f.Profiles[i], f.Profiles[i].Apply
-	if f.Cluster == nil || intent.Blocked && facts.Apply == nil { // The reference is not resolved, or does not count yet.
+	if f.Cluster == nil || in.Blocked && facts.Apply == nil { // The reference is not resolved, or does not count yet.
 		facts = owner.Facts{Apply: profile.Existing}
 	}
-	of := owner.Intent{Owner: ownerOf(controlPlane, profile.Name), Paused: intent.Paused != ""}
-	if f.Cluster != nil && !intent.Blocked && facts.Conflict == "" && len(facts.Candidates) == 0 {
+	of := owner.PlanInput{Owner: ownerOf(controlPlane, profile.Name), Paused: in.Paused != ""}
+	if f.Cluster != nil && !in.Blocked && facts.Conflict == "" && len(facts.Candidates) == 0 {
 		want, err := f.Cluster.want(controlPlane, &controlPlane.Spec.FargateProfiles[i])
 		if err != nil {
 			return PlannedProfile{}, err
@@ -154,7 +154,7 @@ func (c *Cluster) variables(controlPlane *controlplanev1.CAPTControlPlane, spec 
 		naming.EKSConnectionVariable: c.ConnectionName,
 		naming.VPCConnectionVariable: c.VPCSecretName,
 	}
-	for name, value := range map[string]any{"selectors": spec.Selectors, "tags": tags} {
+	for name, value := range map[string]any{naming.SelectorsVariable: spec.Selectors, naming.TagsVariable: tags} {
 		text, err := json.Marshal(value)
 		if err != nil {
 			return nil, fmt.Errorf("encoding variable %s: %w", name, err)

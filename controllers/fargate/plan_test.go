@@ -61,31 +61,31 @@ func TestStateOfAProfile(t *testing.T) {
 		message string
 	}{
 		"the control plane is not there":        {apply: as(owner.Facts{}), stage: waiting},
-		"about to be made":                      {apply: as(owner.Facts{}), plan: Plan{Intent: Intent{Ready: true}}, stage: creating},
-		"Terraform running":                     {apply: as(shows(infrav1.ProvisioningReason, "")), plan: Plan{Intent: Intent{Ready: true}}, stage: creating},
-		"another one comes first":               {apply: as(shows(infrav1.QueuedReason, "")), plan: Plan{Intent: Intent{Ready: true}}, stage: creating},
-		"ready":                                 {apply: as(made(builder.UpToDate(nil))), plan: Plan{Intent: Intent{Ready: true}}, stage: ready},
+		"about to be made":                      {apply: as(owner.Facts{}), plan: Plan{PlanInput: PlanInput{Ready: true}}, stage: creating},
+		"Terraform running":                     {apply: as(shows(infrav1.ProvisioningReason, "")), plan: Plan{PlanInput: PlanInput{Ready: true}}, stage: creating},
+		"another one comes first":               {apply: as(shows(infrav1.QueuedReason, "")), plan: Plan{PlanInput: PlanInput{Ready: true}}, stage: creating},
+		"ready":                                 {apply: as(made(builder.UpToDate(nil))), plan: Plan{PlanInput: PlanInput{Ready: true}}, stage: ready},
 		"ready, while the control plane is not": {apply: as(made(builder.UpToDate(nil))), stage: ready},
-		"could not be made": {as(shows(infrav1.ApplyFailedReason, "Failed to create Fargate profile: subnet not found")), Plan{Intent: Intent{Ready: true}}, failed, failure,
+		"could not be made": {as(shows(infrav1.ApplyFailedReason, "Failed to create Fargate profile: subnet not found")), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure,
 			"WorkspaceTemplateApply " + applyName + ": Failed to create Fargate profile: subnet not found"},
 
-		"about to be changed":                     {apply: differing(made(builder.UpToDate(nil))), plan: Plan{Intent: Intent{Ready: true}}, stage: creating},
+		"about to be changed":                     {apply: differing(made(builder.UpToDate(nil))), plan: Plan{PlanInput: PlanInput{Ready: true}}, stage: creating},
 		"to be changed after the control plane":   {apply: differing(made(builder.UpToDate(nil))), stage: waiting},
-		"a Secret is missing":                     {as(owner.Facts{}), Plan{Intent: Intent{Ready: true}, Missing: "Secret x does not exist"}, dependencyMissing, dependency, "Secret x does not exist"},
-		"a Secret is missing for a change":        {differing(made(builder.UpToDate(nil))), Plan{Intent: Intent{Ready: true}, Missing: "no key"}, dependencyMissing, dependency, "no key"},
-		"a Secret is missing for others only":     {apply: as(made(builder.UpToDate(nil))), plan: Plan{Intent: Intent{Ready: true}, Missing: "no key"}, stage: ready},
-		"a Secret went away before it was made":   {as(shows(infrav1.WaitingForDependenciesReason, "Secret x has no key")), Plan{Intent: Intent{Ready: true}}, dependencyMissing, dependency, "Secret x has no key"},
-		"no template":                             {as(shows(infrav1.TemplateNotFoundReason, "no template")), Plan{Intent: Intent{Ready: true}}, dependencyMissing, dependency, "no template"},
-		"provider down":                           {as(shows(infrav1.WorkspaceUnclaimedReason, "provider")), Plan{Intent: Intent{Ready: true}}, dependencyMissing, dependency, "provider"},
-		"no ProviderConfig":                       {as(shows(infrav1.ProviderConfigFailedReason, "config")), Plan{Intent: Intent{Ready: true}}, dependencyMissing, dependency, "config"},
-		"an invalid template":                     {as(shows(infrav1.TemplateInvalidReason, "line 3")), Plan{Intent: Intent{Ready: true}}, failed, failure, "line 3"},
-		"interrupted":                             {as(shows(infrav1.CreateInterruptedReason, "look")), Plan{Intent: Intent{Ready: true}}, failed, failure, "look"},
-		"of another owner":                        {as(owner.Facts{Conflict: "belongs to other"}), Plan{Intent: Intent{Ready: true}}, failed, failure, "belongs to other"},
-		"refused":                                 {as(owner.Facts{Refused: assert.AnError}), Plan{Intent: Intent{Ready: true}}, failed, failure, assert.AnError.Error()},
-		"the user must decide":                    {as(owner.Facts{Candidates: []adoption.Candidate{{Name: "by-hand", Evidence: []adoption.Evidence{adoption.Referred}}}, Unadopted: "older"}), Plan{Intent: Intent{Ready: true}}, failed, failure, "by-hand"},
-		"being deleted by another client":         {apply: as(made(builder.Deleting())), plan: Plan{Intent: Intent{Ready: true}}, stage: deleting},
-		"being deleted, which fails":              {as(deletingBecause(infrav1.DestroyFailedReason, "AccessDenied")), Plan{Intent: Intent{Ready: true}}, failed, failure, "AccessDenied"},
-		"being deleted, another one comes first":  {apply: as(deletingBecause(infrav1.QueuedReason, "turn")), plan: Plan{Intent: Intent{Ready: true}}, stage: deleting},
+		"a Secret is missing":                     {as(owner.Facts{}), Plan{PlanInput: PlanInput{Ready: true}, Missing: "Secret x does not exist"}, dependencyMissing, dependency, "Secret x does not exist"},
+		"a Secret is missing for a change":        {differing(made(builder.UpToDate(nil))), Plan{PlanInput: PlanInput{Ready: true}, Missing: "no key"}, dependencyMissing, dependency, "no key"},
+		"a Secret is missing for others only":     {apply: as(made(builder.UpToDate(nil))), plan: Plan{PlanInput: PlanInput{Ready: true}, Missing: "no key"}, stage: ready},
+		"a Secret went away before it was made":   {as(shows(infrav1.WaitingForDependenciesReason, "Secret x has no key")), Plan{PlanInput: PlanInput{Ready: true}}, dependencyMissing, dependency, "Secret x has no key"},
+		"no template":                             {as(shows(infrav1.TemplateNotFoundReason, "no template")), Plan{PlanInput: PlanInput{Ready: true}}, dependencyMissing, dependency, "no template"},
+		"provider down":                           {as(shows(infrav1.WorkspaceUnclaimedReason, "provider")), Plan{PlanInput: PlanInput{Ready: true}}, dependencyMissing, dependency, "provider"},
+		"no ProviderConfig":                       {as(shows(infrav1.ProviderConfigFailedReason, "config")), Plan{PlanInput: PlanInput{Ready: true}}, dependencyMissing, dependency, "config"},
+		"an invalid template":                     {as(shows(infrav1.TemplateInvalidReason, "line 3")), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "line 3"},
+		"interrupted":                             {as(shows(infrav1.CreateInterruptedReason, "look")), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "look"},
+		"of another owner":                        {as(owner.Facts{Conflict: "belongs to other"}), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "belongs to other"},
+		"refused":                                 {as(owner.Facts{Refused: assert.AnError}), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, assert.AnError.Error()},
+		"the user must decide":                    {as(owner.Facts{Candidates: []adoption.Candidate{{Name: "by-hand", Evidence: []adoption.Evidence{adoption.Referred}}}, Unadopted: "older"}), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "by-hand"},
+		"being deleted by another client":         {apply: as(made(builder.Deleting())), plan: Plan{PlanInput: PlanInput{Ready: true}}, stage: deleting},
+		"being deleted, which fails":              {as(deletingBecause(infrav1.DestroyFailedReason, "AccessDenied")), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "AccessDenied"},
+		"being deleted, another one comes first":  {apply: as(deletingBecause(infrav1.QueuedReason, "turn")), plan: Plan{PlanInput: PlanInput{Ready: true}}, stage: deleting},
 		"not looked at: the Cluster is not known": {apply: as(shows(infrav1.ProvisioningReason, "")), stage: creating},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,29 +175,29 @@ func TestConditionsOfProfiles(t *testing.T) {
 	}{
 		"all ready": {Plan{Profiles: []PlannedProfile{planned("a", good), planned("b", good)}},
 			"True FargateProfileReady: ", "False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", false},
-		"one in the making": {Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("a", good), planned("b", busy), planned("c", owner.Facts{})}},
+		"one in the making": {Plan{PlanInput: PlanInput{Ready: true}, Profiles: []PlannedProfile{planned("a", good), planned("b", busy), planned("c", owner.Facts{})}},
 			"False FargateProfileCreating: creating or updating Fargate profiles b; c",
 			"True FargateProfileCreating: creating or updating Fargate profiles b; c", "False FargateProfileNotFailed: ", true},
-		"one failed, one in the making": {Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("a", broken), planned("b", busy)}},
+		"one failed, one in the making": {Plan{PlanInput: PlanInput{Ready: true}, Profiles: []PlannedProfile{planned("a", broken), planned("b", busy)}},
 			"False FargateProfileFailed: failed Fargate profile a (WorkspaceTemplateApply " + applyName + ": limit)",
 			"True FargateProfileCreating: creating or updating Fargate profile b",
 			"True FargateProfileFailed: failed Fargate profile a (WorkspaceTemplateApply " + applyName + ": limit)", false},
-		"one without what it needs": {Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("a", lacks), planned("b", busy)}},
+		"one without what it needs": {Plan{PlanInput: PlanInput{Ready: true}, Profiles: []PlannedProfile{planned("a", lacks), planned("b", busy)}},
 			"False FargateProfileDependencyNotReady: missing dependency of Fargate profile a (WorkspaceTemplateApply " + applyName + ": no key)",
 			"True FargateProfileCreating: creating or updating Fargate profile b", "False FargateProfileNotFailed: ", false},
 		"before the control plane": {Plan{Profiles: []PlannedProfile{planned("a", owner.Facts{})}},
 			"False WaitingForWorkspace: pending Fargate profile a (waiting for the control plane)",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
-		"one to be made, while paused": {Plan{Intent: Intent{Ready: true, Paused: "annotation"}, Profiles: []PlannedProfile{planned("a", good), planned("b", owner.Facts{})}},
+		"one to be made, while paused": {Plan{PlanInput: PlanInput{Ready: true, Paused: "annotation"}, Profiles: []PlannedProfile{planned("a", good), planned("b", owner.Facts{})}},
 			"False Paused: pending Fargate profile b (nothing is created or updated while the object is paused: annotation)",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
-		"one that spec no longer has, while paused": {Plan{Intent: Intent{Ready: true, Paused: "annotation"}, Obsolete: []Profile{obsolete("old", good)}},
+		"one that spec no longer has, while paused": {Plan{PlanInput: PlanInput{Ready: true, Paused: "annotation"}, Obsolete: []Profile{obsolete("old", good)}},
 			"False Paused: pending Fargate profile old (nothing is deleted while the object is paused: annotation)",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
-		"one in the making, when paused": {Plan{Intent: Intent{Ready: true, Paused: "annotation"}, Profiles: []PlannedProfile{planned("a", busy)}},
+		"one in the making, when paused": {Plan{PlanInput: PlanInput{Ready: true, Paused: "annotation"}, Profiles: []PlannedProfile{planned("a", busy)}},
 			"False FargateProfileCreating: creating or updating Fargate profile a",
 			"True FargateProfileCreating: creating or updating Fargate profile a", "False FargateProfileNotFailed: ", true},
-		"one on its way out": {Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("a", good)}, Obsolete: []Profile{obsolete("old", good)}},
+		"one on its way out": {Plan{PlanInput: PlanInput{Ready: true}, Profiles: []PlannedProfile{planned("a", good)}, Obsolete: []Profile{obsolete("old", good)}},
 			"False FargateProfileDeleting: deleting Fargate profile old",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
 	} {
@@ -215,7 +215,7 @@ func TestConditionsOfProfiles(t *testing.T) {
 }
 
 func TestTheReportIsEmptyWithoutProfiles(t *testing.T) {
-	assert.Equal(t, Report{Now: metav1.NewTime(builder.Created)}, (&Plan{Intent: Intent{Ready: true}}).Report(builder.Created))
+	assert.Equal(t, Report{Now: metav1.NewTime(builder.Created)}, (&Plan{PlanInput: PlanInput{Ready: true}}).Report(builder.Created))
 }
 
 func statuses(p Plan) (names []string) {
@@ -226,13 +226,13 @@ func statuses(p Plan) (names []string) {
 }
 
 func TestObsoleteProfilesAreReportedLast(t *testing.T) {
-	p := Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("z", good), planned("b", busy), planned("m", broken)}, Obsolete: []Profile{obsolete("a", good)}}
+	p := Plan{PlanInput: PlanInput{Ready: true}, Profiles: []PlannedProfile{planned("z", good), planned("b", busy), planned("m", broken)}, Obsolete: []Profile{obsolete("a", good)}}
 	assert.Equal(t, []string{"z", "b", "m", "a"}, statuses(p))
 }
 
 func TestAProfileThatWasNotBegunHasNoStatus(t *testing.T) {
 	assert.Empty(t, statuses(Plan{Profiles: []PlannedProfile{planned("a", owner.Facts{})}}), "the control plane comes first")
-	assert.Equal(t, []string{"a"}, statuses(Plan{Intent: Intent{Ready: true}, Missing: "Secret", Profiles: []PlannedProfile{planned("a", owner.Facts{})}}))
+	assert.Equal(t, []string{"a"}, statuses(Plan{PlanInput: PlanInput{Ready: true}, Missing: "Secret", Profiles: []PlannedProfile{planned("a", owner.Facts{})}}))
 }
 
 // The API takes one status a name, and not more than 64.

@@ -126,7 +126,7 @@ func (a *AWS) fetch(ctx context.Context) {
 			a.next = early
 		}
 	case now.Before(a.credentials.Expires):
-		// Still valid: retried later. Credentials without expiry were removed.
+		// The cached credentials are still valid: retried later. Credentials without expiry are dropped in the default case.
 	default:
 		a.credentials, a.problem = aws.Credentials{}, err
 	}

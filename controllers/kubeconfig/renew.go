@@ -46,7 +46,7 @@ type Source struct {
 }
 
 // Kubeconfig returns the kubeconfig to publish, and when to call again. It returns the published kubeconfig while that has the same source and
-// its token is not due, otherwise one with a new token. If it returns data and an error, the token could not be renewed but has not expired:
+// its token needs no renewal, otherwise one with a new token. If it returns data and an error, the token could not be renewed but has not expired:
 // keep the published kubeconfig, report the error, and retry.
 func (s Source) Kubeconfig(ctx context.Context, tokens Tokens, published []byte, now time.Time) (data []byte, next time.Time, err error) {
 	ends, kept := s.matches(published)

@@ -71,7 +71,7 @@ func (p *Plan) provision(ctx context.Context, c client.Client, prepare func()) e
 
 // destroy deletes the WorkspaceTemplateApplies that are next. It writes a changed deletion policy before the deletion.
 func (p *Plan) destroy(ctx context.Context, c client.Client) error {
-	if p.OnlyOwnLeft() && p.policyChanged() {
+	if p.OwnIsNext() && p.policyChanged() {
 		if err := p.Write(ctx, c); err != nil {
 			return err
 		}

@@ -100,8 +100,8 @@ func (f *Facts) notYetDeleted() []*infrav1.WorkspaceTemplateApply {
 	return slices.DeleteFunc(f.nextToDelete(), func(apply *infrav1.WorkspaceTemplateApply) bool { return !apply.DeletionTimestamp.IsZero() })
 }
 
-// OnlyOwnLeft reports whether the owner's own WorkspaceTemplateApply is the next one to delete.
-func (f *Facts) OnlyOwnLeft() bool {
+// OwnIsNext reports whether the owner's own WorkspaceTemplateApply is the next one to delete, see nextToDelete.
+func (f *Facts) OwnIsNext() bool {
 	next := f.nextToDelete()
 	return len(next) == 1 && next[0] == f.Apply
 }

@@ -59,7 +59,7 @@ func TestHelpersAreDeletedInTheOrderOfTheirDependencies(t *testing.T) {
 		},
 	}
 	assert.Equal(t, []string{"kubeconfig", "never-applied"}, names(f.nextToDelete()))
-	assert.False(t, f.OnlyOwnLeft())
+	assert.False(t, f.OwnIsNext())
 	builder.Deleting()(&f.Helpers[0])
 	assert.Equal(t, []string{"never-applied"}, names(f.notYetDeleted()))
 	assert.Equal(t, "waiting for WorkspaceTemplateApply kubeconfig to be deleted; waiting for WorkspaceTemplateApply never-applied to be deleted",
@@ -67,7 +67,7 @@ func TestHelpersAreDeletedInTheOrderOfTheirDependencies(t *testing.T) {
 
 	f.Helpers = f.Helpers[2:]
 	assert.Equal(t, []string{"eks"}, names(f.nextToDelete()))
-	assert.True(t, f.OnlyOwnLeft())
+	assert.True(t, f.OwnIsNext())
 	f.Apply = nil
 	assert.Equal(t, []string{"policy", "role"}, names(f.nextToDelete()), "their own dependencies order these")
 	f.Helpers = nil
@@ -96,7 +96,7 @@ func TestAdoptionRequiredNamesTheCandidates(t *testing.T) {
 	assert.Contains(t, condition.Message, "a (its name follows the naming scheme), b (status records it, this object owns it) may belong to this object: nothing is created until this is resolved. Run captctl migrate check, which shows")
 	assert.Equal(t, metav1.ConditionFalse, (&Facts{}).AdoptionCondition("AdoptionRequired").Status)
 	for want, facts := range map[string]Facts{
-		"no WorkspaceTemplateApply matches, but status.vpc.id is set":                        {BuiltField: "status.vpc.id", AwaitsAdoption: true},
+		"no WorkspaceTemplateApply matches, but status.vpc.id is set":                        {ProvisionedField: "status.vpc.id", AwaitsAdoption: true},
 		"has not been adopted: it is b's":                                                    {Conflict: "it is b's", AwaitsAdoption: true},
 		"WorkspaceTemplateApply demo-vpc, which CAPT v0.3 recorded and which does not exist": {Missing: "demo-vpc", AwaitsAdoption: true},
 		"CAPTControlPlane demo of the same Cluster":                                          {AdoptedWith: "CAPTControlPlane demo", AwaitsAdoption: true},

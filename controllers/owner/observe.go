@@ -31,9 +31,9 @@ type Facts struct {
 	Candidates []adoption.Candidate
 	// OwnedCandidates are those that the owner owns, so that they would be deleted with it.
 	OwnedCandidates []string
-	// BuiltField is the field that proves that cloud resources exist, when the owner has neither a reference nor a candidate: a new
+	// ProvisionedField is the field that proves that cloud resources exist, when the owner has neither a reference nor a candidate: a new
 	// WorkspaceTemplateApply would create them a second time.
-	BuiltField string
+	ProvisionedField string
 	// Missing is the referenced WorkspaceTemplateApply if CAPT v0.3 recorded it and it does not exist: a new one would create its cloud
 	// resources a second time.
 	Missing string
@@ -82,7 +82,7 @@ func (r Reader) observeCandidates(ctx context.Context, object client.Object, wan
 	candidates := want.Candidates(object, applies.Items)
 	facts := Facts{Candidates: candidates, OwnedCandidates: adoption.Names(candidates, adoption.Owned)}
 	if len(candidates) == 0 {
-		facts.BuiltField = want.ProvisionedField
+		facts.ProvisionedField = want.ProvisionedField
 	}
 	facts.AwaitsAdoption = facts.NeedsDecision() && (want.Legacy || facts.anyUnadopted(applies.Items))
 	return facts, nil
@@ -101,9 +101,10 @@ func (f *Facts) anyUnadopted(applies []infrav1.WorkspaceTemplateApply) bool {
 
 // NeedsDecision reports whether the user must decide which WorkspaceTemplateApply belongs to the owner. Nothing is created before.
 func (f *Facts) NeedsDecision() bool {
-	return len(f.Candidates) > 0 || f.BuiltField != "" || f.Missing != "" || f.AdoptedWith != ""
+	return len(f.Candidates) > 0 || f.ProvisionedField != "" || f.Missing != "" || f.AdoptedWith != ""
 }
 
+// observeReferenced reads the WorkspaceTemplateApply that an owner refers to.
 func observeReferenced(ctx context.Context, reader client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
 	apply, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
@@ -111,12 +112,11 @@ func observeReferenced(ctx context.Context, reader client.Reader, object client.
 		return Facts{}, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
 	}
 	if apply == nil {
-		missing := want.Legacy && ref.Name == want.Recorded && object.GetDeletionTimestamp().IsZero()
-		facts := Facts{AwaitsAdoption: missing}
-		if missing { // A reference to another one asks for a new one.
-			facts.Missing = ref.Name
+		// A reference that CAPT v0.3 did not record is for a new WorkspaceTemplateApply.
+		if want.Legacy && ref.Name == want.Recorded && object.GetDeletionTimestamp().IsZero() {
+			return Facts{Missing: ref.Name, AwaitsAdoption: true}, nil
 		}
-		return facts, nil
+		return Facts{}, nil
 	}
 	facts := factsFor(object, want, apply)
 	facts.AwaitsAdoption = facts.Unadopted != "" || facts.Conflict != "" && want.Legacy

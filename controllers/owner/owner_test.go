@@ -52,7 +52,7 @@ func want() *Want {
 // planned is the plan of an owner; want may be nil.
 func planned(t *testing.T, f *Facts, owner Owner, want *Want) *Plan {
 	t.Helper()
-	p, err := f.Plan(Intent{Owner: owner, Want: want})
+	p, err := f.Plan(PlanInput{Owner: owner, Want: want})
 	require.NoError(t, err)
 	return &p
 }
@@ -101,32 +101,32 @@ func TestSteps(t *testing.T) {
 	}
 	helper := Facts{Apply: exists().Apply, Helpers: []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("helper")}}
 	for name, row := range map[string]struct {
-		facts  Facts
-		intent Intent
-		want   Step
+		facts Facts
+		in    PlanInput
+		want  Step
 	}{
-		"nothing wanted":                           {Facts{}, Intent{Owner: living}, Wait},
-		"wanted":                                   {Facts{}, Intent{Owner: living, Want: want()}, Provision},
-		"exists and wanted":                        {exists(), Intent{Owner: living, Want: want()}, Provision},
-		"blocked":                                  {exists(), Intent{Owner: living}, Wait},
-		"blocked, without finalizer":               {exists(), Intent{Owner: demoOwner()}, Hold},
-		"nothing to create, but to hold":           {Facts{}, Intent{Owner: demoOwner(), Hold: true}, Hold},
-		"paused":                                   {exists(), Intent{Owner: demoOwner(), Want: want(), Paused: true}, Wait},
-		"deleted":                                  {exists(), Intent{Owner: deleted}, Destroy},
-		"deleted, paused":                          {exists(), Intent{Owner: deleted, Paused: true}, Wait},
-		"deleted, being destroyed":                 {exists(builder.Deleting()), Intent{Owner: deleted}, Wait},
-		"deleted, nothing left":                    {Facts{}, Intent{Owner: deleted}, Release},
-		"deleted, dependents need all":             {exists(), Intent{Owner: deleted, BlockDeletion: true}, Wait},
-		"deleted, dependents, policy changed":      {exists(), Intent{Owner: deleted, BlockDeletion: true, Want: want()}, WritePolicy},
-		"deleted, dependents need its own":         {exists(), Intent{Owner: deleted, BlockOwnDeletion: true}, Wait},
-		"deleted, helpers do not wait for those":   {helper, Intent{Owner: deleted, BlockOwnDeletion: true}, Destroy},
-		"deleted, only dependents left":            {Facts{}, Intent{Owner: deleted, BlockOwnDeletion: true}, Wait},
-		"deleted, deletion policies conflict":      {Facts{Apply: exists().Apply, RetainConflict: "conflict"}, Intent{Owner: deleted}, Wait},
-		"deleted, a candidate would be deleted":    {Facts{OwnedCandidates: []string{"by-hand"}}, Intent{Owner: deleted}, Wait},
-		"deleted, a candidate of another, no more": {Facts{Candidates: []adoption.Candidate{{Name: "x"}}}, Intent{Owner: deleted}, Release},
+		"nothing wanted":                           {Facts{}, PlanInput{Owner: living}, Wait},
+		"wanted":                                   {Facts{}, PlanInput{Owner: living, Want: want()}, Provision},
+		"exists and wanted":                        {exists(), PlanInput{Owner: living, Want: want()}, Provision},
+		"blocked":                                  {exists(), PlanInput{Owner: living}, Wait},
+		"blocked, without finalizer":               {exists(), PlanInput{Owner: demoOwner()}, Hold},
+		"nothing to create, but to hold":           {Facts{}, PlanInput{Owner: demoOwner(), Hold: true}, Hold},
+		"paused":                                   {exists(), PlanInput{Owner: demoOwner(), Want: want(), Paused: true}, Wait},
+		"deleted":                                  {exists(), PlanInput{Owner: deleted}, Destroy},
+		"deleted, paused":                          {exists(), PlanInput{Owner: deleted, Paused: true}, Wait},
+		"deleted, being destroyed":                 {exists(builder.Deleting()), PlanInput{Owner: deleted}, Wait},
+		"deleted, nothing left":                    {Facts{}, PlanInput{Owner: deleted}, Release},
+		"deleted, dependents need all":             {exists(), PlanInput{Owner: deleted, BlockDeletion: true}, Wait},
+		"deleted, dependents, policy changed":      {exists(), PlanInput{Owner: deleted, BlockDeletion: true, Want: want()}, WritePolicy},
+		"deleted, dependents need its own":         {exists(), PlanInput{Owner: deleted, BlockOwnDeletion: true}, Wait},
+		"deleted, helpers do not wait for those":   {helper, PlanInput{Owner: deleted, BlockOwnDeletion: true}, Destroy},
+		"deleted, only dependents left":            {Facts{}, PlanInput{Owner: deleted, BlockOwnDeletion: true}, Wait},
+		"deleted, deletion policies conflict":      {Facts{Apply: exists().Apply, RetainConflict: "conflict"}, PlanInput{Owner: deleted}, Wait},
+		"deleted, a candidate would be deleted":    {Facts{OwnedCandidates: []string{"by-hand"}}, PlanInput{Owner: deleted}, Wait},
+		"deleted, a candidate of another, no more": {Facts{Candidates: []adoption.Candidate{{Name: "x"}}}, PlanInput{Owner: deleted}, Release},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := row.facts.Plan(row.intent)
+			p, err := row.facts.Plan(row.in)
 			require.NoError(t, err)
 			assert.Equal(t, row.want, p.Step)
 		})

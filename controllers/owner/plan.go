@@ -76,8 +76,8 @@ type Want struct {
 	DeletionPolicy infrav1.DeletionPolicy
 }
 
-// Intent is what an owner wants in one reconcile.
-type Intent struct {
+// PlanInput is what the plan depends on in addition to the facts. The owner provides it in each reconcile.
+type PlanInput struct {
 	Owner  Owner
 	Paused bool
 	// Want is nil while something blocks the creation or change of the WorkspaceTemplateApply.
@@ -101,23 +101,23 @@ type Plan struct {
 }
 
 // Plan decides what to do. It is pure.
-func (f *Facts) Plan(intent Intent) (Plan, error) {
-	p := Plan{Facts: f, Owner: intent.Owner}
-	if want := intent.Want; want != nil {
-		desired, err := f.desired(intent.Owner, want)
+func (f *Facts) Plan(in PlanInput) (Plan, error) {
+	p := Plan{Facts: f, Owner: in.Owner}
+	if want := in.Want; want != nil {
+		desired, err := f.desired(in.Owner, want)
 		if err != nil {
 			return p, err
 		}
-		p.Desired, p.Differs = desired, differs(f.Apply, desired, intent.Owner.FieldManager)
+		p.Desired, p.Differs = desired, differs(f.Apply, desired, in.Owner.FieldManager)
 	}
 	switch {
-	case intent.Paused:
+	case in.Paused:
 		p.Step = Wait
-	case intent.Owner.deleting():
-		p.Step = p.deletionStep(intent)
+	case in.Owner.deleting():
+		p.Step = p.deletionStep(in)
 	case p.Desired != nil:
 		p.Step = Provision
-	case (f.Apply != nil || intent.Hold) && !controllerutil.ContainsFinalizer(intent.Owner, intent.Owner.Finalizer):
+	case (f.Apply != nil || in.Hold) && !controllerutil.ContainsFinalizer(in.Owner, in.Owner.Finalizer):
 		p.Step = Hold
 	default:
 		p.Step = Wait
@@ -125,17 +125,17 @@ func (f *Facts) Plan(intent Intent) (Plan, error) {
 	return p, nil
 }
 
-func (p *Plan) deletionStep(intent Intent) Step {
+func (p *Plan) deletionStep(in PlanInput) Step {
 	switch {
 	case len(p.OwnedCandidates) > 0:
 		return Wait
-	case intent.BlockDeletion && p.policyChanged():
+	case in.BlockDeletion && p.policyChanged():
 		return WritePolicy
-	case intent.BlockDeletion, p.RetainConflict != "", intent.BlockOwnDeletion && p.OnlyOwnLeft():
+	case in.BlockDeletion, p.RetainConflict != "", in.BlockOwnDeletion && p.OwnIsNext():
 		return Wait
 	case len(p.notYetDeleted()) > 0:
 		return Destroy
-	case !intent.BlockOwnDeletion && len(p.nextToDelete()) == 0:
+	case !in.BlockOwnDeletion && len(p.nextToDelete()) == 0:
 		return Release
 	}
 	return Wait
@@ -146,8 +146,8 @@ func (p *Plan) policyChanged() bool {
 	if p.Apply == nil || p.Desired == nil {
 		return false
 	}
-	policy, sets, _ := unstructured.NestedString(p.Desired.Object, "spec", "deletionPolicy")
-	return sets && (policy == string(infrav1.DeletionPolicyRetain)) != (p.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain)
+	policy, isSet, _ := unstructured.NestedString(p.Desired.Object, "spec", "deletionPolicy")
+	return isSet && (policy == string(infrav1.DeletionPolicyRetain)) != (p.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain)
 }
 
 // desired is the apply configuration of the WorkspaceTemplateApply.

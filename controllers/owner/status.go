@@ -23,7 +23,7 @@ func (p *Plan) Summary() *infrav1.WorkspaceTemplateApplySummary {
 	}
 	s := p.Apply.Status
 	if !p.started() {
-		s.WorkspaceName = "" // It would cause a status write of its own.
+		s.WorkspaceName = "" // It is known before the first run of Terraform: reporting it at once would cause an extra status write of the owner.
 	}
 	return &infrav1.WorkspaceTemplateApplySummary{
 		Name: p.Apply.Name, WorkspaceName: s.WorkspaceName, Ready: infrav1.ConditionStatus(p.Ready()), StartedTime: s.StartedTime,
@@ -99,9 +99,9 @@ func (f *Facts) Working() bool {
 	return false
 }
 
-// Destroyed reports whether the cloud resources certainly do not exist, or are about to be destroyed: they are being deleted, or created for
-// the first time. It returns false if their state is unknown.
-func (f *Facts) Destroyed() bool {
+// ResourcesAbsent reports whether the cloud resources certainly cannot be used: they are being created for the first time, are being destroyed,
+// or are about to be destroyed. It returns false if their state is unknown.
+func (f *Facts) ResourcesAbsent() bool {
 	if f.Apply == nil {
 		return false
 	}
@@ -127,9 +127,9 @@ func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
 // AdoptionMessage returns why the user must decide which WorkspaceTemplateApply belongs to the owner; empty if no decision is needed.
 func (f *Facts) AdoptionMessage() string {
 	switch {
-	case f.BuiltField != "":
+	case f.ProvisionedField != "":
 		return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty and no WorkspaceTemplateApply matches, but %s is set, so the cloud resources may exist already: nothing is created. "+
-			"Set the reference to the WorkspaceTemplateApply that created them or, if none of them exist, to a new name", f.BuiltField)
+			"Set the reference to the WorkspaceTemplateApply that created them or, if none of them exist, to a new name", f.ProvisionedField)
 	case f.Unadopted != "":
 		return f.unadoptedMessage()
 	case f.AwaitsAdoption && f.Conflict != "":

@@ -221,7 +221,7 @@ func (d *Decision) plan(in Input, restarted bool) {
 		return
 	}
 	d.Attempt, d.Action = done+1, usable[int(done)%len(usable)]
-	if s.NextAttemptTime == nil || s.NextAttemptTime.Sub(in.Now) > longest(in.Strategy, in.Seed) {
+	if s.NextAttemptTime == nil || s.NextAttemptTime.Sub(in.Now) > maxWait(in.Strategy, in.Seed) {
 		s.NextAttemptTime = ptr.To(metav1.NewTime(in.Now.Add(d.wait(in, restarted)).Truncate(time.Second)))
 		d.waitUntil(s.NextAttemptTime.Time, in.Now)
 		return

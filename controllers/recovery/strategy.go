@@ -86,8 +86,8 @@ func backoff(strategy *controlplanev1.RecoveryStrategy, seed string, attempt int
 	return time.Duration(min(wait, limit) * jitter * float64(time.Second))
 }
 
-// longest is more than any wait: a later time in status was computed with another strategy or a wrong clock.
-func longest(strategy *controlplanev1.RecoveryStrategy, seed string) time.Duration {
+// maxWait is more than any wait between attempts: a later time in status was computed with another strategy or a wrong clock.
+func maxWait(strategy *controlplanev1.RecoveryStrategy, seed string) time.Duration {
 	return max(providerRetries, backoff(strategy, seed, math.MaxInt8)) * 5 / 4
 }
 

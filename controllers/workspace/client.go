@@ -218,7 +218,8 @@ func (c *Client) Create(ctx context.Context, apply *infrav1.WorkspaceTemplateApp
 	return c.apply(ctx, rendered.Object.DeepCopy())
 }
 
-// checkExists reads the WorkspaceTemplateApply from the API server. Another manager may have become leader, and released it.
+// checkExists fails if the WorkspaceTemplateApply no longer exists according to the API server: another manager may have become leader and
+// released it.
 func (c *Client) checkExists(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) error {
 	now, err := engine.Get(ctx, c.Uncached, client.ObjectKeyFromObject(apply), &infrav1.WorkspaceTemplateApply{})
 	switch {

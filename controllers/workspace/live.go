@@ -96,6 +96,8 @@ func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Ren
 	return l.unclaimedOwner(apply, rendered)
 }
 
+// claimedOwner decides for a Workspace that this version of CAPT created. A Workspace older than the WorkspaceTemplateApply may be one that an
+// earlier object of the same name retained.
 func (l *Live) claimedOwner(apply *infrav1.WorkspaceTemplateApply) Ownership {
 	switch {
 	case !l.ClaimedBy(apply):
@@ -106,6 +108,8 @@ func (l *Live) claimedOwner(apply *infrav1.WorkspaceTemplateApply) Ownership {
 	return Undecided
 }
 
+// unclaimedOwner decides for a Workspace that CAPT v0.3 or another client created: by what status records, and by whether the Workspace is as
+// rendered.
 func (l *Live) unclaimedOwner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) Ownership {
 	same := rendered != nil && !l.Differs(rendered)
 	switch {
@@ -171,6 +175,7 @@ func (l *Live) ClaimedElsewhere(namespace string) bool {
 // Scope of the Workspace.
 func (l *Live) Scope() terraform.Scope { return scopeOf(l.object) }
 
+// olderThan reports whether the Workspace was created before the WorkspaceTemplateApply.
 func (l *Live) olderThan(apply *infrav1.WorkspaceTemplateApply) bool {
 	created := l.object.GetCreationTimestamp()
 	return !created.IsZero() && created.Time.Before(apply.CreationTimestamp.Time)

@@ -126,7 +126,7 @@ func (r *Reconciler) serialized(ctx context.Context, apply *infrav1.WorkspaceTem
 	}
 	err = run()
 	// A request without a response may have succeeded.
-	requested := err == nil && action == Destroy || err != nil && !isRefused(err) && f.Rejected == ""
+	requested := err == nil && action == Destroy || err != nil && !notExecuted(err) && f.Rejected == ""
 	r.serializer.Record(apply, group, requested || f.inProgress())
 	return err
 }
@@ -145,8 +145,8 @@ func (r *Reconciler) otherMembers(ctx context.Context, apply *infrav1.WorkspaceT
 	return keys, err
 }
 
-// isRefused reports whether the API server certainly did not execute a request.
-func isRefused(err error) bool {
+// notExecuted reports whether an error shows that the API server did not execute the request.
+func notExecuted(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest && status.Status().Code < http.StatusInternalServerError
 }
@@ -238,6 +238,7 @@ func (r *Reconciler) protect(ctx context.Context, apply *infrav1.WorkspaceTempla
 	})
 }
 
+// release removes the finalizers without destroying the Workspace, and reports as an event what is left and why.
 func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	held := false
 	err := engine.Patch(ctx, r.Client, apply, func() {

@@ -53,6 +53,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	return f, nil
 }
 
+// observePause finds out whether the object is paused by its Cluster, by an annotation, or by an owner.
 func (r *Reconciler) observePause(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	cluster, err := engine.LabeledCluster(ctx, r.Client, r.Uncached, apply.ObjectMeta)
 	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
@@ -115,6 +116,7 @@ func (r *Reconciler) observeDeletion(ctx context.Context, apply *infrav1.Workspa
 	return err
 }
 
+// observeWorkspace reads the Workspace, and compares it with what the template renders.
 func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	f.Live, err = r.findWorkspace(ctx, apply, f)
 	if errors.Is(err, workspace.ErrKindMissing) {
@@ -139,6 +141,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	return nil
 }
 
+// observeLive observes a Workspace that exists: whether this object owns it, and what it reports.
 func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	if len(f.RenderErrors) > 0 && f.Live.RecordedFor(apply) { // An adopted Workspace keeps its references to other namespaces.
 		again := r.renderInput(apply, f)

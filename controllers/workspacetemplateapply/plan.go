@@ -69,6 +69,7 @@ func planPaused(apply *infrav1.WorkspaceTemplateApply, f *Facts) Plan {
 	return Plan{Action: AllowMove, Paused: f.Paused}
 }
 
+// normalAction is the action for an object that is neither paused nor deleted.
 func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 	switch {
 	case f.Unadopted != "":
@@ -93,6 +94,7 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 	return Observe
 }
 
+// deletionAction is the action for an object that is being deleted.
 func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 	switch {
 	case f.ProtectedBy != "", f.RetainConflict != "":

@@ -247,18 +247,22 @@ func (r *Reconciler) ofOwner(ctx context.Context, owner client.Object) []ctrl.Re
 	return r.requests(ctx, client.InNamespace(owner.GetNamespace()), client.MatchingFields{index.Controller: string(owner.GetUID())})
 }
 
+// ofCluster reconciles the WorkspaceTemplateApplies with the label of a Cluster.
 func (r *Reconciler) ofCluster(ctx context.Context, object client.Object) []ctrl.Request {
 	return r.requests(ctx, client.InNamespace(object.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: object.GetName()})
 }
 
+// inNamespace reconciles all WorkspaceTemplateApplies of a Namespace.
 func (r *Reconciler) inNamespace(ctx context.Context, object client.Object) []ctrl.Request {
 	return r.requests(ctx, client.InNamespace(object.GetName()))
 }
 
+// requests returns requests for all WorkspaceTemplateApplies that a list with these options returns.
 func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []ctrl.Request {
 	return r.requestsFor(ctx, func(*infrav1.WorkspaceTemplateApply) bool { return true }, options...)
 }
 
+// requestsFor is requests for those that also match. An error is logged only: a watch cannot return it.
 func (r *Reconciler) requestsFor(ctx context.Context, matches func(*infrav1.WorkspaceTemplateApply) bool, options ...client.ListOption) []ctrl.Request {
 	applies, err := r.list(ctx, options...)
 	if err != nil {

@@ -31,7 +31,7 @@ func poll(ctx context.Context, timeout time.Duration, check wait.ConditionWithCo
 	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Cap: time.Second, Steps: math.MaxInt}.DelayFunc().Until(ctx, true, true, check)
 }
 
-// errUnreported says that the manager has not reported a unit in time.
+// errUnreported means that the manager has not reported a unit in time.
 var errUnreported = errors.New("the manager has not confirmed it")
 
 // awaitManager waits until the manager has reported every object and Workspace of a unit; what the user paused is returned. adopted is false after a rollback.
@@ -102,7 +102,7 @@ func (r *run) clusterPaused(ctx context.Context, unit *plan.Unit) (bool, error) 
 	return paused, err
 }
 
-// reported is what the manager reports of every kind.
+// managerReport has the fields of status in which the manager reports an object of any kind.
 type managerReport struct {
 	Status struct {
 		Conditions         []metav1.Condition `json:"conditions"`
@@ -112,7 +112,8 @@ type managerReport struct {
 	} `json:"status"`
 }
 
-// whyUnreported says why the manager has not reported an object yet. Of one that is not adopted it reports only Paused and AdoptionRequired.
+// whyUnreported returns why the manager has not reported an object yet; empty if it has. adopted is false after a rollback: then the manager
+// reports only the conditions Paused and AdoptionRequired.
 func whyUnreported(live *unstructured.Unstructured, adopted bool) (string, error) {
 	if live == nil {
 		if adopted {
@@ -142,6 +143,7 @@ func whyUnreported(live *unstructured.Unstructured, adopted bool) (string, error
 		is.Status.WrittenGeneration, generation, describe(conditions, infrav1.ReadyCondition)), nil
 }
 
+// describe returns a condition as a sentence.
 func describe(conditions []metav1.Condition, name string) string {
 	condition := meta.FindStatusCondition(conditions, name)
 	if condition == nil {

@@ -37,7 +37,7 @@ const (
 	stateKey    = "state.json.gz"
 	partKey     = "plan.json.gz"
 	partSize    = 512 << 10 // Keeps a ConfigMap, in base64, below the limit of 1 MiB.
-	maxMessage  = 256       // Keeps the state of a large fleet below it, too. The result of a run has the whole message.
+	maxMessage  = 256       // In bytes. Keeps the state of a large fleet below that limit, too. The result of a run has the whole message.
 )
 
 // Phase is how far a unit has come.
@@ -64,7 +64,7 @@ type UnitState struct {
 	Endpoint bool `json:"endpoint,omitempty"`
 }
 
-// active reports whether the plan wrote something of the unit, and was not rolled back since.
+// active reports whether a run has begun to write the unit, and it was not rolled back since.
 func (u UnitState) active() bool { return u.Phase != "" && u.Phase != PhaseRolledBack }
 
 // Backup is where the backup is that was written before the first write.
@@ -308,7 +308,8 @@ func (j *journal) replace(ctx context.Context, wanted *corev1.ConfigMap) error {
 	return nil
 }
 
-// refresh reads the version of a ConfigMap that this run wrote, and whose answer was lost. Parts of the plan are the same whatever run wrote them.
+// refresh reads the resourceVersion of a ConfigMap after a conflict: this run may have written it, and the response was lost. It fails if another
+// run has written the state. The parts of a plan are the same in every run.
 func (j *journal) refresh(ctx context.Context, wanted *corev1.ConfigMap) error {
 	live, state := &corev1.ConfigMap{}, State{}
 	if err := j.reader.Get(ctx, client.ObjectKeyFromObject(wanted), live); err != nil {

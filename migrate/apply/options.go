@@ -38,9 +38,9 @@ type Options struct {
 	Progress            migrate.Progress
 	// Backup writes the backup of a plan before the first write, or verifies the one that an earlier run wrote. A rollback needs none.
 	Backup func(ctx context.Context, previous *Backup) (*Backup, error)
-	// Check runs before the first write of a run and lists everything that prevents it, such as missing rights.
+	// Check runs before the first write of a run. Its error lists everything that prevents the run, such as missing rights.
 	Check func(ctx context.Context) error
-	// Gate proves again, right before the first write of a unit, that the manager would not change its Workspaces.
+	// Gate verifies again, right before the first write of a unit, that the manager would not change its Workspaces.
 	Gate func(ctx context.Context, unit *plan.Unit) error
 }
 
@@ -78,7 +78,7 @@ type UnitResult struct {
 	State   plan.UnitState `json:"state,omitempty"` // State of the unit in the plan, if it was left out.
 	Writes  int            `json:"writes"`          // Writes is how many objects this run wrote, with those whose answer was lost.
 	Begun   bool           `json:"-"`               // Begun is true if this run or an earlier one began to write the unit, and it was not rolled back since.
-	// Kept is what is not as the run would leave it, because it was changed since the plan wrote it, and why.
+	// Kept are the objects with fields that the run left as they are, because these were changed since the plan wrote them.
 	Kept []string `json:"kept,omitempty"`
 	// Left are the objects that the plan created, after a rollback. They are not deleted.
 	Left []string `json:"left,omitempty"`

@@ -28,8 +28,8 @@ func pauseStep(object migrate.ObjectRef) *plan.Step {
 	return &plan.Step{Object: object, Why: "paused while captctl writes its Cluster", Fields: []plan.Field{{Path: path, After: value}}}
 }
 
-// whilePaused writes a unit while the manager does not reconcile its objects, so that it sees all of it or nothing. A unit that is written in
-// part stays paused: that changes no Workspace, and a manager that acts on one half might. started is true if an earlier run wrote some of it.
+// whilePaused writes a unit while the manager does not reconcile its objects, so that the manager observes all of the writes or none. A unit that is
+// written in part stays paused, because a manager that acts on one half could change a Workspace. started is true if an earlier run wrote some of it.
 func (r *run) whilePaused(ctx context.Context, unit *plan.Unit, started bool, result *UnitResult, write func(context.Context) error) error {
 	err := r.setPaused(ctx, unit, forward)
 	if err == nil {
@@ -103,7 +103,7 @@ func eachAdopted(unit *plan.Unit, do func(migrate.ObjectRef) error) error {
 	return nil
 }
 
-// adoptedMembers are the members of a unit but for those that are left alone.
+// adoptedMembers returns the members of a unit that have a Workspace and are adopted, or are to be adopted.
 func adoptedMembers(unit *plan.Unit) (members []plan.Member) {
 	for _, member := range unit.Members {
 		if member.Workspace != nil && (member.State == migrate.Adoptable || member.State == migrate.Adopted) {

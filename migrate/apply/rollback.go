@@ -24,7 +24,8 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// rollBack reverts a unit in the reverse order. What was changed since is left, which is not a failure: another rollback would not change it.
+// rollBack reverts a unit in the reverse order. Fields that were changed since keep their values. That is not a failure, because another rollback
+// would not change them either.
 func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
 	result.Outcome = Unchanged
 	recorded := r.journal.unit(unit.Name())
@@ -69,7 +70,8 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 	return r.journal.setPhase(ctx, unit.Name(), PhaseRolledBack, result.Message)
 }
 
-// awaitRollback waits for the manager, and returns what it did not report: it may have been stopped for the rollback. Then no other unit waits.
+// awaitRollback waits for the manager, and returns what the manager did not report in time: it may have been stopped for the rollback. After that,
+// no other unit waits.
 func (r *run) awaitRollback(ctx context.Context, unit *plan.Unit) (unreported []string, err error) {
 	if r.managerSilent.Load() {
 		return nil, nil
@@ -112,18 +114,19 @@ func (r *run) reversible(ctx context.Context, unit *plan.Unit, recorded UnitStat
 	return steps, notes, nil
 }
 
-// lateWrites is how long a reconcile that began before a unit was paused gets to write a status once more.
+// lateWrites is the interval between two passes of revert. In that time, a reconcile that began before the unit was paused ends, and may write a
+// status once more.
 const lateWrites = time.Second
 
-// revert writes steps backward until none is applied any more.
+// revert writes steps backward, in passes, until a pass has nothing to write.
 func (r *run) revert(ctx context.Context, steps []*plan.Step, result *UnitResult) error {
-	var again *plan.Step // The last one that was reverted before.
+	var again *plan.Step // The last step that had to be reverted a second time.
 	pass := 0
 	err := wait.PollUntilContextTimeout(ctx, lateWrites, r.Wait, true, func(ctx context.Context) (bool, error) {
 		result.Kept = nil
 		before, incomplete := result.Writes, map[migrate.ObjectRef]bool{}
 		for _, step := range steps {
-			if incomplete[step.Object] { // Status follows from spec: it stays while a field of spec does.
+			if incomplete[step.Object] { // Status follows from spec: it is kept while a field of spec is kept.
 				continue
 			}
 			writes := result.Writes
@@ -181,7 +184,8 @@ func permittedNamespace(step *plan.Step) (namespace string) {
 	return namespace
 }
 
-// permissionUser returns a WorkspaceTemplateApply that needs the permission of a step after this run: one that the manager renders.
+// permissionUser returns a WorkspaceTemplateApply that still needs the permission of a step after this run, because the manager renders it; empty
+// if there is none, or if the step is not about a permission.
 func (r *run) permissionUser(ctx context.Context, unit *plan.Unit, step *plan.Step) (user string, err error) {
 	namespace := permittedNamespace(step)
 	if namespace == "" {
@@ -202,7 +206,7 @@ func (r *run) permissionUser(ctx context.Context, unit *plan.Unit, step *plan.St
 	return user, err
 }
 
-// objectsRolledBack are the objects of a unit, and of others that are being rolled back at the same time.
+// objectsRolledBack returns the UIDs of the objects of a unit, and of the units that are being rolled back at the same time.
 func (r *run) objectsRolledBack(unit *plan.Unit) map[types.UID]bool {
 	leaving := map[types.UID]bool{}
 	selected, _ := r.selected(r.plan) // It was validated.

@@ -33,7 +33,7 @@ const shutdownTimeout = 10 * time.Second
 type run struct {
 	Options
 	plan  *plan.Plan
-	reads client.Reader // reads tries each request again.
+	reads client.Reader // reads retries each request.
 	// writes sends every write. It fails once the Lease is lost; in a dry run, the API server keeps nothing.
 	writes        *lock.Writer
 	journal       *journal
@@ -105,7 +105,8 @@ func (o *Options) selected(p *plan.Plan) (units []*plan.Unit, err error) {
 	return units, nil
 }
 
-// selectAdoptable returns the selected units that the plan adopts, and the others as they are reported. One that was named is an error.
+// selectAdoptable returns the selected units that the plan adopts, and the results of the others. A unit that the user named, and that the plan does
+// not adopt, is an error.
 func (r *run) selectAdoptable() (units []*plan.Unit, left []UnitResult, err error) {
 	selected, err := r.selected(r.plan)
 	if err != nil {
@@ -259,6 +260,7 @@ func (r *run) workOnUnits(ctx context.Context, phase string, units []*plan.Unit,
 	return r.result(ctx, units)
 }
 
+// workOnUnit works on one unit, and records the result.
 func (r *run) workOnUnit(ctx context.Context, unit *plan.Unit, work work) UnitOutcome {
 	result := &UnitResult{Unit: unit.Name()}
 	err := work(ctx, unit, result)
@@ -289,6 +291,7 @@ func (r *run) workOnUnit(ctx context.Context, unit *plan.Unit, work work) UnitOu
 	return result.Outcome
 }
 
+// mayStart reports whether another unit may be started: not after too many failures, or after a Workspace changed.
 func (r *run) mayStart() bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -301,6 +304,7 @@ func (r *run) mayStart() bool {
 	return failures <= r.MaxFailures && !r.halted
 }
 
+// result returns the result of the run, and its error.
 func (r *run) result(ctx context.Context, units []*plan.Unit) (*Result, error) {
 	result := &Result{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Result"}, PlanID: r.plan.ID, DryRun: r.DryRun, Backup: r.journal.state.Backup}
 	for _, unit := range units {
@@ -320,7 +324,7 @@ func (r *run) result(ctx context.Context, units []*plan.Unit) (*Result, error) {
 // isInterrupted reports whether the user ended the run. If the Lease was lost, it failed.
 func isInterrupted(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.Canceled) }
 
-// runError is the error of a run; nil if it did everything.
+// runError returns the error of a run; nil if all units are complete and no field was kept.
 func (r *run) runError(ctx context.Context, units []UnitResult) error {
 	number, first, kept, outcome := map[UnitOutcome]int{}, "", []string{}, migrate.Failed
 	for i := range units {

@@ -28,7 +28,7 @@ const (
 	applyKind    = "WorkspaceTemplateApply"
 )
 
-// apply adopts a unit, and reports what --fix-cluster-endpoints leaves because the plan does not have it.
+// apply adopts a unit. With --fix-cluster-endpoints, it warns of a Cluster whose endpoint became invalid after the plan was created.
 func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
 	err := r.adopt(ctx, unit, result)
 	if err != nil || !r.FixClusterEndpoints || unit.Endpoint != nil || unit.Object.Kind != clusterKind || result.Outcome == LeftOut {
@@ -41,7 +41,7 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 	return err
 }
 
-// unrepaired is a warning about a Cluster that a new plan would repair; empty if none would.
+// unrepaired returns the warning about a Cluster whose endpoint a new plan would repair; empty if it is valid.
 func (r *run) unrepaired(ctx context.Context, ref migrate.ObjectRef) (string, error) {
 	live, err := r.read(ctx, ref)
 	if err != nil || live == nil {
@@ -57,7 +57,7 @@ func (r *run) unrepaired(ctx context.Context, ref migrate.ObjectRef) (string, er
 		"Create a new plan, and apply it with --fix-cluster-endpoints", ref), nil
 }
 
-// adopt writes a unit: pause, write, resume, wait for the manager, and prove that no Workspace changed.
+// adopt writes a unit: pause, write, resume, wait for the manager, and verify that no Workspace changed.
 func (r *run) adopt(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
 	result.Outcome = Unchanged
 	recorded := r.journal.unit(unit.Name())
@@ -85,7 +85,7 @@ func (r *run) adopt(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 		result.Message = "adopted already"
 		return nil
 	}
-	// What the plan found counts, also after an interruption: a Workspace that changed meanwhile must not become the new normal.
+	// Compare with the plan, also after an interruption: a Workspace that changed meanwhile must not be accepted as it is.
 	if err := r.verifyPlannedWorkspaces(ctx, unit); err != nil {
 		return err
 	}
@@ -106,8 +106,8 @@ func (r *run) leaveOut(unit string, recorded UnitState) string {
 	return ""
 }
 
-// checkApplied looks at a unit that this plan has applied. Its objects belong to the user again: what changed is reported, and not written a
-// second time. Only the repair of the endpoint may have been asked for later.
+// checkApplied compares a unit that this plan has applied. Its objects belong to the user again: what changed is reported, and not written a
+// second time. Only the repair of the endpoint, which the user may request later, is written.
 func (r *run) checkApplied(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) error {
 	is, err := r.compare(ctx, unit.Steps)
 	if err != nil {
@@ -174,7 +174,7 @@ func (r *run) writeUnit(ctx context.Context, unit *plan.Unit, started bool, next
 	return r.awaitAndVerify(ctx, unit, unit.Workspaces, result)
 }
 
-// awaitAndVerify waits for the manager, proves that no Workspace changed, and records a unit as applied. There is nothing left to write.
+// awaitAndVerify waits for the manager, verifies that no Workspace changed since before, and records a unit as applied. Everything is written.
 func (r *run) awaitAndVerify(ctx context.Context, unit *plan.Unit, before []migrate.WorkspaceRecord, result *UnitResult) error {
 	if r.DryRun {
 		return nil
@@ -211,6 +211,7 @@ func (c *comparison) nextState(recorded UnitState) UnitState {
 	return recorded
 }
 
+// compare compares the live objects of steps with what the steps write.
 func (r *run) compare(ctx context.Context, steps []plan.Step) (is comparison, err error) {
 	for i := range steps {
 		step := &steps[i]
@@ -264,7 +265,7 @@ func foundField(step *plan.Step, field *plan.Field) string {
 	return step.Object.String() + " " + field.Path
 }
 
-// workspaceError says that a Workspace changed while a unit was written.
+// workspaceError means that a Workspace changed while a unit was written.
 type workspaceError struct{ before migrate.WorkspaceRecord }
 
 func (e *workspaceError) Error() string {
@@ -334,6 +335,7 @@ type legacyGuard struct {
 	since time.Time
 }
 
+// Get implements client.Reader.
 func (g legacyGuard) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	if err := g.Reader.Get(ctx, key, object, options...); err != nil {
 		return err

@@ -29,7 +29,7 @@ const (
 	backward direction = false
 )
 
-// changedError says that a field is neither as it was before the step nor as the step wrote it. It is not written.
+// changedError means that an object is neither as it was before the step nor as the step wrote it. It is not written.
 type changedError struct {
 	object migrate.ObjectRef
 	why    string
@@ -39,8 +39,9 @@ func (e *changedError) Error() string {
 	return fmt.Sprintf("%s: %s since the plan was created; it is left as it is", e.object, e.why)
 }
 
-// examine compares a live object, nil if it does not exist, with a step. The state is Pending if at least one field is.
-func examine(step *plan.Step, live *unstructured.Unstructured, to direction) (plan.FieldState, error, error) {
+// examine compares a live object, nil if it does not exist, with a step. The state is Changed if at least one field is, else Pending if at least
+// one field is. changed is a *changedError with the first change; nil for other states. err means that the object cannot be compared.
+func examine(step *plan.Step, live *unstructured.Unstructured, to direction) (state plan.FieldState, changed, err error) {
 	if step.Create != nil {
 		return examineCreated(step, live)
 	}
@@ -52,24 +53,24 @@ func examine(step *plan.Step, live *unstructured.Unstructured, to direction) (pl
 	case live.GetDeletionTimestamp() != nil && to == forward:
 		return plan.Changed, &changedError{step.Object, "it is being deleted"}, nil
 	}
-	result, changed := plan.Applied, error(nil)
+	state = plan.Applied
 	for i := range step.Fields {
-		state, err := step.Fields[i].State(live.Object)
+		ofField, err := step.Fields[i].State(live.Object)
 		if err != nil {
 			return "", nil, fmt.Errorf("%s: %w", step.Object, err)
 		}
 		switch {
-		case state == plan.Changed && changed == nil:
-			result, changed = state, &changedError{step.Object, "its field " + step.Fields[i].Path + " was changed"}
-		case state == plan.Pending && changed == nil:
-			result = state
+		case ofField == plan.Changed && changed == nil:
+			state, changed = ofField, &changedError{step.Object, "its field " + step.Fields[i].Path + " was changed"}
+		case ofField == plan.Pending && changed == nil:
+			state = ofField
 		}
 	}
-	return result, changed, nil
+	return state, changed, nil
 }
 
-// examineCreated compares the spec of a live object with the object that a step creates.
-func examineCreated(step *plan.Step, live *unstructured.Unstructured) (plan.FieldState, error, error) {
+// examineCreated is examine for a step that creates an object. It compares only the spec.
+func examineCreated(step *plan.Step, live *unstructured.Unstructured) (state plan.FieldState, changed, err error) {
 	if live == nil {
 		return plan.Pending, nil, nil
 	}
@@ -77,15 +78,15 @@ func examineCreated(step *plan.Step, live *unstructured.Unstructured) (plan.Fiel
 	if err != nil {
 		return "", nil, err
 	}
-	state, err := (&plan.Field{Path: "/spec", After: spec}).State(live.Object)
+	state, err = (&plan.Field{Path: "/spec", After: spec}).State(live.Object)
 	if err == nil && state != plan.Applied {
 		return plan.Changed, &changedError{step.Object, "its spec was changed"}, nil
 	}
 	return state, nil, err
 }
 
-// write makes a step, or reverts it, unless that is done already. The object is read before each try, so that a conflict or a lost answer ends
-// like a first try. The error is a *changedError if the object is left as it is.
+// write writes a step, or reverts it, unless that is done already. The object is read before each attempt, so that an attempt after a conflict or a
+// lost response is like a first one. The error is a *changedError if the object is left as it is.
 func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *UnitResult) error {
 	if step.Create != nil && to == backward { // captctl deletes nothing.
 		return nil
@@ -143,6 +144,7 @@ func withFieldsOf(step *plan.Step, live *unstructured.Unstructured, to direction
 	return wanted, nil
 }
 
+// create creates the object of a step.
 func (r *run) create(ctx context.Context, step *plan.Step, result *UnitResult) error {
 	err := r.writes.Create(ctx, (&unstructured.Unstructured{Object: step.Create}).DeepCopy())
 	switch {

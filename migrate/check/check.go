@@ -75,7 +75,7 @@ type Check struct {
 	Status   Status   `json:"status"`
 	Message  string   `json:"message"`            // Message says what was found and, unless the check is OK, why that matters and what to do.
 	Objects  []string `json:"objects,omitempty"`  // Objects that it is about; for permissions, those that are missing.
-	Commands []string `json:"commands,omitempty"` // Commands are shell commands that do it, to be run as they are and in this order.
+	Commands []string `json:"commands,omitempty"` // Commands are the shell commands that solve it, to be run as they are and in this order.
 }
 
 // orOK returns the check if it found objects, and otherwise one that is OK.
@@ -130,7 +130,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("check of %s: %w", c.name, context.Cause(ctx))
 		}
-		if err != nil { // What cannot be read is not taken to be fine.
+		if err != nil { // What cannot be read must not count as OK.
 			check = Check{Status: Failed, Message: "could not be checked: " + err.Error()}
 		}
 		check.Name = c.name
@@ -179,6 +179,7 @@ func newChecker(ctx context.Context, options Options) (*checker, error) {
 	return c, err
 }
 
+// serves reports whether the API server serves a kind in a version.
 func (c *checker) serves(kind schema.GroupVersionKind) (bool, error) {
 	_, err := c.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
@@ -187,6 +188,7 @@ func (c *checker) serves(kind schema.GroupVersionKind) (bool, error) {
 	return err == nil, err
 }
 
+// stagedCheck is a check with the stages that have it.
 type stagedCheck struct {
 	name   string
 	stages []Stage

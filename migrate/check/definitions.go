@@ -83,7 +83,7 @@ func definitionProblems(kind migrate.Kind, definition *apiextensionsv1.CustomRes
 	return found
 }
 
-// legacyDefinitions reports whether CAPT v0.3's are installed, and what of them this version does not succeed.
+// legacyDefinitions reports whether the definitions of CAPT v0.3 are installed, and which of them this version does not have or cannot use.
 func (c *checker) legacyDefinitions(ctx context.Context) (Check, error) {
 	found := Check{Status: OK, Message: "the definitions are those of CAPT v0.3"}
 	installed, err := c.installed()

@@ -25,7 +25,8 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// isLegacy recognizes a Deployment of CAPT v0.3. In doubt it reports true: an unnoticed CAPT v0.3 can destroy a cluster.
+// isLegacy reports whether a Deployment is one of CAPT v0.3. If that is uncertain it returns true, because a CAPT v0.3 that still runs can destroy
+// a cluster.
 func isLegacy(deployment *appsv1.Deployment) bool {
 	return !isOwn(deployment) && (looksLikeCAPT(deployment.Name) || looksLikeCAPT(deployment.Labels["cluster.x-k8s.io/provider"]) ||
 		slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(container corev1.Container) bool {
@@ -33,7 +34,8 @@ func isLegacy(deployment *appsv1.Deployment) bool {
 		}))
 }
 
-// isOwn recognizes the Deployment of this version (config/manager) by what the Deployments of CAPT v0.3 do not have. Names may have a prefix.
+// isOwn reports whether a Deployment is the one of this version (config/manager): it has labels and a port that the Deployments of CAPT v0.3 do not
+// have. Names may have a prefix.
 func isOwn(deployment *appsv1.Deployment) bool {
 	pod := deployment.Spec.Template.Spec
 	return deployment.Labels["app.kubernetes.io/name"] == "capt" && deployment.Labels["app.kubernetes.io/component"] == "manager" &&
@@ -134,7 +136,8 @@ func (c *checker) addStopCommands(ctx context.Context, deployment *appsv1.Deploy
 	return err
 }
 
-// recentWrites are those of CAPT v0.3, also if it runs outside of this cluster, or under a name that is not recognized.
+// recentWrites lists the latest writes of CAPT v0.3. They show that it runs even if it runs outside of this cluster, or under a name that is not
+// recognized.
 func (c *checker) recentWrites(ctx context.Context) (recent []string, err error) {
 	for _, kind := range migrate.Kinds() {
 		err := migrate.EachMetadata(ctx, c.client, kind.GroupKind().WithVersion(c.version), func(object *metav1.PartialObjectMetadata) error {

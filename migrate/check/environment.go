@@ -48,7 +48,7 @@ const (
 // Right is one permission. Its namespace is empty if it is for all of them, and for objects that have none.
 type Right struct {
 	authorizationv1.ResourceAttributes
-	Role string // Role that has the right.
+	Role string // Role is the ClusterRole of captctl that has the right.
 }
 
 // String is "verb resource.group", with the namespace if the right is for one only.
@@ -60,7 +60,7 @@ func (r Right) String() string {
 	return text
 }
 
-// Rights lists those of some roles.
+// Rights returns the rights of some ClusterRoles of captctl. Those of the journal are for the namespace of the journal.
 func Rights(journalNamespace string, roles ...string) (rights []Right, err error) {
 	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(rbac.Captctl), 4096)
 	for {
@@ -105,7 +105,7 @@ func (c *checker) review(ctx context.Context, roles ...string) error {
 	return err
 }
 
-// permissions reports missing rights. Before this version is installed, those to write are missing without harm.
+// permissions reports missing rights. Before this version is installed, missing rights to write are only a warning.
 func (c *checker) permissions(ctx context.Context) (found Check, err error) {
 	review := []string{RoleReader, RoleJournalReader, RoleWriter, RoleJournal, RoleOwners}
 	if c.options.FixClusterEndpoints {

@@ -3,8 +3,8 @@
 
 // Package convert converts manifests in Git from v1beta1 to v1beta2.
 //
-// What an object becomes is decided by the functions of the conversion webhook alone: there is no list of fields here. kyaml parses
-// and prints. A file is converted as a whole or not at all: it is not converted when a document would lose something or cannot be read.
+// Only the functions of the conversion webhook determine the converted object: there is no list of fields here. kyaml parses and prints. A file is
+// converted as a whole or not at all: it is not converted when a document would lose a value or cannot be read.
 package convert
 
 import (
@@ -42,7 +42,7 @@ type Message struct {
 
 func (m Message) String() string { return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Text) }
 
-// Result is a converted file. With problems, New is what the file was.
+// Result is a converted file. With problems, New is the same as Old.
 type Result struct {
 	Old, New           []byte
 	Warnings, Problems []Message
@@ -114,7 +114,8 @@ const byteOrderMark = "\ufeff"
 
 var separator = regexp.MustCompile(`(?m)^` + byteOrderMark + `?(---|\.\.\.)[^\S\n]*(#.*)?$\n?`)
 
-// Split separates the documents of a file from the lines between them. One that begins on such a line is not found; that is not common.
+// Split separates the documents of a file from the lines between them (--- or ...). Documents are the elements with an even index. A document that
+// begins on the same line as its separator is not found, which is rare.
 func Split(data string) []string {
 	var parts []string
 	end := 0
@@ -125,6 +126,7 @@ func Split(data string) []string {
 	return append(parts, data[end:])
 }
 
+// document is one YAML or JSON document of a file, and collects its messages.
 type document struct {
 	*Converter
 	result *Result
@@ -178,7 +180,7 @@ func normalized(text string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(text, byteOrderMark), "\r\n", "\n")
 }
 
-// Parse reads an object as kubectl does, which takes "yes" for true, and as nodes.
+// Parse reads an object in two forms: its values as kubectl reads them (for example, "yes" is true), and its nodes.
 func Parse(text string) (map[string]any, *yaml.Node, error) {
 	text = normalized(text)
 	data, err := sigsyaml.YAMLToJSONStrict([]byte(text))
@@ -215,7 +217,8 @@ func lineOf(node *yaml.Node, holds func(*yaml.Node) bool, skip ...string) int {
 	return 0
 }
 
-// convertObject converts an object, or each object of a List, in place. It returns what its node says then.
+// convertObject converts an object, or each object of a List: it changes the node, and returns the values that the node has then. have are the values
+// before.
 func (d *document) convertObject(ctx context.Context, node *yaml.Node, have map[string]any) (map[string]any, error) {
 	apiVersion, _ := have["apiVersion"].(string)
 	name, _ := have["kind"].(string)
@@ -234,7 +237,7 @@ func (d *document) convertObject(ctx context.Context, node *yaml.Node, have map[
 	case kind.Group == clusterv1.GroupVersion.Group && (name == "Cluster" || name == "ClusterClass"):
 		d.reportPatches(node)
 		d.updateReferences(want)
-	default: // What the API server and kubectl write for themselves does not count.
+	default: // Fields that the API server and kubectl write for their own use are skipped.
 		if line := lineOf(node, d.isMention, "ownerReferences", "managedFields", "kubectl.kubernetes.io/last-applied-configuration"); line > 0 {
 			d.problem(line, "refers to v1beta1 of CAPT in a place that captctl does not convert, such as a patch; change it to v1beta2 manually")
 		}
@@ -291,6 +294,7 @@ func versionInV1beta2(apiVersion string) string {
 	return strings.TrimSuffix(apiVersion, migrate.LegacyVersion) + migrate.Version
 }
 
+// reportPatches reports the JSON patches of a ClusterClass that select objects of CAPT in v1beta1.
 func (d *document) reportPatches(node *yaml.Node) {
 	for _, patch := range valueAt(node, "spec", "patches").Content {
 		for _, definition := range valueAt(patch, "definitions").Content {
@@ -320,7 +324,7 @@ func (d *document) updateReferences(value any) {
 	}
 }
 
-// isMention reports whether a node means v1beta1 of CAPT: as a reference, the target of a patch, or a text such as an inline patch.
+// isMention reports whether a node refers to v1beta1 of CAPT: as a reference, the target of a patch, or a text such as an inline patch.
 func (d *document) isMention(node *yaml.Node) bool {
 	kind := valueAt(node, "kind").Value
 	return node.Kind == yaml.ScalarNode && d.lineOfMention(node.Value) > 0 || d.isLegacy(valueAt(node, "apiVersion").Value, kind) ||

@@ -27,11 +27,13 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
+// path is the names of the fields that lead to a value.
 type path []string
 
 func (p path) String() string        { return strings.Join(p, ".") }
 func (p path) with(name string) path { return append(slices.Clone(p), name) }
 
+// convertLegacy converts an object of CAPT in v1beta1, see convertObject. It reports the values that would be lost.
 func (d *document) convertLegacy(ctx context.Context, node *yaml.Node, have map[string]any, kind runtimeschema.GroupVersionKind) (map[string]any, error) {
 	kind.Kind = kindInV1beta2(kind.Kind)
 	o := &object{Converter: d.Converter, moves: map[string]path{}}
@@ -76,6 +78,7 @@ func (d *document) convertLegacy(ctx context.Context, node *yaml.Node, have map[
 	return o.want, rewrite(node, have, o.want, o.moves)
 }
 
+// isConvertible reports whether an object can be converted, and adds a problem if not: it is a template of another program, or invalid in v1beta1.
 func (d *document) isConvertible(ctx context.Context, node *yaml.Node, name string, o *object) bool {
 	isTemplate := func(node *yaml.Node) bool { // Also in comments, which Helm does not know.
 		return strings.Contains(node.Value+node.HeadComment+node.LineComment+node.FootComment, "{{")
@@ -93,6 +96,7 @@ func (d *document) isConvertible(ctx context.Context, node *yaml.Node, name stri
 	return true
 }
 
+// isRequired reports whether v1beta1 requires a field, so that the user cannot remove it.
 func (o *object) isRequired(at path) bool {
 	without := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(o.source)}
 	unstructured.RemoveNestedField(without.Object, at...)
@@ -101,7 +105,8 @@ func (o *object) isRequired(at path) bool {
 	})
 }
 
-// reportLost reports what does not come back when the object is converted to v1beta1 again.
+// reportLost reports the values of v1beta1 that a conversion to v1beta2 and back does not return. have and back are the values at the path before and
+// after.
 func (d *document) reportLost(o *object, line int, node *yaml.Node, at path, have, back any) {
 	table, isTable := have.(map[string]any)
 	list, isList := have.([]any)
@@ -124,6 +129,7 @@ func (d *document) reportLost(o *object, line int, node *yaml.Node, at path, hav
 	}
 }
 
+// reportLostField reports one lost value: as a warning if v1beta1 requires the field, so that the user cannot remove it, else as a problem.
 func (d *document) reportLostField(o *object, line int, at path, have, back any) {
 	switch {
 	case !isEmpty(back):
@@ -137,6 +143,7 @@ func (d *document) reportLostField(o *object, line int, at path, have, back any)
 	}
 }
 
+// isEmpty reports whether a value is a zero value, or has only zero values.
 func isEmpty(value any) bool {
 	switch value := value.(type) {
 	case []any:
@@ -156,11 +163,12 @@ func abridged(value any) string {
 	return string(data)
 }
 
+// object is the conversion of one object.
 type object struct {
 	*Converter
-	older, newer *schema.Schema
-	source, want map[string]any
-	moves        map[string]path // Where the fields of want, by their paths, are in source.
+	older, newer *schema.Schema  // Of v1beta1 and of v1beta2.
+	source, want map[string]any  // The object in v1beta1, and in v1beta2.
+	moves        map[string]path // moves has, for the paths of fields of want, their paths in source if those differ.
 }
 
 func (o *object) convert(object map[string]any, version string) (map[string]any, error) {
@@ -171,7 +179,8 @@ func (o *object) convert(object map[string]any, version string) (map[string]any,
 	return converted.Object, nil
 }
 
-// findMoves finds out where a field of source is in want; nil if in several places, or in none. A scalar is found by changing it.
+// findMoves returns the path in want of a field of source, and adds it to moves if it differs; nil if the field is in several places, or in none. To
+// find a scalar, its value is changed and the object is converted again.
 func (o *object) findMoves(at path, value any) path {
 	if same, found, _ := unstructured.NestedFieldNoCopy(o.want, at...); found && reflect.DeepEqual(same, value) {
 		return at
@@ -188,7 +197,7 @@ func (o *object) findMoves(at path, value any) path {
 	return to
 }
 
-// findParent finds out in which mapping of want all fields of a mapping are.
+// findParent returns the path of the mapping of want that has all fields of a mapping of source; nil if there is none.
 func (o *object) findParent(at path, table map[string]any) path {
 	var parent path
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -207,6 +216,7 @@ func (o *object) findParent(at path, table map[string]any) path {
 	return parent
 }
 
+// findMove returns the path in want of a field of source that is not a mapping; nil if it is not found.
 func (o *object) findMove(at path, value any) path {
 	changed := runtime.DeepCopyJSON(o.source)
 	switch value := value.(type) {
@@ -235,6 +245,7 @@ func (o *object) findMove(at path, value any) path {
 	return nil
 }
 
+// differences returns the paths of the fields of one that other has with another value, or does not have.
 func differences(at path, one, other any) (found []path) {
 	table, isTable := one.(map[string]any)
 	others, bothTables := other.(map[string]any)
@@ -250,7 +261,7 @@ func differences(at path, one, other any) (found []path) {
 	return found
 }
 
-// leaveOutDefaults removes what the conversion adds and the API server would set.
+// leaveOutDefaults removes from want the fields that the conversion added and that the API server sets by default.
 func (o *object) leaveOutDefaults() {
 	defaulted := func() any {
 		object := runtime.DeepCopyJSON(o.want)
@@ -279,10 +290,10 @@ func (o *object) leaveOutDefaults() {
 	}
 }
 
-// identities are the fields by which adopted objects know each other. CAPT v0.3 has written some of them itself.
+// identities are the fields with which adopted objects refer to each other. CAPT v0.3 itself has written some of them.
 var identities = []path{{"spec", "workspaceTemplateApplyRef"}, {"spec", "workspaceName"}}
 
-// addFromCluster adds what the adoption wrote into the object in the cluster, so that the manifest says it, too.
+// addFromCluster adds the fields that the adoption wrote into the object in the cluster, so that applying the manifest does not revert them.
 func (d *document) addFromCluster(ctx context.Context, node *yaml.Node, want map[string]any, legacy bool) error {
 	if d.Live == nil {
 		return nil
@@ -304,7 +315,7 @@ func (d *document) addFromCluster(ctx context.Context, node *yaml.Node, want map
 	_, hasEndpoint, _ := unstructured.NestedMap(want, "spec", "controlPlaneEndpoint")
 	for _, at := range fields {
 		value, found, _ := unstructured.NestedFieldCopy(live.Object, at...)
-		// The endpoint of a manifest is repaired; one without an endpoint leaves it to the controller.
+		// An endpoint in the manifest is replaced. A manifest without an endpoint gets none, because the controller writes it.
 		if found && (hasEndpoint || at[1] != "controlPlaneEndpoint") {
 			d.setFromCluster(node.Line, want, at, value)
 		}

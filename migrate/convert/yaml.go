@@ -26,7 +26,8 @@ type tree struct {
 	moves  map[string]path
 }
 
-// rewrite makes a node say what is wanted. A field of the result was in the source under the same path, or under that in moves.
+// rewrite changes the node of an object with the values have to the values want. A field of want was in the source at the same path, or at the path
+// in moves.
 func rewrite(node *yaml.Node, have, want map[string]any, moves map[string]path) error {
 	if reflect.DeepEqual(have, want) {
 		return nil
@@ -42,7 +43,8 @@ func rewrite(node *yaml.Node, have, want map[string]any, moves map[string]path) 
 	return nil
 }
 
-// valueNode is a node that says what is wanted: the original if it says that already. Otherwise it has the comments and the style of the original.
+// valueNode returns a node with the value want: the original if it has that value, otherwise a new one with the comments and the style of the
+// original. have is the value of the original, which may be nil.
 func (t *tree) valueNode(at path, want any, original *yaml.Node, have any) (*yaml.Node, error) {
 	if original != nil && reflect.DeepEqual(have, want) {
 		return original, nil
@@ -60,6 +62,7 @@ func (t *tree) valueNode(at path, want any, original *yaml.Node, have any) (*yam
 	return encodedNode(want, original)
 }
 
+// elementNodes returns a list with the values want. Elements that have the same index in the original keep their comments and style.
 func elementNodes(want []any, original *yaml.Node, have []any) (*yaml.Node, error) {
 	changed := *original
 	changed.Content = nil
@@ -79,6 +82,7 @@ func elementNodes(want []any, original *yaml.Node, have []any) (*yaml.Node, erro
 	return &changed, nil
 }
 
+// encodedNode returns a new node for a value. A scalar keeps the comments, the position and, if the type is the same, the style of the original.
 func encodedNode(want any, original *yaml.Node) (*yaml.Node, error) {
 	changed := &yaml.Node{}
 	if err := changed.Encode(want); err != nil {
@@ -94,11 +98,13 @@ func encodedNode(want any, original *yaml.Node) (*yaml.Node, error) {
 	return changed, nil
 }
 
+// member is a field of a mapping. position orders the fields as in the source.
 type member struct {
 	key, value *yaml.Node
 	position   int
 }
 
+// setMembers sets the fields of a mapping, in the order of the source.
 func (t *tree) setMembers(changed *yaml.Node, at path, want map[string]any, original *yaml.Node) error {
 	if original != nil && original.Kind == yaml.MappingNode {
 		*changed = *original
@@ -139,6 +145,7 @@ func (t *tree) setMembers(changed *yaml.Node, at path, want map[string]any, orig
 	return nil
 }
 
+// position returns one number for the line and column of a node; 0 if it is new.
 func position(node *yaml.Node) int { return node.Line<<20 + node.Column }
 
 // firstPosition returns the position of the first node that was read from the source; 0 if all are new.
@@ -152,7 +159,7 @@ func firstPosition(node *yaml.Node) int {
 	return first
 }
 
-// keepComments gives the comments of fields that are gone to the next field that is not. Those of the status go with it.
+// keepComments moves the comments of removed fields to the next field that remains. The comments in the status are removed with it.
 func keepComments(source, changed *yaml.Node) {
 	type place struct {
 		line, column int
@@ -172,6 +179,7 @@ func keepComments(source, changed *yaml.Node) {
 	}
 }
 
+// visit calls see for all nodes below a node, in order, except for those of the status.
 func visit(node *yaml.Node, see func(node *yaml.Node, isKey bool)) {
 	for i, inner := range node.Content {
 		if isMapping := node.Kind == yaml.MappingNode; !isMapping || node.Content[i-i%2].Value != "status" {
@@ -185,7 +193,7 @@ func joined(comments ...string) string {
 	return strings.Join(slices.DeleteFunc(comments, func(comment string) bool { return comment == "" }), "\n")
 }
 
-// render merges what kyaml prints with the original, since kyaml drops blank lines, alignment and the like.
+// render returns the text of a changed document: the original with the changed lines of kyaml's output, because kyaml drops blank lines and alignment.
 func render(original string, file *yaml.Node, want map[string]any) (string, error) {
 	if json.Valid([]byte(original)) {
 		return renderJSON(original, want)
@@ -227,7 +235,8 @@ func encode(original string, file *yaml.Node) (string, error) {
 
 var troublesome = regexp.MustCompile(`(?m)\t| +$|[\x{10000}-\x{10ffff}]`)
 
-// hideCharacters replaces characters because of which the encoder would quote a block of text, such as a Terraform module. They are in hidden, in pairs.
+// hideCharacters replaces characters for which the encoder would quote a block of text, such as a Terraform module, by private characters. hidden gets
+// pairs of a private character and the text that it replaces.
 func hideCharacters(node *yaml.Node, hidden *[]string) {
 	if node.Kind == yaml.ScalarNode && node.Style&yaml.LiteralStyle != 0 {
 		node.Value = troublesome.ReplaceAllStringFunc(node.Value, func(text string) string {
@@ -252,7 +261,7 @@ func indentation(root *yaml.Node) int {
 	return yaml.DefaultIndent
 }
 
-// merge is a three-way merge by lines: where base and changed are equal, original is taken, and changed elsewhere.
+// merge is a three-way merge by lines: the result has the lines of original where base and changed are equal, and those of changed elsewhere.
 func merge(original, base, changed string) string {
 	const end = "\x00" // It is in all three, so that the last lines are handled as all others.
 	lines := func(text string) []string { return append(difflib.SplitLines(strings.TrimSuffix(text, "\n")), end) }
@@ -281,6 +290,7 @@ func merge(original, base, changed string) string {
 	return endedAs(original, strings.Join(merged[:len(merged)-1], ""))
 }
 
+// endedAs returns a text with a line break at the end only if the original has one.
 func endedAs(original, text string) string {
 	if strings.HasSuffix(original, "\n") {
 		return text
@@ -290,7 +300,7 @@ func endedAs(original, text string) string {
 
 var aligned = regexp.MustCompile(`(\S)\s+`)
 
-// squeezed are lines with single spaces, but for their indentation: how kyaml prints what was aligned.
+// squeezed returns lines with single spaces, except for their indentation, as kyaml prints aligned comments and values.
 func squeezed(lines []string) (squeezed []string) {
 	for _, line := range lines {
 		squeezed = append(squeezed, aligned.ReplaceAllString(line, "$1 "))
@@ -298,6 +308,7 @@ func squeezed(lines []string) (squeezed []string) {
 	return squeezed
 }
 
+// matches returns the indexes in other of the lines of one that both have, by a difference algorithm.
 func matches(one, other []string) map[int]int {
 	found := map[int]int{}
 	for _, block := range difflib.NewMatcherWithJunk(one, other, false, nil).GetMatchingBlocks() {

@@ -19,11 +19,12 @@ import (
 	"github.com/capt-provider/capt/migrate/retry"
 )
 
-// leases reads and writes the Lease until it is lost: the elector would acquire it again, and release what another run has taken.
+// leases reads and writes the Lease for the elector until the lock is lost. Without it, the elector would acquire the Lease again, or release that of
+// another run.
 type leases struct {
 	coordinationv1client.LeaseInterface // Only the methods below are called.
 	*Lock
-	seen string // The version of another run's Lease.
+	seen string // The resourceVersion of another run's Lease when this run began to wait; empty if it does not wait.
 }
 
 func (l *leases) Leases(string) coordinationv1client.LeaseInterface { return l }
@@ -55,7 +56,7 @@ func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*co
 	return lease, nil
 }
 
-// noteOtherRun notes the Lease of another run, for which this one waits.
+// noteOtherRun records the Lease of another run, for which this one waits.
 func (l *leases) noteOtherRun(version string, holder Holder) {
 	l.seen = version
 	if l.Waiting != nil {
@@ -115,7 +116,7 @@ func (l *Lock) holding() bool {
 type Holder struct {
 	Identity string      `json:"holder"`
 	Since    metav1.Time `json:"since"` // Since is when it took the lock, by its own clock.
-	Until    metav1.Time `json:"until"` // Until is when its lease runs out unless it is renewed, by its own clock.
+	Until    metav1.Time `json:"until"` // Until is when its lease expires unless it is renewed, by its own clock.
 }
 
 func (h Holder) String() string {

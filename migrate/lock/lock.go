@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lock lets one run of captctl write at a time, whatever host it is on: client-go's leader election with a Lease. What it
-// adds is what captctl needs beyond that: a run does not queue behind another one that is alive, and what it writes is fenced.
+// Package lock lets one run of captctl write at a time, on any host, with client-go's leader election and a Lease. In addition, a run does not queue
+// behind another one that is alive, and sends no write once the lock is lost.
 package lock
 
 import (
@@ -32,13 +32,14 @@ const Name = "captctl-migrate"
 
 const label = "capt.cluster.x-k8s.io/migration-lock"
 
-// DefaultDuration is how long a run that died keeps others waiting.
+// DefaultDuration is how long other runs wait for a run that was killed.
 const DefaultDuration = 15 * time.Second
 
-// leastPeriod between two requests for the Lease leaves requests for the work, also with the shortest lease and --qps 20.
+// leastPeriod is the minimum time between two requests for the Lease, so that most of the client's rate limit is left for the work, even with the
+// shortest lease and --qps 20.
 const leastPeriod = 200 * time.Millisecond
 
-// errTaken says that another run has acquired the Lease.
+// errTaken means that another run has acquired the Lease.
 var errTaken = errors.New("another run has taken the lock")
 
 // Options of a lock.
@@ -47,8 +48,8 @@ type Options struct {
 	Reader    client.Reader // Reader reads from the API server itself.
 	Namespace string
 	Identity  string        // Identity of this run.
-	Duration  time.Duration // In whole seconds, and DefaultDuration by default.
-	Waiting   func(Holder)  // Waiting is called once if another run has the Lease, and shows no sign of life yet.
+	Duration  time.Duration // Duration of the lease, rounded up to whole seconds; zero means DefaultDuration.
+	Waiting   func(Holder)  // Waiting is called once if another run has the Lease, and has not renewed it since this run began to wait.
 }
 
 // Identity identifies a run, and shows where to look for it: host, process, and a random suffix.
@@ -72,10 +73,10 @@ type Lock struct {
 	failure, lost error     // Of the last renewal, and why nothing may be written any more.
 }
 
-// Acquire takes the lock, and keeps it until Release. The context that it returns ends when the lock is lost; its cause says why.
+// Acquire takes the lock, and keeps it until Release. The context that it returns ends when the lock is lost; its cause is the reason.
 //
-// It waits for the duration of the lease of a run that shows no sign of life, by the clock of this process, since clocks of hosts
-// differ. If the other run renews its lease meanwhile, the error names that run.
+// If another run has the Lease, it waits for the duration of that lease, by the clock of this process, because the clocks of hosts differ. If the
+// other run renews its lease meanwhile, that run is alive, and the error names it.
 func Acquire(ctx context.Context, o Options) (*Lock, context.Context, error) {
 	o.Duration = time.Duration(math.Ceil(cmp.Or(o.Duration, DefaultDuration).Seconds())) * time.Second
 	l := &Lock{Options: o, acquired: make(chan struct{}), stopped: make(chan struct{})}
@@ -140,7 +141,7 @@ func (l *Lock) config() leaderelection.LeaderElectionConfig {
 	}
 }
 
-// deadline is how long after its last renewal this run writes. The rest of the lease is for requests on their way.
+// deadline is how long after its last renewal this run may write. In the rest of the lease, requests that were sent before can complete.
 func (l *Lock) deadline() time.Duration { return l.Duration * 4 / 5 }
 
 // Check is called before each write: it fails once the lock is lost, or may be. The wall clock counts as well as the monotonic
@@ -157,7 +158,7 @@ func (l *Lock) Check() error {
 	return l.stop(l.expired())
 }
 
-// expired is why a lock is lost that could not be renewed.
+// expired returns the error of a lock that could not be renewed in time.
 func (l *Lock) expired() error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -167,7 +168,7 @@ func (l *Lock) expired() error {
 // Lost is the error of a run that must not write any more, because another one may.
 func Lost(why error) error { return migrate.Partly.Errorf("the lock is lost: %w", why) }
 
-// stop ends the work and the election. The first reason counts.
+// stop ends the work and the election, and returns why. Only the reason of the first call is kept.
 func (l *Lock) stop(why error) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -179,7 +180,7 @@ func (l *Lock) stop(why error) error {
 	return l.lost
 }
 
-// Release ends the work and gives the lock back, so that the next run need not wait. If that fails, the lease runs out.
+// Release ends the work and releases the lock, so that the next run need not wait. If that fails, the lease expires.
 func (l *Lock) Release(ctx context.Context) {
 	l.endWork(nil)
 	l.resign()

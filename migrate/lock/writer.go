@@ -21,7 +21,7 @@ import (
 const JournalPrefix = "capt-migrate-"
 
 // Writer sends the writes of a run. It protects against defects of the rest of captctl: it sends nothing once the lock is lost, and writes
-// nothing but CAPT's objects, journals and, if the user asked for it, endpoints of Clusters. It cannot delete.
+// nothing but CAPT's objects, journals and, if the user requested it, endpoints of Clusters. It cannot delete.
 type Writer struct {
 	client    client.Client
 	check     func() error
@@ -64,6 +64,7 @@ func (w *Writer) send(ctx context.Context, object client.Object, patch client.Pa
 	return request(context.WithValue(ctx, writtenKey{}, ref.String()))
 }
 
+// permits reports whether captctl may write an object: with a patch or, if patch is nil, as a whole.
 func (w *Writer) permits(object client.Object, patch client.Patch) bool {
 	switch kind := object.GetObjectKind().GroupVersionKind().GroupKind(); kind {
 	case corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind():
@@ -71,8 +72,8 @@ func (w *Writer) permits(object client.Object, patch client.Patch) bool {
 	case clusterv1.GroupVersion.WithKind("Cluster").GroupKind():
 		return patch != nil && w.endpoints && onlyEndpoint(object, patch)
 	default:
-		ours := slices.ContainsFunc(migrate.Kinds(), func(known migrate.Kind) bool { return known.GroupKind() == kind && known.InLegacy() })
-		return ours && (patch != nil || kind.Kind == "WorkspaceTemplate")
+		isMigrated := slices.ContainsFunc(migrate.Kinds(), func(known migrate.Kind) bool { return known.GroupKind() == kind && known.InLegacy() })
+		return isMigrated && (patch != nil || kind.Kind == "WorkspaceTemplate")
 	}
 }
 
@@ -93,7 +94,7 @@ func onlyEndpoint(cluster client.Object, patch client.Patch) bool {
 
 type writtenKey struct{}
 
-// WrittenObject is the object that a request writes, for what the API server says of it; empty for other requests.
+// WrittenObject returns the object that the request of a Writer writes, to report warnings of the API server with it; empty for other requests.
 func WrittenObject(request context.Context) string {
 	written, _ := request.Value(writtenKey{}).(string)
 	return written

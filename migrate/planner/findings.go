@@ -46,7 +46,7 @@ const (
 	ReasonInvalidClusterEndpoint         = "InvalidClusterEndpoint"
 )
 
-// mergeConflicts merges findings about one conflict: owners that may have the same WorkspaceTemplateApply, or the same Workspace.
+// mergeConflicts merges the findings about one conflict: about owners that may have the same WorkspaceTemplateApply, or the same Workspace.
 func mergeConflicts(findings []migrate.Finding) (merged []migrate.Finding) {
 	shared, first := simple.NewUndirectedGraph(), map[types.UID]int64{}
 	for i := range findings {
@@ -76,6 +76,8 @@ func mergeConflicts(findings []migrate.Finding) (merged []migrate.Finding) {
 	return merged
 }
 
+// conflictObjects returns the UIDs of the objects that a finding about a conflict is about; none for other findings. Findings that share one are
+// about the same conflict.
 func conflictObjects(finding *migrate.Finding) (uids []types.UID) {
 	switch {
 	case finding.Severity != migrate.Ambiguous:
@@ -89,7 +91,7 @@ func conflictObjects(finding *migrate.Finding) (uids []types.UID) {
 	return uids
 }
 
-// mergeInto adds a finding to another one of the same conflict. Evidence for a candidate is about one owner: it says about which.
+// mergeInto adds a finding to another one of the same conflict. The evidence for a candidate is about one owner, so each candidate gets its owner.
 func mergeInto(into, from *migrate.Finding) {
 	into.AlsoAbout = append(into.AlsoAbout, from.Object)
 	if into.Reason == ReasonWorkspaceShared {
@@ -110,12 +112,13 @@ func setOwner(finding *migrate.Finding, owner migrate.ObjectRef) {
 	}
 }
 
-// warning is a finding that keeps nothing from being adopted.
+// warning returns a finding that does not prevent an adoption.
 func warning(reason string, object migrate.ObjectRef, format string, args ...any) migrate.Finding {
 	return migrate.Finding{Severity: migrate.Warning, Reason: reason, Object: object, Message: fmt.Sprintf(format, args...)}
 }
 
-func hasControlPlane(cluster *clusterv1.Cluster) bool {
+// hasCAPTControlPlane reports whether the control plane of a Cluster is a CAPTControlPlane.
+func hasCAPTControlPlane(cluster *clusterv1.Cluster) bool {
 	return cluster.Spec.ControlPlaneRef.Kind == kindControlPlane
 }
 
@@ -123,7 +126,7 @@ func hasControlPlane(cluster *clusterv1.Cluster) bool {
 func (f *fleet) invalidEndpoints() (findings []migrate.Finding) {
 	for i := range f.Clusters {
 		cluster := &f.Clusters[i]
-		if !f.inScope(cluster) || !strings.Contains(cluster.Spec.ControlPlaneEndpoint.Host, "://") || !hasControlPlane(cluster) {
+		if !f.inScope(cluster) || !strings.Contains(cluster.Spec.ControlPlaneEndpoint.Host, "://") || !hasCAPTControlPlane(cluster) {
 			continue
 		}
 		findings = append(findings, warning(ReasonInvalidClusterEndpoint, migrate.Ref("Cluster", cluster),
@@ -152,6 +155,7 @@ func (f *fleet) pendingChanges() (findings []migrate.Finding) {
 	return findings
 }
 
+// asOwner returns an adopted WorkspaceTemplateApply as an owner, for pendingChangesOf; nil if it is not adopted, being deleted or out of scope.
 func (f *fleet) asOwner(apply *infrav1.WorkspaceTemplateApply) *owner {
 	live := f.workspaces[f.workspaceKey(apply)]
 	if live == nil || !isAdopted(apply) || apply.DeletionTimestamp != nil || !f.inScope(apply) {

@@ -43,10 +43,12 @@ type fleet struct {
 	templates    map[types.NamespacedName]*infrav1.WorkspaceTemplate
 	applies      map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
 	workspaces   map[types.NamespacedName]*unstructured.Unstructured
-	claims       map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply
-	outputs      map[types.UID]map[string]string
-	owners       []*owner
-	// users of templates, once they are asked for.
+	// claims are the WorkspaceTemplateApplies that refer to a Workspace, by its key. Only one of them can have it.
+	claims map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply
+	// outputs are those that a Workspace reports, by the UID of its WorkspaceTemplateApply.
+	outputs map[types.UID]map[string]string
+	owners  []*owner
+	// users are the WorkspaceTemplateApplies of a template. otherUsers adds them when they are needed.
 	users map[types.NamespacedName][]user
 }
 
@@ -58,16 +60,17 @@ type owner struct {
 	captCluster     *infrav1.CAPTCluster             // The object, or the one of the control plane's Cluster; may be nil.
 	controlPlane    *controlplanev1.CAPTControlPlane // The object, if it is one.
 	match           adoption.Match
-	apply           *infrav1.WorkspaceTemplateApply
-	live            *unstructured.Unstructured
-	helper, machine bool                       // It is one of CAPT v0.3's helpers, or of a CaptMachine.
-	retain          bool                       // What the WorkspaceTemplateApply created must outlive it.
-	alreadyAdopted  bool                       // It refers to a WorkspaceTemplateApply that is adopted, or that this version created.
-	pinned          *infrav1.WorkspaceTemplate // The template that reproduces the live Workspace, if that was decided.
+	apply           *infrav1.WorkspaceTemplateApply // The WorkspaceTemplateApply that matches, or the object itself; nil if none does.
+	live            *unstructured.Unstructured      // The Workspace of apply; nil if it does not exist, or stays as it is.
+	helper, machine bool                            // It is one of CAPT v0.3's helpers, or of a CaptMachine.
+	retain          bool                            // What the WorkspaceTemplateApply created must outlive it.
+	alreadyAdopted  bool                            // It refers to a WorkspaceTemplateApply that is adopted, or that this version created.
+	pinned          *infrav1.WorkspaceTemplate      // The template that reproduces the live Workspace, if that was decided.
 	findings        []migrate.Finding
 	steps           []plan.Step
 }
 
+// decisionIndex has the decisions by the UIDs of the objects that they are about.
 type decisionIndex struct {
 	owners     map[types.UID]migrate.OwnerDecision
 	workspaces map[types.UID]migrate.WorkspaceDecision
@@ -120,7 +123,8 @@ func byKey[T any, P interface {
 	return found
 }
 
-// workspaceKey is the Workspace that a WorkspaceTemplateApply has, or that CAPT v0.3 gave it: by spec, by status, or else by its name.
+// workspaceKey returns the key of the Workspace of a WorkspaceTemplateApply: the name in spec, the name in status, or else the name that CAPT
+// v0.3 derived from that of the WorkspaceTemplateApply.
 func (f *fleet) workspaceKey(apply *infrav1.WorkspaceTemplateApply) types.NamespacedName {
 	key := types.NamespacedName{Name: naming.LegacyWorkspace(apply.Name)}
 	switch {
@@ -135,6 +139,7 @@ func (f *fleet) workspaceKey(apply *infrav1.WorkspaceTemplateApply) types.Namesp
 	return key
 }
 
+// reportedOutputs returns the outputs of a Workspace that identify an owner: the endpoint, as host:port, and the ID of the VPC.
 func reportedOutputs(workspace *unstructured.Unstructured) map[string]string {
 	outputs, _, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs")
 	found := map[string]string{}
@@ -151,7 +156,7 @@ func reportedOutputs(workspace *unstructured.Unstructured) map[string]string {
 	return found
 }
 
-// addressOf of an API server, in which the URLs of CAPT v0.3 and the hosts of this version compare.
+// addressOf returns the host:port of an API server, so that the URLs of CAPT v0.3 can be compared with the hosts of this version.
 func addressOf(endpoint clusterv1.APIEndpoint) string {
 	endpoint.Port = cmp.Or(endpoint.Port, 443) // That of an EKS cluster.
 	return endpoint.String()
@@ -215,6 +220,7 @@ func (f *fleet) clusterOf(object client.Object) *clusterv1.Cluster {
 	return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: name}]
 }
 
+// claimant returns an owner for MatchFleet; false if the owner has no WorkspaceTemplateApply, because its VPC exists already.
 func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 	claimant := adoption.Claimant{
 		Kind: o.Object.Kind, Object: o.typed, Reference: o.referenceInSpec().Name, Decided: f.decided.owners[o.typed.GetUID()].Take,
@@ -250,6 +256,7 @@ func (f *fleet) ownersInScope() []*owner {
 	return owners
 }
 
+// rank is the order of kinds: a control plane waits for the VPC of its CAPTCluster.
 func (o *owner) rank() int {
 	return slices.Index([]string{kindCAPTCluster, kindControlPlane, kindApply}, o.Object.Kind)
 }

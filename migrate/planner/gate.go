@@ -30,14 +30,19 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
+// obstacle is why the render gate blocks an owner.
 type obstacle struct {
+	// reason and message are those of the finding.
 	reason, message string
-	differences     []render.Difference
-	pinnable        bool // A template of its own may help.
+	// differences are the fields of the Workspace that would change.
+	differences []render.Difference
+	// pinnable is true if a template that reproduces the Workspace removes the obstacle.
+	pinnable bool
 }
 
-// failsGate is the render gate. It renders the WorkspaceTemplateApply as it is once it is adopted, and as its owner will write it.
-func (f *fleet) failsGate(o *owner) (stop bool) {
+// checkGate is the render gate: it blocks an owner if Terraform would run for its Workspace. It renders the WorkspaceTemplateApply as it is once it
+// is adopted, and as its owner will write it. If the user decided so, it pins the template.
+func (f *fleet) checkGate(o *owner) (blocked bool) {
 	found := f.findObstacle(o)
 	if found != nil && found.pinnable && f.decided.owners[o.typed.GetUID()].Pin {
 		found = f.pinTemplate(o)
@@ -54,6 +59,7 @@ func (f *fleet) failsGate(o *owner) (stop bool) {
 	return true
 }
 
+// findObstacle returns what would make Terraform run for the Workspace of an owner; nil if nothing would.
 func (f *fleet) findObstacle(o *owner) *obstacle {
 	live := o.live.GetName()
 	if f.templates[o.apply.TemplateKey()] == nil {
@@ -80,7 +86,8 @@ func (f *fleet) findObstacle(o *owner) *obstacle {
 	return nil
 }
 
-// differsMessage proposes a pin first: other Workspaces may have been built from the edit. While a unit is applied, they are not in the snapshot.
+// differsMessage proposes a pin before a revert, because other Workspaces may have been built from the edited template. While a unit is applied,
+// the snapshot does not have the other Workspaces, so nothing is proposed.
 func (f *fleet) differsMessage(o *owner, source string, differences []render.Difference) string {
 	live, fields := o.live.GetName(), strings.Join(fieldsOf(differences), ", ")
 	if f.mustPassGate != nil {
@@ -91,7 +98,8 @@ func (f *fleet) differsMessage(o *owner, source string, differences []render.Dif
 		live, fields, source, orSkip, f.revertAdvice(o, source, "CAPT v0.3"))
 }
 
-// revertAdvice says whether an edit can be reverted: not if other Workspaces are what the edited template renders.
+// revertAdvice returns whether an edit can be reverted: not if the edited template renders other Workspaces as they are. stopped is what must not
+// run meanwhile.
 func (f *fleet) revertAdvice(o *owner, source, stopped string) string {
 	others, built := f.otherUsers(o)
 	switch {
@@ -128,6 +136,7 @@ func (f *fleet) otherUsers(o *owner) (others int, built []string) {
 	return others, built
 }
 
+// user is a WorkspaceTemplateApply of a template. built is true if its Workspace is exactly what the template renders now.
 type user struct {
 	apply *infrav1.WorkspaceTemplateApply
 	built bool
@@ -141,12 +150,15 @@ func fieldsOf(differences []render.Difference) []string {
 	return fields
 }
 
+// variant is a WorkspaceTemplateApply as it will be rendered. owner is the kind and name of the owner that writes it; empty for the
+// WorkspaceTemplateApply as it is.
 type variant struct {
 	apply *infrav1.WorkspaceTemplateApply
 	owner string
 }
 
-// editedObject is the object whose edit makes differences. A module without placeholders is the template's alone.
+// editedObject returns the object whose edit may have caused the differences, for messages. Only the template determines a module without
+// placeholders.
 func (f *fleet) editedObject(v variant, differences []render.Difference) string {
 	if v.owner != "" {
 		return "the spec of " + v.owner
@@ -159,7 +171,8 @@ func (f *fleet) editedObject(v variant, differences []render.Difference) string 
 	return fmt.Sprintf("%s or spec.variables of %s %s/%s", template, kindApply, v.apply.Namespace, v.apply.Name)
 }
 
-// variants returns the WorkspaceTemplateApply as it is once adopted, and then as its owner writes it: with an error only the first.
+// variants returns the WorkspaceTemplateApply as it is once it is adopted, and as its owner writes it then. If the spec of the owner is invalid, it
+// returns only the first, and the error.
 func (f *fleet) variants(o *owner) ([]variant, error) {
 	apply := o.apply.DeepCopy()
 	apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = o.live.GetName(), workspaceReference(o.live)
@@ -176,6 +189,7 @@ func (f *fleet) variants(o *owner) ([]variant, error) {
 	return append(variants, variant{written, o.Object.String()}), nil
 }
 
+// differencesFrom returns the fields in which a live Workspace differs from what is rendered for a WorkspaceTemplateApply.
 func (f *fleet) differencesFrom(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured) ([]render.Difference, error) {
 	template := f.templates[apply.TemplateKey()]
 	if template == nil {
@@ -186,15 +200,16 @@ func (f *fleet) differencesFrom(apply *infrav1.WorkspaceTemplateApply, live *uns
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, recorded); err != nil {
 		return nil, fmt.Errorf("reading Workspace %s: %w", live.GetName(), err)
 	}
-	made, errs := render.Workspace(render.Input{
+	rendered, errs := render.Workspace(render.Input{
 		Apply: apply, Template: template, Name: live.GetName(), ExternalName: live.GetAnnotations()[render.ExternalNameAnnotation], Recorded: recorded,
 	})
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	return render.Differences(live, made), nil
+	return render.Differences(live, rendered), nil
 }
 
+// intent returns what the manager will write into the WorkspaceTemplateApply of an owner.
 func (f *fleet) intent(o *owner) (adoption.Intent, error) {
 	if o.controlPlane == nil {
 		return adoption.VPCIntent(o.captCluster, o.cluster), nil
@@ -208,7 +223,7 @@ func (f *fleet) intent(o *owner) (adoption.Intent, error) {
 	})
 }
 
-// vpcID is the VPC that the manager will find for a control plane: what the CAPTCluster says, or what Terraform reports.
+// vpcID returns the ID of the VPC that the manager will use for a control plane: from the CAPTCluster, or from the outputs of Terraform.
 func (f *fleet) vpcID(captCluster *infrav1.CAPTCluster) string {
 	switch {
 	case captCluster == nil:
@@ -226,6 +241,7 @@ func (f *fleet) vpcID(captCluster *infrav1.CAPTCluster) string {
 	return ""
 }
 
+// permits reports whether a template allows a namespace.
 func (f *fleet) permits(template *infrav1.WorkspaceTemplate, namespace string) bool {
 	permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) {
 		for i := range f.Namespaces {
@@ -238,7 +254,8 @@ func (f *fleet) permits(template *infrav1.WorkspaceTemplate, namespace string) b
 	return err == nil && permitted
 }
 
-// pinTemplate finds a WorkspaceTemplate that reproduces the live Workspace of an owner, and proves that with the render gate.
+// pinTemplate builds a WorkspaceTemplate that reproduces the live Workspace of an owner, and verifies that by rendering it. It sets o.pinned, or
+// returns why there is no such template.
 func (f *fleet) pinTemplate(o *owner) *obstacle {
 	old := f.templates[o.apply.TemplateKey()]
 	variants, err := f.variants(o)
@@ -271,6 +288,7 @@ func (f *fleet) pinTemplate(o *owner) *obstacle {
 	return nil
 }
 
+// wasEdited reports whether a template of this name exists, from an earlier plan, and has another spec.
 func (f *fleet) wasEdited(created *infrav1.WorkspaceTemplate) bool {
 	there := f.templates[client.ObjectKeyFromObject(created)]
 	if there == nil {
@@ -290,6 +308,7 @@ func pinFailed(o *owner, why error) *obstacle {
 		"a WorkspaceTemplate cannot reproduce Workspace %s: %v. Change that field of owner or WorkspaceTemplateApply while no manager runs, and plan again%s", o.live.GetName(), why, orSkip)}
 }
 
+// pinErrors returns the validation errors of a template that reproduces a Workspace, without those that the old template has, too.
 func pinErrors(o *owner, template, old *infrav1.WorkspaceTemplate) field.ErrorList {
 	errs := templates.ValidateWorkspaceTemplate(template).Errors
 	if o.controlPlane == nil {
@@ -306,7 +325,8 @@ func pinErrors(o *owner, template, old *infrav1.WorkspaceTemplate) field.ErrorLi
 	})...)
 }
 
-// pinnedTemplate is where the old template is, so that references to objects of that namespace stay permitted.
+// pinnedTemplate returns the template that reproduces the live Workspace of an owner for all variants. It is in the namespace of the old template,
+// so that references to objects of that namespace stay permitted.
 func pinnedTemplate(o *owner, variants []variant, old *infrav1.WorkspaceTemplate) (*infrav1.WorkspaceTemplate, error) {
 	var applies []*infrav1.WorkspaceTemplateApply
 	for _, variant := range variants {
@@ -344,7 +364,7 @@ func pinnedTemplate(o *owner, variants []variant, old *infrav1.WorkspaceTemplate
 	return template, nil
 }
 
-// pinSteps create the template. One that an earlier plan created, and its rollback left, is found by the executor.
+// pinSteps creates the template. If an earlier plan created it, and a rollback left it, package apply finds it and writes nothing.
 func (o *owner) pinSteps() []plan.Step {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.pinned)
 	if err != nil {

@@ -4,6 +4,8 @@
 // Package planner creates a plan from a snapshot and the decisions of the user. It sends no requests. The files are in this order: fleet.go
 // matches owners with their WorkspaceTemplateApplies by evidence, resolve.go and workspace.go report what the evidence does not decide,
 // gate.go blocks what would make Terraform run, steps.go lists the fields to write, and recheck.go repeats all of it for one unit.
+//
+// Functions named check… report what prevents the adoption of an owner: they set its state, add a finding, and return true.
 package planner
 
 import (
@@ -31,13 +33,13 @@ import (
 type Options struct {
 	Decisions *migrate.Decisions
 	Now       time.Time
-	// mustPassGate are the owners that must pass the render gate also if they are adopted, since an interrupted apply may have adopted them, and if
-	// they are helpers.
+	// mustPassGate are the owners that must pass the render gate even if they are adopted, because an interrupted apply may have adopted them, or
+	// if they are helpers.
 	mustPassGate map[types.UID]bool
 }
 
-// New plans the adoption of a fleet. It is pure: the same snapshot and options give the same plan. The plan is one-to-one between owners,
-// WorkspaceTemplateApplies and Workspaces; what is not clear is a finding, and its unit has no steps.
+// New plans the adoption of a fleet. It is pure: the same snapshot and options give the same plan. The plan assigns each owner at most one
+// WorkspaceTemplateApply, and each of those at most one Workspace. What the evidence does not decide is a finding, and its unit has no steps.
 func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 	f := newFleet(s, options)
 	decisions := ptr.Deref(options.Decisions, migrate.Decisions{})
@@ -63,6 +65,7 @@ func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 	return p, p.Seal()
 }
 
+// groupByCluster returns the owners in scope, grouped by units: by Cluster, and alone without a Cluster.
 func (f *fleet) groupByCluster() (groups [][]*owner) {
 	for _, o := range f.ownersInScope() {
 		last := len(groups) - 1
@@ -83,7 +86,7 @@ func (f *fleet) planUnit(owners []*owner) (plan.Unit, error) {
 	}
 	if cluster := f.clusters[types.NamespacedName{Namespace: unit.Object.Namespace, Name: owners[0].cluster}]; cluster != nil {
 		unit.Object.UID = cluster.UID
-		if hasControlPlane(cluster) && (unit.State == plan.Adoptable || unit.State == plan.Adopted) {
+		if hasCAPTControlPlane(cluster) && (unit.State == plan.Adoptable || unit.State == plan.Adopted) {
 			unit.Endpoint = endpointStep(cluster)
 		}
 	}
@@ -137,6 +140,7 @@ func stateOf(owners []*owner) plan.UnitState {
 	return plan.NeverBuilt
 }
 
+// endpointStep returns the step that repairs the endpoint of a Cluster; nil if that is not necessary, or not possible.
 func endpointStep(cluster *clusterv1.Cluster) *plan.Step {
 	var c change
 	stored := cluster.Spec.ControlPlaneEndpoint
@@ -150,6 +154,7 @@ func endpointStep(cluster *clusterv1.Cluster) *plan.Step {
 	return nil
 }
 
+// unknownDecisions returns an error for a decision about an object that does not exist.
 func (f *fleet) unknownDecisions(decisions migrate.Decisions) error {
 	known := f.knownObjects()
 	for _, d := range decisions.Owners {
@@ -183,7 +188,8 @@ func (f *fleet) knownObjects() map[types.UID]migrate.ObjectRef {
 	return known
 }
 
-// Current returns the decisions of earlier plans without those about objects that no longer exist, or that were adopted otherwise since.
+// Current returns the decisions of earlier plans that still apply: without those about objects that no longer exist, and those that contradict an
+// adoption since.
 func Current(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.Decisions {
 	if decisions == nil {
 		return nil
@@ -202,6 +208,8 @@ func Current(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.Decisio
 	return &current
 }
 
+// adoptedWorkspaces returns the UID of the WorkspaceTemplateApply, by the UIDs of the adopted owners, WorkspaceTemplateApplies and Workspaces that
+// it belongs to.
 func (f *fleet) adoptedWorkspaces() map[types.UID]types.UID {
 	found := map[types.UID]types.UID{}
 	for _, o := range f.owners {
@@ -218,11 +226,13 @@ func (f *fleet) adoptedWorkspaces() map[types.UID]types.UID {
 	return found
 }
 
+// change collects the fields of one step, and why each is written.
 type change struct {
 	fields []plan.Field
 	whys   []string
 }
 
+// write adds a field.
 func (c *change) write(field plan.Field, why string) {
 	c.fields = append(c.fields, field)
 	c.whys = append(c.whys, strings.ReplaceAll(field.Path[1:], "/", ".")+": "+why)
@@ -249,6 +259,7 @@ func encode(value any) json.RawMessage {
 	return data
 }
 
+// stepsFor returns the step that writes a change of an object; none if nothing changes.
 func stepsFor(kind string, object client.Object, subresource string, c change) []plan.Step {
 	if len(c.fields) == 0 {
 		return nil

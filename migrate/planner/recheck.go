@@ -15,8 +15,9 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// Recheck plans one unit again from a fresh snapshot, right before it is written. What is missing must be what the unit says, and every owner
-// that the unit adopts must pass the render gate, also if an interrupted apply has adopted it. The error says what changed.
+// Recheck plans one unit again from a fresh snapshot, right before it is written. The new plan must have the writes of the unit that are still
+// missing, and no others. Every owner that the unit adopts must pass the render gate, even if an interrupted apply has adopted it. The error is
+// what changed since the plan was created.
 func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit) error {
 	mustPassGate := map[types.UID]bool{}
 	for i := range unit.Members {
@@ -47,6 +48,7 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 	return nil
 }
 
+// firstUndecided returns the first finding that prevents an adoption, as an error; nil if there is none.
 func firstUndecided(findings []migrate.Finding) error {
 	for _, finding := range findings {
 		switch {
@@ -59,6 +61,7 @@ func firstUndecided(findings []migrate.Finding) error {
 	return nil
 }
 
+// write is a field that a step writes, in a form that can be compared.
 type write struct {
 	object                   migrate.ObjectRef
 	subresource, path, after string // All are empty for an object that is created.
@@ -88,6 +91,7 @@ func (w write) changedError(now string) error {
 	return fmt.Errorf("%s changed since the plan was created: its adoption %s %s. Create a new plan", w.object, now, what)
 }
 
+// stillPlanned returns an error if a step of the unit has a write that is neither done nor part of the new plan. now are the writes of the new plan.
 func stillPlanned(s *migrate.Snapshot, now []write, step *plan.Step) error {
 	live, err := contentOf(s, step.Object)
 	if err != nil {
@@ -108,7 +112,7 @@ func stillPlanned(s *migrate.Snapshot, now []write, step *plan.Step) error {
 	return nil
 }
 
-// Written counts the steps of which a snapshot has all fields as they are planned. What cannot be compared is not written.
+// Written counts the steps whose fields all have the planned values in a snapshot. A field that cannot be compared does not count.
 func Written(s *migrate.Snapshot, steps []plan.Step) (written int) {
 	for i := range steps {
 		live, err := contentOf(s, steps[i].Object)
@@ -122,6 +126,7 @@ func Written(s *migrate.Snapshot, steps []plan.Step) (written int) {
 	return written
 }
 
+// contentOf returns an object of a snapshot as unstructured content; nil if the snapshot does not have it.
 func contentOf(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, error) {
 	objects := map[string][]client.Object{
 		kindCAPTCluster: migrate.Objects(s.CAPTClusters), kindControlPlane: migrate.Objects(s.ControlPlanes),
@@ -135,7 +140,8 @@ func contentOf(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, erro
 	return nil, nil
 }
 
-// decisionsAbout a unit are what it was planned with: what is written in part, or conflicts with objects that are not read, may not match by evidence.
+// decisionsAbout returns decisions that reproduce the matches of a unit. Its objects may be written in part, and objects that conflict with them
+// are not in the snapshot, so the evidence alone may give other matches.
 func decisionsAbout(unit *plan.Unit, decisions *migrate.Decisions) *migrate.Decisions {
 	made, about := byUID(decisions), &migrate.Decisions{}
 	for _, member := range unit.Members {

@@ -21,6 +21,8 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
+// resolve determines the state, the findings and the steps of all owners. WorkspaceTemplateApplies without an owner come last, because which
+// ones have none depends on the matches of the owners.
 func (f *fleet) resolve() {
 	for _, o := range f.owners {
 		f.resolveOwner(o)
@@ -32,6 +34,7 @@ func (f *fleet) resolve() {
 	}
 }
 
+// resolveOwner determines the state, the findings and the steps of one owner.
 func (f *fleet) resolveOwner(o *owner) {
 	switch decision := f.decided.owners[o.typed.GetUID()]; {
 	case decision.Skip:
@@ -40,20 +43,22 @@ func (f *fleet) resolveOwner(o *owner) {
 	case o.alreadyAdopted && (o.Object.Kind == kindApply || createdByThisVersion(o.apply) || o.typed.GetDeletionTimestamp() != nil):
 		f.setMatch(o)
 		o.State = migrate.Adopted
-	case f.isBlocked(o) && (f.mustPassGate[o.Object.UID] || !o.leaveUnadopted()):
+	case f.checkOwner(o) && (f.mustPassGate[o.Object.UID] || !o.leaveUnadopted()): // It has a finding, and no steps.
 	default:
 		o.planSteps()
 	}
 }
 
-func (f *fleet) isBlocked(o *owner) bool {
-	if stop := f.isUnclear(o); stop {
+// checkOwner reports what prevents the adoption of an owner. Otherwise it sets the match.
+func (f *fleet) checkOwner(o *owner) (blocked bool) {
+	if f.checkMatch(o) {
 		return true
 	}
 	f.setMatch(o)
-	return !o.alreadyAdopted && (f.workspaceUnclear(o) || o.live != nil && f.failsGate(o))
+	return !o.alreadyAdopted && (f.checkWorkspace(o) || o.live != nil && f.checkGate(o))
 }
 
+// setMatch records the WorkspaceTemplateApply of an owner, and its Workspace, in the plan.
 func (f *fleet) setMatch(o *owner) {
 	o.live = f.workspaces[f.workspaceKey(o.apply)]
 	o.WorkspaceTemplateApply = ptr.To(migrate.Ref(kindApply, o.apply))
@@ -62,7 +67,8 @@ func (f *fleet) setMatch(o *owner) {
 	}
 }
 
-// leaveUnadopted makes a warning of what blocks a helper of CAPT v0.3. It stays unadopted, so that its Workspace is not written even later.
+// leaveUnadopted changes the finding that blocks a helper of CAPT v0.3 to a warning. The helper stays unadopted, so that its Workspace is never
+// written. It reports whether the helper needs steps, which set deletionPolicy Retain; false also for owners that are not helpers.
 func (o *owner) leaveUnadopted() bool {
 	if !o.helper || len(o.findings) == 0 {
 		return false
@@ -108,6 +114,7 @@ func (o *owner) planSteps() {
 	}
 }
 
+// isAdopted reports whether spec of a WorkspaceTemplateApply names its Workspace and status records it, as adoption and this version do.
 func isAdopted(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID != ""
 }
@@ -117,7 +124,8 @@ func createdByThisVersion(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName == "" && adoption.UnadoptedWorkspace(apply) == "" && slices.Contains(apply.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 }
 
-func (f *fleet) isUnclear(o *owner) bool {
+// checkMatch reports what prevents the adoption of an owner because of its match: none, an ambiguous one, or one that it must not have.
+func (f *fleet) checkMatch(o *owner) (blocked bool) {
 	switch {
 	case !o.typed.GetDeletionTimestamp().IsZero():
 		o.markAmbiguous(ReasonBeingDeleted, "it is being deleted. "+finishDeletion+orSkip, f.candidates(o))
@@ -129,12 +137,12 @@ func (f *fleet) isUnclear(o *owner) bool {
 		o.markAmbiguous(ReasonMultipleCandidates, o.match.Problem+". Decide which one is its own with take: UID in --decisions"+orSkip, f.candidates(o))
 	case f.belongsToProfile(o):
 		o.markBlocked(ReasonFargateProfileConflict, "it belongs to a Fargate profile in the spec of a CAPTControlPlane. The manager would write it, and captctl cannot tell whether Terraform would run. Remove the profile from the spec until the migration is done"+orSkip)
-	case f.leavesMachine(o):
+	case f.skipMachine(o):
 	case o.apply != nil:
 		return false
 	case o.captCluster != nil && o.controlPlane == nil && !o.captCluster.Spec.VPC.Template.IsDefined():
 		o.State = migrate.NothingToAdopt
-	case f.mayHaveBeenBuilt(o):
+	case f.findCandidates(o):
 		o.markAmbiguous(ReasonMultipleCandidates, "it refers to no WorkspaceTemplateApply, and the evidence does not decide whether it was built by one of these. "+
 			"Decide with take: UID in --decisions or, if it was never built, set spec.workspaceTemplateApplyRef to a new name once this version is installed"+orSkip, f.candidates(o))
 	case f.wasBuilt(o):
@@ -146,8 +154,9 @@ func (f *fleet) isUnclear(o *owner) bool {
 	return true
 }
 
-// mayHaveBeenBuilt reports whether the manager would take some WorkspaceTemplateApplies for the owner's: then it creates nothing.
-func (f *fleet) mayHaveBeenBuilt(o *owner) bool {
+// findCandidates adds the WorkspaceTemplateApplies that the manager would regard as candidates of an owner, so that it would create nothing. It
+// reports whether there are candidates.
+func (f *fleet) findCandidates(o *owner) bool {
 	taken := map[types.UID]bool{}
 	for _, other := range f.owners {
 		if other.apply != nil {
@@ -166,6 +175,8 @@ func (f *fleet) mayHaveBeenBuilt(o *owner) bool {
 	return len(o.match.Candidates) > 0
 }
 
+// wasBuilt reports whether there is evidence that CAPT v0.3 created cloud resources for an owner: a Workspace that no WorkspaceTemplateApply refers
+// to, a field of the owner, or a reference.
 func (f *fleet) wasBuilt(o *owner) bool {
 	name := naming.VPCWorkspaceTemplateApply(o.typed.GetName())
 	if o.controlPlane != nil {
@@ -177,6 +188,7 @@ func (f *fleet) wasBuilt(o *owner) bool {
 	return o.match.Claimant.Want.ProvisionedField != "" || o.referenceInSpec().IsDefined()
 }
 
+// candidates returns the candidates of an owner as findings show them, with evidence about their Workspaces.
 func (f *fleet) candidates(o *owner) []migrate.Candidate {
 	candidates := make([]migrate.Candidate, 0, len(o.match.Candidates))
 	for i := range o.match.Candidates {
@@ -212,7 +224,8 @@ func (o *owner) markBlocked(reason, message string) *migrate.Finding {
 	return o.addFinding(migrate.Blocked, reason, message)
 }
 
-// findStandalone adds the WorkspaceTemplateApplies that no owner has or may have: helpers and machines of CAPT v0.3, and what users made.
+// findStandalone adds, as owners of their own, the WorkspaceTemplateApplies that no owner has or may have: helpers and machines of CAPT v0.3, and
+// those that users created.
 func (f *fleet) findStandalone() {
 	claimed := map[types.UID]bool{}
 	clusters := map[types.UID]string{}
@@ -235,6 +248,7 @@ func (f *fleet) findStandalone() {
 	}
 }
 
+// standalone returns a WorkspaceTemplateApply as an owner of its own. clusters are the names of the Clusters by the UIDs of owners.
 func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]string) *owner {
 	o := &owner{typed: apply, apply: apply, alreadyAdopted: isAdopted(apply) && !f.mustPassGate[apply.UID], Member: plan.Member{Object: migrate.Ref(kindApply, apply), Role: "created by a user"}}
 	for _, ref := range apply.OwnerReferences {
@@ -258,7 +272,8 @@ func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[t
 	return o
 }
 
-func (f *fleet) leavesMachine(o *owner) bool {
+// skipMachine leaves the WorkspaceTemplateApply of a machine of CAPT v0.3 as it is, unless the user decided to adopt it. It reports whether it does.
+func (f *fleet) skipMachine(o *owner) bool {
 	if !o.machine || f.decided.owners[o.typed.GetUID()].Take == o.typed.GetUID() {
 		return false
 	}
@@ -286,6 +301,7 @@ func (f *fleet) belongsToProfile(o *owner) bool {
 	return false
 }
 
+// isOfProfile reports whether a Fargate profile refers to a WorkspaceTemplateApply, or gets it by the naming scheme. cluster is empty while unknown.
 func isOfProfile(apply *infrav1.WorkspaceTemplateApply, cluster string, profile *controlplanev1.FargateProfile) bool {
 	switch ref := profile.WorkspaceTemplateApplyRef; {
 	case ref.IsDefined():

@@ -21,9 +21,9 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// What messages and steps have in common.
+// Parts of messages, and reasons of fields.
 const (
-	orSkip         = ", or leave this one as it is with skip: true in --decisions" // It is never the only way out.
+	orSkip         = ", or leave this one as it is with skip: true in --decisions" // It follows another remedy.
 	orPin          = ", set pin: true in --decisions to keep it as it is with a WorkspaceTemplate of its own"
 	finishDeletion = "Let CAPT v0.3 finish the deletion or, if this version is installed, follow the condition AdoptionRequired of the object so that the manager finishes it, and plan again"
 	whyPinned      = "this template reproduces the Workspace, as decided"
@@ -32,6 +32,7 @@ const (
 	maxAllowedNamespaces = 256
 )
 
+// applySteps returns the steps that adopt the WorkspaceTemplateApply of an owner.
 func (o *owner) applySteps() []plan.Step {
 	var c, status change
 	apply := o.apply
@@ -62,7 +63,7 @@ func (o *owner) applySteps() []plan.Step {
 	return append(stepsFor(kindApply, apply, "", c), stepsFor(kindApply, apply, "status", status)...)
 }
 
-// whyRetained is why what was created must outlive the WorkspaceTemplateApply; empty if it need not.
+// whyRetained returns why the cloud resources must outlive the WorkspaceTemplateApply; empty if they need not.
 func (o *owner) whyRetained() string {
 	switch ofCAPTCluster := o.captCluster != nil && o.controlPlane == nil; {
 	case ofCAPTCluster && o.captCluster.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain:
@@ -93,6 +94,7 @@ func workspaceReference(live *unstructured.Unstructured) *infrav1.WorkspaceRefer
 	}
 }
 
+// ownerSteps returns the steps that write the owner itself.
 func (o *owner) ownerSteps() []plan.Step {
 	if o.Object.Kind == kindApply {
 		return nil
@@ -124,7 +126,8 @@ func (o *owner) referenceInSpec() infrav1.WorkspaceTemplateApplyReference {
 	return o.captCluster.Spec.WorkspaceTemplateApplyRef
 }
 
-// permissionSteps lets the namespace of an owner use its template; none if it may already, or one of the steps says so.
+// permissionSteps returns the step that allows the namespace of an owner to use its template; none if it is allowed already, or if one of the
+// given steps allows it.
 func (f *fleet) permissionSteps(steps []plan.Step, o *owner) []plan.Step {
 	template := f.templateToPermit(o)
 	if template == nil {
@@ -139,6 +142,7 @@ func (f *fleet) permissionSteps(steps []plan.Step, o *owner) []plan.Step {
 	return stepsFor(kindTemplate, template, "", c)
 }
 
+// templateToPermit returns the template of an owner that must allow the namespace of the owner; nil if there is none.
 func (f *fleet) templateToPermit(o *owner) *infrav1.WorkspaceTemplate {
 	if len(o.steps) == 0 || o.live == nil || o.pinned != nil {
 		return nil
@@ -150,6 +154,7 @@ func (f *fleet) templateToPermit(o *owner) *infrav1.WorkspaceTemplate {
 	return template
 }
 
+// tooManyNamespaces blocks the owners that use a template if the plan would have to allow more namespaces than it can list.
 func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 	users := map[*infrav1.WorkspaceTemplate][]*owner{}
 	for _, o := range f.ownersInScope() {
@@ -178,6 +183,7 @@ func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 	return findings
 }
 
+// grantedPermissions warns of the templates that the plan allows for other namespaces.
 func grantedPermissions(units []plan.Unit) (findings []migrate.Finding) {
 	namespaces := map[migrate.ObjectRef][]string{}
 	for i := range units {

@@ -20,14 +20,16 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-func (f *fleet) workspaceUnclear(o *owner) bool {
+// checkWorkspace reports what prevents the adoption of an owner because of its Workspace: it does not exist, is being deleted, or may belong to
+// another WorkspaceTemplateApply.
+func (f *fleet) checkWorkspace(o *owner) (blocked bool) {
 	key := f.workspaceKey(o.apply)
 	switch {
 	case o.apply.DeletionTimestamp != nil:
 		o.markAmbiguous(ReasonBeingDeleted, fmt.Sprintf("WorkspaceTemplateApply %s is being deleted. %s%s", o.apply.Name, finishDeletion, orSkip), nil)
 		return true
 	case o.live == nil:
-		return f.workspaceMissing(o, key)
+		return f.checkMissing(o, key)
 	case o.live.GetDeletionTimestamp() != nil:
 		o.markAmbiguous(ReasonBeingDeleted, fmt.Sprintf("Workspace %s is being deleted: Terraform destroys what it created. Find out who deleted it, let it finish, and plan again%s", key.Name, orSkip), nil)
 		return true
@@ -37,7 +39,7 @@ func (f *fleet) workspaceUnclear(o *owner) bool {
 			key.Name, claim, naming.ClaimAnnotation, o.apply.Name, orSkip))
 		return true
 	}
-	return f.workspaceShared(o, key)
+	return f.checkShared(o, key)
 }
 
 // claimedByAnother is the WorkspaceTemplateApply for which this version of CAPT created a Workspace; empty if it is the given one, or none.
@@ -49,13 +51,14 @@ func claimedByAnother(apply *infrav1.WorkspaceTemplateApply, live *unstructured.
 	return claim
 }
 
-// workspaceShared reports whether another owner may have the Workspace: CAPT v0.3 gave one name to equal names in two namespaces, and to x and x-apply.
-func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
+// checkShared reports that another owner may have the Workspace. CAPT v0.3 gave one name to the Workspaces of equal names in two namespaces, and of x
+// and x-apply.
+func (f *fleet) checkShared(o *owner, key types.NamespacedName) (blocked bool) {
 	claims, decided := f.claims[key], f.decided.workspaces[o.live.GetUID()].BelongsTo
 	if len(claims) < 2 && decided == "" {
 		return false
 	}
-	problem := f.belongsToWrong(o.live, key)
+	problem := f.decisionProblem(o.live, key)
 	if problem == "" && decided == o.apply.UID {
 		return false
 	}
@@ -65,7 +68,7 @@ func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
 		return true
 	}
 	if holder := f.provenHolder(key); holder != nil && decided == "" {
-		return f.onlySharesName(o, holder, key)
+		return f.reportSharedName(o, holder, key)
 	}
 	if problem == "" {
 		problem = fmt.Sprintf("%d WorkspaceTemplateApplies refer to Workspace %s, and only one can have it. Decide which one with belongsTo in --decisions: the owners of the others need no decision", len(claims), key.Name)
@@ -74,12 +77,14 @@ func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
 	return true
 }
 
+// indexOfClaim returns the index of the WorkspaceTemplateApply with a UID; -1 if there is none.
 func indexOfClaim(claims []*infrav1.WorkspaceTemplateApply, uid types.UID) int {
 	return slices.IndexFunc(claims, func(claim *infrav1.WorkspaceTemplateApply) bool { return claim.UID == uid })
 }
 
-// belongsToWrong says why a decision is wrong, and what to write instead. A Workspace that is pinned for another owner is destroyed with the wrong Cluster.
-func (f *fleet) belongsToWrong(live *unstructured.Unstructured, key types.NamespacedName) string {
+// decisionProblem returns why the decision about a Workspace is wrong, and what to write instead; empty if it is not wrong, or there is none. With a
+// wrong decision, the Workspace would be destroyed together with the wrong Cluster.
+func (f *fleet) decisionProblem(live *unstructured.Unstructured, key types.NamespacedName) string {
 	decision, decided := f.decided.workspaces[live.GetUID()]
 	if !decided {
 		return ""
@@ -140,6 +145,7 @@ func (f *fleet) unusedDecisions(decisions migrate.Decisions) (findings []migrate
 	return findings
 }
 
+// describe returns what a UID in a decision identifies, for messages.
 func (f *fleet) describe(uid types.UID) string {
 	switch ref := f.knownObjects()[uid]; ref.Kind {
 	case "":
@@ -152,7 +158,8 @@ func (f *fleet) describe(uid types.UID) string {
 	}
 }
 
-func (f *fleet) onlySharesName(o *owner, holder *infrav1.WorkspaceTemplateApply, key types.NamespacedName) bool {
+// reportSharedName reports that an owner only shares the name of a Workspace, which belongs to holder. It returns false if holder is its own.
+func (f *fleet) reportSharedName(o *owner, holder *infrav1.WorkspaceTemplateApply, key types.NamespacedName) (blocked bool) {
 	if holder == o.apply {
 		return false
 	}
@@ -184,12 +191,14 @@ func (f *fleet) provenHolder(key types.NamespacedName) *infrav1.WorkspaceTemplat
 	return holder
 }
 
+// ownerBuilt reports whether a field of the owner of a WorkspaceTemplateApply shows that cloud resources were created.
 func (f *fleet) ownerBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 	return slices.ContainsFunc(f.owners, func(o *owner) bool {
 		return o.apply == apply && o.match.Claimant != nil && o.match.Claimant.Want.ProvisionedField != ""
 	})
 }
 
+// claimCandidates returns the WorkspaceTemplateApplies that refer to a Workspace as candidates, with evidence for and against each.
 func (f *fleet) claimCandidates(key types.NamespacedName) []migrate.Candidate {
 	candidates := make([]migrate.Candidate, len(f.claims[key]))
 	for i, apply := range f.claims[key] {
@@ -210,7 +219,8 @@ func (f *fleet) claimCandidates(key types.NamespacedName) []migrate.Candidate {
 	return candidates
 }
 
-// neverBuilt reports whether CAPT v0.3 stopped before it created the Workspace. No record of the owner or its Cluster may say otherwise.
+// neverBuilt reports whether CAPT v0.3 stopped before it created the Workspace of an owner. It returns false if any record of the owner, or of the
+// control plane of its Cluster, shows that a Workspace exists or existed.
 func (f *fleet) neverBuilt(o *owner) bool {
 	status, key := &o.apply.Status, f.workspaceKey(o.apply)
 	recorded := o.apply.Spec.WorkspaceName != "" || status.WorkspaceName != "" || status.WorkspaceRef != nil || status.Applied == metav1.ConditionTrue
@@ -223,13 +233,15 @@ func (f *fleet) neverBuilt(o *owner) bool {
 	})
 }
 
+// recordsWorkspace reports whether an owner shows that cloud resources were created, or has a Workspace.
 func (f *fleet) recordsWorkspace(o *owner) bool {
 	claimant := o.match.Claimant
 	return claimant != nil && claimant.Want.ProvisionedField != "" || o.apply != nil && f.workspaces[f.workspaceKey(o.apply)] != nil
 }
 
-// workspaceMissing is what to do about one whose Workspace does not exist. The deletion of a helper must wait for nothing.
-func (f *fleet) workspaceMissing(o *owner, key types.NamespacedName) bool {
+// checkMissing reports that the Workspace does not exist. A helper is not blocked by that: it gets deletionPolicy Retain, so that its deletion waits
+// for nothing.
+func (f *fleet) checkMissing(o *owner, key types.NamespacedName) (blocked bool) {
 	switch {
 	case o.helper:
 		o.retain = true

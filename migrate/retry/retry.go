@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package retry tries requests again that failed for a reason that passes, such as an API server that restarts or an answer that was lost. A
-// write that is tried again must recognize that the first one arrived.
+// Package retry retries requests that failed for a transient reason, such as an API server that restarts, or a response that was lost. A write that
+// is retried must recognize that the first attempt may have succeeded.
 package retry
 
 import (
@@ -20,12 +20,13 @@ import (
 	"github.com/capt-provider/capt/api/retriable"
 )
 
-// backoff tries for about a minute: as long as an API server or a webhook takes to come back.
+// backoff retries for about a minute, in which an API server or a webhook usually restarts.
 func backoff() wait.Backoff {
 	return wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 12}
 }
 
-// Do calls attempt until it succeeds, fails for a reason that does not pass, or a minute has gone by.
+// Do calls attempt until it succeeds, fails for a reason that is not transient, or a minute has passed. It returns the last error, or the cause of
+// the context.
 func Do(ctx context.Context, attempt func(context.Context) error) error {
 	var last error
 	err := wait.ExponentialBackoffWithContext(ctx, backoff(), func(ctx context.Context) (bool, error) {
@@ -47,7 +48,7 @@ func Do(ctx context.Context, attempt func(context.Context) error) error {
 	return last
 }
 
-// Reader returns a reader that tries each request again.
+// Reader returns a reader that retries each request.
 func Reader(from client.Reader) client.Reader {
 	if _, retries := from.(reader); retries {
 		return from
@@ -65,15 +66,15 @@ func (r reader) List(ctx context.Context, list client.ObjectList, options ...cli
 	return Do(ctx, func(ctx context.Context) error { return r.Reader.List(ctx, list, options...) })
 }
 
-// again marks an error as one that passes.
+// again marks an error as transient.
 type again struct{ error }
 
 func (a again) Unwrap() error { return a.error }
 
-// Again marks an error as one that passes, though it does not look like one.
+// Again marks an error as transient that Transient would not recognize.
 func Again(err error) error { return again{err} }
 
-// Transient reports whether an error is likely to pass. The API server calls a webhook that does not answer an internal error.
+// Transient reports whether a retry is likely to succeed. For a webhook that does not respond, the API server returns an internal error.
 func Transient(err error) bool {
 	for _, passes := range []func(error) bool{
 		apierrors.IsTooManyRequests, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsInternalError,

@@ -43,7 +43,8 @@ type Status struct {
 // Unit is one unit of the fleet.
 type Unit struct {
 	Unit string `json:"unit"`
-	// State is what a run left or is doing, and otherwise what becomes of the unit with the decisions of the plans that were applied.
+	// State is the state in which a run left the unit, or in which it is working on it; without one, the state that a plan with the decisions of the
+	// plans that were applied would give to it.
 	State  plan.UnitState `json:"state"`
 	PlanID string         `json:"planID,omitempty"` // PlanID and Phase are those of the last plan that wrote the unit; empty if none did.
 	Phase  apply.Phase    `json:"phase,omitempty"`
@@ -65,15 +66,15 @@ type Plan struct {
 	Units   map[apply.Phase]int `json:"units"` // Units counts the units of the plan per phase.
 }
 
-// Options say what to look at.
+// Options of Survey and Read.
 type Options struct {
 	Reader              client.Reader
-	JournalNamespace    string   // Where the journals and the Lease are.
-	Namespace           string   // The only one to look at; empty for all.
-	Units               []string // The only ones to look at; empty for all.
+	JournalNamespace    string   // JournalNamespace is the namespace of the journals and the Lease.
+	Namespace           string   // Namespace is the only one to report; empty for all.
+	Units               []string // Units are the names of the only ones to report; empty for all.
 	Decisions           *migrate.Decisions
-	UseEarlierDecisions bool // The decisions of the plans that were applied are used instead.
-	NoJournal           bool // It is not an error if the journals may not be read.
+	UseEarlierDecisions bool // UseEarlierDecisions uses the decisions of the plans that were applied instead of Decisions.
+	NoJournal           bool // NoJournal ignores a missing right to read the journals.
 	Clock               clock.PassiveClock
 	Progress            migrate.Progress
 }
@@ -141,6 +142,7 @@ func EarlierDecisions(journals []apply.State, s *migrate.Snapshot) (decisions *m
 	return planner.Current(s, decisions)
 }
 
+// recorded is the state of a unit in the journal of the plan that wrote it last.
 type recorded struct {
 	apply.UnitState
 	planID string
@@ -188,7 +190,7 @@ func (f *Fleet) statusOf(planned *plan.Unit, last recorded) Unit {
 	return unit
 }
 
-// stateOf a unit: what a run has left in the middle, or is doing, comes before what would be planned now.
+// stateOf returns the state of a unit. A run that is working on the unit, or was interrupted, takes precedence over the state in a new plan.
 func stateOf(planned plan.UnitState, last recorded, skipped bool) plan.UnitState {
 	unfinished := last.Phase == apply.PhaseApplying || last.Phase == apply.PhaseRollingBack
 	switch {
@@ -253,7 +255,7 @@ func (f *Fleet) RemainingWrites(p *plan.Plan, unit *plan.Unit, run Run) int {
 	return len(steps) - written
 }
 
-// Run is a run of a plan, as far as it decides what is written.
+// Run describes a run of a plan, for RemainingWrites.
 type Run struct {
 	Revert           bool
 	Named, Endpoints bool // Named is true if the run names units. Endpoints is true if it repairs those of Clusters.
@@ -275,7 +277,7 @@ func (f *Fleet) NotUpToDate(unit *plan.Unit) (workspaces []string) {
 	return workspaces
 }
 
-// FirstCluster is the Cluster to adopt first: one whose adoption shows that the others can be adopted. It is empty if there is none.
+// FirstCluster returns the name of a Cluster to adopt first, as a test for the others; empty if none is representative.
 func (f *Fleet) FirstCluster() string {
 	for i := range f.Units {
 		if unit := &f.Units[i]; f.StatusOf(unit.Name()).State == plan.Adoptable && f.representative(unit) {
@@ -285,7 +287,8 @@ func (f *Fleet) FirstCluster() string {
 	return ""
 }
 
-// representative reports whether the control plane of a Cluster works, and nothing but what is the same for most Clusters was found.
+// representative reports whether a Cluster is like most others: its control plane is initialized, its Workspaces are up to date, and it has no
+// findings other than those that most Clusters have.
 func (f *Fleet) representative(unit *plan.Unit) bool {
 	works := slices.ContainsFunc(unit.Members, func(member plan.Member) bool {
 		for i := range f.Snapshot.ControlPlanes {

@@ -136,7 +136,7 @@ func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 	facts, plan, ref := owner.Facts{}, owner.Plan{}, infrav1.WorkspaceTemplateApplyReference{Name: "merged"}
 	write := func(keys ...string) {
 		var err error
-		plan, err = facts.Plan(owner.Intent{
+		plan, err = facts.Plan(owner.PlanInput{
 			Owner: owner.Owner{
 				Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &ref, FieldManager: "capt-test",
 			},

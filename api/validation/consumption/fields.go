@@ -12,13 +12,6 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation/modules"
-)
-
-// Variables whose values are JSON.
-const (
-	SelectorsVariable = "selectors"
-	TagsVariable      = "tags"
 )
 
 // TypedField is a field that a user has set and that reaches Terraform only through a placeholder of the template.
@@ -35,14 +28,6 @@ type TypedField struct {
 	Required bool
 }
 
-// Variables for access to the API server, and for add-ons.
-const (
-	PublicAccessVariable      = "endpoint_public_access"
-	PrivateAccessVariable     = "endpoint_private_access"
-	PublicAccessCIDRsVariable = "endpoint_public_access_cidrs"
-	AddonsVariable            = "addons"
-)
-
 // ControlPlaneFields returns the typed fields that the user of a CAPTControlPlane has set and that its own template should consume.
 func ControlPlaneFields(controlPlane *controlplanev1.CAPTControlPlane) []TypedField {
 	version := TypedField{Path: field.NewPath("spec", "version"), Value: controlPlane.Spec.Version, Placeholder: naming.VersionVariable, Required: true}
@@ -58,21 +43,21 @@ func CommonFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, pat
 	}
 	access, accessPath := ptr.Deref(spec.EndpointAccess, controlplanev1.EndpointAccess{}), path.Child("endpointAccess")
 	if !access.HasPublic() {
-		fields = append(fields, TypedField{Path: accessPath.Child("public"), Value: false, Placeholder: PublicAccessVariable, Restricts: true})
+		fields = append(fields, TypedField{Path: accessPath.Child("public"), Value: false, Placeholder: naming.PublicAccessVariable, Restricts: true})
 	}
 	if access.HasPrivate() { // Private access adds a way to the API server, so it is not a restriction.
-		fields = append(fields, TypedField{Path: accessPath.Child("private"), Value: true, Placeholder: PrivateAccessVariable})
+		fields = append(fields, TypedField{Path: accessPath.Child("private"), Value: true, Placeholder: naming.PrivateAccessVariable})
 	}
 	if len(access.PublicCIDRs) > 0 {
-		fields = append(fields, TypedField{Path: accessPath.Child("publicCIDRs"), Value: access.PublicCIDRs, Placeholder: PublicAccessCIDRsVariable, Restricts: true})
+		fields = append(fields, TypedField{Path: accessPath.Child("publicCIDRs"), Value: access.PublicCIDRs, Placeholder: naming.PublicAccessCIDRsVariable, Restricts: true})
 	}
 	if len(spec.Addons) > 0 {
-		fields = append(fields, TypedField{Path: path.Child("addons"), Placeholder: AddonsVariable})
+		fields = append(fields, TypedField{Path: path.Child("addons"), Placeholder: naming.AddonsVariable})
 	}
 	if len(spec.AdditionalTags) > 0 {
-		tagged := TypedField{Path: path.Child("additionalTags"), Placeholder: TagsVariable}
+		tagged := TypedField{Path: path.Child("additionalTags"), Placeholder: naming.TagsVariable}
 		for key := range spec.AdditionalTags {
-			tagged.Alternatives = append(tagged.Alternatives, modules.TagPrefix+key)
+			tagged.Alternatives = append(tagged.Alternatives, naming.TagPrefix+key)
 		}
 		fields = append(fields, tagged)
 	}
@@ -83,7 +68,7 @@ func CommonFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, pat
 func FargateFields(path *field.Path) []TypedField {
 	return []TypedField{
 		{Path: path.Child("name"), Placeholder: naming.ProfileVariable, Required: true},
-		{Path: path.Child("selectors"), Placeholder: SelectorsVariable, Required: true},
+		{Path: path.Child("selectors"), Placeholder: naming.SelectorsVariable, Required: true},
 	}
 }
 

@@ -43,9 +43,9 @@ func exceededLimit(params terraform.WorkspaceParameters) string {
 	}
 	// The parser uses the same lexer, so both agree on where strings and comments end, and brackets within them do not count.
 	tokens, _ := hclsyntax.LexConfig([]byte(params.Module), "main.tf", hcl.InitialPos)
-	words := tokenCounter{chained: map[string]int{}}
+	counter := tokenCounter{chained: map[string]int{}}
 	for i := range tokens {
-		if found := words.add(&tokens[i]); found != "" {
+		if found := counter.add(&tokens[i]); found != "" {
 			return found
 		}
 	}

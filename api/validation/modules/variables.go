@@ -15,16 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 )
 
 // WorkspaceNameVariable is the placeholder for the name of the Workspace. CAPT overrides a variable of the user with this name.
 const WorkspaceNameVariable = "WORKSPACE_NAME"
-
-// TagPrefix is the prefix of the variables that CAPT creates from tags. The rest of the name is the key of the tag, which may have
-// characters that a placeholder cannot have.
-const TagPrefix = "tags_"
 
 var (
 	// VariableName matches names of variables that a placeholder can refer to.
@@ -51,7 +48,7 @@ func ValidateVariableNames(variables map[string]string, path *field.Path) field.
 // tags.
 func ValidateAppliedVariableNames(variables map[string]string, path *field.Path) field.ErrorList {
 	given := maps.Clone(variables)
-	maps.DeleteFunc(given, func(name, _ string) bool { return strings.HasPrefix(name, TagPrefix) })
+	maps.DeleteFunc(given, func(name, _ string) bool { return strings.HasPrefix(name, naming.TagPrefix) })
 	return ValidateVariableNames(given, path)
 }
 

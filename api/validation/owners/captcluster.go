@@ -45,7 +45,7 @@ func validateVPC(ctx context.Context, reader validation.Reader, captCluster *inf
 		}
 		return findings, nil
 	}
-	findings.Refuse(validateNameLength(captCluster.Name, naming.MaxCAPTCluster)...)
+	findings.Refuse(validateNameLength(captCluster.Name, naming.MaxCAPTClusterNameLength)...)
 	found, err := validateVPCTemplate(ctx, template, spec.Child("vpc", "template"), lookupFrom(reader, captCluster.Namespace))
 	if err != nil {
 		return findings, err

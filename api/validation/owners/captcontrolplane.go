@@ -14,7 +14,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/consumption"
-	"github.com/capt-provider/capt/api/validation/modules"
 	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/api/validation/versions"
 )
@@ -24,10 +23,10 @@ import (
 func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
 	names := []string{
 		naming.ClusterVariable, naming.VersionVariable, naming.RegionVariable, naming.VPCIDVariable,
-		consumption.PublicAccessVariable, consumption.PrivateAccessVariable, consumption.PublicAccessCIDRsVariable, consumption.AddonsVariable, consumption.TagsVariable,
+		naming.PublicAccessVariable, naming.PrivateAccessVariable, naming.PublicAccessCIDRsVariable, naming.AddonsVariable, naming.TagsVariable,
 	}
 	for key := range tags {
-		names = append(names, modules.TagPrefix+key)
+		names = append(names, naming.TagPrefix+key)
 	}
 	return names
 }
@@ -40,7 +39,7 @@ func ValidateCAPTControlPlane(ctx context.Context, reader validation.Reader, con
 	if err != nil {
 		return findings, err
 	}
-	findings.Refuse(validateNameLength(controlPlane.Name, naming.MaxCAPTControlPlane)...)
+	findings.Refuse(validateNameLength(controlPlane.Name, naming.MaxCAPTControlPlaneNameLength)...)
 	findings.Add(validateVersion(controlPlane))
 	change, err := validateVersionChange(ctx, reader, controlPlane)
 	if err != nil {

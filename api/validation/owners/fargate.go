@@ -18,7 +18,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
@@ -32,7 +31,7 @@ var wildcards = strings.NewReplacer("*", "x", "?", "x")
 // FargateVariables lists the variables that CAPT sets for the template of a Fargate profile. Users cannot set variables of a profile.
 func FargateVariables() []string {
 	return []string{
-		naming.ClusterVariable, naming.ProfileVariable, naming.RegionVariable, consumption.SelectorsVariable, consumption.TagsVariable,
+		naming.ClusterVariable, naming.ProfileVariable, naming.RegionVariable, naming.SelectorsVariable, naming.TagsVariable,
 		naming.VPCConnectionVariable, naming.EKSConnectionVariable,
 	}
 }
@@ -75,7 +74,7 @@ func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, path *field.Path
 		findings.Warn(path, "placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
 			template.Namespace, template.Name, name, strings.Join(given, ", "))
 	}
-	for _, e := range modules.ValidateVariableValues(template, map[string]string{consumption.SelectorsVariable: "[{}]", consumption.TagsVariable: "{}"}, path).Errors {
+	for _, e := range modules.ValidateVariableValues(template, map[string]string{naming.SelectorsVariable: "[{}]", naming.TagsVariable: "{}"}, path).Errors {
 		findings.Warn(path, "WorkspaceTemplate %s/%s: %s", template.Namespace, template.Name, e.Detail)
 	}
 	return findings

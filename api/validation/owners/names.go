@@ -24,8 +24,8 @@ func ValidateStatePrefix(prefix string) error {
 	switch {
 	case prefix == "":
 		return nil
-	case len(prefix) > naming.MaxStatePrefix:
-		return fmt.Errorf("%q has %d characters; use at most %d", prefix, len(prefix), naming.MaxStatePrefix)
+	case len(prefix) > naming.MaxStatePrefixLength:
+		return fmt.Errorf("%q has %d characters; use at most %d", prefix, len(prefix), naming.MaxStatePrefixLength)
 	case len(utilvalidation.IsDNS1123Label(prefix)) > 0:
 		return fmt.Errorf(`%q: use lower-case letters, digits and "-", and begin and end with a letter or digit`, prefix)
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/capt-provider/capt/migrate/status"
 )
 
-// Environment is what commands use of the outside world.
+// Environment has everything outside of the process that commands use, so that tests can replace it.
 type Environment struct {
 	genericiooptions.IOStreams
 	Access *cluster.Access
@@ -37,7 +37,7 @@ type Environment struct {
 	Migration
 }
 
-// Migration is what needs a real API server and a running manager. Tests of commands replace it.
+// Migration has the functions that need a real API server and a running manager. Tests of commands replace them.
 type Migration struct {
 	Check           func(context.Context, check.Options) (*check.Report, error)
 	Apply, Rollback func(context.Context, *plan.Plan, apply.Options) (*apply.Result, error)
@@ -66,7 +66,7 @@ func (e *Environment) Printer(format output.Format) *output.Printer {
 // clearScreen moves the cursor to the upper left corner of a terminal and clears it.
 const clearScreen = "\x1b[H\x1b[2J\x1b[3J"
 
-// Redraw prints what changed once more, on a terminal in place of what was printed last. Text output also has the time.
+// Redraw prints a new version of the same output: on a terminal over the previous one, elsewhere below it. Text output also has the time.
 func (e *Environment) Redraw(format output.Format, draw func(*output.Printer) error) error {
 	var text bytes.Buffer
 	if err := draw(e.Printer(format).To(&text)); err != nil {

@@ -44,7 +44,8 @@ const (
 	defaultBurst = 200
 )
 
-// reachableTimeout is for the first request: a slow server is not an error.
+// reachableTimeout limits the request by which reachable finds out whether the server accepts connections. A timeout is not an error: the server
+// may only be slow.
 const reachableTimeout = 5 * time.Second
 
 // Access is how commands reach the cluster.
@@ -61,7 +62,7 @@ type Access struct {
 	limiter flowcontrol.RateLimiter
 }
 
-// New is access with the flags of kubectl.
+// New returns an Access with the connection flags of kubectl. Warnings of the API server are printed to the writer.
 func New(warnings io.Writer) *Access {
 	return &Access{
 		ConfigFlags: genericclioptions.NewConfigFlags(true),
@@ -102,7 +103,7 @@ func (a *Access) Describe() string {
 	return config.Host
 }
 
-// Scheme has what captctl reads and writes.
+// Scheme returns a scheme with all kinds that captctl reads and writes.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -182,7 +183,7 @@ func (w *warnings) HandleWarningHeaderWithContext(request context.Context, code 
 	fmt.Fprintf(w.to, "Warning: %s\n", text)
 }
 
-// mostObjects is for how many objects the same warning is printed: the objects of a fleet often have the same.
+// mostObjects limits for how many objects the same warning is printed: often all objects of a fleet cause it.
 const mostObjects = 3
 
 // warningCode is that of the API server's warnings (RFC 7234).

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patience is how long a shell waits for an answer of the cluster before it completes nothing.
+// patience is how long a completion waits for a response of the cluster before it completes nothing.
 const patience = 3 * time.Second
 
 // Patience limits a completion in time.
@@ -25,8 +25,7 @@ func (a *Access) Patience(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, patience)
 }
 
-// Complete lists objects and completes with their names. A cluster that does not answer completes nothing, because a shell cannot show
-// errors.
+// Complete lists objects and completes with their names. If the cluster does not respond, it completes nothing, because a shell cannot show errors.
 func (a *Access) Complete(list client.ObjectList, names func() []string, options ...client.ListOption) cobra.CompletionFunc {
 	return func(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := a.Patience(command.Context())

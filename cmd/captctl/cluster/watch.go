@@ -16,7 +16,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// Changes signals that an object of the migration may have changed. Where the user may not watch, it signals every refresh.
+// Changes signals that an object of the migration may have changed. If the user may not watch a kind, it signals at the interval refresh.
 func Changes(ctx context.Context, c client.WithWatch, refresh time.Duration) <-chan struct{} {
 	changed := make(chan struct{}, 1)
 	signal := func() {

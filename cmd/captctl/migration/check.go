@@ -105,7 +105,7 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	return nil
 }
 
-// interrupted is a failed check if a run ended in the middle of units: nothing else comes before them.
+// interrupted returns a failed check if a run was interrupted while it wrote units, which must be completed or rolled back first; else none.
 func interrupted(fleet *status.Fleet) []check.Check {
 	found := check.Check{
 		Name: checkInterrupted, Status: check.Failed, Commands: view.Resume(fleet.Statuses),

@@ -80,7 +80,7 @@ func (c *common) Validate() error {
 	return c.Access.ValidateRate()
 }
 
-// checks are the options of the checks before a stage; it is found by looking if it is empty.
+// checks returns the options of the checks before a stage. If the stage is empty, the checks determine it from what is installed.
 func (c *common) checks(before check.Stage) (check.Options, error) {
 	config, err := c.Access.Config()
 	return check.Options{Config: config, JournalNamespace: c.journal, Quiet: c.quiet, Clock: c.Clock, Before: before}, err
@@ -100,7 +100,7 @@ func (c *common) readChecks(ctx context.Context, names ...string) ([]check.Check
 	return report.Checks, nil
 }
 
-// failedChecks is the error for checks that failed: the first sentence of each. Next says where the rest is.
+// failedChecks returns an error with the first sentence of each failed check; nil if none failed. next is a sentence about where the rest is.
 func failedChecks(report *check.Report, next string) error {
 	list := &cli.ListError{Title: "checks failed", Next: next}
 	for _, one := range report.Failed() {
@@ -154,7 +154,7 @@ func readDecisions(name string) (*migrate.Decisions, error) {
 	return decisions, nil
 }
 
-// survey are the options to look at the clusters of --namespace.
+// survey returns the options to read the state of the objects of --namespace and --cluster.
 func (c *common) survey(reader client.Reader) status.Options {
 	return status.Options{Reader: reader, JournalNamespace: c.journal, Namespace: c.Access.Only(), Units: c.clusters, Clock: c.Clock}
 }

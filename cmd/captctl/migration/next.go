@@ -13,8 +13,8 @@ import (
 	"github.com/capt-provider/capt/migrate/status"
 )
 
-// preparation is what the commands of a check are for, in the order in which they are run: a tool that is not suspended starts CAPT v0.3
-// again, and CAPT v0.3 needs its definitions while it runs.
+// preparation has the steps of which checks have the commands, in the order in which they must be run: a tool that is not suspended starts CAPT
+// v0.3 again, and CAPT v0.3 needs its definitions while it runs.
 var preparation = []struct{ check, step string }{
 	{checkInterrupted, "Resume the interrupted units, or roll them back."},
 	{check.CheckPermissions, "Grant the missing permissions."},
@@ -59,7 +59,7 @@ func (c *common) nextSteps(report *check.Report, fleet *status.Fleet) []view.Nex
 	)
 }
 
-// prepare are the steps that checks have commands for. They are for all namespaces.
+// prepare returns the steps for which the checks have commands. They concern all namespaces.
 func prepare(report *check.Report) (steps []view.Next) {
 	for _, known := range preparation {
 		var commands []string
@@ -75,7 +75,7 @@ func prepare(report *check.Report) (steps []view.Next) {
 	return steps
 }
 
-// adopt are the steps from a plan to the end.
+// adopt returns the steps from a plan to the end of the migration.
 func (c *common) adopt(fleet *status.Fleet) (steps []view.Next) {
 	rest := fleet.NotYetApplied()
 	if len(rest) > 0 {

@@ -108,7 +108,7 @@ func (o *planOptions) Run(ctx context.Context) error {
 	return nil
 }
 
-// installed reports whether this version is.
+// installed reports whether this version is installed: the API server serves v1beta2.
 func installed(connected client.Client) bool {
 	kind := infrav1.GroupVersion.WithKind("WorkspaceTemplateApply")
 	_, err := connected.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)

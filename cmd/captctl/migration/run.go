@@ -82,7 +82,7 @@ func (r *runOptions) Validate() error {
 	return nil
 }
 
-// asks reports whether the user has to confirm.
+// asks reports whether the user must confirm the run.
 func (r *runOptions) asks() bool { return !r.yes && r.dryRun == dryRunNone }
 
 // selected are the names of --cluster and --unit.
@@ -96,7 +96,7 @@ func (r *runOptions) flags() (flags string) {
 	return flags
 }
 
-// readFleet is where the units of a plan stand; nil if it cannot be read. Then the run itself reports why.
+// readFleet returns the current states of the units of a plan; nil if they cannot be read. Then the run itself reports why.
 func (r *runOptions) readFleet(ctx context.Context, reader client.Reader, p *plan.Plan) *status.Fleet {
 	survey := r.survey(reader)
 	survey.Namespace, survey.Units, survey.Decisions = p.Namespace, nil, p.Decisions
@@ -107,7 +107,7 @@ func (r *runOptions) readFleet(ctx context.Context, reader client.Reader, p *pla
 	return fleet
 }
 
-// writes counts what the run will write, or revert, for each unit as it is now, and for how many units there is something.
+// writes returns the number of objects that the run will write, or revert, by unit, and a summary such as "2 units, 7 writes".
 func (r *runOptions) writes(fleet *status.Fleet, p *plan.Plan, selected []*plan.Unit, revert bool) (writes map[string]int, summary string) {
 	writes = map[string]int{}
 	units, total := 0, 0
@@ -146,7 +146,8 @@ func (r *runOptions) confirm(summary func(*output.Printer), question string) err
 	return r.Confirm(question)
 }
 
-// options of a run that needs no backup: rollback restores the fields from the plan.
+// options returns the options of a run without a backup, which rollback does not need, because it restores the fields from the plan. apply adds
+// the backup.
 func (r *runOptions) options(connected client.Client, p *plan.Plan, before check.Stage) (apply.Options, error) {
 	checks, err := r.checks(before)
 	if err != nil {

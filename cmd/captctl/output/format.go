@@ -32,7 +32,7 @@ var formats = []Format{Table, Wide, JSON, YAML}
 // ForMachines reports whether the format is for programs.
 func (f Format) ForMachines() bool { return f != Table && f != Wide }
 
-// Flag is -o.
+// Flag is the flag --output.
 type Flag struct {
 	value   string
 	formats []Format
@@ -43,7 +43,7 @@ func NewFlag(more ...Format) *Flag {
 	return &Flag{string(Table), append(slices.Clone(formats), more...)}
 }
 
-// Add adds it to a command, with its completion.
+// Add adds the flag to a command, with its completion.
 func (f *Flag) Add(command *cobra.Command) {
 	command.Flags().StringVarP(&f.value, "output", "o", f.value, "Output format: "+f.names()+".")
 	if err := command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(strings.Split(f.names(), ", "), cobra.ShellCompDirectiveNoFileComp)); err != nil {
@@ -51,7 +51,7 @@ func (f *Flag) Add(command *cobra.Command) {
 	}
 }
 
-// Format is the one that was asked for.
+// Format returns the format that the user chose.
 func (f *Flag) Format() Format { return Format(f.value) }
 
 // Validate rejects an unknown format.

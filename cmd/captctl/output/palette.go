@@ -28,7 +28,7 @@ const (
 // Palette paints text, or leaves it as it is.
 type Palette struct{ on bool }
 
-// Paint gives text a style. Control characters that are in it, since it comes from objects, do not reach the terminal.
+// Paint gives text a style. It escapes control characters, because text from objects could otherwise control the terminal.
 func (p Palette) Paint(style Style, text string) string {
 	text = printers.EscapeTerminal(text)
 	if !p.on || style == Plain || text == "" {

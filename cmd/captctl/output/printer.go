@@ -65,7 +65,7 @@ func (p *Printer) JSON(document any) error {
 	return encoder.Encode(document)
 }
 
-// Linef prints a line. What comes from objects goes through Paint, so that no control character of theirs reaches a terminal.
+// Linef prints a line. Callers pass text from objects through Paint, which escapes control characters.
 // After an error of the writer nothing more is printed.
 func (p *Printer) Linef(format string, args ...any) { p.text(fmt.Sprintf(format, args...) + "\n") }
 

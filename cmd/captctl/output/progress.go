@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	// redraw is how often a bar is drawn at most.
+	// redraw is the shortest time between two drawings of a bar.
 	redraw = 100 * time.Millisecond
-	// A line is written for every tenth of the work, but not so often as to fill a log, and not so seldom that a run looks dead.
-	lineSeldom, lineOften = 30 * time.Second, 2 * time.Second
+	// Without a terminal, a line is printed for every tenth of the work: at least minBetweenLines apart, not to fill a log, and at the latest
+	// after maxBetweenLines, so that a long run does not look dead.
+	minBetweenLines, maxBetweenLines = 2 * time.Second, 30 * time.Second
 	// barWidth is how many characters a full bar has, and defaultWidth those of a terminal of unknown width.
 	barWidth, defaultWidth = 24, 80
 )
@@ -84,7 +85,7 @@ func (p *Progress) Add(count int) {
 }
 
 func (p *Progress) lineIsDue(since time.Duration) bool {
-	return since >= lineSeldom || since >= lineOften && p.total > 0 && (p.done-p.shown)*10 >= p.total
+	return since >= maxBetweenLines || since >= minBetweenLines && p.total > 0 && (p.done-p.shown)*10 >= p.total
 }
 
 // Stop ends the last phase. What is printed next begins on a line of its own.
@@ -101,7 +102,7 @@ func (p *Progress) finish() {
 	case p.name == "":
 	case p.width != nil:
 		p.write("\r\x1b[K" + p.line() + ", " + p.took() + "\n")
-	case p.done != p.shown || p.done == 0 && p.clock.Since(p.began) >= lineOften:
+	case p.done != p.shown || p.done == 0 && p.clock.Since(p.began) >= minBetweenLines:
 		p.write(p.line() + ", " + p.took() + "\n")
 	}
 }

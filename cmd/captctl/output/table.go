@@ -15,7 +15,7 @@ import (
 
 // Column of a table.
 type Column struct {
-	// Name is one word, in any case.
+	// Name is one word. It may have any case.
 	Name string
 	// Wide columns are shown by -o wide only.
 	Wide bool
@@ -57,8 +57,8 @@ func (p *Printer) Table(columns []Column, rows Rows) {
 	p.text(p.painted(buffer.String(), columns))
 }
 
-// painted gives cells their styles. It does so afterwards, because escape sequences would count as part of their widths; where a
-// column begins is seen in the first line, which has its name.
+// painted adds the styles of cells to a table that is aligned already, because escape sequences would count as part of the widths. The first line,
+// which has the names of the columns, shows where each begins.
 func (p *Printer) painted(text string, columns []Column) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	shown, starts := p.starts(lines[0], columns)
@@ -90,7 +90,7 @@ func (p *Printer) cut(line []rune) []rune {
 	return append(line[:p.width-1:p.width-1], '…')
 }
 
-// starts are the columns that are shown, and where each begins; after the last there is no end.
+// starts returns the columns that are shown, and the offset at which each begins in the first line; after the last offset, math.MaxInt.
 func (p *Printer) starts(header string, columns []Column) (shown []Column, starts []int) {
 	from := 0
 	for _, column := range columns {

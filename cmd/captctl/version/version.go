@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version is which captctl this is.
+// Package version describes the running build of captctl.
 package version
 
 import (
@@ -33,7 +33,7 @@ type Version struct {
 	Platform    string `json:"platform"`
 }
 
-// Get is the version of this program.
+// Get returns the version of this program.
 func Get() Version {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -59,7 +59,7 @@ func from(info *debug.BuildInfo) Version {
 	}
 }
 
-// UserAgent is by which an audit log knows captctl.
+// UserAgent identifies captctl in the audit log of the API server.
 func (v Version) UserAgent() string {
 	return fmt.Sprintf("captctl/%s (%s)", v.Version, v.Platform)
 }

@@ -27,7 +27,7 @@ var (
 	skipIt = choice{"skip: true", "leave it as it is; the manager reports AdoptionRequired and writes nothing"}
 )
 
-// entry is what was decided about an object, and what can be.
+// entry has the decision about an object, as lines, and the choices that the user has.
 type entry struct {
 	object  migrate.ObjectRef
 	decided []string
@@ -115,7 +115,8 @@ func fieldLine[T comparable](field string, value T) string {
 	return field + ": " + string(data)
 }
 
-// addDecision adds a decision. What is open about the same object replaces it, but for the choice of a WorkspaceTemplateApply that is pinned now.
+// addDecision adds an earlier decision, unless the user has to decide about the object again. One case needs both: if the WorkspaceTemplateApply
+// that was chosen must be pinned now, take: is kept, and pin: is the new choice.
 func addDecision(entries []entry, object migrate.ObjectRef, lines ...string) []entry {
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	i := slices.IndexFunc(entries, func(e entry) bool { return e.object.UID == object.UID })
@@ -143,7 +144,7 @@ func addChoices(entries []entry, object migrate.ObjectRef, choices []choice) []e
 	return entries
 }
 
-// choicesFor one owner. To leave it as it is, is the last of them.
+// choicesFor returns the choices for one owner. The last one is always to leave it as it is.
 func choicesFor(finding migrate.Finding, owner migrate.ObjectRef) (choices []choice) {
 	if finding.Reason == planner.ReasonMultipleCandidates {
 		for _, candidate := range finding.Candidates {

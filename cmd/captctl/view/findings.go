@@ -38,7 +38,7 @@ func showFindings(p *output.Printer, findings []migrate.Finding) {
 	}
 }
 
-// withEqualDifferences are the findings of a severity. Those with the same reason and differences are together: an edited template has many users.
+// withEqualDifferences groups the findings of a severity by reason and differences: an edited template causes the same finding for each user.
 func withEqualDifferences(severity migrate.Severity, findings []migrate.Finding) (groups [][]migrate.Finding) {
 	group := map[string]int{}
 	for _, finding := range findings {

@@ -22,7 +22,7 @@ import (
 // unitStates in the order in which they are counted.
 var unitStates = []plan.UnitState{plan.Adopted, plan.PartlyAdopted, plan.Adoptable, plan.InProgress, plan.Interrupted, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt}
 
-// style of a word in a table or before a text: a state, an outcome, a severity, or the status of a check.
+// style returns the style of a state, an outcome, a severity, or the status of a check.
 func style(word string) output.Style {
 	switch word {
 	case string(plan.Adopted), string(plan.Adoptable), string(apply.Applied), string(apply.RolledBack), string(wouldApply), string(wouldRollBack), string(check.OK):
@@ -52,7 +52,8 @@ type row struct {
 	message string
 }
 
-// rowsOf are units of a plan where they stand: all if none is given. Without writes, all that the plan writes is shown.
+// rowsOf returns a row with the current state for each of the units; for all units of the plan if units is nil. If writes is nil, the number of
+// writes shown is that of the plan.
 func rowsOf(of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[string]int) (rows []row) {
 	if units == nil {
 		units, _ = of.Select(nil)
@@ -137,7 +138,7 @@ func showMembers(p *output.Printer, units []row) {
 	}, rows)
 }
 
-// counts units by state.
+// counts returns the numbers of units by state, as text.
 func counts(p *output.Printer, units []row) string {
 	var parts []string
 	for _, state := range unitStates {
@@ -199,7 +200,7 @@ func skippedMembers(unit *plan.Unit) (skipped []migrate.ObjectRef) {
 	return skipped
 }
 
-// InState counts the units of a plan that have one of some states.
+// InState returns the number of units of a plan that have one of the states.
 func InState(of *plan.Plan, states ...plan.UnitState) (n int) {
 	for i := range of.Units {
 		if slices.Contains(states, of.Units[i].State) {
@@ -209,7 +210,7 @@ func InState(of *plan.Plan, states ...plan.UnitState) (n int) {
 	return n
 }
 
-// Writes counts what a plan writes.
+// Writes returns the number of objects that a plan writes.
 func Writes(of *plan.Plan) (writes int) {
 	for i := range of.Units {
 		writes += len(of.Units[i].Steps)
@@ -227,7 +228,8 @@ func Repairs(of *plan.Plan) (repairs int) {
 	return repairs
 }
 
-// NotUpToDate shows which Workspaces of some units are not up to date: their adoption shows little about others, and Terraform may run.
+// NotUpToDate shows which Workspaces of some units are not up to date. Terraform may run for them at any time, and their adoption is not a test for the
+// others.
 func NotUpToDate(p *output.Printer, fleet *status.Fleet, units []*plan.Unit) {
 	var lines []string
 	for _, unit := range units {

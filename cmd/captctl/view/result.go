@@ -16,7 +16,7 @@ import (
 // wouldApply and wouldRollBack are the outcomes of a dry run, in tables.
 const wouldApply, wouldRollBack apply.UnitOutcome = "would apply", "would roll back"
 
-// outcome of a unit in a table.
+// outcome returns the text for the outcome of a unit; for a dry run, what would be done.
 func outcome(unit *apply.UnitResult, dryRun bool) string {
 	would := map[apply.UnitOutcome]apply.UnitOutcome{apply.Applied: wouldApply, apply.RolledBack: wouldRollBack}
 	if dryRun {
@@ -60,15 +60,15 @@ func LeftOut(result *apply.Result) string {
 	return output.Count(n, "unit") + " left out until you decide: captctl migrate check"
 }
 
-// unfinished reports whether a unit is not as the run was to leave it.
+// unfinished reports whether a run did not finish a unit.
 func unfinished(outcome apply.UnitOutcome) bool {
 	return outcome == apply.Failed || outcome == apply.Interrupted || outcome == apply.NotStarted
 }
 
 // unfinishedUnits are the units that a run did not finish.
 type unfinishedUnits struct {
-	begun     string   // begun are the flags that name those of which something may be written.
-	unwritten []string // unwritten are the names of those that failed before their first write.
+	begun     string   // begun are the flags that name the units of which some fields may be written.
+	unwritten []string // unwritten are the names of the units that failed before their first write.
 	failed    bool     // A unit failed.
 	wrote     bool     // The run wrote something.
 

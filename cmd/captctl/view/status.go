@@ -16,7 +16,7 @@ import (
 	"github.com/capt-provider/capt/migrate/status"
 )
 
-// Status shows where every unit stands.
+// Status shows the state of every unit.
 func Status(p *output.Printer, s *status.Status, now time.Time) {
 	rows := output.Rows{}
 	for _, unit := range s.Units {
@@ -64,7 +64,7 @@ func statusRow(unit status.Unit) []string {
 	return []string{unit.Unit, string(unit.State), phase, unit.PlanID, change, paused, output.OneLine(cmp.Or(runMessage(unit), unit.PendingChange, unit.Message))}
 }
 
-// runMessage says what a run left of a unit, or is doing, and what a decision skips; empty if there is nothing to say.
+// runMessage reports whether a run works on a unit or was interrupted, and what a decision skips; empty if neither applies.
 func runMessage(unit status.Unit) string {
 	switch unit.State {
 	case plan.InProgress:
@@ -88,14 +88,14 @@ func runMessage(unit status.Unit) string {
 	return ""
 }
 
-// resume says how to go on with what was interrupted, or how to revert it.
+// resume shows the commands that complete interrupted runs, and those that revert them.
 func resume(p *output.Printer, units []status.Unit) {
 	for _, command := range Resume(units) {
 		p.Linef("%s", p.Paint(output.Plain, command))
 	}
 }
 
-// Resume are the commands that go on with what was interrupted, and those that revert it, for each plan.
+// Resume returns the commands that complete interrupted runs, and those that revert them, for each plan.
 func Resume(units []status.Unit) (commands []string) {
 	type run struct {
 		plan  string

@@ -43,12 +43,12 @@ const (
 
 // Pool probes API servers.
 type Pool struct {
-	// ours reports whether this manager still has to probe the API server of a control plane: no event reports that an object was moved to
+	// mustProbe reports whether this manager still has to probe the API server of a control plane: no event reports that an object was moved to
 	// another shard.
-	ours    func(ctx context.Context, controlPlane client.ObjectKey) bool
-	metrics *metrics.Health
-	queue   workqueue.TypedDelayingInterface[client.ObjectKey]
-	changes chan event.GenericEvent
+	mustProbe func(ctx context.Context, controlPlane client.ObjectKey) bool
+	metrics   *metrics.Health
+	queue     workqueue.TypedDelayingInterface[client.ObjectKey]
+	changes   chan event.GenericEvent
 	// probe is replaced in tests.
 	probe func(ctx context.Context, e *entry) answer
 
@@ -57,9 +57,9 @@ type Pool struct {
 }
 
 // NewPool returns a pool without targets.
-func NewPool(m *metrics.Health, ours func(ctx context.Context, controlPlane client.ObjectKey) bool) *Pool {
+func NewPool(m *metrics.Health, mustProbe func(ctx context.Context, controlPlane client.ObjectKey) bool) *Pool {
 	return &Pool{
-		ours: ours, metrics: m, queue: workqueue.NewTypedDelayingQueue[client.ObjectKey](), changes: make(chan event.GenericEvent),
+		mustProbe: mustProbe, metrics: m, queue: workqueue.NewTypedDelayingQueue[client.ObjectKey](), changes: make(chan event.GenericEvent),
 		probe: func(ctx context.Context, e *entry) answer {
 			return e.connection.probe(ctx, e.target.Version, time.Now())
 		}, entries: map[client.ObjectKey]*entry{},
@@ -98,7 +98,7 @@ func (p *Pool) next(ctx context.Context, key client.ObjectKey) {
 	switch {
 	case ctx.Err() != nil, e == nil, e.unusable != nil:
 		return
-	case !p.ours(ctx, key):
+	case !p.mustProbe(ctx, key):
 		p.Forget(key)
 		return
 	}
