@@ -31,13 +31,12 @@ const (
 
 // Finding reports something about the fleet that the user should know or has to decide.
 type Finding struct {
-	Severity  Severity    `json:"severity"`
-	Reason    string      `json:"reason"` // Reason is one word in CamelCase, for programs.
-	Object    ObjectRef   `json:"object"`
-	AlsoAbout []ObjectRef `json:"alsoAbout,omitempty"` // AlsoAbout lists the other objects of the same conflict.
-	Message   string      `json:"message"`             // Message states what is wrong, why, and what to do.
-	// Workspace is the Workspace that the finding is about, if there is one.
-	Workspace   *ObjectRef          `json:"workspace,omitempty"`
+	Severity    Severity            `json:"severity"`
+	Reason      string              `json:"reason"` // Reason is one word in CamelCase, for programs.
+	Object      ObjectRef           `json:"object"`
+	AlsoAbout   []ObjectRef         `json:"alsoAbout,omitempty"`   // AlsoAbout lists the other objects of the same conflict.
+	Message     string              `json:"message"`               // Message states what is wrong, why, and what to do.
+	Workspace   *ObjectRef          `json:"workspace,omitempty"`   // Workspace is the Workspace that the finding is about, if there is one.
 	Candidates  []Candidate         `json:"candidates,omitempty"`  // Candidates are the objects to choose from, each with its evidence.
 	Differences []render.Difference `json:"differences,omitempty"` // Differences are the fields of the Workspace that would change.
 }

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package retriable recognizes errors with which the API server rejects a write only temporarily.
+// Package retriable recognizes transient errors, such as those of an API server that restarts, or a response that was lost, and retries requests that
+// failed with them. A write that is retried must recognize that the first attempt may have succeeded.
 package retriable
 
 import (

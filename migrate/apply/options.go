@@ -79,11 +79,9 @@ type UnitResult struct {
 	Writes  int            `json:"writes"`          // Writes is how many objects this run wrote, with those whose answer was lost.
 	Begun   bool           `json:"-"`               // Begun is true if this run or an earlier one began to write the unit, and it was not rolled back since.
 	// Kept are the objects with fields that the run left as they are, because these were changed since the plan wrote them.
-	Kept []string `json:"kept,omitempty"`
-	// Left are the objects that the plan created, after a rollback. They are not deleted.
-	Left []string `json:"left,omitempty"`
-	// Message says why the unit failed or was left out, or what the user should know.
-	Message string `json:"message,omitempty"`
+	Kept    []string `json:"kept,omitempty"`
+	Left    []string `json:"left,omitempty"`    // Left are the objects that the plan created, after a rollback. They are not deleted.
+	Message string   `json:"message,omitempty"` // Message says why the unit failed or was left out, or what the user should know.
 }
 
 // Result is what a run did.

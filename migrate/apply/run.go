@@ -20,10 +20,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/retriable"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // shutdownTimeout is how long a run that was interrupted may take to write its last state.
@@ -32,10 +32,9 @@ const shutdownTimeout = 10 * time.Second
 // run is one call of Apply or Rollback.
 type run struct {
 	Options
-	plan  *plan.Plan
-	reads client.Reader // reads retries each request.
-	// writes sends every write. It fails once the Lease is lost; in a dry run, the API server keeps nothing.
-	writes        *lock.Writer
+	plan          *plan.Plan
+	reads         client.Reader // reads retries each request.
+	writes        *lock.Writer  // writes sends every write. It fails once the Lease is lost; in a dry run, the API server keeps nothing.
 	journal       *journal
 	otherPlans    []State // The journals of other plans.
 	mutex         sync.Mutex
@@ -91,7 +90,7 @@ func newRun(p *plan.Plan, o Options) (*run, error) {
 	if err := o.complete(p); err != nil {
 		return nil, err
 	}
-	r := &run{Options: o, plan: p, reads: retry.Reader(o.Reader), results: map[string]*UnitResult{}}
+	r := &run{Options: o, plan: p, reads: retriable.Reader(o.Reader), results: map[string]*UnitResult{}}
 	r.journal = &journal{reader: r.reads, namespace: o.Namespace, clock: o.Clock}
 	return r, nil
 }

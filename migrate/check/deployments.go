@@ -25,8 +25,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// isLegacy reports whether a Deployment is one of CAPT v0.3. If that is uncertain it returns true, because a CAPT v0.3 that still runs can destroy
-// a cluster.
+// isLegacy reports whether a Deployment is one of CAPT v0.3. If that is uncertain it returns true, because a CAPT v0.3 that still runs can destroy a cluster.
 func isLegacy(deployment *appsv1.Deployment) bool {
 	return !isOwn(deployment) && (looksLikeCAPT(deployment.Name) || looksLikeCAPT(deployment.Labels["cluster.x-k8s.io/provider"]) ||
 		slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(container corev1.Container) bool {
@@ -136,8 +135,7 @@ func (c *checker) addStopCommands(ctx context.Context, deployment *appsv1.Deploy
 	return err
 }
 
-// recentWrites lists the latest writes of CAPT v0.3. They show that it runs even if it runs outside of this cluster, or under a name that is not
-// recognized.
+// recentWrites lists the latest writes of CAPT v0.3. They show that it runs even if it runs outside of this cluster, or under a name that is not recognized.
 func (c *checker) recentWrites(ctx context.Context) (recent []string, err error) {
 	for _, kind := range migrate.Kinds() {
 		err := migrate.EachMetadata(ctx, c.client, kind.GroupKind().WithVersion(c.version), func(object *metav1.PartialObjectMetadata) error {
@@ -166,8 +164,7 @@ func unique(list []string) (once []string) {
 type installer struct {
 	name    string   // Of the tool and of its object, as far as they are known.
 	suspend []string // Commands that keep the tool from restoring what it installed. Helm does nothing by itself.
-	// keep is the annotation with which the tool does not delete an object. Helm reads it in its own copy of the manifest only.
-	keep string
+	keep    string   // keep is the annotation with which the tool does not delete an object. Helm reads it in its own copy of the manifest only.
 }
 
 func installerOf(object metav1.Object) installer {

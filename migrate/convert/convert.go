@@ -217,8 +217,7 @@ func lineOf(node *yaml.Node, holds func(*yaml.Node) bool, skip ...string) int {
 	return 0
 }
 
-// convertObject converts an object, or each object of a List: it changes the node, and returns the values that the node has then. have are the values
-// before.
+// convertObject converts an object, or each object of a List: it changes the node, and returns the values that the node has then. have are the values before.
 func (d *document) convertObject(ctx context.Context, node *yaml.Node, have map[string]any) (map[string]any, error) {
 	apiVersion, _ := have["apiVersion"].(string)
 	name, _ := have["kind"].(string)

@@ -105,8 +105,7 @@ func (o *object) isRequired(at path) bool {
 	})
 }
 
-// reportLost reports the values of v1beta1 that a conversion to v1beta2 and back does not return. have and back are the values at the path before and
-// after.
+// reportLost reports the values of v1beta1 that a conversion to v1beta2 and back does not return. have and back are the values at the path before and after.
 func (d *document) reportLost(o *object, line int, node *yaml.Node, at path, have, back any) {
 	table, isTable := have.(map[string]any)
 	list, isList := have.([]any)

@@ -26,8 +26,7 @@ type tree struct {
 	moves  map[string]path
 }
 
-// rewrite changes the node of an object with the values have to the values want. A field of want was in the source at the same path, or at the path
-// in moves.
+// rewrite changes the node of an object with the values have to the values want. A field of want was in the source at the same path, or at the path in moves.
 func rewrite(node *yaml.Node, have, want map[string]any, moves map[string]path) error {
 	if reflect.DeepEqual(have, want) {
 		return nil

@@ -122,8 +122,7 @@ type Step struct {
 	Subresource string            `json:"subresource,omitempty"` // Subresource is empty or "status".
 	Why         string            `json:"why"`                   // Why says what each field is for, or the new object.
 	Fields      []Field           `json:"fields,omitempty"`
-	// Create is the object to create, if it does not exist. A rollback does not delete it.
-	Create map[string]any `json:"create,omitempty"`
+	Create      map[string]any    `json:"create,omitempty"` // Create is the object to create, if it does not exist. A rollback does not delete it.
 }
 
 // Select returns the units with some names, in the order of the plan; all if no name is given.

@@ -44,12 +44,10 @@ type fleet struct {
 	applies      map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
 	workspaces   map[types.NamespacedName]*unstructured.Unstructured
 	// claims are the WorkspaceTemplateApplies that refer to a Workspace, by its key. Only one of them can have it.
-	claims map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply
-	// outputs are those that a Workspace reports, by the UID of its WorkspaceTemplateApply.
-	outputs map[types.UID]map[string]string
+	claims  map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply
+	outputs map[types.UID]map[string]string // outputs are those that a Workspace reports, by the UID of its WorkspaceTemplateApply.
 	owners  []*owner
-	// users are the WorkspaceTemplateApplies of a template. otherUsers adds them when they are needed.
-	users map[types.NamespacedName][]user
+	users   map[types.NamespacedName][]user // users are the WorkspaceTemplateApplies of a template. otherUsers adds them when they are needed.
 }
 
 // owner is a CAPTCluster, a CAPTControlPlane, or a WorkspaceTemplateApply without one, with the results of planning.

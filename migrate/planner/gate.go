@@ -32,12 +32,9 @@ import (
 
 // obstacle is why the render gate blocks an owner.
 type obstacle struct {
-	// reason and message are those of the finding.
-	reason, message string
-	// differences are the fields of the Workspace that would change.
-	differences []render.Difference
-	// pinnable is true if a template that reproduces the Workspace removes the obstacle.
-	pinnable bool
+	reason, message string              // reason and message are those of the finding.
+	differences     []render.Difference // differences are the fields of the Workspace that would change.
+	pinnable        bool                // pinnable is true if a template that reproduces the Workspace removes the obstacle.
 }
 
 // checkGate is the render gate: it blocks an owner if Terraform would run for its Workspace. It renders the WorkspaceTemplateApply as it is once it
@@ -157,8 +154,7 @@ type variant struct {
 	owner string
 }
 
-// editedObject returns the object whose edit may have caused the differences, for messages. Only the template determines a module without
-// placeholders.
+// editedObject returns the object whose edit may have caused the differences, for messages. Only the template determines a module without placeholders.
 func (f *fleet) editedObject(v variant, differences []render.Difference) string {
 	if v.owner != "" {
 		return "the spec of " + v.owner

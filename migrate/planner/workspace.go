@@ -169,8 +169,7 @@ func (f *fleet) reportSharedName(o *owner, holder *infrav1.WorkspaceTemplateAppl
 	return true
 }
 
-// provenHolder returns the only WorkspaceTemplateApply whose status records the Workspace and that renders exactly it; nil if the evidence
-// does not decide.
+// provenHolder returns the only WorkspaceTemplateApply whose status records the Workspace and that renders exactly it; nil if the evidence does not decide.
 func (f *fleet) provenHolder(key types.NamespacedName) *infrav1.WorkspaceTemplateApply {
 	var holder *infrav1.WorkspaceTemplateApply
 	for _, claim := range f.claims[key] {

@@ -32,12 +32,11 @@ import (
 // Status is the state of a migration, from a new plan, the journals and the Lease.
 type Status struct {
 	metav1.TypeMeta `json:",inline"`
-	Units           []Unit       `json:"units"`           // Units are those of a plan made now, and those of applied plans that no longer exist.
-	Plans           []Plan       `json:"plans,omitempty"` // Plans that were applied in this cluster, the oldest first.
-	Lock            *lock.Holder `json:"lock,omitempty"`  // Lock is set while a run is in progress, or for a few seconds after it was killed.
-	// Checks are whether CAPT v0.3 runs, and in which versions objects are stored.
-	Checks   []check.Check     `json:"checks,omitempty"`
-	Findings []migrate.Finding `json:"findings,omitempty"` // Findings are those of the new plan.
+	Units           []Unit            `json:"units"`              // Units are those of a plan made now, and those of applied plans that no longer exist.
+	Plans           []Plan            `json:"plans,omitempty"`    // Plans that were applied in this cluster, the oldest first.
+	Lock            *lock.Holder      `json:"lock,omitempty"`     // Lock is set while a run is in progress, or for a few seconds after it was killed.
+	Checks          []check.Check     `json:"checks,omitempty"`   // Checks are whether CAPT v0.3 runs, and in which versions objects are stored.
+	Findings        []migrate.Finding `json:"findings,omitempty"` // Findings are those of the new plan.
 }
 
 // Unit is one unit of the fleet.
@@ -49,11 +48,10 @@ type Unit struct {
 	PlanID string         `json:"planID,omitempty"` // PlanID and Phase are those of the last plan that wrote the unit; empty if none did.
 	Phase  apply.Phase    `json:"phase,omitempty"`
 	// Message is the first reason why the unit is not adopted, or why the last run did not complete it.
-	Message       string `json:"message,omitempty"`
-	PendingChange string `json:"pendingChange,omitempty"` // PendingChange says what the manager would change in a Workspace of the unit.
-	// Skipped are the objects of the unit that a decision skips. They await adoption.
-	Skipped []migrate.ObjectRef `json:"skipped,omitempty"`
-	Paused  bool                `json:"paused,omitempty"` // Paused is true if the Cluster, or an object of the unit, is paused.
+	Message       string              `json:"message,omitempty"`
+	PendingChange string              `json:"pendingChange,omitempty"` // PendingChange says what the manager would change in a Workspace of the unit.
+	Skipped       []migrate.ObjectRef `json:"skipped,omitempty"`       // Skipped are the objects of the unit that a decision skips. They await adoption.
+	Paused        bool                `json:"paused,omitempty"`        // Paused is true if the Cluster, or an object of the unit, is paused.
 }
 
 // Plan is a plan that was applied in this cluster.
@@ -145,9 +143,8 @@ func EarlierDecisions(journals []apply.State, s *migrate.Snapshot) (decisions *m
 // recorded is the state of a unit in the journal of the plan that wrote it last.
 type recorded struct {
 	apply.UnitState
-	planID string
-	// running is true while the run that wrote it last holds the Lease.
-	running bool
+	planID  string
+	running bool // running is true while the run that wrote it last holds the Lease.
 }
 
 func (f *Fleet) setStatuses() {

@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package retry retries requests that failed for a transient reason, such as an API server that restarts, or a response that was lost. A write that
-// is retried must recognize that the first attempt may have succeeded.
-package retry
+package retriable
 
 import (
 	"context"
@@ -16,8 +14,6 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/capt-provider/capt/api/retriable"
 )
 
 // backoff retries for about a minute, in which an API server or a webhook usually restarts.
@@ -25,8 +21,7 @@ func backoff() wait.Backoff {
 	return wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 12}
 }
 
-// Do calls attempt until it succeeds, fails for a reason that is not transient, or a minute has passed. It returns the last error, or the cause of
-// the context.
+// Do calls attempt until it succeeds, fails for a reason that is not transient, or a minute has passed. It returns the last error, or the cause of the context.
 func Do(ctx context.Context, attempt func(context.Context) error) error {
 	var last error
 	err := wait.ExponentialBackoffWithContext(ctx, backoff(), func(ctx context.Context) (bool, error) {
@@ -78,7 +73,7 @@ func Again(err error) error { return again{err} }
 func Transient(err error) bool {
 	for _, passes := range []func(error) bool{
 		apierrors.IsTooManyRequests, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsInternalError,
-		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, isTimeout, isGateway, retriable.IsUnknownOwnerVersion,
+		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, isTimeout, isGateway, IsUnknownOwnerVersion,
 	} {
 		if passes(err) {
 			return true
