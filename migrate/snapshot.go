@@ -23,8 +23,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/retriable"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // Snapshot is a fleet at one moment, in v1beta2. It holds no Secrets.
@@ -96,7 +96,7 @@ func concurrently(reads []func() error) error {
 // ReadObjects takes a snapshot of some objects and what they refer to, with their namespaces. What does not exist is left out.
 func ReadObjects(ctx context.Context, reader client.Reader, refs []ObjectRef, now time.Time) (*Snapshot, error) {
 	s, seen := &Snapshot{Taken: now}, map[ObjectRef]bool{}
-	reader = retriable.Reader(reader)
+	reader = retry.Reader(reader)
 	for len(refs) > 0 {
 		for _, ref := range refs {
 			ref.UID = ""

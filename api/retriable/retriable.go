@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package retriable recognizes transient errors, such as those of an API server that restarts, or a response that was lost, and retries requests that
-// failed with them. A write that is retried must recognize that the first attempt may have succeeded.
+// Package retriable recognizes errors with which the API server rejects a write only temporarily.
 package retriable
 
 import (

@@ -20,10 +20,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/retriable"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // shutdownTimeout is how long a run that was interrupted may take to write its last state.
@@ -90,7 +90,7 @@ func newRun(p *plan.Plan, o Options) (*run, error) {
 	if err := o.complete(p); err != nil {
 		return nil, err
 	}
-	r := &run{Options: o, plan: p, reads: retriable.Reader(o.Reader), results: map[string]*UnitResult{}}
+	r := &run{Options: o, plan: p, reads: retry.Reader(o.Reader), results: map[string]*UnitResult{}}
 	r.journal = &journal{reader: r.reads, namespace: o.Namespace, clock: o.Clock}
 	return r, nil
 }

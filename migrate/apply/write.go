@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/retriable"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // direction of a step.
@@ -93,7 +93,7 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 	}
 	var kept error
 	writes := result.Writes
-	err := retriable.Do(ctx, func(ctx context.Context) error {
+	err := retry.Do(ctx, func(ctx context.Context) error {
 		live, err := r.read(ctx, step.Object)
 		if err != nil {
 			return err
@@ -149,7 +149,7 @@ func (r *run) create(ctx context.Context, step *plan.Step, result *UnitResult) e
 	err := r.writes.Create(ctx, (&unstructured.Unstructured{Object: step.Create}).DeepCopy())
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return retriable.Again(err)
+		return retry.Again(err)
 	case mayBeWritten(err):
 		result.Writes++
 	}
@@ -185,7 +185,7 @@ func (r *run) patch(ctx context.Context, step *plan.Step, live *unstructured.Uns
 	err = r.writes.Patch(ctx, wanted, step.Subresource, client.RawPatch(types.JSONPatchType, data))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && r.changedSinceRead(ctx, step, live):
-		return retriable.Again(err)
+		return retry.Again(err)
 	case mayBeWritten(err):
 		result.Writes++
 	}

@@ -30,10 +30,10 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/retriable"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // Entries of an archive, and the directory of objects without a namespace.
@@ -124,7 +124,7 @@ func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan,
 		}
 	}()
 	compressed := gzip.NewWriter(archive)
-	w := &writer{reader: retriable.Reader(reader), archive: tar.NewWriter(compressed), contents: Contents{
+	w := &writer{reader: retry.Reader(reader), archive: tar.NewWriter(compressed), contents: Contents{
 		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: kind}, PlanID: p.ID, PlanChecksum: p.Checksum, ClusterUID: p.ClusterUID,
 		Taken: metav1.NewTime(now), Objects: map[string]int{},
 	}}

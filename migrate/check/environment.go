@@ -29,10 +29,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/retriable"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/config/rbac"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // The ClusterRoles of config/rbac/captctl.yaml.
@@ -95,7 +95,7 @@ func (c *checker) review(ctx context.Context, roles ...string) error {
 	rights, err := Rights(c.options.JournalNamespace, roles...)
 	for _, right := range rights {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right.ResourceAttributes}}
-		if err := retriable.Do(ctx, func(ctx context.Context) error { return c.client.Create(ctx, review) }); err != nil {
+		if err := retry.Do(ctx, func(ctx context.Context) error { return c.client.Create(ctx, review) }); err != nil {
 			return fmt.Errorf("checking the permission to %s: %w", right, err)
 		}
 		if !review.Status.Allowed {
@@ -140,7 +140,7 @@ func (c *checker) permissions(ctx context.Context) (found Check, err error) {
 
 func (c *checker) bindCommands(ctx context.Context, rights []Right) (commands []string, err error) {
 	review := &authenticationv1.SelfSubjectReview{}
-	if err := retriable.Do(ctx, func(ctx context.Context) error { return c.client.Create(ctx, review) }); err != nil {
+	if err := retry.Do(ctx, func(ctx context.Context) error { return c.client.Create(ctx, review) }); err != nil {
 		return nil, fmt.Errorf("reading the name of the user: %w", err)
 	}
 	user := review.Status.UserInfo.Username
@@ -203,7 +203,7 @@ func serverTime(ctx context.Context, config *rest.Config) (now time.Time, err er
 	if err := errors.Join(clientErr, serverErr); err != nil {
 		return now, err
 	}
-	err = retriable.Do(ctx, func(ctx context.Context) error {
+	err = retry.Do(ctx, func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.JoinPath("version").String(), http.NoBody)
 		if err != nil {
 			return err

@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/retriable"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // leases reads and writes the Lease for the elector until the lock is lost. Without it, the elector would acquire the Lease again, or release that of
@@ -42,7 +42,7 @@ func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*co
 		}
 		return lease, err
 	}
-	switch err, holder := retriable.Do(ctx, read), holderOf(lease); {
+	switch err, holder := retry.Do(ctx, read), holderOf(lease); {
 	case apierrors.IsNotFound(err): // The elector creates it.
 		return nil, err
 	case err != nil:
@@ -83,7 +83,7 @@ func (l *leases) write(request func() error) error {
 		defer l.mutex.Unlock()
 		l.renewed = sent
 		return nil
-	case l.holding(), apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), retriable.Transient(err): // The elector tries again.
+	case l.holding(), apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), retry.Transient(err): // The elector tries again.
 		return err
 	case apierrors.IsNotFound(err):
 		return l.stop(fmt.Errorf("taking the lock: namespace %s does not exist; create it, or name another one with --journal-namespace", l.Namespace))

@@ -23,8 +23,8 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/retriable"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // Name of the Lease, and the value of its label.
@@ -110,7 +110,7 @@ func Acquire(ctx context.Context, o Options) (*Lock, context.Context, error) {
 // again once it has its Lease: of two runs that begin at the same time, at least the second one finds the Lease of the other.
 func (l *Lock) requireOneNamespace(ctx context.Context) error {
 	leases := &coordinationv1.LeaseList{}
-	if err := retriable.Reader(l.Reader).List(ctx, leases, client.MatchingLabels{label: Name}); err != nil {
+	if err := retry.Reader(l.Reader).List(ctx, leases, client.MatchingLabels{label: Name}); err != nil {
 		return fmt.Errorf("looking for journals in other namespaces: %w", err)
 	}
 	for i := range leases.Items {
