@@ -123,7 +123,6 @@ func EachServed(ctx context.Context, reader client.Reader, kind schema.GroupVers
 	return err
 }
 
-// ignoreMissing drops the error for a kind that is not served.
 func ignoreMissing(err error) error {
 	if meta.IsNoMatchError(err) {
 		return nil

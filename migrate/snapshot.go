@@ -74,8 +74,7 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 // mostReads limits how many kinds are read at a time, because one page of each is in memory.
 const mostReads = 3
 
-// concurrently calls functions that read different kinds. It returns the first error that is not about a missing right, otherwise all errors about
-// missing rights together.
+// concurrently calls functions that read different kinds. It returns the first error, but errors about missing rights only together.
 func concurrently(reads []func() error) error {
 	var group errgroup.Group
 	group.SetLimit(mostReads)
@@ -160,7 +159,6 @@ func ClusterUID(ctx context.Context, reader client.Reader) (types.UID, error) {
 	return system.UID, nil
 }
 
-// add adds an object of one of the kinds that a snapshot has.
 func (s *Snapshot) add(object *unstructured.Unstructured) error {
 	object.SetManagedFields(nil)
 	switch object.GetKind() {

@@ -143,7 +143,6 @@ func whyUnreported(live *unstructured.Unstructured, adopted bool) (string, error
 		is.Status.WrittenGeneration, generation, describe(conditions, infrav1.ReadyCondition)), nil
 }
 
-// describe returns a condition as a sentence.
 func describe(conditions []metav1.Condition, name string) string {
 	condition := meta.FindStatusCondition(conditions, name)
 	if condition == nil {

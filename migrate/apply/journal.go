@@ -215,7 +215,6 @@ func (j *journal) unit(name string) UnitState {
 	return j.state.Units[name]
 }
 
-// set records a unit, unless that is known already.
 func (j *journal) set(ctx context.Context, name string, wanted UnitState) error {
 	if len(wanted.Message) > maxMessage {
 		wanted.Message = strings.ToValidUTF8(wanted.Message[:maxMessage], "") + "…"
@@ -237,7 +236,6 @@ func (j *journal) set(ctx context.Context, name string, wanted UnitState) error 
 	return j.write(ctx)
 }
 
-// setPhase records how far a unit has come.
 func (j *journal) setPhase(ctx context.Context, name string, phase Phase, message string) error {
 	unit := j.unit(name)
 	unit.Phase, unit.Message = phase, message

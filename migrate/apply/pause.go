@@ -21,7 +21,6 @@ import (
 // write at a time, so that what an earlier run left paused is this run's, too.
 const pausedBy = naming.MigrationPause
 
-// pauseStep sets the annotation that pauses an object.
 func pauseStep(object migrate.ObjectRef) *plan.Step {
 	value, _ := json.Marshal(pausedBy) // A string can always be encoded.
 	path := "/metadata/annotations/" + strings.ReplaceAll(clusterv1.PausedAnnotation, "/", "~1")
@@ -57,7 +56,6 @@ func (r *run) setPaused(ctx context.Context, unit *plan.Unit, to direction) erro
 	})
 }
 
-// objectsPaused returns the objects of a unit that captctl paused.
 func (r *run) objectsPaused(ctx context.Context, unit *plan.Unit) (objects []string, err error) {
 	err = eachAdopted(unit, func(object migrate.ObjectRef) error {
 		live, err := r.read(ctx, object)

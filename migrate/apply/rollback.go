@@ -24,8 +24,7 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// rollBack reverts a unit in the reverse order. Fields that were changed since keep their values. That is not a failure, because another rollback
-// would not change them either.
+// rollBack reverts a unit in the reverse order. Fields that were changed since keep their values, which is not a failure.
 func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
 	result.Outcome = Unchanged
 	recorded := r.journal.unit(unit.Name())
@@ -70,8 +69,7 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 	return r.journal.setPhase(ctx, unit.Name(), PhaseRolledBack, result.Message)
 }
 
-// awaitRollback waits for the manager, and returns what the manager did not report in time: it may have been stopped for the rollback. After that,
-// no other unit waits.
+// awaitRollback waits for the manager, and returns what it did not report: it may have been stopped. After that, no other unit waits.
 func (r *run) awaitRollback(ctx context.Context, unit *plan.Unit) (unreported []string, err error) {
 	if r.managerSilent.Load() {
 		return nil, nil
@@ -114,8 +112,7 @@ func (r *run) reversible(ctx context.Context, unit *plan.Unit, recorded UnitStat
 	return steps, notes, nil
 }
 
-// lateWrites is the interval between two passes of revert. In that time, a reconcile that began before the unit was paused ends, and may write a
-// status once more.
+// lateWrites is the interval between two passes of revert, in which a reconcile that began before the pause may write a status once more.
 const lateWrites = time.Second
 
 // revert writes steps backward, in passes, until a pass has nothing to write.

@@ -95,7 +95,6 @@ func newRun(p *plan.Plan, o Options) (*run, error) {
 	return r, nil
 }
 
-// selected returns the units to work on, in the order of the plan.
 func (o *Options) selected(p *plan.Plan) (units []*plan.Unit, err error) {
 	units, missing := p.Select(o.Units)
 	if len(missing) > 0 {
@@ -104,8 +103,7 @@ func (o *Options) selected(p *plan.Plan) (units []*plan.Unit, err error) {
 	return units, nil
 }
 
-// selectAdoptable returns the selected units that the plan adopts, and the results of the others. A unit that the user named, and that the plan does
-// not adopt, is an error.
+// selectAdoptable returns the selected units that the plan adopts, and the results of the others. One of these that the user named is an error.
 func (r *run) selectAdoptable() (units []*plan.Unit, left []UnitResult, err error) {
 	selected, err := r.selected(r.plan)
 	if err != nil {
@@ -188,7 +186,6 @@ func (r *run) runUnits(ctx context.Context, phase string, units []*plan.Unit, be
 	return r.workOnUnits(ctx, phase, units, work)
 }
 
-// requireSameCluster rejects a plan of another management cluster.
 func (r *run) requireSameCluster(ctx context.Context) error {
 	uid, err := migrate.ClusterUID(ctx, r.reads)
 	if err != nil || uid == r.plan.ClusterUID {
@@ -198,7 +195,6 @@ func (r *run) requireSameCluster(ctx context.Context) error {
 		r.plan.ID, metav1.NamespaceSystem, r.plan.ClusterUID, uid)
 }
 
-// readJournals reads the journals of this plan and of others.
 func (r *run) readJournals(ctx context.Context) error {
 	states, err := States(ctx, r.reads, r.Namespace)
 	if err != nil {
@@ -242,7 +238,6 @@ func (r *run) requireJournal(context.Context) error {
 	return fmt.Errorf("plan %s has no journal in namespace %s: it was never applied here, or was applied with another --journal-namespace", r.plan.ID, r.Namespace)
 }
 
-// workOnUnits works on units, and stops starting new ones after too many failures.
 func (r *run) workOnUnits(ctx context.Context, phase string, units []*plan.Unit, work work) (*Result, error) {
 	r.Progress.Phase(phase, len(units))
 	var workers errgroup.Group
@@ -259,7 +254,6 @@ func (r *run) workOnUnits(ctx context.Context, phase string, units []*plan.Unit,
 	return r.result(ctx, units)
 }
 
-// workOnUnit works on one unit, and records the result.
 func (r *run) workOnUnit(ctx context.Context, unit *plan.Unit, work work) UnitOutcome {
 	result := &UnitResult{Unit: unit.Name()}
 	err := work(ctx, unit, result)
@@ -303,7 +297,6 @@ func (r *run) mayStart() bool {
 	return failures <= r.MaxFailures && !r.halted
 }
 
-// result returns the result of the run, and its error.
 func (r *run) result(ctx context.Context, units []*plan.Unit) (*Result, error) {
 	result := &Result{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Result"}, PlanID: r.plan.ID, DryRun: r.DryRun, Backup: r.journal.state.Backup}
 	for _, unit := range units {

@@ -211,7 +211,6 @@ func (c *comparison) nextState(recorded UnitState) UnitState {
 	return recorded
 }
 
-// compare compares the live objects of steps with what the steps write.
 func (r *run) compare(ctx context.Context, steps []plan.Step) (is comparison, err error) {
 	for i := range steps {
 		step := &steps[i]
@@ -260,7 +259,6 @@ func (r *run) permittedByPlan(step *plan.Step) bool {
 	})
 }
 
-// foundField names a field of a step in the journal.
 func foundField(step *plan.Step, field *plan.Field) string {
 	return step.Object.String() + " " + field.Path
 }

@@ -144,7 +144,6 @@ func withFieldsOf(step *plan.Step, live *unstructured.Unstructured, to direction
 	return wanted, nil
 }
 
-// create creates the object of a step.
 func (r *run) create(ctx context.Context, step *plan.Step, result *UnitResult) error {
 	err := r.writes.Create(ctx, (&unstructured.Unstructured{Object: step.Create}).DeepCopy())
 	switch {
@@ -198,7 +197,6 @@ func (r *run) changedSinceRead(ctx context.Context, step *plan.Step, live *unstr
 	return err == nil && now != nil && now.GetResourceVersion() != live.GetResourceVersion()
 }
 
-// read returns an object; nil if it does not exist.
 func (r *run) read(ctx context.Context, ref migrate.ObjectRef) (*unstructured.Unstructured, error) {
 	return migrate.Get(ctx, r.reads, ref)
 }

@@ -179,7 +179,6 @@ func newChecker(ctx context.Context, options Options) (*checker, error) {
 	return c, err
 }
 
-// serves reports whether the API server serves a kind in a version.
 func (c *checker) serves(kind schema.GroupVersionKind) (bool, error) {
 	_, err := c.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {

@@ -142,7 +142,6 @@ func (c *checker) storedVersions(context.Context) (Check, error) {
 	return found, err
 }
 
-// listSome lists at most limit objects of a kind; all if the limit is 0.
 func (c *checker) listSome(ctx context.Context, kind schema.GroupVersionKind, limit int64) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

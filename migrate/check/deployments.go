@@ -33,8 +33,7 @@ func isLegacy(deployment *appsv1.Deployment) bool {
 		}))
 }
 
-// isOwn reports whether a Deployment is the one of this version (config/manager): it has labels and a port that the Deployments of CAPT v0.3 do not
-// have. Names may have a prefix.
+// isOwn reports whether a Deployment is the one of config/manager, by labels and a port that CAPT v0.3 does not have. Names may have a prefix.
 func isOwn(deployment *appsv1.Deployment) bool {
 	pod := deployment.Spec.Template.Spec
 	return deployment.Labels["app.kubernetes.io/name"] == "capt" && deployment.Labels["app.kubernetes.io/component"] == "manager" &&

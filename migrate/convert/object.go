@@ -142,7 +142,6 @@ func (d *document) reportLostField(o *object, line int, at path, have, back any)
 	}
 }
 
-// isEmpty reports whether a value is a zero value, or has only zero values.
 func isEmpty(value any) bool {
 	switch value := value.(type) {
 	case []any:

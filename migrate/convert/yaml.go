@@ -103,7 +103,6 @@ type member struct {
 	position   int
 }
 
-// setMembers sets the fields of a mapping, in the order of the source.
 func (t *tree) setMembers(changed *yaml.Node, at path, want map[string]any, original *yaml.Node) error {
 	if original != nil && original.Kind == yaml.MappingNode {
 		*changed = *original

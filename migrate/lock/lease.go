@@ -19,8 +19,7 @@ import (
 	"github.com/capt-provider/capt/migrate/retry"
 )
 
-// leases reads and writes the Lease for the elector until the lock is lost. Without it, the elector would acquire the Lease again, or release that of
-// another run.
+// leases stops the elector once the lock is lost: it would acquire the Lease again, or release that of another run.
 type leases struct {
 	coordinationv1client.LeaseInterface // Only the methods below are called.
 	*Lock
@@ -74,7 +73,6 @@ func (l *leases) Update(ctx context.Context, lease *coordinationv1.Lease, _ meta
 	return lease, l.write(func() error { return l.Client.Update(ctx, lease, client.FieldOwner(migrate.FieldManager)) })
 }
 
-// write acquires, renews or releases the Lease.
 func (l *leases) write(request func() error) error {
 	sent, err := l.send(request)
 	switch {
@@ -105,7 +103,6 @@ func (l *Lock) send(request func() error) (sent time.Time, err error) {
 	return sent, err
 }
 
-// holding reports whether the Lease was acquired.
 func (l *Lock) holding() bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

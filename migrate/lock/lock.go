@@ -35,8 +35,7 @@ const label = "capt.cluster.x-k8s.io/migration-lock"
 // DefaultDuration is how long other runs wait for a run that was killed.
 const DefaultDuration = 15 * time.Second
 
-// leastPeriod is the minimum time between two requests for the Lease, so that most of the client's rate limit is left for the work, even with the
-// shortest lease and --qps 20.
+// leastPeriod between two requests for the Lease leaves most of the rate limit for the work, even with the shortest lease and --qps 20.
 const leastPeriod = 200 * time.Millisecond
 
 // errTaken means that another run has acquired the Lease.
@@ -144,8 +143,7 @@ func (l *Lock) config() leaderelection.LeaderElectionConfig {
 // deadline is how long after its last renewal this run may write. In the rest of the lease, requests that were sent before can complete.
 func (l *Lock) deadline() time.Duration { return l.Duration * 4 / 5 }
 
-// Check is called before each write: it fails once the lock is lost, or may be. The wall clock counts as well as the monotonic
-// one, which stops while a machine sleeps.
+// Check is called before each write: it fails once the lock may be lost. The wall clock counts, too: the monotonic one stops during sleep.
 func (l *Lock) Check() error {
 	l.mutex.Lock()
 	lost, renewed := l.lost, l.renewed

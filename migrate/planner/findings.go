@@ -76,8 +76,7 @@ func mergeConflicts(findings []migrate.Finding) (merged []migrate.Finding) {
 	return merged
 }
 
-// conflictObjects returns the UIDs of the objects that a finding about a conflict is about; none for other findings. Findings that share one are
-// about the same conflict.
+// conflictObjects returns the UIDs of the objects of a conflict; none for other findings. Findings that share one are about the same conflict.
 func conflictObjects(finding *migrate.Finding) (uids []types.UID) {
 	switch {
 	case finding.Severity != migrate.Ambiguous:
@@ -112,12 +111,10 @@ func setOwner(finding *migrate.Finding, owner migrate.ObjectRef) {
 	}
 }
 
-// warning returns a finding that does not prevent an adoption.
 func warning(reason string, object migrate.ObjectRef, format string, args ...any) migrate.Finding {
 	return migrate.Finding{Severity: migrate.Warning, Reason: reason, Object: object, Message: fmt.Sprintf(format, args...)}
 }
 
-// hasCAPTControlPlane reports whether the control plane of a Cluster is a CAPTControlPlane.
 func hasCAPTControlPlane(cluster *clusterv1.Cluster) bool {
 	return cluster.Spec.ControlPlaneRef.Kind == kindControlPlane
 }

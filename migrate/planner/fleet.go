@@ -160,7 +160,6 @@ func addressOf(endpoint clusterv1.APIEndpoint) string {
 	return endpoint.String()
 }
 
-// findOwners lists the owners in scope, with the evidence for what is theirs.
 func (f *fleet) findOwners() {
 	for i := range f.CAPTClusters {
 		captCluster := &f.CAPTClusters[i]

@@ -95,8 +95,7 @@ func (f *fleet) differsMessage(o *owner, source string, differences []render.Dif
 		live, fields, source, orSkip, f.revertAdvice(o, source, "CAPT v0.3"))
 }
 
-// revertAdvice returns whether an edit can be reverted: not if the edited template renders other Workspaces as they are. stopped is what must not
-// run meanwhile.
+// revertAdvice returns how to revert an edit, unless the edited template renders other Workspaces as they are. stopped must not run meanwhile.
 func (f *fleet) revertAdvice(o *owner, source, stopped string) string {
 	others, built := f.otherUsers(o)
 	switch {
@@ -147,8 +146,7 @@ func fieldsOf(differences []render.Difference) []string {
 	return fields
 }
 
-// variant is a WorkspaceTemplateApply as it will be rendered. owner is the kind and name of the owner that writes it; empty for the
-// WorkspaceTemplateApply as it is.
+// variant is a WorkspaceTemplateApply as it will be rendered. owner is the kind and name of the owner that writes it; empty without one.
 type variant struct {
 	apply *infrav1.WorkspaceTemplateApply
 	owner string
@@ -167,8 +165,7 @@ func (f *fleet) editedObject(v variant, differences []render.Difference) string 
 	return fmt.Sprintf("%s or spec.variables of %s %s/%s", template, kindApply, v.apply.Namespace, v.apply.Name)
 }
 
-// variants returns the WorkspaceTemplateApply as it is once it is adopted, and as its owner writes it then. If the spec of the owner is invalid, it
-// returns only the first, and the error.
+// variants returns the WorkspaceTemplateApply as it is once adopted, and as its owner writes it then: only the first, and an error, if it cannot.
 func (f *fleet) variants(o *owner) ([]variant, error) {
 	apply := o.apply.DeepCopy()
 	apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = o.live.GetName(), workspaceReference(o.live)
@@ -205,7 +202,6 @@ func (f *fleet) differencesFrom(apply *infrav1.WorkspaceTemplateApply, live *uns
 	return render.Differences(live, rendered), nil
 }
 
-// intent returns what the manager will write into the WorkspaceTemplateApply of an owner.
 func (f *fleet) intent(o *owner) (adoption.Intent, error) {
 	if o.controlPlane == nil {
 		return adoption.VPCIntent(o.captCluster, o.cluster), nil
@@ -237,7 +233,6 @@ func (f *fleet) vpcID(captCluster *infrav1.CAPTCluster) string {
 	return ""
 }
 
-// permits reports whether a template allows a namespace.
 func (f *fleet) permits(template *infrav1.WorkspaceTemplate, namespace string) bool {
 	permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) {
 		for i := range f.Namespaces {
@@ -250,8 +245,7 @@ func (f *fleet) permits(template *infrav1.WorkspaceTemplate, namespace string) b
 	return err == nil && permitted
 }
 
-// pinTemplate builds a WorkspaceTemplate that reproduces the live Workspace of an owner, and verifies that by rendering it. It sets o.pinned, or
-// returns why there is no such template.
+// pinTemplate sets o.pinned to a WorkspaceTemplate that reproduces the live Workspace when it is rendered, or returns why there is none.
 func (f *fleet) pinTemplate(o *owner) *obstacle {
 	old := f.templates[o.apply.TemplateKey()]
 	variants, err := f.variants(o)

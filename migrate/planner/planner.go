@@ -33,8 +33,7 @@ import (
 type Options struct {
 	Decisions *migrate.Decisions
 	Now       time.Time
-	// mustPassGate are the owners that must pass the render gate even if they are adopted, because an interrupted apply may have adopted them, or
-	// if they are helpers.
+	// mustPassGate are owners that must pass the render gate even if they are helpers, or adopted: an interrupted apply may have done that.
 	mustPassGate map[types.UID]bool
 }
 
@@ -154,7 +153,6 @@ func endpointStep(cluster *clusterv1.Cluster) *plan.Step {
 	return nil
 }
 
-// unknownDecisions returns an error for a decision about an object that does not exist.
 func (f *fleet) unknownDecisions(decisions migrate.Decisions) error {
 	known := f.knownObjects()
 	for _, d := range decisions.Owners {
@@ -173,7 +171,6 @@ func (f *fleet) unknownDecisions(decisions migrate.Decisions) error {
 	return nil
 }
 
-// knownObjects are the objects that a decision can name.
 func (f *fleet) knownObjects() map[types.UID]migrate.ObjectRef {
 	known := map[types.UID]migrate.ObjectRef{}
 	for _, o := range f.owners {
@@ -188,8 +185,7 @@ func (f *fleet) knownObjects() map[types.UID]migrate.ObjectRef {
 	return known
 }
 
-// Current returns the decisions of earlier plans that still apply: without those about objects that no longer exist, and those that contradict an
-// adoption since.
+// Current returns the decisions of earlier plans whose objects exist and that contradict no adoption since.
 func Current(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.Decisions {
 	if decisions == nil {
 		return nil
@@ -208,8 +204,7 @@ func Current(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.Decisio
 	return &current
 }
 
-// adoptedWorkspaces returns the UID of the WorkspaceTemplateApply, by the UIDs of the adopted owners, WorkspaceTemplateApplies and Workspaces that
-// it belongs to.
+// adoptedWorkspaces returns UIDs of WorkspaceTemplateApplies, by those of their adopted owners, of their Workspaces, and their own.
 func (f *fleet) adoptedWorkspaces() map[types.UID]types.UID {
 	found := map[types.UID]types.UID{}
 	for _, o := range f.owners {
@@ -232,7 +227,6 @@ type change struct {
 	whys   []string
 }
 
-// write adds a field.
 func (c *change) write(field plan.Field, why string) {
 	c.fields = append(c.fields, field)
 	c.whys = append(c.whys, strings.ReplaceAll(field.Path[1:], "/", ".")+": "+why)
@@ -240,7 +234,6 @@ func (c *change) write(field plan.Field, why string) {
 
 func (c *change) why() string { return strings.Join(c.whys, "; ") }
 
-// set writes a field that has another value, or does not exist.
 func (c *change) set(path string, before, after any, why string) {
 	field := plan.Field{Path: path, After: encode(after)}
 	if !reflect.ValueOf(before).IsZero() {

@@ -15,9 +15,8 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// Recheck plans one unit again from a fresh snapshot, right before it is written. The new plan must have the writes of the unit that are still
-// missing, and no others. Every owner that the unit adopts must pass the render gate, even if an interrupted apply has adopted it. The error is
-// what changed since the plan was created.
+// Recheck plans one unit again from a fresh snapshot, right before it is written. The new plan must have exactly the writes that are still missing. Each
+// owner must pass the render gate, even if an interrupted apply has adopted it. The error is what changed since the plan was created.
 func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit) error {
 	mustPassGate := map[types.UID]bool{}
 	for i := range unit.Members {
@@ -126,7 +125,6 @@ func Written(s *migrate.Snapshot, steps []plan.Step) (written int) {
 	return written
 }
 
-// contentOf returns an object of a snapshot as unstructured content; nil if the snapshot does not have it.
 func contentOf(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, error) {
 	objects := map[string][]client.Object{
 		kindCAPTCluster: migrate.Objects(s.CAPTClusters), kindControlPlane: migrate.Objects(s.ControlPlanes),

@@ -34,7 +34,6 @@ func (f *fleet) resolve() {
 	}
 }
 
-// resolveOwner determines the state, the findings and the steps of one owner.
 func (f *fleet) resolveOwner(o *owner) {
 	switch decision := f.decided.owners[o.typed.GetUID()]; {
 	case decision.Skip:
@@ -58,7 +57,6 @@ func (f *fleet) checkOwner(o *owner) (blocked bool) {
 	return !o.alreadyAdopted && (f.checkWorkspace(o) || o.live != nil && f.checkGate(o))
 }
 
-// setMatch records the WorkspaceTemplateApply of an owner, and its Workspace, in the plan.
 func (f *fleet) setMatch(o *owner) {
 	o.live = f.workspaces[f.workspaceKey(o.apply)]
 	o.WorkspaceTemplateApply = ptr.To(migrate.Ref(kindApply, o.apply))
@@ -154,8 +152,7 @@ func (f *fleet) checkMatch(o *owner) (blocked bool) {
 	return true
 }
 
-// findCandidates adds the WorkspaceTemplateApplies that the manager would regard as candidates of an owner, so that it would create nothing. It
-// reports whether there are candidates.
+// findCandidates adds the WorkspaceTemplateApplies for which the manager would create nothing for an owner, and reports whether there are any.
 func (f *fleet) findCandidates(o *owner) bool {
 	taken := map[types.UID]bool{}
 	for _, other := range f.owners {
@@ -175,8 +172,7 @@ func (f *fleet) findCandidates(o *owner) bool {
 	return len(o.match.Candidates) > 0
 }
 
-// wasBuilt reports whether there is evidence that CAPT v0.3 created cloud resources for an owner: a Workspace that no WorkspaceTemplateApply refers
-// to, a field of the owner, or a reference.
+// wasBuilt reports whether an unclaimed Workspace, a field of the owner or a reference shows that CAPT v0.3 created cloud resources for it.
 func (f *fleet) wasBuilt(o *owner) bool {
 	name := naming.VPCWorkspaceTemplateApply(o.typed.GetName())
 	if o.controlPlane != nil {
@@ -188,7 +184,6 @@ func (f *fleet) wasBuilt(o *owner) bool {
 	return o.match.Claimant.Want.ProvisionedField != "" || o.referenceInSpec().IsDefined()
 }
 
-// candidates returns the candidates of an owner as findings show them, with evidence about their Workspaces.
 func (f *fleet) candidates(o *owner) []migrate.Candidate {
 	candidates := make([]migrate.Candidate, 0, len(o.match.Candidates))
 	for i := range o.match.Candidates {
@@ -224,8 +219,7 @@ func (o *owner) markBlocked(reason, message string) *migrate.Finding {
 	return o.addFinding(migrate.Blocked, reason, message)
 }
 
-// findStandalone adds, as owners of their own, the WorkspaceTemplateApplies that no owner has or may have: helpers and machines of CAPT v0.3, and
-// those that users created.
+// findStandalone adds the WorkspaceTemplateApplies that no owner can have: helpers and machines of CAPT v0.3, and those that users created.
 func (f *fleet) findStandalone() {
 	claimed := map[types.UID]bool{}
 	clusters := map[types.UID]string{}

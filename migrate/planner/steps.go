@@ -32,7 +32,6 @@ const (
 	maxAllowedNamespaces = 256
 )
 
-// applySteps returns the steps that adopt the WorkspaceTemplateApply of an owner.
 func (o *owner) applySteps() []plan.Step {
 	var c, status change
 	apply := o.apply
@@ -86,7 +85,6 @@ func (o *owner) controllerReference() metav1.OwnerReference {
 	return *metav1.NewControllerRef(o.typed, version.WithKind(o.Object.Kind))
 }
 
-// workspaceReference refers to a Workspace, as the manager records it.
 func workspaceReference(live *unstructured.Unstructured) *infrav1.WorkspaceReference {
 	return &infrav1.WorkspaceReference{
 		APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName(), Namespace: live.GetNamespace(), UID: live.GetUID(),
@@ -94,7 +92,6 @@ func workspaceReference(live *unstructured.Unstructured) *infrav1.WorkspaceRefer
 	}
 }
 
-// ownerSteps returns the steps that write the owner itself.
 func (o *owner) ownerSteps() []plan.Step {
 	if o.Object.Kind == kindApply {
 		return nil
@@ -126,8 +123,7 @@ func (o *owner) referenceInSpec() infrav1.WorkspaceTemplateApplyReference {
 	return o.captCluster.Spec.WorkspaceTemplateApplyRef
 }
 
-// permissionSteps returns the step that allows the namespace of an owner to use its template; none if it is allowed already, or if one of the
-// given steps allows it.
+// permissionSteps returns the step that allows the namespace of an owner to use its template; none if it, or a given step, already does.
 func (f *fleet) permissionSteps(steps []plan.Step, o *owner) []plan.Step {
 	template := f.templateToPermit(o)
 	if template == nil {

@@ -20,8 +20,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// checkWorkspace reports what prevents the adoption of an owner because of its Workspace: it does not exist, is being deleted, or may belong to
-// another WorkspaceTemplateApply.
+// checkWorkspace reports that the Workspace of an owner does not exist, is being deleted, or may belong to another WorkspaceTemplateApply.
 func (f *fleet) checkWorkspace(o *owner) (blocked bool) {
 	key := f.workspaceKey(o.apply)
 	switch {
@@ -51,8 +50,7 @@ func claimedByAnother(apply *infrav1.WorkspaceTemplateApply, live *unstructured.
 	return claim
 }
 
-// checkShared reports that another owner may have the Workspace. CAPT v0.3 gave one name to the Workspaces of equal names in two namespaces, and of x
-// and x-apply.
+// checkShared reports that another owner may have the Workspace. In CAPT v0.3, equal names in two namespaces, and x and x-apply, share one.
 func (f *fleet) checkShared(o *owner, key types.NamespacedName) (blocked bool) {
 	claims, decided := f.claims[key], f.decided.workspaces[o.live.GetUID()].BelongsTo
 	if len(claims) < 2 && decided == "" {
@@ -77,7 +75,6 @@ func (f *fleet) checkShared(o *owner, key types.NamespacedName) (blocked bool) {
 	return true
 }
 
-// indexOfClaim returns the index of the WorkspaceTemplateApply with a UID; -1 if there is none.
 func indexOfClaim(claims []*infrav1.WorkspaceTemplateApply, uid types.UID) int {
 	return slices.IndexFunc(claims, func(claim *infrav1.WorkspaceTemplateApply) bool { return claim.UID == uid })
 }
@@ -105,8 +102,7 @@ func (f *fleet) decisionProblem(live *unstructured.Unstructured, key types.Names
 		live.GetUID(), key.Name, found, strings.Join(write, ", or "), remedy)
 }
 
-// betterMatches returns the WorkspaceTemplateApplies whose rendering differs less from the Workspace than that of the chosen one. It returns
-// none if the chosen one is adopted.
+// betterMatches returns WorkspaceTemplateApplies whose rendering is closer to the Workspace than the chosen one; none if that is adopted.
 func (f *fleet) betterMatches(chosen *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured, key types.NamespacedName) (why string, by []*infrav1.WorkspaceTemplateApply) {
 	differing := func(claim *infrav1.WorkspaceTemplateApply) (sets.Set[string], error) {
 		differences, err := f.differencesFrom(claim, live)
@@ -145,7 +141,6 @@ func (f *fleet) unusedDecisions(decisions migrate.Decisions) (findings []migrate
 	return findings
 }
 
-// describe returns what a UID in a decision identifies, for messages.
 func (f *fleet) describe(uid types.UID) string {
 	switch ref := f.knownObjects()[uid]; ref.Kind {
 	case "":
@@ -238,8 +233,7 @@ func (f *fleet) recordsWorkspace(o *owner) bool {
 	return claimant != nil && claimant.Want.ProvisionedField != "" || o.apply != nil && f.workspaces[f.workspaceKey(o.apply)] != nil
 }
 
-// checkMissing reports that the Workspace does not exist. A helper is not blocked by that: it gets deletionPolicy Retain, so that its deletion waits
-// for nothing.
+// checkMissing reports that the Workspace does not exist. Without blocking a helper: that gets deletionPolicy Retain, so that it can be deleted.
 func (f *fleet) checkMissing(o *owner, key types.NamespacedName) (blocked bool) {
 	switch {
 	case o.helper:

@@ -92,7 +92,6 @@ func isTimeout(err error) bool {
 	return errors.As(err, &network) && network.Timeout() && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// isGateway reports whether a proxy in front of the API server answered in its place.
 func isGateway(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && (status.Status().Code == http.StatusBadGateway || status.Status().Code == http.StatusGatewayTimeout)
