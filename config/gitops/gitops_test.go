@@ -288,4 +288,3 @@ func TestArgoCDShowsWhichProblemsNeedAChange(t *testing.T) {
 		assert.Equal(t, want, c.argoHealth(t, objectOf(kind, "Observe; Ready False "+reason)), reason)
 	}
 }
-
