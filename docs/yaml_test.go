@@ -4,6 +4,8 @@
 package docs
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,6 +51,23 @@ func TestObjectsInDocumentsPassCaptctlValidate(t *testing.T) {
 		}
 	}
 	require.Greater(t, checked, 10)
+}
+
+// The policy is what users attach to a role.
+func TestThePolicyForAWSIsJSON(t *testing.T) {
+	text, err := os.ReadFile("aws.md")
+	require.NoError(t, err)
+	_, policy, found := strings.Cut(string(text), "```json\n")
+	require.True(t, found)
+	policy, _, _ = strings.Cut(policy, "```")
+	document := struct{ Statement []struct{ Sid string } }{}
+	require.NoError(t, json.Unmarshal([]byte(policy), &document))
+	compact := &bytes.Buffer{}
+	require.NoError(t, json.Compact(compact, []byte(policy)))
+	assert.Less(t, compact.Len(), 6144, "the limit of a managed policy")
+	for _, statement := range document.Statement {
+		assert.Contains(t, string(text), "`"+statement.Sid+"`", "the table explains each statement")
+	}
 }
 
 // validate runs captctl validate, and returns what it prints.
