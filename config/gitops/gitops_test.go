@@ -109,7 +109,7 @@ func load(t *testing.T) configuration {
 			HealthCheckExprs []struct{ APIVersion, Kind, Current, Failed string }
 		}
 	}{}
-	for file, object := range map[string]any{filepath.Join("argocd", "argocd-cm.yaml"): &settings, filepath.Join("flux", "kustomization.yaml"): &kustomization} {
+	for file, object := range map[string]any{filepath.Join("argocd", "argocd-cm.yaml"): &settings, filepath.Join("flux", "clusters.yaml"): &kustomization} {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.NoError(t, yaml.Unmarshal(data, object))
