@@ -6,6 +6,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -33,13 +34,14 @@ default, if there is one in the schema.
 
 // apiDocument has a table of the fields of each kind.
 func apiDocument(repository string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(repository, "config", "crd", "bases", "*.yaml"))
+	definitions := os.DirFS(filepath.Join(repository, "config", "crd", "bases"))
+	files, err := fs.Glob(definitions, "*.yaml")
 	if err != nil {
 		return "", err
 	}
 	kinds := map[string]apiextensionsv1.JSONSchemaProps{}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
+		data, err := fs.ReadFile(definitions, file)
 		if err != nil {
 			return "", err
 		}
