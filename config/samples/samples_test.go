@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -203,6 +204,9 @@ func TestSampleClustersSetEveryVariableOfTheirTemplates(t *testing.T) {
 					requireRendered(t, templates[profile.WorkspaceTemplateRef.Name], fargateVariables, nil)
 				}
 			}
+			for _, a := range ofKind[*infrav1.WorkspaceTemplateApply](samples) {
+				requireRendered(t, templates[a.Spec.TemplateRef.Name], nil, a.Spec.Variables)
+			}
 			for _, c := range ofKind[*infrav1.CAPTClusterTemplate](samples) {
 				vpc := c.Spec.Template.Spec.VPC.Template
 				requireRendered(t, templates[vpc.Ref.Name], vpcVariables, vpc.Variables)
@@ -265,6 +269,21 @@ func TestSampleClustersReferToObjectsOfTheSameSample(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A WorkspaceTemplateApply that users create, such as a node group, refers to its Cluster by names of the naming scheme.
+func TestSampleWorkspaceTemplateAppliesWaitForTheirControlPlane(t *testing.T) {
+	found := ofKind[*infrav1.WorkspaceTemplateApply](load(t)["aws"])
+	require.NotEmpty(t, found)
+	for _, apply := range found {
+		cluster := apply.Labels[clusterv1.ClusterNameLabel]
+		require.Equal(t, cluster, apply.Spec.Variables[naming.ClusterVariable], apply.Name)
+		controlPlane := types.NamespacedName{Namespace: apply.Namespace, Name: naming.ControlPlaneWorkspaceTemplateApply(cluster)}
+		require.Contains(t, apply.Spec.WaitForWorkspaces, infrav1.WorkspaceDependency{Name: naming.Workspace(terraform.ScopeNamespaced, controlPlane)}, apply.Name)
+		for _, secret := range apply.Spec.WaitForSecrets {
+			require.Equal(t, naming.VPCConnectionSecret(cluster), secret.Name, apply.Name)
+		}
 	}
 }
 

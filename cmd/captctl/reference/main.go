@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Reference writes the documents about captctl that are made from its own help and types: docs/captctl.md and docs/captctl-output.md.
+// Reference writes the documents that are made from the help and types of captctl, docs/captctl.md and docs/captctl-output.md, and from the
+// definitions of CAPT's kinds, docs/api.md.
 package main
 
 import (
@@ -27,7 +28,11 @@ func documents(repository string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"docs/captctl.md": commandsDocument(), "docs/captctl-output.md": schema}, nil
+	api, err := apiDocument(repository)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"docs/captctl.md": commandsDocument(), "docs/captctl-output.md": schema, "docs/api.md": api}, nil
 }
 
 func write(repository string) error {
