@@ -25,6 +25,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 )
@@ -50,7 +51,7 @@ type treeOptions struct {
 
 // NewTree returns captctl tree.
 func NewTree(environment *cli.Environment) *cobra.Command {
-	o := &treeOptions{common{Environment: environment, output: output.NewFlag(dot, mermaid)}, selected{access: environment.Access}}
+	o := &treeOptions{common{Environment: environment, output: output.NewFlag(dot, mermaid)}, selected{cluster.Selected{Of: environment.Access}}}
 	command := &cobra.Command{
 		Use:   "tree [NAMESPACE/]CLUSTER",
 		Short: "Show what a Cluster depends on, and what depends on it",
@@ -104,7 +105,7 @@ func (o *treeOptions) read(ctx context.Context, reader client.Reader) (*Tree, er
 		return nil, err
 	}
 	if found.ControlPlane == nil {
-		return nil, fmt.Errorf("the Cluster %s has no CAPTControlPlane yet. Check its spec.controlPlaneRef", o.name)
+		return nil, fmt.Errorf("the Cluster %s has no CAPTControlPlane yet. Check its spec.controlPlaneRef", o.Name)
 	}
 	g, err := readGraph(ctx, reader, found)
 	if err != nil {
