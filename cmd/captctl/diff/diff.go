@@ -152,7 +152,8 @@ func (o *options) Run(ctx context.Context) error {
 	return nil
 }
 
-func (o *options) compare(ctx context.Context) (*Diff, error) {
+// source returns the objects of the cluster, with those of the files in their place.
+func (o *options) source(ctx context.Context) (*source, error) {
 	files := &manifest.Content{}
 	if len(o.paths) > 0 {
 		var err error
@@ -176,7 +177,12 @@ func (o *options) compare(ctx context.Context) (*Diff, error) {
 		return nil, err
 	}
 	s.one = o.selected.Name != ""
-	if err := s.edit(ctx, files, o.ErrOut); err != nil {
+	return s, s.edit(ctx, files, o.ErrOut)
+}
+
+func (o *options) compare(ctx context.Context) (*Diff, error) {
+	s, err := o.source(ctx)
+	if err != nil {
 		return nil, err
 	}
 	diff := &Diff{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Diff"}, Workspaces: []Workspace{}}

@@ -122,8 +122,7 @@ func (t *tool) diagnose(ctx context.Context, params terraform.WorkspaceParameter
 		}
 	}
 	if _, err := t.run(ctx, directory, "init", "-backend=false", "-input=false", "-no-color"); err != nil {
-		// What is wrong with the module itself, init reports as validate does, but not as JSON.
-		message = fmt.Sprintf("%s init failed: %v", t.title, err)
+		return nil, fmt.Sprintf("%s init failed: %v", t.title, err), nil
 	}
 	data, err := t.run(ctx, directory, "validate", "-json", "-no-color")
 	var result struct {
@@ -132,7 +131,7 @@ func (t *tool) diagnose(ctx context.Context, params terraform.WorkspaceParameter
 	if broken := json.Unmarshal(data[max(0, bytes.IndexByte(data, '{')):], &result); broken != nil {
 		return nil, "", fmt.Errorf("running %s validate: %w", t.title, err)
 	}
-	return result.Diagnostics, message, nil
+	return result.Diagnostics, "", nil
 }
 
 // addDiagnostics adds findings, except for those at places that have a finding already. An error in a line with a placeholder is a warning: the
