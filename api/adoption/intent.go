@@ -131,6 +131,37 @@ func ControlPlaneIntent(controlPlane *controlplanev1.CAPTControlPlane, in Contro
 	return Intent{Variables: out, ConnectionSecret: naming.ControlPlaneConnectionSecret(controlPlane.Name)}, nil
 }
 
+// FargateInputs are the variables of a Fargate profile that do not come from its spec. Secrets are passed by name, so that a template for many
+// clusters can read them through varFiles.
+type FargateInputs struct {
+	// Cluster is the name of the Cluster, EKSName that of the EKS cluster as Terraform received it.
+	Cluster, EKSName string
+	// Region of the EKS cluster.
+	Region string
+	// Connection is the connection Secret of the control plane, VPCSecret the one that describes the VPC.
+	Connection, VPCSecret string
+}
+
+// FargateIntent returns what a CAPTControlPlane writes into the WorkspaceTemplateApply of a Fargate profile; api/validation lists the
+// variables. Maps and lists are JSON.
+func FargateIntent(controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, in FargateInputs) (Intent, error) {
+	out := map[string]string{
+		naming.ClusterVariable:       in.EKSName,
+		naming.ProfileVariable:       profile.Name,
+		naming.RegionVariable:        in.Region,
+		naming.EKSConnectionVariable: in.Connection,
+		naming.VPCConnectionVariable: in.VPCSecret,
+	}
+	for name, value := range map[string]any{"selectors": profile.Selectors, "tags": orEmptyMap(controlPlane.Spec.AdditionalTags)} {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return Intent{}, fmt.Errorf("encoding variable %s: %w", name, err)
+		}
+		out[name] = string(text)
+	}
+	return Intent{Variables: out, ConnectionSecret: naming.FargateConnectionSecret(in.Cluster, profile.Name)}, nil
+}
+
 func orEmptyList[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -168,6 +199,18 @@ func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 		out.ConnectionSecret = "" // Only the template may name a Secret: a name here would change the Workspace.
 	}
 	return out
+}
+
+// Spec returns the part of the spec of a WorkspaceTemplateApply in a namespace that determines the Workspace.
+func (in Intent) Spec(namespace string, template infrav1.WorkspaceTemplateReference) infrav1.WorkspaceTemplateApplySpec {
+	if template.Namespace == "" {
+		template.Namespace = namespace // Explicit: without the field, a value of another field manager would be kept.
+	}
+	spec := infrav1.WorkspaceTemplateApplySpec{TemplateRef: template, Variables: in.Variables}
+	if in.ConnectionSecret != "" {
+		spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: in.ConnectionSecret, Namespace: namespace}
+	}
+	return spec
 }
 
 // wasAdopted reports whether a WorkspaceTemplateApply was adopted: its Workspace is cluster-scoped, and does not have the name that the

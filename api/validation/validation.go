@@ -32,7 +32,7 @@ type Reader interface {
 	// ClaimantsOf lists the WorkspaceTemplateApplies of all namespaces whose spec.workspaceName is a given name.
 	ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error)
 	// UsersOf counts the WorkspaceTemplateApplies of all namespaces that refer to a template.
-	UsersOf(ctx context.Context, template types.NamespacedName) (int, error)
+	UsersOf(ctx context.Context, template types.NamespacedName) (Users, error)
 	// CAPTCluster returns the CAPTCluster with a key, or nil.
 	CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error)
 	// CAPTControlPlane returns the CAPTControlPlane with a key, or nil.
@@ -52,6 +52,23 @@ type Reader interface {
 	ClusterOf(ctx context.Context, owner Owner) (*clusterv1.Cluster, error)
 	// NamespaceLabels returns the labels of a namespace; nil when it does not exist.
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
+}
+
+// Users are the users of a template.
+type Users struct {
+	// Applies is the number of WorkspaceTemplateApplies, Clusters that of the Clusters that they belong to.
+	Applies, Clusters int
+}
+
+// CountUsers counts WorkspaceTemplateApplies.
+func CountUsers(applies []infrav1.WorkspaceTemplateApply) Users {
+	clusters := map[types.NamespacedName]bool{}
+	for i := range applies {
+		if name := applies[i].Labels[clusterv1.ClusterNameLabel]; name != "" {
+			clusters[types.NamespacedName{Namespace: applies[i].Namespace, Name: name}] = true
+		}
+	}
+	return Users{Applies: len(applies), Clusters: len(clusters)}
 }
 
 // Owner is an object that owns WorkspaceTemplateApplies: a CAPTCluster or a CAPTControlPlane.

@@ -119,7 +119,7 @@ func (f *Facts) infrastructureReady() bool {
 	if f.Cluster == nil || !ptr.Deref(f.Cluster.Status.Initialization.InfrastructureProvisioned, false) {
 		return false
 	}
-	return !f.hasCAPTCluster() || f.vpcID() != ""
+	return !f.hasCAPTCluster() || owners.VPCID(f.Infrastructure) != ""
 }
 
 // infrastructureUnreported reports whether Cluster API has not reported the state of the infrastructure yet, although no problem is known: an
@@ -130,37 +130,6 @@ func (f *Facts) infrastructureUnreported() bool {
 		return unreported && !f.hasCAPTCluster()
 	}
 	return unreported && !infrav1.RequiresUserAction(conditions.GetReason(f.Infrastructure, infrav1.ReadyCondition))
-}
-
-// vpcID returns the ID of the VPC of the CAPTCluster; empty while it is unknown. For an existing VPC, spec is used if status has no ID: the
-// controller of an externally managed CAPTCluster may not report it.
-func (f *Facts) vpcID() string {
-	switch {
-	case f.Infrastructure == nil:
-		return ""
-	case f.Infrastructure.Status.VPC.ID != "":
-		return f.Infrastructure.Status.VPC.ID
-	}
-	return f.Infrastructure.Spec.VPC.ExistingID
-}
-
-// vpcSecretName is the Secret that describes the VPC; empty when no object names one.
-func (f *Facts) vpcSecretName() string {
-	if f.Infrastructure == nil {
-		return ""
-	}
-	return vpcSecretOf(f.Infrastructure)
-}
-
-// vpcSecretOf returns the name of the Secret with the ID of a CAPTCluster's VPC; empty if the VPC is given by its ID.
-func vpcSecretOf(captCluster *infrav1.CAPTCluster) string {
-	switch vpc := captCluster.Spec.VPC; {
-	case vpc.ConnectionSecretRef.IsDefined():
-		return vpc.ConnectionSecretRef.Name
-	case !vpc.Template.IsDefined():
-		return ""
-	}
-	return naming.VPCConnectionSecret(captCluster.Name)
 }
 
 func (f *Facts) hasCAPTCluster() bool {

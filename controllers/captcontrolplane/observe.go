@@ -20,6 +20,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
@@ -143,7 +144,7 @@ func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlp
 	}
 	cluster := fargate.Cluster{
 		Name: f.Cluster.Name, EKSName: apply.Spec.Variables[naming.ClusterVariable], Region: f.runningRegion(controlPlane), Workspace: apply.Spec.WorkspaceName, UpToDate: f.Apply.UpToDate(),
-		Connection: f.Connection, ConnectionName: naming.ControlPlaneConnectionSecret(controlPlane.Name), VPCSecretName: f.vpcSecretName(),
+		Connection: f.Connection, ConnectionName: naming.ControlPlaneConnectionSecret(controlPlane.Name), VPCSecretName: owners.VPCSecret(f.Infrastructure),
 	}
 	if ref := apply.Spec.WriteConnectionSecretToRef; ref != nil {
 		cluster.ConnectionName = ref.Name

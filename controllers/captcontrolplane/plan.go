@@ -219,7 +219,7 @@ func (in *input) versionStep() string {
 // wantedApply returns the desired WorkspaceTemplateApply of the control plane.
 func (f *Facts) wantedApply(controlPlane *controlplanev1.CAPTControlPlane) (*owner.Want, error) {
 	intent, err := adoption.ControlPlaneIntent(controlPlane, adoption.ControlPlaneInputs{
-		Cluster: f.Cluster.Name, EKSVersion: f.Version.EKS, Region: f.region(controlPlane), VPCID: f.vpcID(),
+		Cluster: f.Cluster.Name, EKSVersion: f.Version.EKS, Region: f.region(controlPlane), VPCID: owners.VPCID(f.Infrastructure),
 	})
 	return &owner.Want{
 		Expectation: adoption.ExpectationOfControlPlane(controlPlane, f.Cluster.Name), ClusterName: f.Cluster.Name, Template: controlPlane.Spec.WorkspaceTemplateRef,

@@ -26,6 +26,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	graphreader "github.com/capt-provider/capt/controllers/graph"
@@ -103,7 +104,7 @@ func (r *Reconciler) requests() owner.Requests {
 
 // vpcSecretKey is the Secret that describes a VPC.
 func vpcSecretKey(object client.Object) []string {
-	if name := vpcSecretOf(object.(*infrav1.CAPTCluster)); name != "" {
+	if name := owners.VPCSecret(object.(*infrav1.CAPTCluster)); name != "" {
 		return []string{object.GetNamespace() + "/" + name}
 	}
 	return nil

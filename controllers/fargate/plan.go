@@ -4,7 +4,6 @@
 package fargate
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,7 +116,9 @@ func (p *PlannedProfile) isPending(busy bool) bool {
 // want is the WorkspaceTemplateApply of a profile. Its Workspace waits for that of the control plane, so that the profile is destroyed
 // first when both are deleted.
 func (c *Cluster) want(controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile) (*owner.Want, error) {
-	variables, err := c.variables(controlPlane, spec)
+	intent, err := adoption.FargateIntent(controlPlane, spec, adoption.FargateInputs{
+		Cluster: c.Name, EKSName: c.EKSName, Region: c.Region, Connection: c.ConnectionName, VPCSecret: c.VPCSecretName,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +127,7 @@ func (c *Cluster) want(controlPlane *controlplanev1.CAPTControlPlane, spec *cont
 	return &owner.Want{
 		Expectation: want, ClusterName: c.Name, Template: spec.WorkspaceTemplateRef,
 		Labels:            map[string]string{naming.SerializeLabel: naming.FargateProfilesGroup},
-		Intent:            adoption.Intent{Variables: variables, ConnectionSecret: naming.FargateConnectionSecret(c.Name, spec.Name)},
+		Intent:            intent,
 		WaitForWorkspaces: []infrav1.WorkspaceDependency{{Name: c.Workspace, Namespace: controlPlane.Namespace}},
 		WaitForSecrets: []infrav1.SecretDependency{
 			{Name: c.ConnectionName, Namespace: controlPlane.Namespace, Keys: connectionKeys()},
@@ -138,30 +139,6 @@ func (c *Cluster) want(controlPlane *controlplanev1.CAPTControlPlane, spec *cont
 // connectionKeys returns the keys of the connection Secret that must have a value before a profile is created.
 func connectionKeys() []string {
 	return []string{terraform.OutputClusterName, terraform.OutputClusterEndpoint, terraform.OutputClusterCA}
-}
-
-// variables for the template of a profile; api/validation lists them. Maps and lists are JSON. Secrets are passed by name, so that a
-// template for many clusters can read them through varFiles.
-func (c *Cluster) variables(controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile) (map[string]string, error) {
-	tags := controlPlane.Spec.AdditionalTags
-	if tags == nil {
-		tags = map[string]controlplanev1.TagValue{}
-	}
-	out := map[string]string{
-		naming.ClusterVariable:       c.EKSName,
-		naming.ProfileVariable:       spec.Name,
-		naming.RegionVariable:        c.Region,
-		naming.EKSConnectionVariable: c.ConnectionName,
-		naming.VPCConnectionVariable: c.VPCSecretName,
-	}
-	for name, value := range map[string]any{naming.SelectorsVariable: spec.Selectors, naming.TagsVariable: tags} {
-		text, err := json.Marshal(value)
-		if err != nil {
-			return nil, fmt.Errorf("encoding variable %s: %w", name, err)
-		}
-		out[name] = string(text)
-	}
-	return out, nil
 }
 
 // missingDependencies describes what is missing or invalid in the connection Secret of the control plane and the Secret of the VPC; empty when

@@ -20,8 +20,9 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/ssa"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
-	"github.com/capt-provider/capt/controllers/ssa"
+	"github.com/capt-provider/capt/controllers/managedfields"
 )
 
 // fieldManager is the field manager of the Secrets.
@@ -153,7 +154,7 @@ func (k *Kubeconfig) resolve(cluster Cluster, source func() (data []byte, reason
 		k.Reason, k.Problem = reason, err.Error()
 	}
 	// Label and owner are part of the contract, so a Secret that lost them is written again.
-	k.Written = k.Live != nil && data != nil && bytes.Equal(k.publishedData(), data) && !ssa.ManagedFieldsLost(k.Live, fieldManager) &&
+	k.Written = k.Live != nil && data != nil && bytes.Equal(k.publishedData(), data) && !managedfields.Lost(k.Live, fieldManager) &&
 		k.Live.Labels[clusterv1.ClusterNameLabel] == cluster.Name && metav1.IsControlledBy(k.Live, cluster.ControlPlane)
 }
 
@@ -184,7 +185,7 @@ func (p Publisher) write(ctx context.Context, cluster Cluster, name string, k *K
 	if err != nil {
 		return fmt.Errorf("writing Secret %s: %w", name, err)
 	}
-	if err := ssa.RestoreManagedFields(ctx, p.Client, config, fieldManager); err != nil {
+	if err := managedfields.Restore(ctx, p.Client, config, fieldManager); err != nil {
 		return err
 	}
 	k.Written = true

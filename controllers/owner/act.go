@@ -17,7 +17,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
-	"github.com/capt-provider/capt/controllers/ssa"
+	"github.com/capt-provider/capt/controllers/managedfields"
 )
 
 // Act executes the plan. prepare modifies the owner in the same patch that records the reference; it may be nil.
@@ -99,7 +99,7 @@ func (p *Plan) Write(ctx context.Context, c client.Client) error {
 	if err != nil {
 		return fmt.Errorf("applying WorkspaceTemplateApply %s: %w", p.Desired.GetName(), err)
 	}
-	if err := ssa.RestoreManagedFields(ctx, c, written, p.Owner.FieldManager); err != nil {
+	if err := managedfields.Restore(ctx, c, written, p.Owner.FieldManager); err != nil {
 		return err
 	}
 	p.Apply = &infrav1.WorkspaceTemplateApply{}
@@ -112,7 +112,7 @@ func (p *Plan) Write(ctx context.Context, c client.Client) error {
 
 // managedFieldsLost reports whether an apply is needed although nothing differs. The WorkspaceTemplateApply is Ready nevertheless.
 func (p *Plan) managedFieldsLost() bool {
-	return p.Desired != nil && p.Apply != nil && p.Apply.DeletionTimestamp.IsZero() && ssa.ManagedFieldsLost(p.Apply, p.Owner.FieldManager)
+	return p.Desired != nil && p.Apply != nil && p.Apply.DeletionTimestamp.IsZero() && managedfields.Lost(p.Apply, p.Owner.FieldManager)
 }
 
 // Delete requests the deletion of the WorkspaceTemplateApply.

@@ -15,8 +15,7 @@ import (
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/ssa"
+	"github.com/capt-provider/capt/api/ssa"
 )
 
 // Step is what a reconcile does about a WorkspaceTemplateApply.
@@ -152,33 +151,20 @@ func (p *Plan) policyChanged() bool {
 
 // desired is the apply configuration of the WorkspaceTemplateApply.
 func (f *Facts) desired(owner Owner, want *Want) (*unstructured.Unstructured, error) {
-	template := want.Template
-	if template.Namespace == "" {
-		template.Namespace = owner.GetNamespace() // Explicit: without the field, a value of another field manager would be kept.
-	}
-	intent := want.Intent.For(f.Apply)
 	apply := &infrav1.WorkspaceTemplateApply{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: owner.GetNamespace(), Name: owner.applyName(want.Expectation),
 			Labels:          map[string]string{clusterv1.ClusterNameLabel: want.ClusterName},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.Kind)},
 		},
-		Spec: infrav1.WorkspaceTemplateApplySpec{
-			TemplateRef:       template,
-			Variables:         intent.Variables,
-			WaitForWorkspaces: want.WaitForWorkspaces,
-			WaitForSecrets:    want.WaitForSecrets,
-			DeletionPolicy:    want.DeletionPolicy,
-		},
+		Spec: want.Intent.For(f.Apply).Spec(owner.GetNamespace(), want.Template),
 	}
+	apply.Spec.WaitForWorkspaces, apply.Spec.WaitForSecrets, apply.Spec.DeletionPolicy = want.WaitForWorkspaces, want.WaitForSecrets, want.DeletionPolicy
 	maps.Copy(apply.Labels, want.Labels)
 	if shard, ok := owner.GetLabels()[clusterv1.WatchLabel]; ok {
 		apply.Labels[clusterv1.WatchLabel] = shard // The manager that watches the owner must also watch its WorkspaceTemplateApply.
 	}
 	apply.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
-	if intent.ConnectionSecret != "" {
-		apply.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: intent.ConnectionSecret, Namespace: owner.GetNamespace()}
-	}
 	return ssa.Unstructured(apply)
 }
 

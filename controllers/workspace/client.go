@@ -26,7 +26,7 @@ import (
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
-	"github.com/capt-provider/capt/controllers/ssa"
+	"github.com/capt-provider/capt/controllers/managedfields"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
@@ -255,7 +255,7 @@ func (c *Client) inOtherScope(ctx context.Context, apply *infrav1.WorkspaceTempl
 
 // Update updates the live Workspace to what was rendered, by server-side apply. The caller checks difference and owner.
 func (c *Client) Update(ctx context.Context, live *Live, rendered *render.Rendered) (*Live, error) {
-	want := live.desired(rendered)
+	want := rendered.For(live.object)
 	// The API server refuses if the Workspace was recreated.
 	want.SetUID(live.UID())
 	return c.apply(ctx, want)
@@ -268,7 +268,7 @@ func (c *Client) Restore(ctx context.Context, live *Live, rendered *render.Rende
 	if err != nil {
 		return nil, err
 	}
-	if err := ssa.RestoreManagedFields(ctx, c.Client, restored.object, naming.WorkspaceTemplateApplyFieldManager); err != nil {
+	if err := managedfields.Restore(ctx, c.Client, restored.object, naming.WorkspaceTemplateApplyFieldManager); err != nil {
 		return nil, err
 	}
 	c.written.Record(restored.object)

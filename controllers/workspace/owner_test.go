@@ -129,7 +129,7 @@ func TestAWorkspaceKeepsItsMetadata(t *testing.T) {
 	} {
 		live := mustLive(t, workspace)
 		assert.False(t, live.Differs(rendered))
-		assert.Equal(t, want, live.desired(rendered).GetAnnotations())
+		assert.Equal(t, want, rendered.For(workspace).GetAnnotations())
 	}
 	assert.Equal(t, "default/demo-vpc", claimed.GetAnnotations()[naming.ClaimAnnotation])
 	assert.Equal(t, before, rendered.Object, "the rendered Workspace is not modified")

@@ -217,13 +217,8 @@ func (f *fleet) intent(o *owner) (adoption.Intent, error) {
 
 // vpcID returns the ID of the VPC that the manager will use for a control plane: from the CAPTCluster, or from the outputs of Terraform.
 func (f *fleet) vpcID(captCluster *infrav1.CAPTCluster) string {
-	switch {
-	case captCluster == nil:
-		return ""
-	case captCluster.Status.VPC.ID != "":
-		return captCluster.Status.VPC.ID
-	case captCluster.Spec.VPC.ExistingID != "":
-		return captCluster.Spec.VPC.ExistingID
+	if id := owners.VPCID(captCluster); captCluster == nil || id != "" {
+		return id
 	}
 	for _, o := range f.owners {
 		if o.typed == captCluster && o.apply != nil {

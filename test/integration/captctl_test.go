@@ -7,14 +7,18 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
@@ -69,4 +73,35 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 	assert.Contains(t, tree, "WorkspaceTemplate/eks ready")
 	assert.Contains(t, tree, "Depends on it:\nSecret/demo-kubeconfig ready\n")
 	assert.Contains(t, env.captctl("get", "-n", env.Namespace), "1 Cluster: 1 Ready")
+	env.diffAgreesWithTheManager()
+}
+
+// diffAgreesWithTheManager edits a template: diff shows the change of the file, and nothing once the manager has written it.
+func (env environment) diffAgreesWithTheManager() {
+	env.Helper()
+	demo := env.Namespace + "/demo"
+	assert.Contains(env, env.captctl("diff", demo), "0 of 2 Workspaces would change")
+	template := &infrav1.WorkspaceTemplate{}
+	require.True(env, env.Exists(template, "eks"))
+	template.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplate"))
+	template.Spec.Template.Spec.ForProvider.Module += "# edited\n"
+	template.ManagedFields, template.ResourceVersion = nil, ""
+	data, err := yaml.Marshal(template)
+	require.NoError(env, err)
+	file := filepath.Join(env.TempDir(), "eks.yaml")
+	require.NoError(env, os.WriteFile(file, data, 0o600))
+	edited := env.captctl("diff", "-f", file, "-n", env.Namespace)
+	assert.Contains(env, edited, "+# edited\n")
+	assert.Contains(env, edited, "1 of 1 Workspace would change")
+
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+		"forProvider": map[string]any{"module": template.Spec.Template.Spec.ForProvider.Module}}}}})
+	require.NoError(env, err)
+	env.Edit(&infrav1.WorkspaceTemplate{}, "eks", string(patch))
+	env.Eventually(func() string {
+		if found := env.captctl("diff", demo); !strings.Contains(found, "0 of 2 Workspaces would change") {
+			return "the manager has not written the edit: " + found
+		}
+		return ""
+	})
 }

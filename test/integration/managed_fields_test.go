@@ -18,8 +18,8 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/managedfields"
 	"github.com/capt-provider/capt/controllers/owner"
-	"github.com/capt-provider/capt/controllers/ssa"
 	"github.com/capt-provider/capt/test/fixture"
 )
 
@@ -55,7 +55,7 @@ func (env environment) wiped(object client.Object, name, manager string) {
 	env.Edit(object, name, wipe)
 	require.Empty(env, object.GetManagedFields())
 	env.Eventually(func() string {
-		if !env.Exists(object, name) || !appliedBy(object, manager) || ssa.ManagedFieldsLost(object, manager) {
+		if !env.Exists(object, name) || !appliedBy(object, manager) || managedfields.Lost(object, manager) {
 			return "managedFields are not restored"
 		}
 		return ""
@@ -159,7 +159,7 @@ func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 	require.NoError(t, env.Get(t.Context(), key, facts.Apply))
 	require.Contains(t, facts.Apply.Spec.WaitForSecrets[0].Keys, "theirs")
 	require.False(t, plan.Differs)
-	require.False(t, ssa.ManagedFieldsLost(facts.Apply, "capt-test"))
+	require.False(t, managedfields.Lost(facts.Apply, "capt-test"))
 
 	write("a")
 	require.ElementsMatch(t, []string{"a", "theirs"}, facts.Apply.Spec.WaitForSecrets[0].Keys, "ours goes, theirs stays")

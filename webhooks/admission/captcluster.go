@@ -12,6 +12,7 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/kept"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
@@ -22,12 +23,7 @@ func setupCAPTCluster(mgr ctrl.Manager, cached, live lookup.Reader) error {
 
 func captClusterDefaulter(reader validation.Reader) *defaulter[*infrav1.CAPTCluster] {
 	return &defaulter[*infrav1.CAPTCluster]{
-		reader: reader,
-		create: defaultVPCReference,
-		keep: func(old, captCluster *infrav1.CAPTCluster) {
-			keepReference(old.Spec.WorkspaceTemplateApplyRef, &captCluster.Spec.WorkspaceTemplateApplyRef)
-		},
-		keepHubFields: keepClusterHubFields,
+		reader: reader, create: defaultVPCReference, keep: kept.ClusterFields, keepHubFields: kept.ClusterHubFields,
 	}
 }
 
@@ -64,13 +60,6 @@ func newReference(ctx context.Context, reader validation.Reader, owner validatio
 		return infrav1.WorkspaceTemplateApplyReference{}, err
 	}
 	return infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}, nil
-}
-
-// keepReference restores a reference that an update omits.
-func keepReference(old infrav1.WorkspaceTemplateApplyReference, reference *infrav1.WorkspaceTemplateApplyReference) {
-	if !reference.IsDefined() {
-		*reference = old
-	}
 }
 
 func captClusterValidator(reader validation.Reader) validator[*infrav1.CAPTCluster] {

@@ -13,8 +13,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/kept"
 	"github.com/capt-provider/capt/api/validation/owners"
-	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
@@ -23,46 +23,18 @@ func setupCAPTControlPlane(mgr ctrl.Manager, cached, live lookup.Reader) error {
 }
 
 func captControlPlaneDefaulter(reader validation.Reader) *defaulter[*controlplanev1.CAPTControlPlane] {
-	return &defaulter[*controlplanev1.CAPTControlPlane]{reader: reader, create: defaultControlPlane, keep: keepControlPlaneFields, keepHubFields: keepControlPlaneHubFields}
+	return &defaulter[*controlplanev1.CAPTControlPlane]{reader: reader, create: defaultControlPlane, keep: kept.ControlPlaneFields, keepHubFields: kept.ControlPlaneHubFields}
 }
 
 // defaultControlPlane completes spec.version of a new CAPTControlPlane and sets spec.workspaceTemplateApplyRef. It does not set the
 // reference if there is no template: validation rejects the object then.
 func defaultControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
-	completeVersion(controlPlane)
+	kept.CompleteVersion(controlPlane)
 	if controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
 		return nil
 	}
 	controlPlane.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, reader, controlPlane, adoption.ExpectationOfControlPlane(controlPlane, ""))
 	return err
-}
-
-// keepControlPlaneFields restores fields of spec that CAPT wrote and an update omits. An endpoint in the invalid form of CAPT v0.3 is
-// corrected, or removed so that the controller writes it again.
-func keepControlPlaneFields(old, controlPlane *controlplanev1.CAPTControlPlane) {
-	if controlPlane.Spec.Version != old.Spec.Version { // An unchanged version keeps its form: a write of other fields must not change spec.version.
-		completeVersion(controlPlane)
-	}
-	keepReference(old.Spec.WorkspaceTemplateApplyRef, &controlPlane.Spec.WorkspaceTemplateApplyRef)
-	if controlPlane.Spec.ControlPlaneEndpoint.IsZero() {
-		controlPlane.Spec.ControlPlaneEndpoint = owners.RepairEndpoint(old.Spec.ControlPlaneEndpoint)
-	}
-	references := map[string]infrav1.WorkspaceTemplateApplyReference{}
-	for i := range old.Spec.FargateProfiles {
-		references[old.Spec.FargateProfiles[i].Name] = old.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef
-	}
-	for i := range controlPlane.Spec.FargateProfiles {
-		profile := &controlPlane.Spec.FargateProfiles[i]
-		keepReference(references[profile.Name], &profile.WorkspaceTemplateApplyRef)
-	}
-}
-
-// completeVersion changes spec.version to the form that Cluster API's contract requires: a semantic version with the prefix v. It ignores
-// an invalid version, which validation rejects.
-func completeVersion(controlPlane *controlplanev1.CAPTControlPlane) {
-	if version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
-		controlPlane.Spec.Version = version.Semantic
-	}
 }
 
 func captControlPlaneValidator(reader validation.Reader) validator[*controlplanev1.CAPTControlPlane] {

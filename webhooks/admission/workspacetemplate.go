@@ -16,6 +16,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/kept"
 	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
@@ -29,7 +30,7 @@ func workspaceTemplateDefaulter() *defaulter[*infrav1.WorkspaceTemplate] {
 	return &defaulter[*infrav1.WorkspaceTemplate]{
 		create:        func(context.Context, validation.Reader, *infrav1.WorkspaceTemplate) error { return nil },
 		keep:          func(_, _ *infrav1.WorkspaceTemplate) {},
-		keepHubFields: keepTemplateHubFields,
+		keepHubFields: kept.TemplateHubFields,
 	}
 }
 
@@ -45,8 +46,8 @@ func workspaceTemplateValidator(reader validation.Reader) validator[*infrav1.Wor
 			if err != nil {
 				return nil, err
 			}
-			config, err := templates.ProviderConfigUpdateWarnings(ctx, reader, old, template)
-			return append(fields, config...), err
+			users, err := templates.UpdateWarnings(ctx, reader, old, template)
+			return append(fields, users...), err
 		},
 	}
 }

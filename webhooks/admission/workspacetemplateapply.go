@@ -15,6 +15,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/api/validation/kept"
 	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
@@ -25,14 +26,7 @@ func setupWorkspaceTemplateApply(mgr ctrl.Manager, cached, live lookup.Reader) e
 
 func workspaceTemplateApplyDefaulter(reader validation.Reader) *defaulter[*infrav1.WorkspaceTemplateApply] {
 	return &defaulter[*infrav1.WorkspaceTemplateApply]{
-		reader: reader,
-		create: defaultWorkspaceName,
-		keep: func(old, apply *infrav1.WorkspaceTemplateApply) {
-			if apply.Spec.WorkspaceName == "" {
-				apply.Spec.WorkspaceName = old.Spec.WorkspaceName
-			}
-		},
-		keepHubFields: keepApplyHubFields,
+		reader: reader, create: defaultWorkspaceName, keep: kept.ApplyFields, keepHubFields: kept.ApplyHubFields,
 	}
 }
 

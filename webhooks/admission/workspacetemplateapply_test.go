@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -41,7 +42,25 @@ func TestSafety02ATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	assert.Empty(t, validated(t, workspaceTemplateValidator(newEnvironment(t)), in("one"), in("two")).Warnings, "nothing uses it")
 	module := in("one")
 	builder.WithModule("# new")(module)
-	assert.Empty(t, validated(t, workspaceTemplateValidator(newEnvironment(t, users...)), in("one"), module).Warnings)
+	assert.NotContains(t, validated(t, workspaceTemplateValidator(newEnvironment(t, users...)), in("one"), module).Warnings[0], "providerConfigRef")
+}
+
+func TestAnEditOfATemplateWarnsHowManyUseIt(t *testing.T) {
+	user := func(name, cluster string) client.Object {
+		return builder.WorkspaceTemplateApply(name, builder.WithLabel(clusterv1.ClusterNameLabel, cluster))
+	}
+	users := newEnvironment(t, user("a-vpc", "a"), user("a-vpc-2", "a"), user("b-vpc", "b"), builder.WorkspaceTemplateApply("own"))
+	before, after := builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("vpc", builder.WithModule("# new"))
+	response := validated(t, workspaceTemplateValidator(users), before, after)
+	assert.True(t, response.Allowed)
+	require.Len(t, response.Warnings, 1)
+	assert.Contains(t, response.Warnings[0], "spec.template.spec: 4 WorkspaceTemplateApply objects in 2 Clusters use this template")
+
+	assert.Empty(t, validated(t, workspaceTemplateValidator(newEnvironment(t)), before, after).Warnings, "nothing uses it")
+	shared := builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.AllowedNamespaces.Names, template.Spec.Template.Metadata.Version = []string{"team-a"}, "2"
+	}))
+	assert.Empty(t, validated(t, workspaceTemplateValidator(users), before, shared).Warnings, "the rendered Workspaces do not change")
 }
 
 func TestSafety14ATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing.T) {

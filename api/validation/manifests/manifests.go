@@ -68,8 +68,8 @@ func (o Objects) ClaimantsOf(_ context.Context, workspaceName string) ([]infrav1
 }
 
 // UsersOf implements validation.Reader.
-func (o Objects) UsersOf(_ context.Context, template types.NamespacedName) (int, error) {
-	return len(list(o, func(apply *infrav1.WorkspaceTemplateApply) bool { return apply.TemplateKey() == template })), nil
+func (o Objects) UsersOf(_ context.Context, template types.NamespacedName) (validation.Users, error) {
+	return validation.CountUsers(list(o, func(apply *infrav1.WorkspaceTemplateApply) bool { return apply.TemplateKey() == template })), nil
 }
 
 // CAPTCluster implements validation.Reader.

@@ -46,7 +46,7 @@ var (
 
 // Declarations returns the declarations of a module; nil when the module could not be parsed.
 func (r *Parsed) Declarations() *Declarations {
-	if r.exceededLimit != "" || r.diags.HasErrors() || r.file == nil {
+	if !r.IsValid() {
 		return nil
 	}
 	content, _, _ := r.file.Body.PartialContent(blocks) // Terraform reports invalid blocks.
@@ -63,6 +63,12 @@ func (r *Parsed) Declarations() *Declarations {
 	}
 	return d
 }
+
+// Variables returns the names of the variables; the value is true if the variable has a default.
+func (d *Declarations) Variables() map[string]bool { return d.variables }
+
+// Outputs returns the names of the outputs; the value is true if the output is literally sensitive.
+func (d *Declarations) Outputs() map[string]bool { return d.outputs }
 
 // isLiteralTrue reports whether an attribute, which may be nil, has the literal value true.
 func isLiteralTrue(attribute *hcl.Attribute) bool {

@@ -37,6 +37,9 @@ var (
 	digit  = regexp.MustCompile(`[0-9]`)
 )
 
+// PlaceholderNote ends the messages about lines that values of variables may complete.
+const PlaceholderNote = "The line has a placeholder: it is checked again with the values of the variables"
+
 // Parsed is the result of parsing an inline module.
 type Parsed struct {
 	// text is the text that was parsed.
@@ -126,7 +129,7 @@ func (r *Parsed) Findings(path *field.Path) validation.Findings {
 		case diag.Severity != hcl.DiagError:
 		case diag.Subject != nil && r.placeholderLines.Has(diag.Subject.Start.Line):
 			if warnings++; warnings <= maxDiagnostics {
-				findings.Warn(path, "%s The line has a placeholder: it is checked again with the values of the variables", r.describe(diag))
+				findings.Warn(path, "%s %s", r.describe(diag), PlaceholderNote)
 			}
 		default:
 			if errors++; errors <= maxDiagnostics {
@@ -142,6 +145,17 @@ func (r *Parsed) Findings(path *field.Path) validation.Findings {
 	}
 	return findings
 }
+
+// IsValid reports whether the module could be parsed.
+func (r *Parsed) IsValid() bool {
+	return r.exceededLimit == "" && !r.diags.HasErrors() && r.file != nil
+}
+
+// Text is the text that was parsed: a name replaces each placeholder.
+func (r *Parsed) Text() string { return r.text }
+
+// HasPlaceholder reports whether a line, counted from 1, has a placeholder.
+func (r *Parsed) HasPlaceholder(line int) bool { return r.placeholderLines.Has(line) }
 
 // describe returns position, summary and detail of a diagnostic.
 func (r *Parsed) describe(diag *hcl.Diagnostic) string {

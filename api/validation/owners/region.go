@@ -27,6 +27,31 @@ func Region(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.
 	return controlPlane.Spec.Region
 }
 
+// VPCID returns the ID of the VPC of a CAPTCluster, which may be nil; empty while it is unknown. For an existing VPC, spec is used if status has
+// no ID: the controller of an externally managed CAPTCluster may not report it.
+func VPCID(captCluster *infrav1.CAPTCluster) string {
+	switch {
+	case captCluster == nil:
+		return ""
+	case captCluster.Status.VPC.ID != "":
+		return captCluster.Status.VPC.ID
+	}
+	return captCluster.Spec.VPC.ExistingID
+}
+
+// VPCSecret returns the name of the Secret that describes the VPC of a CAPTCluster, which may be nil; empty when no object names one.
+func VPCSecret(captCluster *infrav1.CAPTCluster) string {
+	switch {
+	case captCluster == nil:
+		return ""
+	case captCluster.Spec.VPC.ConnectionSecretRef.IsDefined():
+		return captCluster.Spec.VPC.ConnectionSecretRef.Name
+	case !captCluster.Spec.VPC.Template.IsDefined():
+		return ""
+	}
+	return naming.VPCConnectionSecret(captCluster.Name)
+}
+
 // RegionChange returns an error, with a remedy, if a control plane would move to another region than the one that its
 // WorkspaceTemplateApply has. Before the WorkspaceTemplateApply has a region, the control plane can be in any region. captCluster and apply
 // may be nil.

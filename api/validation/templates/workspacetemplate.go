@@ -32,6 +32,7 @@ func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate) validation.F
 		// Parse once: for a large module, this takes longer than all other checks.
 		module := modules.ParseTemplate(params)
 		findings.Add(module.Findings(forProvider.Child("module")))
+		findings.Add(module.Language(forProvider.Child("module")))
 		declared = module.Declarations()
 	}
 	findings.Refuse(ValidateParameters(params, forProvider)...)

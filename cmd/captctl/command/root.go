@@ -16,8 +16,10 @@ import (
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/convert"
+	"github.com/capt-provider/capt/cmd/captctl/diff"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 	"github.com/capt-provider/capt/cmd/captctl/migration"
+	"github.com/capt-provider/capt/cmd/captctl/template"
 	"github.com/capt-provider/capt/cmd/captctl/validate"
 )
 
@@ -76,6 +78,9 @@ plugin: kubectl capt.`,
   # Why is a Cluster not Ready?
   captctl describe team-a/demo
 
+  # What would an edited template change in which Cluster?
+  captctl diff -f templates/eks.yaml
+
   # Check manifests without a cluster
   captctl validate -f manifests/ -R
 
@@ -102,7 +107,8 @@ plugin: kubectl capt.`,
 	})
 	addFlags(root, environment)
 	for _, add := range []func(*cli.Environment) *cobra.Command{
-		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, validate.New, migration.New, convert.New,
+		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, diff.New, validate.New,
+		template.New, migration.New, convert.New,
 		newVersion,
 	} {
 		root.AddCommand(add(environment))

@@ -19,6 +19,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/cluster"
 )
 
 // actionOptions are the options of a command that changes a Cluster.
@@ -90,7 +91,7 @@ func setPaused(o *overview.Objects, paused bool) (client.Object, map[string]any,
 func newAction(environment *cli.Environment, command *cobra.Command,
 	change func(*overview.Objects, time.Time) (client.Object, map[string]any, string, error),
 ) *cobra.Command {
-	o := &actionOptions{Environment: environment, selected: selected{access: environment.Access}, change: change}
+	o := &actionOptions{Environment: environment, selected: selected{cluster.Selected{Of: environment.Access}}, change: change}
 	command.Args, command.ValidArgsFunction, command.RunE = cobra.ExactArgs(1), environment.Access.CompleteClusters(), cli.Run(o)
 	return command
 }
@@ -118,6 +119,6 @@ func (o *actionOptions) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintf(o.Out, "Cluster %s/%s: %s\n", o.namespace, o.name, done)
+	fmt.Fprintf(o.Out, "Cluster %s/%s: %s\n", o.Namespace, o.Name, done)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 )
@@ -35,7 +36,7 @@ func (o *describeOptions) Validate() error {
 
 // NewDescribe returns captctl describe.
 func NewDescribe(environment *cli.Environment) *cobra.Command {
-	o := &describeOptions{newCommon(environment), selected{access: environment.Access}}
+	o := &describeOptions{newCommon(environment), selected{cluster.Selected{Of: environment.Access}}}
 	command := &cobra.Command{
 		Use:   "describe [NAMESPACE/]CLUSTER",
 		Short: "Show the state of a Cluster, the one cause if it is not Ready, and what to do",
@@ -69,7 +70,7 @@ func (o *describeOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return show(ctx, &o.common, reader, watched(o.namespace, eventsv1.SchemeGroupVersion.WithKind("Event")),
+	return show(ctx, &o.common, reader, watched(o.Namespace, eventsv1.SchemeGroupVersion.WithKind("Event")),
 		func(ctx context.Context) (*described, error) { return o.read(ctx, reader) },
 		func(p *output.Printer, found *described) error {
 			document := newDescription(found.Objects, found.events, o.now())
@@ -85,7 +86,7 @@ func (o *describeOptions) read(ctx context.Context, reader client.Reader) (*desc
 	}
 	found := &described{Objects: objects}
 	var list eventsv1.EventList
-	err = reader.List(ctx, &list, client.InNamespace(o.namespace))
+	err = reader.List(ctx, &list, client.InNamespace(o.Namespace))
 	if apierrors.IsForbidden(err) { // The rest does not depend on events.
 		fmt.Fprintf(o.ErrOut, "Warning: events are not shown: %v\n", err)
 		err = nil

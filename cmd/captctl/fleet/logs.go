@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
@@ -20,7 +21,7 @@ type logsOptions struct {
 
 // NewLogs returns captctl logs.
 func NewLogs(environment *cli.Environment) *cobra.Command {
-	o := &logsOptions{environment, selected{access: environment.Access}}
+	o := &logsOptions{environment, selected{cluster.Selected{Of: environment.Access}}}
 	return &cobra.Command{
 		Use:   "logs [NAMESPACE/]CLUSTER",
 		Short: "Show the last errors of Terraform for a Cluster",

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -93,38 +92,17 @@ func indexed[T any, P interface {
 }
 
 // selected is the Cluster that an argument names.
-type selected struct {
-	access          *cluster.Access
-	namespace, name string
-}
-
-// Complete takes the argument. Without a namespace, that of --namespace or of the context is meant.
-func (s *selected) Complete(args []string) (err error) {
-	namespace, name, qualified := strings.Cut(args[0], "/")
-	if s.namespace, s.name = namespace, name; !qualified {
-		s.name = args[0]
-		s.namespace, _, err = s.access.ToRawKubeConfigLoader().Namespace()
-	}
-	return err
-}
-
-// Validate checks the argument.
-func (s *selected) Validate() error {
-	if s.namespace == "" || s.name == "" || strings.Contains(s.name, "/") {
-		return fmt.Errorf("%q: must be CLUSTER or NAMESPACE/CLUSTER", s.namespace+"/"+s.name)
-	}
-	return nil
-}
+type selected struct{ cluster.Selected }
 
 // objects returns the Cluster with its objects.
 func (s *selected) objects(ctx context.Context, reader client.Reader) (*overview.Objects, error) {
-	found, err := read(ctx, reader, s.namespace)
+	found, err := read(ctx, reader, s.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	index := slices.IndexFunc(found.clusters, func(objects *overview.Objects) bool { return objects.Cluster.Name == s.name })
+	index := slices.IndexFunc(found.clusters, func(objects *overview.Objects) bool { return objects.Cluster.Name == s.Name })
 	if index < 0 {
-		return nil, fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; captctl get lists all Clusters", s.name, s.namespace)
+		return nil, fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; captctl get lists all Clusters", s.Name, s.Namespace)
 	}
 	return found.clusters[index], nil
 }

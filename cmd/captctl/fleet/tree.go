@@ -20,6 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/picture"
 )
@@ -46,7 +47,7 @@ type treeOptions struct {
 
 // NewTree returns captctl tree.
 func NewTree(environment *cli.Environment) *cobra.Command {
-	o := &treeOptions{common{Environment: environment, output: output.NewFlag(svg, dot, mermaid)}, selected{access: environment.Access}}
+	o := &treeOptions{common{Environment: environment, output: output.NewFlag(svg, dot, mermaid)}, selected{cluster.Selected{Of: environment.Access}}}
 	command := &cobra.Command{
 		Use:   "tree [NAMESPACE/]CLUSTER",
 		Short: "Show what a Cluster depends on, and what depends on it",
@@ -88,7 +89,7 @@ func (o *treeOptions) Run(ctx context.Context) error {
 		}
 		return readTree(ctx, reader, found)
 	}
-	return show(ctx, &o.common, reader, watched(o.namespace, infrav1.GroupVersion.WithKind("WorkspaceTemplate")), read, func(p *output.Printer, tree *Tree) error {
+	return show(ctx, &o.common, reader, watched(o.Namespace, infrav1.GroupVersion.WithKind("WorkspaceTemplate")), read, func(p *output.Printer, tree *Tree) error {
 		drawn, err := tree.picture(p.Format)
 		return errors.Join(err, p.Document(tree, func(p *output.Printer) {
 			switch p.Format {

@@ -14,7 +14,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capt-provider/capt/cmd/captctl/diff"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
+	"github.com/capt-provider/capt/cmd/captctl/template"
 	"github.com/capt-provider/capt/cmd/captctl/validate"
 	"github.com/capt-provider/capt/cmd/captctl/version"
 	"github.com/capt-provider/capt/cmd/captctl/view"
@@ -36,7 +38,9 @@ var kinds = []struct {
 	{"ClusterList", reflect.TypeFor[fleet.ClusterList](), "`captctl get` prints it; with `--watch`, one document after another."},
 	{"ClusterDescription", reflect.TypeFor[fleet.Description](), "`captctl describe` prints it; with `--watch`, one document after another."},
 	{"Tree", reflect.TypeFor[fleet.Tree](), "`captctl tree` prints it; with `--watch`, one document after another."},
+	{"Diff", reflect.TypeFor[diff.Diff](), "`captctl diff` prints it."},
 	{"ValidationReport", reflect.TypeFor[validate.Report](), "`captctl validate` prints it."},
+	{"TemplateTest", reflect.TypeFor[template.Test](), "`captctl template test` prints it."},
 	{"Check", reflect.TypeFor[view.Check](), "`captctl migrate check` prints it."},
 	{"Plan", reflect.TypeFor[plan.Plan](), "`captctl migrate plan --out` writes it, `plan` and `show` print it, `apply` and `rollback` read it."},
 	{"Decisions", reflect.TypeFor[migrate.Decisions](), "Users write it, in YAML or JSON, for `captctl migrate plan --decisions`."},

@@ -16,12 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/api/validation/rules"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/manifest"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/migrate/convert"
 )
 
 const long = `Checks manifests of CAPT in YAML or JSON, in v1beta1 and v1beta2, without a cluster: with the
@@ -121,12 +120,7 @@ func (o *options) Run(ctx context.Context) error {
 	} else {
 		err = p.Document(report, func(p *output.Printer) { report.show(p) })
 	}
-	failed := 0
-	for _, finding := range report.Findings {
-		if finding.Level == LevelError {
-			failed++
-		}
-	}
+	failed := Errors(report.Findings)
 	if err != nil || failed == 0 {
 		return err
 	}
@@ -135,53 +129,30 @@ func (o *options) Run(ctx context.Context) error {
 
 func (o *options) check(ctx context.Context) (*Report, error) {
 	report := &Report{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "ValidationReport"}, Findings: []Finding{}}
-	converter, err := convert.New()
+	content, err := manifest.Read(ctx, o.Environment, o.paths, o.recursive)
 	if err != nil {
 		return nil, err
 	}
-	namespace, _, err := o.Access.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		namespace = metav1.NamespaceDefault // Without a cluster, a kubeconfig that cannot be read does not matter.
+	report.Files = content.Files
+	for _, problem := range content.Problems {
+		report.Findings = append(report.Findings, Finding{File: problem.File, Line: problem.Line, Level: LevelWarning, Message: problem.Text})
 	}
-	files, err := cli.ExpandPaths(o.paths, o.recursive)
-	if err != nil {
-		return nil, err
-	}
-	reader := &reader{converter, namespace}
-	var objects []*object
-	for _, file := range files {
-		data, err := o.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		found, problems := reader.read(ctx, file, data)
-		objects = append(objects, found...)
-		for _, problem := range problems {
-			report.Findings = append(report.Findings, Finding{File: problem.File, Line: problem.Line, Level: LevelWarning, Message: problem.Text})
-		}
-	}
-	report.Files = len(files)
-	return report, report.checkAll(ctx, objects)
+	return report, report.checkAll(ctx, content)
 }
 
 // checkAll checks objects, which can refer to each other.
-func (r *Report) checkAll(ctx context.Context, objects []*object) error {
-	var all manifests.Objects
-	for _, object := range objects {
-		if object.typed != nil {
-			all = append(all, object.typed)
-		}
-	}
-	r.duplicates(objects)
-	for _, object := range objects {
-		if object.isCAPT() {
+func (r *Report) checkAll(ctx context.Context, content *manifest.Content) error {
+	all := content.Typed()
+	r.duplicates(content.Objects)
+	for _, object := range content.Objects {
+		if object.IsCAPT() {
 			r.Objects++
 		}
-		r.addErrors(object, object.errors)
-		if !object.isCAPT() || object.typed == nil {
+		r.addErrors(object, object.Errors)
+		if !object.IsCAPT() || object.Typed == nil {
 			continue
 		}
-		found, err := rules.New(ctx, all, object.typed)
+		found, err := rules.New(ctx, all, object.Typed)
 		if err != nil {
 			return err
 		}
@@ -198,7 +169,7 @@ func (r *Report) checkAll(ctx context.Context, objects []*object) error {
 }
 
 // addErrors adds errors. Values of variables are left out: they can be secrets, and CI keeps its logs.
-func (r *Report) addErrors(object *object, errs field.ErrorList) {
+func (r *Report) addErrors(object *manifest.Object, errs field.ErrorList) {
 	for _, err := range errs {
 		message := err.ErrorBody()
 		if strings.Contains(err.Field, "forProvider") || strings.Contains(err.Field, "variables") {
@@ -209,30 +180,51 @@ func (r *Report) addErrors(object *object, errs field.ErrorList) {
 }
 
 // duplicates warns about objects that are there twice, such as those of overlays: references to them are ambiguous.
-func (r *Report) duplicates(objects []*object) {
-	first := map[string]*object{}
+func (r *Report) duplicates(objects []*manifest.Object) {
+	first := map[string]*manifest.Object{}
 	for _, object := range objects {
-		if object.typed == nil || !object.isCAPT() {
+		if object.Typed == nil || !object.IsCAPT() {
 			continue
 		}
-		name := fmt.Sprintf("%s %s", object, object.typed.GetNamespace())
+		name := fmt.Sprintf("%s %s", object, object.Typed.GetNamespace())
 		if before := first[name]; before != nil {
-			line, _ := before.position("")
-			r.add(object, LevelWarning, "metadata.name", fmt.Sprintf("the same object is in %s:%d. Validate overlays separately: references to it are ambiguous", before.file, line))
+			line, _ := before.Position("", "")
+			r.add(object, LevelWarning, "metadata.name", fmt.Sprintf("the same object is in %s:%d. Validate overlays separately: references to it are ambiguous", before.File, line))
 			continue
 		}
 		first[name] = object
 	}
 }
 
-func (r *Report) add(object *object, level Level, path, message string) {
-	line, column := object.position(path)
-	r.Findings = append(r.Findings, Finding{object.file, line, column, level, object.String(), path, message})
+func (r *Report) add(object *manifest.Object, level Level, path, message string) {
+	r.Findings = append(r.Findings, NewFinding(object, level, path, message))
 }
 
-// show prints one line per finding, in the form that editors and CI systems recognize.
+// NewFinding returns a finding about a field of an object.
+func NewFinding(object *manifest.Object, level Level, path, message string) Finding {
+	line, column := object.Position(path, message)
+	return Finding{object.File, line, column, level, object.String(), path, message}
+}
+
+// Errors counts the errors among findings.
+func Errors(findings []Finding) (count int) {
+	for _, finding := range findings {
+		if finding.Level == LevelError {
+			count++
+		}
+	}
+	return count
+}
+
+// show prints the findings, and their number.
 func (r *Report) show(p *output.Printer) {
-	for _, finding := range r.Findings {
+	Show(p, r.Findings)
+	p.Linef("%s in %s checked: %s", output.Count(r.Objects, "object"), output.Count(r.Files, "file"), output.Count(len(r.Findings), "finding"))
+}
+
+// Show prints one line per finding, in the form that editors and CI systems recognize.
+func Show(p *output.Printer, findings []Finding) {
+	for _, finding := range findings {
 		style := map[Level]output.Style{LevelError: output.Bad, LevelWarning: output.Attention}[finding.Level]
 		text := finding.Message
 		if finding.Field != "" {
@@ -240,5 +232,4 @@ func (r *Report) show(p *output.Printer) {
 		}
 		p.Linef("%s:%d:%d: %s: %s", finding.File, finding.Line, max(1, finding.Column), p.Paint(style, string(finding.Level)), p.Paint(output.Plain, output.OneLine(text)))
 	}
-	p.Linef("%s in %s checked: %s", output.Count(r.Objects, "object"), output.Count(r.Files, "file"), output.Count(len(r.Findings), "finding"))
 }

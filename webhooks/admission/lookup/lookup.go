@@ -122,12 +122,12 @@ func (r Reader) ControlPlanesOfTemplate(ctx context.Context, template types.Name
 }
 
 // UsersOf implements validation.Reader.
-func (r Reader) UsersOf(ctx context.Context, template types.NamespacedName) (int, error) {
+func (r Reader) UsersOf(ctx context.Context, template types.NamespacedName) (validation.Users, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := r.List(ctx, &applies, client.MatchingFields{templateIndex: template.String()}, client.UnsafeDisableDeepCopy); err != nil {
-		return 0, fmt.Errorf("listing the WorkspaceTemplateApplies of WorkspaceTemplate %s: %w", template, err)
+		return validation.Users{}, fmt.Errorf("listing the WorkspaceTemplateApplies of WorkspaceTemplate %s: %w", template, err)
 	}
-	return len(applies.Items), nil
+	return validation.CountUsers(applies.Items), nil
 }
 
 // HasUnownedLegacy implements validation.Reader.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admission
+package kept
 
 import (
 	"context"
@@ -25,9 +25,9 @@ import (
 // a write must not remove these fields, and must not set them through a forged annotation. So the functions of this file copy them from the
 // old object.
 
-// keepClusterHubFields restores the fields of a CAPTCluster that v1beta1 does not have. Fields of a VPC source are restored only if the
+// ClusterHubFields restores the fields of a CAPTCluster that v1beta1 does not have. Fields of a VPC source are restored only if the
 // write keeps that source.
-func keepClusterHubFields(ctx context.Context, reader validation.Reader, old, captCluster *infrav1.CAPTCluster) error {
+func ClusterHubFields(ctx context.Context, reader validation.Reader, old, captCluster *infrav1.CAPTCluster) error {
 	captCluster.Spec.DeletionProtection = old.Spec.DeletionProtection
 	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
 	now.ConnectionSecretRef = infrav1.LocalSecretReference{}
@@ -41,8 +41,8 @@ func keepClusterHubFields(ctx context.Context, reader validation.Reader, old, ca
 	return nil
 }
 
-// keepControlPlaneHubFields restores the fields of a CAPTControlPlane that v1beta1 does not have, and the endpoint that adoption corrected.
-func keepControlPlaneHubFields(ctx context.Context, reader validation.Reader, old, controlPlane *controlplanev1.CAPTControlPlane) error {
+// ControlPlaneHubFields restores the fields of a CAPTControlPlane that v1beta1 does not have, and the endpoint that adoption corrected.
+func ControlPlaneHubFields(ctx context.Context, reader validation.Reader, old, controlPlane *controlplanev1.CAPTControlPlane) error {
 	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
 	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
 	now.DeletionProtection = before.DeletionProtection
@@ -55,8 +55,8 @@ func keepControlPlaneHubFields(ctx context.Context, reader validation.Reader, ol
 	return keepPinned(ctx, reader, old.Namespace, before.WorkspaceTemplateRef, &now.WorkspaceTemplateRef)
 }
 
-// keepTemplateHubFields restores the fields of a WorkspaceTemplate that v1beta1 does not have.
-func keepTemplateHubFields(_ context.Context, _ validation.Reader, old, template *infrav1.WorkspaceTemplate) error {
+// TemplateHubFields restores the fields of a WorkspaceTemplate that v1beta1 does not have.
+func TemplateHubFields(_ context.Context, _ validation.Reader, old, template *infrav1.WorkspaceTemplate) error {
 	before, now := old.Spec.DeepCopy(), &template.Spec
 	now.WorkspaceScope, now.AllowedNamespaces, now.PublishOutputs = before.WorkspaceScope, before.AllowedNamespaces, before.PublishOutputs
 	if was, is := before.Template.Spec.ProviderConfigRef, now.Template.Spec.ProviderConfigRef; was != nil && is != nil && was.Name == is.Name {
@@ -69,10 +69,10 @@ func keepTemplateHubFields(_ context.Context, _ validation.Reader, old, template
 	return nil
 }
 
-// keepApplyHubFields restores the fields of a WorkspaceTemplateApply that v1beta1 does not have. It also restores the deletion policy
+// ApplyHubFields restores the fields of a WorkspaceTemplateApply that v1beta1 does not have. It also restores the deletion policy
 // Retain, which v1beta1 has, if captctl migrate set it on adoption: manifests from before the adoption do not have it, and the Workspace of
 // a helper would be destroyed with the helper.
-func keepApplyHubFields(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
+func ApplyHubFields(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) error {
 	for i := range apply.Spec.WaitForSecrets {
 		now := &apply.Spec.WaitForSecrets[i]
 		now.Keys = nil

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ssa supports server-side apply: it reports whether an apply would change an object, and restores lost managedFields.
+// Package ssa computes what server-side apply would change, without a request. Its functions are pure.
 package ssa
 
 import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -69,23 +70,72 @@ func containsAll(have any, want []any, merged []string) bool {
 	return true
 }
 
+// Applied returns a copy of the live object as server-side apply of want, as a field manager, would leave it. All lists are atomic. It equals
+// the live object exactly if Differs is false.
+func Applied(live, want *unstructured.Unstructured, manager string) *unstructured.Unstructured {
+	applied := live.DeepCopy()
+	for _, path := range removedFields(live, want, manager) {
+		removeField(applied.Object, path)
+	}
+	merge(applied.Object, want.DeepCopy().Object)
+	return applied
+}
+
+// merge sets every field of want in have.
+func merge(have, want map[string]any) {
+	for key, value := range want {
+		wantMap, isMap := value.(map[string]any)
+		haveMap, hasMap := have[key].(map[string]any)
+		if isMap && hasMap {
+			merge(haveMap, wantMap)
+		} else {
+			have[key] = value
+		}
+	}
+}
+
+// removeField removes a field that is reached through maps only.
+func removeField(node map[string]any, path fieldpath.Path) {
+	var names []string
+	for _, element := range path {
+		if element.FieldName == nil {
+			return
+		}
+		names = append(names, *element.FieldName)
+	}
+	unstructured.RemoveNestedField(node, names...)
+}
+
 // removesFields reports whether an earlier apply of the manager set fields that the next one would remove.
 func removesFields(live, want *unstructured.Unstructured, manager string) bool {
 	for _, entry := range live.GetManagedFields() {
-		if entry.Manager != manager || entry.Subresource != "" || entry.FieldsV1 == nil {
-			continue
-		}
 		owned := &fieldpath.Set{}
-		if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
+		if isOf(entry, manager) && owned.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
 			return true // An apply rewrites an entry that cannot be decoded.
 		}
-		more := false
-		owned.Leaves().Iterate(func(path fieldpath.Path) { more = more || !hasField(want.Object, path) })
-		if more {
-			return true
-		}
 	}
-	return false
+	return len(removedFields(live, want, manager)) > 0
+}
+
+// isOf reports whether an entry of managedFields lists fields that a manager set.
+func isOf(entry metav1.ManagedFieldsEntry, manager string) bool {
+	return entry.Manager == manager && entry.Subresource == "" && entry.FieldsV1 != nil
+}
+
+// removedFields returns the fields that earlier applies of the manager set, and that the next one would remove.
+func removedFields(live, want *unstructured.Unstructured, manager string) (removed []fieldpath.Path) {
+	for _, entry := range live.GetManagedFields() {
+		owned := &fieldpath.Set{}
+		if !isOf(entry, manager) || owned.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
+			continue
+		}
+		owned.Leaves().Iterate(func(path fieldpath.Path) {
+			if !hasField(want.Object, path) {
+				removed = append(removed, path.Copy())
+			}
+		})
+	}
+	return removed
 }
 
 // hasField reports whether an object has a field.

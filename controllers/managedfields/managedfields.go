@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package ssa
+// Package managedfields detects and restores lost managedFields, without which server-side apply removes no fields.
+package managedfields
 
 import (
 	"bytes"
@@ -18,10 +19,10 @@ import (
 // apply. Later applies keep the fields that it owns.
 const beforeFirstApply = "before-first-apply"
 
-// ManagedFieldsLost reports whether the managedFields of an object that the manager applied were lost, so that an apply would no longer
+// Lost reports whether the managedFields of an object that the manager applied were lost, so that an apply would no longer
 // remove fields. API servers before 1.37 drop all managedFields when a conversion webhook is down (kubernetes#136919), and record
 // nothing before the next apply. An object that the manager never applied has the managedFields of other managers.
-func ManagedFieldsLost(live metav1.Object, manager string) bool {
+func Lost(live metav1.Object, manager string) bool {
 	entries := live.GetManagedFields()
 	own, earlier := appliedFields(entries, manager), indexOf(entries, beforeFirstApply)
 	if own == nil {
@@ -34,12 +35,12 @@ func ManagedFieldsLost(live metav1.Object, manager string) bool {
 	return fields != nil && !fields.Intersection(withParents(own)).Empty()
 }
 
-// RestoreManagedFields removes the fields that the manager has applied from those of beforeFirstApply. It changes managedFields alone:
+// Restore removes the fields that the manager has applied from those of beforeFirstApply. It changes managedFields alone:
 // neither the generation nor other metadata.
-func RestoreManagedFields(ctx context.Context, c client.Client, live client.Object, manager string) error {
+func Restore(ctx context.Context, c client.Client, live client.Object, manager string) error {
 	entries := slices.Clone(live.GetManagedFields())
 	own, earlier := appliedFields(entries, manager), indexOf(entries, beforeFirstApply)
-	if own == nil || earlier < 0 || !ManagedFieldsLost(live, manager) {
+	if own == nil || earlier < 0 || !Lost(live, manager) {
 		return nil
 	}
 	rest := fieldsOf(entries[earlier]).Difference(withParents(own))

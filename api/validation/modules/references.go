@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package modules
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// scan finds what Terraform rejects in a module that is valid HCL: what is newer than BundledTerraform, and references to what the module does
+// not have. It takes linear time, and its depth is that of the parser.
+type scan struct {
+	found []problem
+	// language is nil if only references are checked.
+	language *language
+	// declared are the addresses that expressions can refer to, for example var.region, local.name, data.aws_vpc.this, aws_vpc.this. It is nil if
+	// references are not checked.
+	declared sets.Set[string]
+	// incomplete is true when a placeholder is part of an address, so that not every address is known.
+	incomplete bool
+	// more counts problems that are not in found, because there are too many.
+	more int
+}
+
+// maxProblems is the maximum number of problems that are kept and sorted: a module can have a hundred thousand.
+const maxProblems = 1000
+
+// problem is a problem at a position of a module.
+type problem struct {
+	at   hcl.Pos
+	text string
+}
+
+func (s *scan) add(at hcl.Range, format string, args ...any) {
+	if len(s.found) == maxProblems {
+		s.more++
+		return
+	}
+	s.found = append(s.found, problem{at.Start, fmt.Sprintf(format, args...)})
+}
+
+// Language returns warnings about what BundledTerraform does not have, and about modules of other directories; none for a module that is not
+// valid HCL. In JSON, only blocks are checked.
+func (r *Parsed) Language(path *field.Path) validation.Findings {
+	known := newLanguage()
+	return r.scan(path, &scan{language: &known})
+}
+
+// References returns warnings about references to what neither the module nor the others declare; none for a module in JSON. Besides the module,
+// a ProviderConfig can have declarations, so the webhooks do not check references.
+func (r *Parsed) References(path *field.Path, others ...*Parsed) validation.Findings {
+	s := &scan{declared: sets.New[string]()}
+	for _, other := range others {
+		if body := other.native(); body != nil {
+			s.declareAll(body)
+		}
+	}
+	return r.scan(path, s)
+}
+
+// native returns the content of a valid module in native syntax; nil for others.
+func (r *Parsed) native() *hclsyntax.Body {
+	if !r.IsValid() {
+		return nil
+	}
+	body, _ := r.file.Body.(*hclsyntax.Body)
+	return body
+}
+
+func (r *Parsed) scan(path *field.Path, s *scan) (findings validation.Findings) {
+	switch body := r.native(); {
+	case body != nil:
+		s.module(body)
+	case r.IsValid() && s.language != nil:
+		blocks, _ := r.file.Body.JustAttributes() // In JSON, blocks and arguments have the same syntax.
+		for name, block := range blocks {
+			if name != "//" { // A comment.
+				s.blockType(name, block.NameRange)
+			}
+		}
+	}
+	slices.SortStableFunc(s.found, func(a, b problem) int {
+		return cmp.Or(cmp.Compare(a.at.Byte, b.at.Byte), strings.Compare(a.text, b.text))
+	})
+	for i, found := range s.found {
+		if i == maxDiagnostics {
+			findings.Warn(path, "and %d more problems", len(s.found)-i+s.more)
+			break
+		}
+		findings.Warn(path, "line %d, column %d: %s", found.at.Line, found.at.Column, found.text)
+	}
+	return findings
+}
+
+func (s *scan) module(body *hclsyntax.Body) {
+	s.declareAll(body)
+	for _, block := range body.Blocks {
+		s.blockType(block.Type, block.TypeRange)
+		s.block(block, block.Type == "resource", nil)
+	}
+}
+
+// declareAll adds the addresses of all blocks of a module.
+func (s *scan) declareAll(body *hclsyntax.Body) {
+	if s.declared == nil {
+		return // References are not checked.
+	}
+	for _, block := range body.Blocks {
+		s.declare(block)
+	}
+}
+
+// declare adds the addresses of a block.
+func (s *scan) declare(block *hclsyntax.Block) {
+	prefixes := map[string]string{"variable": "var.", "module": "module.", "data": "data.", "ephemeral": "ephemeral.", "resource": ""}
+	names := []string{strings.Join(block.Labels, ".")}
+	prefix, addressable := prefixes[block.Type]
+	switch block.Type {
+	case "locals":
+		prefix, addressable, names = "local.", true, slices.Collect(maps.Keys(block.Body.Attributes))
+	case "check": // It may have a data source.
+		for _, inner := range block.Body.Blocks {
+			s.declare(inner)
+		}
+	}
+	if !addressable {
+		return
+	}
+	for _, name := range names {
+		s.declared.Insert(prefix + name)
+		s.incomplete = s.incomplete || strings.Contains(name, placeholderMark)
+	}
+}
+
+// block checks a block. iterators are the names that dynamic blocks around it define.
+func (s *scan) block(block *hclsyntax.Block, resource bool, iterators []string) {
+	for name, attribute := range block.Body.Attributes {
+		s.argument(block.Type, name, resource, attribute)
+		if !isSymbolic(block.Type, name) {
+			s.expression(attribute.Expr, iterators)
+		}
+	}
+	switch {
+	case s.language == nil:
+	case block.Type == "variable":
+		s.validations(block)
+	case block.Type == "module":
+		s.moduleSource(block)
+	}
+	for _, inner := range block.Body.Blocks {
+		s.newerArgument(block.Type, inner.Type, inner.TypeRange)
+		if block.Type != "terraform" { // Its blocks have names of providers and settings, not references.
+			s.block(inner, resource, append(slices.Clip(iterators), iteratorOf(inner)...))
+		}
+	}
+}
+
+// iteratorOf returns the name that a dynamic block defines; none for other blocks.
+func iteratorOf(block *hclsyntax.Block) []string {
+	if block.Type != "dynamic" || len(block.Labels) == 0 {
+		return nil
+	}
+	if attribute := block.Body.Attributes["iterator"]; attribute != nil {
+		return []string{hcl.ExprAsKeyword(attribute.Expr)}
+	}
+	return block.Labels
+}
+
+// isSymbolic reports whether the value of an argument has names of types, arguments or providers in place of references.
+func isSymbolic(block, name string) bool {
+	switch name {
+	case "provider", "providers", "ignore_changes", "iterator":
+		return true
+	}
+	return block == "variable" && name == "type" || block == "moved" || block == "removed" || block == "terraform"
+}
+
+// validations checks that the conditions of a variable refer to this variable only.
+func (s *scan) validations(variable *hclsyntax.Block) {
+	if len(variable.Labels) == 0 {
+		return
+	}
+	for _, inner := range variable.Body.Blocks {
+		condition := inner.Body.Attributes["condition"]
+		if inner.Type != "validation" || condition == nil {
+			continue
+		}
+		for _, reference := range hclsyntax.Variables(condition.Expr) {
+			if address := addressOf(reference, 2); address != "var."+variable.Labels[0] && address != "path."+step(reference, 1) {
+				s.newer("a validation that refers to "+address, "Terraform 1.9", reference.SourceRange())
+			}
+		}
+	}
+}
+
+// moduleSource checks that the address of a module is not a directory below this one: an inline module is a single file.
+func (s *scan) moduleSource(module *hclsyntax.Block) {
+	attribute := module.Body.Attributes["source"]
+	if attribute == nil {
+		return
+	}
+	literal, isTemplate := attribute.Expr.(*hclsyntax.TemplateExpr)
+	if !isTemplate || !literal.IsStringLiteral() {
+		return
+	}
+	if value, _ := literal.Value(nil); strings.HasPrefix(value.AsString(), "./") || strings.HasPrefix(value.AsString(), "../") {
+		s.add(attribute.Expr.Range(), "the source is a directory, and an inline module is a single file. Use the address of a registry or of a repository")
+	}
+}
+
+// expression checks the functions and the references of an expression.
+func (s *scan) expression(expression hclsyntax.Expression, iterators []string) {
+	if s.language != nil {
+		_ = hclsyntax.VisitAll(expression, func(node hclsyntax.Node) hcl.Diagnostics {
+			if call, ok := node.(*hclsyntax.FunctionCallExpr); ok {
+				s.function(call)
+			}
+			return nil
+		})
+	}
+	if s.declared == nil {
+		return
+	}
+	for _, reference := range hclsyntax.Variables(expression) {
+		if address := s.unknown(reference); address != "" && !slices.Contains(iterators, reference.RootName()) {
+			s.add(reference.SourceRange(), "the module has no %s. Declare it, or correct the spelling", address)
+		}
+	}
+}
+
+// unknown returns the address of a reference if the module does not have it; empty if it has, or if the reference is not to a block.
+func (s *scan) unknown(reference hcl.Traversal) string {
+	steps := 2
+	switch reference.RootName() {
+	case "each", "count", "self", "path", "terraform":
+		return ""
+	case "data", "ephemeral":
+		steps = 3
+	}
+	address := addressOf(reference, steps)
+	if address == "" || s.incomplete || strings.Contains(address, placeholderMark) || s.declared.Has(address) {
+		return ""
+	}
+	return address
+}
+
+// addressOf returns the first steps of a reference; empty if it has fewer names.
+func addressOf(reference hcl.Traversal, steps int) string {
+	names := []string{reference.RootName()}
+	for i := 1; i < steps; i++ {
+		name := step(reference, i)
+		if name == "" {
+			return ""
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ".")
+}
+
+// step returns the name at an index of a reference; empty if there is none.
+func step(reference hcl.Traversal, i int) string {
+	if i < len(reference) {
+		if attribute, ok := reference[i].(hcl.TraverseAttr); ok {
+			return attribute.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/cmd/captctl/diff"
+	"github.com/capt-provider/capt/migrate"
+)
+
+// eksTemplate is the template of the control planes of these tests.
+const eksTemplate = `apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplate
+metadata: {name: eks, namespace: platform}
+spec:
+  workspaceScope: Namespaced
+  allowedNamespaces: {names: ["*"]}
+  template:
+    spec:
+      forProvider:
+        source: Inline
+        module: |
+          variable "cluster_name" { type = string }
+          variable "kubernetes_version" { type = string }
+          variable "region" { type = string }
+          locals { size = 1 }
+        vars:
+        - {key: cluster_name, value: "${cluster_name}"}
+        - {key: kubernetes_version, value: "${kubernetes_version}"}
+        - {key: region, value: "${region}"}
+        env:
+        - {name: TOKEN, value: hunter2-hunter2}
+        - {name: KEY, secretKeyRef: {name: keys, key: key}}
+`
+
+// templated are Ready Clusters of one template, as the manager leaves them: their Workspaces are as rendered.
+func templated(t *testing.T, names ...string) *environment {
+	t.Helper()
+	template := &infrav1.WorkspaceTemplate{}
+	readYAML(t, eksTemplate, template)
+	template.UID = "uid-of-eks"
+	objects := []client.Object{template}
+	for _, name := range names {
+		cluster := &clusterv1.Cluster{ObjectMeta: named(name)}
+		cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: name}
+		controlPlane := &controlplanev1.CAPTControlPlane{ObjectMeta: named(name)}
+		controlPlane.Spec.Version, controlPlane.Spec.Region = "v1.35.0", "eu-central-1"
+		controlPlane.Spec.WorkspaceTemplateRef = infrav1.WorkspaceTemplateReference{Name: "eks", Namespace: "platform"}
+		controlPlane.Spec.WorkspaceTemplateApplyRef.Name = naming.ControlPlaneWorkspaceTemplateApply(name)
+		controlPlane.Status.ObservedGeneration = 1
+		intent, err := adoption.ControlPlaneIntent(controlPlane, adoption.ControlPlaneInputs{Cluster: name, EKSVersion: "1.35", Region: "eu-central-1"})
+		require.NoError(t, err)
+		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named(controlPlane.Spec.WorkspaceTemplateApplyRef.Name), Spec: intent.Spec("team-a", controlPlane.Spec.WorkspaceTemplateRef)}
+		apply.Labels = map[string]string{clusterv1.ClusterNameLabel: name}
+		apply.Spec.WorkspaceName = applies.WorkspaceName(apply, template)
+		workspace := rendered(t, apply, template)
+		apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{
+			APIVersion: workspace.GetAPIVersion(), Kind: workspace.GetKind(), Namespace: "team-a", Name: workspace.GetName(), UID: workspace.GetUID(),
+		}
+		objects = append(objects, cluster, controlPlane, apply, workspace)
+	}
+	return &environment{objects: objects}
+}
+
+// rendered is a Workspace as the manager wrote it.
+func rendered(t *testing.T, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) *unstructured.Unstructured {
+	t.Helper()
+	made, errs := render.Workspace(render.Input{Apply: apply, Template: template, Name: apply.Spec.WorkspaceName})
+	require.Empty(t, errs)
+	made.Object.SetUID(named(apply.Name).UID)
+	made.Object.SetManagedFields([]metav1.ManagedFieldsEntry{{
+		Manager: naming.WorkspaceTemplateApplyFieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: made.Object.GetAPIVersion(), FieldsType: "FieldsV1",
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:forProvider":{"f:env":{},"f:module":{},"f:source":{},"f:vars":{}}}}`),
+	}})
+	require.NoError(t, unstructured.SetNestedField(made.Object.Object, "Delete", "spec", "defaultOfTheAPIServer"))
+	return made.Object
+}
+
+func written(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "edited.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+func TestDiffOfATemplateShowsWhichWorkspacesChange(t *testing.T) {
+	env := templated(t, "a", "b")
+	edited := strings.NewReplacer("size = 1", "size = 2", "hunter2-hunter2", "hunter3-hunter3", "        - {key: region, value: \"${region}\"}\n", "").Replace(eksTemplate)
+	file := written(t, edited)
+	out, _, err := env.run(t, "diff", "-f", file)
+	require.NoError(t, err)
+	assert.Equal(t, strings.TrimLeft(`
+~ Workspace team-a/a-eks-controlplane of Cluster team-a/a (WorkspaceTemplate platform/eks)
+~ Workspace team-a/b-eks-controlplane of Cluster team-a/b (WorkspaceTemplate platform/eks)
+    ~ spec.forProvider.env[TOKEN]: changes; the value is not shown
+      spec.forProvider.module:
+    @@ -2,3 +2,3 @@
+     variable "kubernetes_version" { type = string }
+     variable "region" { type = string }
+    -locals { size = 1 }
+    +locals { size = 2 }
+    - spec.forProvider.vars[region]: eu-central-1
+
+2 of 2 Workspaces would change
+`, "\n"), out)
+
+	out, _, err = env.run(t, "diff", "team-a/b", "-f", file, "--detailed-exitcode", "-o", "json")
+	assert.Equal(t, migrate.Pending, migrate.OutcomeOf(err))
+	var document diff.Diff
+	require.NoError(t, json.Unmarshal([]byte(out), &document))
+	require.Len(t, document.Workspaces, 1)
+	assert.Equal(t, diff.ActionUpdate, document.Workspaces[0].Action)
+	assert.NotContains(t, out, "hunter")
+
+	out, _, err = env.run(t, "diff", "-f", written(t, eksTemplate), "--detailed-exitcode")
+	require.NoError(t, err, "the same template changes nothing")
+	assert.Equal(t, "0 of 2 Workspaces would change\n", out)
+}
+
+func TestDiffOfAnOwnerShowsItsWorkspacesOnly(t *testing.T) {
+	env := templated(t, "a", "b")
+	out, _, err := env.run(t, "diff", "-f", written(t, `apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: CAPTControlPlane
+metadata: {name: b, namespace: team-a}
+spec:
+  version: v1.36.0
+  region: eu-central-1
+  workspaceTemplateRef: {name: eks, namespace: platform}
+`))
+	require.NoError(t, err)
+	assert.Contains(t, out, "    - spec.forProvider.vars[kubernetes_version]: \"1.35\"\n    + spec.forProvider.vars[kubernetes_version]: \"1.36\"\n")
+	assert.Contains(t, out, "1 of 1 Workspace would change\n")
+
+	out, _, err = env.run(t, "diff", "-f", written(t, strings.ReplaceAll(eksTemplate, "size = 1", "size =")))
+	require.ErrorContains(t, err, "the webhooks would reject the files:\n  ")
+	assert.Regexp(t, `edited.yaml:15:\d+: WorkspaceTemplate eks: spec.template.spec.forProvider.module: line 4, column \d+: `, err.Error())
+	assert.Empty(t, out)
+
+	_, errOut, err := env.run(t, "diff", "-f", written(t, "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: CAPTControlPlane\nmetadata: {name: new, namespace: team-a}\n"+
+		"spec: {version: v1.35.0, region: eu-central-1, workspaceTemplateRef: {name: eks, namespace: platform}}\n"))
+	require.NoError(t, err)
+	assert.Contains(t, errOut, "CAPTControlPlane new is not in the cluster")
+}
+
+func TestDiffShowsWhatIsPendingInTheCluster(t *testing.T) {
+	env := templated(t, "a", "b")
+	for _, object := range env.objects {
+		switch object := object.(type) {
+		case *clusterv1.Cluster:
+			object.Spec.Paused = ptr.To(object.Name == "a")
+		case *controlplanev1.CAPTControlPlane:
+			if object.Name == "a" {
+				object.Spec.Version = "v1.36.0"
+			} else {
+				object.Spec.Region = "us-east-1"
+			}
+		}
+	}
+	out, _, err := env.run(t, "diff", "team-a/a", "--detailed-exitcode")
+	assert.Equal(t, migrate.Pending, migrate.OutcomeOf(err))
+	assert.Contains(t, out, "    written when it is no longer paused\n    - spec.forProvider.vars[kubernetes_version]: \"1.35\"\n")
+	out, _, err = env.run(t, "diff")
+	require.NoError(t, err)
+	assert.Contains(t, out, "! Workspace team-a/b-eks-controlplane of Cluster team-a/b")
+	assert.Contains(t, out, "the control plane exists in region eu-central-1 and cannot move to us-east-1")
+	assert.Contains(t, out, "1 of 2 Workspaces would change, 1 is not written\n")
+	_, _, err = env.run(t, "diff", "team-a/nowhere")
+	assert.EqualError(t, err, "there is no Cluster nowhere of CAPT in namespace team-a; captctl get lists all Clusters")
+}
+
+// The requests must not grow with the fleet.
+func TestDiffOfAFleetListsEachKindOnce(t *testing.T) {
+	names := make([]string, 200)
+	for i := range names {
+		names[i] = fmt.Sprintf("c%03d", i)
+	}
+	env := templated(t, names...)
+	requests := 0
+	env.funcs = interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			requests++
+			return c.Get(ctx, key, object, options...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			requests++
+			return c.List(ctx, list, options...)
+		},
+	}
+	out, _, err := env.run(t, "diff", "-f", written(t, strings.ReplaceAll(eksTemplate, "size = 1", "size = 2")))
+	require.NoError(t, err)
+	assert.Contains(t, out, "~ and 195 more (-o wide lists all)\n")
+	assert.Contains(t, out, "200 of 200 Workspaces would change\n")
+	assert.LessOrEqual(t, requests, 6, "four kinds, the Workspaces of one scope, and the template")
+}

@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package diff
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
+)
+
+// compare returns what the manager would do with the Workspace of a unit.
+func (s *source) compare(ctx context.Context, u *unit) (Workspace, error) {
+	apply := u.apply()
+	w := Workspace{
+		Name: applies.RecordedWorkspace(apply), Apply: validation.KeyOf(apply).String(), Template: apply.TemplateKey().String(), Action: ActionBlocked,
+	}
+	if ref := apply.Status.WorkspaceRef; ref != nil {
+		w.Namespace = ref.Namespace
+	}
+	if u.cluster != nil {
+		w.Cluster = validation.KeyOf(u.cluster).String()
+	}
+	if w.Message = u.blockedBy(); w.Message != "" {
+		return w, nil
+	}
+	if u.desired == nil {
+		w.destroy(apply)
+		return w, nil
+	}
+	template, err := s.permitted(ctx, apply.TemplateKey(), apply.Namespace)
+	if err != nil {
+		return w, err
+	}
+	if template == nil {
+		w.Message = fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow namespace %s", w.Template, apply.Namespace)
+		return w, nil
+	}
+	scope := template.Spec.WorkspaceScope.OrDefault()
+	w.Name, w.Namespace = applies.WorkspaceName(apply, template), map[terraform.Scope]string{terraform.ScopeNamespaced: apply.Namespace}[scope]
+	live, err := s.workspace(ctx, scope, apply.Namespace, w.Name)
+	if err != nil {
+		return w, err
+	}
+	if w.Message = blockedBy(apply, template, live); w.Message == "" {
+		err = w.render(apply, template, live)
+	}
+	if w.changes() && isPaused(u) {
+		w.Message = "written when it is no longer paused"
+	}
+	return w, err
+}
+
+// destroy is what happens to the Workspace of a Fargate profile that spec no longer has.
+func (w *Workspace) destroy(apply *infrav1.WorkspaceTemplateApply) {
+	w.Action, w.Message = ActionDestroy, "spec of the CAPTControlPlane no longer has the Fargate profile"
+	if apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain {
+		w.Action, w.Message = ActionBlocked, w.Message+"; deletionPolicy is Retain, so that the Workspace and its resources are kept"
+	}
+}
+
+// blockedBy returns why the manager writes nothing for a unit; empty if it does.
+func (u *unit) blockedBy() string {
+	switch {
+	case u.blocked != "":
+		return u.blocked
+	case u.live != nil && !u.live.DeletionTimestamp.IsZero():
+		return "WorkspaceTemplateApply " + u.live.Name + " is being deleted"
+	case adoption.UnadoptedWorkspace(u.apply()) != "":
+		return notAdopted
+	}
+	return ""
+}
+
+// blockedBy returns why the manager does not write a Workspace, which may not exist; empty if it writes it.
+func blockedBy(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, live *unstructured.Unstructured) string {
+	ref, kind := apply.Status.WorkspaceRef, template.Spec.WorkspaceScope.GroupVersionKind()
+	if ref != nil && ref.APIVersion != kind.GroupVersion().String() {
+		return fmt.Sprintf("the Workspace exists in another scope than that of the template (%s)", template.Spec.WorkspaceScope.OrDefault())
+	}
+	if live != nil {
+		return blockedByLive(apply, live)
+	}
+	switch {
+	case ref != nil && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
+		return "the Workspace is gone and, with deletionPolicy Retain, not created again"
+	case applies.IsStateUnknown(apply, template):
+		return "no Workspace has the name in spec.workspaceName, and none is created with it"
+	}
+	return ""
+}
+
+// blockedByLive returns why the manager does not change an existing Workspace; empty if it does.
+func blockedByLive(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured) string {
+	if live.GetDeletionTimestamp() != nil {
+		return "the Workspace is being deleted"
+	}
+	ref, claim := apply.Status.WorkspaceRef, live.GetAnnotations()[naming.ClaimAnnotation]
+	recorded := ref != nil && ref.UID == live.GetUID() || apply.Status.WorkspaceName == live.GetName()
+	if claim != "" && claim != naming.Claim(validation.KeyOf(apply)) || claim == "" && !recorded {
+		return "the Workspace does not belong to the WorkspaceTemplateApply; see its conditions"
+	}
+	return ""
+}
+
+// render renders the Workspace and compares it with the live one, as the controller does.
+func (w *Workspace) render(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, live *unstructured.Unstructured) error {
+	in := render.Input{Apply: apply, Template: template, Name: w.Name}
+	if live != nil && apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID == live.GetUID() {
+		spec, _, _ := unstructured.NestedMap(live.Object, "spec")
+		in.Recorded = &terraform.WorkspaceSpec{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, in.Recorded); err != nil {
+			return fmt.Errorf("reading Workspace %s: %w", w.Name, err)
+		}
+	}
+	rendered, errs := render.Workspace(in)
+	if len(errs) > 0 {
+		w.Action, w.Message = ActionInvalid, ""
+		for _, err := range errs {
+			w.Message += map[bool]string{false: "; "}[w.Message == ""] + err.Field + ": " + err.Detail
+		}
+		return nil
+	}
+	if live == nil {
+		w.Action, w.Changes = ActionCreate, rendered.Content()
+		return nil
+	}
+	if w.Changes = rendered.Changes(live); len(w.Changes) == 0 {
+		w.Action = ActionNone
+		return nil
+	}
+	w.Action = ActionUpdate
+	if config := rendered.ProviderConfig(); config != render.ProviderConfigOf(live) && config != apply.Annotations[naming.AllowProviderConfigAnnotation] {
+		w.Action, w.Message = ActionBlocked, fmt.Sprintf("the ProviderConfig would change to %s, which annotation %s of the WorkspaceTemplateApply does not allow", config, naming.AllowProviderConfigAnnotation)
+	}
+	return nil
+}
+
+// isPaused reports whether the Cluster, an owner or the WorkspaceTemplateApply is paused.
+func isPaused(u *unit) bool {
+	objects := []client.Object{u.apply()}
+	for _, owner := range u.owners {
+		objects = append(objects, owner.(client.Object))
+	}
+	if u.cluster != nil && (ptr.Deref(u.cluster.Spec.Paused, false) || annotations.HasPaused(u.cluster)) {
+		return true
+	}
+	for _, object := range objects {
+		if _, paused := object.GetAnnotations()[clusterv1.PausedAnnotation]; paused {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package diff is captctl diff.
+package diff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/cluster"
+	"github.com/capt-provider/capt/cmd/captctl/manifest"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/migrate"
+)
+
+const long = `Shows what the manager would change in each Workspace: the module, the variables, and all else that
+Terraform runs with. Nothing is written, and Terraform does not run.
+
+With --filename, the objects of the files count as if they were applied: WorkspaceTemplates,
+CAPTClusters, CAPTControlPlanes and WorkspaceTemplateApplies that the cluster has. Only the
+Workspaces that depend on them are compared. Without --filename, the objects of the cluster count:
+then a change is what the manager has not written yet, for example because the Cluster is paused.
+
+Workspaces with the same changes are shown together; -o wide lists all of them. Secrets are not
+read. Values that look like secrets, and values of environment variables, are not shown.
+
+What Terraform would do with a change is not known before it plans.
+
+Exit codes: 0 done; 1 error, an object of the files would be rejected, or a Workspace cannot be
+rendered; 2 Workspaces would change (with --detailed-exitcode only).`
+
+const example = `  # What would an edit of a template change, and where?
+  captctl diff -f templates/eks.yaml
+
+  # What would it change for one Cluster?
+  captctl diff team-a/demo -f templates/eks.yaml
+
+  # What will the manager change when a paused Cluster is resumed?
+  captctl diff team-a/demo
+
+  # In CI: exit code 2 means that Workspaces would change
+  captctl diff -f manifests/ -R --detailed-exitcode`
+
+// Diff is what the manager would change.
+type Diff struct {
+	metav1.TypeMeta `json:",inline"`
+	Changed         int         `json:"changed"`    // Changed is how many Workspaces would be created, changed or destroyed.
+	Invalid         int         `json:"invalid"`    // Invalid is how many Workspaces cannot be rendered.
+	Workspaces      []Workspace `json:"workspaces"` // Workspaces are those that were compared, sorted by Cluster.
+}
+
+// Workspace is a Workspace, and what would change in it.
+type Workspace struct {
+	Namespace string `json:"namespace,omitempty"` // Namespace is empty for a cluster-scoped Workspace.
+	Name      string `json:"name"`
+	Cluster   string `json:"cluster,omitempty"` // Cluster is namespace/name of its Cluster, if it has one.
+	// Apply and Template are namespace/name of its WorkspaceTemplateApply and of its WorkspaceTemplate.
+	Apply    string `json:"workspaceTemplateApply"`
+	Template string `json:"workspaceTemplate"`
+	Action   Action `json:"action"`
+	Message  string `json:"message,omitempty"` // Message is why the manager does not write, or not yet.
+	// Changes are the fields that would change.
+	Changes []render.Difference `json:"changes,omitempty"`
+}
+
+// Action is what the manager would do with a Workspace.
+type Action string
+
+// Actions.
+const (
+	ActionNone    Action = "None"    // Nothing would change.
+	ActionCreate  Action = "Create"  // The Workspace would be created.
+	ActionUpdate  Action = "Update"  // The Workspace would be changed, and Terraform would plan and apply.
+	ActionDestroy Action = "Destroy" // The Workspace would be deleted, and Terraform would destroy its resources.
+	ActionBlocked Action = "Blocked" // The manager writes nothing; the message has the reason.
+	ActionInvalid Action = "Invalid" // The Workspace cannot be rendered, so that the manager writes nothing; the message has the errors.
+)
+
+// changes reports whether a Workspace would change.
+func (w *Workspace) changes() bool {
+	return w.Action == ActionCreate || w.Action == ActionUpdate || w.Action == ActionDestroy
+}
+
+// options are the options of diff.
+type options struct {
+	*cli.Environment
+	// selected is the Cluster that the argument names; its name is empty if there is no argument.
+	selected         cluster.Selected
+	output           *output.Flag
+	paths            []string
+	recursive        bool
+	detailedExitCode bool
+}
+
+// New returns captctl diff.
+func New(environment *cli.Environment) *cobra.Command {
+	o := &options{Environment: environment, selected: cluster.Selected{Of: environment.Access}, output: output.NewFlag()}
+	command := &cobra.Command{
+		Use:               "diff [[NAMESPACE/]CLUSTER]",
+		Short:             "Show what the manager would change in Workspaces",
+		Long:              long,
+		Example:           example,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: environment.Access.CompleteClusters(),
+		RunE:              cli.Run(o),
+	}
+	cli.AddFileFlags(command, &o.paths, &o.recursive)
+	command.Flags().BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with 2 if Workspaces would change.")
+	o.output.Add(command)
+	return command
+}
+
+// Complete takes the argument.
+func (o *options) Complete(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return o.selected.Complete(args)
+}
+
+// Validate checks the argument and the flags.
+func (o *options) Validate() error {
+	if o.selected != (cluster.Selected{Of: o.Access}) {
+		return errors.Join(o.selected.Validate(), o.output.Validate())
+	}
+	return o.output.Validate()
+}
+
+// Run compares and prints.
+func (o *options) Run(ctx context.Context) error {
+	diff, err := o.compare(ctx)
+	if err != nil {
+		return err
+	}
+	p := o.Printer(o.output.Format())
+	if err := p.Document(diff, func(p *output.Printer) { show(p, diff) }); err != nil {
+		return err
+	}
+	switch {
+	case diff.Invalid > 0:
+		return fmt.Errorf("%s cannot be rendered, see above", output.Count(diff.Invalid, "Workspace"))
+	case diff.Changed > 0 && o.detailedExitCode:
+		return migrate.Pending.Errorf("%s", diff.summary())
+	}
+	return nil
+}
+
+// source returns the objects of the cluster, with those of the files in their place.
+func (o *options) source(ctx context.Context) (*source, error) {
+	files := &manifest.Content{}
+	if len(o.paths) > 0 {
+		var err error
+		if files, err = manifest.Read(ctx, o.Environment, o.paths, o.recursive); err != nil {
+			return nil, err
+		}
+		if err := readable(files); err != nil {
+			return nil, err
+		}
+	}
+	reader, err := o.Access.Client()
+	if err != nil {
+		return nil, err
+	}
+	namespace := o.Access.Only()
+	if o.selected.Name != "" {
+		namespace = o.selected.Namespace
+	}
+	s, err := read(ctx, reader, namespace)
+	if err != nil {
+		return nil, err
+	}
+	s.one = o.selected.Name != ""
+	return s, s.edit(ctx, files, o.ErrOut)
+}
+
+func (o *options) compare(ctx context.Context) (*Diff, error) {
+	s, err := o.source(ctx)
+	if err != nil {
+		return nil, err
+	}
+	diff := &Diff{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Diff"}, Workspaces: []Workspace{}}
+	units, err := s.units(o.selected.Name)
+	if err != nil {
+		return nil, err
+	}
+	for i := range units {
+		if len(o.paths) > 0 && !s.isAffected(&units[i]) {
+			continue
+		}
+		compared, err := s.compare(ctx, &units[i])
+		if err != nil {
+			return nil, err
+		}
+		diff.add(compared)
+	}
+	return diff, nil
+}
+
+// readable returns the errors of files that kubectl apply would report.
+func readable(files *manifest.Content) error {
+	var found []string
+	for _, object := range files.Objects {
+		for _, err := range object.Errors {
+			line, column := object.Position(err.Field, err.Detail)
+			found = append(found, fmt.Sprintf("%s:%d:%d: %s: %s: %s", object.File, line, column, object, err.Field, err.Detail))
+		}
+	}
+	for _, problem := range files.Problems {
+		found = append(found, problem.String())
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return &cli.ListError{Title: "the files cannot be compared", Items: found, Next: "captctl validate checks all rules."}
+}
+
+func (d *Diff) add(w Workspace) {
+	if w.changes() {
+		d.Changed++
+	}
+	if w.Action == ActionInvalid {
+		d.Invalid++
+	}
+	d.Workspaces = append(d.Workspaces, w)
+}
+
+func (d *Diff) summary() string {
+	return fmt.Sprintf("%d of %s would change", d.Changed, output.Count(len(d.Workspaces), "Workspace"))
+}

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package template is captctl template.
+package template
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/manifest"
+)
+
+// New returns captctl template.
+func New(environment *cli.Environment) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "template",
+		Short: "Create, render and test WorkspaceTemplates",
+		Long: `Creates a WorkspaceTemplate from a Terraform module, shows what a template renders to, and tests its
+module, all without a cluster. captctl diff shows what an edit changes in Workspaces of a cluster.`,
+		Example: `  captctl template init modules/vpc > vpc.yaml
+  captctl template test -f vpc.yaml
+  captctl template render -f vpc.yaml --var vpc_name=demo --var region=eu-central-1`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.AddCommand(newInit(environment), newRender(environment), newTest(environment))
+	return command
+}
+
+// modulePath is the field of the module in messages.
+const modulePath = "spec.template.spec.forProvider.module"
+
+// source is an object of a manifest with a WorkspaceTemplate, or a WorkspaceTemplateApply.
+type source[T any] struct {
+	*manifest.Object
+	typed T
+}
+
+// of returns the objects of a type.
+func of[T any](content *manifest.Content) (found []source[T]) {
+	for _, object := range content.Objects {
+		if typed, ok := object.Typed.(T); ok {
+			found = append(found, source[T]{object, typed})
+		}
+	}
+	return found
+}
+
+// theTemplate returns the only WorkspaceTemplate of files.
+func theTemplate(content *manifest.Content) (source[*infrav1.WorkspaceTemplate], error) {
+	found := of[*infrav1.WorkspaceTemplate](content)
+	if len(found) != 1 {
+		return source[*infrav1.WorkspaceTemplate]{}, fmt.Errorf("the files have %d WorkspaceTemplates; name the file of one", len(found))
+	}
+	return found[0], nil
+}
+
+// located is a message about a field of an object, with its place.
+func located(object *manifest.Object, field, message string) string {
+	line, column := object.Position(field, message)
+	return fmt.Sprintf("%s:%d:%d: %s: %s: %s", object.File, line, column, object, field, message)
+}
