@@ -28,7 +28,7 @@ func TestWhatIsNewerThanTheBundledTerraformIsAWarning(t *testing.T) {
 	for module, want := range map[string]string{
 		"removed {\n  from = aws_vpc.old\n}\n": "line 1, column 1: the block removed exists in Terraform 1.7",
 		"ephemeral \"aws_secret\" \"a\" {}\n":  "line 1, column 1: the block ephemeral exists in Terraform 1.10",
-		"resouce \"a\" \"b\" {}\n":             "line 1, column 1: Terraform 1.5.7 has no block resouce",
+		"resourcez \"a\" \"b\" {}\n":           "line 1, column 1: Terraform 1.5.7 has no block resourcez",
 		"resource \"terraform_data\" \"a\" {}\nimport {\n  for_each = {}\n  to = terraform_data.a\n}\n":                            "line 3, column 3: for_each of import exists in Terraform 1.7",
 		"locals {\n  a = \"x\"\n}\nresource \"t\" \"a\" {}\nimport {\n  to = t.a\n  id = local.a\n}\n":                             "line 7, column 3: an import whose id is an expression exists in Terraform 1.6",
 		"locals {\n  a = provider::aws::arn_parse(\"x\")\n}\n":                                                                     "line 2, column 7: the function provider::aws::arn_parse of a namespace exists in Terraform 1.8",
