@@ -163,3 +163,22 @@ func TestProgressBetweenTwoStepsGrowsWithTime(t *testing.T) {
 	o.ControlPlane.Status.Progress.CurrentOperation = ""
 	assert.Nil(t, overview.Of(o, at(29)).Progress)
 }
+
+func TestConditionsAreThoseThatAReadyClusterDoesNotHave(t *testing.T) {
+	o := ready()
+	assert.Empty(t, o.Conditions())
+	o.Applies[0].Status.Conditions = append(o.Applies[0].Status.Conditions, condition("WorkspaceConflict", metav1.ConditionTrue, "Conflict"), condition("Rendered", metav1.ConditionTrue, "Rendered"))
+	o.ControlPlane.Status.Conditions = []metav1.Condition{
+		condition("Ready", metav1.ConditionFalse, "Wrong"), condition("Degraded", metav1.ConditionTrue, "Wrong"), condition("Paused", metav1.ConditionFalse, "NotPaused"),
+		condition("EndpointAvailable", metav1.ConditionUnknown, "Waiting"),
+	}
+	o.Cluster.Status.Conditions = []metav1.Condition{condition("RemoteConnectionProbe", metav1.ConditionFalse, "ProbeFailed"), condition("Available", metav1.ConditionFalse, "NotAvailable")}
+	var found []string
+	for _, c := range o.Conditions() {
+		found = append(found, c.Kind+" "+c.Name+" "+c.Type+" "+string(c.Status))
+	}
+	assert.Equal(t, []string{
+		"WorkspaceTemplateApply vpc WorkspaceConflict True", "CAPTControlPlane demo Ready False", "CAPTControlPlane demo Degraded True",
+		"CAPTControlPlane demo EndpointAvailable Unknown", "Cluster demo RemoteConnectionProbe False",
+	}, found)
+}

@@ -41,7 +41,7 @@ import (
 // runs the commands on a real API server.
 
 // kubeconfig of a cluster that does not answer.
-func kubeconfig(t *testing.T) string {
+func kubeconfig(t testing.TB) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	config := clientcmdapi.NewConfig()
@@ -81,7 +81,7 @@ func (env *environment) run(t *testing.T, arguments ...string) (out, errOut stri
 	return env.runIn(t.Context(), t, arguments...)
 }
 
-func (env *environment) runIn(ctx context.Context, t *testing.T, arguments ...string) (out, errOut string, err error) {
+func (env *environment) runIn(ctx context.Context, t testing.TB, arguments ...string) (out, errOut string, err error) {
 	t.Helper()
 	streams, in, stdout, stderr := genericiooptions.NewTestIOStreams()
 	in.WriteString(env.answer)

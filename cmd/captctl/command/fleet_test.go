@@ -6,7 +6,9 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,11 +180,57 @@ Secret/broken-user-kubeconfig unknown (no permission to read it)
 	for format, want := range map[string]string{
 		"dot":     `"CAPTControlPlane/team-a/broken" -> "WorkspaceTemplateApply/team-a/broken-eks"`,
 		"mermaid": "flowchart TD\n",
+		"svg":     `<svg xmlns="http://www.w3.org/2000/svg"`,
 		"json":    `"CAPTControlPlane/team-a/broken": [`,
 	} {
 		out, _, err := env.run(t, "tree", "team-a/broken", "-o", format)
 		require.NoError(t, err)
 		assert.Contains(t, out, want)
+	}
+}
+
+// Objects that the Cluster does not refer to are not read, and a template of another namespace can only be used if it allows that.
+func TestTreeReadsWhatTheClusterRefersTo(t *testing.T) {
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "eks"}}
+	template.Status.Conditions = []metav1.Condition{{Type: infrav1.ValidCondition, Status: metav1.ConditionTrue}}
+	home := namespace("team-a")
+	home.Labels = map[string]string{"tier": "production"}
+	for name, row := range map[string]struct {
+		allowed infrav1.AllowedNamespaces
+		want    string
+	}{
+		"not allowed":            {infrav1.AllowedNamespaces{}, "NamespaceNotAllowed"},
+		"another is allowed":     {infrav1.AllowedNamespaces{Names: []string{"team-b"}}, "NamespaceNotAllowed"},
+		"allowed by name":        {infrav1.AllowedNamespaces{Names: []string{"team-a"}}, "ready"},
+		"allowed by labels":      {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: home.Labels}}, "ready"},
+		"other labels":           {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}}}, "NamespaceNotAllowed"},
+		"the labels are unknown": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"unreadable": ""}}}, "unknown (no permission to read it)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := aFleet()
+			other := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("unrelated")}
+			other.Spec.TemplateRef.Name, other.Spec.WaitForSecrets = "unrelated", []infrav1.SecretDependency{{Name: "unrelated"}}
+			for _, object := range env.objects {
+				if controlPlane, is := object.(*controlplanev1.CAPTControlPlane); is {
+					controlPlane.Spec.WorkspaceTemplateRef.Namespace = template.Namespace
+				}
+			}
+			template.Spec.AllowedNamespaces = row.allowed
+			env.objects = append(env.objects, template, home, other)
+			var read []string
+			env.funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+				read = append(read, key.String())
+				if key.Namespace == "" && row.want[0] == 'u' {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, key.Name, nil)
+				}
+				return c.Get(ctx, key, object, options...)
+			}
+			out, _, err := env.run(t, "tree", "team-a/good")
+			require.NoError(t, err)
+			assert.Contains(t, out, "WorkspaceTemplate/platform/eks "+row.want+"\n")
+			assert.ElementsMatch(t, []string{"platform/eks", "team-a/good-eks-connection", "team-a/good-kubeconfig", "team-a/good-user-kubeconfig"},
+				slices.DeleteFunc(read, func(key string) bool { return key == "/team-a" }))
+		})
 	}
 }
 
@@ -244,6 +292,52 @@ func TestGetIsShownAgainWhenAnEstimateMovesOrAnObjectChanges(t *testing.T) {
 		assert.Contains(t, out, "40% 12m")
 		assert.Contains(t, out, "55% 9m")
 		assert.Contains(t, out, "1 Configuring, 1 Unknown, 1 Ready", "the control plane that was deleted has no state")
+	})
+}
+
+// Changes that follow each other are one read, and an event alone is a change.
+func TestDescribeReadsAtMostOncePerSecondAndNoticesEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := aFleet()
+		env.clock = testclock.NewFakeClock(fleetNow)
+		var reads atomic.Int32
+		env.funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, is := list.(*clusterv1.ClusterList); is {
+				reads.Add(1)
+			}
+			return c.List(ctx, list, options...)
+		}
+		ctx, interrupt := context.WithCancel(t.Context())
+		ended := make(chan string)
+		go func() {
+			out, _, err := env.runIn(ctx, t, "describe", "team-a/broken", "--watch")
+			assert.NoError(t, err)
+			ended <- out
+		}()
+		synctest.Wait()
+		send := func(name string) {
+			require.NoError(t, env.connected.Create(ctx, &eventsv1.Event{
+				ObjectMeta: named(name), EventTime: metav1.NewMicroTime(fleetNow), Type: corev1.EventTypeNormal, Reason: name,
+				Regarding: corev1.ObjectReference{Kind: "WorkspaceTemplateApply", Name: "broken-eks", UID: "uid-of-broken-eks"},
+			}))
+			synctest.Wait()
+		}
+		second := func() { env.clock.Step(time.Second); synctest.Wait() }
+		assert.EqualValues(t, 1, reads.Load())
+		second() // What changed before the objects were watched is read.
+		assert.EqualValues(t, 2, reads.Load())
+		second()
+		assert.EqualValues(t, 2, reads.Load(), "nothing has changed")
+		for _, name := range []string{"First", "Second", "Third"} {
+			send(name)
+		}
+		assert.EqualValues(t, 3, reads.Load(), "the first change is shown immediately")
+		second()
+		assert.EqualValues(t, 4, reads.Load())
+		interrupt()
+		out := <-ended
+		assert.Regexp(t, `Normal +First`, out)
+		assert.Regexp(t, `Normal +Third`, out)
 	})
 }
 

@@ -102,7 +102,7 @@ plugin: kubectl capt.`,
 	})
 	addFlags(root, environment)
 	for _, add := range []func(*cli.Environment) *cobra.Command{
-		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, validate.New, migration.New, convert.New,
+		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, validate.New, migration.New, convert.New,
 		newVersion,
 	} {
 		root.AddCommand(add(environment))

@@ -69,7 +69,8 @@ func (o *describeOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return show(ctx, &o.common, reader, func(ctx context.Context) (*described, error) { return o.read(ctx, reader) },
+	return show(ctx, &o.common, reader, watched(o.namespace, eventsv1.SchemeGroupVersion.WithKind("Event")),
+		func(ctx context.Context) (*described, error) { return o.read(ctx, reader) },
 		func(p *output.Printer, found *described) error {
 			document := newDescription(found.Objects, found.events, o.now())
 			document.TypeMeta = metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "ClusterDescription"}

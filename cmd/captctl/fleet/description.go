@@ -149,7 +149,12 @@ func progressLine(progress *overview.Progress, now time.Time) string {
 	}
 	const width = 20
 	full := int(progress.PercentComplete) * width / 100
-	text := fmt.Sprintf("[%s%s] %d%% of %s", strings.Repeat("#", full), strings.Repeat(".", width-full), progress.PercentComplete, progress.Operation)
+	return fmt.Sprintf("[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", width-full), progressDetails(progress, now))
+}
+
+// progressDetails are the percentage, the operation and the remaining time.
+func progressDetails(progress *overview.Progress, now time.Time) string {
+	text := fmt.Sprintf("%d%% of %s", progress.PercentComplete, progress.Operation)
 	switch {
 	case progress.Overdue:
 		text += ", longer than expected"

@@ -4,11 +4,17 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -73,13 +79,120 @@ func (o *getOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return show(ctx, &o.common, reader, func(ctx context.Context) ([]*overview.Objects, error) {
+	return show(ctx, &o.common, reader, watched(o.Access.Only()), func(ctx context.Context) (*fleet, error) {
 		return read(ctx, reader, o.Access.Only())
-	}, func(p *output.Printer, fleet []*overview.Objects) error {
+	}, func(p *output.Printer, found *fleet) error {
 		list := &ClusterList{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "ClusterList"}, Clusters: []overview.Cluster{}}
-		for _, objects := range fleet {
+		for _, objects := range found.clusters {
 			list.Clusters = append(list.Clusters, overview.Of(objects, o.now()))
 		}
 		return p.Document(list, func(p *output.Printer) { showClusters(p, list, o.Clock.Now()) })
 	})
+}
+
+// ClusterList lists the Clusters of CAPT, sorted by namespace and name.
+type ClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	Clusters        []overview.Cluster `json:"clusters"`
+}
+
+// showClusters shows one line per Cluster, and how many are in each state.
+func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
+	if len(list.Clusters) == 0 {
+		p.Linef("There are no Clusters of CAPT.")
+		return
+	}
+	rows, counts := output.Rows{}, map[string]int{}
+	for i := range list.Clusters {
+		c := &list.Clusters[i]
+		counts[stateText(c)]++
+		rows = append(rows, []string{
+			c.Namespace, c.Name, stateText(c), versionText(c), string(c.Health), progressText(c.Progress, now), since(now, c.LastApplied), since(now, &c.Created), c.Endpoint, output.OneLine(causeText(c)),
+		})
+	}
+	p.Table([]output.Column{
+		{Name: "Namespace"}, {Name: "Name"}, {Name: "State", Style: stateStyle}, {Name: "Version"}, {Name: "Health", Style: stateStyle}, {Name: "Progress"},
+		{Name: "Applied"}, {Name: "Age"}, {Name: "Endpoint", Wide: true}, {Name: "Message"},
+	}, rows)
+	p.Blank()
+	p.Linef("%s: %s", output.Count(len(list.Clusters), "Cluster"), countsText(counts))
+}
+
+// states in the order in which they are counted.
+var states = []string{
+	string(controlplanev1.StateFailed), string(controlplanev1.StateDegraded), string(controlplanev1.StateRecovering), string(controlplanev1.StatePending),
+	string(controlplanev1.StateValidating), string(controlplanev1.StateProvisioning), string(controlplanev1.StateConfiguring),
+	string(overview.StateDeleting), stateUnknown, string(controlplanev1.StateReady),
+}
+
+// stateUnknown is the state of a Cluster whose control plane CAPT has not reconciled, or that has none.
+const stateUnknown = "Unknown"
+
+func countsText(counts map[string]int) string {
+	var parts []string
+	for _, state := range states {
+		if counts[state] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[state], state))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func stateText(c *overview.Cluster) string { return cmp.Or(string(c.State), stateUnknown) }
+
+// stateStyle is the style of a state of a control plane, of a result of a health check, and of a status of a condition.
+func stateStyle(state string) output.Style {
+	switch state {
+	case string(controlplanev1.StateReady), string(controlplanev1.HealthHealthy), string(metav1.ConditionTrue):
+		return output.Good
+	case string(controlplanev1.StateFailed), string(controlplanev1.StateDegraded), string(controlplanev1.HealthUnhealthy), string(metav1.ConditionFalse):
+		return output.Bad
+	case string(controlplanev1.StateRecovering), string(overview.StateDeleting):
+		return output.Attention
+	}
+	return output.Plain
+}
+
+// versionText is the version, and the one that it is updated to.
+func versionText(c *overview.Cluster) string {
+	switch {
+	case c.DesiredVersion == "":
+		return c.Version
+	case c.Version == "":
+		return c.DesiredVersion
+	}
+	return c.Version + "->" + c.DesiredVersion
+}
+
+// progressText is the percentage and the remaining time: "40% 12m". A percentage that is followed by "+" has taken longer than expected.
+func progressText(progress *overview.Progress, now time.Time) string {
+	switch {
+	case progress == nil:
+		return ""
+	case progress.Overdue:
+		return fmt.Sprintf("%d%%+", progress.PercentComplete)
+	case progress.Remaining(now) > 0:
+		return fmt.Sprintf("%d%% %s", progress.PercentComplete, duration.HumanDuration(progress.Remaining(now)))
+	}
+	return fmt.Sprintf("%d%%", progress.PercentComplete)
+}
+
+// causeText is the message of the cause, or its reason if it has none.
+func causeText(c *overview.Cluster) string {
+	var parts []string
+	if c.Paused {
+		parts = append(parts, "paused")
+	}
+	if c.Cause != nil {
+		parts = append(parts, cmp.Or(c.Cause.Message, c.Cause.Reason))
+	}
+	return strings.Join(parts, ": ")
+}
+
+// since is an age as kubectl prints it; empty if the time is unknown.
+func since(now time.Time, at *metav1.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(now.Sub(at.Time))
 }

@@ -20,8 +20,14 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
 )
 
-// read returns the objects of the Clusters of CAPT in a namespace, or in all if it is empty, sorted by namespace and name.
-func read(ctx context.Context, reader client.Reader, namespace string) ([]*overview.Objects, error) {
+// fleet has the objects of the Clusters of CAPT, sorted by namespace and name, and all WorkspaceTemplateApplies of their namespaces.
+type fleet struct {
+	clusters []*overview.Objects
+	applies  map[client.ObjectKey]*infrav1.WorkspaceTemplateApply
+}
+
+// read returns the fleet of a namespace, or of all if it is empty.
+func read(ctx context.Context, reader client.Reader, namespace string) (*fleet, error) {
 	var (
 		clusters      clusterv1.ClusterList
 		captClusters  infrav1.CAPTClusterList
@@ -33,8 +39,7 @@ func read(ctx context.Context, reader client.Reader, namespace string) ([]*overv
 			return nil, err
 		}
 	}
-	infrastructure, planes, byName := indexed(captClusters.Items), indexed(controlPlanes.Items), indexed(applies.Items)
-	var found []*overview.Objects
+	infrastructure, planes, found := indexed(captClusters.Items), indexed(controlPlanes.Items), &fleet{applies: indexed(applies.Items)}
 	for i := range clusters.Items {
 		o := &overview.Objects{Cluster: &clusters.Items[i]}
 		if ref := o.Cluster.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
@@ -47,11 +52,11 @@ func read(ctx context.Context, reader client.Reader, namespace string) ([]*overv
 			continue
 		}
 		for _, name := range appliesOf(o) {
-			if apply := byName[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: name}]; apply != nil {
+			if apply := found.applies[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: name}]; apply != nil {
 				o.Applies = append(o.Applies, apply)
 			}
 		}
-		found = append(found, o)
+		found.clusters = append(found.clusters, o)
 	}
 	return found, nil
 }
@@ -113,15 +118,15 @@ func (s *selected) Validate() error {
 
 // objects returns the Cluster with its objects.
 func (s *selected) objects(ctx context.Context, reader client.Reader) (*overview.Objects, error) {
-	fleet, err := read(ctx, reader, s.namespace)
+	found, err := read(ctx, reader, s.namespace)
 	if err != nil {
 		return nil, err
 	}
-	index := slices.IndexFunc(fleet, func(objects *overview.Objects) bool { return objects.Cluster.Name == s.name })
+	index := slices.IndexFunc(found.clusters, func(objects *overview.Objects) bool { return objects.Cluster.Name == s.name })
 	if index < 0 {
 		return nil, fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; captctl get lists all Clusters", s.name, s.namespace)
 	}
-	return fleet[index], nil
+	return found.clusters[index], nil
 }
 
 // now is the time of a summary.

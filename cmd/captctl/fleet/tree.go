@@ -14,25 +14,21 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/xlab/treeprint"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/graph"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
-	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/cmd/captctl/picture"
 )
 
 // Formats of captctl tree that other commands do not have.
 const (
 	dot     output.Format = "dot"
 	mermaid output.Format = "mermaid"
+	svg     output.Format = "svg"
 )
 
 // Tree is the dependency graph of a Cluster.
@@ -50,7 +46,7 @@ type treeOptions struct {
 
 // NewTree returns captctl tree.
 func NewTree(environment *cli.Environment) *cobra.Command {
-	o := &treeOptions{common{Environment: environment, output: output.NewFlag(dot, mermaid)}, selected{access: environment.Access}}
+	o := &treeOptions{common{Environment: environment, output: output.NewFlag(svg, dot, mermaid)}, selected{access: environment.Access}}
 	command := &cobra.Command{
 		Use:   "tree [NAMESPACE/]CLUSTER",
 		Short: "Show what a Cluster depends on, and what depends on it",
@@ -59,11 +55,12 @@ with their readiness. An object whose dependencies are shown above is followed b
 the objects that depend on the control plane, for example Fargate profiles and kubeconfigs.
 
 The objects are those of status.dependencies: the Cluster, CAPT's objects, Workspaces, templates and
-Secrets. Of Secrets only the names are read.`,
+Secrets. Of Secrets only the names are read. A picture omits arrows that follow from others.`,
 		Example: `  captctl tree team-a/demo
 
   # As a picture
-  captctl tree team-a/demo -o dot | dot -Tsvg > demo.svg
+  captctl tree team-a/demo -o svg > demo.svg
+  captctl tree team-a/demo -o dot | dot -Tpng > demo.png
   captctl tree team-a/demo -o mermaid`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: environment.Access.CompleteClusters(),
@@ -84,9 +81,19 @@ func (o *treeOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return show(ctx, &o.common, reader, func(ctx context.Context) (*Tree, error) { return o.read(ctx, reader) }, func(p *output.Printer, tree *Tree) error {
-		return p.Document(tree, func(p *output.Printer) {
+	read := func(ctx context.Context) (*Tree, error) {
+		found, err := o.objects(ctx, reader)
+		if err != nil {
+			return nil, err
+		}
+		return readTree(ctx, reader, found)
+	}
+	return show(ctx, &o.common, reader, watched(o.namespace, infrav1.GroupVersion.WithKind("WorkspaceTemplate")), read, func(p *output.Printer, tree *Tree) error {
+		drawn, err := tree.picture(p.Format)
+		return errors.Join(err, p.Document(tree, func(p *output.Printer) {
 			switch p.Format {
+			case svg:
+				p.Linef("%s", drawn)
 			case dot:
 				tree.dot(p)
 			case mermaid:
@@ -94,86 +101,16 @@ func (o *treeOptions) Run(ctx context.Context) error {
 			default:
 				tree.text(p)
 			}
-		})
+		}))
 	})
 }
 
-func (o *treeOptions) read(ctx context.Context, reader client.Reader) (*Tree, error) {
-	found, err := o.objects(ctx, reader)
-	if err != nil {
-		return nil, err
+// picture is the graph as SVG; empty for other formats.
+func (t *Tree) picture(format output.Format) (string, error) {
+	if format != svg {
+		return "", nil
 	}
-	if found.ControlPlane == nil {
-		return nil, fmt.Errorf("the Cluster %s has no CAPTControlPlane yet. Check its spec.controlPlaneRef", o.name)
-	}
-	g, err := readGraph(ctx, reader, found)
-	if err != nil {
-		return nil, err
-	}
-	self, root := graph.NodeOf(found.ControlPlane).Key, graph.NodeOf(found.Cluster).Key
-	related := sets.New(self, root)
-	for _, node := range slices.Concat(g.Upstream(self), g.Downstream(self, ownApply(found))) {
-		related.Insert(node.Key)
-	}
-	tree := &Tree{metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Tree"}, root.String(), g.Document(related.Has)}
-	return tree, nil
-}
-
-// ownApply is the WorkspaceTemplateApply of the control plane: what waits for it depends on the control plane, too.
-func ownApply(found *overview.Objects) graph.Key {
-	return graph.Key{Kind: "WorkspaceTemplateApply", Namespace: found.Cluster.Namespace, Name: found.ControlPlane.Spec.WorkspaceTemplateApplyRef.Name}
-}
-
-// readGraph adds to the objects of a Cluster what its graph has besides: other WorkspaceTemplateApplies, templates and Secrets.
-func readGraph(ctx context.Context, reader client.Reader, found *overview.Objects) (*graph.Graph, error) {
-	objects := &graph.Objects{
-		ControlPlane: found.ControlPlane, Cluster: found.Cluster, CAPTCluster: found.CAPTCluster,
-		Templates: map[types.NamespacedName]*infrav1.WorkspaceTemplate{}, Secrets: sets.New[string](),
-	}
-	var applies infrav1.WorkspaceTemplateApplyList
-	if err := reader.List(ctx, &applies, client.InNamespace(found.Cluster.Namespace)); err != nil {
-		return nil, err
-	}
-	for i := range applies.Items {
-		objects.Put(&applies.Items[i])
-	}
-	var unknown []graph.Key
-	for _, node := range objects.Graph().Nodes() {
-		if node.Kind != graph.TemplateKind && (node.Kind != graph.SecretKind || node.Namespace != found.Cluster.Namespace) {
-			continue
-		}
-		switch err := readNode(ctx, reader, objects, node.Key); {
-		case apierrors.IsForbidden(err):
-			unknown = append(unknown, node.Key)
-		case client.IgnoreNotFound(err) != nil:
-			return nil, err
-		}
-	}
-	g := objects.Graph()
-	for _, key := range unknown {
-		g.AddNode(graph.Node{Key: key})
-	}
-	return g, nil
-}
-
-// readNode reads a template, or the metadata of a Secret.
-func readNode(ctx context.Context, reader client.Reader, objects *graph.Objects, of graph.Key) error {
-	key := types.NamespacedName{Namespace: of.Namespace, Name: of.Name}
-	if of.Kind == graph.SecretKind {
-		secret := &metav1.PartialObjectMetadata{}
-		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(graph.SecretKind))
-		err := reader.Get(ctx, key, secret)
-		if err == nil {
-			objects.Secrets.Insert(key.Name)
-		}
-		return err
-	}
-	template := &infrav1.WorkspaceTemplate{}
-	err := reader.Get(ctx, key, template)
-	if objects.Templates[key] = nil; err == nil {
-		objects.Templates[key] = template
-	}
-	return err
+	return picture.New(t.Graph, t.Root).SVG()
 }
 
 // text prints the tree.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
@@ -86,7 +87,8 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return found, err
 	}
 	if o.watch {
-		return o.follow(ctx, read, cluster.Changes(ctx, reader, refresh))
+		watched := cluster.Watched{Kinds: append(migrate.ReadOrWritten(), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))}
+		return o.follow(ctx, read, cluster.Changes(ctx, reader, refresh, watched))
 	}
 	found, err := read()
 	if err != nil {

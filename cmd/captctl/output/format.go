@@ -43,6 +43,9 @@ func NewFlag(more ...Format) *Flag {
 	return &Flag{string(Table), append(slices.Clone(formats), more...)}
 }
 
+// NewFlagOf returns the flag of a command that has formats of its own only; the first is the default.
+func NewFlagOf(formats ...Format) *Flag { return &Flag{string(formats[0]), formats} }
+
 // Add adds it to a command, with its completion.
 func (f *Flag) Add(command *cobra.Command) {
 	command.Flags().StringVarP(&f.value, "output", "o", f.value, "Output format: "+f.names()+".")
