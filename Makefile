@@ -136,12 +136,12 @@ cover: ## Print the coverage of product code by the unit tests, per package.
 
 .PHONY: cover-integration
 cover-integration: sandbox-binaries ## Print the coverage of product code by the tests on servers; COVER=<regular expression> chooses packages.
-	@$(call cover,integration,$(SERVER_FLAGS),grep -E '/capt/test/($(or $(COVER),.))' | grep -v /test/bench)
+	@$(call cover,integration,$(SERVER_FLAGS),grep -E '/capt/test/($(or $(COVER),.))' | grep -vE '/test/(bench|browser)')
 
 .PHONY: test-integration
 test-integration: sandbox-binaries ## Run the tests on a real API server.
 	@echo "== integration tests (the first results take several minutes)"
-	@$(BUILT) bin/sandbox with $(SHARED) -- $(GO) test $(SERVER_FLAGS) $$($(GO) list $(LONGEST) ./test/... | grep -vE '/test/(e2e|bench|$(SLOW))(/|$$)') | $(RESULTS)
+	@$(BUILT) bin/sandbox with $(SHARED) -- $(GO) test $(SERVER_FLAGS) $$($(GO) list $(LONGEST) ./test/... | grep -vE '/test/(e2e|bench|browser|$(SLOW))(/|$$)') | $(RESULTS)
 
 .PHONY: test-e2e
 test-e2e: sandbox-binaries ## Run the tests of whole clusters, with Cluster API and Terraform.
@@ -156,6 +156,10 @@ test-long: ## Run every fuzz target for FUZZ_TIME (default 30s).
 	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzzminimizetime 10x -fuzztime $(FUZZ_TIME) $$folder; \
 	  done; \
 	done
+
+.PHONY: test-browser
+test-browser: ## Open the page of captctl report in Chromium, which must be installed; SCREENSHOTS=<directory> keeps pictures.
+	@$(GO) test $(TEST_FLAGS) -v ./test/browser
 
 .PHONY: test-slow
 test-slow: sandbox-binaries ## Run the tests and the combinations that are too slow for "make test".
