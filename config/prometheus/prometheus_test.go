@@ -5,7 +5,9 @@
 package prometheus_test
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,9 +51,18 @@ type prometheusRule struct {
 	} `json:"spec"`
 }
 
+// load builds an overlay of the default installation with the component.
 func load(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
-	objects, err := manifests.Load("testdata/overlay")
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	overlay, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	component, err := filepath.Rel(overlay, here)
+	require.NoError(t, err)
+	text := fmt.Sprintf("resources:\n- %s\ncomponents:\n- %s\n", filepath.Join(component, "../default"), component)
+	require.NoError(t, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600))
+	objects, err := manifests.Load(overlay)
 	require.NoError(t, err)
 	return objects
 }

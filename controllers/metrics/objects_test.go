@@ -188,7 +188,9 @@ func TestSeriesEndWithTheObject(t *testing.T) {
 	repaired.Status.LastFailureClass = ""
 	conditions.Set(repaired, metav1.Condition{Type: "DependenciesReady", Status: metav1.ConditionTrue, Reason: "DependenciesReady"})
 	c.source(repaired).Modify(repaired)
-	require.Eventually(t, func() bool { return len(c.series("capt_workspace_error")) == 0 && len(c.series("capt_dependency_blocked")) == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return len(c.series("capt_workspace_error")) == 0 && len(c.series("capt_dependency_blocked")) == 0
+	}, 10*time.Second, 10*time.Millisecond)
 	c.source(repaired).Delete(repaired)
 	require.Eventually(t, func() bool {
 		return !slices.ContainsFunc(c.series(""), func(line string) bool { return strings.Contains(line, "demo-vpc") })

@@ -199,4 +199,3 @@ func expressions(node any) (found []string) {
 	}
 	return found
 }
-
