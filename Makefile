@@ -23,7 +23,7 @@ export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/golangci-lint-cache
 GO ?= go
 # VERSION is the version that captctl reports. Without it, captctl reports the commit.
 VERSION ?=
-LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl/version.release=$(VERSION))
+LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl/version.release=$(VERSION) -X github.com/prometheus/common/version.Version=$(VERSION))
 
 # Packages below test/ start servers and often wait for them, so three at a time keep two cores busy. Test binaries without symbol tables are
 # linked faster, and make lint includes go vet.
@@ -115,6 +115,7 @@ terms: ## List words that tools/terms/terms.txt replaces. TERMS=-count counts th
 test-unit: ## Run the tests that start no servers.
 	@echo "== unit tests"
 	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | $(RESULTS)
+	@$(GO) test -C tools/rules $(UNIT_FLAGS) . | $(RESULTS)
 
 # SLOW packages have their own target to keep "make test" short. SAMPLED packages run a part of their combinations in "make test" (fixture.Sample).
 SLOW := captctl|migrate/(crash|reapply)|stress

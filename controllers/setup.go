@@ -95,6 +95,19 @@ type Options struct {
 	SkipCRDMigrationPhases []crdmigrator.Phase
 }
 
+// watchFilterOf is WatchFilterValue, except for templates: all managers share them, and compute the same status.
+func (o Options) watchFilterOf(object client.Object) string {
+	if _, shared := object.(*infrav1.WorkspaceTemplate); shared {
+		return ""
+	}
+	return o.WatchFilterValue
+}
+
+// watches reports whether an object of any kind is reconciled with these options.
+func (o Options) watches(object client.Object) bool {
+	return engine.Engine{WatchFilterValue: o.watchFilterOf(object)}.Watches(object)
+}
+
 // The metrics server authenticates and authorizes its clients with these requests.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
@@ -102,16 +115,18 @@ type Options struct {
 // SetupWithManager adds all controllers to a manager, and their metrics to the registry of controller-runtime, which panics if they are
 // already there.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	reconciles := metrics.NewReconciles(ctrlmetrics.Registry)
 	engineFor := func(name string) engine.Engine {
 		return engine.Engine{
 			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(name), State: &engine.StateCache{}, WatchFilterValue: options.WatchFilterValue,
-			Definitions: mgr.GetAPIReader(),
+			Definitions: mgr.GetAPIReader(), Metrics: reconciles,
 		}
 	}
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}
 
+	metrics.NewObjects(ctrlmetrics.Registry, metrics.ObjectsOptions{Cache: mgr.GetClient(), Elected: mgr.Elected(), Watches: options.watches})
 	templates := &workspacetemplate.Reconciler{Engine: engineFor("workspacetemplate-controller")}
-	templates.WatchFilterValue = "" // All managers share the templates, and compute the same status.
+	templates.WatchFilterValue = options.watchFilterOf(&infrav1.WorkspaceTemplate{})
 	if err := templates.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)
 	}
@@ -121,6 +136,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Uncached:    mgr.GetAPIReader(),
 		Clock:       clock.RealClock{},
 		RateLimiter: serialize.NewRateLimiter(),
+		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
 		Namespace:   options.Namespace, StatePrefix: options.StatePrefix,
 	}
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
@@ -133,13 +149,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("setting up CAPTClusters: %w", err)
 	}
 	controlPlanes := &captcontrolplane.Reconciler{
-		Engine:    engineFor("captcontrolplane-controller"),
-		Uncached:  mgr.GetAPIReader(),
-		Cache:     mgr.GetCache(),
-		Tokens:    options.Tokens,
-		Metrics:   metrics.NewFargate(ctrlmetrics.Registry),
-		States:    metrics.NewStates(ctrlmetrics.Registry),
-		Namespace: options.Namespace,
+		Engine:         engineFor("captcontrolplane-controller"),
+		Uncached:       mgr.GetAPIReader(),
+		Cache:          mgr.GetCache(),
+		Tokens:         options.Tokens,
+		FargateMetrics: metrics.NewFargate(ctrlmetrics.Registry),
+		Kubeconfigs:    metrics.NewKubeconfigs(ctrlmetrics.Registry),
+		Namespace:      options.Namespace,
 	}
 	if options.Recovery {
 		controlPlanes.Recovery = metrics.NewRecovery(ctrlmetrics.Registry)

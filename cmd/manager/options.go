@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -31,6 +33,7 @@ import (
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/storedversions"
 )
 
@@ -196,11 +199,12 @@ func (o *options) run(ctx context.Context) error {
 	config.QPS, config.Burst = o.qps, o.burst
 	config.UserAgent = "capt-manager"
 
-	tlsOptions, metrics, err := flags.GetManagerOptions(o.managerOptions)
+	tlsOptions, diagnostics, err := flags.GetManagerOptions(o.managerOptions)
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(config, o.controllerRuntime(ctx, *metrics, tlsOptions))
+	metrics.NewManager(ctrlmetrics.Registry, filepath.Join(o.webhookCertDir, "tls.crt"))
+	mgr, err := ctrl.NewManager(config, o.controllerRuntime(ctx, *diagnostics, tlsOptions))
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/webhooks/admission"
@@ -26,7 +27,7 @@ func scheme() *runtime.Scheme {
 // setupWebhooks adds the conversion and admission webhooks. Every replica serves them, not only the leader; a replica is ready when its server
 // responds.
 func setupWebhooks(ctx context.Context, mgr ctrl.Manager, namespace string) error {
-	if err := conversion.SetupWebhookWithManager(mgr); err != nil {
+	if err := conversion.SetupWebhookWithManager(mgr, ctrlmetrics.Registry); err != nil {
 		return fmt.Errorf("setting up conversion: %w", err)
 	}
 	if err := admission.SetupWebhookWithManager(ctx, mgr, namespace); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/health/probe"
+	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 )
@@ -25,10 +26,12 @@ func (r *Reconciler) reconcileControlPlane(ctx context.Context, controlPlane *co
 }
 
 // reconcileKubeconfig publishes the kubeconfigs, and renews tokens.
-func (r *Reconciler) reconcileKubeconfig(ctx context.Context, _ *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
+func (r *Reconciler) reconcileKubeconfig(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
 	publisher := kubeconfigsecret.Publisher{Client: r.Client, Tokens: r.Tokens}
 	after, err := publisher.Publish(ctx, p.Kubeconfig, &f.Kubeconfig, &f.UserKubeconfig)
 	f.requeueWithin(after)
+	expiry, _ := kubeconfig.Expiry(f.Kubeconfig.Published(controlPlane))
+	r.Kubeconfigs.Report(client.ObjectKeyFromObject(controlPlane), expiry)
 	return err
 }
 
@@ -51,7 +54,7 @@ func (r *Reconciler) publishEndpoint(ctx context.Context, controlPlane *controlp
 
 // reconcileFargateProfiles creates, changes and deletes Fargate profiles.
 func (r *Reconciler) reconcileFargateProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) error {
-	r.Metrics.Observe(client.ObjectKeyFromObject(controlPlane), p.Fargate.MetricProfiles(), f.Now)
+	r.FargateMetrics.Observe(client.ObjectKeyFromObject(controlPlane), p.Fargate.MetricProfiles(), f.Now)
 	if p.SkipFargate {
 		return nil
 	}

@@ -7,6 +7,7 @@ package captcontrolplane
 
 import (
 	"context"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,11 +32,12 @@ type Reconciler struct {
 	Tokens kubeconfig.Tokens
 	// Probes connect to the API servers; nil when this manager probes none.
 	Probes *probe.Pool
-	// Metrics of Fargate profiles.
-	Metrics *metrics.Fargate
-	// Recovery has the metrics of recovery; nil when this manager recovers no control planes. States has those of states.
+	// FargateMetrics are the metrics of Fargate profiles.
+	FargateMetrics *metrics.Fargate
+	// Recovery has the metrics of recovery; nil when this manager recovers no control planes.
 	Recovery *metrics.Recovery
-	States   *metrics.States
+	// Kubeconfigs has the metric of tokens.
+	Kubeconfigs *metrics.Kubeconfigs
 	// Namespace is the only namespace in the cache; empty means all.
 	Namespace string
 }
@@ -72,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			controlplanev1.RecoveringCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition,
 		},
 		IsWarning: isWarning,
-		Events:    r.events,
+		Events:    fargate.Events,
 		OnDeleted: r.forget,
 	})
 }
@@ -83,17 +85,11 @@ func (r *Reconciler) AddProbes(mgr ctrl.Manager, m *metrics.Health) error {
 	return mgr.Add(r.Probes)
 }
 
-// events returns the events about Fargate profiles, and records the state for metrics.
-func (r *Reconciler) events(before, after *controlplanev1.CAPTControlPlane) []engine.Event {
-	r.States.Observe(client.ObjectKeyFromObject(after), before.Status.State, after.Status.State, r.State.Now())
-	return fargate.Events(before, after)
-}
-
 // forget removes what this process has about an object that no longer exists.
 func (r *Reconciler) forget(key client.ObjectKey) {
-	r.Metrics.Forget(key)
+	r.FargateMetrics.Forget(key)
 	r.Recovery.Forget(key)
-	r.States.Forget(key)
+	r.Kubeconfigs.Report(key, time.Time{})
 	if r.Probes != nil {
 		r.Probes.Forget(key)
 	}

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
@@ -112,12 +113,15 @@ type Engine struct {
 	State *StateCache
 	// Definitions reads CustomResourceDefinitions from the API server; nil where there are none, as in tests of one controller.
 	Definitions client.Reader
+	// Metrics of reconciles; nil records none.
+	Metrics *metrics.Reconciles
 }
 
 // Run runs the phases for the object of a request. Status is written at most once, and only when it changed; events follow it.
 func Run[O Object, F, P any](ctx context.Context, e Engine, req ctrl.Request, obj O, phases Phases[O, F, P]) (ctrl.Result, error) {
 	if err := e.Client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if Absent(err) {
+			e.Metrics.Deleted(obj, req.NamespacedName, e.State.Now())
 			e.State.Forget(req.NamespacedName)
 			if phases.OnDeleted != nil {
 				phases.OnDeleted(req.NamespacedName)
@@ -134,6 +138,7 @@ func Run[O Object, F, P any](ctx context.Context, e Engine, req ctrl.Request, ob
 		return ctrl.Result{RequeueAfter: staleCacheTimeout}, nil
 	}
 	defer func() { e.State.Record(obj) }()
+	e.Metrics.Observe(obj, e.State.Now())
 	if cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]; cluster != "" {
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), cluster)))
 	}
@@ -206,6 +211,7 @@ func isReleased(obj client.Object) bool {
 func writeStatus[O Object, F, P any](ctx context.Context, e Engine, before, after O, phases Phases[O, F, P]) error {
 	keepTransitionTimes(before.GetConditions(), after)
 	if equality.Semantic.DeepEqual(before, after) {
+		e.Metrics.StatusComputed(after, false, e.State.Now())
 		return nil
 	}
 	var list []Event
@@ -219,6 +225,7 @@ func writeStatus[O Object, F, P any](ctx context.Context, e Engine, before, afte
 	if err := e.Client.Status().Patch(ctx, after, patch); err != nil {
 		return client.IgnoreNotFound(markStale(err))
 	}
+	e.Metrics.StatusComputed(after, true, e.State.Now())
 	for _, event := range list {
 		e.Recorder.Eventf(after, event.Related, event.Type, event.Reason, event.Action, "%s", failure.Truncate(event.Message, maxEventLength))
 	}

@@ -10,8 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 )
 
 // Recovery has metrics of recovery actions. A nil Recovery records nothing.
@@ -74,66 +72,4 @@ func (m *Recovery) Forget(key types.NamespacedName) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	delete(m.ended, key)
-}
-
-// States has metrics of the states of control planes. A nil States records nothing.
-//
-//   - capt_state_transitions_total{from,to}: transitions of status.state.
-//   - capt_state_duration_seconds{state}: how long control planes were in a state that they have left. The time before this process
-//     first saw the state does not count.
-type States struct {
-	transitions *prometheus.CounterVec
-	durations   *prometheus.HistogramVec
-	lock        sync.Mutex
-	last        map[types.NamespacedName]stateSince
-}
-
-type stateSince struct {
-	state controlplanev1.State
-	since time.Time
-}
-
-// NewStates registers the metrics. It panics when they are already registered.
-func NewStates(registry prometheus.Registerer) *States {
-	m := &States{
-		last:        map[types.NamespacedName]stateSince{},
-		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "capt_state_transitions_total", Help: "Transitions of the state of CAPTControlPlanes."}, []string{"from", "to"}),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "capt_state_duration_seconds", Help: "Time that a CAPTControlPlane spent in a state, observed when it leaves the state.",
-			Buckets: prometheus.ExponentialBuckets(1, 4, 10),
-		}, []string{"state"}),
-	}
-	registry.MustRegister(m.transitions, m.durations)
-	return m
-}
-
-// Observe records the state of a control plane.
-func (m *States) Observe(key types.NamespacedName, before, after controlplanev1.State, now time.Time) {
-	if m == nil {
-		return
-	}
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	last, known := m.last[key]
-	if !known {
-		last = stateSince{state: before, since: now}
-	}
-	if last.state != after && after != "" {
-		m.transitions.WithLabelValues(string(last.state), string(after)).Inc()
-		if known && last.state != "" {
-			m.durations.WithLabelValues(string(last.state)).Observe(now.Sub(last.since).Seconds())
-		}
-		last = stateSince{state: after, since: now}
-	}
-	m.last[key] = last
-}
-
-// Forget removes what is recorded about a control plane.
-func (m *States) Forget(key types.NamespacedName) {
-	if m == nil {
-		return
-	}
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	delete(m.last, key)
 }

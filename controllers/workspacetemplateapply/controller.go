@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
@@ -28,6 +29,8 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 	// RateLimiter limits updates of Workspaces.
 	RateLimiter *serialize.RateLimiter
+	// Unclaimed has the metric of Workspaces that the provider has not started to reconcile.
+	Unclaimed *metrics.Unclaimed
 	// Namespace is the only namespace in the cache; empty means all. Templates of other namespaces are read from the API server, and their
 	// changes cause no reconciles.
 	Namespace string
@@ -73,6 +76,7 @@ func (r *Reconciler) lastObserved(apply *infrav1.WorkspaceTemplateApply) *observ
 
 // forget removes an object that no longer exists from its queues.
 func (r *Reconciler) forget(key client.ObjectKey) {
+	r.Unclaimed.Report(key, 0)
 	r.serializer.Forget(key)
 	r.inputs.Set(key, nil)
 	r.RateLimiter.Cancel(key, r.Clock.Now())

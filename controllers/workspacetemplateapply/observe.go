@@ -130,6 +130,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		return err
 	}
 	if f.Live == nil {
+		r.Unclaimed.Report(client.ObjectKeyFromObject(apply), 0)
 		r.lastObserved(apply).UnreconciledFor("", f.Now)
 		f.NotRecreated = apply.Status.WorkspaceRef != nil && retained(apply)
 		f.LostState = lostState(apply, f)
@@ -163,6 +164,7 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		unreconciled = f.Live.UID()
 	}
 	f.UnreconciledFor = r.lastObserved(apply).UnreconciledFor(unreconciled, f.Now)
+	r.Unclaimed.Report(client.ObjectKeyFromObject(apply), f.UnreconciledFor)
 	if f.owned() {
 		f.Failure = r.lastObserved(apply).Failure(f.Live.ErrorHash(), func() (failure.Report, bool) { return r.Workspaces.Explain(ctx, f.Live) })
 	}

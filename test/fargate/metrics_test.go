@@ -44,6 +44,25 @@ func (env *environment) profilesByState() map[string]float64 {
 	return states
 }
 
+// awaitReported waits until the leader reports a state of the control plane; empty means that it has no series.
+func (env *environment) awaitReported(state string) {
+	env.Helper()
+	require.EventuallyWithT(env, func(t *assert.CollectT) {
+		reported := ""
+		for _, metric := range env.measured()["capt_resource_state"].GetMetric() {
+			labels := map[string]string{}
+			for _, pair := range metric.GetLabel() {
+				labels[pair.GetName()] = pair.GetValue()
+			}
+			if labels["namespace"] == env.Namespace && labels["kind"] == "CAPTControlPlane" {
+				assert.Equal(t, fixture.Demo, labels["cluster_name"])
+				reported += labels["state"]
+			}
+		}
+		assert.Equal(t, state, reported)
+	}, fixture.Timeout, 100*time.Millisecond)
+}
+
 // durations counts what the histograms have measured in the whole process.
 func (env *environment) durations() (created, deleted uint64) {
 	env.Helper()
@@ -95,6 +114,7 @@ func TestMetricsOfProfiles(t *testing.T) {
 	env.SetScript(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: quota}})
 	env.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
 	env.awaitMeasured(created+1, deleted, map[string]float64{"active": 2, "ready": 1, "failed": 1})
+	env.awaitReported("Degraded")
 
 	env.SetScript(apply("b"), scripted.Script{})
 	env.AwaitState(controlplanev1.StateReady, "")
@@ -108,4 +128,5 @@ func TestMetricsOfProfiles(t *testing.T) {
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	env.awaitMeasured(created+2, deleted+2, map[string]float64{}) // Deleted profiles have no metrics.
+	env.awaitReported("")
 }

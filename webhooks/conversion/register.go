@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,6 +33,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/webhooks/conversion/counted"
 )
 
 // path is the path at which controller-runtime serves conversion, for all kinds.
@@ -74,12 +76,12 @@ func AddToRegistry(scheme *runtime.Scheme, registry conversion.Registry) error {
 }
 
 // SetupWebhookWithManager adds the conversion of all kinds to the manager's webhook server. Do not call WithConverter of the webhook
-// builder for the same kinds: a converter can be registered only once.
-func SetupWebhookWithManager(mgr ctrl.Manager) error {
+// builder for the same kinds: a converter can be registered only once. Conversions are counted in a metric, see package counted.
+func SetupWebhookWithManager(mgr ctrl.Manager, metrics prometheus.Registerer) error {
 	if err := AddToRegistry(mgr.GetScheme(), mgr.GetConverterRegistry()); err != nil {
 		return err
 	}
-	mgr.GetWebhookServer().Register(path, conversion.NewWebhookHandler(mgr.GetScheme(), mgr.GetConverterRegistry()))
+	mgr.GetWebhookServer().Register(path, conversion.NewWebhookHandler(mgr.GetScheme(), counted.NewRegistry(mgr.GetConverterRegistry(), metrics)))
 	return nil
 }
 

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/graph"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/overview"
+)
+
+// Reconciles has metrics of what reconciles of all kinds observe. A nil Reconciles records nothing. What began before this process started is
+// not measured.
+//
+//   - capt_state_transitions_total{kind,from,to}: transitions of states (overview.StateOf).
+//   - capt_state_duration_seconds{kind,state}: how long objects were in a state that they have left.
+//   - capt_time_to_ready_seconds{kind}: from the creation of an object until it was first Ready.
+//   - capt_deletion_duration_seconds{kind}: from the deletion request for an object until it no longer existed.
+//   - capt_status_writes_total{kind,changed}: reconciles that computed a status; changed is true if it was written.
+//   - capt_workspace_errors_total{class}: how often a Workspace began to fail, or failed with another class of errors than before.
+type Reconciles struct {
+	transitions, writes, errors *prometheus.CounterVec
+	durations, ready, deletions *prometheus.HistogramVec
+
+	mu      sync.Mutex
+	objects map[graph.Key]lastSeen
+}
+
+// lastSeen is what was last observed of an object.
+type lastSeen struct {
+	state controlplanev1.State
+	// since is when the state began, created when an object was created that has not been Ready; zero if unknown.
+	since, created time.Time
+	// deleted is when the deletion was requested.
+	deleted time.Time
+	// errorClass is the class of the error of the Workspace; empty while it does not fail.
+	errorClass string
+}
+
+// NewReconciles registers the metrics. It panics when they are already registered.
+func NewReconciles(registry prometheus.Registerer) *Reconciles {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		// From 15 seconds to 4.5 hours: a control plane takes about 12 minutes.
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(15, 1.6, 16)}, labels)
+	}
+	m := &Reconciles{
+		objects:     map[graph.Key]lastSeen{},
+		transitions: counter("capt_state_transitions_total", "Transitions of the states of objects.", "kind", "from", "to"),
+		writes:      counter("capt_status_writes_total", "Reconciles that computed a status, by whether it changed and was written.", "kind", "changed"),
+		errors:      counter("capt_workspace_errors_total", "Number of times that a Workspace began to fail, by class of the error.", "class"),
+		durations:   histogram("capt_state_duration_seconds", "How long objects were in a state that they have left.", "kind", "state"),
+		ready:       histogram("capt_time_to_ready_seconds", "Duration from the creation of an object until it was first Ready.", "kind"),
+		deletions:   histogram("capt_deletion_duration_seconds", "Duration from the deletion request for an object until it no longer existed.", "kind"),
+	}
+	registry.MustRegister(m.transitions, m.writes, m.errors, m.durations, m.ready, m.deletions)
+	return m
+}
+
+// StatusComputed records an object whose status is as computed: it was written, unless it did not change.
+func (m *Reconciles) StatusComputed(object graph.Object, changed bool, now time.Time) {
+	if m == nil {
+		return
+	}
+	m.writes.WithLabelValues(graph.NodeOf(object).Kind, strconv.FormatBool(changed)).Inc()
+	m.Observe(object, now)
+}
+
+// Observe records an object as a reconcile read or wrote it. It is idempotent.
+func (m *Reconciles) Observe(object graph.Object, now time.Time) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := graph.NodeOf(object).Key
+	is := lastSeen{state: overview.StateOf(object), errorClass: errorClass(object)}
+	if at := object.GetDeletionTimestamp(); at != nil {
+		is.deleted = at.Time
+	}
+	if was, known := m.objects[key]; known {
+		m.compare(key.Kind, was, &is, now)
+	} else if is.state == controlplanev1.StatePending {
+		is.since, is.created = object.GetCreationTimestamp().Time, object.GetCreationTimestamp().Time
+	}
+	m.objects[key] = is
+}
+
+// compare records what changed since the last observation.
+func (m *Reconciles) compare(kind string, was lastSeen, is *lastSeen, now time.Time) {
+	is.since, is.created = was.since, was.created
+	if is.state != was.state {
+		m.transitions.WithLabelValues(kind, string(was.state), string(is.state)).Inc()
+		if !was.since.IsZero() {
+			m.durations.WithLabelValues(kind, string(was.state)).Observe(seconds(was.since, now))
+		}
+		is.since = now
+	}
+	if is.state == controlplanev1.StateReady && !is.created.IsZero() {
+		m.ready.WithLabelValues(kind).Observe(seconds(is.created, now))
+		is.created = time.Time{}
+	}
+	if is.errorClass != "" && is.errorClass != was.errorClass {
+		m.errors.WithLabelValues(is.errorClass).Inc()
+	}
+}
+
+// Deleted records that an object no longer exists; object has its kind only.
+func (m *Reconciles) Deleted(object graph.Object, name types.NamespacedName, now time.Time) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := graph.Key{Kind: graph.NodeOf(object).Kind, Namespace: name.Namespace, Name: name.Name}
+	if was := m.objects[key]; !was.deleted.IsZero() {
+		m.deletions.WithLabelValues(key.Kind).Observe(seconds(was.deleted, now))
+	}
+	delete(m.objects, key)
+}
+
+// errorClass returns the class of the error of a WorkspaceTemplateApply.
+func errorClass(object graph.Object) string {
+	if apply, ok := object.(*infrav1.WorkspaceTemplateApply); ok {
+		return apply.Status.LastFailureClass
+	}
+	return ""
+}
