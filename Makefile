@@ -99,11 +99,13 @@ verify-generated: ## Check that generated files are up to date.
 lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting, go.mod and terms.
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...
+	@cd tools/release && $(CURDIR)/$(GOLANGCI_LINT) run ./...
 	@echo "== gofmt"
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "Not formatted (run make format):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@echo "== go mod tidy"
 	@$(GO) mod tidy -diff
+	@$(GO) -C tools/release mod tidy -diff
 	@echo "== terms"
 	@$(GO) run ./tools/terms
 
@@ -115,6 +117,7 @@ terms: ## List words that tools/terms/terms.txt replaces. TERMS=-count counts th
 test-unit: ## Run the tests that start no servers.
 	@echo "== unit tests"
 	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | $(RESULTS)
+	@$(GO) -C tools/release test $(UNIT_FLAGS) .
 
 # SLOW packages have their own target to keep "make test" short. SAMPLED packages run a part of their combinations in "make test" (fixture.Sample).
 SLOW := captctl|migrate/(crash|reapply)|stress
@@ -214,9 +217,29 @@ $(KUSTOMIZE):
 $(GOLANGCI_LINT):
 	$(call build_tool,.)
 
+##@ Release
+
+# IMAGE is the name of the image, without a tag. All files of a release have the time of the commit.
+IMAGE ?= capt-manager
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
+release verify-release: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null)
+release_files = $(GO) run -C tools/release . -version=$(or $(VERSION),v0.1.0-dev) -image=$(IMAGE) -platforms=$(PLATFORMS) -out=$(CURDIR)/out/$(1)
+
+.PHONY: release
+release: ## Make the files of a release in out/release. VERSION, IMAGE and PLATFORMS change them.
+	@$(call release_files,release)
+	@echo "The files of the release are in out/release."
+
+.PHONY: verify-release
+verify-release: release ## Make the files of a release twice and compare their checksums.
+	@$(call release_files,release-again)
+	@diff out/release/checksums.txt out/release-again/checksums.txt
+	@echo "Both runs made the same files."
+
 .PHONY: clean
-clean: ## Remove CAPT's own binaries. Tools are kept, because building them takes minutes.
+clean: ## Remove CAPT's own binaries and the files of a release. Tools are kept, because building them takes minutes.
 	@rm -f bin/manager bin/captctl bin/provider bin/sandbox
+	@rm -rf out
 
 .PHONY: clean-all
 clean-all: clean ## Remove everything that was built, tools included.
