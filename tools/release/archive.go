@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -74,17 +73,13 @@ func directory(root string) (entries []entry, err error) {
 
 // checksums returns the content of checksums.txt for the files of a directory, as sha256sum writes it.
 func checksums(dir string) ([]byte, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	files, err := directory(dir)
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
-	for _, name := range names {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(&out, "%x  %s\n", sha256.Sum256(data), filepath.Base(name))
+	for _, file := range files {
+		fmt.Fprintf(&out, "%x  %s\n", sha256.Sum256(file.data), file.name)
 	}
 	return out.Bytes(), nil
 }

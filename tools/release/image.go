@@ -86,7 +86,7 @@ func newImage(manager []byte, version string, p platform, created time.Time) (v1
 
 // writeImages writes the images of all platforms: one OCI archive with an index, and an archive for docker load for each platform.
 func writeImages(dir string, tag name.Tag, created time.Time, images map[platform]v1.Image) error {
-	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range platformsOf(images) {
 		image := images[p]
 		descriptor, err := partial.Descriptor(image)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -84,7 +85,7 @@ func checkVersion(root, version string) error {
 	if parts == nil {
 		return fmt.Errorf("-version: %q is not a version like v0.1.0", version)
 	}
-	metadata, err := os.ReadFile(filepath.Join(root, "config", "clusterctl", "metadata.yaml"))
+	metadata, err := fs.ReadFile(os.DirFS(root), "config/clusterctl/metadata.yaml")
 	if err != nil {
 		return err
 	}

@@ -120,11 +120,11 @@ func manifests(root string, names installation) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	if err := addCopies(files, filepath.Join(root, "config", "clusterctl", "*.yaml")); err != nil {
+	if err := addCopies(files, root, "config/clusterctl/*.yaml"); err != nil {
 		return nil, err
 	}
 	templates := map[string][]byte{}
-	if err := addCopies(templates, filepath.Join(root, "config", "samples", "aws", "*-template.yaml")); err != nil {
+	if err := addCopies(templates, root, "config/samples/aws/*-template.yaml"); err != nil {
 		return nil, err
 	}
 	var all []string
@@ -137,13 +137,14 @@ func manifests(root string, names installation) (map[string][]byte, error) {
 }
 
 // addCopies adds the files that match a pattern.
-func addCopies(files map[string][]byte, pattern string) error {
-	names, err := filepath.Glob(pattern)
+func addCopies(files map[string][]byte, root, pattern string) error {
+	disk := os.DirFS(root)
+	names, err := fs.Glob(disk, pattern)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if files[filepath.Base(name)], err = os.ReadFile(name); err != nil {
+		if files[path.Base(name)], err = fs.ReadFile(disk, name); err != nil {
 			return err
 		}
 	}

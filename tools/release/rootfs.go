@@ -15,7 +15,7 @@ import (
 )
 
 // extract writes the files of an archive that tools/release made.
-func extract(archive io.Reader, dir string) error {
+func extract(archive io.Reader, dir string) (err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // Another user must find the files.
 		return err
 	}
@@ -23,7 +23,7 @@ func extract(archive io.Reader, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { err = errors.Join(err, root.Close()) }()
 	for reader := tar.NewReader(archive); ; {
 		header, err := reader.Next()
 		if errors.Is(err, io.EOF) {
