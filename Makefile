@@ -115,7 +115,6 @@ terms: ## List words that tools/terms/terms.txt replaces. TERMS=-count counts th
 test-unit: ## Run the tests that start no servers.
 	@echo "== unit tests"
 	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | $(RESULTS)
-	@$(GO) test -C tools/rules $(UNIT_FLAGS) . | $(RESULTS)
 
 # SLOW packages have their own target to keep "make test" short. SAMPLED packages run a part of their combinations in "make test" (fixture.Sample).
 SLOW := captctl|migrate/(crash|reapply)|stress
@@ -163,8 +162,15 @@ test-browser: ## Open the page of captctl report in Chromium, which must be inst
 	@$(GO) test $(TEST_FLAGS) -v ./test/browser
 
 .PHONY: test-slow
-test-slow: sandbox-binaries ## Run the tests and the combinations that are too slow for "make test".
+test-slow: sandbox-binaries test-tools ## Run the tests and the combinations that are too slow for "make test".
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
+
+# tools/release and tools/rules have modules of their own, with Helm and with Prometheus, which take minutes to compile.
+.PHONY: test-tools
+test-tools: $(GOLANGCI_LINT) ## Check the tool that makes releases, and the alerts with the rules engine of Prometheus.
+	@for tool in tools/release tools/rules; do \
+	  echo "== $$tool"; (cd $$tool && $(CURDIR)/$(GOLANGCI_LINT) run ./... && $(GO) mod tidy -diff && $(GO) test $(UNIT_FLAGS) ./...); \
+	done
 
 .PHONY: chaos
 chaos: sandbox-binaries ## Kill captctl at every single API call of a migration (make test-slow: at each kind of call).
@@ -219,9 +225,29 @@ $(KUSTOMIZE):
 $(GOLANGCI_LINT):
 	$(call build_tool,.)
 
+##@ Release
+
+# IMAGE is the name of the image, without a tag. All files of a release have the time of the commit.
+IMAGE ?= capt-manager
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
+release verify-release: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null)
+release_files = $(GO) run -C tools/release . -version=$(or $(VERSION),v0.1.0-dev) -image=$(IMAGE) -platforms=$(PLATFORMS) -out=$(CURDIR)/out/$(1)
+
+.PHONY: release
+release: ## Make the files of a release in out/release. VERSION, IMAGE and PLATFORMS change them.
+	@$(call release_files,release)
+	@echo "The files of the release are in out/release."
+
+.PHONY: verify-release
+verify-release: release ## Make the files of a release twice and compare their checksums.
+	@$(call release_files,release-again)
+	@diff out/release/checksums.txt out/release-again/checksums.txt
+	@echo "Both runs made the same files."
+
 .PHONY: clean
-clean: ## Remove CAPT's own binaries. Tools are kept, because building them takes minutes.
+clean: ## Remove CAPT's own binaries and the files of a release. Tools are kept, because building them takes minutes.
 	@rm -f bin/manager bin/captctl bin/provider bin/sandbox
+	@rm -rf out
 
 .PHONY: clean-all
 clean-all: clean ## Remove everything that was built, tools included.

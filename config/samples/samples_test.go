@@ -6,6 +6,7 @@ package samples_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -60,17 +61,58 @@ func load(t *testing.T) map[string][]sample {
 	files = append(files, deeper...)
 	flavors := map[string][]sample{}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, document := range strings.Split("\n"+string(data), "\n---\n") {
-			s := sample{file: file, raw: map[string]any{}}
-			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &s.raw), file)
-			s.object = decode(t, s.raw, document)
-			flavor, _, _ := strings.Cut(filepath.ToSlash(file), "/")
-			flavors[flavor] = append(flavors[flavor], s)
-		}
+		flavor, _, _ := strings.Cut(filepath.ToSlash(file), "/")
+		flavors[flavor] = append(flavors[flavor], read(t, file, nil)...)
+	}
+	for flavor, more := range clusterctlTemplates(t) {
+		flavors[flavor] = append(more, flavors["aws"]...)
 	}
 	return flavors
+}
+
+// clusterctlTemplates reads the cluster templates for clusterctl, with the variables that have no default. They use the WorkspaceTemplates of
+// the sample for AWS.
+func clusterctlTemplates(t *testing.T) map[string][]sample {
+	t.Helper()
+	values := map[string]string{
+		"CLUSTER_NAME": "generated", "NAMESPACE": "default", "KUBERNETES_VERSION": "v1.35.0", "AWS_REGION": "eu-central-1", "CAPT_PUBLIC_CIDRS": `["203.0.113.0/24"]`,
+	}
+	files, err := filepath.Glob(filepath.Join("..", "clusterctl", "cluster*.yaml"))
+	require.NoError(t, err)
+	require.Len(t, files, 4)
+	flavors := map[string][]sample{}
+	for _, file := range files {
+		flavor := strings.Replace(filepath.Base(file), "clusterclass-capt", "cluster-template-clusterclass", 1) // They belong together.
+		flavors[flavor] = append(flavors[flavor], read(t, file, values)...)
+	}
+	return flavors
+}
+
+// clusterctlVariable is a variable of a template, with or without a default.
+var clusterctlVariable = regexp.MustCompile(`\$\{([A-Z_]+)(:=([^}]*))?\}`)
+
+// read reads a file, and replaces the variables of clusterctl if there are values.
+func read(t *testing.T, file string, values map[string]string) (samples []sample) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	if values != nil {
+		data = clusterctlVariable.ReplaceAllFunc(data, func(found []byte) []byte {
+			parts := clusterctlVariable.FindSubmatch(found)
+			if value, ok := values[string(parts[1])]; ok {
+				return []byte(value)
+			}
+			require.NotEmpty(t, parts[3], "%s: variable %s has no default", file, parts[1])
+			return parts[3]
+		})
+	}
+	for _, document := range strings.Split("\n"+string(data), "\n---\n") {
+		s := sample{file: file, raw: map[string]any{}}
+		require.NoError(t, yaml.UnmarshalStrict([]byte(document), &s.raw), file)
+		s.object = decode(t, s.raw, document)
+		samples = append(samples, s)
+	}
+	return samples
 }
 
 // decode decodes an object. An unknown field is an error.

@@ -34,6 +34,7 @@ import (
 // rules.
 func clusterctlContract() book {
 	const published, parent = "It is about where a provider is published.", "The headings below it are the rules."
+	const released = "tools/release makes these files; its tests read them with clusterctl's packages, and those of config/samples check their objects."
 	return book{file: "clusterctl.md", rules: []rule{
 		{title: "Provider Repositories", reason: parent},
 		{title: "Provider Repositories: Adding a provider to clusterctl", reason: published},
@@ -43,20 +44,20 @@ func clusterctlContract() book {
 		{title: "Metadata YAML", test: metadataIsValid},
 		{title: "Metadata YAML: Validation Rules", test: metadataIsValid},
 		{title: "Components YAML", reason: parent},
-		{title: "Components YAML: Naming conventions", reason: "The files of a release are not made yet; config/default is what they will hold."},
+		{title: "Components YAML: Naming conventions", reason: released},
 		{title: "Components YAML: Target namespace", test: componentsAreInOneNamespace},
 		{title: "Components YAML: Controllers & Watching namespace", test: deploymentRunsTheManager},
 		{title: "Components YAML: Variables", test: variablesHaveThePrefix},
 		{title: "Components YAML: Labels", test: componentsAreLabeled},
 		{title: "Workload cluster templates", reason: parent},
-		{title: "Workload cluster templates: Naming conventions", reason: "A provider could publish templates; the samples are for kubectl."},
-		{title: "Workload cluster templates: Target namespace", reason: "See naming conventions."},
-		{title: "Workload cluster templates: Variables", reason: "See naming conventions."},
+		{title: "Workload cluster templates: Naming conventions", reason: released},
+		{title: "Workload cluster templates: Target namespace", reason: released},
+		{title: "Workload cluster templates: Variables", reason: released},
 		{title: "ClusterClass definitions", reason: parent},
-		{title: "ClusterClass definitions: Naming conventions", reason: "A provider could publish a ClusterClass; what it needs is tested with the templates."},
-		{title: "ClusterClass definitions: Target namespace", reason: "See naming conventions."},
-		{title: "ClusterClass definitions: Variables", reason: "See naming conventions."},
-		{title: "ClusterClass definitions: Note", reason: "See naming conventions."},
+		{title: "ClusterClass definitions: Naming conventions", reason: released},
+		{title: "ClusterClass definitions: Target namespace", reason: released},
+		{title: "ClusterClass definitions: Variables", reason: released},
+		{title: "ClusterClass definitions: Note", reason: released},
 		{title: "OwnerReferences chain", test: everythingLeadsToTheCluster},
 		{title: "Additional notes", reason: parent},
 		{title: "Components YAML transformations", reason: "It says what clusterctl does."},
