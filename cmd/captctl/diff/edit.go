@@ -39,11 +39,11 @@ func (s *source) edit(ctx context.Context, files *manifest.Content, warnings io.
 			fmt.Fprintf(warnings, "Warning: %s:%s is not in the cluster, so that there is nothing to compare; captctl template render shows what a template renders to\n", object.File, object)
 			continue
 		}
-		if findings, err := rules.New(ctx, s.lookup(), live); err != nil {
+		findings, err := rules.New(ctx, s.lookup(), live)
+		if err != nil {
 			return err
-		} else {
-			before[object] = findings.Errors
 		}
+		before[object] = findings.Errors
 		edited = append(edited, object)
 	}
 	for _, object := range edited {
@@ -117,7 +117,7 @@ func (s *source) replace(ctx context.Context, object *manifest.Object) (err erro
 	return err
 }
 
-func keep[T validation.Owner](ctx context.Context, reader validation.Reader, older bool, live, edited T, fields func(old, new T),
+func keep[T validation.Owner](ctx context.Context, reader validation.Reader, older bool, live, edited T, fields func(live, edited T),
 	hubFields func(context.Context, validation.Reader, T, T) error) error {
 	fields(live, edited)
 	if older {
