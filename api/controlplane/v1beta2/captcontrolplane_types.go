@@ -106,6 +106,7 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// deletionProtection is Enabled or Disabled (the default). Enabled rejects the deletion of the CAPTControlPlane and of its Cluster, and
 	// keeps the EKS cluster. To delete them, first set it to Disabled.
 	// +optional
+	// +kubebuilder:validation:Enum=Enabled;Disabled
 	DeletionProtection infrav1.DeletionProtection `json:"deletionProtection,omitempty"`
 }
 

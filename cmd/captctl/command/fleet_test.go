@@ -373,5 +373,5 @@ func TestPauseResumeAndRetry(t *testing.T) {
 
 	require.NoError(t, env.connected.Delete(t.Context(), controlPlane))
 	_, _, err = env.run(t, "retry", "team-a/broken")
-	assert.EqualError(t, err, "Cluster broken has no CAPTControlPlane, so there is nothing to retry")
+	assert.EqualError(t, err, "the Cluster broken has no CAPTControlPlane, so there is nothing to retry")
 }

@@ -67,7 +67,7 @@ describe shows it.`,
 		Example: "  captctl retry team-a/demo",
 	}, func(o *overview.Objects, now time.Time) (client.Object, map[string]any, string, error) {
 		if o.ControlPlane == nil {
-			return nil, nil, "", fmt.Errorf("Cluster %s has no CAPTControlPlane, so there is nothing to retry", o.Cluster.Name)
+			return nil, nil, "", fmt.Errorf("the Cluster %s has no CAPTControlPlane, so there is nothing to retry", o.Cluster.Name)
 		}
 		patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{naming.RetryAnnotation: now.UTC().Format(time.RFC3339Nano)}}}
 		return o.ControlPlane, patch, fmt.Sprintf("CAPTControlPlane %s: timeouts and recovery attempts start again", o.ControlPlane.Name), nil
