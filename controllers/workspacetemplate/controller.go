@@ -67,12 +67,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 }
 
 // countingDelay limits how often users are counted while a change reaches them one after the other.
-const countingDelay = 5 * time.Second
+const countingDelay = time.Second
 
-// countLater reconciles the template of a user that got another revision of it, or for which Terraform began or ceased to fail.
+// countLater reconciles the template of a user that had another revision of it before, or for which Terraform began or ceased to fail. A new user changes
+// no count.
 func countLater(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 	before, after := &e.ObjectOld.(*infrav1.WorkspaceTemplateApply).Status, &e.ObjectNew.(*infrav1.WorkspaceTemplateApply).Status
-	if before.TemplateRevision != after.TemplateRevision || (before.LastFailedRevision == "") != (after.LastFailedRevision == "") {
+	failureChanged := (before.LastFailedRevision == "") != (after.LastFailedRevision == "")
+	if before.TemplateRevision != "" && (before.TemplateRevision != after.TemplateRevision || failureChanged) {
 		queue.AddAfter(ctrl.Request{NamespacedName: e.ObjectNew.(*infrav1.WorkspaceTemplateApply).TemplateKey()}, countingDelay)
 	}
 }

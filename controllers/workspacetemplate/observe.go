@@ -24,10 +24,9 @@ import (
 type Facts struct {
 	// Users are the WorkspaceTemplateApplies that refer to the template and block its deletion, as namespace/name, sorted.
 	Users []string
-	// Revision is the current one, and Updated is how many users Terraform applied it for. Outdated are those for which it last applied another one;
-	// Failing are those of them for which it fails now. Both are sorted. A new user without a Workspace is neither.
+	// Revision is the current one. Outdated are the users for which Terraform last applied another one; Failing are those of them for which it fails
+	// now. Both are sorted. A new user without a Workspace is neither.
 	Revision          string
-	Updated           int
 	Outdated, Failing []string
 	// Errors of the template.
 	Errors field.ErrorList
@@ -65,9 +64,7 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 func (f *Facts) observeRevision(user *infrav1.WorkspaceTemplateApply) {
 	name := client.ObjectKeyFromObject(user).String()
 	switch has := user.Status.TemplateRevision; {
-	case has == "" || !user.DeletionTimestamp.IsZero():
-	case has == f.Revision:
-		f.Updated++
+	case has == "" || has == f.Revision || !user.DeletionTimestamp.IsZero():
 	case user.Status.LastFailedRevision != "":
 		f.Failing = append(f.Failing, name)
 	default:

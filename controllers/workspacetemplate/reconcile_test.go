@@ -164,15 +164,16 @@ func TestUsersWithAnotherRevisionAreReported(t *testing.T) {
 	newcomer, updated, deleted := user("new", "", ""), user("updated", current, ""), user("deleted", "old", "", builder.Deleting(), builder.WithFinalizers("other"))
 	for name, row := range map[string]struct {
 		users           []client.Object
+		outdated        int32
 		status, message string
 	}{
-		"none has another one": {[]client.Object{newcomer, updated, deleted}, "", ""},
-		"some have":            {[]client.Object{newcomer, updated, user("b", "old", ""), user("a", "old", "")}, "True RollingOut", "1 users have revision " + current + ", 2 have another one: default/a, default/b"},
+		"none has another one": {[]client.Object{newcomer, updated, deleted}, 0, "", ""},
+		"some have":            {[]client.Object{newcomer, updated, user("b", "old", ""), user("a", "old", "")}, 2, "True RollingOut", "2 of 4 users do not have revision " + current + " yet: default/a, default/b"},
 		"Terraform fails for some": {
-			[]client.Object{updated, user("a", "old", ""), user("b", "old", "rendered")}, "True RolloutFailing",
-			"1 users have revision " + current + ", 2 have another one: default/b, default/a. Terraform fails for 1 of them: see their conditions",
+			[]client.Object{updated, user("a", "old", ""), user("b", "old", "rendered")}, 2, "True RolloutFailing",
+			"2 of 3 users do not have revision " + current + " yet: default/b, default/a. Terraform fails for 1 of them: see their conditions",
 		},
-		"a failure of a user with the current one": {[]client.Object{user("a", current, "rendered")}, "", ""},
+		"a failure of a user with the current one": {[]client.Object{user("a", current, "rendered")}, 0, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			template := template.DeepCopy()
@@ -180,7 +181,7 @@ func TestUsersWithAnotherRevisionAreReported(t *testing.T) {
 			require.NoError(t, err)
 			status(template, f, Observe)
 			assert.Equal(t, row.status, builder.ConditionSummary(template.Status.Conditions)["RollingOut"])
-			assert.Equal(t, ptr.To(int32(1)), template.Status.UpdatedUsers)
+			assert.Equal(t, ptr.To(row.outdated), template.Status.OutdatedUsers)
 			if condition := meta.FindStatusCondition(template.Status.Conditions, infrav1.RollingOutCondition); condition != nil {
 				assert.Equal(t, row.message, condition.Message)
 				f.Outdated, f.Failing = nil, nil

@@ -23,8 +23,8 @@ const namedUsers = 5
 func status(template *infrav1.WorkspaceTemplate, f *Facts, _ Action) {
 	if s := &template.Status; !f.AwaitsAdoption {
 		s.ObservedGeneration = template.Generation
-		s.Users = ptr.To(int32(len(f.Users)))     //nolint:gosec // No cluster holds 2^31 objects.
-		s.UpdatedUsers = ptr.To(int32(f.Updated)) //nolint:gosec // No cluster holds 2^31 objects.
+		s.Users = ptr.To(int32(len(f.Users)))                             //nolint:gosec // No cluster holds 2^31 objects.
+		s.OutdatedUsers = ptr.To(int32(len(f.Failing) + len(f.Outdated))) //nolint:gosec // As above.
 		s.Revision = f.Revision
 	}
 	engine.Set(template, valid(f), inUse(f), deleting(template, f))
@@ -56,7 +56,7 @@ func inUse(f *Facts) engine.Condition {
 
 // rollingOut reports users with another revision. Those that Terraform failed for come first in the message.
 func rollingOut(f *Facts) engine.Condition {
-	message := fmt.Sprintf("%d users have revision %s, %d have another one: ", f.Updated, f.Revision, len(f.Failing)+len(f.Outdated))
+	message := fmt.Sprintf("%d of %d users do not have revision %s yet: ", len(f.Failing)+len(f.Outdated), len(f.Users), f.Revision)
 	switch {
 	case len(f.Failing) > 0:
 		return engine.True(infrav1.RollingOutCondition, infrav1.RolloutFailingReason, message+names(slices.Concat(f.Failing, f.Outdated))+

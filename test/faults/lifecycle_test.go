@@ -28,7 +28,7 @@ func TestAWorkspaceThatWasDeletedByHandIsRecreatedOnce(t *testing.T) {
 
 		env.removeAllowed(env.newWorkspace("demo"))
 		env.awaitOperation("demo", scripted.Destroy, 1)
-		dying := env.awaitNotReady("demo", infrav1.WorkspaceDeletingReason, "Workspace demo is being deleted: Terraform destroys its resources")
+		dying := env.awaitNotReady("demo", infrav1.WorkspaceDeletingReason, "Workspace "+env.Workspace("demo").GetName()+" is being deleted: Terraform destroys its resources")
 		require.Equal(env, uid(first), uid(dying))
 		env.user(workspaceTemplateApply("demo", after))
 		env.awaitNotReady("demo", infrav1.WorkspaceDeletingReason)

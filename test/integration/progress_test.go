@@ -108,5 +108,5 @@ func TestATemplateReportsItsRollout(t *testing.T) {
 	env.Await(template, fixture.VPCTemplate, infrav1.RollingOutCondition, metav1.ConditionTrue, infrav1.RolloutFailingReason, env.Namespace+"/"+fixture.VPC)
 	env.SetScript(fixture.VPC, scripted.Script{})
 	env.Await(template, fixture.VPCTemplate, infrav1.RollingOutCondition, metav1.ConditionFalse, infrav1.RolledOutReason)
-	assert.Equal(t, ptr.To(int32(1)), template.Status.UpdatedUsers)
+	assert.Equal(t, ptr.To(int32(0)), template.Status.OutdatedUsers)
 }

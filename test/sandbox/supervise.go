@@ -65,7 +65,7 @@ func (s *Sandbox) address(name string) (string, error) {
 	return process.Loopback(port), err
 }
 
-// launch starts a component for the first time. If another process uses one of its ports, it gets new ones.
+// launch starts a component. If another process uses one of its ports, it gets new ones.
 func (s *Sandbox) launch(ctx context.Context, c *component) error {
 	s.lock.Lock()
 	s.components[c.name] = c
@@ -193,8 +193,8 @@ func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
 	return err
 }
 
-// StartComponent starts a component that was stopped, killed or crashed, on its former ports, and returns when it is
-// ready.
+// StartComponent starts a component that was stopped, killed or crashed, and returns when it is ready. It has its former ports, unless another process has
+// taken one of them meanwhile.
 func (s *Sandbox) StartComponent(ctx context.Context, name string) error {
 	if s.attached {
 		return restart.Ended(ctx, s.dir, s.logs())
@@ -206,7 +206,7 @@ func (s *Sandbox) StartComponent(ctx context.Context, name string) error {
 	if p != nil && !p.Ended() {
 		return fmt.Errorf("%s is already running", name)
 	}
-	return s.run(ctx, c)
+	return s.launch(ctx, c)
 }
 
 // Restart calls StopComponent and StartComponent.

@@ -114,10 +114,11 @@ type WorkspaceTemplateStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Users *int32 `json:"users,omitempty"`
 
-	// updatedUsers is the number of users whose Workspace has the current revision, applied by Terraform. It follows within seconds.
+	// outdatedUsers is the number of users for which Terraform last applied another revision than the current one. It follows within
+	// seconds.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	UpdatedUsers *int32 `json:"updatedUsers,omitempty"`
+	OutdatedUsers *int32 `json:"outdatedUsers,omitempty"`
 
 	// observedGeneration is the generation of spec that this status describes.
 	// +optional
@@ -133,7 +134,7 @@ type WorkspaceTemplateStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Valid",type=string,JSONPath=`.status.conditions[?(@.type=="Valid")].status`
 // +kubebuilder:printcolumn:name="Users",type=integer,JSONPath=`.status.users`
-// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedUsers`
+// +kubebuilder:printcolumn:name="Outdated",type=integer,JSONPath=`.status.outdatedUsers`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.template.metadata.version`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Scope",type=string,JSONPath=`.spec.workspaceScope`,priority=1

@@ -758,8 +758,8 @@ func (in *WorkspaceTemplateStatus) DeepCopyInto(out *WorkspaceTemplateStatus) {
 		*out = new(int32)
 		**out = **in
 	}
-	if in.UpdatedUsers != nil {
-		in, out := &in.UpdatedUsers, &out.UpdatedUsers
+	if in.OutdatedUsers != nil {
+		in, out := &in.OutdatedUsers, &out.OutdatedUsers
 		*out = new(int32)
 		**out = **in
 	}
