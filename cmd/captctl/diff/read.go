@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/manifests"
+	"github.com/capt-provider/capt/cmd/captctl/cluster"
 )
 
 // source has the objects that determine Workspaces. Each kind is listed once; a template, of which a fleet has few, is read when it is needed.
@@ -41,34 +42,16 @@ type source struct {
 }
 
 func read(ctx context.Context, reader client.Reader, namespace string) (*source, error) {
-	var (
-		clusters      clusterv1.ClusterList
-		captClusters  infrav1.CAPTClusterList
-		controlPlanes controlplanev1.CAPTControlPlaneList
-		applies       infrav1.WorkspaceTemplateApplyList
-	)
-	for _, list := range []client.ObjectList{&clusters, &captClusters, &controlPlanes, &applies} {
-		if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return nil, err
-		}
+	all, err := cluster.ReadObjects(ctx, reader, namespace)
+	if err != nil {
+		return nil, err
 	}
 	return &source{
-		reader: reader, namespace: namespace, clusters: clusters.Items,
-		captClusters: indexed(captClusters.Items), controlPlanes: indexed(controlPlanes.Items), applies: indexed(applies.Items),
+		reader: reader, namespace: namespace,
+		clusters: all.Clusters, captClusters: all.CAPTClusters, controlPlanes: all.ControlPlanes, applies: all.Applies,
 		templates: map[types.NamespacedName]*infrav1.WorkspaceTemplate{}, namespaces: map[string]labels.Set{},
 		workspaces: map[terraform.Scope]map[types.NamespacedName]*unstructured.Unstructured{}, edited: map[string]bool{},
 	}, nil
-}
-
-func indexed[T any, P interface {
-	*T
-	client.Object
-}](items []T) map[types.NamespacedName]P {
-	found := make(map[types.NamespacedName]P, len(items))
-	for i := range items {
-		found[client.ObjectKeyFromObject(P(&items[i]))] = &items[i]
-	}
-	return found
 }
 
 // template returns a template; nil if it does not exist.
@@ -136,7 +119,7 @@ func (s *source) workspace(ctx context.Context, scope terraform.Scope, namespace
 		if err := s.reader.List(ctx, &list, client.InNamespace(map[bool]string{false: s.namespace}[scope == terraform.ScopeCluster])); err != nil && !meta.IsNoMatchError(err) {
 			return nil, fmt.Errorf("listing Workspaces: %w", err)
 		}
-		s.workspaces[scope] = indexed(list.Items)
+		s.workspaces[scope] = cluster.Indexed(list.Items)
 	}
 	return s.workspaces[scope][key], nil
 }

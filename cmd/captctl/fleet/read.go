@@ -27,25 +27,18 @@ type fleet struct {
 
 // read returns the fleet of a namespace, or of all if it is empty.
 func read(ctx context.Context, reader client.Reader, namespace string) (*fleet, error) {
-	var (
-		clusters      clusterv1.ClusterList
-		captClusters  infrav1.CAPTClusterList
-		controlPlanes controlplanev1.CAPTControlPlaneList
-		applies       infrav1.WorkspaceTemplateApplyList
-	)
-	for _, list := range []client.ObjectList{&clusters, &captClusters, &controlPlanes, &applies} {
-		if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return nil, err
-		}
+	all, err := cluster.ReadObjects(ctx, reader, namespace)
+	if err != nil {
+		return nil, err
 	}
-	infrastructure, planes, found := indexed(captClusters.Items), indexed(controlPlanes.Items), &fleet{applies: indexed(applies.Items)}
-	for i := range clusters.Items {
-		o := &overview.Objects{Cluster: &clusters.Items[i]}
+	found := &fleet{applies: all.Applies}
+	for i := range all.Clusters {
+		o := &overview.Objects{Cluster: &all.Clusters[i]}
 		if ref := o.Cluster.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
-			o.CAPTCluster = infrastructure[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name}]
+			o.CAPTCluster = all.CAPTClusters[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name}]
 		}
 		if ref := o.Cluster.Spec.ControlPlaneRef; ref.APIGroup == controlplanev1.GroupVersion.Group {
-			o.ControlPlane = planes[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name}]
+			o.ControlPlane = all.ControlPlanes[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name}]
 		}
 		if !isCAPT(o.Cluster) {
 			continue
@@ -78,17 +71,6 @@ func appliesOf(o *overview.Objects) (names []string) {
 		}
 	}
 	return names
-}
-
-func indexed[T any, P interface {
-	*T
-	client.Object
-}](items []T) map[client.ObjectKey]P {
-	found := make(map[client.ObjectKey]P, len(items))
-	for i := range items {
-		found[client.ObjectKeyFromObject(P(&items[i]))] = &items[i]
-	}
-	return found
 }
 
 // selected is the Cluster that an argument names.

@@ -5,7 +5,6 @@ package template
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,16 +26,13 @@ import (
 
 // renderOptions are the options of template render.
 type renderOptions struct {
-	*cli.Environment
-	output    *output.Flag
-	paths     []string
-	recursive bool
+	files
 	variables map[string]string
 	name      string
 }
 
 func newRender(environment *cli.Environment) *cobra.Command {
-	o := &renderOptions{Environment: environment, output: output.NewFlag()}
+	o := &renderOptions{files: newFiles(environment)}
 	command := &cobra.Command{
 		Use:   "render -f FILENAME",
 		Short: "Show the Workspace that a template renders to",
@@ -52,28 +48,16 @@ Values of Secrets are not read: the Workspace has references to them.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              cli.Run(o),
 	}
-	cli.AddFileFlags(command, &o.paths, &o.recursive)
 	command.Flags().StringToStringVar(&o.variables, "var", nil, "Variable, as name=value. Overrides that of the WorkspaceTemplateApply. Can be repeated.")
 	command.Flags().StringVar(&o.name, "name", "", "Name of the WorkspaceTemplateApply if the files have none. The default is that of the template.")
-	o.output.Add(command)
+	o.addFlags(command)
 	return command
-}
-
-// Complete has nothing to fill in.
-func (o *renderOptions) Complete([]string) error { return nil }
-
-// Validate checks the flags.
-func (o *renderOptions) Validate() error {
-	return errors.Join(cli.ValidatePaths(o.paths), o.output.Validate())
 }
 
 // Run renders and prints.
 func (o *renderOptions) Run(ctx context.Context) error {
-	content, err := manifest.Read(ctx, o.Environment, o.paths, o.recursive)
+	content, err := o.read(ctx)
 	if err != nil {
-		return err
-	}
-	if err := rejected(content); err != nil {
 		return err
 	}
 	template, err := theTemplate(content)

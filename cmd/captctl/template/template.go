@@ -5,6 +5,8 @@
 package template
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,6 +14,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/manifest"
+	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
 // New returns captctl template.
@@ -33,6 +36,40 @@ module, all without a cluster. captctl diff shows what an edit changes in Worksp
 
 // modulePath is the field of the module in messages.
 const modulePath = "spec.template.spec.forProvider.module"
+
+// files are the options of commands that read manifests.
+type files struct {
+	*cli.Environment
+	output    *output.Flag
+	paths     []string
+	recursive bool
+}
+
+func newFiles(environment *cli.Environment) files {
+	return files{Environment: environment, output: output.NewFlag()}
+}
+
+func (f *files) addFlags(command *cobra.Command) {
+	cli.AddFileFlags(command, &f.paths, &f.recursive)
+	f.output.Add(command)
+}
+
+// Complete has nothing to fill in.
+func (f *files) Complete([]string) error { return nil }
+
+// Validate checks the flags.
+func (f *files) Validate() error {
+	return errors.Join(cli.ValidatePaths(f.paths), f.output.Validate())
+}
+
+// read reads the files. Errors of the schema, and documents that cannot be read, are an error.
+func (f *files) read(ctx context.Context) (*manifest.Content, error) {
+	content, err := manifest.Read(ctx, f.Environment, f.paths, f.recursive)
+	if err != nil {
+		return nil, err
+	}
+	return content, rejected(content)
+}
 
 // source is an object of a manifest with a WorkspaceTemplate, or a WorkspaceTemplateApply.
 type source[T any] struct {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -56,12 +57,12 @@ func (t *tool) run(ctx context.Context, directory string, arguments ...string) (
 	ctx, cancel := context.WithTimeout(ctx, initTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, t.path, arguments...) //nolint:gosec // Users choose it with PATH.
-	var errors strings.Builder
-	command.Dir, command.Stderr = directory, &errors
+	var stderr strings.Builder
+	command.Dir, command.Stderr = directory, &stderr
 	command.Env = append(os.Environ(), "TF_IN_AUTOMATION=1", "TF_DATA_DIR="+filepath.Join(directory, ".terraform"))
 	data, err := command.Output()
 	if err != nil {
-		err = fmt.Errorf("%w: %s", err, redact.Text(output.OneLine(errors.String()), nil))
+		err = fmt.Errorf("%w: %s", err, redact.Text(output.OneLine(stderr.String()), nil))
 	}
 	return data, err
 }
@@ -122,14 +123,14 @@ func (t *tool) diagnose(ctx context.Context, params terraform.WorkspaceParameter
 		}
 	}
 	if _, err := t.run(ctx, directory, "init", "-backend=false", "-input=false", "-no-color"); err != nil {
-		return nil, fmt.Sprintf("%s init failed: %v", t.title, err), nil
+		return nil, fmt.Sprintf("%s init failed: %v", t.title, err), ctx.Err() // The user may have interrupted it.
 	}
 	data, err := t.run(ctx, directory, "validate", "-json", "-no-color")
 	var result struct {
 		Diagnostics []diagnostic `json:"diagnostics"`
 	}
 	if broken := json.Unmarshal(data[max(0, bytes.IndexByte(data, '{')):], &result); broken != nil {
-		return nil, "", fmt.Errorf("running %s validate: %w", t.title, err)
+		return nil, "", fmt.Errorf("running %s validate: %w", t.title, errors.Join(err, broken))
 	}
 	return result.Diagnostics, "", nil
 }

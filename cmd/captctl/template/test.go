@@ -59,15 +59,12 @@ const (
 
 // testOptions are the options of template test.
 type testOptions struct {
-	*cli.Environment
-	output                *output.Flag
-	paths                 []string
-	recursive             bool
+	files
 	providerConfiguration string
 }
 
 func newTest(environment *cli.Environment) *cobra.Command {
-	o := &testOptions{Environment: environment, output: output.NewFlag()}
+	o := &testOptions{files: newFiles(environment)}
 	command := &cobra.Command{
 		Use:   "test -f FILENAME",
 		Short: "Check the modules of templates for what Terraform would reject",
@@ -89,27 +86,15 @@ Exit codes: 0 no errors; 1 errors, or a file cannot be read.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              cli.Run(o),
 	}
-	cli.AddFileFlags(command, &o.paths, &o.recursive)
 	command.Flags().StringVar(&o.providerConfiguration, "provider-configuration", "", "File with the Terraform code of the ProviderConfig (its spec.configuration), which modules can refer to.")
-	o.output.Add(command)
+	o.addFlags(command)
 	return command
-}
-
-// Complete has nothing to fill in.
-func (o *testOptions) Complete([]string) error { return nil }
-
-// Validate checks the flags.
-func (o *testOptions) Validate() error {
-	return errors.Join(cli.ValidatePaths(o.paths), o.output.Validate())
 }
 
 // Run tests and prints.
 func (o *testOptions) Run(ctx context.Context) error {
-	content, err := manifest.Read(ctx, o.Environment, o.paths, o.recursive)
+	content, err := o.read(ctx)
 	if err != nil {
-		return err
-	}
-	if err := rejected(content); err != nil {
 		return err
 	}
 	found := of[*infrav1.WorkspaceTemplate](content)
