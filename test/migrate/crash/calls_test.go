@@ -107,24 +107,15 @@ type interruption struct {
 
 func (f interruption) String() string { return string(f.Moment) + " " + f.call.String() }
 
-// together is how many runs of one plan are interrupted at most, one after the other. A plan that was interrupted often takes another way than one
-// that was interrupted once, so chains are short.
+// together is how many runs of one plan are killed at most, one after the other. A plan that was interrupted often takes another way than one that was
+// interrupted once, so chains are short.
 const together = 6
 
-// interruptions are what happens to the runs of each plan. With CAPT_CRASH, that is everything at each call, or this process's share of it: a run is
-// killed before the call. If the call writes, the run that resumes is killed after it, and the next one does not get the answer. A run that is
-// killed after a read leaves what one leaves that is killed before the next call. Without CAPT_CRASH it is, of each kind of call, something at the
-// first one and at the last one.
+// interruptions are what happens to the runs of each plan. With CAPT_CRASH, that is everything at each call, or this process's share of it. Without
+// CAPT_CRASH it is, of each kind of call, something at the first one and at the last one.
 func interruptions(calls []call) (chosen [][]interruption) {
 	if everything.shares > 0 {
-		var all []interruption
-		for _, c := range calls {
-			all = append(all, interruption{c, proxy.Before})
-			if c.writes {
-				all = append(all, interruption{c, proxy.Lost}, interruption{c, proxy.After})
-			}
-		}
-		return of(everything, slices.Collect(slices.Chunk(all, together)))
+		return of(everything, chains(calls))
 	}
 	var kinds []string
 	of := map[string][]call{}
@@ -146,6 +137,39 @@ func interruptions(calls []call) (chosen [][]interruption) {
 		if middle := of[kind][len(of[kind])/2]; i%2 == 0 {
 			chosen = append(chosen, []interruption{{middle, proxy.Lost}})
 		}
+	}
+	return chosen
+}
+
+// chains are all interruptions of a run: it is killed before each call, after each call that writes, and each answer to a write is lost. A run that is
+// killed after a read leaves what one leaves that is killed before the next call. Calls of a chain are in their order, so that the run that resumes makes
+// the next one, too. A run that does not get an answer goes on to its end, so each chain ends with one of these.
+func chains(calls []call) (chosen [][]interruption) {
+	type at struct {
+		interruption
+		index int
+	}
+	var kills, lost []at
+	for i, c := range calls {
+		kills = append(kills, at{interruption{c, proxy.Before}, i})
+		if c.writes {
+			kills, lost = append(kills, at{interruption{c, proxy.After}, i}), append(lost, at{interruption{c, proxy.Lost}, i})
+		}
+	}
+	for chunk := range slices.Chunk(kills, together) {
+		var chain []interruption
+		for _, kill := range chunk {
+			chain = append(chain, kill.interruption)
+		}
+		end := chunk[len(chunk)-1]
+		next := slices.IndexFunc(lost, func(l at) bool { return l.index > end.index || l.index == end.index && end.Moment == proxy.Before })
+		if next >= 0 {
+			chain, lost = append(chain, lost[next].interruption), slices.Delete(lost, next, next+1)
+		}
+		chosen = append(chosen, chain)
+	}
+	for _, l := range lost {
+		chosen = append(chosen, []interruption{l.interruption})
 	}
 	return chosen
 }
