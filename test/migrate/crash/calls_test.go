@@ -142,8 +142,8 @@ func interruptions(calls []call) (chosen [][]interruption) {
 }
 
 // chains are all interruptions of a run: it is killed before each call, after each call that writes, and each answer to a write is lost. A run that is
-// killed after a read leaves what one leaves that is killed before the next call. Calls of a chain are in their order, so that the run that resumes makes
-// the next one, too. A run that does not get an answer goes on to its end, so each chain ends with one of these.
+// killed after a read leaves what one leaves that is killed before the next call. The calls of a chain are in their order, because the run that resumes
+// makes most later calls, but no write again. A run that does not get an answer goes on to its end, so a chain has at most one of these, at its end.
 func chains(calls []call) (chosen [][]interruption) {
 	type at struct {
 		interruption
