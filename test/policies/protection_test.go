@@ -104,11 +104,17 @@ func TestAWriteInAnOlderVersionDoesNotContinueADeletion(t *testing.T) {
 
 	older := &unstructured.Unstructured{}
 	older.SetGroupVersionKind(infrav1beta1.GroupVersion.WithKind("CAPTCluster"))
-	require.NoError(t, env.Get(t.Context(), client.ObjectKey{Namespace: env.Namespace, Name: "alone"}, older))
-	older.SetAnnotations(nil) // As in a manifest from before the migration.
-	err := env.Update(t.Context(), older)
-	require.True(t, apierrors.IsForbidden(err), "%v", err)
-	require.ErrorContains(t, err, "spec.deletionProtection of alone cannot be removed in v1beta1")
+	env.Eventually(func() string { // CAPT writes status in between.
+		require.NoError(t, env.Get(t.Context(), client.ObjectKey{Namespace: env.Namespace, Name: "alone"}, older))
+		older.SetAnnotations(nil) // As in a manifest from before the migration.
+		err := env.Update(t.Context(), older)
+		if apierrors.IsConflict(err) {
+			return err.Error()
+		}
+		require.True(t, apierrors.IsForbidden(err), "%v", err)
+		require.ErrorContains(t, err, "spec.deletionProtection of alone cannot be removed in v1beta1")
+		return ""
+	})
 	env.Edit(object, "alone", `{"metadata":{"finalizers":null}}`)
 	env.AwaitGone(object, "alone")
 }
