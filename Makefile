@@ -25,23 +25,24 @@ GO ?= go
 VERSION ?=
 LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl/version.release=$(VERSION) -X github.com/prometheus/common/version.Version=$(VERSION))
 
-# Packages below test/ start servers and often wait for them, so three at a time keep two cores busy. Test binaries without symbol tables are
+# Packages below test/ start servers and often wait for them, so four at a time keep two cores busy. Test binaries without symbol tables are
 # linked faster, and make lint includes go vet.
 TEST_FLAGS := -count=1 -vet=off -ldflags="-s -w"
-UNIT_FLAGS ?= $(TEST_FLAGS) -timeout 10m -p 2
-SERVER_FLAGS ?= $(TEST_FLAGS) -timeout 25m -p 3
+# Unit tests depend on nothing outside the module, so go test reuses results of packages (and of the files that their tests read) that are unchanged.
+UNIT_FLAGS ?= -vet=off -ldflags="-s -w" -timeout 10m
+SERVER_FLAGS ?= $(TEST_FLAGS) -timeout 25m -p 4
 # BUILT tells sandboxes of tests that their programs need no go build, because sandbox-binaries was made before.
 BUILT := CAPT_BINARIES_UP_TO_DATE=true
 # SHARED are the control planes that packages share. A package that is tested alone (go test ./test/deletion) starts its own.
 SHARED := full,exclusive
 # LONGEST packages start first, so that none of them runs alone at the end. Go prints results in the order of packages, so the first ones are late.
-LONGEST := ./test/migrate ./test/deletion ./test/migrate/units ./test/move
+LONGEST := ./test/e2e ./test/migrate ./test/deletion ./test/faults ./test/migrate/units
 # RESULTS prints the results of packages that have tests.
 RESULTS = grep --line-buffered -vE '\[no test files\]|^ok .*\[no tests to run\]|^PASS$$'
 FUZZ_TIME ?= 30s
 
 # Servers of tests collect garbage less often, because CPU is scarcer than memory. Benchmarks use the default.
-test-unit test-integration test-e2e test-slow chaos: export GOGC := 400
+test-unit test-servers test-slow chaos: export GOGC := 400
 
 # Pinned tools. Each has its own module below tools/. Its version is part of the path, so that a new version is always built.
 version_of = $(shell awk '$$1 == "$(2)" {print $$2} $$1 == "require" && $$2 == "$(2)" {print $$3}' tools/$(1)/go.mod)
@@ -81,7 +82,7 @@ format: $(GOLANGCI_LINT) ## Format the Go code and sort its imports.
 ##@ Check
 
 .PHONY: test
-test: sandbox-binaries verify-generated lint test-unit test-integration test-e2e ## Run everything that a change must pass.
+test: sandbox-binaries verify-generated lint test-unit test-servers ## Run everything that a change must pass.
 	@echo "make test: everything passed."
 
 .PHONY: verify-generated
@@ -116,37 +117,42 @@ test-unit: ## Run the tests that start no servers.
 	@echo "== unit tests"
 	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | $(RESULTS)
 
-# SLOW packages have their own target to keep "make test" short. SAMPLED packages run a part of their combinations in "make test" (fixture.Sample).
+# "make test" leaves out SLOW packages and SLOW_TESTS, and runs a part of the combinations of SAMPLED packages (fixture.Sample). "make test-slow"
+# runs all of them. A slow test covers combinations or long chains of what other tests cover one by one.
 SLOW := captctl|migrate/(crash|reapply)|stress
-SAMPLED := deletion|faults|fargate|defects
+SAMPLED := crash|defects|deletion|fargate|faults
+SLOW_TESTS := \
+  TestAFargateProfileMovesWithItsCluster \
+  TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain \
+  TestARollbackRestoresEveryObject \
+  TestBeforeAdoptionTheManagerWritesOnlyConditions \
+  TestCertificateRotationUnderTraffic \
+  TestTheRealFleetNeedsNoDecision \
+  TestWhatWasDecidedIsAdopted
 
 # Coverage of product code by all tests of a run together, per package. Programs that tests start are counted too, unless they are killed.
 PRODUCT := api webhooks controllers migrate cmd
 comma := ,
 empty :=
+space := $(empty) $(empty)
 cover = rm -rf bin/cover-$(1); mkdir -p bin/cover-$(1); \
-  GOFLAGS="$$GOFLAGS -cover -coverpkg=$(subst $(empty) ,$(comma),$(PRODUCT:%=github.com/capt-provider/capt/%/...))" \
+  GOFLAGS="$$GOFLAGS -cover -coverpkg=$(subst $(space),$(comma),$(PRODUCT:%=github.com/capt-provider/capt/%/...))" \
   $(GO) test $(2) -exec "env GOCOVERDIR=$(CURDIR)/bin/cover-$(1)" $$($(GO) list ./... | $(3)) -args -test.gocoverdir=$(CURDIR)/bin/cover-$(1) | $(RESULTS) | grep -v 'coverage: 0.0%' | cut -f 1-3; \
   $(GO) tool covdata percent -i=bin/cover-$(1); \
   $(GO) tool covdata textfmt -i=bin/cover-$(1) -o=bin/cover-$(1)/profile.txt; $(GO) tool cover -func=bin/cover-$(1)/profile.txt | tail -n 1
 
 .PHONY: cover
 cover: ## Print the coverage of product code by the unit tests, per package.
-	@$(call cover,unit,$(UNIT_FLAGS),grep -v /capt/test/)
+	@$(call cover,unit,$(UNIT_FLAGS) -count=1,grep -v /capt/test/)
 
 .PHONY: cover-integration
 cover-integration: sandbox-binaries ## Print the coverage of product code by the tests on servers; COVER=<regular expression> chooses packages.
 	@$(call cover,integration,$(SERVER_FLAGS),grep -E '/capt/test/($(or $(COVER),.))' | grep -vE '/test/(bench|browser)')
 
-.PHONY: test-integration
-test-integration: sandbox-binaries ## Run the tests on a real API server.
-	@echo "== integration tests (the first results take several minutes)"
-	@$(BUILT) bin/sandbox with $(SHARED) -- $(GO) test $(SERVER_FLAGS) $$($(GO) list $(LONGEST) ./test/... | grep -vE '/test/(e2e|bench|browser|$(SLOW))(/|$$)') | $(RESULTS)
-
-.PHONY: test-e2e
-test-e2e: sandbox-binaries ## Run the tests of whole clusters, with Cluster API and Terraform.
-	@echo "== end-to-end tests"
-	@$(BUILT) $(GO) test $(SERVER_FLAGS) ./test/e2e/... | $(RESULTS)
+.PHONY: test-servers
+test-servers: sandbox-binaries ## Run the tests on real API servers, and those of whole clusters with Cluster API and Terraform.
+	@echo "== tests on servers (the first results take several minutes)"
+	@$(BUILT) bin/sandbox with $(SHARED) -- $(GO) test $(SERVER_FLAGS) -skip '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' $$($(GO) list $(LONGEST) ./test/... | grep -vE '/test/(bench|browser|$(SLOW))(/|$$)') | $(RESULTS)
 
 .PHONY: test-long
 test-long: ## Run every fuzz target for FUZZ_TIME (default 30s).
@@ -164,6 +170,7 @@ test-browser: ## Open the page of captctl report in Chromium, which must be inst
 .PHONY: test-slow
 test-slow: sandbox-binaries test-tools ## Run the tests and the combinations that are too slow for "make test".
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
+	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/migrate/... ./test/move ./test/webhooks | $(RESULTS)
 
 # tools/release and tools/rules have modules of their own, with Helm and with Prometheus, which take minutes to compile.
 .PHONY: test-tools

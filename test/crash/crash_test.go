@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,21 +20,21 @@ import (
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/crash/proxy"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // everything adds cases that take long and show little more: a manager that is killed before a write leaves what one leaves
 // that was killed after the write before.
-var everything = os.Getenv("CAPT_CRASH") == "all"
+var everything = fixture.AllCombinations()
 
 func TestKillingTheManagerLosesNothing(t *testing.T) {
-	for _, scope := range terraform.Scopes() {
+	for _, scope := range fixture.Sample(1, 1, terraform.Scopes()) {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
 			s := startServer(t)
 			t.Cleanup(func() { t.Logf("%d restarts took %v", len(s.restarts), s.restarts) })
 			t.Run("a WorkspaceTemplateApply is created, changed and deleted", func(t *testing.T) {
-				before := everything || scope == terraform.ScopeNamespaced
-				newEnvironment(t, s, scope).compare(ofWorkspaceTemplateApply, before, creation, change, deletion)
+				newEnvironment(t, s, scope).compare(ofWorkspaceTemplateApply, everything, creation, change, deletion)
 			})
 			t.Run("what was made is destroyed although its owner is deleted meanwhile", func(t *testing.T) {
 				newEnvironment(t, s, scope).deletedWhileDown(proxy.After)
@@ -43,11 +42,9 @@ func TestKillingTheManagerLosesNothing(t *testing.T) {
 					newEnvironment(t, s, scope).deletedWhileDown(proxy.Before)
 				}
 			})
-			if everything || scope == terraform.ScopeNamespaced {
-				t.Run("a WorkspaceTemplate is created and deleted", func(t *testing.T) {
-					newEnvironment(t, s, scope).compare(ofWorkspaceTemplate, everything, creation, deletion)
-				})
-			}
+			t.Run("a WorkspaceTemplate is created and deleted", func(t *testing.T) {
+				newEnvironment(t, s, scope).compare(ofWorkspaceTemplate, everything, creation, deletion)
+			})
 			if scope == terraform.ScopeCluster { // CAPT v0.3 knew no other.
 				t.Run("what CAPT v0.3 made is adopted, changed and deleted", func(t *testing.T) {
 					newEnvironment(t, s, scope).compare(ofWorkspaceTemplateApply, everything, adoption, change, deletion)

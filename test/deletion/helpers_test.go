@@ -90,25 +90,28 @@ func requireAllGone(env *fixture.Environment) {
 // The helper for the kubeconfig waits for the EKS Workspace, whose deletion waits for the helper.
 func TestSafety06HelpersOfAnAdoptedControlPlaneAreDeletedFirst(t *testing.T) {
 	t.Parallel()
-	for name, remove := range map[string]func(env *fixture.Environment){
-		"Cluster": func(env *fixture.Environment) { env.Remove(&clusterv1.Cluster{}, fixture.Demo) },
-		"FixedOrder": func(env *fixture.Environment) {
+	for _, deletion := range fixture.Sample(0, 2, []struct {
+		name   string
+		remove func(env *fixture.Environment)
+	}{
+		{"Cluster", func(env *fixture.Environment) { env.Remove(&clusterv1.Cluster{}, fixture.Demo) }},
+		{"FixedOrder", func(env *fixture.Environment) {
 			env.Remove(&controlplanev1.CAPTControlPlane{}, fixture.Demo)
 			env.Remove(&clusterv1.Cluster{}, fixture.Demo)
-		},
-		"ForegroundDeletion": func(env *fixture.Environment) {
+		}},
+		{"ForegroundDeletion", func(env *fixture.Environment) {
 			env.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
-		},
-		"Namespace": func(env *fixture.Environment) {
+		}},
+		{"Namespace", func(env *fixture.Environment) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}
 			require.NoError(env, sandbox.AllowDelete(env.Context(), env.Client, namespace))
 			require.NoError(env, env.Delete(env.Context(), namespace))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+		}},
+	}) {
+		t.Run(deletion.name, func(t *testing.T) {
 			t.Parallel()
 			env := adopted(t, terraform.ScopeCluster)
-			remove(env)
+			deletion.remove(env)
 			requireAllGone(env)
 		})
 	}

@@ -40,15 +40,15 @@ const (
 // are shown, and the profile goes on when the cause is corrected.
 func TestResourcesThatTerraformCannotCreate(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct{ stderr, reason, says string }{
-		"limit":                 {quota, controlplanev1.FargateProfileFailedReason, "ResourceLimitExceededException"},
-		"AWS API":               {unavailable, controlplanev1.FargateProfileFailedReason, "ServerException"},
-		"configuration":         {badSelector, controlplanev1.FargateProfileFailedReason, "selector is not valid"},
-		"example of the design": {ofTheNote, controlplanev1.FargateProfileFailedReason, "Failed to create Fargate profile: subnet not found"},
-		"IAM role":              {noRole, controlplanev1.FargateProfileDependencyReason, "Misconfigured PodExecutionRole Trust Policy"},
-		"VPC":                   {publicSubnet, controlplanev1.FargateProfileDependencyReason, "is not a private subnet"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, row := range fixture.Sample(3, 2, []struct{ name, stderr, reason, says string }{
+		{"limit", quota, controlplanev1.FargateProfileFailedReason, "ResourceLimitExceededException"},
+		{"AWS API", unavailable, controlplanev1.FargateProfileFailedReason, "ServerException"},
+		{"configuration", badSelector, controlplanev1.FargateProfileFailedReason, "selector is not valid"},
+		{"example of the design", ofTheNote, controlplanev1.FargateProfileFailedReason, "Failed to create Fargate profile: subnet not found"},
+		{"IAM role", noRole, controlplanev1.FargateProfileDependencyReason, "Misconfigured PodExecutionRole Trust Policy"},
+		{"VPC", publicSubnet, controlplanev1.FargateProfileDependencyReason, "is not a private subnet"},
+	}) {
+		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			env := newEnvironment(t, "Namespaced")
 			env.SetScript(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: row.stderr}})

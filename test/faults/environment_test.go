@@ -66,14 +66,8 @@ var kinds = []kind{
 	{"ClusterV0", true, terraform.ScopeCluster},
 }
 
-// withEachProvider runs a test with all kinds of providers: what a Workspace shows after an update or a pause differs between them.
-func withEachProvider(t *testing.T, test func(env *environment)) {
-	t.Helper()
-	t.Parallel()
-	with(t, kinds, test)
-}
-
-// withAnyProvider runs a test with one kind of provider, or with all (see fixture.Sample).
+// withAnyProvider runs a test with one kind of provider, or with all (see fixture.Sample): what a Workspace shows after an update or a pause
+// differs between them.
 func withAnyProvider(t *testing.T, test func(env *environment)) {
 	t.Helper()
 	t.Parallel()

@@ -79,7 +79,7 @@ func TestAFailedApplyIsReportedByItsClassAndRetried(t *testing.T) {
 
 // After an update that failed, the Workspace still says Ready.
 func TestAFailedUpdateIsReportedAndRetried(t *testing.T) {
-	withEachProvider(t, func(env *environment) {
+	withAnyProvider(t, func(env *environment) {
 		env.user(env.template(), workspaceTemplateApply("demo", before))
 		first := env.awaitReady("demo", before)
 		env.setScript("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
@@ -121,7 +121,7 @@ func TestAFailureThatRepeatsIsReportedOnce(t *testing.T) {
 
 // A failed update is replaced by another one. The error of the first one no longer matters then.
 func TestAFailedUpdateIsCorrectedByAnother(t *testing.T) {
-	withEachProvider(t, func(env *environment) {
+	withAnyProvider(t, func(env *environment) {
 		env.user(env.template(), workspaceTemplateApply("demo", before))
 		env.awaitReady("demo", before)
 		env.setScript("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})

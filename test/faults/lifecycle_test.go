@@ -173,7 +173,7 @@ func (env *environment) pauseEach() {
 }
 
 func TestAPausedWorkspaceIsReportedUntilItIsResumed(t *testing.T) {
-	withEachProvider(t, func(env *environment) {
+	withAnyProvider(t, func(env *environment) {
 		env.pauseEach()
 		for name := range pauses {
 			env.await(name, infrav1.SyncedCondition, metav1.ConditionUnknown, infrav1.WorkspacePausedReason)
@@ -200,7 +200,7 @@ func varIs(cidr string) func(workspace *unstructured.Unstructured) string {
 }
 
 func TestTheDeletionOfAPausedWorkspaceWaitsUntilItIsResumed(t *testing.T) {
-	withEachProvider(t, func(env *environment) {
+	withAnyProvider(t, func(env *environment) {
 		env.pauseEach()
 		for name := range pauses {
 			env.removeApply(name)

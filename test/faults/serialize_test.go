@@ -99,7 +99,7 @@ func (env *environment) awaitRevision(name, cidr, was string) string {
 
 // The whole life of a series: made, changed by an edit of the template and by edits of each, and deleted, each time all at once.
 func TestSerializedAppliesRunOneAtATime(t *testing.T) {
-	withEachProvider(t, func(env *environment) {
+	withAnyProvider(t, func(env *environment) {
 		for _, name := range profiles {
 			env.setScript(name, slow)
 		}

@@ -29,7 +29,7 @@ const (
 
 // A Workspace stays Ready while an update is being applied. CAPT says that it is not up to date until it is.
 func TestAnUpdateIsWrittenOnceAndReportedWhenItIsApplied(t *testing.T) {
-	withEachProvider(t, func(env *environment) {
+	withAnyProvider(t, func(env *environment) {
 		env.user(env.template(), workspaceTemplateApply("demo", before))
 		first := env.awaitReady("demo", before)
 		env.setScript("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
