@@ -31,11 +31,10 @@ type Plan struct {
 // plan decides what to do. It reads nothing but the clock.
 func (r *Reconciler) plan(template *infrav1.WorkspaceTemplate, f *Facts) (Plan, error) {
 	p := Plan{Action: action(template, f)}
-	var err error
 	if f.Staged != nil {
-		p.Staged, err = planStaged(template, f.Staged, r.Clock.Now())
+		p.Staged = planStaged(template, f.Staged, r.Clock.Now())
 	}
-	return p, err
+	return p, nil
 }
 
 func action(template *infrav1.WorkspaceTemplate, f *Facts) Action {

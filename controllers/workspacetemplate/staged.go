@@ -94,7 +94,7 @@ func (r *Reconciler) clusterLabels(ctx context.Context, template *infrav1.Worksp
 }
 
 // planStaged decides how the rollout continues.
-func planStaged(template *infrav1.WorkspaceTemplate, f *stagedFacts, now time.Time) (*stagedPlan, error) {
+func planStaged(template *infrav1.WorkspaceTemplate, f *stagedFacts, now time.Time) *stagedPlan {
 	revision := f.History.Record(template)
 	found := f.History.Find(revision.Hash)
 	history := slices.DeleteFunc(slices.Clone(f.History), func(r rollout.Revision) bool { return r.Hash == revision.Hash })
@@ -107,7 +107,7 @@ func planStaged(template *infrav1.WorkspaceTemplate, f *stagedFacts, now time.Ti
 		revision.RolledOut, p.Write = true, true
 	}
 	p.Revision = revision
-	return p, nil
+	return p
 }
 
 // rollOut stores the revision, and then assigns it: a user must never be assigned a revision that is not stored. Without a staged rollout, it
@@ -203,7 +203,7 @@ func (r *Reconciler) assign(ctx context.Context, user types.NamespacedName, revi
 }
 
 // rolloutStatus returns the status of a staged rollout. The time at which it started is kept for the same revision.
-func rolloutStatus(template *infrav1.WorkspaceTemplate, f *Facts, p *stagedPlan) (s infrav1.WorkspaceTemplateRolloutStatus) {
+func rolloutStatus(template *infrav1.WorkspaceTemplate, p *stagedPlan) (s infrav1.WorkspaceTemplateRolloutStatus) {
 	if p == nil {
 		return s
 	}
@@ -217,7 +217,7 @@ func rolloutStatus(template *infrav1.WorkspaceTemplate, f *Facts, p *stagedPlan)
 	if before.Revision != s.Revision || before.Number != s.Number || before.StartTime == nil {
 		s.StartTime = ptr.To(metav1.NewTime(p.At))
 	}
-	if template.Annotations[naming.ApproveAnnotation] == f.Revision {
+	if template.Annotations[naming.ApproveAnnotation] == s.Revision {
 		s.ApprovedBy = template.Annotations[naming.ApprovedByAnnotation]
 	}
 	if !p.SoakUntil.IsZero() {

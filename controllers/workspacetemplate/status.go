@@ -22,7 +22,7 @@ func status(template *infrav1.WorkspaceTemplate, f *Facts, p Plan) {
 		s.Users = ptr.To(int32(len(f.Users)))                             //nolint:gosec // No cluster holds 2^31 objects.
 		s.OutdatedUsers = ptr.To(int32(len(f.Failing) + len(f.Outdated))) //nolint:gosec // As above.
 		s.Revision = f.Revision
-		s.Rollout = rolloutStatus(template, f, p.Staged)
+		s.Rollout = rolloutStatus(template, p.Staged)
 	}
 	engine.Set(template, valid(f), inUse(f), deleting(template, f))
 	engine.SetNegativePolarity(template, rollingOut(f, p.Staged))

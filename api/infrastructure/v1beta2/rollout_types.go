@@ -109,7 +109,6 @@ type WorkspaceTemplateRollout struct {
 
 // RolloutCanaries select the users that follow first: the first count users whose Clusters match the selector.
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="has(self.selector) || has(self.count)",message="canary needs a selector or a count: without either, it selects no user"
 type RolloutCanaries struct {
 	// selector selects users by the labels of their Clusters. Absent selects all users.
 	// +optional
@@ -139,7 +138,7 @@ func (r WorkspaceTemplateRollout) ConcurrencyLimit() int {
 	return int(cmp.Or(r.MaxConcurrent, defaultMaxConcurrent))
 }
 
-// WorkspaceTemplateRolloutStatus is the state of the rollout of a revision. Users without a Workspace are not counted.
+// WorkspaceTemplateRolloutStatus is the state of the rollout of a revision. Users that are being created are not counted.
 // +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateRolloutStatus struct {
 	// revision is the hash of the revision that users should get.
