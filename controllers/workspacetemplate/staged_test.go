@@ -14,10 +14,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -155,7 +157,7 @@ func TestARolloutFromTheFirstToTheLastStage(t *testing.T) {
 	assert.Equal(t, "a b c new", s.assigned(first.Revision))
 }
 
-// At rest nothing is written, although nothing of the last decision is remembered.
+// At rest nothing is written, although each reconcile decides again.
 func TestARolloutAtRestWritesNothing(t *testing.T) {
 	s := newStaging(t, infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalAlways}, user("a"), user("b"))
 	before := s.settle()
@@ -238,3 +240,37 @@ func TestATemplateAtARevision(t *testing.T) {
 	_, err = Lookup{Cached: builder.FailingGet[*appsv1.ControllerRevision](builder.Clients().Build(), assert.AnError)}.At(t.Context(), template, "0123456789ab")
 	require.ErrorIs(t, err, assert.AnError)
 }
+
+func TestTheTemplateOfAUserIsReconciledWhenItsRolloutMayContinue(t *testing.T) {
+	was := user("a", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRevision = "new" })).(*infrav1.WorkspaceTemplateApply)
+	for name, row := range map[string]struct {
+		change func(*infrav1.WorkspaceTemplateApply)
+		want   int
+	}{
+		"written": {func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.WrittenTemplateRevision = "new" }, 1},
+		"Ready": {func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Status.ObservedGeneration = apply.Generation
+			apply.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(builder.Created)}}
+		}, 1},
+		"outputs": {func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Outputs = map[string]string{"a": "b"} }, 0},
+		"without an assignment": {func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Spec.TemplateRevision, apply.Status.WrittenTemplateRevision = "", "new"
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := was.DeepCopy()
+			row.change(is)
+			queue := &delayed{}
+			countLater(t.Context(), event.UpdateEvent{ObjectOld: was, ObjectNew: is}, queue)
+			assert.Equal(t, row.want, queue.added)
+		})
+	}
+}
+
+// delayed counts what is added to a queue with a delay.
+type delayed struct {
+	workqueue.TypedRateLimitingInterface[ctrl.Request]
+	added int
+}
+
+func (d *delayed) AddAfter(ctrl.Request, time.Duration) { d.added++ }
