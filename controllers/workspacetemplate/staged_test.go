@@ -4,6 +4,7 @@
 package workspacetemplate
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -274,3 +276,43 @@ type delayed struct {
 }
 
 func (d *delayed) AddAfter(ctrl.Request, time.Duration) { d.added++ }
+
+// A manager that ends between two writes leaves nothing that another one does not complete.
+func TestARolloutContinuesAfterAnyWriteThatFails(t *testing.T) {
+	for failing := range 7 {
+		s := newStaging(t, infrav1.WorkspaceTemplateRollout{MaxConcurrent: 1}, user("a"), user("b"))
+		reliable, writes := s.Client.(client.WithWatch), 0
+		write := func(do func() error) error {
+			if writes++; writes == failing+1 {
+				return assert.AnError
+			}
+			return do()
+		}
+		s.Client = interceptor.NewClient(reliable, interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+				return write(func() error { return c.Create(ctx, object, options...) })
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+				return write(func() error { return c.Patch(ctx, object, patch, options...) })
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+				return write(func() error { return c.SubResource(sub).Patch(ctx, object, patch, options...) })
+			},
+		})
+		request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}}
+		for range 8 {
+			_, _ = s.Reconcile(t.Context(), request)
+			target := rollout.HashOf(builder.WorkspaceTemplate("vpc", builder.WithModule("# 1")))
+			before := s.Client
+			s.Client = reliable
+			names := strings.Fields(s.assigned(target))
+			s.apply(names...)
+			s.Client = before
+		}
+		assert.Greater(t, writes, failing, "no write failed")
+		s.Client = reliable
+		template := s.settle()
+		assert.Equal(t, infrav1.RolloutComplete, template.Status.Rollout.Stage, "write %d failed", failing)
+		assert.Equal(t, "a b", s.assigned(template.Status.Rollout.Revision))
+	}
+}
