@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/applies"
@@ -59,8 +60,11 @@ func (s *source) compare(ctx context.Context, u *unit) (Workspace, error) {
 	if w.Message = blockedBy(apply, template, live); w.Message == "" {
 		err = w.render(apply, template, live)
 	}
-	if w.changes() && isPaused(u) {
+	switch revision := rollout.HashOf(template); {
+	case w.changes() && isPaused(u):
 		w.Message = "written when it is no longer paused"
+	case w.changes() && template.Spec.Rollout.IsStaged() && rollout.AssignedTo(apply) != revision:
+		w.Message = "written when the rollout of the template assigns revision " + revision
 	}
 	return w, err
 }
