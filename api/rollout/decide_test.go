@@ -179,7 +179,7 @@ func TestARolloutThatWasCompletedStaysComplete(t *testing.T) {
 // Terraform, users and the template change at random, and decisions are made from stale facts now and then. No user is updated too early.
 func TestNoUserIsUpdatedTooEarly(t *testing.T) {
 	for seed := range uint64(400) {
-		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // A test repeats by its seed.
+		random := rand.New(rand.NewPCG(seed, 1))
 		fleet := newFleet(random)
 		for range 60 {
 			fleet.step(t, seed)
@@ -195,7 +195,7 @@ type fleet struct {
 
 func newFleet(random *rand.Rand) *fleet {
 	f := &fleet{Rand: random, Facts: Facts{Now: now, Target: target, History: history(before)}}
-	f.Policy = infrav1.WorkspaceTemplateRollout{MaxConcurrent: int32(1 + random.IntN(3)), Canary: infrav1.RolloutCanaries{Count: int32(random.IntN(3)), SoakSeconds: 90}} //nolint:gosec // Small.
+	f.Policy = infrav1.WorkspaceTemplateRollout{MaxConcurrent: int32(1 + random.IntN(3)), Canary: infrav1.RolloutCanaries{Count: int32(random.IntN(3)), SoakSeconds: 90}}
 	if random.IntN(2) == 0 {
 		f.Policy.Approval = infrav1.RolloutApprovalAlways
 	}
