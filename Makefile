@@ -118,15 +118,19 @@ test-unit: ## Run the tests that start no servers.
 	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | $(RESULTS)
 
 # "make test" leaves out SLOW packages and SLOW_TESTS, and runs a part of the combinations of SAMPLED packages (fixture.Sample). "make test-slow"
-# runs all of them. A slow test covers combinations or long chains of what other tests cover one by one.
-SLOW := captctl|migrate/(crash|reapply)|stress
-SAMPLED := crash|defects|deletion|fargate|faults
+# runs all of them. A slow test covers combinations or long chains of what other tests cover one by one, or a tool of the tests.
+SLOW := captctl|crash|migrate/(crash|reapply)|provider/conformance|rollout/fleet|sandbox/cmd/sandbox|stress
+SAMPLED := defects|deletion|fargate|faults
 SLOW_TESTS := \
   TestAFargateProfileMovesWithItsCluster \
   TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain \
+  TestAMoveWithoutWorkspacesIsNotPossible \
+  TestAnAPIServerThatDoesNotAnswerIsReported \
   TestARollbackRestoresEveryObject \
   TestBeforeAdoptionTheManagerWritesOnlyConditions \
   TestCertificateRotationUnderTraffic \
+  TestClusterOfAClusterClass \
+  TestReplicasAreReplacedUnderTraffic \
   TestTheRealFleetNeedsNoDecision \
   TestWhatWasDecidedIsAdopted
 
@@ -170,7 +174,7 @@ test-browser: ## Open the page of captctl report in Chromium, which must be inst
 .PHONY: test-slow
 test-slow: sandbox-binaries test-tools ## Run the tests and the combinations that are too slow for "make test".
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
-	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/migrate/... ./test/move ./test/webhooks | $(RESULTS)
+	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/e2e ./test/migrate/... ./test/move ./test/webhooks | $(RESULTS)
 
 # tools/release and tools/rules have modules of their own, with Helm and with Prometheus, which take minutes to compile.
 .PHONY: test-tools

@@ -8,11 +8,14 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -26,6 +29,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/captcluster"
 	"github.com/capt-provider/capt/controllers/captcontrolplane"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -52,10 +56,14 @@ func Scheme() *runtime.Scheme {
 // CacheOptions returns options that keep the cache small. managedFields are dropped, except for the kinds that CAPT writes by server-side apply,
 // where they show what an earlier apply set. For Secrets, Namespaces and CustomResourceDefinitions, only names, versions and labels are kept,
 // and the annotation by which the CRD migrator marks migrated definitions; other annotations can be large. This is one transformation for all
-// kinds, because a cache rejects options for kinds that are not installed.
+// kinds, because a cache rejects options for kinds that are not installed. Of the ControllerRevisions, which StatefulSets and DaemonSets have as
+// well, only those of WorkspaceTemplates are kept.
 func CacheOptions() cache.Options {
 	strip := cache.TransformStripManagedFields()
-	return cache.Options{DefaultTransform: func(object any) (any, error) {
+	revisions, err := labels.NewRequirement(naming.TemplateRevisionLabel, selection.Exists, nil)
+	utilruntime.Must(err)
+	ofTemplates := map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*revisions)}}
+	return cache.Options{ByObject: ofTemplates, DefaultTransform: func(object any) (any, error) {
 		switch object := object.(type) {
 		case *infrav1.WorkspaceTemplateApply, *unstructured.Unstructured:
 			return object, nil
@@ -125,7 +133,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}
 
 	metrics.NewObjects(ctrlmetrics.Registry, metrics.ObjectsOptions{Cache: mgr.GetClient(), Elected: mgr.Elected(), Watches: options.watches})
-	templates := &workspacetemplate.Reconciler{Engine: engineFor("workspacetemplate-controller")}
+	templates := &workspacetemplate.Reconciler{Engine: engineFor("workspacetemplate-controller"), Clock: clock.RealClock{}}
 	templates.WatchFilterValue = options.watchFilterOf(&infrav1.WorkspaceTemplate{})
 	if err := templates.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)

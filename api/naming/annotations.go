@@ -13,6 +13,8 @@ const (
 	CAPTControlPlaneFieldManager = "capt-captcontrolplane"
 	// WorkspaceTemplateApplyFieldManager writes Workspaces.
 	WorkspaceTemplateApplyFieldManager = "capt-workspacetemplateapply"
+	// RolloutFieldManager writes spec.templateRevision of WorkspaceTemplateApplies.
+	RolloutFieldManager = "capt-rollout"
 	// RecoveryFieldManager writes RecoveryAnnotation. It differs from the managers of server-side apply, so that they do not remove it.
 	RecoveryFieldManager = "capt-recovery"
 	// MigrationFieldManager is captctl migrate. Only this field manager may remove a reference or the name of a Workspace, which are
@@ -90,6 +92,22 @@ const SerializeLabel = "capt.cluster.x-k8s.io/serialize"
 // FargateProfilesGroup is the value of SerializeLabel for Fargate profiles. EKS creates or deletes one profile of a cluster at a time, and
 // rejects other requests meanwhile ("Fargate profile quotas and limits" in the user guide of Amazon EKS).
 const FargateProfilesGroup = "fargate-profiles"
+
+// Annotations of a WorkspaceTemplate with a staged rollout. Their values are hashes of revisions, so that each one is about one content.
+const (
+	// ApproveAnnotation is the revision that a user approved. ApprovedByAnnotation is that user: the webhooks set it when ApproveAnnotation
+	// changes, and overwrite any other value.
+	ApproveAnnotation    = "capt.cluster.x-k8s.io/approve"
+	ApprovedByAnnotation = "capt.cluster.x-k8s.io/approved-by"
+	// ResumeAnnotation is the revision whose rollout continues although it fails for users.
+	ResumeAnnotation = "capt.cluster.x-k8s.io/resume"
+)
+
+// TemplateRevisionLabel is set on the ControllerRevision of a revision of a WorkspaceTemplate. Its value is the hash of the revision.
+const TemplateRevisionLabel = "capt.cluster.x-k8s.io/template-revision"
+
+// RolledOutAnnotation with the value "true" marks the ControllerRevision of a revision whose rollout was completed once.
+const RolledOutAnnotation = "capt.cluster.x-k8s.io/rolled-out"
 
 // Claim returns the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }

@@ -130,6 +130,11 @@ func PinnedTemplate(apply, content string) string {
 	return join(maxName, apply, "-pinned-"+hash(longHashLength, content))
 }
 
+// TemplateRevision returns the name of the ControllerRevision of a revision of a WorkspaceTemplate.
+func TemplateRevision(template, revision string) string {
+	return join(maxName, template, "-"+revision)
+}
+
 // Workspace returns the name of a new Workspace. Adopted Workspaces keep their names.
 func Workspace(scope terraform.Scope, apply types.NamespacedName) string {
 	base := LegacyWorkspace(apply.Name)

@@ -194,4 +194,7 @@ func TestPolicyOfImmutableFieldsExemptsCaptctl(t *testing.T) {
 	policy := policy(t, load(t), "capt-written-once")
 	assert.Contains(t, policy.Spec.MatchConditions[0].Expression, "'"+naming.MigrationFieldManager+"'")
 	assert.Contains(t, policy.Spec.MatchConditions[0].Expression, "'"+infrav1.GroupVersion.Version+"'")
+	for _, verb := range []string{naming.GuardVerb, naming.GuardWildcardVerb} {
+		assert.Contains(t, policy.Spec.Validations[2].Expression, "authorizer.group('"+naming.GuardGroup+"').resource('"+naming.GuardResource+"').check('"+verb+"').allowed()")
+	}
 }

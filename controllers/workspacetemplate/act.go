@@ -12,9 +12,9 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
-func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplate, _ *Facts, action Action) error {
-	return engine.Patch(ctx, r.Client, template, func() {
-		switch action {
+func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplate, f *Facts, p Plan) error {
+	err := engine.Patch(ctx, r.Client, template, func() {
+		switch p.Action {
 		case Hold:
 			controllerutil.AddFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
 			controllerutil.RemoveFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
@@ -24,4 +24,8 @@ func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplat
 		case Observe:
 		}
 	})
+	if err != nil {
+		return err
+	}
+	return r.rollOut(ctx, template, f, p)
 }

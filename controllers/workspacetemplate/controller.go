@@ -1,14 +1,19 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workspacetemplate checks WorkspaceTemplates, counts their users, and delays the deletion of a template until it has no users.
+// Package workspacetemplate checks WorkspaceTemplates, counts their users, delays the deletion of a template until it has no users, and rolls
+// out its revisions in stages.
 package workspacetemplate
 
 import (
 	"context"
+	"reflect"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,24 +23,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
 // Reconciler of WorkspaceTemplates.
 type Reconciler struct {
 	engine.Engine
+	Clock clock.PassiveClock
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch
+// With OwnerReferencesPermissionEnforcement, an owner reference with blockOwnerDeletion requires the permission to change finalizers.
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates/finalizers,verbs=update
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
 // Reconcile one WorkspaceTemplate.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return engine.Run(ctx, r.Engine, req, &infrav1.WorkspaceTemplate{}, engine.Phases[*infrav1.WorkspaceTemplate, Facts, Action]{
+	return engine.Run(ctx, r.Engine, req, &infrav1.WorkspaceTemplate{}, engine.Phases[*infrav1.WorkspaceTemplate, Facts, Plan]{
 		Observe:          r.observe,
-		Plan:             plan,
+		Plan:             r.plan,
 		Act:              r.act,
 		Status:           status,
 		SummaryCondition: infrav1.ValidCondition,
@@ -63,6 +74,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			return []ctrl.Request{{NamespacedName: object.(*infrav1.WorkspaceTemplateApply).TemplateKey()}}
 		}), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.Funcs{UpdateFunc: countLater}).
+		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &infrav1.WorkspaceTemplate{}, handler.OnlyControllerOwner())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(relabeled())).
 		Complete(r)
 }
 
@@ -70,11 +83,34 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 const countingDelay = time.Second
 
 // countLater reconciles the template of a user that had another revision of it before, or for which Terraform began or ceased to fail. A new user changes
-// no count.
+// no count. In a staged rollout, all that the rollout depends on matters.
 func countLater(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
-	before, after := &e.ObjectOld.(*infrav1.WorkspaceTemplateApply).Status, &e.ObjectNew.(*infrav1.WorkspaceTemplateApply).Status
+	was, is := e.ObjectOld.(*infrav1.WorkspaceTemplateApply), e.ObjectNew.(*infrav1.WorkspaceTemplateApply)
+	before, after := &was.Status, &is.Status
 	failureChanged := (before.LastFailedRevision == "") != (after.LastFailedRevision == "")
-	if before.TemplateRevision != "" && (before.TemplateRevision != after.TemplateRevision || failureChanged) {
-		queue.AddAfter(ctrl.Request{NamespacedName: e.ObjectNew.(*infrav1.WorkspaceTemplateApply).TemplateKey()}, countingDelay)
+	counts := before.TemplateRevision != "" && (before.TemplateRevision != after.TemplateRevision || failureChanged)
+	staged := is.Spec.TemplateRevision != "" && !reflect.DeepEqual(rollout.UserOf(was, nil), rollout.UserOf(is, nil))
+	if counts || staged {
+		queue.AddAfter(ctrl.Request{NamespacedName: is.TemplateKey()}, countingDelay)
 	}
+}
+
+// relabeled passes changes of the labels of Clusters, by which they may become canaries.
+func relabeled() predicate.Predicate {
+	return predicate.And[client.Object](predicate.LabelChangedPredicate{}, predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+	})
+}
+
+// ofCluster reconciles the templates that a Cluster uses.
+func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) (requests []ctrl.Request) {
+	var users infrav1.WorkspaceTemplateApplyList
+	err := r.Client.List(ctx, &users, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of a Cluster")
+	}
+	for i := range users.Items {
+		requests = append(requests, ctrl.Request{NamespacedName: users.Items[i].TemplateKey()})
+	}
+	return requests
 }

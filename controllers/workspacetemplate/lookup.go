@@ -7,11 +7,14 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
@@ -23,13 +26,40 @@ type Lookup struct {
 	Namespace string
 }
 
+// readerOf returns the reader for templates of a namespace, and for their revisions.
+func (l Lookup) readerOf(namespace string) client.Reader {
+	if l.Namespace != "" && namespace != l.Namespace {
+		return l.Uncached
+	}
+	return l.Cached
+}
+
+// At returns a template with the content of a revision, or nil if that is not stored. A revision may be assigned before the cache has it, so it
+// is missing only if the API server does not have it.
+func (l Lookup) At(ctx context.Context, template *infrav1.WorkspaceTemplate, hash string) (*infrav1.WorkspaceTemplate, error) {
+	if hash == rollout.HashOf(template) {
+		return template, nil
+	}
+	key := client.ObjectKey{Namespace: template.Namespace, Name: naming.TemplateRevision(template.Name, hash)}
+	for _, reader := range []client.Reader{l.readerOf(template.Namespace), l.Uncached} {
+		object, err := engine.Get(ctx, reader, key, &appsv1.ControllerRevision{})
+		if err != nil {
+			return nil, fmt.Errorf("reading ControllerRevision %s: %w", key, err)
+		}
+		if object == nil {
+			continue
+		}
+		if revision, err := rollout.Parse(object); err == nil && revision.Hash == hash {
+			return revision.At(template), nil
+		}
+	}
+	return nil, nil
+}
+
 // Permitted returns the WorkspaceTemplate that an object of a namespace refers to, or nil when it does not exist or does not allow the
 // namespace. This is also checked at admission, but either object can change afterwards.
 func (l Lookup) Permitted(ctx context.Context, key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, error) {
-	reader := l.Cached
-	if l.Namespace != "" && key.Namespace != l.Namespace {
-		reader = l.Uncached
-	}
+	reader := l.readerOf(key.Namespace)
 	template, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplate{})
 	if err != nil {
 		return nil, fmt.Errorf("reading WorkspaceTemplate %s: %w", key, err)

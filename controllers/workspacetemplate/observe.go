@@ -15,6 +15,7 @@ import (
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -28,6 +29,10 @@ type Facts struct {
 	// now. Both are sorted. A new user without a Workspace is neither.
 	Revision          string
 	Outdated, Failing []string
+	// Staged has the facts of a staged rollout; nil without one.
+	Staged *stagedFacts
+	// Assigned are the users to which a staged rollout assigned a revision.
+	Assigned []*infrav1.WorkspaceTemplateApply
 	// Errors of the template.
 	Errors field.ErrorList
 	// AwaitsAdoption is true while CAPT v0.3 wrote the template last.
@@ -42,8 +47,9 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 		return nil, fmt.Errorf("listing WorkspaceTemplateApplies of the template: %w", err)
 	}
 	f := &Facts{
-		Errors: templates.ValidateWorkspaceTemplate(template).Errors, AwaitsAdoption: awaitsAdoption(template, users.Items), Revision: Revision(template),
+		Errors: templates.ValidateWorkspaceTemplate(template).Errors, AwaitsAdoption: awaitsAdoption(template, users.Items), Revision: rollout.HashOf(template),
 	}
+	var permitted []*infrav1.WorkspaceTemplateApply
 	for i := range users.Items {
 		blocks, err := r.blocksDeletion(ctx, template, &users.Items[i])
 		if err != nil {
@@ -52,7 +58,11 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 		if blocks {
 			f.Users = append(f.Users, client.ObjectKeyFromObject(&users.Items[i]).String())
 			f.observeRevision(&users.Items[i])
+			permitted = append(permitted, &users.Items[i])
 		}
+	}
+	if err := r.observeRollout(ctx, template, permitted, f); err != nil {
+		return nil, err
 	}
 	for _, names := range [][]string{f.Users, f.Outdated, f.Failing} { // Lists from the cache are unordered.
 		slices.Sort(names)

@@ -21,15 +21,30 @@ const (
 	Release Action = "Release"
 )
 
-// plan decides what to do. It is pure.
-func plan(template *infrav1.WorkspaceTemplate, f *Facts) (Action, error) {
+// Plan is the decision of a reconcile.
+type Plan struct {
+	Action Action
+	// Staged is what the rollout does; nil without a staged one.
+	Staged *stagedPlan
+}
+
+// plan decides what to do. It reads nothing but the clock.
+func (r *Reconciler) plan(template *infrav1.WorkspaceTemplate, f *Facts) (Plan, error) {
+	p := Plan{Action: action(template, f)}
+	if f.Staged != nil {
+		p.Staged = planStaged(template, f.Staged, r.Clock.Now())
+	}
+	return p, nil
+}
+
+func action(template *infrav1.WorkspaceTemplate, f *Facts) Action {
 	switch {
 	case f.AwaitsAdoption:
-		return Observe, nil
+		return Observe
 	case template.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer):
-		return Hold, nil
+		return Hold
 	case !template.DeletionTimestamp.IsZero() && len(f.Users) == 0:
-		return Release, nil
+		return Release
 	}
-	return Observe, nil
+	return Observe
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -45,10 +45,9 @@ func TestActionAndStatus(t *testing.T) {
 			f, err := newEnvironment(t).observe(t.Context(), template)
 			require.NoError(t, err)
 			f.Users = row.users
-			action, err := plan(template, f)
-			require.NoError(t, err)
-			assert.Equal(t, row.want, action)
-			status(template, f, action)
+			p := Plan{Action: action(template, f)}
+			assert.Equal(t, row.want, p.Action)
+			status(template, f, p)
 			assert.Equal(t, map[string]string{"Valid": row.valid, "InUse": row.inUse, "Deleting": row.deleting}, builder.ConditionSummary(template.Status.Conditions))
 			assert.Equal(t, ptr.To(int32(len(row.users))), template.Status.Users)
 			assert.Equal(t, int64(4), template.Status.ObservedGeneration)
@@ -57,28 +56,13 @@ func TestActionAndStatus(t *testing.T) {
 	}
 }
 
-func TestTheUsersAreNamedButNotAllOfThem(t *testing.T) {
-	assert.Equal(t, "a, b", names([]string{"a", "b"}))
-	assert.Equal(t, "a, b, c, d, e", names([]string{"a", "b", "c", "d", "e"}))
-	assert.Equal(t, "a, b, c, d, e and 2 more", names([]string{"a", "b", "c", "d", "e", "f", "g"}))
-}
-
-func TestTheRevisionIsThatOfTheWorkspaceTemplate(t *testing.T) {
-	of := func(options ...builder.Option) string { return Revision(builder.WorkspaceTemplate("vpc", options...)) }
-	assert.Equal(t, of(), of(builder.WithLabel("a", "b"), builder.With(func(template *infrav1.WorkspaceTemplate) {
-		template.Spec.Template.Metadata = infrav1.WorkspaceTemplateMetadata{Description: "another", Version: "2", Tags: map[string]string{"a": "b"}}
-	})))
-	assert.NotEqual(t, of(), of(builder.WithScope(terraform.ScopeCluster)))
-	assert.NotEqual(t, of(), of(builder.WithModule("# another")))
-}
-
 func newEnvironment(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := builder.Clients(objects...).WithStatusSubresource(&infrav1.WorkspaceTemplate{}).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, UserIndex, func(object client.Object) []string {
 			return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 		}).Build()
-	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}}
+	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}, Clock: builder.NewClock()}
 }
 
 // The finalizer of CAPT v0.3 holds the template as well.
@@ -155,7 +139,7 @@ func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
 
 func TestUsersWithAnotherRevisionAreReported(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer))
-	current := Revision(template)
+	current := rollout.HashOf(template)
 	user := func(name, revision, failed string, options ...builder.Option) client.Object {
 		return builder.WorkspaceTemplateApply(name, append(options, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 			apply.Status.TemplateRevision, apply.Status.LastFailedRevision = revision, failed
@@ -179,13 +163,13 @@ func TestUsersWithAnotherRevisionAreReported(t *testing.T) {
 			template := template.DeepCopy()
 			f, err := newEnvironment(t, row.users...).observe(t.Context(), template)
 			require.NoError(t, err)
-			status(template, f, Observe)
+			status(template, f, Plan{})
 			assert.Equal(t, row.status, builder.ConditionSummary(template.Status.Conditions)["RollingOut"])
 			assert.Equal(t, ptr.To(row.outdated), template.Status.OutdatedUsers)
 			if condition := meta.FindStatusCondition(template.Status.Conditions, infrav1.RollingOutCondition); condition != nil {
 				assert.Equal(t, row.message, condition.Message)
 				f.Outdated, f.Failing = nil, nil
-				status(template, f, Observe)
+				status(template, f, Plan{})
 				assert.Equal(t, "False RolledOut", builder.ConditionSummary(template.Status.Conditions)["RollingOut"])
 			}
 		})

@@ -42,6 +42,11 @@ type Facts struct {
 	TemplateKey types.NamespacedName
 	// Template is nil when it does not exist or does not allow the namespace; which of the two is not disclosed.
 	Template *infrav1.WorkspaceTemplate
+	// Revision is the revision of Template that the object should run, and CurrentRevision the one of the content that the template has now.
+	// Template has the content of Revision. They differ in staged rollouts. Revision is empty before one is assigned.
+	Revision, CurrentRevision string
+	// RevisionMissing is true when Revision is not stored.
+	RevisionMissing bool
 	// Name is the name of the Workspace: spec.workspaceName, or the derived name.
 	Name string
 	// TemplateDeleting is true when the template is being deleted, and the object never had a Workspace.
@@ -100,6 +105,11 @@ type Facts struct {
 	LastUpdate        *infrav1.WorkspaceUpdate
 	// Generation of the WorkspaceTemplateApply.
 	Generation int64
+}
+
+// hasRevision reports whether there is a content to render.
+func (f *Facts) hasRevision() bool {
+	return f.Template != nil && f.Revision != "" && !f.RevisionMissing
 }
 
 // Differs reports whether the Workspace is not as rendered.

@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/applies"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -75,6 +76,9 @@ func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.Workspa
 	f.Template, f.LookupError = templates.Permitted(ctx, f.TemplateKey, apply.Namespace)
 	f.Name = applies.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
+		f.LookupError = r.observeRevision(ctx, templates, apply, f)
+	}
+	if f.hasRevision() {
 		f.Rendered, f.RenderErrors = render.Workspace(r.renderInput(apply, f))
 	}
 	if apply.DeletionTimestamp.IsZero() {
@@ -82,6 +86,23 @@ func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.Workspa
 		missing, err := reader.Missing(ctx, apply, f.Now)
 		f.Missing, f.LookupError = missing, errors.Join(f.LookupError, err)
 	}
+}
+
+// observeRevision replaces the template with its content of the revision that is assigned to the object, if rollouts of the template are
+// staged.
+func (r *Reconciler) observeRevision(ctx context.Context, templates workspacetemplate.Lookup, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	f.CurrentRevision = rollout.HashOf(f.Template)
+	if f.Revision = f.CurrentRevision; !f.Template.Spec.Rollout.IsStaged() {
+		return nil
+	}
+	if f.Revision = rollout.AssignedTo(apply); f.Revision == "" {
+		return nil
+	}
+	at, err := templates.At(ctx, f.Template, f.Revision)
+	if f.RevisionMissing = at == nil; at != nil {
+		f.Template = at
+	}
+	return err
 }
 
 func (r *Reconciler) renderInput(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {

@@ -18,7 +18,6 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
-	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 )
 
@@ -52,7 +51,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	}
 	s.MissingDependencies = f.Missing
 	if f.Rendered != nil && f.written() {
-		s.WrittenGeneration = apply.Generation
+		s.WrittenGeneration, s.WrittenTemplateRevision = apply.Generation, f.Revision
 	}
 	if s.LastUpdate = f.LastUpdate; f.owned() {
 		s.LastUpdate = f.Live.RefreshRecord(f.LastUpdate)
@@ -114,8 +113,9 @@ func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace
 	switch {
 	case f.Rejected != "":
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, f.Rejected, string(failure.ClassConfig)
+		s.FailedTemplateRevision = f.Revision
 	case o.UpToDate:
-		s.TemplateRevision = workspacetemplate.Revision(f.Template)
+		s.TemplateRevision, s.FailedTemplateRevision = f.Revision, ""
 		if s.LastAppliedRevision != f.Rendered.Revision {
 			s.LastAppliedRevision = f.Rendered.Revision
 			s.LastAppliedTime = ptr.To(metav1.NewTime(f.Now))
@@ -123,6 +123,7 @@ func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = "", "", ""
 	case o.Failed && f.written():
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, o.Message, string(o.Class)
+		s.FailedTemplateRevision = f.Revision
 	}
 }
 
@@ -136,13 +137,33 @@ func rendered(f *Facts) engine.Condition {
 			fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace. Create it, or add the namespace to its spec.allowedNamespaces", f.TemplateKey))
 	case f.TemplateDeleting:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateDeletingReason, validation.TemplateDeletingMessage(f.TemplateKey))
+	case !f.hasRevision():
+		return f.noRevision()
 	case len(f.RenderErrors) > 0:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateInvalidReason,
 			fmt.Sprintf("WorkspaceTemplate %s/%s: %s", f.Template.Namespace, f.Template.Name, f.RenderErrors.ToAggregate()))
 	case f.Rejected != "":
 		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, f.rejectedMessage())
 	}
+	if f.Revision != f.CurrentRevision {
+		return engine.True(infrav1.RenderedCondition, infrav1.RevisionHeldReason, fmt.Sprintf(
+			"rendered from revision %s of WorkspaceTemplate %s: the rollout has not assigned its current revision %s to this object", f.Revision, f.TemplateKey, f.CurrentRevision))
+	}
 	return engine.True(infrav1.RenderedCondition, infrav1.RenderedReason, "")
+}
+
+// noRevision reports that there is no content to render. The Workspace is not changed.
+func (f *Facts) noRevision() engine.Condition {
+	switch {
+	case f.LookupError != nil:
+		return engine.Unknown(infrav1.RenderedCondition, infrav1.LookupFailedReason,
+			fmt.Sprintf("revision %s of WorkspaceTemplate %s cannot be read: %s. CAPT retries", f.Revision, f.TemplateKey, failure.OneLine(f.LookupError.Error())))
+	case f.RevisionMissing:
+		return engine.False(infrav1.RenderedCondition, infrav1.RevisionMissingReason, fmt.Sprintf(
+			"revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout", f.Revision, f.TemplateKey))
+	}
+	return engine.False(infrav1.RenderedCondition, infrav1.WaitingForRolloutReason, fmt.Sprintf(
+		"no revision of WorkspaceTemplate %s is assigned yet: check condition RollingOut of the template", f.TemplateKey))
 }
 
 func rejectionMessage(err error) string {

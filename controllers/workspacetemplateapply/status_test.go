@@ -25,9 +25,9 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
-	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -79,7 +79,7 @@ func TestStatusFieldsOfAnUpToDateWorkspace(t *testing.T) {
 	assert.Equal(t, map[string]string{"vpc_id": "vpc-1"}, got.Outputs)
 	assert.Equal(t, metav1.ConditionTrue, got.Applied)
 	assert.Equal(t, s.Rendered.Revision, got.LastAppliedRevision)
-	assert.Equal(t, workspacetemplate.Revision(s.Template), got.TemplateRevision)
+	assert.Equal(t, rollout.HashOf(s.Template), got.TemplateRevision)
 	assert.Equal(t, ptr.To(metav1.NewTime(now)), got.LastAppliedTime)
 	for _, condition := range got.Conditions {
 		assert.Equal(t, int64(3), condition.ObservedGeneration, condition.Type)
@@ -166,6 +166,8 @@ func newFixture(t *testing.T, options ...builder.Option) *fixture {
 	}, options...)
 	s := &fixture{T: t, apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}
 	s.Facts = &Facts{Now: now, Name: "demo-vpc", MoveBlock: blockUntilPaused, Template: builder.WorkspaceTemplate("vpc")}
+	s.Revision = rollout.HashOf(s.Template)
+	s.CurrentRevision = s.Revision
 	var errs field.ErrorList
 	s.Rendered, errs = render.Workspace(render.Input{Apply: s.apply, Template: s.Template, Name: s.Name})
 	require.Empty(t, errs)

@@ -45,6 +45,7 @@ func TestClusterWideWorkspacesAreMovedByHand(t *testing.T) {
 	statuses := env.statuses(source)
 	began := time.Now()
 
+	require.NoError(t, target.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.namespace}}))
 	move := env.startMove()
 	apply := &infrav1.WorkspaceTemplateApply{}
 	for _, name := range []string{vpc, eks} {

@@ -33,6 +33,8 @@ type defaulter[T client.Object] struct {
 	keep func(old, object T)
 	// keepHubFields restores the fields that an older version does not have, and that a write in that version therefore removes.
 	keepHubFields func(ctx context.Context, reader validation.Reader, old, object T) error
+	// sign records which user requested a change; it may be nil. The old object of a new one is empty.
+	sign func(user string, old, object T)
 }
 
 // Handle implements admission.Handler.
@@ -63,12 +65,14 @@ func (d defaulter[T]) setDefaults(ctx context.Context, request admission.Request
 	old := lookup.NewObject(kind)
 	if request.Operation == admissionv1.Create {
 		keepStatus(request, old, object)
+		d.signed(request, old, object)
 		return d.create(ctx, d.reader, object)
 	}
 	if err := d.decoder.DecodeRaw(request.OldObject, old); err != nil {
 		return fmt.Errorf("reading the old object: %w", err)
 	}
 	keepStatus(request, old, object)
+	d.signed(request, old, object)
 	if isFromMigration(request) {
 		return nil // A rollback omits fields on purpose.
 	}
@@ -77,6 +81,12 @@ func (d defaulter[T]) setDefaults(ctx context.Context, request admission.Request
 		return d.keepHubFields(ctx, d.reader, old, object)
 	}
 	return nil
+}
+
+func (d defaulter[T]) signed(request admission.Request, old, object T) {
+	if d.sign != nil {
+		d.sign(request.UserInfo.Username, old, object)
+	}
 }
 
 // isFromMigration reports whether a request is from captctl migrate, which writes only in the hub version. Patch requests have

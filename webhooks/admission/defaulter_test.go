@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -113,6 +114,7 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 			template.Spec.WorkspaceScope = terraform.ScopeNamespaced
 			template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"shop"}}
 			template.Spec.PublishOutputs = []string{"words"}
+			template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Canary: infrav1.RolloutCanaries{Count: 1}}
 			template.Spec.Template.Spec = terraform.WorkspaceSpec{
 				DeletionPolicy: terraform.DeletionDelete, ManagementPolicies: []terraform.ManagementAction{terraform.ManageAll},
 				ProviderConfigRef: &terraform.ProviderConfigReference{Kind: "ClusterProviderConfig", Name: "aws"},
@@ -128,6 +130,7 @@ func TestManifestInAnOlderVersionDoesNotRemoveHubFields(t *testing.T) {
 		old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 			apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "a", Namespace: "b", Keys: []string{"key"}}, {Name: "c", Namespace: "b"}}
 			apply.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
+			apply.Spec.TemplateRevision = "0123456789ab"
 		}))
 		assert.Equal(t, old.Spec, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, forgotten(t, old), "v1beta1").Spec)
 	})
@@ -187,6 +190,38 @@ func TestRetainPolicyThatAnAdoptionSetIsKept(t *testing.T) {
 			manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
 			assert.Equal(t, row.want, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
 			assert.Equal(t, infrav1.DeletionPolicyDelete, replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, manifest, "v1beta2").Spec.DeletionPolicy)
+		})
+	}
+}
+
+// The record of who approved a revision is worth nothing if the user can write it.
+func TestAnApprovalIsSignedWithTheUserOfTheRequest(t *testing.T) {
+	with := func(approve, by string) *infrav1.WorkspaceTemplate {
+		template := builder.WorkspaceTemplate("vpc")
+		for key, value := range map[string]string{naming.ApproveAnnotation: approve, naming.ApprovedByAnnotation: by} {
+			if value != "" {
+				builder.WithAnnotation(key, value)(template)
+			}
+		}
+		return template
+	}
+	asBob := func(r *admission.Request) { r.UserInfo.Username = "bob" }
+	for name, row := range map[string]struct {
+		old, object *infrav1.WorkspaceTemplate
+		want        string
+	}{
+		"approved":                        {with("", ""), with("1", ""), "bob"},
+		"approved in the name of another": {with("", ""), with("1", "alice"), "bob"},
+		"created with an approval":        {nil, with("1", "alice"), "bob"},
+		"another revision":                {with("1", "alice"), with("2", "alice"), "bob"},
+		"not changed":                     {with("1", "alice"), with("1", "alice"), "alice"},
+		"the record is changed":           {with("1", "alice"), with("1", "bob"), "alice"},
+		"the record is removed":           {with("1", "alice"), with("1", ""), "alice"},
+		"the approval is removed":         {with("1", "alice"), with("", "alice"), ""},
+		"a record without an approval":    {with("", ""), with("", "alice"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, row.want, replaced(t, workspaceTemplateDefaulter(), row.old, row.object, "v1beta2", asBob).Annotations[naming.ApprovedByAnnotation])
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,19 +26,36 @@ func setupWorkspaceTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) error {
 	return register(mgr, workspaceTemplateDefaulter(), workspaceTemplateValidator(cached))
 }
 
-// workspaceTemplateDefaulter sets no defaults. The webhook exists only to restore fields after writes in an older version.
+// workspaceTemplateDefaulter sets no defaults. The webhook restores fields after writes in an older version, and signs approvals.
 func workspaceTemplateDefaulter() *defaulter[*infrav1.WorkspaceTemplate] {
 	return &defaulter[*infrav1.WorkspaceTemplate]{
 		create:        func(context.Context, validation.Reader, *infrav1.WorkspaceTemplate) error { return nil },
 		keep:          func(_, _ *infrav1.WorkspaceTemplate) {},
 		keepHubFields: kept.TemplateHubFields,
+		sign:          signApproval,
 	}
+}
+
+// signApproval records the user that changed the approved revision. Other users cannot change the record.
+func signApproval(user string, old, template *infrav1.WorkspaceTemplate) {
+	approved := template.Annotations[naming.ApproveAnnotation]
+	by := old.Annotations[naming.ApprovedByAnnotation]
+	if approved != old.Annotations[naming.ApproveAnnotation] {
+		by = user
+	}
+	if approved == "" || by == "" {
+		delete(template.Annotations, naming.ApprovedByAnnotation)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&template.ObjectMeta, naming.ApprovedByAnnotation, by)
 }
 
 func workspaceTemplateValidator(reader validation.Reader) validator[*infrav1.WorkspaceTemplate] {
 	return validator[*infrav1.WorkspaceTemplate]{
 		reader: reader,
-		spec:   func(template *infrav1.WorkspaceTemplate) any { return template.Spec },
+		spec: func(template *infrav1.WorkspaceTemplate) any {
+			return []any{template.Spec, template.Annotations[naming.ApproveAnnotation], template.Annotations[naming.ResumeAnnotation]}
+		},
 		check: func(_ context.Context, _ validation.Reader, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
 			return templates.ValidateWorkspaceTemplate(template), nil
 		},

@@ -129,6 +129,17 @@ const (
 	RollingOutReason = "RollingOut"
 	// RolloutFailingReason: the same, and the apply failed for some of them.
 	RolloutFailingReason = "RolloutFailing"
+	// RolloutWaitingReason: a staged rollout waits for the user: for an approval, for the end of a pause, or for canaries that exist.
+	RolloutWaitingReason = "RolloutWaiting"
+	// RolloutStoppedReason: a staged rollout stopped because it fails for a user of the template.
+	RolloutStoppedReason = "RolloutStopped"
+	// WaitingForRolloutReason: no revision of the WorkspaceTemplate is assigned to the object yet.
+	WaitingForRolloutReason = "WaitingForRollout"
+	// RevisionHeldReason: the Workspace was rendered from another revision of the WorkspaceTemplate than the current one, which the rollout
+	// has not assigned to the object yet.
+	RevisionHeldReason = "RevisionHeld"
+	// RevisionMissingReason: the revision of the WorkspaceTemplate that is assigned to the object does not exist.
+	RevisionMissingReason = "RevisionMissing"
 	// RolledOutReason: all users of the template have its current revision.
 	RolledOutReason = "RolledOut"
 	// VPCReadyReason: the VPC exists.
@@ -180,7 +191,8 @@ const (
 // RequiresUserAction reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
 func RequiresUserAction(reason string) bool {
 	switch reason {
-	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, TemplateDeletingReason, FieldNotConsumedReason,
+	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
+		FieldNotConsumedReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,

@@ -40,6 +40,10 @@ type WorkspaceTemplateSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=128
 	PublishOutputs []string `json:"publishOutputs,omitempty"`
+
+	// rollout is how an edit of the template reaches its users. Absent means that all follow at once.
+	// +optional
+	Rollout WorkspaceTemplateRollout `json:"rollout,omitempty,omitzero"`
 }
 
 // WorkspaceTemplateResource is the Workspace that is created from the template.
@@ -120,6 +124,10 @@ type WorkspaceTemplateStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	OutdatedUsers *int32 `json:"outdatedUsers,omitempty"`
 
+	// rollout is the state of the rollout of the current revision; absent unless spec.rollout.strategy is Staged.
+	// +optional
+	Rollout WorkspaceTemplateRolloutStatus `json:"rollout,omitempty,omitzero"`
+
 	// observedGeneration is the generation of spec that this status describes.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -135,6 +143,7 @@ type WorkspaceTemplateStatus struct {
 // +kubebuilder:printcolumn:name="Valid",type=string,JSONPath=`.status.conditions[?(@.type=="Valid")].status`
 // +kubebuilder:printcolumn:name="Users",type=integer,JSONPath=`.status.users`
 // +kubebuilder:printcolumn:name="Outdated",type=integer,JSONPath=`.status.outdatedUsers`
+// +kubebuilder:printcolumn:name="Stage",type=string,JSONPath=`.status.rollout.stage`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.template.metadata.version`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Scope",type=string,JSONPath=`.spec.workspaceScope`,priority=1

@@ -59,6 +59,13 @@ type WorkspaceTemplateApplySpec struct {
 	// deletionPolicy is what happens to the Workspace when this object is deleted: Delete (the default) or Retain.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// templateRevision is the revision of the WorkspaceTemplate to apply. CAPT sets it if spec.rollout.strategy of the template is Staged, and
+	// removes it otherwise.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	TemplateRevision string `json:"templateRevision,omitempty"`
 }
 
 // SecretDependency is a Secret that the Workspace depends on.
@@ -152,6 +159,18 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	TemplateRevision string `json:"templateRevision,omitempty"`
+
+	// writtenTemplateRevision is the revision of the WorkspaceTemplate that the Workspace was last rendered from and written with.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	WrittenTemplateRevision string `json:"writtenTemplateRevision,omitempty"`
+
+	// failedTemplateRevision is the revision of the WorkspaceTemplate whose apply last failed; empty once a later apply has succeeded.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	FailedTemplateRevision string `json:"failedTemplateRevision,omitempty"`
 
 	// lastFailedRevision is the hash of the rendered Workspace whose apply last failed; empty once a later apply has
 	// succeeded.

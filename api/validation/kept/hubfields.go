@@ -59,6 +59,7 @@ func ControlPlaneHubFields(ctx context.Context, reader validation.Reader, old, c
 func TemplateHubFields(_ context.Context, _ validation.Reader, old, template *infrav1.WorkspaceTemplate) error {
 	before, now := old.Spec.DeepCopy(), &template.Spec
 	now.WorkspaceScope, now.AllowedNamespaces, now.PublishOutputs = before.WorkspaceScope, before.AllowedNamespaces, before.PublishOutputs
+	now.Rollout = before.Rollout
 	if was, is := before.Template.Spec.ProviderConfigRef, now.Template.Spec.ProviderConfigRef; was != nil && is != nil && was.Name == is.Name {
 		is.Kind = was.Kind
 	}
@@ -86,6 +87,7 @@ func ApplyHubFields(ctx context.Context, reader validation.Reader, old, apply *i
 	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (adoption.HelperRole(old) != "" || adoption.IsSpotRoleHelper(old) || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
 		apply.Spec.DeletionPolicy = old.Spec.DeletionPolicy
 	}
+	apply.Spec.TemplateRevision = old.Spec.TemplateRevision
 	return keepPinned(ctx, reader, old.Namespace, old.Spec.TemplateRef, &apply.Spec.TemplateRef)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/validation"
 )
 
@@ -31,7 +32,20 @@ func UpdateWarnings(ctx context.Context, reader validation.Reader, old, template
 			"spec.template.spec.providerConfigRef: %d WorkspaceTemplateApply objects use this template; their Workspaces keep their ProviderConfig, and get no update of this template until annotation %s of the WorkspaceTemplateApply names the new one",
 			users.Applies, naming.AllowProviderConfigAnnotation)}, nil
 	}
+	if template.Spec.Rollout.IsStaged() {
+		return []string{stagedWarning(template, users)}, nil
+	}
 	return []string{fmt.Sprintf(
 		"spec.template.spec: %d WorkspaceTemplateApply objects in %d Clusters use this template: their Workspaces are rendered again, and Terraform applies what changes. captctl diff -f shows the changes of a file before it is applied",
 		users.Applies, users.Clusters)}, nil
+}
+
+// stagedWarning describes how an update reaches users in stages.
+func stagedWarning(template *infrav1.WorkspaceTemplate, users validation.Users) string {
+	warning := fmt.Sprintf("spec.template.spec: %d WorkspaceTemplateApply objects in %d Clusters use this template: they follow to revision %s in stages, as spec.rollout requires. status.rollout shows how far it has come",
+		users.Applies, users.Clusters, rollout.HashOf(template))
+	if template.Spec.Rollout.Approval == infrav1.RolloutApprovalAlways {
+		warning += fmt.Sprintf(". It starts when annotation %s is that revision", naming.ApproveAnnotation)
+	}
+	return warning
 }

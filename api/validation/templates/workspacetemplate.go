@@ -40,6 +40,7 @@ func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate) validation.F
 	findings.Refuse(validateVarFiles(params, forProvider)...)
 	findings.Refuse(validateProviderConfigKind(spec, path)...)
 	findings.Refuse(validateAllowedNamespaces(spec.AllowedNamespaces)...)
+	findings.Add(validateRollout(template))
 	findings.Add(modules.ValidatePublishedOutputs(spec, declared))
 	findings.Add(validateReferences(template, path))
 	findings.Add(modules.CheckDeclaredVariables(params, declared, forProvider))

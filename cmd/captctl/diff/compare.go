@@ -4,6 +4,7 @@
 package diff
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -18,6 +19,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/applies"
@@ -59,10 +61,22 @@ func (s *source) compare(ctx context.Context, u *unit) (Workspace, error) {
 	if w.Message = blockedBy(apply, template, live); w.Message == "" {
 		err = w.render(apply, template, live)
 	}
-	if w.changes() && isPaused(u) {
-		w.Message = "written when it is no longer paused"
+	if w.changes() {
+		w.Message = cmp.Or(u.postponedBy(template), w.Message)
 	}
 	return w, err
+}
+
+// postponedBy returns when the manager writes a change of a unit; empty if it does so at once.
+func (u *unit) postponedBy(template *infrav1.WorkspaceTemplate) string {
+	revision := rollout.HashOf(template)
+	switch {
+	case isPaused(u):
+		return "written when it is no longer paused"
+	case template.Spec.Rollout.IsStaged() && rollout.AssignedTo(u.apply()) != revision:
+		return "written when the rollout of the template assigns revision " + revision
+	}
+	return ""
 }
 
 // destroy is what happens to the Workspace of a Fargate profile that spec no longer has.

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RolloutStrategy is how an edit of a template reaches its users.
+// +kubebuilder:validation:Enum=Immediate;Staged
+type RolloutStrategy string
+
+const (
+	// RolloutImmediate makes all users follow at once, as without spec.rollout.
+	RolloutImmediate RolloutStrategy = "Immediate"
+	// RolloutStaged makes the users follow in stages.
+	RolloutStaged RolloutStrategy = "Staged"
+)
+
+// RolloutApproval is whether an edit of a template must be approved.
+// +kubebuilder:validation:Enum=None;Always
+type RolloutApproval string
+
+const (
+	// RolloutApprovalNone starts the rollout at once.
+	RolloutApprovalNone RolloutApproval = "None"
+	// RolloutApprovalAlways starts the rollout when a user has approved the revision.
+	RolloutApprovalAlways RolloutApproval = "Always"
+)
+
+// RolloutFailurePolicy is what a failure does to a rollout.
+// +kubebuilder:validation:Enum=Stop;Continue
+type RolloutFailurePolicy string
+
+const (
+	// RolloutFailureStop stops the rollout while it fails for a user, unless a user resumes it.
+	RolloutFailureStop RolloutFailurePolicy = "Stop"
+	// RolloutFailureContinue continues, except that each canary must succeed.
+	RolloutFailureContinue RolloutFailurePolicy = "Continue"
+)
+
+// RolloutState is whether a rollout proceeds.
+// +kubebuilder:validation:Enum=Running;Paused
+type RolloutState string
+
+const (
+	// RolloutRunning is the default.
+	RolloutRunning RolloutState = "Running"
+	// RolloutPaused starts the update of no further user.
+	RolloutPaused RolloutState = "Paused"
+)
+
+// RolloutStage is how far a rollout has come.
+// +kubebuilder:validation:Enum=WaitingForApproval;Canary;Soaking;Remaining;Complete
+type RolloutStage string
+
+const (
+	// RolloutWaitingForApproval: a user must approve the revision.
+	RolloutWaitingForApproval RolloutStage = "WaitingForApproval"
+	// RolloutCanary: the canaries follow.
+	RolloutCanary RolloutStage = "Canary"
+	// RolloutSoaking: all canaries have the revision and are Ready, but not for long enough.
+	RolloutSoaking RolloutStage = "Soaking"
+	// RolloutRemaining: the other users follow.
+	RolloutRemaining RolloutStage = "Remaining"
+	// RolloutComplete: all users have the revision.
+	RolloutComplete RolloutStage = "Complete"
+)
+
+// defaultMaxConcurrent is the default of WorkspaceTemplateRollout.MaxConcurrent.
+const defaultMaxConcurrent = 5
+
+// WorkspaceTemplateRollout is how an edit of a template reaches its users.
+// +kubebuilder:validation:MinProperties=1
+type WorkspaceTemplateRollout struct {
+	// strategy is Immediate or Staged. Immediate is the same as no spec.rollout: all users follow at once. With Staged, each user keeps its
+	// revision of the template until the rollout reaches it.
+	// +required
+	Strategy RolloutStrategy `json:"strategy,omitempty"`
+
+	// approval is None (the default) or Always. Always starts the rollout of a revision when the annotation
+	// capt.cluster.x-k8s.io/approve of the template is the hash of the revision.
+	// +optional
+	Approval RolloutApproval `json:"approval,omitempty"`
+
+	// canary are the users that follow first. Absent means that there are none.
+	// +optional
+	Canary RolloutCanaries `json:"canary,omitempty,omitzero"`
+
+	// maxConcurrent is how many users are updated at the same time. The default is 5.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxConcurrent int32 `json:"maxConcurrent,omitempty"`
+
+	// onFailure is Stop (the default) or Continue. Stop starts the update of no further user while the update of one fails, until the
+	// annotation capt.cluster.x-k8s.io/resume of the template is the hash of the revision. With Continue, only a canary that fails stops
+	// the rollout.
+	// +optional
+	OnFailure RolloutFailurePolicy `json:"onFailure,omitempty"`
+
+	// state is Running (the default) or Paused. Paused starts the update of no further user; those that have started continue.
+	// +optional
+	State RolloutState `json:"state,omitempty"`
+}
+
+// RolloutCanaries select the users that follow first: the first count users whose Clusters match the selector.
+// +kubebuilder:validation:MinProperties=1
+type RolloutCanaries struct {
+	// selector selects users by the labels of their Clusters. Absent selects all users.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// count is how many of the selected users are canaries, in the order of namespace and name. Absent means all of them.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	Count int32 `json:"count,omitempty"`
+
+	// soakSeconds is for how long all canaries must be Ready with the revision before other users follow. The default is not to wait.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2592000
+	SoakSeconds int32 `json:"soakSeconds,omitempty"`
+}
+
+// IsDefined reports whether there are canaries.
+func (c RolloutCanaries) IsDefined() bool { return c.Selector != nil || c.Count > 0 }
+
+// IsStaged reports whether users follow in stages.
+func (r WorkspaceTemplateRollout) IsStaged() bool { return r.Strategy == RolloutStaged }
+
+// ConcurrencyLimit returns maxConcurrent or its default.
+func (r WorkspaceTemplateRollout) ConcurrencyLimit() int {
+	return int(cmp.Or(r.MaxConcurrent, defaultMaxConcurrent))
+}
+
+// WorkspaceTemplateRolloutStatus is the state of the rollout of a revision. Users that are being created are not counted.
+// +kubebuilder:validation:MinProperties=1
+type WorkspaceTemplateRolloutStatus struct {
+	// revision is the hash of the revision that users should get.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Revision string `json:"revision,omitempty"`
+
+	// number of the revision: 1 for the first one. A rollback gives the restored revision a new number.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Number int64 `json:"number,omitempty"`
+
+	// stage is WaitingForApproval, Canary, Soaking, Remaining or Complete. Condition RollingOut shows why a rollout does not proceed.
+	// +optional
+	Stage RolloutStage `json:"stage,omitempty"`
+
+	// approvedBy is the user whose request approved the revision.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	ApprovedBy string `json:"approvedBy,omitempty"`
+
+	// current is for how many users Terraform has applied the revision.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Current *int32 `json:"current,omitempty"`
+
+	// updating is how many users have been assigned the revision, and Terraform has not applied it yet.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Updating *int32 `json:"updating,omitempty"`
+
+	// waiting is how many users have another revision and have not been assigned this one.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Waiting *int32 `json:"waiting,omitempty"`
+
+	// failed is for how many users the revision fails.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Failed *int32 `json:"failed,omitempty"`
+
+	// startTime is when the template was first observed with the revision.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// soakUntil is until when the canaries must stay Ready; absent outside stage Soaking.
+	// +optional
+	SoakUntil *metav1.Time `json:"soakUntil,omitempty"`
+}

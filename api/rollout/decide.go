@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// Facts are everything that decides how a rollout continues. All of it is stored in API objects, so that another manager, or the same one
+// after a restart, decides alike.
+type Facts struct {
+	Now    time.Time
+	Policy infrav1.WorkspaceTemplateRollout
+	// Target is the hash of the revision to roll out. History has it, too.
+	Target  string
+	History History
+	// Approve and Resume are the values of the annotations.
+	Approve, Resume string
+	// Users are sorted by namespace and name. The order matters: a decision from a stale cache then assigns no user that a later one would
+	// not assign, so that the limit of concurrent updates holds.
+	Users []User
+}
+
+// FactsOf returns the facts of a template that has its current content in its history.
+func FactsOf(template *infrav1.WorkspaceTemplate, history History, users []User, now time.Time) Facts {
+	return Facts{
+		Now: now, Policy: template.Spec.Rollout, Target: HashOf(template), History: history, Users: users,
+		Approve: template.Annotations[naming.ApproveAnnotation], Resume: template.Annotations[naming.ResumeAnnotation],
+	}
+}
+
+// Assignment is a revision that a user should run from now on.
+type Assignment struct {
+	User     types.NamespacedName
+	Revision string
+}
+
+// Decision is how a rollout continues.
+type Decision struct {
+	Stage  infrav1.RolloutStage
+	Assign []Assignment
+	// Users by state, as namespace/name. Those that are assigned by this decision count as Updating.
+	Current, Updating, Waiting, Failed []string
+	// Paused are those of Waiting that must not be written.
+	Paused []string
+	// SoakUntil is until when the canaries must stay Ready; zero outside stage Soaking.
+	SoakUntil time.Time
+	// Reason of condition RollingOut.
+	Reason string
+	// Message of the condition.
+	Message string
+}
+
+// rollout is a decision in progress.
+type rollout struct {
+	*Facts
+	// users take part: they have a Workspace.
+	users []User
+	assigned,
+	canaries []*User
+	invalid error
+}
+
+// Next decides how a rollout continues.
+func Next(f Facts) Decision {
+	r := &rollout{Facts: &f}
+	var d Decision
+	for _, user := range f.Users {
+		if !user.Created {
+			d.assign(&user, f.History.Stable())
+			continue
+		}
+		r.users = append(r.users, r.withRevision(user, &d))
+	}
+	r.canaries, r.invalid = r.selectCanaries()
+	r.decide(&d)
+	for _, user := range r.assigned {
+		user.Assigned = f.Target
+		d.Assign = append(d.Assign, Assignment{User: user.Key, Revision: f.Target})
+	}
+	r.count(&d)
+	d.Message = r.message(&d)
+	return d
+}
+
+// assign assigns a revision to a user that is not updated by it, unless it has that revision.
+func (d *Decision) assign(user *User, revision string) {
+	if revision != "" && user.Assigned != revision && !user.Paused {
+		d.Assign = append(d.Assign, Assignment{User: user.Key, Revision: revision})
+	}
+}
+
+// withRevision assigns to a user without a revision the one that its Workspace has, if that is stored.
+func (r *rollout) withRevision(user User, d *Decision) User {
+	if user.Assigned != "" || r.History.Find(user.Written) == nil {
+		return user
+	}
+	d.assign(&user, user.Written)
+	user.Assigned = user.Written
+	return user
+}
+
+// selectCanaries returns the users that follow first.
+func (r *rollout) selectCanaries() (selected []*User, err error) {
+	policy := r.Policy.Canary
+	selector, err := metav1.LabelSelectorAsSelector(policy.Selector)
+	if err != nil || !policy.IsDefined() {
+		return nil, err
+	}
+	for i := range r.users {
+		full := policy.Count > 0 && len(selected) >= int(policy.Count)
+		if !full && (policy.Selector == nil || selector.Matches(r.users[i].Labels)) {
+			selected = append(selected, &r.users[i])
+		}
+	}
+	return selected, nil
+}
+
+// decide sets the stage and the reason, and selects the users that follow now.
+func (r *rollout) decide(d *Decision) {
+	d.Reason = infrav1.RollingOutReason
+	if r.complete() {
+		d.Stage, d.Reason = infrav1.RolloutComplete, infrav1.RolledOutReason
+		return
+	}
+	candidates := pointers(r.users)
+	switch soakUntil := r.soakUntil(); {
+	case r.Policy.Canary.IsDefined() && !r.canariesDone():
+		d.Stage, candidates = infrav1.RolloutCanary, r.canaries
+	case r.Now.Before(soakUntil):
+		d.Stage, d.SoakUntil, candidates = infrav1.RolloutSoaking, soakUntil, nil
+	default:
+		d.Stage = infrav1.RolloutRemaining
+	}
+	switch {
+	case !r.approved():
+		d.Stage, d.Reason, d.SoakUntil = infrav1.RolloutWaitingForApproval, infrav1.RolloutWaitingReason, time.Time{}
+	case r.stopped():
+		d.Reason = infrav1.RolloutStoppedReason
+	case r.Policy.State == infrav1.RolloutPaused, r.noCanary():
+		d.Reason = infrav1.RolloutWaitingReason
+	default:
+		r.selectNext(candidates)
+	}
+}
+
+func (r *rollout) approved() bool {
+	return r.Policy.Approval != infrav1.RolloutApprovalAlways || r.Approve == r.Target
+}
+
+func (r *rollout) resumed() bool { return r.Resume == r.Target }
+
+// noCanary reports whether the policy has canaries, and no user is one. A selector with a mistake must not update all users.
+func (r *rollout) noCanary() bool {
+	return r.Policy.Canary.IsDefined() && len(r.canaries) == 0 && len(r.users) > 0
+}
+
+// canariesDone reports whether all canaries have the target revision and are Ready. A canary that fails is skipped after a resume.
+func (r *rollout) canariesDone() bool {
+	return !r.noCanary() && !slices.ContainsFunc(r.canaries, func(u *User) bool {
+		skipped := u.state(r.Target) == failed && r.resumed()
+		return !skipped && (u.state(r.Target) != current || u.ReadySince.IsZero())
+	})
+}
+
+// soakUntil is until when other users wait, once all canaries are done.
+func (r *rollout) soakUntil() (until time.Time) {
+	if r.Policy.Canary.SoakSeconds == 0 {
+		return until
+	}
+	for _, u := range r.canaries {
+		if end := u.ReadySince.Add(time.Duration(r.Policy.Canary.SoakSeconds) * time.Second); !u.ReadySince.IsZero() && end.After(until) {
+			until = end
+		}
+	}
+	return until
+}
+
+// stopped reports whether a failure stops the rollout.
+func (r *rollout) stopped() bool {
+	if r.resumed() {
+		return false
+	}
+	isFailed := func(u *User) bool { return u.state(r.Target) == failed }
+	if r.Policy.OnFailure == infrav1.RolloutFailureContinue {
+		return slices.ContainsFunc(r.canaries, isFailed)
+	}
+	return slices.ContainsFunc(pointers(r.users), isFailed)
+}
+
+// complete reports whether there is nothing left to do. Without users there is nothing that shows whether the content is wanted, so it must
+// be approved. A user that fails after the rollout was completed does not stop it.
+func (r *rollout) complete() bool {
+	target := r.History.Find(r.Target)
+	done := target != nil && target.RolledOut
+	if !done && (r.stopped() || len(r.users) == 0 && !r.approved()) {
+		return false
+	}
+	return !slices.ContainsFunc(r.users, func(u User) bool {
+		state := u.state(r.Target)
+		return state == waiting || state == updating
+	})
+}
+
+// selectNext selects users to update, as many as the limit of concurrent updates allows. A user that Terraform is updating to another
+// revision is counted already.
+func (r *rollout) selectNext(candidates []*User) {
+	free := r.Policy.ConcurrencyLimit()
+	for i := range r.users {
+		if u := &r.users[i]; u.state(r.Target) == updating || u.inFlight(r.Target) {
+			free--
+		}
+	}
+	for _, u := range candidates {
+		switch {
+		case u.state(r.Target) != waiting, u.Paused:
+		case u.inFlight(r.Target):
+			r.assigned = append(r.assigned, u)
+		case free > 0:
+			r.assigned = append(r.assigned, u)
+			free--
+		}
+	}
+}
+
+// count sets the users by state.
+func (r *rollout) count(d *Decision) {
+	for i := range r.users {
+		u := &r.users[i]
+		name := u.Key.String()
+		switch u.state(r.Target) {
+		case current:
+			d.Current = append(d.Current, name)
+		case updating:
+			d.Updating = append(d.Updating, name)
+		case failed:
+			d.Failed = append(d.Failed, name)
+		case creating:
+		case waiting:
+			d.Waiting = append(d.Waiting, name)
+			if u.Paused {
+				d.Paused = append(d.Paused, name)
+			}
+		}
+	}
+}
+
+func pointers(users []User) []*User {
+	list := make([]*User, len(users))
+	for i := range users {
+		list[i] = &users[i]
+	}
+	return list
+}

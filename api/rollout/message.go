@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// namedUsers limits how many users a message names.
+const namedUsers = 5
+
+// Names lists the first of some users.
+func Names(users []string) string {
+	if len(users) <= namedUsers {
+		return strings.Join(users, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(users[:namedUsers], ", "), len(users)-namedUsers)
+}
+
+// message is the message of condition RollingOut: how far the rollout has come, why it does not proceed, and what to do.
+func (r *rollout) message(d *Decision) string {
+	if d.Stage == infrav1.RolloutComplete && len(d.Failed) == 0 {
+		return ""
+	}
+	parts := []string{fmt.Sprintf("%d of %d users have revision %s", len(d.Current), len(d.Current)+len(d.Updating)+len(d.Failed)+len(d.Waiting), r.Target)}
+	for _, list := range []struct {
+		title string
+		users []string
+	}{{"updating", d.Updating}, {"failed", d.Failed}, {"waiting", d.Waiting}} {
+		if len(list.users) > 0 {
+			parts = append(parts, list.title+": "+Names(list.users))
+		}
+	}
+	message := strings.Join(parts, "; ")
+	if why := r.why(d); why != "" {
+		message += ". " + why
+	}
+	return message
+}
+
+// why returns why the rollout does not proceed, and what to do; empty if it proceeds.
+func (r *rollout) why(d *Decision) string {
+	switch {
+	case d.Stage == infrav1.RolloutWaitingForApproval:
+		return fmt.Sprintf("The revision is not approved: to approve it, set the annotation %s to %s", naming.ApproveAnnotation, r.Target)
+	case d.Reason == infrav1.RolloutStoppedReason:
+		return fmt.Sprintf("The rollout stopped because the revision fails: see the conditions of the failed users. Correct or revert the template, or set the annotation %s to %s to continue",
+			naming.ResumeAnnotation, r.Target)
+	case d.Reason != infrav1.RolloutWaitingReason:
+	case r.Policy.State == infrav1.RolloutPaused:
+		return "The rollout is paused: to continue, set spec.rollout.state to Running"
+	case r.invalid != nil:
+		return "spec.rollout.canary.selector is invalid, so that no user is a canary: " + r.invalid.Error()
+	default:
+		return "No user is a canary, because spec.rollout.canary.selector matches no Cluster. Correct the selector, or label a Cluster"
+	}
+	switch {
+	case d.Stage == infrav1.RolloutSoaking:
+		return "The canaries must stay Ready until " + d.SoakUntil.UTC().Format(time.RFC3339)
+	case len(d.Paused) > 0 && len(d.Updating) == 0:
+		return "Paused users keep their revision: " + Names(d.Paused)
+	}
+	return ""
+}

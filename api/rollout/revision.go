@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rollout has the rules of staged rollouts of WorkspaceTemplates: what a revision is, where it is stored, and which user of a
+// template may follow to which revision. Its functions are pure. docs/rollouts.md describes the rules.
+package rollout
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// maxRevisions is how many revisions of a template are kept, in addition to those in use.
+const maxRevisions = 10
+
+// Content is the part of a template that a revision has: what Workspaces are rendered from.
+type Content struct {
+	Scope terraform.Scope         `json:"workspaceScope"`
+	Spec  terraform.WorkspaceSpec `json:"spec"`
+}
+
+// Revision is a content that a template had.
+type Revision struct {
+	// Hash of Content: 12 hexadecimal digits.
+	Hash string
+	// Number is higher than that of all revisions that the template had before.
+	Number  int64
+	Content Content
+	// RolledOut is true if a rollout of the revision was completed, so that new users get it.
+	RolledOut bool
+}
+
+// HashOf returns the hash of the current content of a template.
+func HashOf(template *infrav1.WorkspaceTemplate) string { return contentOf(template).hash() }
+
+func contentOf(template *infrav1.WorkspaceTemplate) Content {
+	return Content{Scope: template.Spec.WorkspaceScope.OrDefault(), Spec: template.Spec.Template.Spec}
+}
+
+func (c Content) hash() string {
+	hash, err := terraform.Revision([]any{c.Scope, c.Spec})
+	if err != nil {
+		return "" // Cannot happen: it was decoded from JSON.
+	}
+	return hash
+}
+
+// At returns a template with the content of a revision.
+func (r *Revision) At(template *infrav1.WorkspaceTemplate) *infrav1.WorkspaceTemplate {
+	at := template.DeepCopy()
+	r.Content.Spec.DeepCopyInto(&at.Spec.Template.Spec)
+	return at
+}
+
+// Object returns the ControllerRevision that stores a revision of a template.
+func (r *Revision) Object(template *infrav1.WorkspaceTemplate) (*appsv1.ControllerRevision, error) {
+	data, err := json.Marshal(r.Content)
+	if err != nil {
+		return nil, fmt.Errorf("encoding revision %s: %w", r.Hash, err)
+	}
+	object := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: template.Namespace, Name: naming.TemplateRevision(template.Name, r.Hash),
+			Labels: map[string]string{naming.TemplateRevisionLabel: r.Hash},
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(template, infrav1.GroupVersion.WithKind("WorkspaceTemplate")),
+			},
+		},
+		Data: runtime.RawExtension{Raw: data}, Revision: r.Number,
+	}
+	if r.RolledOut {
+		object.Annotations = map[string]string{naming.RolledOutAnnotation: "true"}
+	}
+	return object, nil
+}
+
+// Parse returns the revision in a ControllerRevision. It is an error if the content does not have the hash in the label: another client
+// changed one of them.
+func Parse(object *appsv1.ControllerRevision) (*Revision, error) {
+	r := &Revision{
+		Hash: object.Labels[naming.TemplateRevisionLabel], Number: object.Revision, RolledOut: object.Annotations[naming.RolledOutAnnotation] == "true",
+	}
+	if err := json.Unmarshal(object.Data.Raw, &r.Content); err != nil {
+		return nil, fmt.Errorf("decoding ControllerRevision %s: %w", object.Name, err)
+	}
+	if hash := r.Content.hash(); r.Hash == "" || hash != r.Hash {
+		return nil, fmt.Errorf("ControllerRevision %s: the content has hash %s, and the label %s has %q", object.Name, hash, naming.TemplateRevisionLabel, r.Hash)
+	}
+	return r, nil
+}
+
+// History has the revisions of a template.
+type History []Revision
+
+// HistoryOf returns the valid revisions that are stored for a template, the newest first.
+func HistoryOf(template *infrav1.WorkspaceTemplate, objects []appsv1.ControllerRevision) History {
+	var history History
+	for i := range objects {
+		if !metav1.IsControlledBy(&objects[i], template) {
+			continue
+		}
+		if revision, err := Parse(&objects[i]); err == nil {
+			history = append(history, *revision)
+		}
+	}
+	slices.SortFunc(history, func(a, b Revision) int { return cmp.Or(cmp.Compare(b.Number, a.Number), cmp.Compare(a.Hash, b.Hash)) })
+	return history
+}
+
+// Find returns the revision with a hash; nil when there is none.
+func (h History) Find(hash string) *Revision {
+	if i := slices.IndexFunc(h, func(r Revision) bool { return r.Hash == hash }); i >= 0 {
+		return &h[i]
+	}
+	return nil
+}
+
+// Stable returns the hash of the newest revision that was rolled out, which new users get; empty when there is none.
+func (h History) Stable() string {
+	if i := slices.IndexFunc(h, func(r Revision) bool { return r.RolledOut }); i >= 0 {
+		return h[i].Hash
+	}
+	return ""
+}
+
+// Record returns the revision of the current content as it has to be stored: with a new number, unless it is the newest one already. A
+// revision that returns counts as rolled out only if no later one was: new users would get it before its rollout is complete.
+func (h History) Record(template *infrav1.WorkspaceTemplate) Revision {
+	content := contentOf(template)
+	hash := content.hash()
+	if len(h) == 0 {
+		return Revision{Hash: hash, Number: 1, Content: content}
+	}
+	if h[0].Hash == hash {
+		return h[0]
+	}
+	return Revision{Hash: hash, Number: h[0].Number + 1, Content: content, RolledOut: h.Stable() == hash}
+}
+
+// Obsolete lists the revisions to delete: those that no user has, except for the newest ones and for the one that new users get.
+func (h History) Obsolete(users []User) (hashes []string) {
+	stable := h.Stable()
+	for i := range h {
+		hash := h[i].Hash
+		inUse := slices.ContainsFunc(users, func(u User) bool { return hash == u.Assigned || hash == u.Written || hash == u.Applied })
+		if i >= maxRevisions && hash != stable && !inUse {
+			hashes = append(hashes, hash)
+		}
+	}
+	return hashes
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// User is what a rollout needs of a WorkspaceTemplateApply that uses the template. Revisions are hashes.
+type User struct {
+	Key types.NamespacedName
+	// Labels of its Cluster; nil when it has none.
+	Labels labels.Set
+	// Assigned is the revision that it should run, Written the one that its Workspace was written with, Applied the one that Terraform
+	// applied last, and Failed the one whose apply failed last.
+	Assigned, Written, Applied, Failed string
+	// Blocked is true when its Workspace cannot be written with the assigned revision.
+	Blocked bool
+	// ReadySince is since when it is Ready; zero when it is not.
+	ReadySince time.Time
+	// Created is true when it has, or had, a Workspace. The others get the revision that was rolled out last, and do not take part.
+	Created bool
+	// Paused is true when it must not be written.
+	Paused bool
+}
+
+// UserOf returns the user for a WorkspaceTemplateApply and the labels of its Cluster.
+func UserOf(apply *infrav1.WorkspaceTemplateApply, cluster labels.Set) User {
+	s := &apply.Status
+	u := User{
+		Key: types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}, Labels: cluster,
+		Assigned: apply.Spec.TemplateRevision, Written: s.WrittenTemplateRevision, Applied: s.TemplateRevision, Failed: s.FailedTemplateRevision,
+		Paused: meta.IsStatusConditionTrue(s.Conditions, clusterv1.PausedCondition),
+	}
+	// clusterctl move and backups keep the annotation, but not the status.
+	u.Created = s.WorkspaceRef != nil || apply.Annotations[naming.ExternalNameAnnotation] != ""
+	if _, paused := apply.Annotations[clusterv1.PausedAnnotation]; paused {
+		u.Paused = true
+	}
+	ready := meta.FindStatusCondition(s.Conditions, infrav1.ReadyCondition)
+	if ready == nil || s.ObservedGeneration != apply.Generation {
+		return u // The status is older than the assignment.
+	}
+	if ready.Status == metav1.ConditionTrue {
+		u.ReadySince = ready.LastTransitionTime.Time
+		if applied := s.LastAppliedTime; applied != nil && applied.After(u.ReadySince) {
+			u.ReadySince = applied.Time
+		}
+	}
+	u.Blocked = u.Written != u.Assigned && blocks(ready.Reason)
+	return u
+}
+
+// blocks reports whether a reason means that a Workspace cannot be written with its revision. A user or another revision must resolve it.
+func blocks(reason string) bool {
+	switch reason {
+	case infrav1.TemplateInvalidReason, infrav1.WorkspaceRejectedReason, infrav1.RevisionMissingReason, infrav1.ProviderConfigConflictReason,
+		infrav1.WorkspaceConflictReason, infrav1.WorkspaceReplacedReason, infrav1.WorkspaceScopeConflictReason:
+		return true
+	}
+	return false
+}
+
+// AssignedTo returns the revision of a staged template that a WorkspaceTemplateApply should run: the assigned one, or else the one that its
+// Workspace has. It is empty before the first assignment.
+func AssignedTo(apply *infrav1.WorkspaceTemplateApply) string {
+	return cmp.Or(apply.Spec.TemplateRevision, apply.Status.WrittenTemplateRevision, apply.Status.TemplateRevision)
+}
+
+// state of a user that has a Workspace, with regard to the target revision.
+type state int
+
+const (
+	waiting state = iota
+	// creating: it got the target before Terraform had applied any revision, so that there is nothing to update.
+	creating
+	updating
+	failed
+	current
+)
+
+func (u *User) state(target string) state {
+	switch {
+	case u.Assigned != target:
+		return waiting
+	case u.Applied == "":
+		return creating
+	case u.Failed == target || u.Blocked:
+		return failed
+	case u.Written == target && u.Applied == target:
+		return current
+	}
+	return updating
+}
+
+// inFlight reports whether Terraform may be applying another revision than the target.
+func (u *User) inFlight(target string) bool {
+	return u.Applied != "" && u.Assigned != "" && u.Assigned != target && u.Assigned != u.Applied && u.Assigned != u.Failed && !u.Blocked
+}

@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// stagedFacts are the facts of a staged rollout.
+type stagedFacts struct {
+	// History has the stored revisions.
+	History rollout.History
+	// Users are sorted.
+	Users []rollout.User
+}
+
+// stagedPlan is what a reconcile does about a staged rollout.
+type stagedPlan struct {
+	rollout.Decision
+	// Revision is the one to roll out; Write is true if it has to be stored.
+	Revision rollout.Revision
+	Write    bool
+	// Obsolete are the revisions to delete.
+	Obsolete []string
+	// At is the time of the decision.
+	At time.Time
+}
+
+// observeRollout reads the revisions of a template with a staged rollout, and what the rollout depends on. Templates without one read nothing.
+func (r *Reconciler) observeRollout(ctx context.Context, template *infrav1.WorkspaceTemplate, users []*infrav1.WorkspaceTemplateApply, f *Facts) error {
+	for _, user := range users {
+		if user.Spec.TemplateRevision != "" && user.DeletionTimestamp.IsZero() {
+			f.Assigned = append(f.Assigned, user)
+		}
+	}
+	if !template.Spec.Rollout.IsStaged() || f.AwaitsAdoption || !template.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	var revisions appsv1.ControllerRevisionList
+	if err := r.Client.List(ctx, &revisions, client.InNamespace(template.Namespace), client.HasLabels{naming.TemplateRevisionLabel}); err != nil {
+		return fmt.Errorf("listing ControllerRevisions: %w", err)
+	}
+	f.Staged = &stagedFacts{History: rollout.HistoryOf(template, revisions.Items)}
+	for _, user := range users {
+		if !user.DeletionTimestamp.IsZero() || adoption.UnadoptedWorkspace(user) != "" {
+			continue
+		}
+		cluster, err := r.clusterLabels(ctx, template, user)
+		if err != nil {
+			return err
+		}
+		f.Staged.Users = append(f.Staged.Users, rollout.UserOf(user, cluster))
+	}
+	slices.SortFunc(f.Staged.Users, func(a, b rollout.User) int {
+		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
+	})
+	return nil
+}
+
+// clusterLabels returns the labels of the Cluster of a user, if they select canaries; nil without a Cluster.
+func (r *Reconciler) clusterLabels(ctx context.Context, template *infrav1.WorkspaceTemplate, user *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
+	name := user.Labels[clusterv1.ClusterNameLabel]
+	if template.Spec.Rollout.Canary.Selector == nil || name == "" {
+		return nil, nil
+	}
+	cluster, err := engine.Get(ctx, r.Client, client.ObjectKey{Namespace: user.Namespace, Name: name}, &clusterv1.Cluster{})
+	if err != nil || cluster == nil {
+		return nil, err
+	}
+	return cluster.Labels, nil
+}
+
+// planStaged decides how the rollout continues.
+func planStaged(template *infrav1.WorkspaceTemplate, f *stagedFacts, now time.Time) *stagedPlan {
+	revision := f.History.Record(template)
+	found := f.History.Find(revision.Hash)
+	history := slices.DeleteFunc(slices.Clone(f.History), func(r rollout.Revision) bool { return r.Hash == revision.Hash })
+	history = slices.Insert(history, 0, revision)
+	p := &stagedPlan{
+		Decision: rollout.Next(rollout.FactsOf(template, history, f.Users, now)), Obsolete: history.Obsolete(f.Users), At: now,
+		Write: found == nil || found.Number != revision.Number || found.RolledOut != revision.RolledOut,
+	}
+	if p.Stage == infrav1.RolloutComplete && !revision.RolledOut {
+		revision.RolledOut, p.Write = true, true
+	}
+	p.Revision = revision
+	return p
+}
+
+// rollOut stores the revision, and then assigns it: a user must never be assigned a revision that is not stored. Without a staged rollout, it
+// removes the assignments of an earlier one.
+func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTemplate, f *Facts, p Plan) error {
+	if p.Staged == nil {
+		return r.removeAssignments(ctx, template, f)
+	}
+	if p.Staged.Write {
+		if err := r.store(ctx, template, p.Staged.Revision, f.Staged.History); err != nil {
+			return err
+		}
+	}
+	for _, assignment := range p.Staged.Assign {
+		if err := r.assign(ctx, assignment.User, assignment.Revision); err != nil {
+			return err
+		}
+	}
+	for _, hash := range p.Staged.Obsolete {
+		object := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: template.Namespace, Name: naming.TemplateRevision(template.Name, hash)}}
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, object)); err != nil {
+			return fmt.Errorf("deleting ControllerRevision %s: %w", object.Name, err)
+		}
+	}
+	if until := p.Staged.SoakUntil; !until.IsZero() {
+		return engine.Wait("the canaries to stay Ready", until.Sub(p.Staged.At))
+	}
+	return nil
+}
+
+// removeAssignments removes what an earlier staged rollout assigned. A template that is being deleted keeps its users as they are.
+func (r *Reconciler) removeAssignments(ctx context.Context, template *infrav1.WorkspaceTemplate, f *Facts) error {
+	if template.Spec.Rollout.IsStaged() {
+		return nil
+	}
+	for _, user := range f.Assigned {
+		if rollout.UserOf(user, nil).Paused {
+			continue
+		}
+		if err := r.assign(ctx, client.ObjectKeyFromObject(user), ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// store creates the ControllerRevision of a revision, or gives it its new number.
+func (r *Reconciler) store(ctx context.Context, template *infrav1.WorkspaceTemplate, revision rollout.Revision, history rollout.History) error {
+	object, err := revision.Object(template)
+	if err != nil {
+		return err
+	}
+	stored := history.Find(revision.Hash)
+	if stored == nil {
+		ctrl.LoggerFrom(ctx).Info("Storing revision", "ControllerRevision", klog.KObj(object), "number", revision.Number)
+		err := r.Client.Create(ctx, object, client.FieldOwner(naming.RolloutFieldManager))
+		if apierrors.IsAlreadyExists(err) { // An earlier reconcile, or another manager, created it.
+			return engine.Wait("the cache to have ControllerRevision "+object.Name, countingDelay)
+		}
+		if err != nil {
+			return fmt.Errorf("creating ControllerRevision %s: %w", object.Name, err)
+		}
+		return nil
+	}
+	before, err := stored.Object(template)
+	if err != nil {
+		return err
+	}
+	if err := r.Client.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner(naming.RolloutFieldManager)); err != nil {
+		return fmt.Errorf("writing ControllerRevision %s: %w", object.Name, err)
+	}
+	return nil
+}
+
+// assign sets spec.templateRevision of a user; empty removes it. A patch of this one field works whatever the cache has, and leaves the fields of
+// other owners alone.
+func (r *Reconciler) assign(ctx context.Context, user types.NamespacedName, revision string) error {
+	ctrl.LoggerFrom(ctx).Info("Assigning revision", "WorkspaceTemplateApply", klog.KRef(user.Namespace, user.Name), "revision", revision)
+	var value any
+	if revision != "" {
+		value = revision
+	}
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"templateRevision": value}})
+	if err != nil {
+		return err
+	}
+	object := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: user.Namespace, Name: user.Name}}
+	err = r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(naming.RolloutFieldManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("assigning revision %q to WorkspaceTemplateApply %s: %w", revision, user, err)
+	}
+	return nil
+}
+
+// rolloutStatus returns the status of a staged rollout. The time at which it started is kept for the same revision.
+func rolloutStatus(template *infrav1.WorkspaceTemplate, p *stagedPlan) (s infrav1.WorkspaceTemplateRolloutStatus) {
+	if p == nil {
+		return s
+	}
+	before := template.Status.Rollout
+	count := func(users []string) *int32 { return ptr.To(int32(len(users))) } //nolint:gosec // No cluster holds 2^31 objects.
+	s = infrav1.WorkspaceTemplateRolloutStatus{
+		Revision: p.Revision.Hash, Number: p.Revision.Number, Stage: p.Stage,
+		Current: count(p.Current), Updating: count(p.Updating), Waiting: count(p.Waiting), Failed: count(p.Failed),
+		StartTime: before.StartTime,
+	}
+	if before.Revision != s.Revision || before.Number != s.Number || before.StartTime == nil {
+		s.StartTime = ptr.To(metav1.NewTime(p.At))
+	}
+	if template.Annotations[naming.ApproveAnnotation] == s.Revision {
+		s.ApprovedBy = template.Annotations[naming.ApprovedByAnnotation]
+	}
+	if !p.SoakUntil.IsZero() {
+		s.SoakUntil = ptr.To(metav1.NewTime(p.SoakUntil))
+	}
+	return s
+}
+
+// stagedCondition is the condition RollingOut of a staged rollout.
+func stagedCondition(p *stagedPlan) engine.Condition {
+	if p.Stage == infrav1.RolloutComplete {
+		return engine.False(infrav1.RollingOutCondition, infrav1.RolledOutReason, p.Message)
+	}
+	return engine.True(infrav1.RollingOutCondition, p.Reason, p.Message)
+}

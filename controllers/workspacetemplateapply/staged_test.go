@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplateapply
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// stagedTemplate is a template with a staged rollout and a module.
+func stagedTemplate(module string) *infrav1.WorkspaceTemplate {
+	return builder.WorkspaceTemplate("vpc", builder.WithModule(module), builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.Rollout.Strategy = infrav1.RolloutStaged
+	}))
+}
+
+// stored is the ControllerRevision of the content of a template.
+func stored(t *testing.T, template *infrav1.WorkspaceTemplate) (string, *appsv1.ControllerRevision) {
+	t.Helper()
+	revision := rollout.History(nil).Record(template)
+	object, err := revision.Object(template)
+	require.NoError(t, err)
+	return revision.Hash, object
+}
+
+func (env *environment) module() string {
+	env.Helper()
+	module, _, err := unstructured.NestedString(env.workspace("demo-vpc").Object, "spec", "forProvider", "module")
+	require.NoError(env, err)
+	return module
+}
+
+func assign(revision string) func(*infrav1.WorkspaceTemplateApply) {
+	return func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.TemplateRevision = revision
+		apply.Generation++
+	}
+}
+
+func TestAnObjectRunsTheRevisionThatIsAssignedToIt(t *testing.T) {
+	template := stagedTemplate("# 2")
+	old, revision := stored(t, stagedTemplate("# 1"))
+	env := newEnvironment(t, template, revision, builder.WorkspaceTemplateApply("demo-vpc"))
+	env.mustReconcile("demo-vpc")
+	assert.Nil(t, env.workspace("demo-vpc"), "nothing is assigned")
+	assert.Contains(t, env.ready("demo-vpc"), "False WaitingForRollout: no revision of WorkspaceTemplate default/vpc is assigned yet")
+
+	env.edit("demo-vpc", assign(old))
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, "# 1", env.module())
+	assert.Equal(t, old, env.get("demo-vpc").Status.WrittenTemplateRevision)
+	assert.Equal(t, "True RevisionHeld", builder.ConditionSummary(env.get("demo-vpc").Status.Conditions)["Rendered"])
+	env.provide("demo-vpc", builder.AtRest)
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"))
+	assert.Equal(t, old, env.get("demo-vpc").Status.TemplateRevision)
+
+	env.edit("demo-vpc", assign(rollout.HashOf(template)))
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, "# 2", env.module())
+	assert.Equal(t, rollout.HashOf(template), env.get("demo-vpc").Status.WrittenTemplateRevision)
+	assert.Equal(t, "True Rendered", builder.ConditionSummary(env.get("demo-vpc").Status.Conditions)["Rendered"])
+}
+
+// The policy can be added together with a new content, and captctl or another client can remove an assignment.
+func TestAnObjectWithoutAssignmentKeepsItsWorkspace(t *testing.T) {
+	template := builder.WorkspaceTemplate("vpc", builder.WithModule("# 1"))
+	env := newEnvironment(t, template, builder.WorkspaceTemplateApply("demo-vpc"))
+	env.mustReconcile("demo-vpc")
+	env.provide("demo-vpc", builder.AtRest)
+	env.mustReconcile("demo-vpc")
+	require.Equal(t, rollout.HashOf(template), env.get("demo-vpc").Status.TemplateRevision)
+
+	edited := stagedTemplate("# 2")
+	edited.ResourceVersion = ""
+	require.NoError(t, env.Delete(t.Context(), template))
+	require.NoError(t, env.Create(t.Context(), edited))
+	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
+	assert.Equal(t, "# 1", env.module())
+	assert.Equal(t, "False RevisionMissing", builder.ConditionSummary(env.get("demo-vpc").Status.Conditions)["Rendered"])
+	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"), "nothing is wrong with the Workspace")
+
+	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.Variables, apply.Generation = map[string]string{"a": "b"}, 2
+	})
+	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
+	assert.Contains(t, env.ready("demo-vpc"), "False RevisionMissing: revision "+rollout.HashOf(template)+" of WorkspaceTemplate default/vpc is not stored")
+}
+
+func TestAMissingRevisionChangesNoWorkspace(t *testing.T) {
+	template := stagedTemplate("# 2")
+	old, revision := stored(t, stagedTemplate("# 1"))
+	env := newEnvironment(t, template, revision, builder.WorkspaceTemplateApply("demo-vpc", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRevision = old })))
+	env.mustReconcile("demo-vpc")
+	env.remove(revision)
+	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
+	assert.Equal(t, "# 1", env.module())
+	env.remove(env.get("demo-vpc"))
+	assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace", "it can be deleted nevertheless")
+}
+
+func TestTheFailureOfARevisionIsRecordedUntilAnApplySucceeds(t *testing.T) {
+	s := newFixture(t).withWorkspace(builder.UpdateFailed)
+	assert.Equal(t, s.Revision, s.status().FailedTemplateRevision)
+	s.withWorkspace(builder.AtRest)
+	assert.Empty(t, s.status().FailedTemplateRevision)
+	s.Rejected = "no"
+	assert.Equal(t, s.Revision, s.status().FailedTemplateRevision)
+}
+
+// Without a staged rollout, an assignment that is left has no effect.
+func TestAnAssignmentWithoutAStagedRolloutHasNoEffect(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithModule("# 2")), builder.WorkspaceTemplateApply("demo-vpc", builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.TemplateRevision = "0123456789ab"
+	})))
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, "# 2", env.module())
+}

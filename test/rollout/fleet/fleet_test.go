@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fleet_test rolls an edit that destroys out to a fleet, while the manager that leads is killed.
+package fleet_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+// clusters is the size of the fleet.
+const clusters = 200
+
+// leaseNamespace is where the installation of shared control planes lets a manager hold its Lease.
+const leaseNamespace = "elsewhere"
+
+// shared is a control plane whose own manager only serves webhooks: it has no rights to hold a Lease in that namespace.
+var shared *fixture.Server
+
+func TestMain(m *testing.M) {
+	os.Exit(fixture.Main(m, &shared, func(o *sandbox.Options) {
+		o.ManagerArgs = append(o.ManagerArgs, "--leader-elect", "--leader-elect-namespace=nowhere")
+	}))
+}
+
+// destroying has no resource, so that its apply destroys the VPC.
+const destroying = `
+variable "vpc_name" { type = string }
+output "vpc_id" { value = "none of ${var.vpc_name}" }
+`
+
+// environment is a namespace with the fleet.
+type environment struct{ *fixture.Environment }
+
+// edit changes the module of the template, and returns the hash of the new revision.
+func (env *environment) edit(module string) string {
+	env.Helper()
+	policy := "rollout: {strategy: Staged, maxConcurrent: 20, canary: {count: 1, soakSeconds: 3600}}"
+	env.User(strings.Replace(env.VPCTemplate(module), "\nspec:\n", "\nspec:\n  "+policy+"\n", 1))
+	return rollout.HashOf(env.template())
+}
+
+func (env *environment) template() *infrav1.WorkspaceTemplate {
+	env.Helper()
+	template := &infrav1.WorkspaceTemplate{}
+	require.True(env, env.Exists(template, fixture.VPCTemplate))
+	return template
+}
+
+// await waits until the rollout of the current content has a stage, and returns its status.
+func (env *environment) await(stage infrav1.RolloutStage) infrav1.WorkspaceTemplateRolloutStatus {
+	env.Helper()
+	var s infrav1.WorkspaceTemplateRolloutStatus
+	env.Eventually(func() string {
+		template := env.template()
+		s = template.Status.Rollout
+		return fixture.Unless(s.Revision == rollout.HashOf(template) && s.Stage == stage, "the rollout of %s is at stage %s", s.Revision, s.Stage)
+	})
+	return s
+}
+
+// revisions counts the users by the revision that is assigned to them.
+func (env *environment) revisions() map[string]int {
+	env.Helper()
+	var applies infrav1.WorkspaceTemplateApplyList
+	require.NoError(env, env.List(env.Context(), &applies, client.InNamespace(env.Namespace)))
+	found := map[string]int{}
+	for i := range applies.Items {
+		found[applies.Items[i].Spec.TemplateRevision]++
+	}
+	return found
+}
+
+// leader waits until a manager leads that is not the one before, and returns its identity.
+func (env *environment) leader(before string) (identity string) {
+	env.Helper()
+	lease, key := &coordinationv1.Lease{}, client.ObjectKey{Namespace: leaseNamespace, Name: naming.LeaderElectionLease("", "")}
+	fixture.EventuallyObject(env.T, time.Second, env.Client, key, lease, func() string {
+		identity = ptr.Deref(lease.Spec.HolderIdentity, "")
+		return fixture.Unless(identity != "" && identity != before, "Lease %s is held by %q", key, identity)
+	})
+	return identity
+}
+
+// applies is how often Terraform was run to change something for each cluster but the canary.
+func (env *environment) applies(canary string) map[string]int {
+	env.Helper()
+	journal, err := env.Scripts.Journal()
+	require.NoError(env, err)
+	found := map[string]int{}
+	for _, entry := range journal {
+		if entry.Operation == scripted.Apply && entry.Name != env.WorkspaceKey(canary).Name {
+			found[entry.Name]++
+		}
+	}
+	return found
+}
+
+func TestAPoisonedEditDestroysNothingButTheCanaryAlsoWhenTheLeaderIsKilled(t *testing.T) {
+	elect := []string{"--leader-elect", "--leader-elect-namespace=" + leaseNamespace}
+	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
+	leader := shared.StartInstance(t, "first", elect...)
+	led := env.leader("")
+	shared.StartInstance(t, "second", elect...)
+
+	first := env.edit(fixture.VPCModule)
+	names := make([]string, clusters)
+	for i := range names {
+		names[i] = fmt.Sprintf("vpc-%03d", i)
+		env.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, names[i], fmt.Sprintf("variables: {vpc_name: %s}", names[i])))
+	}
+	canary := names[0]
+	for _, name := range names {
+		env.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	}
+	env.await(infrav1.RolloutComplete)
+	require.Len(t, env.Cloud(), clusters)
+	untouched := env.applies(canary)
+	require.Len(t, untouched, clusters-1)
+
+	poisoned := env.edit(destroying)
+	env.Eventually(func() string { return fixture.Unless(env.revisions()[poisoned] > 0, "the canary is not assigned the revision") })
+	leader.Kill()
+	env.leader(led)
+	status := env.await(infrav1.RolloutSoaking)
+	assert.Equal(t, []int32{1, clusters - 1}, []int32{*status.Current, *status.Waiting})
+	assert.Equal(t, map[string]int{poisoned: 1, first: clusters - 1}, env.revisions())
+	assert.Len(t, env.Cloud(), clusters-1, "the canary is destroyed")
+	assert.Equal(t, untouched, env.applies(canary))
+
+	require.Equal(t, first, env.edit(fixture.VPCModule), "one edit reverts it")
+	env.await(infrav1.RolloutComplete)
+	assert.Equal(t, map[string]int{first: clusters}, env.revisions())
+	env.Await(&infrav1.WorkspaceTemplateApply{}, canary, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	assert.Len(t, env.Cloud(), clusters)
+	assert.Equal(t, untouched, env.applies(canary), "the others were never touched")
+}
