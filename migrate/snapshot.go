@@ -71,13 +71,13 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 	return s, nil
 }
 
-// mostReads limits how many kinds are read at a time, because one page of each is in memory.
-const mostReads = 3
+// maxConcurrentReads limits how many kinds are read at a time, because one page of each is in memory.
+const maxConcurrentReads = 3
 
 // concurrently calls functions that read different kinds. It returns the first error, but errors about missing rights only together.
 func concurrently(reads []func() error) error {
 	var group errgroup.Group
-	group.SetLimit(mostReads)
+	group.SetLimit(maxConcurrentReads)
 	errs := make([]error, len(reads))
 	for i, read := range reads {
 		group.Go(func() error {

@@ -62,7 +62,7 @@ func TestCAPTClusters(t *testing.T) {
 			refused: []finding{{"spec.vpc.template.ref", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 		"with the longest name that fits": {existing: []validation.Owner{vpc}, object: []builder.Option{renamed(longest)}},
 		"with a name that is longer": {existing: []validation.Owner{vpc}, object: []builder.Option{renamed(longest + "n")},
-			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 239 characters, but other names are derived from it"}}},
+			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 239 characters, so names that CAPT derives from it would be truncated"}}},
 		"with a long name from which nothing is derived": {object: []builder.Option{renamed(longest + "n"), builder.WithExistingVPC("vpc-1")}},
 
 		"with a variable that nothing can name": {existing: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("a-b", "c")},

@@ -48,7 +48,7 @@ func TestCAPTControlPlanes(t *testing.T) {
 			refused: []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 		"with the longest name that fits": {object: []builder.Option{renamed(longest)}},
 		"with a name that is longer": {object: []builder.Option{renamed(longest + "n")},
-			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 231 characters, but other names are derived from it"}}},
+			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 231 characters, so names that CAPT derives from it would be truncated"}}},
 		"with a variable that nothing can name": {object: []builder.Option{vpcVariables("1a", "hunter2")},
 			refused: []finding{{"spec.variables[1a]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
 		"with the variable of a Fargate profile": {object: []builder.Option{vpcVariables("profile_name", "hunter2")},

@@ -36,7 +36,7 @@ func TemplateReference(ctx context.Context, reader Reader, ref infrav1.Workspace
 		findings.Warn(path, "WorkspaceTemplate %s does not exist yet. Nothing is created until it exists", key.Name)
 		return nil, findings, nil
 	}
-	const elsewhere = "WorkspaceTemplate %s does not exist, or does not allow namespace %s. Ask its owner to add the namespace to spec.allowedNamespaces"
+	const elsewhere = "WorkspaceTemplate %s does not exist, or does not allow namespace %s. Correct the reference, or ask the owner of the template to add the namespace to spec.allowedNamespaces"
 	if template == nil {
 		findings.Warn(path, elsewhere, key, namespace)
 	} else {

@@ -56,11 +56,12 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 	if err := observe(ctx, captCluster, f); err != nil {
 		return nil, err
 	}
-	return f, r.applies(f).ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
+	return f, r.applyReader(f).ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
 }
 
-// applies returns the reader of WorkspaceTemplateApplies. It confirms with the API server that one is missing only if that may be created.
-func (r *Reconciler) applies(f *Facts) owner.Reader {
+// applyReader returns the reader of WorkspaceTemplateApplies. Only if a missing one may be created does it confirm with the API server that
+// it does not exist.
+func (r *Reconciler) applyReader(f *Facts) owner.Reader {
 	return owner.Reader{Cached: r.Client, Uncached: r.Uncached, Confirm: f.Cluster != nil && f.Paused == ""}
 }
 
@@ -68,7 +69,7 @@ func (r *Reconciler) applies(f *Facts) owner.Reader {
 func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (err error) {
 	template, spec := captCluster.Spec.VPC.Template, &captCluster.Spec
 	want := adoption.ExpectationOfCAPTCluster(captCluster, f.clusterName(captCluster))
-	f.Apply, err = r.applies(f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
+	f.Apply, err = r.applyReader(f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
 	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
 		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, consumption.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	if f.Apply.Apply != nil && f.Apply.Apply.Status.StartedTime != nil {

@@ -66,7 +66,7 @@ func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPla
 	f.Running = Running{
 		VPC:          elapsed(vpcOperation, controlplanev1.VPCReadyTimeoutReason, f.vpcStarted()),
 		ControlPlane: elapsed(controlPlaneOperation, controlplanev1.ControlPlaneTimeoutReason, f.controlPlaneStarted()),
-		Secret:       elapsed(secretOperation, controlplanev1.SecretTimeoutReason, f.secretMissing(controlPlane)),
+		Secret:       elapsed(secretOperation, controlplanev1.SecretTimeoutReason, f.secretMissingSince(controlPlane)),
 		Failing:      elapsed(failureOperation, f.failureReason(), f.failingSince()),
 	}
 }
@@ -75,14 +75,14 @@ func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPla
 // Otherwise a restarted manager, which measures again, would revert the report and repeat it minutes later. A report for another generation
 // does not count: its timeout may have been shorter.
 func reportedDuration(controlPlane *controlplanev1.CAPTControlPlane, reason string, started time.Time) time.Duration {
-	is := func(conditionType string) metav1.Condition {
+	find := func(conditionType string) metav1.Condition {
 		return ptr.Deref(meta.FindStatusCondition(controlPlane.Status.Conditions, conditionType), metav1.Condition{})
 	}
-	if ready := is(controlplanev1.ReadyCondition); ready.Reason != reason || ready.ObservedGeneration != controlPlane.Generation {
+	if ready := find(controlplanev1.ReadyCondition); ready.Reason != reason || ready.ObservedGeneration != controlPlane.Generation {
 		return 0
 	}
 	for _, conditionType := range []string{controlplanev1.FailedCondition, controlplanev1.DegradedCondition} {
-		if found := is(conditionType); found.Status == metav1.ConditionTrue && found.LastTransitionTime.After(started) {
+		if found := find(conditionType); found.Status == metav1.ConditionTrue && found.LastTransitionTime.After(started) {
 			return longestTimeout
 		}
 	}
@@ -158,10 +158,10 @@ func (f *Facts) controlPlaneStarted() *metav1.Time {
 	return f.Apply.Apply.Status.StartedTime
 }
 
-// secretMissing returns the time from which the timeout for Secrets counts: since when a Secret is missing, or since when Terraform is done and
+// secretMissingSince returns the time from which the timeout for Secrets counts: since when a Secret is missing, or since when Terraform is done and
 // the connection Secret, the endpoint and the kubeconfig should exist. It is nil for an initialized cluster, where missing ones are reported
 // immediately.
-func (f *Facts) secretMissing(controlPlane *controlplanev1.CAPTControlPlane) (since *metav1.Time) {
+func (f *Facts) secretMissingSince(controlPlane *controlplanev1.CAPTControlPlane) (since *metav1.Time) {
 	if f.Apply.Apply == nil || ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
 		return nil
 	}
@@ -188,11 +188,11 @@ type timeout struct {
 
 // timeoutOf is the timeout of a condition that is not True; nil when it has none.
 func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, condition *engine.Condition) *timeout {
-	of := func(field, reason string, seconds, otherwise int32, running time.Duration) *timeout {
+	of := func(field, reason string, seconds, defaultSeconds int32, running time.Duration) *timeout {
 		if running == notRunning {
 			return nil
 		}
-		return &timeout{field, reason, time.Duration(cmp.Or(seconds, otherwise)) * time.Second, running}
+		return &timeout{field, reason, time.Duration(cmp.Or(seconds, defaultSeconds)) * time.Second, running}
 	}
 	spec := controlPlane.Spec.Timeouts
 	switch {

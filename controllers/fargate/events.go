@@ -47,8 +47,8 @@ func fieldOf(controlPlane *controlplanev1.CAPTControlPlane, profile string) *cor
 	}
 }
 
-func newEvent(kind, reason, format string, args ...any) engine.Event {
-	return engine.Event{Type: kind, Reason: reason, Action: action, Message: fmt.Sprintf(format, args...)}
+func newEvent(eventType, reason, format string, args ...any) engine.Event {
+	return engine.Event{Type: eventType, Reason: reason, Action: action, Message: fmt.Sprintf(format, args...)}
 }
 
 // profileEvent is the event for the change of a profile's status; empty when there is none.

@@ -129,11 +129,11 @@ func byName(a, b Profile) int {
 }
 
 // confirmObsolete reads the control plane from the API server before a profile is deleted because spec does not have it. The caches of a new
-// leader may have a profile of its predecessor with an older spec. No check is needed while the control plane is being deleted, which cannot
+// leader may already have a profile that its predecessor created, and still have the spec from before the profile was added. No check is needed while the control plane is being deleted, which cannot
 // be reverted.
 func (r Reader) confirmObsolete(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
-	isNew := func(p Profile) bool { return p.Apply.Apply.DeletionTimestamp.IsZero() }
-	if !controlPlane.DeletionTimestamp.IsZero() || !slices.ContainsFunc(f.Obsolete, isNew) {
+	notDeleted := func(p Profile) bool { return p.Apply.Apply.DeletionTimestamp.IsZero() }
+	if !controlPlane.DeletionTimestamp.IsZero() || !slices.ContainsFunc(f.Obsolete, notDeleted) {
 		return nil
 	}
 	live, err := engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(controlPlane), &controlplanev1.CAPTControlPlane{})

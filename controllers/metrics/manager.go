@@ -18,12 +18,12 @@ import (
 // panics when they are already registered.
 //
 //   - capt_build_info{version,revision,branch,goversion,goos,goarch,tags}: 1.
-//   - capt_client_rate_limiter_wait_seconds{verb}, a histogram: how long requests to the API server waited for the request budget
+//   - capt_client_rate_limiter_wait_seconds{verb}, a histogram: how long requests to the API server waited for the rate limit
 //     (--kube-api-qps, --kube-api-burst). There is no label for the path, which would have the names of objects.
 //   - capt_webhook_certificate_expiry_timestamp_seconds: when the certificate in the file expires; absent while it cannot be read.
 func NewManager(registry prometheus.Registerer, certificateFile string) {
 	wait := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "capt_client_rate_limiter_wait_seconds", Help: "How long requests to the API server waited for the request budget of the manager.",
+		Name: "capt_client_rate_limiter_wait_seconds", Help: "How long requests to the API server waited for the rate limit of the manager (--kube-api-qps, --kube-api-burst).",
 		Buckets: []float64{0.005, 0.05, 0.25, 1, 5, 15, 60},
 	}, []string{"verb"})
 	registry.MustRegister(version.NewCollector("capt"), wait, certificate{certificateFile, prometheus.NewDesc(

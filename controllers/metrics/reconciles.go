@@ -21,7 +21,7 @@ import (
 // not measured.
 //
 //   - capt_state_transitions_total{kind,from,to}: transitions of states (overview.StateOf).
-//   - capt_state_duration_seconds{kind,state}: how long objects were in a state that they have left.
+//   - capt_state_duration_seconds{kind,state}: how long objects stayed in a state, observed when they left it.
 //   - capt_time_to_ready_seconds{kind}: from the creation of an object until it was first Ready.
 //   - capt_deletion_duration_seconds{kind}: from the deletion request for an object until it no longer existed.
 //   - capt_status_writes_total{kind,changed}: reconciles that computed a status; changed is true if it was written.
@@ -59,7 +59,7 @@ func NewReconciles(registry prometheus.Registerer) *Reconciles {
 		transitions: counter("capt_state_transitions_total", "Transitions of the states of objects.", "kind", "from", "to"),
 		writes:      counter("capt_status_writes_total", "Reconciles that computed a status, by whether it changed and was written.", "kind", "changed"),
 		errors:      counter("capt_workspace_errors_total", "Number of times that a Workspace began to fail, by class of the error.", "class"),
-		durations:   histogram("capt_state_duration_seconds", "How long objects were in a state that they have left.", "kind", "state"),
+		durations:   histogram("capt_state_duration_seconds", "How long objects stayed in a state, observed when they left it.", "kind", "state"),
 		ready:       histogram("capt_time_to_ready_seconds", "Duration from the creation of an object until it was first Ready.", "kind"),
 		deletions:   histogram("capt_deletion_duration_seconds", "Duration from the deletion request for an object until it no longer existed.", "kind"),
 	}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Unclaimed is capt_workspace_unclaimed_seconds{namespace,name}, a gauge: for how long the Workspace of a WorkspaceTemplateApply has shown no
-// sign of provider-terraform; absent otherwise. A nil Unclaimed records nothing.
+// Unclaimed is capt_workspace_unclaimed_seconds{namespace,name}, a gauge: how long the manager has observed the Workspace of a
+// WorkspaceTemplateApply that provider-terraform has not reconciled yet; absent otherwise. A nil Unclaimed records nothing.
 type Unclaimed struct {
 	description *prometheus.Desc
 	since       sync.Map // types.NamespacedName to time.Time
@@ -21,7 +21,7 @@ type Unclaimed struct {
 // NewUnclaimed registers the metric. It panics when it is already registered.
 func NewUnclaimed(registry prometheus.Registerer) *Unclaimed {
 	m := &Unclaimed{description: prometheus.NewDesc("capt_workspace_unclaimed_seconds",
-		"For how long a Workspace has shown no sign of provider-terraform.", []string{"namespace", "name"}, nil)}
+		"How long the manager has observed a Workspace that provider-terraform has not reconciled yet.", []string{"namespace", "name"}, nil)}
 	registry.MustRegister(m)
 	return m
 }

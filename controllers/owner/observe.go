@@ -130,7 +130,7 @@ func factsFor(object client.Object, want adoption.Expectation, apply *infrav1.Wo
 		return Facts{Conflict: conflict}
 	}
 	if !object.GetDeletionTimestamp().IsZero() && !want.MayDelete(object, apply) {
-		return Facts{Conflict: fmt.Sprintf("WorkspaceTemplateApply %s is kept: it has no owner reference to this object, and the status of this object does not record it", apply.Name)}
+		return Facts{Conflict: fmt.Sprintf("WorkspaceTemplateApply %s is kept: it has no owner reference to this object, and the status of this object does not record it. To destroy its cloud resources, delete it", apply.Name)}
 	}
 	if workspace := adoption.UnadoptedWorkspace(apply); workspace != "" {
 		candidate := adoption.Candidate{Name: apply.Name, Evidence: []adoption.Evidence{adoption.Referred}}

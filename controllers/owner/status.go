@@ -50,7 +50,7 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 	case p.Conflict != "":
 		return no(infrav1.ReferenceConflictReason, "%s", p.Conflict)
 	case p.Refused != nil:
-		return no(infrav1.ApplyRefusedReason, "the API server rejected the WorkspaceTemplateApply: %v", p.Refused)
+		return no(infrav1.ApplyRefusedReason, "the API server rejected the WorkspaceTemplateApply: %s. Correct what the error names; CAPT retries", strings.TrimSuffix(p.Refused.Error(), "."))
 	case p.Apply == nil:
 		return no(infrav1.ProvisioningReason, "waiting for the WorkspaceTemplateApply of %s to be created", p.Owner.Creates)
 	case !p.Apply.DeletionTimestamp.IsZero():

@@ -60,7 +60,7 @@ func unadoptedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
 	return fmt.Sprintf("Workspace %s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", f.Unadopted)
 }
 
-const leftAloneMessage = "CAPT v0.3 recorded no Workspace for this helper, and spec.deletionPolicy is Retain: nothing is written or deleted. No action is needed"
+const leftAloneMessage = "this object is a helper of CAPT v0.3, which recorded no Workspace for it, and spec.deletionPolicy is Retain: nothing is written or deleted. No action is needed"
 
 func lostStateMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
 	return fmt.Sprintf("Workspace %s does not exist, and this object had one with Terraform state %s: a new Workspace would have another state and create all resources a second time. "+

@@ -27,9 +27,10 @@ type Facts struct {
 	Paused string
 	// PausedForMove is true when the object is paused like clusterctl move does: by its Cluster, or by itself without a Cluster.
 	PausedForMove bool
-	// MoveBlock is the value of the annotation that blocks clusterctl move: until when it does.
+	// MoveBlock is the value of the annotation that blocks clusterctl move: what the move waits for.
 	MoveBlock string
-	// MovePolicyMissing is true when the policy is missing that keeps providers from moved Workspaces; observed only during a move.
+	// MovePolicyMissing is true when the policy that protects moved Workspaces from the provider is not installed; observed only during a
+	// move.
 	MovePolicyMissing bool
 	// Retained is true when the Workspace is kept after the deletion of the object.
 	Retained bool
@@ -81,7 +82,7 @@ type Facts struct {
 	Failure failure.Report
 	// Inputs are what the failed run used; the zero value without a failure.
 	Inputs workspace.RunInputs
-	// NotRecreated is true when the Workspace is gone and, with deletionPolicy Retain, not created again.
+	// NotRecreated is true when the Workspace no longer exists, and is not recreated because deletionPolicy is Retain.
 	NotRecreated bool
 	// ScopeChanged is true when the Workspace has another scope than the template.
 	ScopeChanged bool
@@ -90,7 +91,7 @@ type Facts struct {
 	ProviderConfig string
 	// Dependents are WorkspaceTemplateApplies whose Workspaces depend on this one; observed only during deletion.
 	Dependents []string
-	// UnreconciledFor is for how long the Workspace has been seen without a sign of the provider.
+	// UnreconciledFor is how long the Workspace has been observed without a condition or a finalizer of the provider.
 	UnreconciledFor time.Duration
 	// Queued is the message while another member of the serialized group is active; empty when the object does not wait for it.
 	Queued string
@@ -151,7 +152,7 @@ func (f *Facts) createInterrupted() bool {
 // createNotRecoverable returns why an interrupted create must not be continued; empty if it may.
 func (f *Facts) createNotRecoverable() string {
 	if f.Inputs.Hash == "" {
-		return "the ProviderConfig, or a Secret that it or the Workspace refers to, cannot be read. CAPT retries"
+		return "the ProviderConfig, or a Secret that it or the Workspace refers to, cannot be read: see the log of the manager. CAPT retries"
 	}
 	return cmp.Or(f.Inputs.NotRemote, f.Live.CreateNotContinuable())
 }

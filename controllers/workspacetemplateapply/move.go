@@ -123,7 +123,7 @@ func (f *Facts) moveBlockedBy(apply *infrav1.WorkspaceTemplateApply) string {
 	case f.MoveBlock == blockUntilManual:
 		return fmt.Sprintf("Workspace %s is cluster-wide, and clusterctl cannot move it. Move it manually as described in docs/move.md", f.Name)
 	case f.MoveBlock == blockUntilLabeled:
-		return fmt.Sprintf("Workspace %s would be left behind. Stop clusterctl, %s, then run kubectl label crd %s %s= %s= and restart the move",
+		return fmt.Sprintf("clusterctl would not move Workspace %s, because its CustomResourceDefinition had no clusterctl labels. Stop clusterctl, %s, then run kubectl label crd %s %s= %s= and restart the move",
 			f.Name, unpause, workspace.DefinitionOf(f.Live.Scope()), clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveHierarchyLabel)
 	case apply.Annotations[clusterctlv1.BlockMoveAnnotation] != blockUntilPaused:
 		return fmt.Sprintf("Workspace %s could not be moved yet when clusterctl listed the objects. Stop clusterctl, %s, and restart the move", f.Name, unpause)

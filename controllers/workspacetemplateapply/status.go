@@ -225,7 +225,7 @@ func (f *Facts) kindMissingMessage() string {
 	definition := workspace.DefinitionOf(f.KindScope)
 	switch {
 	case f.KindNotServed:
-		return fmt.Sprintf("CustomResourceDefinition %s is installed, but the API server does not serve its version v1beta1. Check the definition", definition)
+		return fmt.Sprintf("CustomResourceDefinition %s is installed, but the API server does not serve its version v1beta1. Check spec.versions and the conditions of the definition", definition)
 	case f.KindScope == terraform.ScopeCluster:
 		return fmt.Sprintf("CustomResourceDefinition %s is not installed. Install provider-terraform", definition)
 	}

@@ -315,7 +315,7 @@ func (j *journal) refresh(ctx context.Context, wanted *corev1.ConfigMap) error {
 			return err
 		}
 		if state.Run != j.state.Run {
-			return lock.Lost(fmt.Errorf("run %s has written the journal", state.Run))
+			return lock.Lost(fmt.Errorf("another run (%s) has written the journal", state.Run))
 		}
 	}
 	wanted.ResourceVersion = live.ResourceVersion

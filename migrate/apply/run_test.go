@@ -309,7 +309,7 @@ func TestTheJournalOfAnotherRunIsNotReplaced(t *testing.T) {
 	for name, tc := range map[string]struct {
 		run  string
 		want string
-	}{"of another run": {"another", "run another has written the journal"}, "of this run, whose answer was lost": {"", ""}} {
+	}{"of another run": {"another", "another run (another) has written the journal"}, "of this run, whose answer was lost": {"", ""}} {
 		t.Run(name, func(t *testing.T) {
 			meanwhile := false
 			env := newEnvironment(t, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {

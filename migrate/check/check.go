@@ -107,7 +107,7 @@ type Options struct {
 	Clock               clock.PassiveClock
 	Progress            migrate.Progress
 	Only                []string // The names of the only checks to run; empty for all of a stage.
-	Before              Stage    // The next one. By default it is Apply if v1beta2 is served, and else Untouched.
+	Before              Stage    // The stage that is to begin next. The default is Apply if v1beta2 is served, otherwise Untouched.
 }
 
 // Run runs the checks of a stage. There is a report whenever the API server could be reached. A failed check is not an error: see Report.Failed.

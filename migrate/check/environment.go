@@ -130,7 +130,7 @@ func (c *checker) permissions(ctx context.Context) (found Check, err error) {
 			found.Status = Failed
 		}
 	}
-	found.Message = fmt.Sprintf("%d permissions are missing, of %s. Bind these roles of config/rbac/captctl.yaml", len(required), strings.Join(unique(roles), ", "))
+	found.Message = fmt.Sprintf("%d permissions are missing. Bind these roles of config/rbac/captctl.yaml: %s", len(required), strings.Join(unique(roles), ", "))
 	if found.Status == Warning {
 		found.Message = "for apply and rollback, " + found.Message
 	}

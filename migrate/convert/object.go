@@ -88,7 +88,7 @@ func (d *document) isConvertible(ctx context.Context, node *yaml.Node, name stri
 		return false
 	}
 	for _, err := range o.older.Validate(ctx, &unstructured.Unstructured{Object: o.source}) {
-		if err.Type != field.ErrorTypeForbidden { // What is forbidden besides other fields is also lost, and reported as such.
+		if err.Type != field.ErrorTypeForbidden { // Of fields that exclude each other, the conversion loses some; reportLost reports them.
 			d.problem(node.Line, "%s: %v; correct it, or convert it manually if it is a patch, for example of Kustomize", name, err)
 			return false
 		}
@@ -209,7 +209,7 @@ func (o *object) findParent(at path, table map[string]any) path {
 		}
 	}
 	if len(parent) <= len(at) && slices.Equal(parent, at[:len(parent)]) {
-		return nil // In several, or where the mapping itself was.
+		return nil // The fields are in several mappings, or the mapping has not moved.
 	}
 	return parent
 }

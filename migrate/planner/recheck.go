@@ -23,16 +23,16 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 		member := &unit.Members[i]
 		mustPassGate[member.Object.UID] = member.State == migrate.Adoptable && member.Workspace != nil
 	}
-	now, err := New(s, Options{Decisions: decisionsAbout(unit, decisions), Now: s.Taken, mustPassGate: mustPassGate})
+	current, err := New(s, Options{Decisions: decisionsAbout(unit, decisions), Now: s.Taken, mustPassGate: mustPassGate})
 	if err != nil {
 		return fmt.Errorf("%s changed since the plan was created: %w. Create a new plan", unit.Name(), err)
 	}
-	if err := firstUndecided(now.FindingsOf(unit)); err != nil {
+	if err := firstUndecided(current.FindingsOf(unit)); err != nil {
 		return err
 	}
 	var steps []plan.Step
-	for i := range now.Units {
-		steps = append(steps, now.Units[i].Steps...)
+	for i := range current.Units {
+		steps = append(steps, current.Units[i].Steps...)
 	}
 	for _, write := range writesOf(steps) {
 		if !slices.Contains(writesOf(unit.Steps), write) {
@@ -82,21 +82,22 @@ func writesOf(steps []plan.Step) (writes []write) {
 	return writes
 }
 
-func (w write) changedError(now string) error {
+// changedError returns the error that the adoption of the object would differ from the plan: verb is "would now also" or "would no longer".
+func (w write) changedError(verb string) error {
 	what := "write " + w.path
 	if w.path == "" {
 		what = "create it"
 	}
-	return fmt.Errorf("%s changed since the plan was created: its adoption %s %s. Create a new plan", w.object, now, what)
+	return fmt.Errorf("%s changed since the plan was created: its adoption %s %s. Create a new plan", w.object, verb, what)
 }
 
-// stillPlanned returns an error if a step of the unit has a write that is neither done nor part of the new plan. now are the writes of the new plan.
-func stillPlanned(s *migrate.Snapshot, now []write, step *plan.Step) error {
+// stillPlanned returns an error if a step of the unit has a write that is neither done nor part of the new plan. planned are the writes of the new plan.
+func stillPlanned(s *migrate.Snapshot, planned []write, step *plan.Step) error {
 	live, err := contentOf(s, step.Object)
 	if err != nil {
 		return err
 	}
-	if created := (write{object: step.Object}); step.Create != nil && live == nil && !slices.Contains(now, created) {
+	if created := (write{object: step.Object}); step.Create != nil && live == nil && !slices.Contains(planned, created) {
 		return created.changedError("would no longer")
 	}
 	for i := range step.Fields {
@@ -104,7 +105,7 @@ func stillPlanned(s *migrate.Snapshot, now []write, step *plan.Step) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", step.Object, err)
 		}
-		if write := writeOf(step, &step.Fields[i]); state != plan.Applied && !slices.Contains(now, write) {
+		if write := writeOf(step, &step.Fields[i]); state != plan.Applied && !slices.Contains(planned, write) {
 			return write.changedError("would no longer")
 		}
 	}

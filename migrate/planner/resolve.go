@@ -134,7 +134,7 @@ func (f *fleet) checkMatch(o *owner) (blocked bool) {
 	case o.match.Problem != "":
 		o.markAmbiguous(ReasonMultipleCandidates, o.match.Problem+". Decide which one is its own with take: UID in --decisions"+orSkip, f.candidates(o))
 	case f.belongsToProfile(o):
-		o.markBlocked(ReasonFargateProfileConflict, "it belongs to a Fargate profile in the spec of a CAPTControlPlane. The manager would write it, and captctl cannot tell whether Terraform would run. Remove the profile from the spec until the migration is done"+orSkip)
+		o.markBlocked(ReasonFargateProfileConflict, "it belongs to a Fargate profile in the spec of a CAPTControlPlane. The manager would write it, and captctl cannot determine whether Terraform would run. Remove the profile from the spec until the migration is done"+orSkip)
 	case f.skipMachine(o):
 	case o.apply != nil:
 		return false

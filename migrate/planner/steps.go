@@ -54,7 +54,7 @@ func (o *owner) applySteps() []plan.Step {
 		c.write(field, "it belongs to "+o.Object.String())
 	}
 	if o.live != nil && apply.Status.WorkspaceName == "" {
-		status.set("/status/workspaceName", "", o.live.GetName(), "CAPT v0.3 lost it")
+		status.set("/status/workspaceName", "", o.live.GetName(), "CAPT v0.3 did not record it, or the status was lost")
 	}
 	if o.live != nil && apply.Status.WorkspaceRef == nil {
 		status.set("/status/workspaceRef", "", workspaceReference(o.live), "no other Workspace of that name is used")

@@ -196,7 +196,7 @@ func (f *fleet) ownerBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 func (f *fleet) claimCandidates(key types.NamespacedName) []migrate.Candidate {
 	candidates := make([]migrate.Candidate, len(f.claims[key]))
 	for i, apply := range f.claims[key] {
-		candidate := migrate.Candidate{Object: migrate.Ref(kindApply, apply), For: []string{"its name yields the name of the Workspace"}}
+		candidate := migrate.Candidate{Object: migrate.Ref(kindApply, apply), For: []string{"the name of the Workspace is derived from its name"}}
 		if apply.Status.WorkspaceName == key.Name {
 			candidate.For = []string{"its status names the Workspace"}
 		}
@@ -241,10 +241,10 @@ func (f *fleet) checkMissing(o *owner, key types.NamespacedName) (blocked bool) 
 		return false
 	case f.neverBuilt(o):
 		o.State = migrate.NothingToAdopt
-		o.addFinding(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("CAPT v0.3 never created Workspace %s for WorkspaceTemplateApply %s: it stays as it is, and the manager neither creates nor deletes it. "+
-			"If CAPT v0.3 still runs, wait until it has created the Workspace, and plan again. Otherwise stop CAPT v0.3, install this version, check that nothing of it exists in AWS, "+
+		o.addFinding(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("CAPT v0.3 never created Workspace %s for WorkspaceTemplateApply %s: the WorkspaceTemplateApply stays as it is, and the manager neither creates nor deletes the Workspace. "+
+			"If CAPT v0.3 still runs, wait until it has created the Workspace, and plan again. Otherwise stop CAPT v0.3, install this version, check in AWS that none of its resources exist, "+
 			"and run kubectl -n %s patch workspacetemplateapply %s --type=merge -p '{\"spec\":{\"deletionPolicy\":\"Retain\"}}', then kubectl -n %s delete workspacetemplateapply %s. "+
-			"Its owner, if it has one, creates another one, or names what is left to do in its condition AdoptionRequired. If status was lost when a backup was restored, restore the Workspace instead",
+			"Its owner, if it has one, then creates a new WorkspaceTemplateApply, or reports what is left to do in its condition AdoptionRequired. If only the status was lost, because a backup was restored, restore the Workspace instead",
 			key.Name, o.apply.Name, o.apply.Namespace, o.apply.Name, o.apply.Namespace, o.apply.Name))
 	case o.Object.Kind == kindApply:
 		o.State = migrate.NothingToAdopt

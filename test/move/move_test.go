@@ -199,7 +199,7 @@ func TestAMoveWithoutWorkspacesIsNotPossible(t *testing.T) {
 
 	move := env.startMove()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	env.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "clusterctl move waits: Workspace "+vpcWorkspace+" would be left behind")
+	env.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "clusterctl move waits: clusterctl would not move Workspace "+vpcWorkspace)
 	env.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "kubectl label crd "+definition+" clusterctl.cluster.x-k8s.io= clusterctl.cluster.x-k8s.io/move-hierarchy=")
 	env.labeled()
 	env.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "Workspace "+vpcWorkspace+" could not be moved yet when clusterctl listed the objects")

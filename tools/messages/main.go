@@ -70,7 +70,8 @@ const introduction = `# Messages
 <!-- Written by make generate from the source. -->
 
 All texts that CAPT shows, by where users meet them and by the file that has them; ` + "`<…>`" + ` is filled in when CAPT runs.
-Descriptions of fields are in the CRDs (` + "`kubectl explain`" + `), the help of captctl's commands in [captctl.md](captctl.md).
+Not in this list: descriptions of fields (` + "`kubectl explain`" + `) and messages of their validation rules, which are in the CRDs; messages of
+admission policies, in ` + "`config/policy`" + `; the help of captctl's commands, in [captctl.md](captctl.md).
 `
 
 func main() {

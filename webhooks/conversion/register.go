@@ -5,8 +5,9 @@
 // and captctl call the same functions.
 //
 // Every conversion is total (it converts every object that an API server can send), pure (no API calls; the source is not modified, and the
-// result does not share memory with it), and lossless in both directions, through package preserve. This package has the plain rules, which
-// convert the fields that both versions have:
+// result does not share memory with it), and lossless in both directions, through package preserve. For each kind, the functions …ToHub and
+// …ToSpoke are the plain rules, and the variables …Up (to the hub) and …Down (to v1beta1) the lossless conversions that preserve makes of
+// them. The plain rules convert the fields that both versions have:
 //
 //   - They set the defaults of the CRD of the target version, so that the first write in that version does not change the object and its
 //     metadata.generation.

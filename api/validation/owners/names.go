@@ -38,7 +38,7 @@ func validateNameLength(name string, longest int) field.ErrorList {
 	if len(name) <= longest {
 		return nil
 	}
-	return field.ErrorList{validation.Invalid(namePath, "has %d characters, but other names are derived from it. Use at most %d characters", len(name), longest)}
+	return field.ErrorList{validation.Invalid(namePath, "has %d characters, so names that CAPT derives from it would be truncated. Use at most %d characters", len(name), longest)}
 }
 
 // validateKubeconfigNames rejects a control plane whose kubeconfig Secrets have the same names as the kubeconfig Secrets of another

@@ -62,8 +62,8 @@ func nothingBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 	return !applied && apply.Status.LastAppliedRevision == "" && len(apply.Status.Outputs) == 0
 }
 
-// ValidateVersionChange returns an error for a version change that EKS does not support (more than one minor version at a time), and for one
-// back while Terraform applies a later version. The allowed versions are:
+// ValidateVersionChange returns an error for a version change that EKS does not support (more than one minor version at a time), and for a
+// change to an earlier version while Terraform applies a later one. The allowed versions are:
 //
 //   - from Requested to the minor version after Running;
 //   - also Running, if Terraform failed to apply Requested;
@@ -117,7 +117,7 @@ func changeFromRequested(requested, target minorVersion, failed bool) error {
 	return nil
 }
 
-// beingAppliedError returns the error for a change back while Terraform applies a version.
+// beingAppliedError returns the error for a change to an earlier version while Terraform applies a later one.
 func beingAppliedError(requested minorVersion) error {
 	return fmt.Errorf("the change to %s is pending or in progress. Wait until it has completed or failed", requested)
 }

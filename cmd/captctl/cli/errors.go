@@ -51,9 +51,9 @@ func Line(err error) string {
 	}
 	var b strings.Builder
 	for line := range strings.FieldsFuncSeq(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }) {
-		switch so := b.String(); {
-		case so == "":
-		case strings.HasSuffix(so, ":"):
+		switch written := b.String(); {
+		case written == "":
+		case strings.HasSuffix(written, ":"):
 			b.WriteString(" ")
 		default:
 			b.WriteString("; ")

@@ -104,16 +104,16 @@ func (u *unit) blockedBy() string {
 func blockedBy(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, live *unstructured.Unstructured) string {
 	ref, kind := apply.Status.WorkspaceRef, template.Spec.WorkspaceScope.GroupVersionKind()
 	if ref != nil && ref.APIVersion != kind.GroupVersion().String() {
-		return fmt.Sprintf("the Workspace exists in another scope than that of the template (%s)", template.Spec.WorkspaceScope.OrDefault())
+		return fmt.Sprintf("the Workspace has another scope than the template (%s)", template.Spec.WorkspaceScope.OrDefault())
 	}
 	if live != nil {
 		return blockedByLive(apply, live)
 	}
 	switch {
 	case ref != nil && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
-		return "the Workspace is gone and, with deletionPolicy Retain, not created again"
+		return "the Workspace does not exist, and is not recreated because deletionPolicy is Retain"
 	case applies.IsStateUnknown(apply, template):
-		return "no Workspace has the name in spec.workspaceName, and none is created with it"
+		return "the Workspace in spec.workspaceName does not exist, and is not created because its Terraform state is not known"
 	}
 	return ""
 }
@@ -126,7 +126,7 @@ func blockedByLive(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Uns
 	ref, claim := apply.Status.WorkspaceRef, live.GetAnnotations()[naming.ClaimAnnotation]
 	recorded := ref != nil && ref.UID == live.GetUID() || apply.Status.WorkspaceName == live.GetName()
 	if claim != "" && claim != naming.Claim(validation.KeyOf(apply)) || claim == "" && !recorded {
-		return "the Workspace does not belong to the WorkspaceTemplateApply; see its conditions"
+		return "the Workspace does not belong to the WorkspaceTemplateApply; see the conditions of the WorkspaceTemplateApply"
 	}
 	return ""
 }

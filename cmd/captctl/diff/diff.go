@@ -112,7 +112,7 @@ func New(environment *cli.Environment) *cobra.Command {
 		RunE:              cli.Run(o),
 	}
 	cli.AddFileFlags(command, &o.paths, &o.recursive)
-	command.Flags().BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with 2 if Workspaces would change.")
+	command.Flags().BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with code 2 if Workspaces would change.")
 	o.output.Add(command)
 	return command
 }

@@ -80,8 +80,8 @@ func (s *source) units(cluster string) (found []unit, err error) {
 	return found, nil
 }
 
-// family are the objects of a Cluster.
-type family struct {
+// clusterObjects are the objects of a Cluster.
+type clusterObjects struct {
 	*source
 	cluster      *clusterv1.Cluster
 	captCluster  *infrav1.CAPTCluster
@@ -90,7 +90,7 @@ type family struct {
 
 // unitsOf returns the units of a Cluster: the VPC, the control plane, the Fargate profiles.
 func (s *source) unitsOf(cluster *clusterv1.Cluster) (found []unit, err error) {
-	f := &family{source: s, cluster: cluster}
+	f := &clusterObjects{source: s, cluster: cluster}
 	key := func(ref clusterv1.ContractVersionedObjectReference) types.NamespacedName {
 		return types.NamespacedName{Namespace: cluster.Namespace, Name: ref.Name}
 	}
@@ -126,7 +126,7 @@ func (s *source) unitsOf(cluster *clusterv1.Cluster) (found []unit, err error) {
 const notAdopted = "CAPT v0.3 created it, and it has not been adopted; captctl migrate plan shows what an adoption changes"
 
 // controlPlaneUnit returns the unit of the control plane.
-func (f *family) controlPlaneUnit() (u unit, err error) {
+func (f *clusterObjects) controlPlaneUnit() (u unit, err error) {
 	c := f.controlPlane
 	want := adoption.ExpectationOfControlPlane(c, f.cluster.Name)
 	version, invalid := versions.ParseKubernetesVersion(c.Spec.Version)
@@ -161,7 +161,7 @@ func (f *family) controlPlaneUnit() (u unit, err error) {
 
 // profiles returns the units of the Fargate profiles: those of spec, and those that spec no longer has. controlPlane is the unit of the control
 // plane, whose Workspace must exist before profiles are created.
-func (f *family) profiles(controlPlane *unit) (found []unit, err error) {
+func (f *clusterObjects) profiles(controlPlane *unit) (found []unit, err error) {
 	c, names := f.controlPlane, map[string]bool{}
 	for i := range c.Spec.FargateProfiles {
 		profile := &c.Spec.FargateProfiles[i]
@@ -198,7 +198,7 @@ func (f *family) profiles(controlPlane *unit) (found []unit, err error) {
 	return found, nil
 }
 
-func (f *family) owners() (found []validation.Owner) {
+func (f *clusterObjects) owners() (found []validation.Owner) {
 	if f.captCluster != nil {
 		found = append(found, f.captCluster)
 	}
@@ -209,7 +209,7 @@ func (f *family) owners() (found []validation.Owner) {
 }
 
 // unit returns the WorkspaceTemplateApply with a name as a field manager would write it.
-func (f *family) unit(name string, template infrav1.WorkspaceTemplateReference, intent adoption.Intent, manager string) (unit, error) {
+func (f *clusterObjects) unit(name string, template infrav1.WorkspaceTemplateReference, intent adoption.Intent, manager string) (unit, error) {
 	key := types.NamespacedName{Namespace: f.cluster.Namespace, Name: name}
 	u := unit{cluster: f.cluster, owners: f.owners(), live: f.applies[key]}
 	spec := intent.For(u.live).Spec(key.Namespace, template)
@@ -217,14 +217,14 @@ func (f *family) unit(name string, template infrav1.WorkspaceTemplateReference, 
 		u.desired = &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name}, Spec: spec}
 		return u, nil
 	}
-	applied, err := written(u.live, spec, manager)
+	applied, err := afterApply(u.live, spec, manager)
 	u.desired = applied
 	return u, err
 }
 
-// written returns a copy of a WorkspaceTemplateApply after server-side apply of the spec that determines the Workspace. Variables that the field
+// afterApply returns a copy of a WorkspaceTemplateApply after server-side apply of the spec that determines the Workspace. Variables that the field
 // manager no longer sets are removed, those of others are kept.
-func written(live *infrav1.WorkspaceTemplateApply, spec infrav1.WorkspaceTemplateApplySpec, manager string) (*infrav1.WorkspaceTemplateApply, error) {
+func afterApply(live *infrav1.WorkspaceTemplateApply, spec infrav1.WorkspaceTemplateApplySpec, manager string) (*infrav1.WorkspaceTemplateApply, error) {
 	before, err := ssa.Unstructured(live)
 	if err != nil {
 		return nil, err

@@ -112,7 +112,7 @@ func (m *module) inline() (string, error) {
 		b.WriteString(strings.TrimRight(text, "\n") + "\n")
 	}
 	if b.Len() > maxInline {
-		return "", fmt.Errorf("the module has %d KiB, which is too much for a template%s", b.Len()>>10, instead)
+		return "", fmt.Errorf("the module has %d KiB, and a template can hold %d%s", b.Len()>>10, maxInline>>10, instead)
 	}
 	return b.String(), nil
 }

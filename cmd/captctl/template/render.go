@@ -116,7 +116,7 @@ func (o *renderOptions) apply(content *manifest.Content, template *source[*infra
 	})
 	switch {
 	case len(found) > 1:
-		return found[0], fmt.Errorf("the files have %d WorkspaceTemplateApplies of the template; name the file of one", len(found))
+		return found[0], fmt.Errorf("the files have %d WorkspaceTemplateApplies of the template, but the command needs at most one; name a file with one", len(found))
 	case len(found) == 0:
 		name := o.name
 		if name == "" {

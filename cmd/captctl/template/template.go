@@ -91,7 +91,7 @@ func of[T any](content *manifest.Content) (found []source[T]) {
 func theTemplate(content *manifest.Content) (source[*infrav1.WorkspaceTemplate], error) {
 	found := of[*infrav1.WorkspaceTemplate](content)
 	if len(found) != 1 {
-		return source[*infrav1.WorkspaceTemplate]{}, fmt.Errorf("the files have %d WorkspaceTemplates; name the file of one", len(found))
+		return source[*infrav1.WorkspaceTemplate]{}, fmt.Errorf("the files have %d WorkspaceTemplates, but the command needs exactly one; name a file with one", len(found))
 	}
 	return found[0], nil
 }

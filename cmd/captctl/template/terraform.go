@@ -76,7 +76,7 @@ func (t *Test) validate(ctx context.Context, tool *tool, template source[*infrav
 	case tool == nil:
 		v.Message = "neither tofu nor terraform is on PATH"
 	case params.Source != terraform.SourceInline:
-		v.Message = "the text of the module is not part of the template"
+		v.Message = "the template has only the address of the module, not its text"
 	case !module.IsValid():
 		v.Message = "the module has syntax errors"
 	default:

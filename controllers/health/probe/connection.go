@@ -114,15 +114,15 @@ func (c *connection) probe(ctx context.Context, wanted string, now time.Time) an
 		problem, unreachable := problemOf(ctx, err)
 		return answer{Probed: health.Probed{APIServer: health.Unhealthy(problem)}, unreachable: unreachable}
 	}
-	found := answer{Probed: ofStatus(status), answered: true}
+	found := answer{Probed: resultsFor(status), answered: true}
 	if status == http.StatusOK {
 		found.Version = c.version(ctx, wanted)
 	}
 	return found
 }
 
-// ofStatus returns the results for the status code of /readyz.
-func ofStatus(status int) health.Probed {
+// resultsFor returns the results for the status code of /readyz.
+func resultsFor(status int) health.Probed {
 	switch status {
 	case http.StatusOK:
 		return health.Probed{APIServer: health.Healthy(), Credentials: health.Healthy()}

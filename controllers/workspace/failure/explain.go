@@ -149,7 +149,7 @@ func causeOf(message, readable string, secrets [][]byte) string {
 		cause = readable[len(wrappers.FindString(readable)):]
 	}
 	if cause = oneLine(redact.Text(oneLine(cause), secrets)); strings.Trim(cause, ". ") == "" {
-		return "Terraform printed no error; it was probably killed"
+		return "Terraform printed no error; it was probably killed, for example because provider-terraform reached its memory limit"
 	}
 	return cause
 }

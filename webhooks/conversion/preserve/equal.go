@@ -50,7 +50,7 @@ func equalityOf(t reflect.Type, s *shape) equality {
 	case kind == reflect.Slice:
 		return sameLists(s.elem.equal)
 	case t == reflect.TypeFor[map[string]string]():
-		return compareAddressable(sameTables)
+		return compareAddressable(sameStringMaps)
 	default:
 		return func(have, want reflect.Value) bool { return reflect.DeepEqual(have.Interface(), want.Interface()) }
 	}
@@ -102,7 +102,7 @@ func compareAddressable[T any](equal func(have, want *T) bool) equality {
 
 func sameDuration(have, want *metav1.Duration) bool { return *have == *want }
 
-func sameTables(have, want *map[string]string) bool {
+func sameStringMaps(have, want *map[string]string) bool {
 	return maps.Equal(*have, *want) && (*have == nil) == (*want == nil)
 }
 
