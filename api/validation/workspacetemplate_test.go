@@ -13,13 +13,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/templates"
@@ -375,56 +371,5 @@ func TestNamespacesThatMayUseATemplate(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, row.want, got)
 		})
-	}
-}
-
-func TestRolloutPolicies(t *testing.T) {
-	policy := func(policy infrav1.WorkspaceTemplateRollout) builder.Option {
-		return with(func(spec *infrav1.WorkspaceTemplateSpec) { spec.Rollout = policy })
-	}
-	canary := infrav1.RolloutCanaries{Count: 1, SoakSeconds: 60}
-	staged := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged}
-	approving := func(revision string) builder.Option {
-		return func(object client.Object) {
-			policy(staged)(object)
-			builder.WithAnnotation(naming.ApproveAnnotation, revision)(object)
-		}
-	}
-	testTemplates(t, map[string]templateRow{
-		"staged":        {option: policy(staged)},
-		"with canaries": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Canary: canary})},
-		"immediate":     {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutImmediate})},
-		"fields without effect": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutImmediate, Canary: canary}),
-			warnings: []string{"spec.rollout.strategy: is Immediate, so that the other fields of spec.rollout have no effect"}},
-		"a soak time without canaries": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Canary: infrav1.RolloutCanaries{SoakSeconds: 60}}),
-			errors: []finding{{"spec.rollout.canary", field.ErrorTypeInvalid, "selects no user"}}},
-		"a selector that cannot be read": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Canary: infrav1.RolloutCanaries{
-			Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}}}}}),
-			errors: []finding{{"spec.rollout.canary.selector", field.ErrorTypeInvalid, `"Resembles" is not a valid label selector operator`}}},
-		"an approval of another revision": {option: approving("0123456789ab"), warnings: []string{"is 0123456789ab, and has no effect: the revision of the current content is"}},
-		"an approval":                     {option: approving(rollout.HashOf(builder.WorkspaceTemplate("vpc")))},
-	})
-}
-
-type users struct {
-	validation.Reader
-}
-
-func (users) UsersOf(context.Context, types.NamespacedName) (validation.Users, error) {
-	return validation.Users{Applies: 3, Clusters: 2}, nil
-}
-
-func TestAnEditOfATemplateWarnsOfHowItReachesUsers(t *testing.T) {
-	for want, policy := range map[string]infrav1.WorkspaceTemplateRollout{
-		"Terraform applies what changes": {},
-		"they follow to revision":        {Strategy: infrav1.RolloutStaged},
-		"It starts when annotation capt.cluster.x-k8s.io/approve is that revision": {Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways},
-	} {
-		edited := builder.WorkspaceTemplate("vpc", builder.WithModule("# edited"), with(func(spec *infrav1.WorkspaceTemplateSpec) { spec.Rollout = policy }))
-		warnings, err := templates.UpdateWarnings(t.Context(), users{}, builder.WorkspaceTemplate("vpc"), edited)
-		require.NoError(t, err)
-		require.Len(t, warnings, 1)
-		assert.Contains(t, warnings[0], "3 WorkspaceTemplateApply objects in 2 Clusters")
-		assert.Contains(t, warnings[0], want)
 	}
 }

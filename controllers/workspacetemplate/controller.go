@@ -7,10 +7,10 @@ package workspacetemplate
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -89,7 +89,7 @@ func countLater(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRat
 	before, after := &was.Status, &is.Status
 	failureChanged := (before.LastFailedRevision == "") != (after.LastFailedRevision == "")
 	counts := before.TemplateRevision != "" && (before.TemplateRevision != after.TemplateRevision || failureChanged)
-	staged := is.Spec.TemplateRevision != "" && !equality.Semantic.DeepEqual(rollout.UserOf(was, nil), rollout.UserOf(is, nil))
+	staged := is.Spec.TemplateRevision != "" && !reflect.DeepEqual(rollout.UserOf(was, nil), rollout.UserOf(is, nil))
 	if counts || staged {
 		queue.AddAfter(ctrl.Request{NamespacedName: is.TemplateKey()}, countingDelay)
 	}

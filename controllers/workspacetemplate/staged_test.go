@@ -4,6 +4,7 @@
 package workspacetemplate
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,10 +15,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -155,7 +159,7 @@ func TestARolloutFromTheFirstToTheLastStage(t *testing.T) {
 	assert.Equal(t, "a b c new", s.assigned(first.Revision))
 }
 
-// At rest nothing is written, although nothing of the last decision is remembered.
+// At rest nothing is written, although each reconcile decides again.
 func TestARolloutAtRestWritesNothing(t *testing.T) {
 	s := newStaging(t, infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalAlways}, user("a"), user("b"))
 	before := s.settle()
@@ -237,4 +241,78 @@ func TestATemplateAtARevision(t *testing.T) {
 	assert.Nil(t, at)
 	_, err = Lookup{Cached: builder.FailingGet[*appsv1.ControllerRevision](builder.Clients().Build(), assert.AnError)}.At(t.Context(), template, "0123456789ab")
 	require.ErrorIs(t, err, assert.AnError)
+}
+
+func TestTheTemplateOfAUserIsReconciledWhenItsRolloutMayContinue(t *testing.T) {
+	was := user("a", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRevision = "new" })).(*infrav1.WorkspaceTemplateApply)
+	for name, row := range map[string]struct {
+		change func(*infrav1.WorkspaceTemplateApply)
+		want   int
+	}{
+		"written": {func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.WrittenTemplateRevision = "new" }, 1},
+		"Ready": {func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Status.ObservedGeneration = apply.Generation
+			apply.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(builder.Created)}}
+		}, 1},
+		"outputs": {func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Outputs = map[string]string{"a": "b"} }, 0},
+		"without an assignment": {func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Spec.TemplateRevision, apply.Status.WrittenTemplateRevision = "", "new"
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := was.DeepCopy()
+			row.change(is)
+			queue := &delayed{}
+			countLater(t.Context(), event.UpdateEvent{ObjectOld: was, ObjectNew: is}, queue)
+			assert.Equal(t, row.want, queue.added)
+		})
+	}
+}
+
+// delayed counts what is added to a queue with a delay.
+type delayed struct {
+	workqueue.TypedRateLimitingInterface[ctrl.Request]
+	added int
+}
+
+func (d *delayed) AddAfter(ctrl.Request, time.Duration) { d.added++ }
+
+// A manager that ends between two writes leaves nothing that another one does not complete.
+func TestARolloutContinuesAfterAnyWriteThatFails(t *testing.T) {
+	for failing := range 7 {
+		s := newStaging(t, infrav1.WorkspaceTemplateRollout{MaxConcurrent: 1}, user("a"), user("b"))
+		reliable, writes := s.Client.(client.WithWatch), 0
+		write := func(do func() error) error {
+			if writes++; writes == failing+1 {
+				return assert.AnError
+			}
+			return do()
+		}
+		s.Client = interceptor.NewClient(reliable, interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+				return write(func() error { return c.Create(ctx, object, options...) })
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+				return write(func() error { return c.Patch(ctx, object, patch, options...) })
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+				return write(func() error { return c.SubResource(sub).Patch(ctx, object, patch, options...) })
+			},
+		})
+		request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}}
+		for range 8 {
+			_, _ = s.Reconcile(t.Context(), request)
+			target := rollout.HashOf(builder.WorkspaceTemplate("vpc", builder.WithModule("# 1")))
+			before := s.Client
+			s.Client = reliable
+			names := strings.Fields(s.assigned(target))
+			s.apply(names...)
+			s.Client = before
+		}
+		assert.Greater(t, writes, failing, "no write failed")
+		s.Client = reliable
+		template := s.settle()
+		assert.Equal(t, infrav1.RolloutComplete, template.Status.Rollout.Stage, "write %d failed", failing)
+		assert.Equal(t, "a b", s.assigned(template.Status.Rollout.Revision))
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -100,6 +101,10 @@ func TestAContentThatIsNotApprovedReachesNoCluster(t *testing.T) {
 	assert.Equal(t, first.Revision, env.revision("new"), "a new user gets the content that was approved")
 	require.Never(t, func() bool { return env.revision("a") != first.Revision || len(env.Cloud()) != 2 }, aWhile, tick)
 	assert.Len(t, env.Operations("a", scripted.Apply), applied)
+
+	bypass := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"templateRevision":"`+revision+`"}}`))
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "a"}}
+	require.ErrorContains(t, env.Patch(t.Context(), apply, bypass), "is assigned by CAPT")
 
 	env.annotate(naming.ApproveAnnotation, revision)
 	env.awaitStage(infrav1.RolloutComplete)
