@@ -297,6 +297,25 @@ func TestChangesOfTemplatesAreRejectedBeforeConnecting(t *testing.T) {
 	}
 }
 
+func TestARevisionThatHasBeenRolledOutIsNotApproved(t *testing.T) {
+	s := newStaging()
+	s.template.Status.Rollout.Stage = infrav1.RolloutComplete
+	out, _, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "2", "--yes")
+	require.NoError(t, err)
+	assert.Equal(t, "WorkspaceTemplate team-a/vpc: unchanged: revision 2 ("+s.two+") has been rolled out already\n", out)
+	assert.Equal(t, s.one, s.stored(t).Annotations[naming.ApproveAnnotation])
+}
+
+// The manager sees users that the user of the command may not read.
+func TestAFailureThatTheUserMayNotReadIsResumed(t *testing.T) {
+	s := newStaging()
+	s.condition(infrav1.RolloutStoppedReason, "failed: team-b/c")
+	out, _, err := s.run(t, "template", "resume", "team-a/vpc", "--yes")
+	require.NoError(t, err)
+	assert.Contains(t, out, "fails for users that you may not read\n")
+	assert.Equal(t, s.two, s.stored(t).Annotations[naming.ResumeAnnotation])
+}
+
 func TestARolloutIsPausedAndResumed(t *testing.T) {
 	s := newStaging()
 	s.funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {

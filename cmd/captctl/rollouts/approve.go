@@ -56,7 +56,7 @@ func decideApproval(o *changeOptions, s *staged) (*change, error) {
 		return nil, fmt.Errorf("%s: spec.rollout.approval is not Always, so that no revision needs an approval", s)
 	case s.template.Annotations[naming.ApproveAnnotation] == target.Hash:
 		return &change{done: name(target) + " is approved already" + by(target.Approval)}, nil
-	case decision.Stage == infrav1.RolloutComplete:
+	case s.reported().Stage == infrav1.RolloutComplete:
 		return &change{done: name(target) + " has been rolled out already"}, nil
 	}
 	patch, err := merge(map[string]any{"metadata": map[string]any{"annotations": map[string]any{naming.ApproveAnnotation: target.Hash}}})

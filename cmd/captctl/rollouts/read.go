@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -44,6 +45,22 @@ func (s *staged) argument() string { return s.template.Namespace + "/" + s.templ
 
 // target is the current revision.
 func (s *staged) target() *rollout.Revision { return &s.history[0] }
+
+// reported is the rollout status that the manager wrote for the current revision; zero if it has not observed that yet. The manager sees all users, and
+// the user of the command may not.
+func (s *staged) reported() infrav1.WorkspaceTemplateRolloutStatus {
+	if s.template.Status.Rollout.Revision != s.target().Hash {
+		return infrav1.WorkspaceTemplateRolloutStatus{}
+	}
+	return s.template.Status.Rollout
+}
+
+// isStopped reports whether a failure stops the rollout.
+func (s *staged) isStopped(decision rollout.Decision) bool {
+	condition := meta.FindStatusCondition(s.template.Status.Conditions, infrav1.RollingOutCondition)
+	reported := s.reported().Revision != "" && condition != nil && condition.Reason == infrav1.RolloutStoppedReason
+	return decision.Reason == infrav1.RolloutStoppedReason || reported && s.template.Annotations[naming.ResumeAnnotation] != s.target().Hash
+}
 
 // usable returns an error if there is no rollout to change.
 func (s *staged) usable() error {

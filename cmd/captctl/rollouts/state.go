@@ -4,6 +4,7 @@
 package rollouts
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,7 @@ func (s *staged) warnOfState(p *output.Printer) {
 
 func decideResume(o *changeOptions, s *staged) (*change, error) {
 	decision := rollout.Next(rollout.FactsOf(s.template, s.history, s.users, o.Clock.Now()))
-	paused, stopped := s.template.Spec.Rollout.State == infrav1.RolloutPaused, decision.Reason == infrav1.RolloutStoppedReason
+	paused, stopped := s.template.Spec.Rollout.State == infrav1.RolloutPaused, s.isStopped(decision)
 	if !paused && !stopped {
 		return &change{done: "the rollout is neither paused nor stopped by a failure"}, nil
 	}
@@ -76,7 +77,7 @@ func decideResume(o *changeOptions, s *staged) (*change, error) {
 	if target := s.target(); stopped {
 		fields["metadata"] = map[string]any{"annotations": map[string]any{naming.ResumeAnnotation: target.Hash}}
 		c.summary = func(p *output.Printer) {
-			p.Linef("%s", p.Paint(output.Bad, fmt.Sprintf("%s: %s fails for %s", s, name(target), rollout.Names(decision.Failed))))
+			p.Linef("%s", p.Paint(output.Bad, fmt.Sprintf("%s: %s fails for %s", s, name(target), cmp.Or(rollout.Names(decision.Failed), "users that you may not read"))))
 			p.Linef("If it continues, no failure of this revision stops it. Waiting: %s.", output.Count(len(decision.Waiting), "user"))
 			if paused {
 				s.warnOfState(p)

@@ -153,7 +153,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 // statusOf returns the status of a template. Its users are as the manager left them: of the decision only the canaries are shown, not what the
 // manager does next.
 func statusOf(s *staged, decision rollout.Decision) *Status {
-	policy, target, reported := &s.template.Spec.Rollout, s.target(), &s.template.Status.Rollout
+	policy, target, reported := &s.template.Spec.Rollout, s.target(), s.reported()
 	status := &Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "TemplateStatus"}, Namespace: s.template.Namespace, Name: s.template.Name,
 		Strategy: cmp.Or(policy.Strategy, infrav1.RolloutImmediate), Revision: target.Hash,
@@ -163,11 +163,10 @@ func statusOf(s *staged, decision rollout.Decision) *Status {
 	if policy.IsStaged() {
 		status.Number, status.Approval = target.Number, approvalOf(target.Approval)
 		status.RequiredApproval, status.State = cmp.Or(policy.Approval, infrav1.RolloutApprovalNone), cmp.Or(policy.State, infrav1.RolloutRunning)
+		status.Stage, status.StartTime, status.SoakUntil = reported.Stage, reported.StartTime, reported.SoakUntil
+		observed = reported.Revision != ""
 		if status.Revisions = revisionsOf(s); s.unreadable != nil {
 			status.Number, status.Revisions = reported.Number, []Revision{}
-		}
-		if observed = reported.Revision == target.Hash; observed {
-			status.Stage, status.StartTime, status.SoakUntil = reported.Stage, reported.StartTime, reported.SoakUntil
 		}
 	}
 	if condition := meta.FindStatusCondition(s.template.Status.Conditions, infrav1.RollingOutCondition); condition != nil && observed {
