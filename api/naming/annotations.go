@@ -95,10 +95,11 @@ const FargateProfilesGroup = "fargate-profiles"
 
 // Annotations of a WorkspaceTemplate with a staged rollout. Their values are hashes of revisions, so that each one is about one content.
 const (
-	// ApproveAnnotation is the revision that a user approved. ApprovedByAnnotation is that user: the webhooks set it when ApproveAnnotation
-	// changes, and overwrite any other value.
+	// ApproveAnnotation is the revision that a user approved. ApprovedByAnnotation is that user, and ApprovedAtAnnotation the time: the webhooks
+	// set them when ApproveAnnotation changes, and overwrite any other value. The ControllerRevision of an approved revision has them, too.
 	ApproveAnnotation    = "capt.cluster.x-k8s.io/approve"
 	ApprovedByAnnotation = "capt.cluster.x-k8s.io/approved-by"
+	ApprovedAtAnnotation = "capt.cluster.x-k8s.io/approved-at"
 	// ResumeAnnotation is the revision whose rollout continues although it fails for users.
 	ResumeAnnotation = "capt.cluster.x-k8s.io/resume"
 )

@@ -37,6 +37,20 @@ func Differences(live *unstructured.Unstructured, rendered *Rendered) []Differen
 	return differences("spec", withDefaults(liveSpec, cluster), withDefaults(renderedSpec, cluster))
 }
 
+// SpecDifferences returns the fields in which the content of one template differs from that of another one, before placeholders are replaced,
+// sorted by path.
+func SpecDifferences(before, after *terraform.WorkspaceSpec) ([]Difference, error) {
+	is, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
+	if err != nil {
+		return nil, err
+	}
+	want, err := runtime.DefaultUnstructuredConverter.ToUnstructured(after)
+	if err != nil {
+		return nil, err
+	}
+	return differences("spec", is, want), nil
+}
+
 // differences compares two objects field by field. Objects within them are compared in the same way.
 func differences(path string, is, want map[string]any) (found []Difference) {
 	keys := maps.Clone(is)

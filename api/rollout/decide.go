@@ -49,6 +49,8 @@ type Decision struct {
 	Assign []Assignment
 	// Users by state, as namespace/name. Those that are assigned by this decision count as Updating.
 	Current, Updating, Waiting, Failed []string
+	// Canaries are the users that follow first.
+	Canaries []string
 	// Paused are those of Waiting that must not be written.
 	Paused []string
 	// SoakUntil is until when the canaries must stay Ready; zero outside stage Soaking.
@@ -81,6 +83,9 @@ func Next(f Facts) Decision {
 		r.users = append(r.users, r.withRevision(user, &d))
 	}
 	r.canaries, r.invalid = r.selectCanaries()
+	for _, user := range r.canaries {
+		d.Canaries = append(d.Canaries, user.Key.String())
+	}
 	r.decide(&d)
 	for _, user := range r.assigned {
 		user.Assigned = f.Target
@@ -166,8 +171,8 @@ func (r *rollout) noCanary() bool {
 // canariesDone reports whether all canaries have the target revision and are Ready. A canary that fails is skipped after a resume.
 func (r *rollout) canariesDone() bool {
 	return !r.noCanary() && !slices.ContainsFunc(r.canaries, func(u *User) bool {
-		skipped := u.state(r.Target) == failed && r.resumed()
-		return !skipped && (u.state(r.Target) != current || u.ReadySince.IsZero())
+		skipped := u.State(r.Target) == UserFailed && r.resumed()
+		return !skipped && (u.State(r.Target) != UserCurrent || u.ReadySince.IsZero())
 	})
 }
 
@@ -189,7 +194,7 @@ func (r *rollout) stopped() bool {
 	if r.resumed() {
 		return false
 	}
-	isFailed := func(u *User) bool { return u.state(r.Target) == failed }
+	isFailed := func(u *User) bool { return u.State(r.Target) == UserFailed }
 	if r.Policy.OnFailure == infrav1.RolloutFailureContinue {
 		return slices.ContainsFunc(r.canaries, isFailed)
 	}
@@ -205,8 +210,8 @@ func (r *rollout) complete() bool {
 		return false
 	}
 	return !slices.ContainsFunc(r.users, func(u User) bool {
-		state := u.state(r.Target)
-		return state == waiting || state == updating
+		state := u.State(r.Target)
+		return state == UserWaiting || state == UserUpdating
 	})
 }
 
@@ -215,13 +220,13 @@ func (r *rollout) complete() bool {
 func (r *rollout) selectNext(candidates []*User) {
 	free := r.Policy.ConcurrencyLimit()
 	for i := range r.users {
-		if u := &r.users[i]; u.state(r.Target) == updating || u.inFlight(r.Target) {
+		if u := &r.users[i]; u.State(r.Target) == UserUpdating || u.inFlight(r.Target) {
 			free--
 		}
 	}
 	for _, u := range candidates {
 		switch {
-		case u.state(r.Target) != waiting, u.Paused:
+		case u.State(r.Target) != UserWaiting, u.Paused:
 		case u.inFlight(r.Target):
 			r.assigned = append(r.assigned, u)
 		case free > 0:
@@ -236,15 +241,15 @@ func (r *rollout) count(d *Decision) {
 	for i := range r.users {
 		u := &r.users[i]
 		name := u.Key.String()
-		switch u.state(r.Target) {
-		case current:
+		switch u.State(r.Target) {
+		case UserCurrent:
 			d.Current = append(d.Current, name)
-		case updating:
+		case UserUpdating:
 			d.Updating = append(d.Updating, name)
-		case failed:
+		case UserFailed:
 			d.Failed = append(d.Failed, name)
-		case creating:
-		case waiting:
+		case UserCreating:
+		case UserWaiting:
 			d.Waiting = append(d.Waiting, name)
 			if u.Paused {
 				d.Paused = append(d.Paused, name)

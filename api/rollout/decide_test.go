@@ -226,7 +226,7 @@ func (f *fleet) step(t *testing.T, seed uint64) {
 	}
 	for i := range f.Users {
 		u := &f.Users[i]
-		if u.state(target) != updating {
+		if u.State(target) != UserUpdating {
 			continue
 		}
 		inProgress++
@@ -253,7 +253,7 @@ func (f *fleet) check(t *testing.T, seed uint64, index int) {
 	for i := range f.Users {
 		if i < int(f.Policy.Canary.Count) && index >= int(f.Policy.Canary.Count) {
 			canary := f.Users[i]
-			require.Equal(t, current, canary.state(target), "seed %d: a canary does not have the revision", seed)
+			require.Equal(t, UserCurrent, canary.State(target), "seed %d: a canary does not have the revision", seed)
 			require.GreaterOrEqual(t, f.Now.Sub(canary.ReadySince), 90*time.Second, "seed %d: too early", seed)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +39,18 @@ type Revision struct {
 	Content Content
 	// RolledOut is true if a rollout of the revision was completed, so that new users get it.
 	RolledOut bool
+	// Approval is zero if the revision was not approved, or a user returned to it since.
+	Approval Approval
+	// Created is when it was first stored; zero if it is not stored.
+	Created metav1.Time
+}
+
+// Approval is who approved a revision, and when, as the webhooks recorded it.
+type Approval struct{ By, At string }
+
+// approvalIn returns the approval that annotations record.
+func approvalIn(annotations map[string]string) Approval {
+	return Approval{annotations[naming.ApprovedByAnnotation], annotations[naming.ApprovedAtAnnotation]}
 }
 
 // HashOf returns the hash of the current content of a template.
@@ -78,8 +91,13 @@ func (r *Revision) Object(template *infrav1.WorkspaceTemplate) (*appsv1.Controll
 		},
 		Data: runtime.RawExtension{Raw: data}, Revision: r.Number,
 	}
-	if r.RolledOut {
-		object.Annotations = map[string]string{naming.RolledOutAnnotation: "true"}
+	for annotation, value := range map[string]string{
+		naming.RolledOutAnnotation:  map[bool]string{true: "true"}[r.RolledOut],
+		naming.ApprovedByAnnotation: r.Approval.By, naming.ApprovedAtAnnotation: r.Approval.At,
+	} {
+		if value != "" {
+			metav1.SetMetaDataAnnotation(&object.ObjectMeta, annotation, value)
+		}
 	}
 	return object, nil
 }
@@ -89,6 +107,7 @@ func (r *Revision) Object(template *infrav1.WorkspaceTemplate) (*appsv1.Controll
 func Parse(object *appsv1.ControllerRevision) (*Revision, error) {
 	r := &Revision{
 		Hash: object.Labels[naming.TemplateRevisionLabel], Number: object.Revision, RolledOut: object.Annotations[naming.RolledOutAnnotation] == "true",
+		Approval: approvalIn(object.Annotations), Created: object.CreationTimestamp,
 	}
 	if err := json.Unmarshal(object.Data.Raw, &r.Content); err != nil {
 		return nil, fmt.Errorf("decoding ControllerRevision %s: %w", object.Name, err)
@@ -137,14 +156,48 @@ func (h History) Stable() string {
 // revision that returns counts as rolled out only if no later one was: new users would get it before its rollout is complete.
 func (h History) Record(template *infrav1.WorkspaceTemplate) Revision {
 	content := contentOf(template)
-	hash := content.hash()
-	if len(h) == 0 {
-		return Revision{Hash: hash, Number: 1, Content: content}
+	r := Revision{Hash: content.hash(), Number: 1, Content: content}
+	switch {
+	case len(h) == 0:
+	case h[0].Hash == r.Hash:
+		r = h[0]
+	default:
+		r.Number, r.RolledOut = h[0].Number+1, h.Stable() == r.Hash
+		if stored := h.Find(r.Hash); stored != nil {
+			r.Created = stored.Created
+		}
 	}
-	if h[0].Hash == hash {
-		return h[0]
+	if template.Annotations[naming.ApproveAnnotation] == r.Hash {
+		r.Approval = approvalIn(template.Annotations)
 	}
-	return Revision{Hash: hash, Number: h[0].Number + 1, Content: content, RolledOut: h.Stable() == hash}
+	return r
+}
+
+// With returns the history after a revision, which Record returned, was stored.
+func (h History) With(revision Revision) History {
+	others := slices.DeleteFunc(slices.Clone(h), func(r Revision) bool { return r.Hash == revision.Hash })
+	return slices.Insert(others, 0, revision)
+}
+
+// Named returns the revision with a number or a hash; nil when there is none.
+func (h History) Named(name string) *Revision {
+	if i := slices.IndexFunc(h, func(r Revision) bool { return name == r.Hash || name == strconv.FormatInt(r.Number, 10) }); i >= 0 {
+		return &h[i]
+	}
+	return nil
+}
+
+// Previous returns the revision that a rollback from the target returns to: the newest other one that was rolled out, or else the newest other
+// one; nil when there is none.
+func (h History) Previous(target string) *Revision {
+	others := slices.DeleteFunc(slices.Clone(h), func(r Revision) bool { return r.Hash == target })
+	if stable := others.Find(others.Stable()); stable != nil {
+		return stable
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return &others[0]
 }
 
 // Obsolete lists the revisions to delete: those that no user has, except for the newest ones and for the one that new users get.

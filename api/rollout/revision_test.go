@@ -145,3 +145,45 @@ func TestFactsOfAUser(t *testing.T) {
 	apply.Annotations[clusterv1.PausedAnnotation] = ""
 	assert.True(t, UserOf(apply, nil).Paused)
 }
+
+func TestARevisionIsFoundByNumberAndHash(t *testing.T) {
+	h := History{{Hash: "c", Number: 3}, {Hash: "b", Number: 2}, {Hash: "a", Number: 1}}
+	assert.Equal(t, "b", h.Named("2").Hash)
+	assert.Equal(t, "b", h.Named("b").Hash)
+	assert.Nil(t, h.Named("4"))
+}
+
+func TestARollbackReturnsToWhatWasRolledOut(t *testing.T) {
+	h := History{{Hash: "d", Number: 4}, {Hash: "c", Number: 3}, {Hash: "b", Number: 2, RolledOut: true}, {Hash: "a", Number: 1, RolledOut: true}}
+	assert.Equal(t, "b", h.Previous("d").Hash, "not to another edit that failed")
+	assert.Equal(t, "a", h.Previous("b").Hash)
+	assert.Equal(t, "c", h[:2].Previous("d").Hash, "none was rolled out")
+	assert.Nil(t, h[:1].Previous("d"))
+}
+
+// The record outlives the annotation of the template, which is overwritten by the next approval.
+func TestAnApprovalIsStoredWithItsRevision(t *testing.T) {
+	template := builder.WorkspaceTemplate("vpc", builder.WithModule("# old"))
+	for key, value := range map[string]string{naming.ApproveAnnotation: HashOf(template), naming.ApprovedByAnnotation: "alice", naming.ApprovedAtAnnotation: "today"} {
+		builder.WithAnnotation(key, value)(template)
+	}
+	approved := History(nil).Record(template)
+	assert.Equal(t, Approval{"alice", "today"}, approved.Approval)
+	object, err := approved.Object(template)
+	require.NoError(t, err)
+	read, err := Parse(object)
+	require.NoError(t, err)
+	assert.Equal(t, approved, *read)
+
+	builder.WithModule("# new")(template)
+	edited := History{approved}.Record(template)
+	assert.Zero(t, edited.Approval, "the approval is of another content")
+	history := History{approved}.With(edited)
+	require.Len(t, history, 2)
+	builder.WithModule("# old")(template)
+	delete(template.Annotations, naming.ApproveAnnotation)
+	returned := history.Record(template)
+	assert.EqualValues(t, 3, returned.Number)
+	assert.Zero(t, returned.Approval, "a revision that returns is approved again")
+	assert.Len(t, history.With(returned), 2)
+}

@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 )
@@ -72,36 +74,62 @@ func blocks(reason string) bool {
 	return false
 }
 
+// UsersOf returns the users that take part in the rollout of their template, in the order in which they follow. The function returns the labels
+// of the Cluster of a user.
+func UsersOf(applies []*infrav1.WorkspaceTemplateApply, clusterLabels func(*infrav1.WorkspaceTemplateApply) (labels.Set, error)) (users []User, err error) {
+	for _, apply := range applies {
+		if !apply.DeletionTimestamp.IsZero() || adoption.UnadoptedWorkspace(apply) != "" {
+			continue
+		}
+		of, err := clusterLabels(apply)
+		if err != nil {
+			return nil, err
+		}
+		users = append(users, UserOf(apply, of))
+	}
+	slices.SortFunc(users, func(a, b User) int {
+		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
+	})
+	return users, nil
+}
+
 // AssignedTo returns the revision of a staged template that a WorkspaceTemplateApply should run: the assigned one, or else the one that its
 // Workspace has. It is empty before the first assignment.
 func AssignedTo(apply *infrav1.WorkspaceTemplateApply) string {
 	return cmp.Or(apply.Spec.TemplateRevision, apply.Status.WrittenTemplateRevision, apply.Status.TemplateRevision)
 }
 
-// state of a user that has a Workspace, with regard to the target revision.
-type state int
+// UserState is how far a user has come with the target revision of a rollout.
+type UserState string
 
 const (
-	waiting state = iota
-	// creating: it got the target before Terraform had applied any revision, so that there is nothing to update.
-	creating
-	updating
-	failed
-	current
+	// UserWaiting has another revision, and has not been assigned the target.
+	UserWaiting UserState = "Waiting"
+	// UserCreating has no Workspace, or got the target before Terraform had applied any revision, so that there is nothing to update.
+	UserCreating UserState = "Creating"
+	// UserUpdating has been assigned the target, and Terraform has not applied it yet.
+	UserUpdating UserState = "Updating"
+	// UserFailed cannot be written with the target, or Terraform fails with it.
+	UserFailed UserState = "Failed"
+	// UserCurrent has the target, and Terraform has applied it.
+	UserCurrent UserState = "Current"
 )
 
-func (u *User) state(target string) state {
+// State returns the state of a user with regard to the target revision.
+func (u *User) State(target string) UserState {
 	switch {
+	case !u.Created:
+		return UserCreating
 	case u.Assigned != target:
-		return waiting
+		return UserWaiting
 	case u.Applied == "":
-		return creating
+		return UserCreating
 	case u.Failed == target || u.Blocked:
-		return failed
+		return UserFailed
 	case u.Written == target && u.Applied == target:
-		return current
+		return UserCurrent
 	}
-	return updating
+	return UserUpdating
 }
 
 // inFlight reports whether Terraform may be applying another revision than the target.

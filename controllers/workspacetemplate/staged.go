@@ -4,11 +4,9 @@
 package workspacetemplate
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,7 +20,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
@@ -64,20 +61,11 @@ func (r *Reconciler) observeRollout(ctx context.Context, template *infrav1.Works
 		return fmt.Errorf("listing ControllerRevisions: %w", err)
 	}
 	f.Staged = &stagedFacts{History: rollout.HistoryOf(template, revisions.Items)}
-	for _, user := range users {
-		if !user.DeletionTimestamp.IsZero() || adoption.UnadoptedWorkspace(user) != "" {
-			continue
-		}
-		cluster, err := r.clusterLabels(ctx, template, user)
-		if err != nil {
-			return err
-		}
-		f.Staged.Users = append(f.Staged.Users, rollout.UserOf(user, cluster))
-	}
-	slices.SortFunc(f.Staged.Users, func(a, b rollout.User) int {
-		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
+	var err error
+	f.Staged.Users, err = rollout.UsersOf(users, func(user *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
+		return r.clusterLabels(ctx, template, user)
 	})
-	return nil
+	return err
 }
 
 // clusterLabels returns the labels of the Cluster of a user, if they select canaries; nil without a Cluster.
@@ -97,11 +85,10 @@ func (r *Reconciler) clusterLabels(ctx context.Context, template *infrav1.Worksp
 func planStaged(template *infrav1.WorkspaceTemplate, f *stagedFacts, now time.Time) *stagedPlan {
 	revision := f.History.Record(template)
 	found := f.History.Find(revision.Hash)
-	history := slices.DeleteFunc(slices.Clone(f.History), func(r rollout.Revision) bool { return r.Hash == revision.Hash })
-	history = slices.Insert(history, 0, revision)
+	history := f.History.With(revision)
 	p := &stagedPlan{
 		Decision: rollout.Next(rollout.FactsOf(template, history, f.Users, now)), Obsolete: history.Obsolete(f.Users), At: now,
-		Write: found == nil || found.Number != revision.Number || found.RolledOut != revision.RolledOut,
+		Write: found == nil || found.Number != revision.Number || found.RolledOut != revision.RolledOut || found.Approval != revision.Approval,
 	}
 	if p.Stage == infrav1.RolloutComplete && !revision.RolledOut {
 		revision.RolledOut, p.Write = true, true

@@ -5,6 +5,7 @@ package admission
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -203,6 +204,9 @@ func TestAnApprovalIsSignedWithTheUserOfTheRequest(t *testing.T) {
 				builder.WithAnnotation(key, value)(template)
 			}
 		}
+		if by == "alice" {
+			builder.WithAnnotation(naming.ApprovedAtAnnotation, "earlier")(template)
+		}
 		return template
 	}
 	asBob := func(r *admission.Request) { r.UserInfo.Username = "bob" }
@@ -221,7 +225,17 @@ func TestAnApprovalIsSignedWithTheUserOfTheRequest(t *testing.T) {
 		"a record without an approval":    {with("", ""), with("", "alice"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, row.want, replaced(t, workspaceTemplateDefaulter(), row.old, row.object, "v1beta2", asBob).Annotations[naming.ApprovedByAnnotation])
+			signed := replaced(t, workspaceTemplateDefaulter(), row.old, row.object, "v1beta2", asBob).Annotations
+			assert.Equal(t, row.want, signed[naming.ApprovedByAnnotation])
+			switch at := signed[naming.ApprovedAtAnnotation]; row.want {
+			case "bob":
+				_, err := time.Parse(time.RFC3339, at)
+				assert.NoError(t, err)
+			case "alice":
+				assert.Equal(t, "earlier", at)
+			default:
+				assert.Empty(t, at)
+			}
 		})
 	}
 }

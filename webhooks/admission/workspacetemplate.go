@@ -6,6 +6,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,18 +37,22 @@ func workspaceTemplateDefaulter() *defaulter[*infrav1.WorkspaceTemplate] {
 	}
 }
 
-// signApproval records the user that changed the approved revision. Other users cannot change the record.
+// signApproval records the user that changed the approved revision, and when. Other users cannot change the record.
 func signApproval(user string, old, template *infrav1.WorkspaceTemplate) {
 	approved := template.Annotations[naming.ApproveAnnotation]
-	by := old.Annotations[naming.ApprovedByAnnotation]
+	record := map[string]string{
+		naming.ApprovedByAnnotation: old.Annotations[naming.ApprovedByAnnotation], naming.ApprovedAtAnnotation: old.Annotations[naming.ApprovedAtAnnotation],
+	}
 	if approved != old.Annotations[naming.ApproveAnnotation] {
-		by = user
+		record[naming.ApprovedByAnnotation], record[naming.ApprovedAtAnnotation] = user, time.Now().UTC().Format(time.RFC3339)
 	}
-	if approved == "" || by == "" {
-		delete(template.Annotations, naming.ApprovedByAnnotation)
-		return
+	for annotation, value := range record {
+		if approved == "" || value == "" {
+			delete(template.Annotations, annotation)
+			continue
+		}
+		metav1.SetMetaDataAnnotation(&template.ObjectMeta, annotation, value)
 	}
-	metav1.SetMetaDataAnnotation(&template.ObjectMeta, naming.ApprovedByAnnotation, by)
 }
 
 func workspaceTemplateValidator(reader validation.Reader) validator[*infrav1.WorkspaceTemplate] {

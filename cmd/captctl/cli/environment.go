@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/utils/clock"
@@ -57,6 +58,9 @@ func isTerminal(in io.Reader) bool {
 	file, ok := in.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(file.Fd()))
 }
+
+// Now is the time of a document.
+func (e *Environment) Now() metav1.Time { return metav1.NewTime(e.Clock.Now()) }
 
 // Printer prints to standard output.
 func (e *Environment) Printer(format output.Format) *output.Printer {

@@ -8,7 +8,47 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
+
+// dryRunNone and dryRunServer are the values of --dry-run.
+const dryRunNone, dryRunServer = "none", "server"
+
+// Writes are the options of commands that write objects.
+type Writes struct {
+	dryRun string
+	yes    bool
+}
+
+// AddDryRun adds --dry-run.
+func (w *Writes) AddDryRun(command *cobra.Command) {
+	command.Flags().StringVar(&w.dryRun, "dry-run", dryRunNone, `"server": the API server validates each write, and persists none.`)
+	command.Flags().Lookup("dry-run").NoOptDefVal = dryRunServer
+	CompleteFlag(command, "dry-run", cobra.FixedCompletions([]cobra.Completion{dryRunNone, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// AddYes adds --yes.
+func (w *Writes) AddYes(command *cobra.Command) {
+	command.Flags().BoolVarP(&w.yes, "yes", "y", false, "Do not ask for confirmation.")
+}
+
+// ValidateDryRun checks --dry-run; instead says what to use for --dry-run=client.
+func (w *Writes) ValidateDryRun(instead string) error {
+	switch w.dryRun {
+	case dryRunNone, dryRunServer:
+		return nil
+	case "client":
+		return errors.New("--dry-run=client is not supported. Use " + instead + "--dry-run=server")
+	}
+	return fmt.Errorf("--dry-run must be none or server, not %q", w.dryRun)
+}
+
+// DryRun reports whether nothing is persisted.
+func (w *Writes) DryRun() bool { return w.dryRun == dryRunServer }
+
+// Asks reports whether the user must confirm the writes.
+func (w *Writes) Asks() bool { return !w.yes && !w.DryRun() }
 
 // ErrNotInteractive is why a question cannot be asked.
 var ErrNotInteractive = errors.New("standard input is not a terminal, so the run cannot be confirmed: add --yes")

@@ -10,8 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
 // patience is how long a completion waits for a response of the cluster before it completes nothing.
@@ -54,11 +58,21 @@ func (a *Access) CompleteNamespaces() cobra.CompletionFunc {
 
 // CompleteClusters with NAMESPACE/NAME of the Clusters.
 func (a *Access) CompleteClusters() cobra.CompletionFunc {
-	list := &clusterv1.ClusterList{}
+	return a.completeObjects(&clusterv1.ClusterList{})
+}
+
+// CompleteTemplates with NAMESPACE/NAME of the WorkspaceTemplates.
+func (a *Access) CompleteTemplates() cobra.CompletionFunc {
+	return a.completeObjects(&infrav1.WorkspaceTemplateList{})
+}
+
+// completeObjects completes with NAMESPACE/NAME.
+func (a *Access) completeObjects(list client.ObjectList) cobra.CompletionFunc {
 	return a.Complete(list, func() (names []string) {
-		for i := range list.Items {
-			names = append(names, list.Items[i].Namespace+"/"+list.Items[i].Name)
-		}
+		_ = meta.EachListItem(list, func(object runtime.Object) error { // The function returns no error.
+			names = append(names, client.ObjectKeyFromObject(object.(client.Object)).String())
+			return nil
+		})
 		return names
 	})
 }

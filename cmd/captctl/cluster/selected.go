@@ -4,14 +4,17 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
 
-// Selected is the Cluster that an argument names.
+// Selected is the object that an argument names.
 type Selected struct {
 	Of              *Access
 	Namespace, Name string
+	// Kind is how messages name it; empty for a Cluster.
+	Kind string
 }
 
 // Complete takes the argument. Without a namespace, that of --namespace or of the context is meant.
@@ -27,7 +30,8 @@ func (s *Selected) Complete(args []string) (err error) {
 // Validate checks the argument.
 func (s *Selected) Validate() error {
 	if s.Namespace == "" || s.Name == "" || strings.Contains(s.Name, "/") {
-		return fmt.Errorf("%q: must be CLUSTER or NAMESPACE/CLUSTER", s.Namespace+"/"+s.Name)
+		kind := cmp.Or(s.Kind, "CLUSTER")
+		return fmt.Errorf("%q: must be %s or NAMESPACE/%[2]s", s.Namespace+"/"+s.Name, kind)
 	}
 	return nil
 }

@@ -25,18 +25,18 @@ import (
 
 // describeOptions are the options of describe.
 type describeOptions struct {
-	common
+	cli.View
 	selected
 }
 
 // Validate checks the argument and the flags.
 func (o *describeOptions) Validate() error {
-	return errors.Join(o.selected.Validate(), o.common.Validate())
+	return errors.Join(o.selected.Validate(), o.View.Validate())
 }
 
 // NewDescribe returns captctl describe.
 func NewDescribe(environment *cli.Environment) *cobra.Command {
-	o := &describeOptions{newCommon(environment), selected{cluster.Selected{Of: environment.Access}}}
+	o := &describeOptions{cli.NewView(environment), selected{cluster.Selected{Of: environment.Access}}}
 	command := &cobra.Command{
 		Use:   "describe [NAMESPACE/]CLUSTER",
 		Short: "Show the state of a Cluster, the one cause if it is not Ready, and what to do",
@@ -54,7 +54,7 @@ Without NAMESPACE, --namespace or the namespace of the kubeconfig's context is u
 		ValidArgsFunction: environment.Access.CompleteClusters(),
 		RunE:              cli.Run(o),
 	}
-	o.addFlags(command)
+	o.AddFlags(command)
 	return command
 }
 
@@ -70,10 +70,10 @@ func (o *describeOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return show(ctx, &o.common, reader, watched(o.Namespace, eventsv1.SchemeGroupVersion.WithKind("Event")),
+	return cli.Show(ctx, &o.View, reader, watched(o.Namespace, eventsv1.SchemeGroupVersion.WithKind("Event")),
 		func(ctx context.Context) (*described, error) { return o.read(ctx, reader) },
 		func(p *output.Printer, found *described) error {
-			document := newDescription(found.Objects, found.events, o.now())
+			document := newDescription(found.Objects, found.events, o.Now())
 			document.TypeMeta = metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "ClusterDescription"}
 			return p.Document(document, func(p *output.Printer) { showDescription(p, document, o.Clock.Now()) })
 		})

@@ -21,31 +21,12 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// common are the options of all commands of the package.
-type common struct {
-	*cli.Environment
-	output *output.Flag
-	watch  bool
-}
-
-func newCommon(environment *cli.Environment) common {
-	return common{Environment: environment, output: output.NewFlag()}
-}
-
-func (c *common) addFlags(command *cobra.Command) {
-	command.Flags().BoolVarP(&c.watch, "watch", "w", false, "Print the output again whenever it changes.")
-	c.output.Add(command)
-}
-
-// Validate checks the flags.
-func (c *common) Validate() error { return c.output.Validate() }
-
 // getOptions are the options of get.
-type getOptions struct{ common }
+type getOptions struct{ cli.View }
 
 // NewGet returns captctl get.
 func NewGet(environment *cli.Environment) *cobra.Command {
-	o := &getOptions{newCommon(environment)}
+	o := &getOptions{cli.NewView(environment)}
 	command := &cobra.Command{
 		Use:   "get",
 		Short: "List the Clusters, their state, and what they wait for",
@@ -66,7 +47,7 @@ PROGRESS is an estimate between two steps, based on the duration of earlier oper
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              cli.Run(o),
 	}
-	o.addFlags(command)
+	o.AddFlags(command)
 	return command
 }
 
@@ -79,12 +60,12 @@ func (o *getOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return show(ctx, &o.common, reader, watched(o.Access.Only()), func(ctx context.Context) (*fleet, error) {
+	return cli.Show(ctx, &o.View, reader, watched(o.Access.Only()), func(ctx context.Context) (*fleet, error) {
 		return read(ctx, reader, o.Access.Only())
 	}, func(p *output.Printer, found *fleet) error {
 		list := &ClusterList{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "ClusterList"}, Clusters: []overview.Cluster{}}
 		for _, objects := range found.clusters {
-			list.Clusters = append(list.Clusters, overview.Of(objects, o.now()))
+			list.Clusters = append(list.Clusters, overview.Of(objects, o.Now()))
 		}
 		return p.Document(list, func(p *output.Printer) { showClusters(p, list, o.Clock.Now()) })
 	})

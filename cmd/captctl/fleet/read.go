@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -89,5 +89,10 @@ func (s *selected) objects(ctx context.Context, reader client.Reader) (*overview
 	return found.clusters[index], nil
 }
 
-// now is the time of a summary.
-func (c *common) now() metav1.Time { return metav1.NewTime(c.Clock.Now()) }
+// watched are the kinds that all commands of the package read, and more.
+func watched(namespace string, more ...schema.GroupVersionKind) cluster.Watched {
+	return cluster.Watched{Namespace: namespace, Kinds: append([]schema.GroupVersionKind{
+		clusterv1.GroupVersion.WithKind("Cluster"), infrav1.GroupVersion.WithKind("CAPTCluster"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
+		controlplanev1.GroupVersion.WithKind("CAPTControlPlane"),
+	}, more...)}
+}

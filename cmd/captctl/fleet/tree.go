@@ -41,13 +41,13 @@ type Tree struct {
 
 // treeOptions are the options of tree.
 type treeOptions struct {
-	common
+	cli.View
 	selected
 }
 
 // NewTree returns captctl tree.
 func NewTree(environment *cli.Environment) *cobra.Command {
-	o := &treeOptions{common{Environment: environment, output: output.NewFlag(svg, dot, mermaid)}, selected{cluster.Selected{Of: environment.Access}}}
+	o := &treeOptions{cli.NewView(environment, svg, dot, mermaid), selected{cluster.Selected{Of: environment.Access}}}
 	command := &cobra.Command{
 		Use:   "tree [NAMESPACE/]CLUSTER",
 		Short: "Show what a Cluster depends on, and what depends on it",
@@ -67,13 +67,13 @@ Secrets. Of Secrets only the names are read. A picture omits arrows that follow 
 		ValidArgsFunction: environment.Access.CompleteClusters(),
 		RunE:              cli.Run(o),
 	}
-	o.addFlags(command)
+	o.AddFlags(command)
 	return command
 }
 
 // Validate checks the argument and the flags.
 func (o *treeOptions) Validate() error {
-	return errors.Join(o.selected.Validate(), o.common.Validate())
+	return errors.Join(o.selected.Validate(), o.View.Validate())
 }
 
 // Run reads and prints, once or until it is interrupted.
@@ -89,7 +89,7 @@ func (o *treeOptions) Run(ctx context.Context) error {
 		}
 		return readTree(ctx, reader, found)
 	}
-	return show(ctx, &o.common, reader, watched(o.Namespace, infrav1.GroupVersion.WithKind("WorkspaceTemplate")), read, func(p *output.Printer, tree *Tree) error {
+	return cli.Show(ctx, &o.View, reader, watched(o.Namespace, infrav1.GroupVersion.WithKind("WorkspaceTemplate")), read, func(p *output.Printer, tree *Tree) error {
 		drawn, err := tree.picture(p.Format)
 		return errors.Join(err, p.Document(tree, func(p *output.Printer) {
 			switch p.Format {

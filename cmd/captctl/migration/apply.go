@@ -129,7 +129,7 @@ func (o *applyOptions) startsStorageMigration(ctx context.Context, fleet *status
 // adoptsLastUnits reports whether a run leaves nothing of a plan for the whole fleet to adopt, while stored versions may not be migrated yet. The writes are
 // those of the selected units.
 func (o *applyOptions) adoptsLastUnits(fleet *status.Fleet, p *plan.Plan, writes map[string]int) (adopts bool) {
-	if fleet == nil || p.Namespace != "" || o.dryRun != dryRunNone { // The checks report why it could not be read.
+	if fleet == nil || p.Namespace != "" || o.DryRun() { // The checks report why it could not be read.
 		return false
 	}
 	for i := range p.Units {

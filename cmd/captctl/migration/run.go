@@ -25,16 +25,13 @@ import (
 	"github.com/capt-provider/capt/migrate/status"
 )
 
-// dryRunNone and dryRunServer are the values of --dry-run.
-const dryRunNone, dryRunServer = "none", "server"
-
 // runOptions are the options that apply and rollback share.
 type runOptions struct {
 	common
+	cli.Writes
 	units                    []string
 	concurrency, maxFailures int
-	dryRun                   string
-	yes, fixEndpoints        bool
+	fixEndpoints             bool
 	wait, lease              time.Duration
 }
 
@@ -43,19 +40,20 @@ func (r *runOptions) addFlags(command *cobra.Command) {
 	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as listed by show. Can be repeated.")
 	flags.IntVar(&r.concurrency, "concurrency", 1, "Number of units that are written concurrently.")
 	flags.IntVar(&r.maxFailures, "max-failures", 0, "Number of units that may fail. After one more failure, no other unit is started.")
-	flags.StringVar(&r.dryRun, "dry-run", dryRunNone, `"server": the API server validates each write, and persists none.`)
-	flags.Lookup("dry-run").NoOptDefVal = dryRunServer
-	flags.BoolVarP(&r.yes, "yes", "y", false, "Do not ask for confirmation.")
+	r.AddDryRun(command)
+	r.AddYes(command)
 	flags.DurationVar(&r.wait, "wait", apply.DefaultWait, "How long to wait for the manager, per unit.")
 	flags.DurationVar(&r.lease, "lease-duration", lock.DefaultDuration, "Duration of captctl's Lease: how long a killed run keeps others waiting.")
 	flags.Lookup("lease-duration").Hidden = true // For tests.
 	r.common.addFlags(command)
 	cli.CompleteFlag(command, "unit", cobra.NoFileCompletions)
-	cli.CompleteFlag(command, "dry-run", cobra.FixedCompletions([]cobra.Completion{dryRunNone, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // Validate checks the flags.
 func (r *runOptions) Validate() error {
+	if err := r.ValidateDryRun("captctl migrate show --diff, which prints what would be sent, or "); err != nil {
+		return err
+	}
 	for _, check := range []struct {
 		wrong bool
 		why   string
@@ -64,9 +62,7 @@ func (r *runOptions) Validate() error {
 		{r.maxFailures < 0, "--max-failures must be at least 0"},
 		{r.wait <= 0, "--wait must be more than 0"},
 		{r.lease < time.Second, "--lease-duration must be at least 1s"},
-		{r.dryRun == "client", "--dry-run=client is not supported. Use captctl migrate show --diff, which prints what would be sent, or --dry-run=server"},
-		{r.dryRun != dryRunNone && r.dryRun != dryRunServer, fmt.Sprintf("--dry-run must be none or server, not %q", r.dryRun)},
-		{r.asks() && !r.Interactive, cli.ErrNotInteractive.Error()},
+		{r.Asks() && !r.Interactive, cli.ErrNotInteractive.Error()},
 	} {
 		if check.wrong {
 			return errors.New(check.why)
@@ -81,9 +77,6 @@ func (r *runOptions) Validate() error {
 	}
 	return nil
 }
-
-// asks reports whether the user must confirm the run.
-func (r *runOptions) asks() bool { return !r.yes && r.dryRun == dryRunNone }
 
 // selected are the names of --cluster and --unit.
 func (r *runOptions) selected() []string { return slices.Concat(r.clusters, r.units) }
@@ -137,10 +130,10 @@ func (r *runOptions) confirm(summary func(*output.Printer), question string) err
 	switch {
 	case !r.output.Format().ForMachines():
 		summary(r.Printer(r.output.Format()))
-	case r.asks():
+	case r.Asks():
 		summary(output.NewPrinter(r.ErrOut, output.Table, r.NoColor))
 	}
-	if !r.asks() {
+	if !r.Asks() {
 		return nil
 	}
 	return r.Confirm(question)
@@ -156,7 +149,7 @@ func (r *runOptions) options(connected client.Client, p *plan.Plan, before check
 	checks.FixClusterEndpoints = r.fixEndpoints
 	return apply.Options{
 		Client: connected, Reader: connected, Namespace: r.journal, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
-		DryRun: r.dryRun == dryRunServer, Wait: r.wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(r.output.Format()),
+		DryRun: r.DryRun(), Wait: r.wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(r.output.Format()),
 		FixClusterEndpoints: r.fixEndpoints,
 		Check: func(ctx context.Context) error {
 			report, err := r.Migration.Check(ctx, checks)

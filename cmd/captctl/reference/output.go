@@ -16,6 +16,7 @@ import (
 
 	"github.com/capt-provider/capt/cmd/captctl/diff"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
+	"github.com/capt-provider/capt/cmd/captctl/rollouts"
 	"github.com/capt-provider/capt/cmd/captctl/template"
 	"github.com/capt-provider/capt/cmd/captctl/validate"
 	"github.com/capt-provider/capt/cmd/captctl/version"
@@ -41,6 +42,7 @@ var kinds = []struct {
 	{"Diff", reflect.TypeFor[diff.Diff](), "`captctl diff` prints it."},
 	{"ValidationReport", reflect.TypeFor[validate.Report](), "`captctl validate` prints it."},
 	{"TemplateTest", reflect.TypeFor[template.Test](), "`captctl template test` prints it."},
+	{"TemplateStatus", reflect.TypeFor[rollouts.Status](), "`captctl template status` prints it; with `--watch`, one document after another."},
 	{"Check", reflect.TypeFor[view.Check](), "`captctl migrate check` prints it."},
 	{"Plan", reflect.TypeFor[plan.Plan](), "`captctl migrate plan --out` writes it, `plan` and `show` print it, `apply` and `rollback` read it."},
 	{"Decisions", reflect.TypeFor[migrate.Decisions](), "Users write it, in YAML or JSON, for `captctl migrate plan --decisions`."},

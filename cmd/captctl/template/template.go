@@ -15,22 +15,28 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/manifest"
 	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/cmd/captctl/rollouts"
 )
 
 // New returns captctl template.
 func New(environment *cli.Environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "template",
-		Short: "Create, render and test WorkspaceTemplates",
-		Long: `Creates a WorkspaceTemplate from a Terraform module, shows what a template renders to, and tests its
-module, all without a cluster. captctl diff shows what an edit changes in Workspaces of a cluster.`,
+		Short: "Create, test and roll out WorkspaceTemplates",
+		Long: `init creates a WorkspaceTemplate from a Terraform module, render shows what a template renders to,
+and test tests its module, all without a cluster. captctl diff shows what an edit changes in
+Workspaces of a cluster. The other commands show and control staged rollouts (spec.rollout).`,
 		Example: `  captctl template init modules/vpc > vpc.yaml
   captctl template test -f vpc.yaml
-  captctl template render -f vpc.yaml --var vpc_name=demo --var region=eu-central-1`,
+  captctl template render -f vpc.yaml --var vpc_name=demo --var region=eu-central-1
+
+  # How far has the rollout of an edit come, and what does it wait for?
+  captctl template status team-a/vpc`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(newInit(environment), newRender(environment), newTest(environment))
+	command.AddCommand(rollouts.New(environment)...)
 	return command
 }
 

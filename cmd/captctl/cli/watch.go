@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package cli
 
 import (
 	"bytes"
@@ -9,13 +9,10 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
@@ -27,13 +24,26 @@ const (
 	readInterval = time.Second
 )
 
-// watched are the kinds that all commands of the package read, and more.
-func watched(namespace string, more ...schema.GroupVersionKind) cluster.Watched {
-	return cluster.Watched{Namespace: namespace, Kinds: append([]schema.GroupVersionKind{
-		clusterv1.GroupVersion.WithKind("Cluster"), infrav1.GroupVersion.WithKind("CAPTCluster"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
-		controlplanev1.GroupVersion.WithKind("CAPTControlPlane"),
-	}, more...)}
+// View are the options of commands that print what they read, once or whenever it changes.
+type View struct {
+	*Environment
+	Output *output.Flag
+	watch  bool
 }
+
+// NewView returns the options for the usual formats and more.
+func NewView(environment *Environment, more ...output.Format) View {
+	return View{Environment: environment, Output: output.NewFlag(more...)}
+}
+
+// AddFlags adds --watch and --output.
+func (v *View) AddFlags(command *cobra.Command) {
+	command.Flags().BoolVarP(&v.watch, "watch", "w", false, "Print the output again whenever it changes.")
+	v.Output.Add(command)
+}
+
+// Validate checks the flags.
+func (v *View) Validate() error { return v.Output.Validate() }
 
 // spaced sends signals on, each at least readInterval after the one before.
 func spaced(ctx context.Context, c clock.Clock, changed <-chan struct{}) <-chan struct{} {
@@ -60,26 +70,26 @@ func spaced(ctx context.Context, c clock.Clock, changed <-chan struct{}) <-chan 
 	return due
 }
 
-// show reads and prints. With --watch it reads when an object has changed, and prints when that, or the time, changes what is printed.
-func show[T any](ctx context.Context, c *common, reader client.WithWatch, watched cluster.Watched, read func(context.Context) (T, error), draw func(*output.Printer, T) error) error {
+// Show reads and prints. With --watch it reads when an object has changed, and prints when that, or the time, changes what is printed.
+func Show[T any](ctx context.Context, v *View, reader client.WithWatch, watched cluster.Watched, read func(context.Context) (T, error), draw func(*output.Printer, T) error) error {
 	found, err := read(ctx)
-	if err != nil || !c.watch {
+	if err != nil || !v.watch {
 		if err == nil {
-			err = draw(c.Printer(c.output.Format()), found)
+			err = draw(v.Printer(v.Output.Format()), found)
 		}
 		return err
 	}
-	ticker := c.Clock.NewTicker(refresh)
+	ticker := v.Clock.NewTicker(refresh)
 	defer ticker.Stop()
-	changed := spaced(ctx, c.Clock, cluster.Changes(ctx, reader, refresh, watched))
+	changed := spaced(ctx, v.Clock, cluster.Changes(ctx, reader, refresh, watched))
 	for last := ""; ; {
 		var text bytes.Buffer
-		if err := draw(c.Printer(c.output.Format()).To(&text), found); err != nil {
+		if err := draw(v.Printer(v.Output.Format()).To(&text), found); err != nil {
 			return err
 		}
 		if text.String() != last {
 			last = text.String()
-			if err := c.Redraw(c.output.Format(), func(to *output.Printer) error { return draw(to, found) }); err != nil {
+			if err := v.Redraw(v.Output.Format(), func(to *output.Printer) error { return draw(to, found) }); err != nil {
 				return err
 			}
 		}
@@ -90,7 +100,7 @@ func show[T any](ctx context.Context, c *common, reader client.WithWatch, watche
 		case <-changed:
 			next, err := read(ctx)
 			if err != nil { // The API server may restart. What was read last is still shown.
-				fmt.Fprintf(c.ErrOut, "Warning: %v\n", err)
+				fmt.Fprintf(v.ErrOut, "Warning: %v\n", err)
 				continue
 			}
 			found = next

@@ -1,0 +1,431 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/cmd/captctl/rollouts"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// staging has the template team-a/vpc, whose revision 1 was rolled out and approved by alice, and whose content was edited since. Its users are
+// a, the canary, of the Cluster blue, b of the Cluster green, and c of another namespace.
+type staging struct {
+	*environment
+	template *infrav1.WorkspaceTemplate
+	a, b, c  *infrav1.WorkspaceTemplateApply
+	// one and two are the hashes of the revisions.
+	one, two string
+}
+
+func newStaging() *staging {
+	s := &staging{environment: &environment{}}
+	s.template = builder.WorkspaceTemplate("vpc", builder.WithNamespace("team-a"), builder.WithModule("# one\n# common"), builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.AllowedNamespaces.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"vpcs": "shared"}}
+		template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{
+			Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways,
+			Canary: infrav1.RolloutCanaries{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}}},
+		}
+	}), builder.WithAnnotation(naming.ApprovedByAnnotation, "alice"), builder.WithAnnotation(naming.ApprovedAtAnnotation, "2026-10-22T09:00:00Z"))
+	s.one = rollout.HashOf(s.template)
+	builder.WithAnnotation(naming.ApproveAnnotation, s.one)(s.template)
+	s.store(1)
+	builder.WithModule("# two\n# common")(s.template)
+	s.two = rollout.HashOf(s.template)
+	s.template.Status.Rollout = infrav1.WorkspaceTemplateRolloutStatus{
+		Revision: s.two, Number: 2, Stage: infrav1.RolloutWaitingForApproval, StartTime: ptr.To(before(10)), Waiting: ptr.To[int32](3),
+	}
+	s.condition(infrav1.RolloutWaitingReason, "0 of 3 users have revision "+s.two+". The revision is not approved")
+	s.a, s.b, s.c = s.user("team-a", "a", "blue"), s.user("team-a", "b", "green"), s.user("team-b", "c", "")
+	foreign := s.user("team-c", "foreign", "")
+	stranger := namespace("team-b")
+	stranger.Labels = map[string]string{"vpcs": "shared"}
+	s.objects = append(s.objects, namespace("team-a"), namespace("team-c"), stranger, s.template, s.a, s.b, s.c, foreign,
+		builder.Cluster("blue", builder.WithNamespace("team-a"), builder.WithLabel("stage", "canary")), builder.Cluster("green", builder.WithNamespace("team-a")))
+	return s
+}
+
+// store stores the current content as a revision.
+func (s *staging) store(number int64) {
+	revision := rollout.History(nil).Record(s.template)
+	revision.Number, revision.RolledOut = number, true
+	object, err := revision.Object(s.template)
+	if err != nil {
+		panic(err)
+	}
+	object.CreationTimestamp = before(60)
+	s.objects = append(s.objects, object)
+}
+
+func (s *staging) condition(reason, message string) {
+	s.template.Status.Conditions = []metav1.Condition{{Type: infrav1.RollingOutCondition, Status: metav1.ConditionTrue, Reason: reason, Message: message}}
+}
+
+// user uses the template, with revision 1.
+func (s *staging) user(namespace, name, cluster string) *infrav1.WorkspaceTemplateApply {
+	return builder.WorkspaceTemplateApply(name, builder.WithNamespace(namespace), builder.WithWorkspaceName(name), builder.WithLabel(clusterv1.ClusterNameLabel, cluster),
+		builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Namespace: "team-a", Name: "vpc"}
+			apply.Spec.TemplateRevision = s.one
+			apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: name}
+			apply.Status.TemplateRevision, apply.Status.WrittenTemplateRevision, apply.Status.ObservedGeneration = s.one, s.one, 1
+			apply.Status.Conditions = readyCondition(metav1.ConditionTrue, infrav1.UpToDateReason, "")
+		}))
+}
+
+// fail makes Terraform fail for the canary with revision 2, which stops the rollout.
+func (s *staging) fail() {
+	builder.WithAnnotation(naming.ApproveAnnotation, s.two)(s.template)
+	s.a.Spec.TemplateRevision, s.a.Status.WrittenTemplateRevision, s.a.Status.FailedTemplateRevision = s.two, s.two, s.two
+	s.a.Status.Conditions = readyCondition(metav1.ConditionFalse, infrav1.ApplyFailedReason, "AccessDenied:\nnot allowed")
+	s.template.Status.Rollout.Stage = infrav1.RolloutCanary
+	s.condition(infrav1.RolloutStoppedReason, "failed: team-a/a")
+}
+
+// stored returns the template after a command.
+func (s *staging) stored(t *testing.T) *infrav1.WorkspaceTemplate {
+	t.Helper()
+	template := &infrav1.WorkspaceTemplate{}
+	require.NoError(t, s.connected.Get(t.Context(), client.ObjectKeyFromObject(s.template), template))
+	return template
+}
+
+// forbid makes the API server refuse to list objects of a type.
+func forbid[T client.ObjectList](s *staging, when func(*client.ListOptions) bool) {
+	s.funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		if _, is := list.(T); is && when((&client.ListOptions{}).ApplyOptions(options)) {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", nil)
+		}
+		return c.List(ctx, list, options...)
+	}
+}
+
+func TestTemplateStatusShowsWhatARolloutWaitsFor(t *testing.T) {
+	s := newStaging()
+	out, errOut, err := s.run(t, "template", "status", "vpc", "-n", "team-a")
+	require.NoError(t, err)
+	assert.Empty(t, errOut)
+	want := strings.NewReplacer("<one>", s.one, "<two>", s.two).Replace(strings.TrimLeft(`
+Template:  team-a/vpc
+Strategy:  Staged
+Revision:  2 (<two>)
+Stage:     WaitingForApproval (started 10m ago)
+Approved:  no
+Users:     3 Waiting
+
+0 of 3 users have revision <two>. The revision is not approved
+
+Next step: See what the revision changes, and approve it, or roll back.
+  captctl template approve team-a/vpc --revision <two>
+  captctl template rollback team-a/vpc
+
+NAMESPACE   NAME   CLUSTER   STATE     REVISION   CANARY   MESSAGE
+team-a      a      blue      Waiting   1          yes      -
+team-a      b      green     Waiting   1          -        -
+team-b      c      -         Waiting   1          -        -
+
+REVISION   HASH           AGE   USERS   APPROVED           NOTES
+2          <two>   -     0       -                  current content
+1          <one>   60m   3       alice, 60m ago   for new users
+`, "\n"))
+	assert.Equal(t, strings.Fields(want), strings.Fields(out), out)
+}
+
+func TestTemplateStatusShowsFailuresAndHowToContinue(t *testing.T) {
+	s := newStaging()
+	s.fail()
+	builder.Paused()(s.b)
+	out, _, err := s.run(t, "template", "status", "team-a/vpc")
+	require.NoError(t, err)
+	assert.Contains(t, out, "Stage:     Canary, stopped by a failure (started 10m ago)\n")
+	assert.Contains(t, out, "Approved:  alice, 60m ago\n")
+	assert.Contains(t, out, "Users:     1 Failed, 2 Waiting\n")
+	assert.Contains(t, out, "  captctl logs team-a/blue\n  captctl template rollback team-a/vpc\n  captctl template resume team-a/vpc\n")
+	assert.Regexp(t, `team-a +a +blue +Failed +2 +yes +ApplyFailed: AccessDenied: not allowed`, out)
+	assert.Regexp(t, `team-a +b +green +Waiting,paused +1`, out)
+
+	out, _, err = s.run(t, "template", "status", "team-a/vpc", "-o", "json")
+	require.NoError(t, err)
+	var status rollouts.Status
+	require.NoError(t, json.Unmarshal([]byte(out), &status))
+	assert.Equal(t, infrav1.RolloutCanary, status.Stage)
+	assert.Equal(t, infrav1.RolloutStoppedReason, status.Reason)
+	assert.Equal(t, map[rollout.UserState]int{rollout.UserFailed: 1, rollout.UserWaiting: 2}, status.Counts)
+	assert.Equal(t, &rollouts.Approval{By: "alice", At: "2026-10-22T09:00:00Z"}, status.Approval)
+	assert.True(t, status.Revisions[0].Target)
+	assert.Equal(t, s.two, status.Users[0].Assigned)
+}
+
+func TestTemplateStatusOfEachState(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*staging)
+		want   []string
+	}{
+		"paused": {func(s *staging) {
+			s.template.Spec.Rollout.State, s.template.Status.Rollout.Stage = infrav1.RolloutPaused, infrav1.RolloutRemaining
+		}, []string{"Stage:     Remaining, paused", "captctl template resume team-a/vpc"}},
+		"soaking": {func(s *staging) {
+			s.template.Status.Rollout.Stage, s.template.Status.Rollout.SoakUntil = infrav1.RolloutSoaking, ptr.To(metav1.NewTime(fleetNow.Add(20*time.Minute)))
+		}, []string{"Stage:     Soaking, for another 20m"}},
+		"not observed": {func(s *staging) { s.template.Status.Rollout.Revision = s.one }, []string{"Next step: The manager has not observed the current content yet."}},
+		"without a staged rollout": {func(s *staging) {
+			s.template.Spec.Rollout, s.template.Status.Revision = infrav1.WorkspaceTemplateRollout{}, s.two
+			s.b.Status.TemplateRevision, s.b.Status.WrittenTemplateRevision, s.b.Spec.TemplateRevision = s.two, s.two, ""
+		}, []string{"Strategy:  Immediate: all users follow an edit at once\nRevision:  " + "<two>" + "\nUsers:     2 Updating, 1 Current\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStaging()
+			row.change(s)
+			out, _, err := s.run(t, "template", "status", "team-a/vpc")
+			require.NoError(t, err)
+			for _, want := range row.want {
+				assert.Contains(t, out, strings.ReplaceAll(want, "<two>", s.two))
+			}
+		})
+	}
+}
+
+func TestTemplateStatusShowsWhatTheUserMayRead(t *testing.T) {
+	s := newStaging()
+	forbid[*appsv1.ControllerRevisionList](s, func(*client.ListOptions) bool { return true })
+	out, errOut, err := s.run(t, "template", "status", "team-a/vpc")
+	require.NoError(t, err)
+	assert.Contains(t, errOut, "Warning: stored revisions are not shown: listing the revisions of WorkspaceTemplate team-a/vpc: things is forbidden")
+	assert.Contains(t, out, "Revision:  2 ("+s.two+")")
+	assert.NotContains(t, out, "NOTES")
+	_, _, err = s.run(t, "template", "pause", "team-a/vpc")
+	require.ErrorContains(t, err, "things is forbidden: <nil>; captctl migrate check lists the missing permissions")
+
+	s = newStaging()
+	forbid[*infrav1.WorkspaceTemplateApplyList](s, func(options *client.ListOptions) bool { return options.Namespace == "" })
+	out, errOut, err = s.run(t, "template", "status", "team-a/vpc")
+	require.NoError(t, err)
+	assert.Contains(t, errOut, "Warning: users in other namespaces than team-a are not shown")
+	assert.Contains(t, out, "Users:     2 Waiting\n")
+
+	_, _, err = newStaging().run(t, "template", "status", "nothing")
+	require.EqualError(t, err, "there is no WorkspaceTemplate nothing in namespace default; kubectl get workspacetemplates -A lists all")
+	_, _, err = newStaging().run(t, "template", "status", "a/b/c")
+	assert.EqualError(t, err, `"a/b/c": must be NAME or NAMESPACE/NAME`)
+}
+
+func TestApproveBindsToTheContentThatItShows(t *testing.T) {
+	s := newStaging()
+	s.terminal, s.answer = true, "yes\n"
+	out, errOut, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "2")
+	require.NoError(t, err)
+	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: revision 2 ("+s.two+")\nChanges since revision 1 ("+s.one+"):\n")
+	assert.Contains(t, out, "    -# one\n    +# two\n")
+	assert.Contains(t, out, "Users that get it: 3, first the canaries: team-a/a\n")
+	assert.Contains(t, errOut, "Do you want to approve revision 2 ("+s.two+") of WorkspaceTemplate team-a/vpc in context production (http://127.0.0.1:1)?")
+	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: revision 2 ("+s.two+") is approved\n")
+	assert.Equal(t, s.two, s.stored(t).Annotations[naming.ApproveAnnotation])
+
+	out, _, err = s.run(t, "template", "approve", "team-a/vpc", "--revision", s.two, "--yes")
+	require.NoError(t, err)
+	assert.Contains(t, out, "unchanged: revision 2 ("+s.two+") is approved already, by alice at 2026-10-22T09:00:00Z\n")
+}
+
+func TestApproveWithoutConsentOrInADryRunWritesNothing(t *testing.T) {
+	s := newStaging()
+	s.terminal, s.answer = true, "no\n"
+	_, _, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "2")
+	require.EqualError(t, err, "canceled: nothing was written")
+	out, errOut, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "2", "--dry-run")
+	require.NoError(t, err)
+	assert.Contains(t, out, "is approved (dry run: nothing was written)\n")
+	assert.NotContains(t, errOut, "Do you want")
+	assert.Equal(t, s.one, s.stored(t).Annotations[naming.ApproveAnnotation])
+}
+
+func TestApproveRefusesWhatIsNotTheTarget(t *testing.T) {
+	for name, row := range map[string]struct {
+		change   func(*staging)
+		revision string
+		want     string
+	}{
+		"an older revision": {func(*staging) {}, "1", "is not the current content, which is revision 2 (<two>). Only that can be approved. captctl template rollback team-a/vpc --to-revision 1 returns to revision 1 (<one>)"},
+		"unknown":           {func(*staging) {}, "7", "WorkspaceTemplate team-a/vpc has no revision 7; captctl template status team-a/vpc lists its revisions"},
+		"no approval is needed": {func(s *staging) { s.template.Spec.Rollout.Approval = "" }, "2",
+			"spec.rollout.approval is not Always, so that no revision needs an approval"},
+		"not staged": {func(s *staging) { s.template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{} }, "2",
+			"spec.rollout.strategy is not Staged: all users follow an edit at once, and there is no rollout to change"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStaging()
+			row.change(s)
+			_, _, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", row.revision, "--yes")
+			require.ErrorContains(t, err, strings.NewReplacer("<one>", s.one, "<two>", s.two).Replace(row.want))
+			assert.Equal(t, s.one, s.stored(t).Annotations[naming.ApproveAnnotation])
+		})
+	}
+}
+
+func TestChangesOfTemplatesAreRejectedBeforeConnecting(t *testing.T) {
+	for want, arguments := range map[string][]string{
+		"--revision is required":                                      {"approve", "vpc", "--yes"},
+		"standard input is not a terminal":                            {"rollback", "vpc"},
+		"so the run cannot be confirmed: add --yes":                   {"approve", "vpc", "--revision", "2"},
+		"--dry-run=client is not supported. Use --dry-run=server":     {"pause", "vpc", "--dry-run=client"},
+		`"/vpc": must be NAME or NAMESPACE/NAME`:                      {"resume", "/vpc"},
+		`the usage is "captctl template pause [NAMESPACE/]NAME [flag`: {"pause"},
+	} {
+		s := newStaging()
+		_, _, err := s.run(t, append([]string{"template"}, arguments...)...)
+		require.ErrorContains(t, err, want)
+		assert.Nil(t, s.config, "no cluster was connected to")
+	}
+}
+
+func TestARevisionThatHasBeenRolledOutIsNotApproved(t *testing.T) {
+	s := newStaging()
+	s.template.Status.Rollout.Stage = infrav1.RolloutComplete
+	out, _, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "2", "--yes")
+	require.NoError(t, err)
+	assert.Equal(t, "WorkspaceTemplate team-a/vpc: unchanged: revision 2 ("+s.two+") has been rolled out already\n", out)
+	assert.Equal(t, s.one, s.stored(t).Annotations[naming.ApproveAnnotation])
+}
+
+// The manager sees users that the user of the command may not read.
+func TestAFailureThatTheUserMayNotReadIsResumed(t *testing.T) {
+	s := newStaging()
+	s.condition(infrav1.RolloutStoppedReason, "failed: team-b/c")
+	out, _, err := s.run(t, "template", "resume", "team-a/vpc", "--yes")
+	require.NoError(t, err)
+	assert.Contains(t, out, "fails for users that you may not read\n")
+	assert.Equal(t, s.two, s.stored(t).Annotations[naming.ResumeAnnotation])
+}
+
+func TestARolloutIsPausedAndResumed(t *testing.T) {
+	s := newStaging()
+	s.funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		err := c.Get(ctx, key, object, options...)
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{{ // The client of tests returns none.
+			Manager: "kustomize-controller", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:rollout":{"f:state":{}}}}`)},
+		}})
+		return err
+	}
+	for _, step := range []struct {
+		command, want string
+		state         infrav1.RolloutState
+	}{
+		{"resume", "unchanged: the rollout is neither paused nor stopped by a failure", ""},
+		{"pause", "Flux applies spec.rollout.state, and reverts it unless it is changed in Git as well\nWorkspaceTemplate team-a/vpc: the rollout is paused; users that Terraform is updating finish", infrav1.RolloutPaused},
+		{"pause", "unchanged: the rollout is paused already", infrav1.RolloutPaused},
+		{"resume", "WorkspaceTemplate team-a/vpc: the rollout is not paused", infrav1.RolloutRunning},
+	} {
+		out, _, err := s.run(t, "template", step.command, "team-a/vpc")
+		require.NoError(t, err)
+		assert.Contains(t, out, step.want+"\n")
+		assert.Equal(t, step.state, s.stored(t).Spec.Rollout.State)
+		assert.NotContains(t, s.stored(t).Annotations, naming.ResumeAnnotation)
+	}
+}
+
+func TestARolloutThatAFailureStoppedIsResumedAfterAQuestion(t *testing.T) {
+	s := newStaging()
+	s.fail()
+	s.template.Spec.Rollout.State = infrav1.RolloutPaused
+	out, _, err := s.run(t, "template", "resume", "team-a/vpc")
+	require.ErrorContains(t, err, "add --yes")
+	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: revision 2 ("+s.two+") fails for team-a/a\nIf it continues, no failure of this revision stops it. Waiting: 2 users.\n")
+	assert.NotContains(t, s.stored(t).Annotations, naming.ResumeAnnotation)
+	out, _, err = s.run(t, "template", "resume", "team-a/vpc", "--yes")
+	require.NoError(t, err)
+	assert.Contains(t, out, "the rollout of revision 2 ("+s.two+") continues, whatever fails\n")
+	assert.Equal(t, s.two, s.stored(t).Annotations[naming.ResumeAnnotation])
+	assert.Equal(t, infrav1.RolloutRunning, s.stored(t).Spec.Rollout.State)
+}
+
+func TestRollbackRestoresTheContentThatWasRolledOut(t *testing.T) {
+	s := newStaging()
+	s.fail()
+	s.terminal, s.answer = true, "yes\n"
+	builder.WithLabel("kustomize.toolkit.fluxcd.io/name", "fleet")(s.template)
+	builder.WithLabel("kustomize.toolkit.fluxcd.io/namespace", "flux-system")(s.template)
+	out, errOut, err := s.run(t, "template", "rollback", "team-a/vpc")
+	require.NoError(t, err)
+	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: back from revision 2 ("+s.two+") to the content of revision 1 ("+s.one+")\n")
+	assert.Contains(t, out, "    -# two\n    +# one\n")
+	assert.Contains(t, out, "Users that return to it: 1. Users that have it: 2.\n")
+	assert.Contains(t, out, "Flux (Kustomization flux-system/fleet) applies this template, and reverts the rollback unless the content is changed in Git as well\n")
+	assert.Contains(t, errOut, "Do you want to restore revision 1 ("+s.one+") of WorkspaceTemplate team-a/vpc in context production")
+	assert.Contains(t, out, "; to start the rollout, run captctl template approve team-a/vpc --revision "+s.one+"\n")
+	assert.Equal(t, s.one, rollout.HashOf(s.stored(t)))
+	assert.Equal(t, s.template.Spec.Rollout, s.stored(t).Spec.Rollout)
+}
+
+func TestRollbackToARevision(t *testing.T) {
+	s := newStaging()
+	s.store(2)
+	builder.WithParameters(func(parameters *terraform.WorkspaceParameters) {
+		parameters.Vars = append(parameters.Vars, terraform.Var{Key: "new", Value: "x"})
+	})(s.template)
+	out, _, err := s.run(t, "template", "rollback", "team-a/vpc", "--to-revision", "1", "--dry-run=server")
+	require.NoError(t, err)
+	assert.Contains(t, out, "    - forProvider.vars[new]: x\n")
+	assert.NotEqual(t, s.one, rollout.HashOf(s.stored(t)), "a dry run writes nothing")
+	_, _, err = s.run(t, "template", "rollback", "team-a/vpc", "--to-revision", "1", "--yes")
+	require.NoError(t, err)
+	assert.Equal(t, s.one, rollout.HashOf(s.stored(t)))
+	out, _, err = s.run(t, "template", "rollback", "team-a/vpc", "--to-revision", s.one, "--yes")
+	require.NoError(t, err)
+	assert.Contains(t, out, "unchanged: revision 3 ("+s.one+") is the current content already\n")
+}
+
+func TestRollbackThatCannotWorkWritesNothing(t *testing.T) {
+	s := newStaging()
+	s.template.Spec.WorkspaceScope = terraform.ScopeCluster
+	_, _, err := s.run(t, "template", "rollback", "team-a/vpc", "--yes")
+	require.ErrorContains(t, err, "is for Workspaces of scope Namespaced, and the template has scope Cluster: a Workspace cannot change its scope")
+
+	s = newStaging()
+	s.objects = s.objects[1:]
+	_, _, err = s.run(t, "template", "rollback", "team-a/vpc", "--yes")
+	require.ErrorContains(t, err, "WorkspaceTemplate team-a/vpc has no other revision than revision 1 ("+s.two+"): there is nothing to return to")
+
+	s = newStaging()
+	s.funcs.Patch = func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+		edited := s.stored(t)
+		builder.WithModule("# another edit")(edited)
+		require.NoError(t, s.connected.Update(ctx, edited))
+		return c.Patch(ctx, object, patch, options...)
+	}
+	_, _, err = s.run(t, "template", "rollback", "team-a/vpc", "--yes")
+	assert.True(t, apierrors.IsConflict(err), "an edit since then is not lost: %v", err)
+}
+
+func TestAShellCompletesTemplatesAndRevisions(t *testing.T) {
+	s := newStaging()
+	for want, arguments := range map[string][]string{
+		"team-a/vpc\n:4\n":              {"status", ""},
+		"1\t" + s.one + "\n:4\n":        {"approve", "team-a/vpc", "--revision", ""},
+		"none\nserver\n:4\n":            {"pause", "team-a/vpc", "--dry-run="},
+		":4\n":                          {"rollback", "nothing", "--to-revision", ""},
+		"table\nwide\njson\nyaml\n:4\n": {"status", "team-a/vpc", "-o", ""},
+	} {
+		out, _, err := s.run(t, append([]string{"__complete", "template"}, arguments...)...)
+		require.NoError(t, err)
+		assert.Equal(t, want, out)
+	}
+}

@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+)
+
+// show prints the status for users.
+func (s *Status) show(p *output.Printer, now time.Time) {
+	staged := s.Strategy == infrav1.RolloutStaged
+	revision, strategy := s.Revision, string(s.Strategy)
+	if staged {
+		revision = fmt.Sprintf("%d (%s)", s.Number, s.Revision)
+	} else {
+		strategy += ": all users follow an edit at once"
+	}
+	for _, field := range [][2]string{
+		{"Template:", p.Paint(output.Strong, s.Namespace+"/"+s.Name)}, {"Strategy:", strategy}, {"Revision:", p.Paint(output.Plain, revision)},
+		{"Stage:", p.Paint(s.stageStyle(), s.stageText(now))}, {"Approved:", p.Paint(output.Plain, s.approvalText(now))}, {"Users:", s.countsText()},
+	} {
+		if field[1] != "" {
+			p.Linef("%-10s %s", field[0], field[1])
+		}
+	}
+	if s.Message != "" {
+		p.Blank()
+		p.Linef("%s", p.Paint(s.stageStyle(), output.OneLine(s.Message)))
+	}
+	if s.NextStep != nil {
+		p.Blank()
+		p.Linef("%s %s", p.Paint(output.Strong, "Next step:"), s.NextStep.Step)
+		for _, command := range s.NextStep.Commands {
+			p.Linef("  %s", p.Paint(output.Plain, command))
+		}
+	}
+	s.showUsers(p)
+	s.showRevisions(p, now)
+}
+
+func (s *Status) stageStyle() output.Style {
+	switch {
+	case s.Reason == infrav1.RolloutStoppedReason, s.Reason == infrav1.RolloutFailingReason:
+		return output.Bad
+	case s.Reason == infrav1.RolloutWaitingReason:
+		return output.Attention
+	case s.Stage == infrav1.RolloutComplete:
+		return output.Good
+	}
+	return output.Plain
+}
+
+// stageText is the stage, what holds it, and since when the revision is rolled out; empty without a staged rollout.
+func (s *Status) stageText(now time.Time) string {
+	text := string(s.Stage)
+	switch {
+	case text == "":
+		return ""
+	case s.Reason == infrav1.RolloutStoppedReason:
+		text += ", stopped by a failure"
+	case s.State == infrav1.RolloutPaused:
+		text += ", paused"
+	case s.SoakUntil != nil && s.SoakUntil.After(now):
+		text += ", for another " + duration.HumanDuration(s.SoakUntil.Sub(now))
+	}
+	if s.StartTime != nil {
+		text += fmt.Sprintf(" (started %s)", output.Ago(now, s.StartTime.Time))
+	}
+	return text
+}
+
+// approvalText is who approved the revision; empty if it needs no approval and has none.
+func (s *Status) approvalText(now time.Time) string {
+	switch {
+	case s.Approval != nil:
+		return s.Approval.text(now)
+	case s.RequiredApproval != infrav1.RolloutApprovalAlways:
+		return ""
+	}
+	return "no"
+}
+
+func (a *Approval) text(now time.Time) string {
+	if a == nil {
+		return ""
+	}
+	text := cmp.Or(a.By, "unknown user")
+	if at, err := time.Parse(time.RFC3339, a.At); err == nil {
+		text += ", " + output.Ago(now, at)
+	}
+	return text
+}
+
+// countsText has the users by state, those first that need attention.
+func (s *Status) countsText() string {
+	var parts []string
+	for _, state := range []rollout.UserState{rollout.UserFailed, rollout.UserUpdating, rollout.UserWaiting, rollout.UserCreating, rollout.UserCurrent} {
+		if n := s.Counts[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
+}
+
+func userStyle(state string) output.Style {
+	switch rollout.UserState(strings.TrimSuffix(state, pausedSuffix)) {
+	case rollout.UserFailed:
+		return output.Bad
+	case rollout.UserUpdating, rollout.UserCreating:
+		return output.Attention
+	case rollout.UserCurrent:
+		return output.Good
+	case rollout.UserWaiting:
+	}
+	return output.Plain
+}
+
+const pausedSuffix = ",paused"
+
+func (s *Status) showUsers(p *output.Printer) {
+	rows := output.Rows{}
+	for i := range s.Users {
+		u := &s.Users[i]
+		state := string(u.State)
+		if u.Paused {
+			state += pausedSuffix
+		}
+		rows = append(rows, []string{
+			u.Namespace, u.Name, u.Cluster, state, s.numberOf(u.Written), map[bool]string{true: "yes"}[u.Canary], u.Assigned, u.Written, u.Applied,
+			output.OneLine(strings.TrimSuffix(u.Reason+": "+u.Message, ": ")),
+		})
+	}
+	if len(rows) > 0 {
+		p.Blank()
+	}
+	p.Table([]output.Column{
+		{Name: "Namespace"}, {Name: "Name"}, {Name: "Cluster"}, {Name: "State", Style: userStyle}, {Name: "Revision"}, {Name: "Canary"},
+		{Name: "Assigned", Wide: true}, {Name: "Written", Wide: true}, {Name: "Applied", Wide: true}, {Name: "Message"},
+	}, rows)
+}
+
+// numberOf is the number of a revision, or its hash if it is not stored.
+func (s *Status) numberOf(hash string) string {
+	for i := range s.Revisions {
+		if s.Revisions[i].Hash == hash {
+			return strconv.FormatInt(s.Revisions[i].Number, 10)
+		}
+	}
+	return hash
+}
+
+func (s *Status) showRevisions(p *output.Printer, now time.Time) {
+	rows := output.Rows{}
+	for i := range s.Revisions {
+		r := &s.Revisions[i]
+		var notes []string
+		if r.Target {
+			notes = append(notes, "current content")
+		}
+		if r.ForNewUsers {
+			notes = append(notes, "for new users")
+		}
+		rows = append(rows, []string{
+			strconv.FormatInt(r.Number, 10), r.Hash, ageOf(now, r.Created), strconv.Itoa(r.Users), r.Approval.text(now), strings.Join(notes, ", "),
+		})
+	}
+	if len(rows) > 0 {
+		p.Blank()
+	}
+	p.Table([]output.Column{{Name: "Revision"}, {Name: "Hash"}, {Name: "Age"}, {Name: "Users"}, {Name: "Approved"}, {Name: "Notes"}}, rows)
+}
+
+func ageOf(now time.Time, at *metav1.Time) string {
+	if at == nil {
+		return ""
+	}
+	return duration.HumanDuration(now.Sub(at.Time))
+}
