@@ -138,7 +138,9 @@ func TestAPoisonedEditDestroysNothingButTheCanaryAlsoWhenTheLeaderIsKilled(t *te
 	require.Len(t, untouched, clusters-1)
 
 	poisoned := env.edit(destroying)
-	env.Eventually(func() string { return fixture.Unless(env.revisions()[poisoned] > 0, "the canary is not assigned the revision") })
+	env.Eventually(func() string {
+		return fixture.Unless(env.revisions()[poisoned] > 0, "the canary is not assigned the revision")
+	})
 	leader.Kill()
 	env.leader(led)
 	status := env.await(infrav1.RolloutSoaking)
