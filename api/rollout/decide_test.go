@@ -133,7 +133,7 @@ func TestNext(t *testing.T) {
 		"approved": {
 			policy{Approval: infrav1.RolloutApprovalAlways}, old("a"), target, "", "a", infrav1.RolloutRemaining, infrav1.RollingOutReason, ""},
 		"paused users keep their revision": {
-			policy{}, []User{on("a", before, paused), on("b", target)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "Paused users keep their revision: ns/a"},
+			policy{}, []User{on("a", before, paused), on("b", target)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "Paused users keep their revision until they are unpaused: ns/a"},
 		"complete": {
 			policy{Approval: infrav1.RolloutApprovalAlways}, []User{on("a", target)}, "", "", "", infrav1.RolloutComplete, infrav1.RolledOutReason, ""},
 		"complete without users":            {policy{}, nil, "", "", "", infrav1.RolloutComplete, infrav1.RolledOutReason, ""},

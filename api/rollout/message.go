@@ -56,7 +56,7 @@ func (r *rollout) why(d *Decision) string {
 	case r.Policy.State == infrav1.RolloutPaused:
 		return "The rollout is paused: to continue, set spec.rollout.state to Running"
 	case r.invalid != nil:
-		return "spec.rollout.canary.selector is invalid, so that no user is a canary: " + r.invalid.Error()
+		return "spec.rollout.canary.selector is invalid, so that no user is a canary: " + r.invalid.Error() + ". Correct the selector"
 	default:
 		return "No user is a canary, because spec.rollout.canary.selector matches no Cluster. Correct the selector, or label a Cluster"
 	}
@@ -64,7 +64,7 @@ func (r *rollout) why(d *Decision) string {
 	case d.Stage == infrav1.RolloutSoaking:
 		return "The canaries must stay Ready until " + d.SoakUntil.UTC().Format(time.RFC3339)
 	case len(d.Paused) > 0 && len(d.Updating) == 0:
-		return "Paused users keep their revision: " + Names(d.Paused)
+		return "Paused users keep their revision until they are unpaused: " + Names(d.Paused)
 	}
 	return ""
 }

@@ -61,8 +61,8 @@ func (users) UsersOf(context.Context, types.NamespacedName) (validation.Users, e
 func TestAnEditOfATemplateWarnsOfHowItReachesUsers(t *testing.T) {
 	for want, policy := range map[string]infrav1.WorkspaceTemplateRollout{
 		"Terraform applies what changes": {},
-		"they follow to revision":        {Strategy: infrav1.RolloutStaged},
-		"It starts when annotation capt.cluster.x-k8s.io/approve is that revision": {Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways},
+		"they are updated to revision":   {Strategy: infrav1.RolloutStaged},
+		"To start the rollout, set annotation capt.cluster.x-k8s.io/approve to that revision": {Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways},
 	} {
 		edited := builder.WorkspaceTemplate("vpc", builder.WithModule("# edited"), with(func(spec *infrav1.WorkspaceTemplateSpec) { spec.Rollout = policy }))
 		warnings, err := templates.UpdateWarnings(t.Context(), users{}, builder.WorkspaceTemplate("vpc"), edited)

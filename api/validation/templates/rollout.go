@@ -21,11 +21,11 @@ func validateRollout(template *infrav1.WorkspaceTemplate) validation.Findings {
 	canary := path.Child("canary")
 	if selector := policy.Canary.Selector; selector != nil {
 		if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
-			findings.Refuse(field.Invalid(canary.Child("selector"), field.OmitValueType{}, "is not a valid label selector: "+err.Error()))
+			findings.Refuse(validation.Invalid(canary.Child("selector"), "is not a valid label selector: %v. Correct the selector", err))
 		}
 	}
 	if !policy.Canary.IsDefined() && policy.Canary.SoakSeconds > 0 {
-		findings.Refuse(validation.Invalid(canary, "selects no user. Set selector or count"))
+		findings.Refuse(validation.Invalid(canary, "selects no user, so soakSeconds has no effect. Set selector or count, or remove soakSeconds"))
 	}
 	if policy.Strategy == infrav1.RolloutImmediate && policy != (infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutImmediate}) {
 		findings.Warn(path.Child("strategy"), "is Immediate, so that the other fields of spec.rollout have no effect. Set it to Staged")
@@ -33,7 +33,7 @@ func validateRollout(template *infrav1.WorkspaceTemplate) validation.Findings {
 	for _, annotation := range []string{naming.ApproveAnnotation, naming.ResumeAnnotation} {
 		named, revision := template.Annotations[annotation], rollout.HashOf(template)
 		if policy.IsStaged() && named != "" && named != revision {
-			findings.Warn(field.NewPath("metadata", "annotations").Key(annotation), "is %s, and has no effect: the revision of the current content is %s", named, revision)
+			findings.Warn(field.NewPath("metadata", "annotations").Key(annotation), "is %s, and has no effect: the revision of the current content is %s. Set the annotation to that revision", named, revision)
 		}
 	}
 	return findings

@@ -42,10 +42,10 @@ func UpdateWarnings(ctx context.Context, reader validation.Reader, old, template
 
 // stagedWarning describes how an update reaches users in stages.
 func stagedWarning(template *infrav1.WorkspaceTemplate, users validation.Users) string {
-	warning := fmt.Sprintf("spec.template.spec: %d WorkspaceTemplateApply objects in %d Clusters use this template: they follow to revision %s in stages, as spec.rollout requires. status.rollout shows how far it has come",
+	warning := fmt.Sprintf("spec.template.spec: %d WorkspaceTemplateApply objects in %d Clusters use this template: they are updated to revision %s in stages, as spec.rollout requires. status.rollout shows the progress",
 		users.Applies, users.Clusters, rollout.HashOf(template))
 	if template.Spec.Rollout.Approval == infrav1.RolloutApprovalAlways {
-		warning += fmt.Sprintf(". It starts when annotation %s is that revision", naming.ApproveAnnotation)
+		warning += fmt.Sprintf(". To start the rollout, set annotation %s to that revision", naming.ApproveAnnotation)
 	}
 	return warning
 }
