@@ -44,7 +44,7 @@ func isInGit(object metav1.Object, path ...string) bool {
 			continue
 		}
 		var fields map[string]any
-		if json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		for _, name := range path {

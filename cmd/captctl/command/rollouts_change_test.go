@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func TestApproveBindsToTheContentThatItShows(t *testing.T) {
+	s := newStaging()
+	s.terminal, s.answer = true, "yes\n"
+	out, errOut, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "2")
+	require.NoError(t, err)
+	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: revision 2 ("+s.two+")\nChanges since revision 1 ("+s.one+"):\n")
+	assert.Contains(t, out, "    -# one\n    +# two\n")
+	assert.Contains(t, out, "Users that get it: 3, first the canaries: team-a/a\n")
+	assert.Contains(t, errOut, "Do you want to approve revision 2 ("+s.two+") of WorkspaceTemplate team-a/vpc in context production (http://127.0.0.1:1)?")
+	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: revision 2 ("+s.two+") is approved\n")
+	assert.Equal(t, s.two, s.stored(t).Annotations[naming.ApproveAnnotation])
+
+	out, _, err = s.run(t, "template", "approve", "team-a/vpc", "--revision", s.two, "--yes")
+	require.NoError(t, err)
+	assert.Contains(t, out, "unchanged: revision 2 ("+s.two+") is approved already, by alice at 2026-10-22T09:00:00Z\n")
+}
+
+func TestApproveWithoutConsentOrInADryRunWritesNothing(t *testing.T) {
+	s := newStaging()
+	s.terminal, s.answer = true, "no\n"
+	_, _, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "2")
+	require.EqualError(t, err, "canceled: nothing was written")
+	out, errOut, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "2", "--dry-run")
+	require.NoError(t, err)
+	assert.Contains(t, out, "is approved (dry run: nothing was written)\n")
+	assert.NotContains(t, errOut, "Do you want")
+	assert.Equal(t, s.one, s.stored(t).Annotations[naming.ApproveAnnotation])
+}
+
+func TestApproveRefusesWhatIsNotTheTarget(t *testing.T) {
+	for name, row := range map[string]struct {
+		change   func(*staging)
+		revision string
+		want     string
+	}{
+		"an older revision": {func(*staging) {}, "1", "is not the current content, which is revision 2 (<two>). Only that can be approved. captctl template rollback team-a/vpc --to-revision 1 returns to revision 1 (<one>)"},
+		"unknown":           {func(*staging) {}, "7", "WorkspaceTemplate team-a/vpc has no revision 7; captctl template status team-a/vpc lists its revisions"},
+		"no approval is needed": {func(s *staging) { s.template.Spec.Rollout.Approval = "" }, "2",
+			"spec.rollout.approval is not Always, so that no revision needs an approval"},
+		"not staged": {func(s *staging) { s.template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{} }, "2",
+			"spec.rollout.strategy is not Staged: all users follow an edit at once, and there is no rollout to change"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStaging()
+			row.change(s)
+			_, _, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", row.revision, "--yes")
+			require.ErrorContains(t, err, strings.NewReplacer("<one>", s.one, "<two>", s.two).Replace(row.want))
+			assert.Equal(t, s.one, s.stored(t).Annotations[naming.ApproveAnnotation])
+		})
+	}
+}
+
+func TestChangesOfTemplatesAreRejectedBeforeConnecting(t *testing.T) {
+	for want, arguments := range map[string][]string{
+		"--revision is required":                                      {"approve", "vpc", "--yes"},
+		"standard input is not a terminal":                            {"rollback", "vpc"},
+		"so the run cannot be confirmed: add --yes":                   {"approve", "vpc", "--revision", "2"},
+		"--dry-run=client is not supported. Use --dry-run=server":     {"pause", "vpc", "--dry-run=client"},
+		`"/vpc": must be NAME or NAMESPACE/NAME`:                      {"resume", "/vpc"},
+		`the usage is "captctl template pause [NAMESPACE/]NAME [flag`: {"pause"},
+	} {
+		s := newStaging()
+		_, _, err := s.run(t, append([]string{"template"}, arguments...)...)
+		require.ErrorContains(t, err, want)
+		assert.Nil(t, s.config, "no cluster was connected to")
+	}
+}
+
+func TestARevisionThatHasBeenRolledOutIsNotApproved(t *testing.T) {
+	s := newStaging()
+	s.template.Status.Rollout.Stage = infrav1.RolloutComplete
+	out, _, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "2", "--yes")
+	require.NoError(t, err)
+	assert.Equal(t, "WorkspaceTemplate team-a/vpc: unchanged: revision 2 ("+s.two+") has been rolled out already\n", out)
+	assert.Equal(t, s.one, s.stored(t).Annotations[naming.ApproveAnnotation])
+}
+
+// The manager sees users that the user of the command may not read.
+func TestAFailureThatTheUserMayNotReadIsResumed(t *testing.T) {
+	s := newStaging()
+	s.condition(infrav1.RolloutStoppedReason, "failed: team-b/c")
+	out, _, err := s.run(t, "template", "resume", "team-a/vpc", "--yes")
+	require.NoError(t, err)
+	assert.Contains(t, out, "fails for users that you may not read\n")
+	assert.Equal(t, s.two, s.stored(t).Annotations[naming.ResumeAnnotation])
+}
+
+func TestARolloutIsPausedAndResumed(t *testing.T) {
+	s := newStaging()
+	s.funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		err := c.Get(ctx, key, object, options...)
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{{ // The client of tests returns none.
+			Manager: "kustomize-controller", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:rollout":{"f:state":{}}}}`)},
+		}})
+		return err
+	}
+	for _, step := range []struct {
+		command, want string
+		state         infrav1.RolloutState
+	}{
+		{"resume", "unchanged: the rollout is neither paused nor stopped by a failure", ""},
+		{"pause", "Flux applies spec.rollout.state, and reverts it unless it is changed in Git as well\nWorkspaceTemplate team-a/vpc: the rollout is paused; users that Terraform is updating finish", infrav1.RolloutPaused},
+		{"pause", "unchanged: the rollout is paused already", infrav1.RolloutPaused},
+		{"resume", "WorkspaceTemplate team-a/vpc: the rollout is not paused", infrav1.RolloutRunning},
+	} {
+		out, _, err := s.run(t, "template", step.command, "team-a/vpc")
+		require.NoError(t, err)
+		assert.Contains(t, out, step.want+"\n")
+		assert.Equal(t, step.state, s.stored(t).Spec.Rollout.State)
+		assert.NotContains(t, s.stored(t).Annotations, naming.ResumeAnnotation)
+	}
+}
+
+func TestARolloutThatAFailureStoppedIsResumedAfterAQuestion(t *testing.T) {
+	s := newStaging()
+	s.fail()
+	s.template.Spec.Rollout.State = infrav1.RolloutPaused
+	out, _, err := s.run(t, "template", "resume", "team-a/vpc")
+	require.ErrorContains(t, err, "add --yes")
+	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: revision 2 ("+s.two+") fails for team-a/a\nIf it continues, no failure of this revision stops it. Waiting: 2 users.\n")
+	assert.NotContains(t, s.stored(t).Annotations, naming.ResumeAnnotation)
+	out, _, err = s.run(t, "template", "resume", "team-a/vpc", "--yes")
+	require.NoError(t, err)
+	assert.Contains(t, out, "the rollout of revision 2 ("+s.two+") continues, whatever fails\n")
+	assert.Equal(t, s.two, s.stored(t).Annotations[naming.ResumeAnnotation])
+	assert.Equal(t, infrav1.RolloutRunning, s.stored(t).Spec.Rollout.State)
+}
+
+func TestRollbackRestoresTheContentThatWasRolledOut(t *testing.T) {
+	s := newStaging()
+	s.fail()
+	s.terminal, s.answer = true, "yes\n"
+	builder.WithLabel("kustomize.toolkit.fluxcd.io/name", "fleet")(s.template)
+	builder.WithLabel("kustomize.toolkit.fluxcd.io/namespace", "flux-system")(s.template)
+	out, errOut, err := s.run(t, "template", "rollback", "team-a/vpc")
+	require.NoError(t, err)
+	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: back from revision 2 ("+s.two+") to the content of revision 1 ("+s.one+")\n")
+	assert.Contains(t, out, "    -# two\n    +# one\n")
+	assert.Contains(t, out, "Users that return to it: 1. Users that have it: 2.\n")
+	assert.Contains(t, out, "Flux (Kustomization flux-system/fleet) applies this template, and reverts the rollback unless the content is changed in Git as well\n")
+	assert.Contains(t, errOut, "Do you want to restore revision 1 ("+s.one+") of WorkspaceTemplate team-a/vpc in context production")
+	assert.Contains(t, out, "; to start the rollout, run captctl template approve team-a/vpc --revision "+s.one+"\n")
+	assert.Equal(t, s.one, rollout.HashOf(s.stored(t)))
+	assert.Equal(t, s.template.Spec.Rollout, s.stored(t).Spec.Rollout)
+}
+
+func TestRollbackToARevision(t *testing.T) {
+	s := newStaging()
+	s.store(2)
+	builder.WithParameters(func(parameters *terraform.WorkspaceParameters) {
+		parameters.Vars = append(parameters.Vars, terraform.Var{Key: "new", Value: "x"})
+	})(s.template)
+	out, _, err := s.run(t, "template", "rollback", "team-a/vpc", "--to-revision", "1", "--dry-run=server")
+	require.NoError(t, err)
+	assert.Contains(t, out, "    - forProvider.vars[new]: x\n")
+	assert.NotEqual(t, s.one, rollout.HashOf(s.stored(t)), "a dry run writes nothing")
+	_, _, err = s.run(t, "template", "rollback", "team-a/vpc", "--to-revision", "1", "--yes")
+	require.NoError(t, err)
+	assert.Equal(t, s.one, rollout.HashOf(s.stored(t)))
+	out, _, err = s.run(t, "template", "rollback", "team-a/vpc", "--to-revision", s.one, "--yes")
+	require.NoError(t, err)
+	assert.Contains(t, out, "unchanged: revision 3 ("+s.one+") is the current content already\n")
+}
+
+func TestRollbackThatCannotWorkWritesNothing(t *testing.T) {
+	s := newStaging()
+	s.template.Spec.WorkspaceScope = terraform.ScopeCluster
+	_, _, err := s.run(t, "template", "rollback", "team-a/vpc", "--yes")
+	require.ErrorContains(t, err, "is for Workspaces of scope Namespaced, and the template has scope Cluster: a Workspace cannot change its scope")
+
+	s = newStaging()
+	s.objects = s.objects[1:]
+	_, _, err = s.run(t, "template", "rollback", "team-a/vpc", "--yes")
+	require.ErrorContains(t, err, "WorkspaceTemplate team-a/vpc has no other revision than revision 1 ("+s.two+"): there is nothing to return to")
+
+	s = newStaging()
+	s.funcs.Patch = func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+		edited := s.stored(t)
+		builder.WithModule("# another edit")(edited)
+		require.NoError(t, s.connected.Update(ctx, edited))
+		return c.Patch(ctx, object, patch, options...)
+	}
+	_, _, err = s.run(t, "template", "rollback", "team-a/vpc", "--yes")
+	assert.True(t, apierrors.IsConflict(err), "an edit since then is not lost: %v", err)
+}
