@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/component-base/featuregate"
@@ -83,6 +84,7 @@ func (o *options) command() *cobra.Command {
 	command := &cobra.Command{
 		Use:           "manager",
 		Short:         "Runs CAPT's controllers and webhooks",
+		Version:       version.Info(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -224,7 +226,7 @@ func (o *options) run(ctx context.Context) error {
 	if err := setupWebhooks(ctx, mgr, o.namespace); err != nil {
 		return err
 	}
-	ctrl.Log.Info("Starting the manager", "lease", naming.LeaderElectionLease(o.namespace, o.watchFilter))
+	ctrl.Log.Info("Starting the manager", "version", version.Info(), "lease", naming.LeaderElectionLease(o.namespace, o.watchFilter))
 	return mgr.Start(delayed(ctx, o.shutdownDelay))
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/version"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,6 +33,16 @@ func TestTokensAreCreatedOnlyOnRequest(t *testing.T) {
 		assert.Equal(t, row.made, o.tokens() != nil, row.args)
 		assert.Equal(t, row.valid, o.validateTokens() == nil, row.args)
 	}
+}
+
+func TestTheVersionIsPrinted(t *testing.T) {
+	command := newOptions().command()
+	output := &strings.Builder{}
+	command.SetOut(output)
+	command.SetArgs([]string{"--version"})
+	require.NoError(t, command.ExecuteContext(t.Context()))
+	assert.Equal(t, "manager version "+version.Info()+"\n", output.String())
+	assert.Contains(t, output.String(), "revision=")
 }
 
 func TestSafety12AStatePrefixIsALabel(t *testing.T) {
