@@ -73,6 +73,9 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 	assert.Contains(t, tree, "WorkspaceTemplate/eks ready")
 	assert.Contains(t, tree, "Depends on it:\nSecret/demo-kubeconfig ready\n")
 	assert.Contains(t, env.captctl("get", "-n", env.Namespace), "1 Cluster: 1 Ready")
+	page := env.captctl("report", "-n", env.Namespace, "-o", "html")
+	assert.Contains(t, page, "<svg")
+	assert.Contains(t, page, env.Namespace+"/demo")
 	env.diffAgreesWithTheManager()
 }
 
@@ -104,4 +107,23 @@ func (env environment) diffAgreesWithTheManager() {
 		}
 		return ""
 	})
+}
+
+// captctl template test runs OpenTofu, which finds what no rule of CAPT knows, and places it in the file.
+func TestATemplateIsTestedWithOpenTofu(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, sandbox.Build(t.Context(), os.Stderr, sandbox.Captctl, sandbox.Tofu))
+	env := newEnvironment(t)
+	file := filepath.Join(t.TempDir(), "template.yaml")
+	for module, want := range map[string]string{
+		fixture.VPCModule: "validate found no errors",
+		strings.Replace(fixture.VPCModule, "input = ", "inputs = ", 1): `error: WorkspaceTemplate vpc: spec.template.spec.forProvider.module: line `,
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(env.VPCTemplate(module)), 0o600))
+		command := exec.CommandContext(t.Context(), env.Binary(sandbox.Captctl), "template", "test", "-f", file)
+		command.Env = append(os.Environ(), "PATH="+filepath.Dir(env.Binary(sandbox.Tofu)))
+		output, err := command.CombinedOutput()
+		assert.Equal(t, module != fixture.VPCModule, err != nil, "%s", output)
+		assert.Contains(t, string(output), want)
+	}
 }
