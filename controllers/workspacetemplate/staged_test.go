@@ -188,6 +188,11 @@ func TestTheApprovedRevisionIsRolledOut(t *testing.T) {
 	assert.Equal(t, infrav1.RolloutWaitingForApproval, template.Status.Rollout.Stage)
 	assert.Empty(t, template.Status.Rollout.ApprovedBy, "another content was approved")
 	assert.Empty(t, s.assigned(template.Status.Rollout.Revision))
+	for hash, by := range map[string]string{revision: "alice", template.Status.Rollout.Revision: ""} {
+		stored := &appsv1.ControllerRevision{}
+		require.NoError(t, s.Client.Get(t.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: naming.TemplateRevision("vpc", hash)}, stored))
+		assert.Equal(t, by, stored.Annotations[naming.ApprovedByAnnotation], "the record stays with its revision")
+	}
 }
 
 func TestCanariesAreSelectedByLabelsOfTheirClusters(t *testing.T) {
