@@ -110,6 +110,6 @@ func Run(options Command) func(*cobra.Command, []string) error {
 		if err := options.Validate(); err != nil {
 			return err
 		}
-		return explained(options.Run(command.Context()))
+		return explained(command, options.Run(command.Context()))
 	}
 }

@@ -7,20 +7,24 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/capt-provider/capt/migrate"
 )
 
-// explained adds to errors of the API server what to do about them.
-func explained(err error) error {
+// explained adds to errors of the API server what to do about them. Only a migration has a list of the permissions that it needs.
+func explained(command *cobra.Command, err error) error {
 	var known *migrate.OutcomeError
+	forbidden := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 	switch {
 	case err == nil || errors.As(err, &known):
 		return err
-	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
+	case forbidden && strings.Contains(command.CommandPath(), " migrate "):
 		return migrate.Failed.Errorf("%w; captctl migrate check lists the missing permissions", err)
+	case forbidden:
+		return migrate.Failed.Errorf("%w; ask for a role that grants this: CAPT's installation has the ClusterRoles capt-view, capt-edit and capt-template-author", err)
 	case meta.IsNoMatchError(err):
 		return migrate.Failed.Errorf("%w; captctl migrate check shows what has to be installed first", err)
 	}

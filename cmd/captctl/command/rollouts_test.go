@@ -213,7 +213,7 @@ func TestTemplateStatusShowsWhatTheUserMayRead(t *testing.T) {
 	assert.Contains(t, out, "Revision:  2 ("+s.two+")")
 	assert.NotContains(t, out, "NOTES")
 	_, _, err = s.run(t, "template", "pause", "team-a/vpc")
-	require.ErrorContains(t, err, "things is forbidden: <nil>; captctl migrate check lists the missing permissions")
+	require.ErrorContains(t, err, "things is forbidden: <nil>; ask for a role that grants this")
 
 	s = newStaging()
 	forbid[*infrav1.WorkspaceTemplateApplyList](s, func(options *client.ListOptions) bool { return options.Namespace == "" })
