@@ -25,19 +25,9 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// captctl runs captctl as the administrator, and returns what it printed. It must succeed.
-func (env environment) captctl(arguments ...string) string {
-	env.Helper()
-	require.NoError(env, sandbox.Build(env.Context(), os.Stderr, sandbox.Captctl))
-	command := exec.CommandContext(env.Context(), env.Binary(sandbox.Captctl), append(arguments, "--kubeconfig="+env.Kubeconfig())...)
-	output, err := command.CombinedOutput()
-	require.NoError(env, err, string(output))
-	return string(output)
-}
-
 func (env environment) described() (description fleet.Description) {
 	env.Helper()
-	require.NoError(env, json.Unmarshal([]byte(env.captctl("describe", env.Namespace+"/demo", "-o", "json")), &description))
+	require.NoError(env, json.Unmarshal([]byte(env.Captctl("describe", env.Namespace+"/demo", "-o", "json")), &description))
 	return description
 }
 
@@ -53,27 +43,27 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 		}
 		return ""
 	})
-	assert.Contains(t, env.captctl("logs", env.Namespace+"/demo"), "AccessDenied: not allowed to create a VPC")
-	assert.Contains(t, env.captctl("tree", env.Namespace+"/demo"), "WorkspaceTemplateApply/demo-vpc ApplyFailed")
+	assert.Contains(t, env.Captctl("logs", env.Namespace+"/demo"), "AccessDenied: not allowed to create a VPC")
+	assert.Contains(t, env.Captctl("tree", env.Namespace+"/demo"), "WorkspaceTemplateApply/demo-vpc ApplyFailed")
 	env.SetScript(fixture.VPC, scripted.Script{})
 	env.awaitReady()
 
-	assert.Contains(t, env.captctl("pause", env.Namespace+"/demo"), "is paused")
+	assert.Contains(t, env.Captctl("pause", env.Namespace+"/demo"), "is paused")
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 	assert.True(t, env.described().Paused)
-	assert.Contains(t, env.captctl("resume", env.Namespace+"/demo"), "is not paused")
+	assert.Contains(t, env.Captctl("resume", env.Namespace+"/demo"), "is not paused")
 	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
 
 	ready := env.described()
 	assert.Nil(t, ready.Cause)
 	assert.Equal(t, controlplanev1.StateReady, ready.State)
 	assert.NotEmpty(t, ready.Events)
-	tree := env.captctl("tree", env.Namespace+"/demo")
+	tree := env.Captctl("tree", env.Namespace+"/demo")
 	assert.Contains(t, tree, "Workspace/demo-eks-controlplane ready")
 	assert.Contains(t, tree, "WorkspaceTemplate/eks ready")
 	assert.Contains(t, tree, "Depends on it:\nSecret/demo-kubeconfig ready\n")
-	assert.Contains(t, env.captctl("get", "-n", env.Namespace), "1 Cluster: 1 Ready")
-	page := env.captctl("report", "-n", env.Namespace, "-o", "html")
+	assert.Contains(t, env.Captctl("get", "-n", env.Namespace), "1 Cluster: 1 Ready")
+	page := env.Captctl("report", "-n", env.Namespace, "-o", "html")
 	assert.Contains(t, page, "<svg")
 	assert.Contains(t, page, env.Namespace+"/demo")
 	env.diffAgreesWithTheManager()
@@ -83,7 +73,7 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 func (env environment) diffAgreesWithTheManager() {
 	env.Helper()
 	demo := env.Namespace + "/demo"
-	assert.Contains(env, env.captctl("diff", demo), "0 of 2 Workspaces would change")
+	assert.Contains(env, env.Captctl("diff", demo), "0 of 2 Workspaces would change")
 	template := &infrav1.WorkspaceTemplate{}
 	require.True(env, env.Exists(template, "eks"))
 	template.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplate"))
@@ -93,7 +83,7 @@ func (env environment) diffAgreesWithTheManager() {
 	require.NoError(env, err)
 	file := filepath.Join(env.TempDir(), "eks.yaml")
 	require.NoError(env, os.WriteFile(file, data, 0o600))
-	edited := env.captctl("diff", "-f", file, "-n", env.Namespace)
+	edited := env.Captctl("diff", "-f", file, "-n", env.Namespace)
 	assert.Contains(env, edited, "+# edited\n")
 	assert.Contains(env, edited, "1 of 1 Workspace would change")
 
@@ -102,7 +92,7 @@ func (env environment) diffAgreesWithTheManager() {
 	require.NoError(env, err)
 	env.Edit(&infrav1.WorkspaceTemplate{}, "eks", string(patch))
 	env.Eventually(func() string {
-		if found := env.captctl("diff", demo); !strings.Contains(found, "0 of 2 Workspaces would change") {
+		if found := env.Captctl("diff", demo); !strings.Contains(found, "0 of 2 Workspaces would change") {
 			return "the manager has not written the edit: " + found
 		}
 		return ""

@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // destroying has no resource, so that its apply destroys the VPC.
@@ -109,6 +110,38 @@ func TestAContentThatIsNotApprovedReachesNoCluster(t *testing.T) {
 	env.annotate(naming.ApproveAnnotation, revision)
 	env.awaitStage(infrav1.RolloutComplete)
 	assert.Empty(t, env.Cloud(), "it is approved")
+}
+
+func TestCaptctlApprovesPausesAndRollsBack(t *testing.T) {
+	t.Parallel()
+	env := newEnvironment(t, "approval: Always, maxConcurrent: 1")
+	env.use("a", "b")
+	name := env.Namespace + "/" + fixture.VPCTemplate
+	env.awaitStage(infrav1.RolloutWaitingForApproval)
+	assert.Contains(t, env.Captctl("template", "status", name), "captctl template approve "+name+" --revision")
+	env.Captctl("template", "approve", name, "--revision=1", "--yes")
+	env.awaitReady("a", "b")
+	first := env.awaitStage(infrav1.RolloutComplete)
+	assert.Equal(t, sandbox.AdminUser, first.ApprovedBy)
+
+	revision := env.edit(changed)
+	env.awaitStage(infrav1.RolloutWaitingForApproval)
+	env.Captctl("template", "pause", name)
+	env.Captctl("template", "approve", name, "--revision="+revision, "--yes")
+	env.awaitReason(infrav1.RolloutWaitingReason, "paused")
+	assert.Equal(t, first.Revision, env.revision("a"))
+	env.Captctl("template", "resume", name)
+	env.awaitStage(infrav1.RolloutComplete)
+	assert.Equal(t, []string{revision, revision}, []string{env.revision("a"), env.revision("b")})
+
+	env.Captctl("template", "rollback", name, "--yes")
+	env.awaitStage(infrav1.RolloutWaitingForApproval)
+	env.Captctl("template", "approve", name, "--revision="+first.Revision, "--yes")
+	env.awaitStage(infrav1.RolloutComplete)
+	assert.Equal(t, []string{first.Revision, first.Revision}, []string{env.revision("a"), env.revision("b")})
+	status := env.Captctl("template", "status", name)
+	assert.Contains(t, status, "Stage:     Complete")
+	assert.Contains(t, status, "3          "+first.Revision, "its number is new")
 }
 
 func TestAFleetFollowsInStages(t *testing.T) {
