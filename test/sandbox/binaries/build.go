@@ -167,7 +167,7 @@ func lock(ctx context.Context, root string, out io.Writer) (unlock func(), err e
 }
 
 // coldStart is how long it takes to build everything when no compiled package is cached.
-const coldStart = "about 14 minutes on two cores"
+const coldStart = "about 8 minutes on two cores"
 
 const (
 	// reportInterval is the time between two reports of the same step. The API server takes minutes to build.
