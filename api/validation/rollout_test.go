@@ -42,6 +42,9 @@ func TestRolloutPolicies(t *testing.T) {
 			warnings: []string{"spec.rollout.strategy: is Immediate, so that the other fields of spec.rollout have no effect"}},
 		"a soak time without canaries": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Canary: infrav1.RolloutCanaries{SoakSeconds: 60}}),
 			errors: []finding{{"spec.rollout.canary", field.ErrorTypeInvalid, "selects no user"}}},
+		"with previews": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges})},
+		"an approval of changes without previews": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalOnChanges}),
+			errors: []finding{{"spec.rollout.approval", field.ErrorTypeInvalid, "requires spec.rollout.preview Always"}}},
 		"a selector that cannot be read": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Canary: infrav1.RolloutCanaries{
 			Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}}}}}),
 			errors: []finding{{"spec.rollout.canary.selector", field.ErrorTypeInvalid, `"Resembles" is not a valid label selector operator`}}},
@@ -62,6 +65,7 @@ func TestAnEditOfATemplateWarnsOfHowItReachesUsers(t *testing.T) {
 	for want, policy := range map[string]infrav1.WorkspaceTemplateRollout{
 		"Terraform applies what changes": {},
 		"they follow to revision":        {Strategy: infrav1.RolloutStaged},
+		"Those for which Terraform would change something follow when annotation":  {Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges},
 		"It starts when annotation capt.cluster.x-k8s.io/approve is that revision": {Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways},
 	} {
 		edited := builder.WorkspaceTemplate("vpc", builder.WithModule("# edited"), with(func(spec *infrav1.WorkspaceTemplateSpec) { spec.Rollout = policy }))
