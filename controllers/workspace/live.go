@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -147,15 +146,7 @@ func (l *Live) equalsInNamespace(apply *infrav1.WorkspaceTemplateApply, rendered
 // IsPreview reports whether the Workspace is a preview, which is the Workspace of no object. The label or the annotation may have been removed.
 func (l *Live) IsPreview() bool {
 	_, labeled := l.object.GetLabels()[naming.PreviewLabel]
-	return labeled || l.PreviewOf() != ""
-}
-
-// PreviewOf returns the WorkspaceTemplateApply of a preview, in the form of a claim; empty for other Workspaces.
-func (l *Live) PreviewOf() string { return PreviewOf(l.object) }
-
-// PreviewOf returns the WorkspaceTemplateApply of a Workspace that is a preview, in the form of a claim; empty for others.
-func PreviewOf(workspace metav1.Object) string {
-	return workspace.GetAnnotations()[naming.PreviewOfAnnotation]
+	return labeled || l.object.GetAnnotations()[naming.PreviewOfAnnotation] != ""
 }
 
 // Claimed reports whether this version of CAPT created the Workspace.
