@@ -50,6 +50,10 @@ func TestAPreviewOnlyObservesTheStateOfItsWorkspace(t *testing.T) {
 		}
 
 		assert.True(t, preview.IsUnchanged(object))
+		looked := object.DeepCopy()
+		builder.WithAnnotation(naming.PreviewLookAnnotation, "now")(looked)
+		builder.AppliedBy(naming.WorkspaceTemplateApplyFieldManager)(looked)
+		assert.True(t, preview.IsUnchanged(looked), "CAPT requested a plan")
 		for name, change := range map[string]func(*unstructured.Unstructured){
 			"it may apply": func(o *unstructured.Unstructured) {
 				require.NoError(t, unstructured.SetNestedField(o.Object, []any{"*"}, "spec", "managementPolicies"))

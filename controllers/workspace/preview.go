@@ -132,7 +132,7 @@ type PreviewObservation struct {
 // Ready=True with a checksum, and a plan with changes is a checksum without Ready after a second look. docs/provider-terraform.md has the table.
 // report is the error of the preview.
 func ObservePreview(preview *Live, now time.Time, report failure.Report) PreviewObservation {
-	ready, synced, checksum := preview.condition(conditionReady), preview.condition(conditionSynced), preview.typed.Status.AtProvider.Checksum
+	ready, synced := preview.condition(conditionReady), preview.condition(conditionSynced)
 	switch {
 	case synced == nil:
 		return PreviewObservation{} // The provider has not reached it.
@@ -140,17 +140,24 @@ func ObservePreview(preview *Live, now time.Time, report failure.Report) Preview
 		return PreviewObservation{Result: infrav1.PreviewUnavailable, Message: "preview " + preview.object.GetName() + " is paused by another client"}
 	case preview.failed():
 		return observeFailedPreview(synced.Message, report)
-	case isTrue(ready) && isTrue(synced) && checksum != "":
+	case isTrue(ready) && isTrue(synced) && preview.typed.Status.AtProvider.Checksum != "":
 		return PreviewObservation{Result: infrav1.PreviewEmpty}
 	}
-	at, then := preview.lookedAt()
-	switch left := at.Add(settleTime).Sub(now); {
-	case checksum == "" && now.Sub(at) >= lookInterval, checksum != "" && at.IsZero():
+	return preview.observeLooks(now)
+}
+
+// observeLooks returns what a preview shows that is neither empty nor failed. That it had no checksum when a plan was requested proves that its
+// checksum is of a second look.
+func (l *Live) observeLooks(now time.Time) PreviewObservation {
+	checksum := l.typed.Status.AtProvider.Checksum
+	at, then := l.lookedAt()
+	switch {
+	case at.IsZero(), checksum == "" && now.Sub(at) >= lookInterval:
 		return PreviewObservation{Look: true}
 	case checksum == "":
 		return PreviewObservation{RequeueAfter: lookInterval - now.Sub(at)}
-	case then != "" && left > 0:
-		return PreviewObservation{RequeueAfter: left}
+	case then != "" && now.Sub(at) < settleTime:
+		return PreviewObservation{RequeueAfter: settleTime - now.Sub(at)}
 	}
 	return PreviewObservation{Result: infrav1.PreviewChanges}
 }

@@ -205,27 +205,37 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	if f.Current == nil || !f.Current.Spec.Rollout.IsPreviewed() || !apply.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	p.Revision, p.Assigned = f.CurrentRevision, f.Revision == f.CurrentRevision
-	if p.Assigned || !f.owned() {
+	if p.Revision, p.Assigned = f.CurrentRevision, f.Revision == f.CurrentRevision; p.Assigned || !f.owned() {
 		return nil
 	}
-	in := r.renderInput(apply, f)
-	in.Template = f.Current
-	rendered, errs := render.Workspace(in)
-	if len(errs) > 0 && f.Live.RecordedFor(apply) {
-		in.Recorded = f.Live.Spec()
-		rendered, errs = render.Workspace(in)
-	}
+	rendered, errs := r.renderCurrent(apply, f)
 	if p.Assumed, p.Message = f.assumedPlan(apply, rendered, errs); p.Assumed != "" {
 		return nil
 	}
 	if p.Live != nil && p.Live.ErrorHash() != "" {
 		p.Failure = r.Workspaces.ExplainPreview(ctx, p.Live, f.Live)
 	}
-	running := f.Paused == "" && f.Current.Spec.Rollout.State != infrav1.RolloutPaused
-	p.Ready = running && f.Observation().UpToDate && firstConflict(f) == nil && len(f.Missing) == 0 && f.LookupError == nil
+	p.Ready = f.canBePreviewed()
 	p.Wanted, err = f.Live.Preview(apply, rendered)
 	return err
+}
+
+// renderCurrent renders the current content of the template, although another revision is assigned.
+func (r *Reconciler) renderCurrent(apply *infrav1.WorkspaceTemplateApply, f *Facts) (*render.Rendered, field.ErrorList) {
+	in := r.renderInput(apply, f)
+	in.Template = f.Current
+	rendered, errs := render.Workspace(in)
+	if len(errs) > 0 && f.Live.RecordedFor(apply) { // As in observeLive.
+		in.Recorded = f.Live.Spec()
+		return render.Workspace(in)
+	}
+	return rendered, errs
+}
+
+// canBePreviewed reports whether the Workspace is at rest, and may be changed.
+func (f *Facts) canBePreviewed() bool {
+	running := f.Paused == "" && f.Current.Spec.Rollout.State != infrav1.RolloutPaused
+	return running && f.Observation().UpToDate && firstConflict(f) == nil && len(f.Missing) == 0 && f.LookupError == nil
 }
 
 func (r *Reconciler) previews() previews.Runner {

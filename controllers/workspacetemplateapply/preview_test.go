@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/builder"
@@ -184,7 +185,11 @@ func TestAPreviewThatIsNotPossible(t *testing.T) {
 		"Failed Workspace demo-vpc has scope Namespaced, and the revision has scope Cluster": func(p *previewing) {
 			p.template(builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.WorkspaceScope = "Cluster" }))
 		},
-		"Failed WorkspaceTemplate default/vpc: ": func(p *previewing) { p.template(builder.WithModule("${vpc_name} ${")) },
+		"Failed WorkspaceTemplate default/vpc: ": func(p *previewing) {
+			p.template(builder.With(func(template *infrav1.WorkspaceTemplate) {
+				template.Spec.Template.Spec.ForProvider.Env = []terraform.EnvVar{{Name: "TF_WORKSPACE", Value: "another"}}
+			}))
+		},
 		"Changes Terraform fails with the revision that the object has": func(p *previewing) {
 			p.provide("demo-vpc", builder.PlanFailed)
 		},
@@ -196,10 +201,7 @@ func TestAPreviewThatIsNotPossible(t *testing.T) {
 				p.look()
 			}
 			recorded := p.get("demo-vpc").Status.Preview
-			if recorded == nil {
-				require.Contains(t, want, "WorkspaceTemplate default/vpc", "a module with an error of syntax may be accepted here")
-				return
-			}
+			require.NotNil(t, recorded)
 			assert.Contains(t, string(recorded.Result)+" "+recorded.Message, want)
 			assert.Nil(t, p.preview())
 			assert.Empty(t, p.mustWrite(), "at rest nothing is written")
@@ -209,6 +211,7 @@ func TestAPreviewThatIsNotPossible(t *testing.T) {
 
 func TestAWorkspaceWithTheNameOfAPreviewIsKept(t *testing.T) {
 	p := newPreviewing(t)
+	p.remove(p.preview())
 	p.create(builder.Workspace(previewName, builder.AtRest, builder.WithResourceVersion("")))
 	p.look()
 	p.look()
@@ -221,15 +224,13 @@ func TestAWorkspaceWithTheNameOfAPreviewIsKept(t *testing.T) {
 
 func TestPreviewsAreLimited(t *testing.T) {
 	p := newPreviewing(t)
+	p.remove(p.preview())
+	p.reconciler.slots.Release(client.ObjectKey{Namespace: builder.Namespace, Name: "demo-vpc"})
 	for i := range previews.MaxPreviews {
 		key := client.ObjectKey{Namespace: "other", Name: string(rune('a' + i))}
 		free, err := p.reconciler.slots.Take(key, func() ([]client.ObjectKey, error) { return nil, nil })
 		require.NoError(t, err)
 		require.True(t, free)
-	}
-	if p.preview() != nil {
-		p.remove(p.preview())
-		p.reconciler.slots.Release(client.ObjectKey{Namespace: builder.Namespace, Name: "demo-vpc"})
 	}
 	assert.Equal(t, 30*time.Second, p.look().RequeueAfter)
 	assert.Nil(t, p.preview())

@@ -271,7 +271,7 @@ type RevisionPreview struct {
 	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
 
-	// time of the result.
-	// +required
-	Time metav1.Time `json:"time,omitempty,omitzero"`
+	// completionTime is when the result was observed.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 }

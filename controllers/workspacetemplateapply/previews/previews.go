@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -129,7 +130,7 @@ func (f *Facts) decide(d *Decision) {
 func (f *Facts) isOurs() bool { return f.Live.IsPreview() && !f.Live.Claimed() }
 
 func (f *Facts) result(result infrav1.PreviewResult, message string) *infrav1.RevisionPreview {
-	r := &infrav1.RevisionPreview{TemplateRevision: f.Revision, Result: result, Message: message, Time: metav1.NewTime(f.Now)}
+	r := &infrav1.RevisionPreview{TemplateRevision: f.Revision, Result: result, Message: message, CompletionTime: ptr.To(metav1.NewTime(f.Now))}
 	if f.Wanted != nil {
 		r.RenderedRevision = f.Wanted.Revision
 	}
@@ -155,7 +156,7 @@ func (f *Facts) isFresh(r *infrav1.RevisionPreview) (bool, time.Duration) {
 	}
 	switch r.Result {
 	case infrav1.PreviewFailed, infrav1.PreviewUnavailable:
-		left := r.Time.Add(observed.RejectedInterval).Sub(f.Now)
+		left := ptr.Deref(r.CompletionTime, metav1.Time{}).Add(observed.RejectedInterval).Sub(f.Now)
 		return left > 0, max(0, left)
 	case infrav1.PreviewEmpty, infrav1.PreviewChanges:
 	}
