@@ -61,5 +61,5 @@ func (r *Rendered) IsUnchanged(live *unstructured.Unstructured) bool {
 	policies, _, _ := unstructured.NestedStringSlice(live.Object, "spec", "managementPolicies")
 	_, writes, _ := unstructured.NestedMap(live.Object, "spec", "writeConnectionSecretToRef")
 	return live.GetGeneration() <= 1 && slices.Equal(policies, []string{"Observe"}) && !writes &&
-		!ssa.Differs(live, r.Object, "") // The annotations that CAPT adds later are no difference.
+		!ssa.Differs(live, r.Object, "") // Annotations that CAPT adds later do not count.
 }

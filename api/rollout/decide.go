@@ -134,21 +134,7 @@ func (r *rollout) decide(d *Decision) {
 		d.Stage, d.Reason = infrav1.RolloutComplete, infrav1.RolledOutReason
 		return
 	}
-	candidates := pointers(r.users)
-	switch soakUntil := r.soakUntil(); {
-	case len(r.unplanned()) > 0:
-		d.Stage, candidates = infrav1.RolloutPreviewing, nil
-	case r.Policy.Canary.IsDefined() && !r.canariesDone():
-		d.Stage, candidates = infrav1.RolloutCanary, r.canaries
-	case r.Now.Before(soakUntil):
-		d.Stage, d.SoakUntil, candidates = infrav1.RolloutSoaking, soakUntil, nil
-	default:
-		d.Stage = infrav1.RolloutRemaining
-	}
-	if !r.approved() && d.Stage != infrav1.RolloutPreviewing {
-		d.Stage, d.Reason, d.SoakUntil = infrav1.RolloutWaitingForApproval, infrav1.RolloutWaitingReason, time.Time{}
-		candidates = nil
-	}
+	candidates := r.setStage(d)
 	switch {
 	case r.stopped():
 		d.Reason = infrav1.RolloutStoppedReason
@@ -163,6 +149,26 @@ func (r *rollout) decide(d *Decision) {
 	}
 	r.selectEmpty()
 	r.selectNext(candidates)
+}
+
+// setStage sets the stage, and returns the users that may follow in it, apart from those for which the plan is empty.
+func (r *rollout) setStage(d *Decision) (candidates []*User) {
+	candidates = pointers(r.users)
+	switch soakUntil := r.soakUntil(); {
+	case len(r.unplanned()) > 0:
+		d.Stage, candidates = infrav1.RolloutPreviewing, nil
+	case r.Policy.Canary.IsDefined() && !r.canariesDone():
+		d.Stage, candidates = infrav1.RolloutCanary, r.canaries
+	case r.Now.Before(soakUntil):
+		d.Stage, d.SoakUntil, candidates = infrav1.RolloutSoaking, soakUntil, nil
+	default:
+		d.Stage = infrav1.RolloutRemaining
+	}
+	if !r.approved() && d.Stage != infrav1.RolloutPreviewing {
+		d.Stage, d.Reason, d.SoakUntil = infrav1.RolloutWaitingForApproval, infrav1.RolloutWaitingReason, time.Time{}
+		candidates = nil
+	}
+	return candidates
 }
 
 // approved reports whether users may follow for which the plan is not known to be empty.

@@ -10,7 +10,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// withPlan sets the result of the preview of the target revision. After a resume, a plan that fails is no obstacle, and counts as changes.
+// withPlan sets the result of the preview of the target revision. After a resume, a plan that fails does not stop the rollout, and counts as changes.
 func (r *rollout) withPlan(user User) User {
 	if r.Policy.IsPreviewed() && user.Preview.TemplateRevision == r.Target {
 		user.plan = user.Preview.Result

@@ -52,7 +52,7 @@ func TestNextWithPreviews(t *testing.T) {
 			"a b", infrav1.RolloutCanary, infrav1.RollingOutReason, ""},
 		"without changes no canary is needed": {with(func(p *infrav1.WorkspaceTemplateRollout) { p.Canary.Selector = selecting() }),
 			[]User{on("a", before, empty)}, "", "", "a", infrav1.RolloutRemaining, infrav1.RollingOutReason, ""},
-		"an empty plan is no evidence for others": {with(func(p *infrav1.WorkspaceTemplateRollout) { p.Approval, p.Canary.Selector = "", selecting() }),
+		"an empty plan proves nothing for others": {with(func(p *infrav1.WorkspaceTemplateRollout) { p.Approval, p.Canary.Selector = "", selecting() }),
 			[]User{on("a", target, empty, labeled), on("b", before, changes)}, "", "", "", infrav1.RolloutCanary, infrav1.RolloutWaitingReason, "No user is a canary"},
 		"a plan that fails stops": {unasked, []User{on("a", before, fails), on("b", before, changes), on("c", before, empty)}, "", "",
 			"", infrav1.RolloutRemaining, infrav1.RolloutStoppedReason, "the plan fails for: ns/a. The rollout stopped because the revision fails"},
