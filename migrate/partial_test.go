@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -39,4 +40,14 @@ func TestReadObjectsTriesAgain(t *testing.T) {
 	assert.Len(t, got.Templates, 1)
 	assert.Len(t, got.Namespaces, 1)
 	assert.Equal(t, map[string]bool{"vpc": true, "team-a": true}, failed)
+}
+
+// A preview has the state of another Workspace. It must not be taken for one that a unit may adopt.
+func TestPreviewsAreNotPartOfASnapshot(t *testing.T) {
+	workspace, preview := builder.Workspace("vpc", builder.AtRest), builder.Workspace("vpc-preview", builder.AtRest, builder.WithLabel(naming.PreviewLabel, "true"))
+	reader := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(workspace, preview).Build()
+	got, err := migrate.ReadObjects(t.Context(), reader, []migrate.ObjectRef{migrate.RefOf(workspace), migrate.RefOf(preview)}, time.Now())
+	require.NoError(t, err)
+	require.Len(t, got.Workspaces, 1)
+	assert.Equal(t, "vpc", got.Workspaces[0].GetName())
 }

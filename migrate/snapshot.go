@@ -23,6 +23,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate/retry"
 )
@@ -175,6 +176,9 @@ func (s *Snapshot) add(object *unstructured.Unstructured) error {
 	case "CAPTControlPlane":
 		return appendTyped(&s.ControlPlanes, object)
 	case terraform.WorkspaceKind:
+		if _, preview := object.GetLabels()[naming.PreviewLabel]; preview {
+			return nil // It has the state of another Workspace, and no owner.
+		}
 		s.Workspaces = append(s.Workspaces, *object)
 	default:
 		return fmt.Errorf("%s is none of the kinds that CAPT v0.3 had", object.GetKind())

@@ -110,5 +110,16 @@ const TemplateRevisionLabel = "capt.cluster.x-k8s.io/template-revision"
 // RolledOutAnnotation with the value "true" marks the ControllerRevision of a revision whose rollout was completed once.
 const RolledOutAnnotation = "capt.cluster.x-k8s.io/rolled-out"
 
+// A Workspace with PreviewLabel is a preview: it shows the plan of Terraform for another content, and applies nothing. PreviewOfAnnotation is
+// the WorkspaceTemplateApply, in the form of ClaimAnnotation, which a preview must not have: it is not the Workspace of that object.
+// PreviewRevisionAnnotation is the hash of its content.
+// PreviewLookAnnotation is when CAPT last requested a plan, and the checksum that the preview had then, after a slash.
+const (
+	PreviewLabel              = "capt.cluster.x-k8s.io/preview"
+	PreviewOfAnnotation       = "capt.cluster.x-k8s.io/preview-of"
+	PreviewRevisionAnnotation = "capt.cluster.x-k8s.io/preview-revision"
+	PreviewLookAnnotation     = "capt.cluster.x-k8s.io/preview-look"
+)
+
 // Claim returns the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }

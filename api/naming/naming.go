@@ -144,6 +144,12 @@ func Workspace(scope terraform.Scope, apply types.NamespacedName) string {
 	return join(maxName, apply.Namespace+"-"+base, "-"+hash(hashLength, apply.String()))
 }
 
+// PreviewWorkspace returns the name of the Workspace that previews changes of the Workspace of a WorkspaceTemplateApply. The hash keeps it from
+// being the name of another Workspace.
+func PreviewWorkspace(apply types.NamespacedName) string {
+	return join(maxName, LegacyWorkspace(apply.Name), "-preview-"+hash(longHashLength, "preview/"+apply.String()))
+}
+
 // ExternalName returns the name of the Terraform workspace (the state) of a new Workspace of either scope, without --state-prefix.
 func ExternalName(apply types.NamespacedName) string { return PrefixedExternalName("", apply) }
 

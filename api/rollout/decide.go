@@ -51,6 +51,8 @@ type Decision struct {
 	Current, Updating, Waiting, Failed []string
 	// Canaries are the users that follow first.
 	Canaries []string
+	// Users by the result of the preview of the target revision.
+	PreviewedEmpty, PreviewedChanges, PreviewFailed []string
 	// Paused are those of Waiting that must not be written.
 	Paused []string
 	// SoakUntil is until when the canaries must stay Ready; zero outside stage Soaking.
@@ -80,7 +82,7 @@ func Next(f Facts) Decision {
 			d.assign(&user, f.History.Stable())
 			continue
 		}
-		r.users = append(r.users, r.withRevision(user, &d))
+		r.users = append(r.users, r.withPlan(r.withRevision(user, &d)))
 	}
 	r.canaries, r.invalid = r.selectCanaries()
 	for _, user := range r.canaries {
@@ -92,6 +94,7 @@ func Next(f Facts) Decision {
 		d.Assign = append(d.Assign, Assignment{User: user.Key, Revision: f.Target})
 	}
 	r.count(&d)
+	r.countPlans(&d)
 	d.Message = r.message(&d)
 	return d
 }
@@ -122,7 +125,7 @@ func (r *rollout) selectCanaries() (selected []*User, err error) {
 	}
 	for i := range r.users {
 		full := policy.Count > 0 && len(selected) >= int(policy.Count)
-		if !full && (policy.Selector == nil || selector.Matches(r.users[i].Labels)) {
+		if !full && r.users[i].plan != infrav1.PreviewEmpty && (policy.Selector == nil || selector.Matches(r.users[i].Labels)) {
 			selected = append(selected, &r.users[i])
 		}
 	}
@@ -136,8 +139,29 @@ func (r *rollout) decide(d *Decision) {
 		d.Stage, d.Reason = infrav1.RolloutComplete, infrav1.RolledOutReason
 		return
 	}
-	candidates := pointers(r.users)
+	candidates := r.setStage(d)
+	switch {
+	case r.stopped():
+		d.Reason = infrav1.RolloutStoppedReason
+		return
+	case r.Policy.State == infrav1.RolloutPaused:
+		d.Reason = infrav1.RolloutWaitingReason
+		return
+	case d.Stage == infrav1.RolloutCanary && r.noCanary():
+		d.Reason, candidates = infrav1.RolloutWaitingReason, nil
+	case d.Stage == infrav1.RolloutPreviewing && r.unavailable() != nil:
+		d.Reason = infrav1.RolloutWaitingReason
+	}
+	r.selectEmpty()
+	r.selectNext(candidates)
+}
+
+// setStage sets the stage, and returns the users that may follow in it, apart from those for which the plan is empty.
+func (r *rollout) setStage(d *Decision) (candidates []*User) {
+	candidates = pointers(r.users)
 	switch soakUntil := r.soakUntil(); {
+	case len(r.unplanned()) > 0:
+		d.Stage, candidates = infrav1.RolloutPreviewing, nil
 	case r.Policy.Canary.IsDefined() && !r.canariesDone():
 		d.Stage, candidates = infrav1.RolloutCanary, r.canaries
 	case r.Now.Before(soakUntil):
@@ -145,27 +169,34 @@ func (r *rollout) decide(d *Decision) {
 	default:
 		d.Stage = infrav1.RolloutRemaining
 	}
-	switch {
-	case !r.approved():
+	if !r.approved() && d.Stage != infrav1.RolloutPreviewing {
 		d.Stage, d.Reason, d.SoakUntil = infrav1.RolloutWaitingForApproval, infrav1.RolloutWaitingReason, time.Time{}
-	case r.stopped():
-		d.Reason = infrav1.RolloutStoppedReason
-	case r.Policy.State == infrav1.RolloutPaused, r.noCanary():
-		d.Reason = infrav1.RolloutWaitingReason
-	default:
-		r.selectNext(candidates)
+		candidates = nil
 	}
+	return candidates
 }
 
+// approved reports whether users may follow for which the plan is not known to be empty.
 func (r *rollout) approved() bool {
-	return r.Policy.Approval != infrav1.RolloutApprovalAlways || r.Approve == r.Target
+	switch r.Policy.Approval {
+	case infrav1.RolloutApprovalAlways:
+		return r.Approve == r.Target
+	case infrav1.RolloutApprovalOnChanges:
+		return r.Approve == r.Target || !slices.ContainsFunc(r.users, func(u User) bool {
+			return u.State(r.Target) == UserWaiting && u.plan != infrav1.PreviewEmpty && !(u.Paused && u.plan == "")
+		})
+	case infrav1.RolloutApprovalNone:
+	}
+	return true
 }
 
 func (r *rollout) resumed() bool { return r.Resume == r.Target }
 
-// noCanary reports whether the policy has canaries, and no user is one. A selector with a mistake must not update all users.
+// noCanary reports whether the policy has canaries, and no user is one. A selector with a mistake must not update all users. Users for which
+// the plan is empty need no canary, and would prove nothing.
 func (r *rollout) noCanary() bool {
-	return r.Policy.Canary.IsDefined() && len(r.canaries) == 0 && len(r.users) > 0
+	return r.Policy.Canary.IsDefined() && len(r.canaries) == 0 &&
+		slices.ContainsFunc(r.users, func(u User) bool { return u.plan != infrav1.PreviewEmpty })
 }
 
 // canariesDone reports whether all canaries have the target revision and are Ready. A canary that fails is skipped after a resume.
@@ -220,13 +251,13 @@ func (r *rollout) complete() bool {
 func (r *rollout) selectNext(candidates []*User) {
 	free := r.Policy.ConcurrencyLimit()
 	for i := range r.users {
-		if u := &r.users[i]; u.State(r.Target) == UserUpdating || u.inFlight(r.Target) {
+		if u := &r.users[i]; u.State(r.Target) == UserUpdating && u.plan != infrav1.PreviewEmpty || u.inFlight(r.Target) {
 			free--
 		}
 	}
 	for _, u := range candidates {
 		switch {
-		case u.State(r.Target) != UserWaiting, u.Paused:
+		case u.State(r.Target) != UserWaiting, u.Paused, u.plan == infrav1.PreviewEmpty:
 		case u.inFlight(r.Target):
 			r.assigned = append(r.assigned, u)
 		case free > 0:

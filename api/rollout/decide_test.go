@@ -6,6 +6,7 @@ package rollout
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,13 @@ func assigned(u *User) { u.Assigned, u.ReadySince = target, time.Time{} }
 
 // failing makes the update of a user fail.
 func failing(u *User) { assigned(u); u.Written, u.Failed = target, target }
+
+// planned gives a user the result of a preview of the target.
+func planned(result infrav1.PreviewResult) func(*User) {
+	return func(u *User) {
+		u.Preview = infrav1.RevisionPreview{TemplateRevision: target, Result: result, Message: "why"}
+	}
+}
 
 func labeled(u *User) { u.Labels = labels.Set{"canary": "yes"} }
 func paused(u *User)  { u.Paused = true }
@@ -191,6 +199,13 @@ type fleet struct {
 	*rand.Rand
 	Facts
 	before []User
+	// plans are the results of the previews, which become known later.
+	plans []infrav1.PreviewResult
+}
+
+// isEmpty reports whether Terraform would change nothing for a user, as a preview shows.
+func (f *fleet) isEmpty(index int) bool {
+	return f.Policy.IsPreviewed() && f.plans[index] == infrav1.PreviewEmpty
 }
 
 func newFleet(random *rand.Rand) *fleet {
@@ -199,8 +214,15 @@ func newFleet(random *rand.Rand) *fleet {
 	if random.IntN(2) == 0 {
 		f.Policy.Approval = infrav1.RolloutApprovalAlways
 	}
+	if random.IntN(2) == 0 {
+		f.Policy.Strategy, f.Policy.Preview = infrav1.RolloutStaged, infrav1.RolloutPreviewAlways
+		if random.IntN(2) == 0 {
+			f.Policy.Approval = infrav1.RolloutApprovalOnChanges
+		}
+	}
 	for i := range 1 + random.IntN(8) {
 		f.Users = append(f.Users, on(fmt.Sprint("user-", i), before))
+		f.plans = append(f.plans, []infrav1.PreviewResult{infrav1.PreviewEmpty, infrav1.PreviewChanges, infrav1.PreviewChanges}[random.IntN(3)])
 	}
 	f.before = append(f.before, f.Users...)
 	return f
@@ -226,10 +248,15 @@ func (f *fleet) step(t *testing.T, seed uint64) {
 	}
 	for i := range f.Users {
 		u := &f.Users[i]
+		if f.Policy.IsPreviewed() && f.IntN(3) == 0 {
+			planned(f.plans[i])(u)
+		}
 		if u.State(target) != UserUpdating {
 			continue
 		}
-		inProgress++
+		if !f.isEmpty(i) {
+			inProgress++
+		}
 		switch f.IntN(6) {
 		case 0, 1:
 			u.Written, u.Applied, u.ReadySince = target, target, f.Now
@@ -250,8 +277,19 @@ func (f *fleet) step(t *testing.T, seed uint64) {
 func (f *fleet) check(t *testing.T, seed uint64, index int) {
 	t.Helper()
 	require.True(t, f.Policy.Approval != infrav1.RolloutApprovalAlways || f.Approve == target, "seed %d: not approved", seed)
+	if f.isEmpty(index) {
+		return
+	}
+	require.True(t, f.Policy.Approval != infrav1.RolloutApprovalOnChanges || f.Approve == target, "seed %d: changes are not approved", seed)
+	var canaries []int
 	for i := range f.Users {
-		if i < int(f.Policy.Canary.Count) && index >= int(f.Policy.Canary.Count) {
+		require.True(t, !f.Policy.IsPreviewed() || f.Users[i].Preview.Result != "", "seed %d: not all users are previewed", seed)
+		if !f.isEmpty(i) && len(canaries) < int(f.Policy.Canary.Count) {
+			canaries = append(canaries, i)
+		}
+	}
+	for _, i := range canaries {
+		if !slices.Contains(canaries, index) {
 			canary := f.Users[i]
 			require.Equal(t, UserCurrent, canary.State(target), "seed %d: a canary does not have the revision", seed)
 			require.GreaterOrEqual(t, f.Now.Sub(canary.ReadySince), 90*time.Second, "seed %d: too early", seed)

@@ -37,6 +37,9 @@ func (r *rollout) message(d *Decision) string {
 			parts = append(parts, list.title+": "+Names(list.users))
 		}
 	}
+	if previewed := r.previewed(d); previewed != "" {
+		parts = append(parts, previewed)
+	}
 	message := strings.Join(parts, "; ")
 	if why := r.why(d); why != "" {
 		message += ". " + why
@@ -47,14 +50,17 @@ func (r *rollout) message(d *Decision) string {
 // why returns why the rollout does not proceed, and what to do; empty if it proceeds.
 func (r *rollout) why(d *Decision) string {
 	switch {
-	case d.Stage == infrav1.RolloutWaitingForApproval:
-		return fmt.Sprintf("The revision is not approved: to approve it, set the annotation %s to %s", naming.ApproveAnnotation, r.Target)
 	case d.Reason == infrav1.RolloutStoppedReason:
 		return fmt.Sprintf("The rollout stopped because the revision fails: see the conditions of the failed users. Correct or revert the template, or set the annotation %s to %s to continue",
-			naming.ResumeAnnotation, r.Target)
+			naming.ResumeAnnotation, r.Target) + r.whyNoPlan()
+	case d.Stage == infrav1.RolloutWaitingForApproval:
+		return fmt.Sprintf("The revision is not approved: to approve it, set the annotation %s to %s", naming.ApproveAnnotation, r.Target)
 	case d.Reason != infrav1.RolloutWaitingReason:
 	case r.Policy.State == infrav1.RolloutPaused:
 		return "The rollout is paused: to continue, set spec.rollout.state to Running"
+	case d.Stage == infrav1.RolloutPreviewing:
+		u := r.unavailable()
+		return fmt.Sprintf("%s cannot be previewed: %s. To roll out without previews, set spec.rollout.preview to Never", u.Key, u.Preview.Message)
 	case r.invalid != nil:
 		return "spec.rollout.canary.selector is invalid, so that no user is a canary: " + r.invalid.Error() + ". Correct the selector"
 	default:

@@ -35,6 +35,10 @@ type User struct {
 	Created bool
 	// Paused is true when it must not be written.
 	Paused bool
+	// Preview is the result of its last preview; the zero value without one.
+	Preview infrav1.RevisionPreview
+	// plan is the result for the target revision; empty without one. Next sets it.
+	plan infrav1.PreviewResult
 }
 
 // UserOf returns the user for a WorkspaceTemplateApply and the labels of its Cluster.
@@ -49,6 +53,9 @@ func UserOf(apply *infrav1.WorkspaceTemplateApply, cluster labels.Set) User {
 	u.Created = s.WorkspaceRef != nil || apply.Annotations[naming.ExternalNameAnnotation] != ""
 	if _, paused := apply.Annotations[clusterv1.PausedAnnotation]; paused {
 		u.Paused = true
+	}
+	if s.Preview != nil {
+		u.Preview = *s.Preview
 	}
 	ready := meta.FindStatusCondition(s.Conditions, infrav1.ReadyCondition)
 	if ready == nil || s.ObservedGeneration != apply.Generation {
@@ -120,6 +127,8 @@ func (u *User) State(target string) UserState {
 	switch {
 	case !u.Created:
 		return UserCreating
+	case u.Assigned != target && u.plan == infrav1.PreviewFailed:
+		return UserFailed
 	case u.Assigned != target:
 		return UserWaiting
 	case u.Applied == "":

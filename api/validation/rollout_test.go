@@ -42,6 +42,9 @@ func TestRolloutPolicies(t *testing.T) {
 			warnings: []string{"spec.rollout.strategy: is Immediate, so that the other fields of spec.rollout have no effect"}},
 		"a soak time without canaries": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Canary: infrav1.RolloutCanaries{SoakSeconds: 60}}),
 			errors: []finding{{"spec.rollout.canary", field.ErrorTypeInvalid, "selects no user"}}},
+		"with previews": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges})},
+		"an approval of changes without previews": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalOnChanges}),
+			errors: []finding{{"spec.rollout.approval", field.ErrorTypeInvalid, "requires spec.rollout.preview Always"}}},
 		"a selector that cannot be read": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Canary: infrav1.RolloutCanaries{
 			Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}}}}}),
 			errors: []finding{{"spec.rollout.canary.selector", field.ErrorTypeInvalid, `"Resembles" is not a valid label selector operator`}}},
@@ -63,6 +66,7 @@ func TestAnEditOfATemplateWarnsOfHowItReachesUsers(t *testing.T) {
 		"Terraform applies what changes": {},
 		"they are updated to revision":   {Strategy: infrav1.RolloutStaged},
 		"To start the rollout, set annotation capt.cluster.x-k8s.io/approve to that revision": {Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways},
+		"Those for which Terraform would change something are updated when annotation":        {Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges},
 	} {
 		edited := builder.WorkspaceTemplate("vpc", builder.WithModule("# edited"), with(func(spec *infrav1.WorkspaceTemplateSpec) { spec.Rollout = policy }))
 		warnings, err := templates.UpdateWarnings(t.Context(), users{}, builder.WorkspaceTemplate("vpc"), edited)

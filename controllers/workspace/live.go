@@ -90,6 +90,9 @@ const (
 //   - Without a claim annotation, so that this version did not create it: a record of its UID in status, or equality with the rendered
 //     Workspace together with its name in status or a confirmation.
 func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) Ownership {
+	if l.IsPreview() {
+		return Foreign
+	}
 	if l.Claimed() {
 		return l.claimedOwner(apply)
 	}
@@ -138,6 +141,12 @@ func (l *Live) equalsInNamespace(apply *infrav1.WorkspaceTemplateApply, rendered
 		namespace = ref.Namespace
 	}
 	return namespace == apply.Namespace && l.equals(rendered)
+}
+
+// IsPreview reports whether the Workspace is a preview, which is the Workspace of no object. The label or the annotation may have been removed.
+func (l *Live) IsPreview() bool {
+	_, labeled := l.object.GetLabels()[naming.PreviewLabel]
+	return labeled || l.object.GetAnnotations()[naming.PreviewOfAnnotation] != ""
 }
 
 // Claimed reports whether this version of CAPT created the Workspace.

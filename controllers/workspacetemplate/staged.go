@@ -201,6 +201,9 @@ func rolloutStatus(template *infrav1.WorkspaceTemplate, p *stagedPlan) (s infrav
 		Current: count(p.Current), Updating: count(p.Updating), Waiting: count(p.Waiting), Failed: count(p.Failed),
 		StartTime: before.StartTime,
 	}
+	if template.Spec.Rollout.IsPreviewed() {
+		s.PreviewedEmpty, s.PreviewedChanges, s.PreviewFailed = count(p.PreviewedEmpty), count(p.PreviewedChanges), count(p.PreviewFailed)
+	}
 	if before.Revision != s.Revision || before.Number != s.Number || before.StartTime == nil {
 		s.StartTime = ptr.To(metav1.NewTime(p.At))
 	}

@@ -159,6 +159,30 @@ func TestARolloutFromTheFirstToTheLastStage(t *testing.T) {
 	assert.Equal(t, "a b c new", s.assigned(first.Revision))
 }
 
+// The results are in the status of the users.
+func TestPreviewsDecideWhoFollows(t *testing.T) {
+	policy := infrav1.WorkspaceTemplateRollout{Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges}
+	s := newStaging(t, policy, user("a"), user("b"), user("c"))
+	revision := s.settle().Status.Rollout.Revision
+	assert.Equal(t, infrav1.RolloutPreviewing, s.settle().Status.Rollout.Stage)
+	for i, result := range []infrav1.PreviewResult{infrav1.PreviewEmpty, infrav1.PreviewChanges} {
+		preview := s.users()[i]
+		preview.Status.Preview = &infrav1.RevisionPreview{TemplateRevision: revision, Result: result}
+		require.NoError(t, s.Client.Update(t.Context(), &preview))
+	}
+	template := s.settle()
+	assert.Equal(t, "a", s.assigned(revision))
+	assert.Equal(t, infrav1.RolloutPreviewing, template.Status.Rollout.Stage, "c has no result")
+	assert.Equal(t, []int32{1, 1, 0}, []int32{*template.Status.Rollout.PreviewedEmpty, *template.Status.Rollout.PreviewedChanges, *template.Status.Rollout.PreviewFailed})
+
+	was := user("a").(*infrav1.WorkspaceTemplateApply)
+	is := was.DeepCopy()
+	is.Status.Preview = &infrav1.RevisionPreview{TemplateRevision: revision, Result: infrav1.PreviewEmpty}
+	queue := &delayed{}
+	countLater(t.Context(), event.UpdateEvent{ObjectOld: was, ObjectNew: is}, queue)
+	assert.Equal(t, 1, queue.added, "also of a user without an assignment")
+}
+
 // At rest nothing is written, although each reconcile decides again.
 func TestARolloutAtRestWritesNothing(t *testing.T) {
 	s := newStaging(t, infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalAlways}, user("a"), user("b"))

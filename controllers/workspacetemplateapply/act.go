@@ -40,13 +40,17 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	if p.Action != Update {
 		r.RateLimiter.Cancel(client.ObjectKeyFromObject(apply), f.Now)
 	}
-	return r.serialized(ctx, apply, f, p.Action, func() error {
+	if err := r.previews().Act(ctx, apply, &f.Preview, p.Preview); err != nil {
+		return err
+	}
+	err := r.serialized(ctx, apply, f, p.Action, func() error {
 		err := r.carryOut(ctx, apply, f, p.Action)
 		if err == nil && f.LookupError != nil && p.Action == Observe && f.Unadopted == "" {
 			return f.LookupError // Status reports it, and the lookup is retried.
 		}
 		return err
 	})
+	return p.Preview.Wait(&f.Preview, err)
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action) error {

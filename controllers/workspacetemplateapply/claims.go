@@ -71,7 +71,7 @@ func (r *Reconciler) unadopted(ctx context.Context, apply *infrav1.WorkspaceTemp
 	switch {
 	case errors.Is(err, workspace.ErrKindMissing):
 		return "", nil
-	case err != nil || live == nil || live.Claimed():
+	case err != nil || live == nil || live.Claimed(), live.IsPreview():
 		return "", err
 	}
 	if taken, err := r.belongsToAnother(ctx, apply, name); err != nil || taken {

@@ -17,6 +17,7 @@ import (
 	"github.com/capt-provider/capt/controllers/metrics"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 )
 
@@ -39,6 +40,7 @@ type Reconciler struct {
 
 	serializer serialize.Serializer
 	inputs     observed.Inputs
+	slots      previews.Slots
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;patch
@@ -79,5 +81,6 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.Unclaimed.Report(key, 0)
 	r.serializer.Forget(key)
 	r.inputs.Set(key, nil)
+	r.slots.Release(key)
 	r.RateLimiter.Cancel(key, r.Clock.Now())
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
 // Facts are what a reconcile observed, and the results of its writes.
@@ -45,6 +46,10 @@ type Facts struct {
 	// Revision is the revision of Template that the object should run, and CurrentRevision the one of the content that the template has now.
 	// Template has the content of Revision. They differ in staged rollouts. Revision is empty before one is assigned.
 	Revision, CurrentRevision string
+	// Current is the template with the content that it has now, if its rollouts are staged.
+	Current *infrav1.WorkspaceTemplate
+	// Preview has the facts about the preview of CurrentRevision.
+	Preview previews.Facts
 	// RevisionMissing is true when Revision is not stored.
 	RevisionMissing bool
 	// Name is the name of the Workspace: spec.workspaceName, or the derived name.

@@ -112,6 +112,8 @@ func (f *Facts) moveBlockedBy(apply *infrav1.WorkspaceTemplateApply) string {
 	switch {
 	case f.KindMissing:
 		return f.kindMissingMessage()
+	case f.Preview.Live != nil:
+		return "the preview of another revision is being deleted"
 	case f.Live == nil && ref == nil:
 		return "" // Nothing was created.
 	case f.Live == nil:

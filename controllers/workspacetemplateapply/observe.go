@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/cluster-api/util"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,6 +32,7 @@ import (
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/owners"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
 func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Facts, error) {
@@ -43,7 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	r.observeTemplate(ctx, apply, f)
 	for _, observe := range []func(context.Context, *infrav1.WorkspaceTemplateApply, *Facts) error{
-		r.observeDeletion, r.observeWorkspace, r.observeOwners, r.observeMove,
+		r.observeDeletion, r.observeWorkspace, r.observeOwners, r.observeMove, r.observePreview,
 	} {
 		if err := observe(ctx, apply, f); err != nil {
 			return nil, err
@@ -95,6 +97,7 @@ func (r *Reconciler) observeRevision(ctx context.Context, templates workspacetem
 	if f.Revision = f.CurrentRevision; !f.Template.Spec.Rollout.IsStaged() {
 		return nil
 	}
+	f.Current = f.Template
 	if f.Revision = rollout.AssignedTo(apply); f.Revision == "" {
 		return nil
 	}
@@ -190,6 +193,73 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		f.Failure = r.lastObserved(apply).Failure(f.Live.ErrorHash(), func() (failure.Report, bool) { return r.Workspaces.Explain(ctx, f.Live) })
 	}
 	r.observeInputs(ctx, apply, f)
+}
+
+// observePreview reads the preview of the object, and finds out whether one of the current revision is wanted.
+func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
+	p := &f.Preview
+	p.Now, p.Recorded = f.Now, apply.Status.Preview
+	if p.Live, err = r.previews().Live(ctx, apply); err != nil {
+		return err
+	}
+	if f.Current == nil || !f.Current.Spec.Rollout.IsPreviewed() || !apply.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if p.Revision, p.Assigned = f.CurrentRevision, f.Revision == f.CurrentRevision; p.Assigned || !f.owned() {
+		return nil
+	}
+	rendered, errs := r.renderCurrent(apply, f)
+	if p.Assumed, p.Message = f.assumedPlan(apply, rendered, errs); p.Assumed != "" {
+		return nil
+	}
+	if p.Live != nil && p.Live.ErrorHash() != "" {
+		p.Failure = r.Workspaces.ExplainPreview(ctx, p.Live, f.Live)
+	}
+	p.Ready = f.canBePreviewed()
+	p.Wanted, err = f.Live.Preview(apply, rendered)
+	return err
+}
+
+// renderCurrent renders the current content of the template, although another revision is assigned.
+func (r *Reconciler) renderCurrent(apply *infrav1.WorkspaceTemplateApply, f *Facts) (*render.Rendered, field.ErrorList) {
+	in := r.renderInput(apply, f)
+	in.Template = f.Current
+	rendered, errs := render.Workspace(in)
+	if len(errs) > 0 && f.Live.RecordedFor(apply) { // As in observeLive.
+		in.Recorded = f.Live.Spec()
+		return render.Workspace(in)
+	}
+	return rendered, errs
+}
+
+// canBePreviewed reports whether the Workspace is at rest, and may be changed.
+func (f *Facts) canBePreviewed() bool {
+	running := f.Paused == "" && f.Current.Spec.Rollout.State != infrav1.RolloutPaused
+	return running && f.Observation().UpToDate && firstConflict(f) == nil && len(f.Missing) == 0 && f.LookupError == nil
+}
+
+func (r *Reconciler) previews() previews.Runner {
+	return previews.Runner{Workspaces: r.Workspaces, Slots: &r.slots}
+}
+
+// assumedPlan returns a result that needs no preview, and why; empty when a preview is needed.
+func (f *Facts) assumedPlan(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered, errs field.ErrorList) (infrav1.PreviewResult, string) {
+	if len(errs) > 0 {
+		return infrav1.PreviewFailed, fmt.Sprintf("WorkspaceTemplate %s: %s", f.TemplateKey, errs.ToAggregate())
+	}
+	if scope := f.Current.Spec.WorkspaceScope.OrDefault(); scope != f.Live.Scope() {
+		return infrav1.PreviewFailed, fmt.Sprintf("Workspace %s has scope %s, and the revision has scope %s", f.Name, f.Live.Scope(), scope)
+	}
+	if want := rendered.ProviderConfig(); want != f.Live.ProviderConfig() && want != apply.Annotations[naming.AllowProviderConfigAnnotation] {
+		return infrav1.PreviewFailed, fmt.Sprintf("Workspace %s uses ProviderConfig %s, and the revision has %s", f.Name, f.Live.ProviderConfig(), want)
+	}
+	switch o := f.Observation(); {
+	case o.Failed && !f.inProgress():
+		return infrav1.PreviewChanges, "Terraform fails with the revision that the object has, so that the plan is not known"
+	case o.UpToDate && !f.Live.SupportsPreviews():
+		return infrav1.PreviewUnavailable, "previews require provider-terraform v1 or later"
+	}
+	return "", ""
 }
 
 // observeInputs reads what a failed run of Terraform used. An error does not fail the reconcile: then the last result is kept.

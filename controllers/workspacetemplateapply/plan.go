@@ -5,6 +5,7 @@ package workspacetemplateapply
 
 import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
 // Action is what a reconcile does.
@@ -45,17 +46,23 @@ type Plan struct {
 	Action Action
 	// Paused is why the object is paused, and what blocks clusterctl move; empty when it is not paused.
 	Paused string
+	// Preview is what happens with the preview of another revision.
+	Preview previews.Decision
 }
 
 // plan is pure.
 func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Plan, error) {
+	var p Plan
 	switch {
 	case f.Paused != "":
-		return planPaused(apply, f), nil
+		p = planPaused(apply, f)
 	case !apply.DeletionTimestamp.IsZero():
-		return Plan{Action: deletionAction(apply, f)}, nil
+		p.Action = deletionAction(apply, f)
+	default:
+		p.Action = normalAction(apply, f)
 	}
-	return Plan{Action: normalAction(apply, f)}, nil
+	p.Preview = previews.Decide(&f.Preview)
+	return p, nil
 }
 
 // planPaused only allows the object to be moved.

@@ -129,6 +129,9 @@ func (r *Reconciler) ofInput(_ context.Context, object client.Object) (requests 
 // ofWorkspace reconciles the WorkspaceTemplateApply that owns a Workspace, and those that wait for it. A cluster-wide one can belong to any
 // namespace.
 func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ctrl.Request {
+	if key, isPreview := workspace.ParsePreviewOf(object); isPreview {
+		return []ctrl.Request{{NamespacedName: key}}
+	}
 	name, namespace := object.GetName(), object.GetNamespace()
 	if namespace != "" {
 		return append(r.requests(ctx, client.InNamespace(namespace), client.MatchingFields{index.WorkspaceName: name}),
@@ -230,7 +233,9 @@ func (r *Reconciler) ofGroup(_ context.Context, object client.Object) []ctrl.Req
 // enqueueQueued is a source of requests for queued objects that may become active. After a restart, an object can become active without an event,
 // as soon as the last member of its group was reconciled.
 func (r *Reconciler) enqueueQueued(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-	r.serializer.EnqueueWith(func(key client.ObjectKey) { queue.Add(ctrl.Request{NamespacedName: key}) })
+	enqueue := func(key client.ObjectKey) { queue.Add(ctrl.Request{NamespacedName: key}) }
+	r.serializer.EnqueueWith(enqueue)
+	r.slots.EnqueueWith(enqueue)
 	return nil
 }
 

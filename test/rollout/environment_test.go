@@ -37,7 +37,13 @@ type environment struct{ *fixture.Environment }
 // newEnvironment creates a template with a policy, in JSON without braces.
 func newEnvironment(t *testing.T, policy string) *environment {
 	t.Helper()
-	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
+	return newEnvironmentIn(t, terraform.ScopeNamespaced, policy)
+}
+
+// newEnvironmentIn is newEnvironment with Workspaces of a scope.
+func newEnvironmentIn(t *testing.T, scope terraform.Scope, policy string) *environment {
+	t.Helper()
+	env := &environment{shared.NewEnvironment(t, scope)}
 	document := env.VPCTemplate(fixture.VPCModule)
 	env.User(strings.Replace(document, "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+policy+"}\n", 1))
 	return env
@@ -71,6 +77,9 @@ func (env *environment) withPolicy(module string) string {
 	fields := fmt.Sprintf("{strategy: Staged, maxConcurrent: %d", policy.ConcurrencyLimit())
 	if policy.Approval != "" {
 		fields += ", approval: " + string(policy.Approval)
+	}
+	if policy.IsPreviewed() {
+		fields += ", preview: Always"
 	}
 	if canary := policy.Canary; canary.Count > 0 {
 		fields += fmt.Sprintf(", canary: {count: %d, soakSeconds: %d}", canary.Count, canary.SoakSeconds)

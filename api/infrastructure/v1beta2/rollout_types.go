@@ -20,13 +20,41 @@ const (
 	RolloutStaged RolloutStrategy = "Staged"
 )
 
+// RolloutPreview is whether the plan of Terraform is observed before a user is assigned a revision.
+// +kubebuilder:validation:Enum=Never;Always
+type RolloutPreview string
+
+const (
+	// RolloutPreviewNever runs no plan before the apply.
+	RolloutPreviewNever RolloutPreview = "Never"
+	// RolloutPreviewAlways runs a plan for each user before it is assigned the revision.
+	RolloutPreviewAlways RolloutPreview = "Always"
+)
+
+// PreviewResult is what the preview of a revision showed.
+// +kubebuilder:validation:Enum=Empty;Changes;Failed;Unavailable
+type PreviewResult string
+
+const (
+	// PreviewEmpty: Terraform would change nothing.
+	PreviewEmpty PreviewResult = "Empty"
+	// PreviewChanges: Terraform would change something. It is not known what.
+	PreviewChanges PreviewResult = "Changes"
+	// PreviewFailed: the plan fails.
+	PreviewFailed PreviewResult = "Failed"
+	// PreviewUnavailable: the revision cannot be previewed.
+	PreviewUnavailable PreviewResult = "Unavailable"
+)
+
 // RolloutApproval is whether an edit of a template must be approved.
-// +kubebuilder:validation:Enum=None;Always
+// +kubebuilder:validation:Enum=None;OnChanges;Always
 type RolloutApproval string
 
 const (
 	// RolloutApprovalNone starts the rollout at once.
 	RolloutApprovalNone RolloutApproval = "None"
+	// RolloutApprovalOnChanges is as Always, except that users for which the plan of Terraform is empty follow without an approval.
+	RolloutApprovalOnChanges RolloutApproval = "OnChanges"
 	// RolloutApprovalAlways starts the rollout when a user has approved the revision.
 	RolloutApprovalAlways RolloutApproval = "Always"
 )
@@ -54,10 +82,12 @@ const (
 )
 
 // RolloutStage is how far a rollout has come.
-// +kubebuilder:validation:Enum=WaitingForApproval;Canary;Soaking;Remaining;Complete
+// +kubebuilder:validation:Enum=Previewing;WaitingForApproval;Canary;Soaking;Remaining;Complete
 type RolloutStage string
 
 const (
+	// RolloutPreviewing: Terraform plans the revision for each user.
+	RolloutPreviewing RolloutStage = "Previewing"
 	// RolloutWaitingForApproval: a user must approve the revision.
 	RolloutWaitingForApproval RolloutStage = "WaitingForApproval"
 	// RolloutCanary: the canaries follow.
@@ -81,8 +111,14 @@ type WorkspaceTemplateRollout struct {
 	// +required
 	Strategy RolloutStrategy `json:"strategy,omitempty"`
 
-	// approval is None (the default) or Always. Always starts the rollout of a revision when the annotation
-	// capt.cluster.x-k8s.io/approve of the template is the hash of the revision.
+	// preview is Never (the default) or Always. Always makes Terraform plan a revision for each user before any user with changes follows.
+	// Users for which the plan is empty follow at once.
+	// +optional
+	Preview RolloutPreview `json:"preview,omitempty"`
+
+	// approval is None (the default), OnChanges or Always. Always starts the rollout of a revision when the annotation
+	// capt.cluster.x-k8s.io/approve of the template is the hash of the revision. OnChanges requires this only for users for which the plan
+	// of Terraform has changes; it requires preview Always.
 	// +optional
 	Approval RolloutApproval `json:"approval,omitempty"`
 
@@ -133,6 +169,11 @@ func (c RolloutCanaries) IsDefined() bool { return c.Selector != nil || c.Count 
 // IsStaged reports whether users follow in stages.
 func (r WorkspaceTemplateRollout) IsStaged() bool { return r.Strategy == RolloutStaged }
 
+// IsPreviewed reports whether Terraform plans a revision before it is assigned.
+func (r WorkspaceTemplateRollout) IsPreviewed() bool {
+	return r.IsStaged() && r.Preview == RolloutPreviewAlways
+}
+
 // ConcurrencyLimit returns maxConcurrent or its default.
 func (r WorkspaceTemplateRollout) ConcurrencyLimit() int {
 	return int(cmp.Or(r.MaxConcurrent, defaultMaxConcurrent))
@@ -152,7 +193,7 @@ type WorkspaceTemplateRolloutStatus struct {
 	// +kubebuilder:validation:Minimum=1
 	Number int64 `json:"number,omitempty"`
 
-	// stage is WaitingForApproval, Canary, Soaking, Remaining or Complete. Condition RollingOut shows why a rollout does not proceed.
+	// stage is Previewing, WaitingForApproval, Canary, Soaking, Remaining or Complete. Condition RollingOut shows why a rollout does not proceed.
 	// +optional
 	Stage RolloutStage `json:"stage,omitempty"`
 
@@ -182,6 +223,21 @@ type WorkspaceTemplateRolloutStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Failed *int32 `json:"failed,omitempty"`
 
+	// previewedEmpty is for how many users the plan of the revision was empty.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	PreviewedEmpty *int32 `json:"previewedEmpty,omitempty"`
+
+	// previewedChanges is for how many users the plan of the revision had changes.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	PreviewedChanges *int32 `json:"previewedChanges,omitempty"`
+
+	// previewFailed is for how many users the plan of the revision failed.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	PreviewFailed *int32 `json:"previewFailed,omitempty"`
+
 	// startTime is when the template was first observed with the revision.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
@@ -189,4 +245,33 @@ type WorkspaceTemplateRolloutStatus struct {
 	// soakUntil is until when the canaries must stay Ready; absent outside stage Soaking.
 	// +optional
 	SoakUntil *metav1.Time `json:"soakUntil,omitempty"`
+}
+
+// RevisionPreview is the result of the preview of a revision of a template.
+type RevisionPreview struct {
+	// templateRevision is the revision of the WorkspaceTemplate.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	TemplateRevision string `json:"templateRevision,omitempty"`
+
+	// renderedRevision is the hash of the rendered Workspace that was planned.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	RenderedRevision string `json:"renderedRevision,omitempty"`
+
+	// result is Empty, Changes, Failed or Unavailable.
+	// +required
+	Result PreviewResult `json:"result,omitempty"`
+
+	// message is why the preview failed or is unavailable, or why the plan is not known to be empty.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
+	Message string `json:"message,omitempty"`
+
+	// completionTime is when the result was observed.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 }

@@ -27,6 +27,9 @@ func validateRollout(template *infrav1.WorkspaceTemplate) validation.Findings {
 	if !policy.Canary.IsDefined() && policy.Canary.SoakSeconds > 0 {
 		findings.Refuse(validation.Invalid(canary, "selects no user, so soakSeconds has no effect. Set selector or count, or remove soakSeconds"))
 	}
+	if policy.Approval == infrav1.RolloutApprovalOnChanges && policy.Preview != infrav1.RolloutPreviewAlways {
+		findings.Refuse(validation.Invalid(path.Child("approval"), "is OnChanges, which requires spec.rollout.preview Always"))
+	}
 	if policy.Strategy == infrav1.RolloutImmediate && policy != (infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutImmediate}) {
 		findings.Warn(path.Child("strategy"), "is Immediate, so that the other fields of spec.rollout have no effect. Set it to Staged")
 	}

@@ -44,8 +44,12 @@ func UpdateWarnings(ctx context.Context, reader validation.Reader, old, template
 func stagedWarning(template *infrav1.WorkspaceTemplate, users validation.Users) string {
 	warning := fmt.Sprintf("spec.template.spec: %d WorkspaceTemplateApply objects in %d Clusters use this template: they are updated to revision %s in stages, as spec.rollout requires. status.rollout shows the progress",
 		users.Applies, users.Clusters, rollout.HashOf(template))
-	if template.Spec.Rollout.Approval == infrav1.RolloutApprovalAlways {
+	switch template.Spec.Rollout.Approval {
+	case infrav1.RolloutApprovalAlways:
 		warning += fmt.Sprintf(". To start the rollout, set annotation %s to that revision", naming.ApproveAnnotation)
+	case infrav1.RolloutApprovalOnChanges:
+		warning += fmt.Sprintf(". Those for which Terraform would change something are updated when annotation %s is that revision", naming.ApproveAnnotation)
+	case infrav1.RolloutApprovalNone:
 	}
 	return warning
 }

@@ -50,6 +50,50 @@ func onlyObserving(s *subject) {
 	require.Equal(s, []string{externalName}, failed.marks, "it would not hold up a deletion")
 }
 
+// Only an empty plan shows Ready, and only after a second look.
+func previewing(s *subject) {
+	s.create()
+	rest := s.untilRest("1")
+	before := s.settled()
+	preview := func(vars []any) *subject {
+		p := s.environment.subject(s.T, s.GroupVersionKind().Group)
+		p.SetAnnotations(map[string]string{"crossplane.io/external-name": s.GetName()})
+		require.NoError(s, unstructured.SetNestedStringSlice(p.Object, []string{"Observe"}, "spec", "managementPolicies"))
+		unstructured.RemoveNestedField(p.Object, "spec", "writeConnectionSecretToRef")
+		p.Object["spec"].(map[string]any)["forProvider"].(map[string]any)["vars"] = vars //nolint:forcetypeassert // made by subject
+		p.create()
+		first := p.until("the first look", func(v shown) bool { return v.synced == success })
+		require.Empty(s, first.ready)
+		return p
+	}
+	empty := preview(s.vars())
+	require.False(s, empty.look().checksum, "the provider loses what it has observed when it adds its finalizer")
+	empty.patch(`{"metadata":{"annotations":{"look":"again"}}}`)
+	seen := empty.until("a second look", func(v shown) bool { return v.checksum })
+	require.Equal(s, available, seen.ready)
+	require.Equal(s, rest.outputs, seen.outputs)
+
+	changed := s.vars()
+	for _, entry := range changed {
+		if v := entry.(map[string]any); v["key"] == "generation" { //nolint:forcetypeassert // made by subject
+			v["value"] = "2"
+		}
+	}
+	differs := preview(changed)
+	differs.patch(`{"metadata":{"annotations":{"look":"again"}}}`)
+	seen = differs.until("a second look", func(v shown) bool { return v.checksum })
+	require.Empty(s, seen.ready)
+	require.Equal(s, rest.outputs, seen.outputs, "those of the state")
+
+	for _, p := range []*subject{empty, differs} {
+		require.Empty(s, p.look().secret)
+		p.delete()
+		p.untilGone()
+	}
+	require.True(s, s.hasState(), "nothing is destroyed")
+	require.Equal(s, before, conditions(s.Unstructured), "and the Workspace was not affected")
+}
+
 func initAndPlanFailed(s *subject) {
 	for step, message := range map[*scripted.Step]string{
 		&s.script.Init: "connect failed: cannot initialize Terraform configuration",

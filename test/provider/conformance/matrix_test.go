@@ -125,6 +125,7 @@ func scenarios() []scenario {
 		{"first apply failed", []testStep{{"", firstApplyFailed}}},
 		{"ProviderConfig missing", []testStep{{"", providerConfigMissing}}},
 		{"only observing", []testStep{{"", onlyObserving}}},
+		{"previewing another content", []testStep{{"", previewing}}},
 		{"a state stays and is adopted by its name", []testStep{{"", stateIsAdopted}}},
 	}
 }

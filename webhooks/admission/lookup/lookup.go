@@ -150,7 +150,8 @@ func (r Reader) HasUnclaimedWorkspace(ctx context.Context, workspaceName string)
 	if err != nil {
 		return false, fmt.Errorf("reading Workspace %s: %w", workspaceName, err)
 	}
-	return workspace.Annotations[naming.ClaimAnnotation] == "", nil
+	_, preview := workspace.Labels[naming.PreviewLabel]
+	return workspace.Annotations[naming.ClaimAnnotation] == "" && !preview, nil
 }
 
 // ReferrersTo implements validation.Reader.

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/ssa"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// Preview returns the Workspace that previews the update of a live Workspace to the rendered one, and the hash of its spec. It has the state of
+// the live one and the content that it would have after the update, fields of other clients included. It may only observe, and it writes no
+// Secret. It does not have the claim, so that it cannot be taken for the Workspace of the WorkspaceTemplateApply.
+func (r *Rendered) Preview(live *unstructured.Unstructured, apply *infrav1.WorkspaceTemplateApply) (*Rendered, error) {
+	key := types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}
+	applied := ssa.Applied(live, r.For(live), naming.WorkspaceTemplateApplyFieldManager)
+	spec, _, err := unstructured.NestedMap(applied.Object, "spec")
+	if err != nil || spec == nil {
+		return nil, fmt.Errorf("the Workspace has no valid spec: %w", err)
+	}
+	delete(spec, "writeConnectionSecretToRef")
+	delete(spec, "publishConnectionDetailsTo")
+	spec["managementPolicies"] = []any{"Observe"} // Terraform plans, and neither applies nor destroys.
+	preview := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	preview.SetGroupVersionKind(live.GroupVersionKind())
+	preview.SetNamespace(live.GetNamespace())
+	preview.SetName(naming.PreviewWorkspace(key))
+	if live.GroupVersionKind() == terraform.ScopeCluster.GroupVersionKind() {
+		spec["deletionPolicy"] = string(terraform.DeletionOrphan)
+	} else { // A cluster-wide object cannot have an owner with a namespace.
+		preview.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: infrav1.GroupVersion.String(), Kind: "WorkspaceTemplateApply", Name: apply.Name, UID: apply.UID,
+		}})
+	}
+	revision, err := terraform.Revision(spec)
+	if err != nil {
+		return nil, err
+	}
+	preview.SetLabels(map[string]string{naming.PreviewLabel: "true"})
+	preview.SetAnnotations(map[string]string{
+		ExternalNameAnnotation:           cmp.Or(live.GetAnnotations()[ExternalNameAnnotation], live.GetName()),
+		naming.PreviewOfAnnotation:       naming.Claim(key),
+		naming.PreviewRevisionAnnotation: revision,
+	})
+	return &Rendered{Object: preview, Revision: revision}, nil
+}
+
+// IsUnchanged reports whether a live preview is as it was created, except for defaults, and may only observe. The generation also shows changes
+// that were reverted: the status may be about them.
+func (r *Rendered) IsUnchanged(live *unstructured.Unstructured) bool {
+	policies, _, _ := unstructured.NestedStringSlice(live.Object, "spec", "managementPolicies")
+	_, writes, _ := unstructured.NestedMap(live.Object, "spec", "writeConnectionSecretToRef")
+	return live.GetGeneration() <= 1 && slices.Equal(policies, []string{"Observe"}) && !writes &&
+		!ssa.Differs(live, r.Object, "") // Annotations that CAPT adds later do not count.
+}

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"strings"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// withPlan sets the result of the preview of the target revision. After a resume, a plan that fails does not stop the rollout, and counts as changes.
+func (r *rollout) withPlan(user User) User {
+	if r.Policy.IsPreviewed() && user.Preview.TemplateRevision == r.Target {
+		user.plan = user.Preview.Result
+	}
+	if user.plan == infrav1.PreviewFailed && r.resumed() {
+		user.plan = infrav1.PreviewChanges
+	}
+	return user
+}
+
+// usersWith returns the users that wait and have a result of the preview.
+func (r *rollout) usersWith(plan infrav1.PreviewResult) (users []*User) {
+	for i := range r.users {
+		if u := &r.users[i]; u.State(r.Target) == UserWaiting && u.plan == plan {
+			users = append(users, u)
+		}
+	}
+	return users
+}
+
+// selectEmpty selects the users for which Terraform changes nothing. They need no canaries, and are not limited in number. With approval Always,
+// they wait for it.
+func (r *rollout) selectEmpty() {
+	if r.Policy.Approval == infrav1.RolloutApprovalAlways && !r.approved() {
+		return
+	}
+	for _, u := range r.usersWith(infrav1.PreviewEmpty) {
+		if !u.Paused {
+			r.assigned = append(r.assigned, u)
+		}
+	}
+}
+
+// unplanned lists the users that must be previewed before any user with changes follows: the canaries are among those with changes. Paused
+// users are not previewed.
+func (r *rollout) unplanned() (names []string) {
+	if !r.Policy.IsPreviewed() {
+		return nil
+	}
+	for _, plan := range []infrav1.PreviewResult{"", infrav1.PreviewUnavailable} {
+		for _, u := range r.usersWith(plan) {
+			if !u.Paused {
+				names = append(names, u.Key.String())
+			}
+		}
+	}
+	return names
+}
+
+// unavailable returns the first user that cannot be previewed; nil when there is none.
+func (r *rollout) unavailable() *User {
+	for _, u := range r.usersWith(infrav1.PreviewUnavailable) {
+		if !u.Paused {
+			return u
+		}
+	}
+	return nil
+}
+
+// countPlans sets the users by the result of the preview.
+func (r *rollout) countPlans(d *Decision) {
+	for i := range r.users {
+		u := &r.users[i]
+		if !r.Policy.IsPreviewed() || u.Preview.TemplateRevision != r.Target {
+			continue
+		}
+		name := u.Key.String()
+		switch u.Preview.Result {
+		case infrav1.PreviewEmpty:
+			d.PreviewedEmpty = append(d.PreviewedEmpty, name)
+		case infrav1.PreviewChanges:
+			d.PreviewedChanges = append(d.PreviewedChanges, name)
+		case infrav1.PreviewFailed:
+			d.PreviewFailed = append(d.PreviewFailed, name)
+		case infrav1.PreviewUnavailable:
+		}
+	}
+}
+
+// previewed is the part of the message about previews; empty without one.
+func (r *rollout) previewed(d *Decision) string {
+	if !r.Policy.IsPreviewed() {
+		return ""
+	}
+	var parts []string
+	if len(d.PreviewedEmpty) > 0 {
+		parts = append(parts, fmt.Sprintf("nothing changes for %d users", len(d.PreviewedEmpty)))
+	}
+	for _, list := range []struct {
+		title string
+		users []string
+	}{{"Terraform would change", d.PreviewedChanges}, {"the plan fails for", d.PreviewFailed}, {"no preview yet", r.unplanned()}} {
+		if len(list.users) > 0 {
+			parts = append(parts, list.title+": "+Names(list.users))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// whyNoPlan returns why the first failed plan failed, or a preview is unavailable; empty without one.
+func (r *rollout) whyNoPlan() string {
+	for i := range r.users {
+		if u := &r.users[i]; u.Assigned != r.Target && u.plan == infrav1.PreviewFailed {
+			return fmt.Sprintf(". The plan for %s fails: %s", u.Key, u.Preview.Message)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+func TestNextWithPreviews(t *testing.T) {
+	empty, changes, fails, none := planned(infrav1.PreviewEmpty), planned(infrav1.PreviewChanges), planned(infrav1.PreviewFailed), planned(infrav1.PreviewUnavailable)
+	onChanges := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges}
+	with := func(change func(*infrav1.WorkspaceTemplateRollout)) infrav1.WorkspaceTemplateRollout {
+		p := onChanges
+		change(&p)
+		return p
+	}
+	always := with(func(p *infrav1.WorkspaceTemplateRollout) { p.Approval = infrav1.RolloutApprovalAlways })
+	unasked := with(func(p *infrav1.WorkspaceTemplateRollout) { p.Approval = "" })
+	canary := with(func(p *infrav1.WorkspaceTemplateRollout) {
+		p.Approval, p.Canary = "", infrav1.RolloutCanaries{Count: 1}
+	})
+	for name, row := range map[string]struct {
+		policy          infrav1.WorkspaceTemplateRollout
+		users           []User
+		approve, resume string
+		assign          string // Names of users.
+		stage           infrav1.RolloutStage
+		reason, message string
+	}{
+		"none has a result": {unasked, []User{on("a", before), on("b", before)}, "", "", "", infrav1.RolloutPreviewing, infrav1.RollingOutReason,
+			"waiting: ns/a, ns/b; no preview yet: ns/a, ns/b"},
+		"an approval does not replace the preview": {onChanges, []User{on("a", before)}, target, "", "", infrav1.RolloutPreviewing, infrav1.RollingOutReason, ""},
+		"a result of another revision is none": {unasked, []User{on("a", before, empty, func(u *User) { u.Preview.TemplateRevision = before })}, "", "",
+			"", infrav1.RolloutPreviewing, infrav1.RollingOutReason, ""},
+		"empty plans pass while others are planned": {onChanges, []User{on("a", before), on("b", before, empty)}, "", "",
+			"b", infrav1.RolloutPreviewing, infrav1.RollingOutReason, "updating: ns/b; waiting: ns/a; nothing changes for 1 users; no preview yet: ns/a"},
+		"empty plans pass without an approval": {onChanges, []User{on("a", before, empty), on("b", before, changes)}, "", "",
+			"a", infrav1.RolloutWaitingForApproval, infrav1.RolloutWaitingReason, "Terraform would change: ns/b. The revision is not approved"},
+		"changes pass with it":                   {onChanges, []User{on("a", target, empty), on("b", before, changes)}, target, "", "b", infrav1.RolloutRemaining, infrav1.RollingOutReason, ""},
+		"nothing to approve":                     {onChanges, []User{on("a", before, empty)}, "", "", "a", infrav1.RolloutRemaining, infrav1.RollingOutReason, ""},
+		"no users":                               {onChanges, nil, "", "", "", infrav1.RolloutComplete, infrav1.RolledOutReason, ""},
+		"with approval Always, empty plans wait": {always, []User{on("a", before, empty)}, "", "", "", infrav1.RolloutWaitingForApproval, infrav1.RolloutWaitingReason, ""},
+		"but the plans are known before":         {always, []User{on("a", before)}, "", "", "", infrav1.RolloutPreviewing, infrav1.RollingOutReason, ""},
+		"empty plans are not limited": {with(func(p *infrav1.WorkspaceTemplateRollout) { p.MaxConcurrent = 1 }),
+			[]User{on("a", before, empty), on("b", before, empty), on("c", before, empty)}, "", "", "a b c", infrav1.RolloutRemaining, infrav1.RollingOutReason, ""},
+		"a canary is a user with changes": {canary, []User{on("a", before, empty), on("b", before, changes), on("c", before, changes)}, "", "",
+			"a b", infrav1.RolloutCanary, infrav1.RollingOutReason, ""},
+		"without changes no canary is needed": {with(func(p *infrav1.WorkspaceTemplateRollout) { p.Canary.Selector = selecting() }),
+			[]User{on("a", before, empty)}, "", "", "a", infrav1.RolloutRemaining, infrav1.RollingOutReason, ""},
+		"an empty plan proves nothing for others": {with(func(p *infrav1.WorkspaceTemplateRollout) { p.Approval, p.Canary.Selector = "", selecting() }),
+			[]User{on("a", target, empty, labeled), on("b", before, changes)}, "", "", "", infrav1.RolloutCanary, infrav1.RolloutWaitingReason, "No user is a canary"},
+		"a plan that fails stops": {unasked, []User{on("a", before, fails), on("b", before, changes), on("c", before, empty)}, "", "",
+			"", infrav1.RolloutRemaining, infrav1.RolloutStoppedReason, "the plan fails for: ns/a. The rollout stopped because the revision fails"},
+		"and shows why": {unasked, []User{on("a", before, fails)}, "", "", "", infrav1.RolloutRemaining, infrav1.RolloutStoppedReason, "The plan for ns/a fails: why"},
+		"after a resume it counts as changes": {onChanges, []User{on("a", before, fails)}, "", target, "",
+			infrav1.RolloutWaitingForApproval, infrav1.RolloutWaitingReason, ""},
+		"which can be approved": {onChanges, []User{on("a", before, fails)}, target, target, "a", infrav1.RolloutRemaining, infrav1.RollingOutReason, ""},
+		"with onFailure Continue, the others follow": {with(func(p *infrav1.WorkspaceTemplateRollout) {
+			p.Approval, p.OnFailure = "", infrav1.RolloutFailureContinue
+		}),
+			[]User{on("a", before, fails), on("b", before, changes)}, "", "", "b", infrav1.RolloutRemaining, infrav1.RollingOutReason, "failed: ns/a"},
+		"no preview is possible": {unasked, []User{on("a", before, none), on("b", before, changes)}, "", "",
+			"", infrav1.RolloutPreviewing, infrav1.RolloutWaitingReason, "ns/a cannot be previewed: why. To roll out without previews, set spec.rollout.preview to Never"},
+		"paused users are not planned": {onChanges, []User{on("a", before, paused), on("b", target, changes)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "Paused users"},
+		"a paused rollout assigns nothing": {with(func(p *infrav1.WorkspaceTemplateRollout) { p.State = infrav1.RolloutPaused }), []User{on("a", before, empty)}, "", "",
+			"", infrav1.RolloutRemaining, infrav1.RolloutWaitingReason, "The rollout is paused"},
+		"without the policy, results have no effect": {infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged}, []User{on("a", before, fails)}, "", "",
+			"a", infrav1.RolloutRemaining, infrav1.RollingOutReason, "0 of 1 users have revision revision-new; updating: ns/a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Next(Facts{Now: now, Policy: row.policy, Target: target, History: history(before), Approve: row.approve, Resume: row.resume, Users: row.users})
+			assert.Equal(t, row.assign, names(d.Assign))
+			assert.Equal(t, row.stage, d.Stage)
+			assert.Equal(t, row.reason, d.Reason)
+			assert.Contains(t, d.Message, row.message)
+		})
+	}
+}
+
+func names(assignments []Assignment) (text string) {
+	for _, a := range assignments {
+		if text != "" {
+			text += " "
+		}
+		text += a.User.Name
+	}
+	return text
+}
+
+func TestResultsOfPreviewsAreCounted(t *testing.T) {
+	policy := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways}
+	d := Next(Facts{Now: now, Policy: policy, Target: target, History: history(before), Users: []User{
+		on("a", target, planned(infrav1.PreviewEmpty)), on("b", before, planned(infrav1.PreviewChanges)),
+		on("c", before, planned(infrav1.PreviewFailed)), on("d", before, planned(infrav1.PreviewUnavailable)), on("e", before),
+	}})
+	assert.Equal(t, []string{"ns/a"}, d.PreviewedEmpty)
+	assert.Equal(t, []string{"ns/b"}, d.PreviewedChanges)
+	assert.Equal(t, []string{"ns/c"}, d.PreviewFailed)
+	assert.Equal(t, []string{"ns/c"}, d.Failed)
+}

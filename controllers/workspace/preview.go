@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
+)
+
+// Parts of errors of Crossplane. With management policies off, it refuses a Workspace that may only observe, before it runs Terraform.
+const (
+	policiesOff = "non-default value but the feature is not enabled"
+	notExisting = "external resource does not exist"
+)
+
+const (
+	// lookInterval is how long to wait for the result of a requested plan before it is requested again.
+	lookInterval = 30 * time.Second
+	// settleTime is how long after a request a plan with changes must not become empty, if the preview had it before the request.
+	settleTime = 10 * time.Second
+)
+
+// PreviewOf returns the preview of a WorkspaceTemplateApply; nil when there is none. A Workspace of that name that is no preview is returned, too.
+func (c *Client) PreviewOf(ctx context.Context, scope terraform.Scope, apply *infrav1.WorkspaceTemplateApply) (*Live, error) {
+	return c.Get(ctx, scope, apply.Namespace, naming.PreviewWorkspace(client.ObjectKeyFromObject(apply)))
+}
+
+// Previews lists the WorkspaceTemplateApplies of all previews in the cache, of a scope.
+func (c *Client) Previews(ctx context.Context, scope terraform.Scope) (keys []types.NamespacedName, err error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(scope.GroupVersionKind())
+	if err := c.Client.List(ctx, list, client.HasLabels{naming.PreviewLabel}); err != nil {
+		return nil, fmt.Errorf("listing previews: %w", err)
+	}
+	for i := range list.Items {
+		if key, ok := ParsePreviewOf(&list.Items[i]); ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// ParsePreviewOf returns the WorkspaceTemplateApply of a Workspace that is a preview.
+func ParsePreviewOf(workspace client.Object) (types.NamespacedName, bool) {
+	namespace, name, found := strings.Cut(workspace.GetAnnotations()[naming.PreviewOfAnnotation], "/")
+	ofNamespace := workspace.GetNamespace() == "" || workspace.GetNamespace() == namespace
+	return types.NamespacedName{Namespace: namespace, Name: name}, found && ofNamespace
+}
+
+// CreatePreview creates a preview. A first request without effect shows whether the API server keeps its managementPolicies: a definition
+// without the field, or a webhook, could remove them, and the provider would apply.
+func (c *Client) CreatePreview(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, preview *render.Rendered) error {
+	if err := c.checkExists(ctx, apply); err != nil {
+		return err
+	}
+	for _, options := range [][]client.CreateOption{{client.DryRunAll}, nil} {
+		object := preview.Object.DeepCopy()
+		err := c.Client.Create(ctx, object, append(options, client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager))...)
+		switch {
+		case apierrors.IsAlreadyExists(err): // The cache does not have it yet. An event reports it.
+			return nil
+		case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err):
+			return &RejectedError{Err: err}
+		case err != nil:
+			return fmt.Errorf("creating preview %s: %w", object.GetName(), err)
+		case !preview.IsUnchanged(object):
+			return &RejectedError{Err: fmt.Errorf("the API server changes Workspace %s: provider-terraform may not support managementPolicies", object.GetName())}
+		}
+		if options == nil {
+			c.written.Record(object)
+		}
+	}
+	return nil
+}
+
+// Look makes the provider plan a preview again, by a change of an annotation.
+func (c *Client) Look(ctx context.Context, preview *Live, now time.Time) error {
+	object := preview.object.DeepCopy()
+	before := client.MergeFromWithOptions(preview.object, client.MergeFromWithOptimisticLock{})
+	annotations := object.GetAnnotations()
+	annotations[naming.PreviewLookAnnotation] = now.UTC().Format(time.RFC3339) + "/" + preview.typed.Status.AtProvider.Checksum
+	object.SetAnnotations(annotations)
+	if err := c.Client.Patch(ctx, object, before, client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager)); err != nil {
+		return fmt.Errorf("writing preview %s: %w", object.GetName(), err)
+	}
+	c.written.Record(object)
+	return nil
+}
+
+// Preview returns the preview of the update of a Workspace to the rendered one.
+func (l *Live) Preview(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*render.Rendered, error) {
+	return rendered.Preview(l.object, apply)
+}
+
+// Previews reports whether a live preview has a content, and whether no client changed it since.
+func (l *Live) Previews(preview *render.Rendered) (same, unchanged bool) {
+	return l.object.GetAnnotations()[naming.PreviewRevisionAnnotation] == preview.Revision, preview.IsUnchanged(l.object)
+}
+
+// SupportsPreviews reports whether the provider of a Workspace is v1 or later: it reports the generation.
+func (l *Live) SupportsPreviews() bool {
+	synced := l.condition(conditionSynced)
+	return synced != nil && synced.ObservedGeneration != 0
+}
+
+// PreviewObservation is what a preview shows.
+type PreviewObservation struct {
+	// Result is empty while it is not known.
+	Result  infrav1.PreviewResult
+	Message string
+	// Look is true when the provider must plan again.
+	Look bool
+	// RequeueAfter is when the observation changes without an event; zero if it does not.
+	RequeueAfter time.Duration
+}
+
+// ObservePreview returns what a preview shows. The provider loses the status of its first look when it adds its finalizer. So an empty plan is
+// Ready=True with a checksum, and a plan with changes is a checksum without Ready after a second look. docs/provider-terraform.md has the table.
+// report is the error of the preview.
+func ObservePreview(preview *Live, now time.Time, report failure.Report) PreviewObservation {
+	ready, synced := preview.condition(conditionReady), preview.condition(conditionSynced)
+	switch {
+	case synced == nil:
+		return PreviewObservation{} // The provider has not reached it.
+	case synced.Reason == reasonPaused:
+		return PreviewObservation{Result: infrav1.PreviewUnavailable, Message: "preview " + preview.object.GetName() + " is paused by another client"}
+	case preview.failed():
+		return observeFailedPreview(synced.Message, report)
+	case isTrue(ready) && isTrue(synced) && preview.typed.Status.AtProvider.Checksum != "":
+		return PreviewObservation{Result: infrav1.PreviewEmpty}
+	}
+	return preview.observeLooks(now)
+}
+
+// observeLooks returns what a preview shows that is neither empty nor failed. That it had no checksum when a plan was requested proves that its
+// checksum is of a second look.
+func (l *Live) observeLooks(now time.Time) PreviewObservation {
+	checksum := l.typed.Status.AtProvider.Checksum
+	at, then := l.lookedAt()
+	switch {
+	case at.IsZero(), checksum == "" && now.Sub(at) >= lookInterval:
+		return PreviewObservation{Look: true}
+	case checksum == "":
+		return PreviewObservation{RequeueAfter: lookInterval - now.Sub(at)}
+	case then != "" && now.Sub(at) < settleTime:
+		return PreviewObservation{RequeueAfter: settleTime - now.Sub(at)}
+	}
+	return PreviewObservation{Result: infrav1.PreviewChanges}
+}
+
+// observeFailedPreview reports a failed plan. A transient error is not a result: the provider retries. A state without resources and outputs
+// cannot be observed.
+func observeFailedPreview(message string, report failure.Report) PreviewObservation {
+	switch {
+	case strings.Contains(message, policiesOff):
+		return PreviewObservation{Result: infrav1.PreviewUnavailable, Message: "management policies of provider-terraform are off. Enable them (flag --enable-management-policies)"}
+	case strings.Contains(message, notExisting):
+		return PreviewObservation{Result: infrav1.PreviewChanges, Message: "the Terraform state has no resources"}
+	}
+	if report.Class.IsTransient() {
+		return PreviewObservation{}
+	}
+	return PreviewObservation{Result: infrav1.PreviewFailed, Message: report.Message}
+}
+
+// lookedAt returns when a plan was last requested, and the checksum that the preview had then; zero if none was requested.
+func (l *Live) lookedAt() (at time.Time, checksum string) {
+	text, checksum, _ := strings.Cut(l.object.GetAnnotations()[naming.PreviewLookAnnotation], "/")
+	at, _ = time.Parse(time.RFC3339, text) // Missing or invalid means not requested.
+	return at, checksum
+}
+
+// ExplainPreview explains the error of a preview, without the secrets that it or the state of the Workspace may have.
+func (c *Client) ExplainPreview(ctx context.Context, preview, live *Live) failure.Report {
+	secrets, ofLive := c.secrets(ctx, preview), c.secrets(ctx, live)
+	secrets.Values, secrets.Incomplete = append(secrets.Values, ofLive.Values...), secrets.Incomplete || ofLive.Incomplete
+	return failure.Explain(preview.condition(conditionSynced).Message, secrets, "")
+}

@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplateapply
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+var previewName = naming.PreviewWorkspace(types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"})
+
+// previewing is an object at rest with module "# 1", whose template has module "# 2".
+type previewing struct {
+	*environment
+	target string
+}
+
+func newPreviewing(t *testing.T, changes ...builder.Option) *previewing {
+	t.Helper()
+	template := stagedTemplate("# 2")
+	template.Spec.Rollout.Preview = infrav1.RolloutPreviewAlways
+	old, revision := stored(t, stagedTemplate("# 1"))
+	env := newEnvironment(t, template, revision, builder.WorkspaceTemplateApply("demo-vpc", append(changes, builder.WithConnectionSecret("out", ""), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.TemplateRevision = old
+	}))...))
+	env.look()
+	env.provide("demo-vpc", builder.AtRest)
+	env.look()
+	return &previewing{env, rollout.HashOf(template)}
+}
+
+// look reconciles.
+func (env *environment) look() ctrl.Result {
+	env.Helper()
+	result, err := env.reconcile("demo-vpc")
+	require.NoError(env, err)
+	return result
+}
+
+func (p *previewing) preview() *unstructured.Unstructured { return p.workspace(previewName) }
+
+// shows makes the provider report on the preview.
+func (p *previewing) shows(row builder.Row, checksum string, options ...builder.Option) {
+	p.Helper()
+	object, shown := p.preview(), builder.Workspace(previewName, row, options...)
+	require.NotNil(p, object)
+	object.Object["status"] = shown.Object["status"]
+	if checksum != "" {
+		require.NoError(p, unstructured.SetNestedField(object.Object, checksum, "status", "atProvider", "checksum"))
+	}
+	p.update(object)
+}
+
+func (p *previewing) result() infrav1.PreviewResult {
+	if preview := p.get("demo-vpc").Status.Preview; preview != nil && preview.TemplateRevision == p.target {
+		return preview.Result
+	}
+	return ""
+}
+
+func TestARevisionIsPreviewedBeforeItIsAssigned(t *testing.T) {
+	p := newPreviewing(t)
+	p.look()
+	preview := p.preview()
+	require.NotNil(t, preview)
+	spec := preview.Object["spec"].(map[string]any)
+	assert.Equal(t, []any{"Observe"}, spec["managementPolicies"])
+	assert.NotContains(t, spec, "writeConnectionSecretToRef")
+	assert.Equal(t, p.workspace("demo-vpc").GetAnnotations()[render.ExternalNameAnnotation], preview.GetAnnotations()[render.ExternalNameAnnotation])
+	assert.Equal(t, "# 1", p.module(), "the Workspace is not changed")
+
+	p.shows(builder.ResourcesExist, "") // The first look.
+	assert.Contains(t, p.mustWrite(), "patch")
+	require.NotEmpty(t, p.preview().GetAnnotations()[naming.PreviewLookAnnotation])
+	assert.Equal(t, 30*time.Second, p.look().RequeueAfter)
+	assert.Empty(t, p.Writes)
+	p.shows(builder.AtRest, "abc")
+	assert.Equal(t, []string{"status"}, p.mustWrite(), "the result is recorded first")
+	assert.Equal(t, infrav1.PreviewEmpty, p.result())
+	assert.Equal(t, []string{"delete Workspace"}, p.mustWrite())
+	require.Nil(t, p.preview())
+	assert.Empty(t, p.mustWrite(), "at rest nothing is written")
+
+	p.edit("demo-vpc", assign(p.target))
+	p.look()
+	assert.Equal(t, "# 2", p.module())
+	assert.Equal(t, infrav1.PreviewEmpty, p.result(), "the rollout still needs it")
+	p.template(builder.WithModule("# 3"))
+	p.look()
+	assert.Nil(t, p.get("demo-vpc").Status.Preview, "it is about another revision")
+}
+
+// mustWrite returns the writes of a reconcile.
+func (p *previewing) mustWrite() []string {
+	p.Helper()
+	p.look()
+	return p.Writes
+}
+
+func TestAPreviewWithChanges(t *testing.T) {
+	p := newPreviewing(t)
+	p.look()
+	p.shows(builder.ResourcesExist, "abc")
+	p.look()
+	assert.Equal(t, 10*time.Second, p.look().RequeueAfter.Round(time.Second))
+	p.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(11 * time.Second))
+	p.look()
+	assert.Equal(t, infrav1.PreviewChanges, p.result())
+	assert.Equal(t, "# 1", p.module())
+}
+
+func TestAPlanThatFailsIsRepeatedLater(t *testing.T) {
+	p := newPreviewing(t)
+	p.look()
+	p.shows(builder.PlanFailed, "", builder.WithError("observe failed: cannot diff (i.e. plan) Terraform configuration: Terraform encountered an error. Summary: Unsupported argument."))
+	p.look()
+	assert.Equal(t, infrav1.PreviewFailed, p.result())
+	assert.Contains(t, p.get("demo-vpc").Status.Preview.Message, "Unsupported argument")
+	assert.Equal(t, observed.RejectedInterval, p.look().RequeueAfter.Round(time.Minute))
+	require.Nil(t, p.preview())
+
+	p.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(observed.RejectedInterval))
+	p.look()
+	require.NotNil(t, p.preview())
+	assert.Equal(t, infrav1.PreviewFailed, p.result(), "until there is another result")
+	p.shows(builder.AtRest, "abc")
+	p.look()
+	assert.Equal(t, infrav1.PreviewEmpty, p.result())
+}
+
+func TestAPreviewIsDeletedWhenItIsNotWanted(t *testing.T) {
+	for name, change := range map[string]func(p *previewing){
+		"the object is paused": func(p *previewing) {
+			p.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+				metav1.SetMetaDataAnnotation(&a.ObjectMeta, clusterv1.PausedAnnotation, "")
+			})
+		},
+		"the object is deleted":   func(p *previewing) { p.remove(p.get("demo-vpc")) },
+		"the template is deleted": func(p *previewing) { p.remove(builder.WorkspaceTemplate("vpc")) },
+		"the policy is removed": func(p *previewing) {
+			p.template(builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{} }))
+		},
+		"the rollout is paused": func(p *previewing) {
+			p.template(builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.Rollout.State = infrav1.RolloutPaused }))
+		},
+		"the edit is reverted":         func(p *previewing) { p.template(builder.WithModule("# 1")) },
+		"Terraform changes something":  func(p *previewing) { p.provide("demo-vpc", builder.Updating) },
+		"another content is previewed": func(p *previewing) { p.template(builder.WithModule("# 3")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPreviewing(t)
+			p.look()
+			require.NotNil(t, p.preview())
+			change(p)
+			_, err := p.reconcile("demo-vpc")
+			require.NoError(t, err)
+			assert.Nil(t, p.preview())
+		})
+	}
+}
+
+func TestAPreviewThatIsNotPossible(t *testing.T) {
+	for want, change := range map[string]func(p *previewing){
+		"Unavailable previews require provider-terraform v1 or later": func(p *previewing) { p.provide("demo-vpc", builder.AtRest, builder.OfV0()) },
+		"Failed Workspace demo-vpc has scope Namespaced, and the revision has scope Cluster": func(p *previewing) {
+			p.template(builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.WorkspaceScope = "Cluster" }))
+		},
+		"Failed WorkspaceTemplate default/vpc: ": func(p *previewing) {
+			p.template(builder.With(func(template *infrav1.WorkspaceTemplate) {
+				template.Spec.Template.Spec.ForProvider.Env = []terraform.EnvVar{{Name: "TF_WORKSPACE", Value: "another"}}
+			}))
+		},
+		"Changes Terraform fails with the revision that the object has": func(p *previewing) {
+			p.provide("demo-vpc", builder.PlanFailed)
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			p := newPreviewing(t)
+			change(p)
+			for range 3 {
+				p.look()
+			}
+			recorded := p.get("demo-vpc").Status.Preview
+			require.NotNil(t, recorded)
+			assert.Contains(t, string(recorded.Result)+" "+recorded.Message, want)
+			assert.Nil(t, p.preview())
+			assert.Empty(t, p.mustWrite(), "at rest nothing is written")
+		})
+	}
+}
+
+func TestAWorkspaceWithTheNameOfAPreviewIsKept(t *testing.T) {
+	p := newPreviewing(t)
+	p.remove(p.preview())
+	p.create(builder.Workspace(previewName, builder.AtRest, builder.WithResourceVersion("")))
+	p.look()
+	p.look()
+	assert.Equal(t, infrav1.PreviewUnavailable, p.result())
+	require.NotNil(t, p.preview())
+	p.remove(p.get("demo-vpc"))
+	p.look()
+	require.NotNil(t, p.preview(), "it is not a preview")
+}
+
+func TestPreviewsAreLimited(t *testing.T) {
+	p := newPreviewing(t)
+	p.remove(p.preview())
+	p.reconciler.slots.Release(client.ObjectKey{Namespace: builder.Namespace, Name: "demo-vpc"})
+	for i := range previews.MaxPreviews {
+		key := client.ObjectKey{Namespace: "other", Name: string(rune('a' + i))}
+		free, err := p.reconciler.slots.Take(key, func() ([]client.ObjectKey, error) { return nil, nil })
+		require.NoError(t, err)
+		require.True(t, free)
+	}
+	assert.Equal(t, 30*time.Second, p.look().RequeueAfter)
+	assert.Nil(t, p.preview())
+	p.reconciler.slots.Release(client.ObjectKey{Namespace: "other", Name: "a"})
+	p.look()
+	assert.NotNil(t, p.preview())
+}
+
+// The event of a preview reconciles its object, and no other one.
+func TestThePreviewWakesItsObject(t *testing.T) {
+	p := newPreviewing(t)
+	p.look()
+	assert.Equal(t, []ctrl.Request{request("demo-vpc")}, p.reconciler.ofWorkspace(t.Context(), p.preview()))
+}

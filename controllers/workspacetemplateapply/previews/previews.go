@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package previews runs the previews of staged rollouts: a second Workspace with the state and the new content of the one of a
+// WorkspaceTemplateApply, which may only observe. It shows whether Terraform would change anything.
+package previews
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
+)
+
+// slotInterval is how often to try again to get a slot. An event reports that one is free, unless another manager had it.
+const slotInterval = 30 * time.Second
+
+// Step is what a reconcile does about a preview.
+type Step string
+
+const (
+	// None: nothing to write.
+	None Step = ""
+	// Create the preview, when a slot is free.
+	Create Step = "Create"
+	// Look: make the provider plan again.
+	Look Step = "Look"
+	// Delete the preview.
+	Delete Step = "Delete"
+)
+
+// Facts of a WorkspaceTemplateApply about its preview, and the results of its writes.
+type Facts struct {
+	Now time.Time
+	// Revision is the revision of the template to preview; empty when no preview is wanted.
+	Revision string
+	// Assigned is true when the object already has the revision.
+	Assigned bool
+	// Ready is true while the Workspace is at rest. Otherwise the plan would be about a state that changes.
+	Ready bool
+	// Assumed is a result that needs no preview, with its message; empty when one is needed.
+	Assumed infrav1.PreviewResult
+	Message string
+	// Wanted is the preview. It is nil if the object has the revision, or no preview is possible.
+	Wanted *render.Rendered
+	// Live is the preview that exists; nil when there is none. Failure is its error.
+	Live    *workspace.Live
+	Failure failure.Report
+	// Recorded is the last result.
+	Recorded *infrav1.RevisionPreview
+	// Rejected is why the API server rejected the preview.
+	Rejected string
+	// Queued is true when the preview waits for a slot.
+	Queued bool
+}
+
+// Decision is what happens with a preview.
+type Decision struct {
+	Step Step
+	// Result is the one to record; nil for none.
+	Result *infrav1.RevisionPreview
+	// After is when to decide again; zero if an event reports it.
+	After time.Duration
+}
+
+// Decide is pure. A preview is deleted in the reconcile after the one that recorded its result.
+func Decide(f *Facts) Decision {
+	d := Decision{Result: f.recorded()}
+	fresh, left := f.isFresh(d.Result)
+	switch {
+	case f.Revision == "", f.Assigned:
+	case f.Assumed != "":
+		if d.Result == nil || d.Result.Result != f.Assumed || d.Result.Message != f.Message {
+			d.Result = f.result(f.Assumed, f.Message)
+		}
+	case fresh:
+		d.After = left
+	case f.Ready && f.Wanted != nil:
+		f.decide(&d)
+		return d
+	}
+	if f.Live != nil && !f.Live.Deleting() && f.isOurs() {
+		d.Step = Delete
+	}
+	return d
+}
+
+// decide decides about a preview that is wanted.
+func (f *Facts) decide(d *Decision) {
+	if f.Live == nil {
+		d.Step = Create
+		return
+	}
+	name := f.Wanted.Object.GetName()
+	same, unchanged := f.Live.Previews(f.Wanted)
+	switch {
+	case !f.isOurs():
+		d.Result = f.result(infrav1.PreviewUnavailable, fmt.Sprintf("Workspace %s exists, and CAPT did not create it as a preview. Delete it if it is not used", name))
+	case f.Live.Deleting():
+	case !same:
+		d.Step = Delete
+	case !unchanged:
+		d.Result = f.result(infrav1.PreviewUnavailable, fmt.Sprintf("preview %s was changed by another client", name))
+	default:
+		seen := workspace.ObservePreview(f.Live, f.Now, f.Failure)
+		if d.After = seen.RequeueAfter; seen.Look {
+			d.Step = Look
+		}
+		if seen.Result != "" {
+			d.Result = f.result(seen.Result, seen.Message)
+		}
+	}
+}
+
+// isOurs reports whether the live Workspace is a preview. Another one must not be deleted.
+func (f *Facts) isOurs() bool { return f.Live.IsPreview() && !f.Live.Claimed() }
+
+func (f *Facts) result(result infrav1.PreviewResult, message string) *infrav1.RevisionPreview {
+	r := &infrav1.RevisionPreview{TemplateRevision: f.Revision, Result: result, Message: message, CompletionTime: ptr.To(metav1.NewTime(f.Now))}
+	if f.Wanted != nil {
+		r.RenderedRevision = f.Wanted.Revision
+	}
+	return r
+}
+
+// recorded returns the last result if it is about the revision and, before that is assigned, about the content of the Workspace.
+func (f *Facts) recorded() *infrav1.RevisionPreview {
+	switch r := f.Recorded; {
+	case r == nil, r.TemplateRevision != f.Revision:
+		return nil
+	case f.Wanted != nil && r.RenderedRevision != f.Wanted.Revision:
+		return nil
+	}
+	return f.Recorded
+}
+
+// isFresh reports whether a result is final, or recent enough, and for how much longer. A plan that failed is repeated after a while: its cause
+// may have been removed.
+func (f *Facts) isFresh(r *infrav1.RevisionPreview) (bool, time.Duration) {
+	if r == nil {
+		return false, 0
+	}
+	switch r.Result {
+	case infrav1.PreviewFailed, infrav1.PreviewUnavailable:
+		left := ptr.Deref(r.CompletionTime, metav1.Time{}).Add(observed.RejectedInterval).Sub(f.Now)
+		return left > 0, max(0, left)
+	case infrav1.PreviewEmpty, infrav1.PreviewChanges:
+	}
+	return true, 0
+}
+
+// Recorded returns the result to record after the writes.
+func (d Decision) Recorded(f *Facts) *infrav1.RevisionPreview {
+	if f.Rejected != "" {
+		return f.result(infrav1.PreviewUnavailable, "the preview was rejected: "+f.Rejected)
+	}
+	return d.Result
+}
+
+// Wait returns when to reconcile again, unless the reconcile ended with an error.
+func (d Decision) Wait(f *Facts, err error) error {
+	after := d.After
+	switch {
+	case f.Queued:
+		after = slotInterval
+	case f.Rejected != "":
+		after = observed.RejectedInterval
+	}
+	if err != nil || after <= 0 {
+		return err
+	}
+	return engine.Wait("the preview of another revision", after)
+}
+
+// Runner reads and writes previews.
+type Runner struct {
+	Workspaces *workspace.Client
+	Slots      *Slots
+}
+
+// Live returns the preview of a WorkspaceTemplateApply, nil when there is none. Only an object with a recorded Workspace can have one, of the
+// same scope.
+func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*workspace.Live, error) {
+	scope, ok := scopeOf(apply)
+	if !ok {
+		return nil, nil
+	}
+	live, err := r.Workspaces.PreviewOf(ctx, scope, apply)
+	if errors.Is(err, workspace.ErrKindMissing) {
+		return nil, nil
+	}
+	return live, err
+}
+
+func scopeOf(apply *infrav1.WorkspaceTemplateApply) (terraform.Scope, bool) {
+	ref := apply.Status.WorkspaceRef
+	for _, scope := range terraform.Scopes() {
+		if ref != nil && scope.GroupVersionKind().GroupVersion().String() == ref.APIVersion {
+			return scope, true
+		}
+	}
+	return "", false
+}
+
+// Act carries a decision out. A preview that the API server rejects is a result.
+func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, d Decision) error {
+	if f.Live == nil && d.Step != Create {
+		r.Slots.Release(client.ObjectKeyFromObject(apply))
+	}
+	switch d.Step {
+	case Create:
+		return r.create(ctx, apply, f)
+	case Look:
+		return r.Workspaces.Look(ctx, f.Live, f.Now)
+	case Delete:
+		return r.Workspaces.Delete(ctx, f.Live)
+	case None:
+	}
+	return nil
+}
+
+// create creates the preview, if there are not too many.
+func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	key := client.ObjectKeyFromObject(apply)
+	free, err := r.Slots.Take(key, func() ([]client.ObjectKey, error) {
+		scope, _ := scopeOf(apply) // Those of the other scope that this process created have slots.
+		return r.Workspaces.Previews(ctx, scope)
+	})
+	if err != nil {
+		return err
+	}
+	if f.Queued = !free; f.Queued {
+		return nil
+	}
+	ctrl.LoggerFrom(ctx).Info("Creating preview", "Workspace", klog.KObj(f.Wanted.Object), "templateRevision", f.Revision)
+	err = r.Workspaces.CreatePreview(ctx, apply, f.Wanted)
+	var rejected *workspace.RejectedError
+	if errors.As(err, &rejected) {
+		f.Rejected = rejected.Error()
+		r.Slots.Release(key)
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+)
+
+const previewed = "preview: Always, approval: OnChanges"
+
+// previewKey is the key of the preview of a user.
+func (env *environment) previewKey(name string) types.NamespacedName {
+	return types.NamespacedName{
+		Namespace: fixture.ScopeNamespace(env.Scope, env.Namespace),
+		Name:      naming.PreviewWorkspace(types.NamespacedName{Namespace: env.Namespace, Name: name}),
+	}
+}
+
+func (env *environment) preview(name string) *unstructured.Unstructured {
+	env.Helper()
+	return fixture.Workspace(env, env.Client, env.Scope, env.previewKey(name))
+}
+
+func (env *environment) awaitNoPreviews(names ...string) {
+	env.Helper()
+	env.Eventually(func() string {
+		for _, name := range names {
+			if env.preview(name) != nil {
+				return "the preview of " + name + " exists"
+			}
+		}
+		return ""
+	})
+}
+
+// operationsOf counts operations of the previews of users.
+func (env *environment) operationsOf(key types.NamespacedName, operation scripted.Operation) (count int) {
+	env.Helper()
+	journal, err := env.Scripts.Journal()
+	require.NoError(env, err)
+	for _, entry := range journal {
+		if entry.Operation == operation && entry.Of(key) {
+			count++
+		}
+	}
+	return count
+}
+
+func inScopes(t *testing.T, test func(t *testing.T, scope terraform.Scope)) {
+	t.Helper()
+	for _, scope := range terraform.Scopes() {
+		t.Run(string(scope), func(t *testing.T) {
+			t.Parallel()
+			test(t, scope)
+		})
+	}
+}
+
+// A change of arguments of the plan changes the Workspace, and nothing that Terraform would apply.
+func TestAnEditWithAnEmptyPlanPassesWithoutApproval(t *testing.T) {
+	t.Parallel()
+	inScopes(t, func(t *testing.T, scope terraform.Scope) {
+		env := newEnvironmentIn(t, scope, previewed+", canary: {count: 1, soakSeconds: 3600}, maxConcurrent: 1")
+		users := []string{"a", "b", "c", "d", "e", "f", "g"} // More than previews at a time.
+		env.use(users...)
+		env.awaitReady(users...)
+		env.awaitStage(infrav1.RolloutComplete)
+		before := map[string]int{}
+		for _, name := range users {
+			before[name] = len(env.Operations(name, scripted.Apply))
+		}
+
+		env.Edit(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, `{"spec":{"template":{"spec":{"forProvider":{"planArgs":["-parallelism=5"]}}}}}`)
+		completed := env.awaitStage(infrav1.RolloutComplete)
+		assert.Equal(t, int32(len(users)), *completed.PreviewedEmpty) //nolint:gosec // Small.
+		assert.Zero(t, *completed.PreviewedChanges)
+		assert.Zero(t, *completed.PreviewFailed)
+		env.awaitReady(users...)
+		for _, name := range users {
+			assert.Equal(t, completed.Revision, env.revision(name))
+			assert.Len(t, env.Operations(name, scripted.Apply), before[name], "nothing was applied for %s", name)
+			for _, operation := range []scripted.Operation{scripted.Apply, scripted.Destroy} {
+				assert.Zero(t, env.operationsOf(env.previewKey(name), operation), "a preview must only observe")
+			}
+			assert.Positive(t, env.operationsOf(env.previewKey(name), scripted.Plan))
+		}
+		env.awaitNoPreviews(users...)
+		assert.Len(t, env.Cloud(), len(users))
+	})
+}
+
+func TestAnEditThatDestroysWaitsForApproval(t *testing.T) {
+	t.Parallel()
+	inScopes(t, func(t *testing.T, scope terraform.Scope) {
+		env := newEnvironmentIn(t, scope, previewed)
+		env.use("a", "b")
+		env.awaitReady("a", "b")
+		first := env.awaitStage(infrav1.RolloutComplete)
+		applied := len(env.Operations("a", scripted.Apply))
+
+		revision := env.edit(destroying)
+		env.awaitReason(infrav1.RolloutWaitingReason, "Terraform would change: "+env.Namespace+"/a, "+env.Namespace+"/b", naming.ApproveAnnotation+" to "+revision)
+		status := env.awaitStage(infrav1.RolloutWaitingForApproval)
+		assert.Equal(t, int32(2), *status.PreviewedChanges)
+		env.awaitNoPreviews("a", "b")
+		require.Never(t, func() bool { return env.revision("a") != first.Revision || len(env.Cloud()) != 2 }, aWhile, tick)
+		assert.Len(t, env.Operations("a", scripted.Apply), applied)
+		versions := env.template().ResourceVersion
+		require.Never(t, func() bool { return env.template().ResourceVersion != versions || env.preview("a") != nil }, aWhile, tick)
+
+		env.annotate(naming.ApproveAnnotation, revision)
+		env.awaitStage(infrav1.RolloutComplete)
+		assert.Empty(t, env.Cloud(), "it is approved")
+	})
+}
+
+func TestAPlanThatFailsStopsTheRollout(t *testing.T) {
+	t.Parallel()
+	env := newEnvironment(t, "preview: Always")
+	env.use("a", "b")
+	env.awaitReady("a", "b")
+	old := env.awaitStage(infrav1.RolloutComplete).Revision
+	require.NoError(t, env.Scripts.SetScript(env.previewKey("a"), scripted.Script{Plan: scripted.Step{Stderr: "\nError: Unsupported argument\n"}}))
+
+	revision := env.edit(changed)
+	env.awaitReason(infrav1.RolloutStoppedReason, "the plan fails for: "+env.Namespace+"/a", "Unsupported argument", naming.ResumeAnnotation+" to "+revision)
+	env.awaitNoPreviews("a", "b")
+	assert.Equal(t, []string{old, old}, []string{env.revision("a"), env.revision("b")})
+	env.annotate(naming.ResumeAnnotation, revision)
+	env.awaitStage(infrav1.RolloutComplete)
+}
+
+// The objects are deleted while Terraform plans.
+func TestAPreviewIsDeletedWithItsObject(t *testing.T) {
+	t.Parallel()
+	inScopes(t, func(t *testing.T, scope terraform.Scope) {
+		env := newEnvironmentIn(t, scope, previewed)
+		env.use("a", "b")
+		env.awaitReady("a", "b")
+		env.awaitStage(infrav1.RolloutComplete)
+		for _, name := range []string{"a", "b"} {
+			require.NoError(t, env.Scripts.SetScript(env.previewKey(name), scripted.Script{Plan: scripted.Step{Delay: 5 * time.Second}}))
+		}
+		env.edit(changed)
+		env.Eventually(func() string {
+			return fixture.Unless(env.preview("a") != nil && env.preview("b") != nil, "there are no previews")
+		})
+		preview := env.preview("a")
+		assert.Equal(t, env.Workspace("a").GetAnnotations()["crossplane.io/external-name"], preview.GetAnnotations()["crossplane.io/external-name"])
+		assert.NotContains(t, preview.GetAnnotations(), naming.ClaimAnnotation)
+
+		env.Remove(&infrav1.WorkspaceTemplateApply{}, "a")
+		env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, "a")
+		env.awaitNoPreviews("a")
+		require.Len(t, env.Cloud(), 1, "only the resources of a are destroyed")
+
+		env.edit(fixture.VPCModule) // The edit is reverted.
+		env.awaitNoPreviews("b")
+	})
+}
