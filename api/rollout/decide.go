@@ -183,7 +183,7 @@ func (r *rollout) approved() bool {
 		return r.Approve == r.Target
 	case infrav1.RolloutApprovalOnChanges:
 		return r.Approve == r.Target || !slices.ContainsFunc(r.users, func(u User) bool {
-			return u.State(r.Target) == UserWaiting && u.plan != infrav1.PreviewEmpty && !(u.Paused && u.plan == "")
+			return u.State(r.Target) == UserWaiting && u.plan != infrav1.PreviewEmpty && (!u.Paused || u.plan != "")
 		})
 	case infrav1.RolloutApprovalNone:
 	}

@@ -54,9 +54,7 @@ func UserOf(apply *infrav1.WorkspaceTemplateApply, cluster labels.Set) User {
 	if _, paused := apply.Annotations[clusterv1.PausedAnnotation]; paused {
 		u.Paused = true
 	}
-	if s.Preview != nil {
-		u.Preview = *s.Preview
-	}
+	u.Preview = s.Preview
 	ready := meta.FindStatusCondition(s.Conditions, infrav1.ReadyCondition)
 	if ready == nil || s.ObservedGeneration != apply.Generation {
 		return u // The status is older than the assignment.

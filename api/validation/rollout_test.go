@@ -44,7 +44,7 @@ func TestRolloutPolicies(t *testing.T) {
 			errors: []finding{{"spec.rollout.canary", field.ErrorTypeInvalid, "selects no user"}}},
 		"with previews": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges})},
 		"an approval of changes without previews": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalOnChanges}),
-			errors: []finding{{"spec.rollout.approval", field.ErrorTypeInvalid, "requires spec.rollout.preview Always"}}},
+			errors: []finding{{"spec.rollout.approval", field.ErrorTypeInvalid, "which requires previews. Set spec.rollout.preview to Always"}}},
 		"a selector that cannot be read": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Canary: infrav1.RolloutCanaries{
 			Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}}}}}),
 			errors: []finding{{"spec.rollout.canary.selector", field.ErrorTypeInvalid, `"Resembles" is not a valid label selector operator`}}},

@@ -89,7 +89,7 @@ func countLater(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRat
 	before, after := &was.Status, &is.Status
 	failureChanged := (before.LastFailedRevision == "") != (after.LastFailedRevision == "")
 	counts := before.TemplateRevision != "" && (before.TemplateRevision != after.TemplateRevision || failureChanged)
-	staged := (is.Spec.TemplateRevision != "" || after.Preview != nil) && !reflect.DeepEqual(rollout.UserOf(was, nil), rollout.UserOf(is, nil))
+	staged := (is.Spec.TemplateRevision != "" || after.Preview.Result != "") && !reflect.DeepEqual(rollout.UserOf(was, nil), rollout.UserOf(is, nil))
 	if counts || staged {
 		queue.AddAfter(ctrl.Request{NamespacedName: is.TemplateKey()}, countingDelay)
 	}

@@ -167,7 +167,7 @@ func TestPreviewsDecideWhoFollows(t *testing.T) {
 	assert.Equal(t, infrav1.RolloutPreviewing, s.settle().Status.Rollout.Stage)
 	for i, result := range []infrav1.PreviewResult{infrav1.PreviewEmpty, infrav1.PreviewChanges} {
 		preview := s.users()[i]
-		preview.Status.Preview = &infrav1.RevisionPreview{TemplateRevision: revision, Result: result}
+		preview.Status.Preview = infrav1.RevisionPreview{TemplateRevision: revision, Result: result}
 		require.NoError(t, s.Client.Update(t.Context(), &preview))
 	}
 	template := s.settle()
@@ -177,7 +177,7 @@ func TestPreviewsDecideWhoFollows(t *testing.T) {
 
 	was := user("a").(*infrav1.WorkspaceTemplateApply)
 	is := was.DeepCopy()
-	is.Status.Preview = &infrav1.RevisionPreview{TemplateRevision: revision, Result: infrav1.PreviewEmpty}
+	is.Status.Preview = infrav1.RevisionPreview{TemplateRevision: revision, Result: infrav1.PreviewEmpty}
 	queue := &delayed{}
 	countLater(t.Context(), event.UpdateEvent{ObjectOld: was, ObjectNew: is}, queue)
 	assert.Equal(t, 1, queue.added, "also of a user without an assignment")

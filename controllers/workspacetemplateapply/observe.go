@@ -198,7 +198,9 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 // observePreview reads the preview of the object, and finds out whether one of the current revision is wanted.
 func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	p := &f.Preview
-	p.Now, p.Recorded = f.Now, apply.Status.Preview
+	if p.Now = f.Now; apply.Status.Preview.Result != "" {
+		p.Recorded = &apply.Status.Preview
+	}
 	if p.Live, err = r.previews().Live(ctx, apply); err != nil {
 		return err
 	}

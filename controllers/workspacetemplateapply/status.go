@@ -58,7 +58,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	}
 	s.StartedTime = startedTime(s, f, observation)
 	setRevisions(s, f, observation)
-	s.Preview = p.Preview.Recorded(&f.Preview)
+	s.Preview = ptr.Deref(p.Preview.Recorded(&f.Preview), infrav1.RevisionPreview{})
 
 	engine.Set(apply, rendered(f), dependenciesReady(f), synced(f, observation), ready(apply, f, p, observation))
 	reportInputs(apply, f)

@@ -85,7 +85,7 @@ func TestAnEditWithAnEmptyPlanPassesWithoutApproval(t *testing.T) {
 
 		env.Edit(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, `{"spec":{"template":{"spec":{"forProvider":{"planArgs":["-parallelism=5"]}}}}}`)
 		completed := env.awaitStage(infrav1.RolloutComplete)
-		assert.Equal(t, int32(len(users)), *completed.PreviewedEmpty) //nolint:gosec // Small.
+		assert.Equal(t, int32(len(users)), *completed.PreviewedEmpty)
 		assert.Zero(t, *completed.PreviewedChanges)
 		assert.Zero(t, *completed.PreviewFailed)
 		env.awaitReady(users...)

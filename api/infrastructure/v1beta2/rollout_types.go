@@ -169,6 +169,11 @@ func (c RolloutCanaries) IsDefined() bool { return c.Selector != nil || c.Count 
 // IsStaged reports whether users follow in stages.
 func (r WorkspaceTemplateRollout) IsStaged() bool { return r.Strategy == RolloutStaged }
 
+// RequiresApproval reports whether a revision needs an approval, if only for users for which the plan of Terraform has changes.
+func (r WorkspaceTemplateRollout) RequiresApproval() bool {
+	return r.Approval == RolloutApprovalAlways || r.Approval == RolloutApprovalOnChanges
+}
+
 // IsPreviewed reports whether Terraform plans a revision before it is assigned.
 func (r WorkspaceTemplateRollout) IsPreviewed() bool {
 	return r.IsStaged() && r.Preview == RolloutPreviewAlways

@@ -175,7 +175,7 @@ type WorkspaceTemplateApplyStatus struct {
 	// preview is the plan of Terraform for the revision of the WorkspaceTemplate that a staged rollout is about to assign, or has assigned;
 	// absent before there is a result, and without spec.rollout.preview.
 	// +optional
-	Preview *RevisionPreview `json:"preview,omitempty"`
+	Preview RevisionPreview `json:"preview,omitempty,omitzero"`
 
 	// lastFailedRevision is the hash of the rendered Workspace whose apply last failed; empty once a later apply has
 	// succeeded.

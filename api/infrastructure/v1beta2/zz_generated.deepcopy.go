@@ -625,11 +625,7 @@ func (in *WorkspaceTemplateApplyStatus) DeepCopyInto(out *WorkspaceTemplateApply
 		in, out := &in.LastAppliedTime, &out.LastAppliedTime
 		*out = (*in).DeepCopy()
 	}
-	if in.Preview != nil {
-		in, out := &in.Preview, &out.Preview
-		*out = new(RevisionPreview)
-		(*in).DeepCopyInto(*out)
-	}
+	in.Preview.DeepCopyInto(&out.Preview)
 	if in.MissingDependencies != nil {
 		in, out := &in.MissingDependencies, &out.MissingDependencies
 		*out = make([]MissingDependency, len(*in))

@@ -18,17 +18,9 @@ import (
 func validateRollout(template *infrav1.WorkspaceTemplate) validation.Findings {
 	var findings validation.Findings
 	policy, path := template.Spec.Rollout, field.NewPath("spec", "rollout")
-	canary := path.Child("canary")
-	if selector := policy.Canary.Selector; selector != nil {
-		if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
-			findings.Refuse(validation.Invalid(canary.Child("selector"), "is not a valid label selector: %v. Correct the selector", err))
-		}
-	}
-	if !policy.Canary.IsDefined() && policy.Canary.SoakSeconds > 0 {
-		findings.Refuse(validation.Invalid(canary, "selects no user, so soakSeconds has no effect. Set selector or count, or remove soakSeconds"))
-	}
+	findings.Refuse(validateCanaries(policy.Canary, path.Child("canary"))...)
 	if policy.Approval == infrav1.RolloutApprovalOnChanges && policy.Preview != infrav1.RolloutPreviewAlways {
-		findings.Refuse(validation.Invalid(path.Child("approval"), "is OnChanges, which requires spec.rollout.preview Always"))
+		findings.Refuse(validation.Invalid(path.Child("approval"), "is OnChanges, which requires previews. Set spec.rollout.preview to Always"))
 	}
 	if policy.Strategy == infrav1.RolloutImmediate && policy != (infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutImmediate}) {
 		findings.Warn(path.Child("strategy"), "is Immediate, so that the other fields of spec.rollout have no effect. Set it to Staged")
@@ -40,4 +32,14 @@ func validateRollout(template *infrav1.WorkspaceTemplate) validation.Findings {
 		}
 	}
 	return findings
+}
+
+func validateCanaries(canaries infrav1.RolloutCanaries, path *field.Path) (errs field.ErrorList) {
+	if _, err := metav1.LabelSelectorAsSelector(canaries.Selector); err != nil {
+		errs = append(errs, validation.Invalid(path.Child("selector"), "is not a valid label selector: %v. Correct the selector", err))
+	}
+	if !canaries.IsDefined() && canaries.SoakSeconds > 0 {
+		errs = append(errs, validation.Invalid(path, "selects no user, so soakSeconds has no effect. Set selector or count, or remove soakSeconds"))
+	}
+	return errs
 }

@@ -59,7 +59,7 @@ func TestApproveRefusesWhatIsNotTheTarget(t *testing.T) {
 		"an older revision": {func(*staging) {}, "1", "is not the current content, which is revision 2 (<two>). Only that can be approved. captctl template rollback team-a/vpc --to-revision 1 returns to revision 1 (<one>)"},
 		"unknown":           {func(*staging) {}, "7", "WorkspaceTemplate team-a/vpc has no revision 7; captctl template status team-a/vpc lists its revisions"},
 		"no approval is needed": {func(s *staging) { s.template.Spec.Rollout.Approval = "" }, "2",
-			"spec.rollout.approval is not Always, so that no revision needs an approval"},
+			"spec.rollout.approval is None, so that no revision needs an approval"},
 		"not staged": {func(s *staging) { s.template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{} }, "2",
 			"spec.rollout.strategy is not Staged: all users follow an edit at once, and there is no rollout to change"},
 	} {
@@ -162,7 +162,7 @@ func TestRollbackRestoresTheContentThatWasRolledOut(t *testing.T) {
 	assert.Contains(t, out, "Users that return to it: 1. Users that have it: 2.\n")
 	assert.Contains(t, out, "Flux (Kustomization flux-system/fleet) applies this template, and reverts the rollback unless the content is changed in Git as well\n")
 	assert.Contains(t, errOut, "Do you want to restore revision 1 ("+s.one+") of WorkspaceTemplate team-a/vpc in context production")
-	assert.Contains(t, out, "; to start the rollout, run captctl template approve team-a/vpc --revision "+s.one+"\n")
+	assert.Contains(t, out, "; to approve it, run captctl template approve team-a/vpc --revision "+s.one+"\n")
 	assert.Equal(t, s.one, rollout.HashOf(s.stored(t)))
 	assert.Equal(t, s.template.Spec.Rollout, s.stored(t).Spec.Rollout)
 }

@@ -72,8 +72,8 @@ func decideRollback(o *changeOptions, s *staged) (*change, error) {
 		// Between reading and writing, another client may have edited the template: its edit must not be lost.
 		patch: client.MergeFromWithOptions(s.template.DeepCopy(), client.MergeFromWithOptimisticLock{}),
 	}
-	if s.template.Spec.Rollout.Approval == infrav1.RolloutApprovalAlways {
-		c.done += fmt.Sprintf("; to start the rollout, run captctl template approve %s --revision %s", s.argument(), revision.Hash)
+	if s.template.Spec.Rollout.RequiresApproval() {
+		c.done += fmt.Sprintf("; to approve it, run captctl template approve %s --revision %s", s.argument(), revision.Hash)
 	}
 	s.template = after
 	return c, err

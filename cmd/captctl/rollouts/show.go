@@ -86,7 +86,7 @@ func (s *Status) approvalText(now time.Time) string {
 	switch {
 	case s.Approval != nil:
 		return s.Approval.text(now)
-	case s.RequiredApproval != infrav1.RolloutApprovalAlways:
+	case s.RequiredApproval == infrav1.RolloutApprovalNone || s.RequiredApproval == "":
 		return ""
 	}
 	return "no"
