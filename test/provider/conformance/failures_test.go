@@ -86,7 +86,7 @@ func previewing(s *subject) {
 	require.Equal(s, rest.outputs, seen.outputs, "those of the state")
 
 	for _, p := range []*subject{empty, differs} {
-		require.Empty(s, p.look().secret)
+		require.Equal(s, "-", p.look().secret, "it writes no Secret")
 		p.delete()
 		p.untilGone()
 	}

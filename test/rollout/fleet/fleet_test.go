@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet_test rolls an edit that destroys out to a fleet, while the manager that leads is killed.
+// Package fleet_test rolls edits out to a fleet: one that destroys, while the manager that leads is killed, and one with an empty plan.
 package fleet_test
 
 import (
@@ -48,14 +48,22 @@ variable "vpc_name" { type = string }
 output "vpc_id" { value = "none of ${var.vpc_name}" }
 `
 
+// elect are the arguments of a manager that may lead.
+func elect() []string {
+	return []string{"--leader-elect", "--leader-elect-namespace=" + leaseNamespace}
+}
+
 // environment is a namespace with the fleet.
-type environment struct{ *fixture.Environment }
+type environment struct {
+	*fixture.Environment
+	// policy has the fields of spec.rollout besides the strategy.
+	policy string
+}
 
 // edit changes the module of the template, and returns the hash of the new revision.
 func (env *environment) edit(module string) string {
 	env.Helper()
-	policy := "rollout: {strategy: Staged, maxConcurrent: 20, canary: {count: 1, soakSeconds: 3600}}"
-	env.User(strings.Replace(env.VPCTemplate(module), "\nspec:\n", "\nspec:\n  "+policy+"\n", 1))
+	env.User(strings.Replace(env.VPCTemplate(module), "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+env.policy+"}\n", 1))
 	return rollout.HashOf(env.template())
 }
 
@@ -90,6 +98,22 @@ func (env *environment) revisions() map[string]int {
 	return found
 }
 
+// create creates the fleet, and waits until all of it is Ready. It returns the names of the users of the template.
+func (env *environment) create() []string {
+	env.Helper()
+	names := make([]string, clusters)
+	for i := range names {
+		names[i] = fmt.Sprintf("vpc-%03d", i)
+		env.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, names[i], fmt.Sprintf("variables: {vpc_name: %s}", names[i])))
+	}
+	for _, name := range names {
+		env.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	}
+	env.await(infrav1.RolloutComplete)
+	require.Len(env, env.Cloud(), clusters)
+	return names
+}
+
 // leader waits until a manager leads that is not the one before, and returns its identity.
 func (env *environment) leader(before string) (identity string) {
 	env.Helper()
@@ -101,14 +125,14 @@ func (env *environment) leader(before string) (identity string) {
 	return identity
 }
 
-// applies is how often Terraform was run to change something for each cluster but the canary.
+// applies is how often Terraform was run to change something for each cluster but one.
 func (env *environment) applies(canary string) map[string]int {
 	env.Helper()
 	journal, err := env.Scripts.Journal()
 	require.NoError(env, err)
 	found := map[string]int{}
 	for _, entry := range journal {
-		if entry.Operation == scripted.Apply && entry.Name != env.WorkspaceKey(canary).Name {
+		if entry.Operation == scripted.Apply && entry.Namespace == env.Namespace && entry.Name != env.WorkspaceKey(canary).Name {
 			found[entry.Name]++
 		}
 	}
@@ -116,24 +140,13 @@ func (env *environment) applies(canary string) map[string]int {
 }
 
 func TestAPoisonedEditDestroysNothingButTheCanaryAlsoWhenTheLeaderIsKilled(t *testing.T) {
-	elect := []string{"--leader-elect", "--leader-elect-namespace=" + leaseNamespace}
-	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
-	leader := shared.StartInstance(t, "first", elect...)
+	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced), "maxConcurrent: 20, canary: {count: 1, soakSeconds: 3600}"}
+	leader := shared.StartInstance(t, "first", elect()...)
 	led := env.leader("")
-	shared.StartInstance(t, "second", elect...)
+	shared.StartInstance(t, "second", elect()...)
 
 	first := env.edit(fixture.VPCModule)
-	names := make([]string, clusters)
-	for i := range names {
-		names[i] = fmt.Sprintf("vpc-%03d", i)
-		env.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, names[i], fmt.Sprintf("variables: {vpc_name: %s}", names[i])))
-	}
-	canary := names[0]
-	for _, name := range names {
-		env.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
-	}
-	env.await(infrav1.RolloutComplete)
-	require.Len(t, env.Cloud(), clusters)
+	canary := env.create()[0]
 	untouched := env.applies(canary)
 	require.Len(t, untouched, clusters-1)
 
@@ -155,4 +168,28 @@ func TestAPoisonedEditDestroysNothingButTheCanaryAlsoWhenTheLeaderIsKilled(t *te
 	env.Await(&infrav1.WorkspaceTemplateApply{}, canary, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 	assert.Len(t, env.Cloud(), clusters)
 	assert.Equal(t, untouched, env.applies(canary), "the others were never touched")
+}
+
+// For scripted Terraform, each edit of the module is a change. Arguments of the plan are none.
+func TestAnEditWithAnEmptyPlanReachesAFleetWithoutAnApproval(t *testing.T) {
+	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced), "preview: Always, approval: OnChanges, canary: {count: 1, soakSeconds: 3600}"}
+	shared.StartInstance(t, "only", elect()...)
+	env.edit(fixture.VPCModule)
+	env.create()
+	untouched := env.applies("")
+	require.Len(t, untouched, clusters)
+
+	began := time.Now()
+	env.Edit(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, `{"spec":{"template":{"spec":{"forProvider":{"planArgs":["-parallelism=5"]}}}}}`)
+	revision := rollout.HashOf(env.template())
+	status := env.await(infrav1.RolloutComplete)
+	t.Logf("%d previews took %v", clusters, time.Since(began).Round(time.Second))
+	assert.Equal(t, []int32{clusters, 0, 0}, []int32{*status.PreviewedEmpty, *status.PreviewedChanges, *status.PreviewFailed})
+	assert.Equal(t, map[string]int{revision: clusters}, env.revisions())
+	assert.Equal(t, untouched, env.applies(""), "nothing was applied")
+	env.Eventually(func() string {
+		left := fixture.List(env, env.Client, terraform.ScopeNamespaced.GroupVersionKind(), client.InNamespace(env.Namespace))
+		return fixture.Unless(len(left) == clusters, "%d Workspaces exist, with previews", len(left))
+	})
+	assert.Len(t, env.Cloud(), clusters)
 }
