@@ -37,7 +37,7 @@ func Differences(live *unstructured.Unstructured, rendered *Rendered) []Differen
 	return differences("spec", withDefaults(liveSpec, cluster), withDefaults(renderedSpec, cluster))
 }
 
-// SpecDifferences returns the fields in which the content of one template differs from that of another one, before placeholders are replaced,
+// SpecDifferences returns the fields in which the contents of two templates differ, before placeholders are replaced,
 // sorted by path.
 func SpecDifferences(before, after *terraform.WorkspaceSpec) ([]Difference, error) {
 	is, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)

@@ -34,7 +34,7 @@ type Content struct {
 type Revision struct {
 	// Hash of Content: 12 hexadecimal digits.
 	Hash string
-	// Number is higher than that of all revisions that the template had before.
+	// Number is higher than the numbers of all earlier revisions of the template.
 	Number  int64
 	Content Content
 	// RolledOut is true if a rollout of the revision was completed, so that new users get it.

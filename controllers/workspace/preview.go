@@ -34,7 +34,7 @@ const (
 	settleTime = 10 * time.Second
 )
 
-// PreviewOf returns the preview of a WorkspaceTemplateApply; nil when there is none. A Workspace of that name that is no preview is returned, too.
+// PreviewOf returns the preview of a WorkspaceTemplateApply; nil without one. A Workspace of that name that is not a preview is returned, too.
 func (c *Client) PreviewOf(ctx context.Context, scope terraform.Scope, apply *infrav1.WorkspaceTemplateApply) (*Live, error) {
 	return c.Get(ctx, scope, apply.Namespace, naming.PreviewWorkspace(client.ObjectKeyFromObject(apply)))
 }

@@ -46,7 +46,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return engine.Run(ctx, r.Engine, req, &infrav1.WorkspaceTemplate{}, engine.Phases[*infrav1.WorkspaceTemplate, Facts, Plan]{
 		Observe:          r.observe,
-		Plan:             r.plan,
+		Plan:             plan,
 		Act:              r.act,
 		Status:           status,
 		SummaryCondition: infrav1.ValidCondition,

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -31,8 +32,8 @@ type Facts struct {
 	Outdated, Failing []string
 	// Staged has the facts of a staged rollout; nil without one.
 	Staged *stagedFacts
-	// Assigned are the users to which a staged rollout assigned a revision.
-	Assigned []*infrav1.WorkspaceTemplateApply
+	// Assigned are the users to which a staged rollout assigned a revision, without those that are paused or being deleted.
+	Assigned []types.NamespacedName
 	// Errors of the template.
 	Errors field.ErrorList
 	// AwaitsAdoption is true while CAPT v0.3 wrote the template last.

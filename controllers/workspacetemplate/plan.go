@@ -4,6 +4,7 @@
 package workspacetemplate
 
 import (
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -26,13 +27,18 @@ type Plan struct {
 	Action Action
 	// Staged is what the rollout does; nil without a staged one.
 	Staged *stagedPlan
+	// Unassign are the users that keep no revision of an earlier staged rollout.
+	Unassign []types.NamespacedName
 }
 
-// plan decides what to do. It reads nothing but the clock.
-func (r *Reconciler) plan(template *infrav1.WorkspaceTemplate, f *Facts) (Plan, error) {
+// plan decides what to do. It is pure.
+func plan(template *infrav1.WorkspaceTemplate, f *Facts) (Plan, error) {
 	p := Plan{Action: action(template, f)}
-	if f.Staged != nil {
-		p.Staged = planStaged(template, f.Staged, r.Clock.Now())
+	switch {
+	case f.Staged != nil:
+		p.Staged = planStaged(template, f.Staged)
+	case !template.Spec.Rollout.IsStaged(): // A template that is being deleted keeps its users as they are.
+		p.Unassign = f.Assigned
 	}
 	return p, nil
 }

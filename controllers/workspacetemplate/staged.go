@@ -32,6 +32,7 @@ type stagedFacts struct {
 	History rollout.History
 	// Users are sorted.
 	Users []rollout.User
+	Now   time.Time
 }
 
 // stagedPlan is what a reconcile does about a staged rollout.
@@ -42,15 +43,15 @@ type stagedPlan struct {
 	Write    bool
 	// Obsolete are the revisions to delete.
 	Obsolete []string
-	// At is the time of the decision.
+	// At is the time of the facts.
 	At time.Time
 }
 
 // observeRollout reads the revisions of a template with a staged rollout, and what the rollout depends on. Templates without one read nothing.
 func (r *Reconciler) observeRollout(ctx context.Context, template *infrav1.WorkspaceTemplate, users []*infrav1.WorkspaceTemplateApply, f *Facts) error {
 	for _, user := range users {
-		if user.Spec.TemplateRevision != "" && user.DeletionTimestamp.IsZero() {
-			f.Assigned = append(f.Assigned, user)
+		if user.Spec.TemplateRevision != "" && user.DeletionTimestamp.IsZero() && !rollout.UserOf(user, nil).Paused {
+			f.Assigned = append(f.Assigned, client.ObjectKeyFromObject(user))
 		}
 	}
 	if !template.Spec.Rollout.IsStaged() || f.AwaitsAdoption || !template.DeletionTimestamp.IsZero() {
@@ -60,7 +61,7 @@ func (r *Reconciler) observeRollout(ctx context.Context, template *infrav1.Works
 	if err := r.Client.List(ctx, &revisions, client.InNamespace(template.Namespace), client.HasLabels{naming.TemplateRevisionLabel}); err != nil {
 		return fmt.Errorf("listing ControllerRevisions: %w", err)
 	}
-	f.Staged = &stagedFacts{History: rollout.HistoryOf(template, revisions.Items)}
+	f.Staged = &stagedFacts{History: rollout.HistoryOf(template, revisions.Items), Now: r.Clock.Now()}
 	var err error
 	f.Staged.Users, err = rollout.UsersOf(users, func(user *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
 		return r.clusterLabels(ctx, template, user)
@@ -82,12 +83,12 @@ func (r *Reconciler) clusterLabels(ctx context.Context, template *infrav1.Worksp
 }
 
 // planStaged decides how the rollout continues.
-func planStaged(template *infrav1.WorkspaceTemplate, f *stagedFacts, now time.Time) *stagedPlan {
+func planStaged(template *infrav1.WorkspaceTemplate, f *stagedFacts) *stagedPlan {
 	revision := f.History.Record(template)
 	found := f.History.Find(revision.Hash)
 	history := f.History.With(revision)
 	p := &stagedPlan{
-		Decision: rollout.Next(rollout.FactsOf(template, history, f.Users, now)), Obsolete: history.Obsolete(f.Users), At: now,
+		Decision: rollout.Next(rollout.FactsOf(template, history, f.Users, f.Now)), Obsolete: history.Obsolete(f.Users), At: f.Now,
 		Write: found == nil || found.Number != revision.Number || found.RolledOut != revision.RolledOut || found.Approval != revision.Approval,
 	}
 	if p.Stage == infrav1.RolloutComplete && !revision.RolledOut {
@@ -100,8 +101,13 @@ func planStaged(template *infrav1.WorkspaceTemplate, f *stagedFacts, now time.Ti
 // rollOut stores the revision, and then assigns it: a user must never be assigned a revision that is not stored. Without a staged rollout, it
 // removes the assignments of an earlier one.
 func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTemplate, f *Facts, p Plan) error {
+	for _, user := range p.Unassign {
+		if err := r.assign(ctx, user, ""); err != nil {
+			return err
+		}
+	}
 	if p.Staged == nil {
-		return r.removeAssignments(ctx, template, f)
+		return nil
 	}
 	if p.Staged.Write {
 		if err := r.store(ctx, template, p.Staged.Revision, f.Staged.History); err != nil {
@@ -121,22 +127,6 @@ func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTem
 	}
 	if until := p.Staged.SoakUntil; !until.IsZero() {
 		return engine.Wait("the canaries to stay Ready", until.Sub(p.Staged.At))
-	}
-	return nil
-}
-
-// removeAssignments removes what an earlier staged rollout assigned. A template that is being deleted keeps its users as they are.
-func (r *Reconciler) removeAssignments(ctx context.Context, template *infrav1.WorkspaceTemplate, f *Facts) error {
-	if template.Spec.Rollout.IsStaged() {
-		return nil
-	}
-	for _, user := range f.Assigned {
-		if rollout.UserOf(user, nil).Paused {
-			continue
-		}
-		if err := r.assign(ctx, client.ObjectKeyFromObject(user), ""); err != nil {
-			return err
-		}
 	}
 	return nil
 }

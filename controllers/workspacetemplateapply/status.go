@@ -153,7 +153,7 @@ func rendered(f *Facts) engine.Condition {
 	return engine.True(infrav1.RenderedCondition, infrav1.RenderedReason, "")
 }
 
-// noRevision reports that there is no content to render. The Workspace is not changed.
+// noRevision reports that no content can be rendered. The Workspace is not changed.
 func (f *Facts) noRevision() engine.Condition {
 	switch {
 	case f.LookupError != nil:

@@ -4,6 +4,7 @@
 package rollout_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -183,28 +185,24 @@ func (env *environment) requireNoWrites() {
 	env.Helper()
 	versions := func() map[string]string {
 		found := map[string]string{}
-		for _, list := range []client.ObjectList{&infrav1.WorkspaceTemplateList{}, &infrav1.WorkspaceTemplateApplyList{}, &appsv1.ControllerRevisionList{}} {
-			require.NoError(env, env.List(env.Context(), list, client.InNamespace(env.Namespace)))
-			switch list := list.(type) {
-			case *infrav1.WorkspaceTemplateList:
-				for i := range list.Items {
-					found["template "+list.Items[i].Name] = list.Items[i].ResourceVersion
-				}
-			case *infrav1.WorkspaceTemplateApplyList:
-				for i := range list.Items {
-					found["apply "+list.Items[i].Name] = list.Items[i].ResourceVersion
-				}
-			case *appsv1.ControllerRevisionList:
-				for i := range list.Items {
-					found["revision "+list.Items[i].Name] = list.Items[i].ResourceVersion
-				}
+		for _, kind := range []schema.GroupVersionKind{
+			infrav1.GroupVersion.WithKind("WorkspaceTemplate"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
+			appsv1.SchemeGroupVersion.WithKind("ControllerRevision"),
+		} {
+			for _, object := range fixture.List(env, env.Client, kind, client.InNamespace(env.Namespace)) {
+				found[kind.Kind+" "+object.GetName()] = object.GetResourceVersion()
 			}
 		}
 		return found
 	}
-	time.Sleep(aWhile)
-	before := versions()
+	var before map[string]string
+	since := time.Now()
+	env.Eventually(func() string { // What the last apply reports is written a moment later.
+		if now := versions(); !maps.Equal(now, before) {
+			before, since = now, time.Now()
+		}
+		return fixture.Unless(time.Since(since) >= aWhile, "an object was written a moment ago")
+	})
 	require.Len(env, before, 1+6+2)
-	time.Sleep(2 * aWhile)
-	require.Equal(env, before, versions())
+	require.Never(env, func() bool { return !maps.Equal(before, versions()) }, 2*aWhile, tick)
 }

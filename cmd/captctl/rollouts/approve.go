@@ -97,7 +97,7 @@ func first(canaries []string) string {
 	return fmt.Sprintf("first the canaries: %s", rollout.Names(canaries))
 }
 
-// differences returns how the content of two revisions differs; nothing if there is no earlier one.
+// differences returns how the contents of two revisions differ; nothing without an earlier one.
 func differences(before, after *rollout.Revision) ([]render.Difference, error) {
 	if before == nil {
 		return nil, nil
@@ -105,7 +105,7 @@ func differences(before, after *rollout.Revision) ([]render.Difference, error) {
 	return render.SpecDifferences(&before.Content.Spec, &after.Content.Spec)
 }
 
-// showChanges shows how the content of a revision differs from that of another one, which may be nil.
+// showChanges shows how the contents of two revisions differ; the first may be nil.
 func showChanges(p *output.Printer, before *rollout.Revision, changes []render.Difference) {
 	const indent = "    "
 	if before == nil {

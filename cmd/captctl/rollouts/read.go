@@ -62,7 +62,7 @@ func (s *staged) isStopped(decision rollout.Decision) bool {
 	return decision.Reason == infrav1.RolloutStoppedReason || reported && s.template.Annotations[naming.ResumeAnnotation] != s.target().Hash
 }
 
-// usable returns an error if there is no rollout to change.
+// usable returns an error if the template has no rollout that can be changed.
 func (s *staged) usable() error {
 	switch {
 	case s.unreadable != nil:
