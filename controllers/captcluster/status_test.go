@@ -84,7 +84,7 @@ func rows() (all []row) {
 		{"not seen by its controller", nil, func() *Facts { return withApply() }},
 		{"Terraform running", nil, shows(infrav1.ProvisioningReason)},
 		{"template missing", nil, shows(infrav1.TemplateNotFoundReason)},
-		{"provider down", nil, shows(infrav1.WorkspaceUnclaimedReason)},
+		{"provider down", nil, shows(infrav1.WorkspaceNotReconciledReason)},
 		{"apply fails", nil, shows(infrav1.ApplyFailedReason)},
 		{"create interrupted", nil, shows(infrav1.CreateInterruptedReason)},
 		{"Workspace destroyed by another client", nil, shows(infrav1.WorkspaceDeletingReason)},

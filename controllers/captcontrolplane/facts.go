@@ -4,6 +4,7 @@
 package captcontrolplane
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,8 @@ type Facts struct {
 	Paused string
 	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
 	Infrastructure *infrav1.CAPTCluster
+	// Region is the region of the control plane, or that of its VPC if spec has none; empty when neither is known.
+	Region string
 	// Version is spec.version, parsed; VersionError is why it cannot be.
 	Version      versions.KubernetesVersion
 	VersionError error
@@ -101,17 +104,9 @@ func (f *Facts) requeueWithin(after time.Duration) {
 	}
 }
 
-// region returns the region of the control plane, or that of its VPC if spec has none.
-func (f *Facts) region(controlPlane *controlplanev1.CAPTControlPlane) string {
-	return owners.Region(controlPlane, f.Infrastructure)
-}
-
 // runningRegion is the region of the running cluster, which may differ from spec.
-func (f *Facts) runningRegion(controlPlane *controlplanev1.CAPTControlPlane) string {
-	if region := f.Apply.Apply.Spec.Variables[naming.RegionVariable]; region != "" {
-		return region
-	}
-	return f.region(controlPlane)
+func (f *Facts) runningRegion() string {
+	return cmp.Or(f.Apply.Apply.Spec.Variables[naming.RegionVariable], f.Region)
 }
 
 // infrastructureReady reports whether the VPC exists. For other providers, the status of the Cluster counts.

@@ -134,7 +134,7 @@ func applies() []fact {
 		{"template missing", shows(infrav1.TemplateNotFoundReason)},
 		{"waits for a Secret", shows(infrav1.WaitingForDependenciesReason)},
 		{"waits for a Secret for long", late(infrav1.WaitingForDependenciesReason, Running{ControlPlane: notRunning, Secret: 5 * time.Minute})},
-		{"provider down", shows(infrav1.WorkspaceUnclaimedReason)},
+		{"provider down", shows(infrav1.WorkspaceNotReconciledReason)},
 		{"apply fails", shows(infrav1.ApplyFailedReason)},
 		{"apply fails for long", late(infrav1.ApplyFailedReason, Running{ControlPlane: 30 * time.Minute, Secret: notRunning})},
 		{"create interrupted", shows(infrav1.CreateInterruptedReason)},

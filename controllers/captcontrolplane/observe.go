@@ -47,6 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
 	}
+	f.Region = owners.Region(controlPlane, f.Infrastructure)
 	if err := r.observeApplies(ctx, controlPlane, f); err != nil || cluster == nil {
 		return f, err
 	}
@@ -143,7 +144,7 @@ func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlp
 		return nil
 	}
 	cluster := fargate.Cluster{
-		Name: f.Cluster.Name, EKSName: apply.Spec.Variables[naming.ClusterVariable], Region: f.runningRegion(controlPlane), Workspace: apply.Spec.WorkspaceName, UpToDate: f.Apply.UpToDate(),
+		Name: f.Cluster.Name, EKSName: apply.Spec.Variables[naming.ClusterVariable], Region: f.runningRegion(), Workspace: apply.Spec.WorkspaceName, UpToDate: f.Apply.UpToDate(),
 		Connection: f.Connection, ConnectionName: naming.ControlPlaneConnectionSecret(controlPlane.Name), VPCSecretName: owners.VPCSecret(f.Infrastructure),
 	}
 	if ref := apply.Spec.WriteConnectionSecretToRef; ref != nil {

@@ -93,7 +93,7 @@ func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, re
 	}
 	p.Cluster = kubeconfigsecret.Cluster{
 		ControlPlane: controlPlane, Name: f.Cluster.Name, EKSName: f.Apply.Apply.Spec.Variables[naming.ClusterVariable],
-		Region: f.runningRegion(controlPlane), Outputs: f.outputs(),
+		Region: f.runningRegion(), Outputs: f.outputs(),
 	}
 	return p
 }
@@ -195,7 +195,7 @@ func (in *input) waitingForInfrastructure() string {
 
 // regionMissing blocks a control plane whose region is known neither from its spec nor from the infrastructure.
 func (in *input) regionMissing() string {
-	if in.region(in.controlPlane) != "" {
+	if in.Region != "" {
 		return ""
 	}
 	return "spec.region is empty, and the infrastructure of the Cluster has no region. Set spec.region"
@@ -219,7 +219,7 @@ func (in *input) versionStep() string {
 // wantedApply returns the desired WorkspaceTemplateApply of the control plane.
 func (f *Facts) wantedApply(controlPlane *controlplanev1.CAPTControlPlane) (*owner.Want, error) {
 	intent, err := adoption.ControlPlaneIntent(controlPlane, adoption.ControlPlaneInputs{
-		Cluster: f.Cluster.Name, EKSVersion: f.Version.EKS, Region: f.region(controlPlane), VPCID: owners.VPCID(f.Infrastructure),
+		Cluster: f.Cluster.Name, EKSVersion: f.Version.EKS, Region: f.Region, VPCID: owners.VPCID(f.Infrastructure),
 	})
 	return &owner.Want{
 		Expectation: adoption.ExpectationOfControlPlane(controlPlane, f.Cluster.Name), ClusterName: f.Cluster.Name, Template: controlPlane.Spec.WorkspaceTemplateRef,

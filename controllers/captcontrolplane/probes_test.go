@@ -239,7 +239,7 @@ func TestTheEndpointOfARecreatedClusterIsFollowed(t *testing.T) {
 		followed bool
 	}{
 		"destroyed and recreated":              {[]string{infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotFoundReason}, true},
-		"with a provider that does not answer": {[]string{infrav1.WorkspaceDeletingReason, infrav1.WorkspaceUnclaimedReason}, true},
+		"with a provider that does not answer": {[]string{infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotReconciledReason}, true},
 		"updated":                              {[]string{infrav1.ApplyFailedReason}, false},
 		"never reported":                       {nil, false},
 	} {

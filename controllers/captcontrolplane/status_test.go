@@ -64,6 +64,7 @@ func newObservation(t *testing.T, options ...builder.Option) *observation {
 	o.Facts = &Facts{
 		Cluster:        builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 		Infrastructure: vpc(),
+		Region:         owners.Region(o.controlPlane, vpc()),
 		Version:        version,
 		Apply:          owner.Facts{Apply: builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs()))},
 		Connection:     connection(map[string]string{"cluster_certificate_authority_data": builder.CA()}),

@@ -259,7 +259,7 @@ func TestTheSecretTimeoutStartsWithTheControlPlane(t *testing.T) {
 func TestAQueuedApplyHasNoTimeout(t *testing.T) {
 	env := newEnvironment(t, prepared()...)
 	env.reconcile()
-	env.terraform(builder.NotUpToDate(infrav1.WorkspaceUnclaimedReason, "not yet claimed"))
+	env.terraform(builder.NotUpToDate(infrav1.WorkspaceNotReconciledReason, "not yet claimed"))
 	env.clock.Pass(24 * time.Hour)
 	env.reconcile()
 	assert.Equal(t, controlplanev1.StateProvisioning, env.get().Status.State)

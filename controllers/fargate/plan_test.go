@@ -76,7 +76,7 @@ func TestStateOfAProfile(t *testing.T) {
 		"a Secret is missing for others only":     {apply: as(made(builder.UpToDate(nil))), plan: Plan{PlanInput: PlanInput{Ready: true}, Missing: "no key"}, stage: ready},
 		"a Secret went away before it was made":   {as(shows(infrav1.WaitingForDependenciesReason, "Secret x has no key")), Plan{PlanInput: PlanInput{Ready: true}}, dependencyMissing, dependency, "Secret x has no key"},
 		"no template":                             {as(shows(infrav1.TemplateNotFoundReason, "no template")), Plan{PlanInput: PlanInput{Ready: true}}, dependencyMissing, dependency, "no template"},
-		"provider down":                           {as(shows(infrav1.WorkspaceUnclaimedReason, "provider")), Plan{PlanInput: PlanInput{Ready: true}}, dependencyMissing, dependency, "provider"},
+		"provider down":                           {as(shows(infrav1.WorkspaceNotReconciledReason, "provider")), Plan{PlanInput: PlanInput{Ready: true}}, dependencyMissing, dependency, "provider"},
 		"no ProviderConfig":                       {as(shows(infrav1.ProviderConfigFailedReason, "config")), Plan{PlanInput: PlanInput{Ready: true}}, dependencyMissing, dependency, "config"},
 		"an invalid template":                     {as(shows(infrav1.TemplateInvalidReason, "line 3")), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "line 3"},
 		"interrupted":                             {as(shows(infrav1.CreateInterruptedReason, "look")), Plan{PlanInput: PlanInput{Ready: true}}, failed, failure, "look"},

@@ -175,7 +175,7 @@ func (o *Observation) setUnreconciled(live *Live, unreconciledFor time.Duration)
 		o.Message, o.RequeueAfter = initializingMessage, left
 		return
 	}
-	o.Reason = infrav1.WorkspaceUnclaimedReason
+	o.Reason = infrav1.WorkspaceNotReconciledReason
 	o.Message = "Workspace " + live.object.GetName() + " was created" + atTime(live.object.GetCreationTimestamp().Time) + ", and provider-terraform has not reconciled it yet. Check that provider-terraform runs and " +
 		"serves this kind of Workspace. It may be busy with other Workspaces: by default it applies one at a time (flag --max-reconcile-rate)"
 }

@@ -178,7 +178,7 @@ func TestAnUnclaimedWorkspaceIsReportedAfterATimeout(t *testing.T) {
 	assert.Equal(t, time.Minute, early.RequeueAfter)
 
 	late := Observe(workspace, ObserveInput{UnreconciledFor: 2 * time.Minute})
-	assert.Equal(t, infrav1.WorkspaceUnclaimedReason, late.Reason)
+	assert.Equal(t, infrav1.WorkspaceNotReconciledReason, late.Reason)
 	assert.Contains(t, late.Message, "created at 2026-01-02T03:04:05Z, and provider-terraform has not reconciled it yet")
 	assert.Zero(t, late.RequeueAfter, "its first condition is an event")
 }

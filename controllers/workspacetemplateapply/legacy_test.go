@@ -261,7 +261,7 @@ func TestAHelperThatIsLeftAloneDoesNotAwaitAdoption(t *testing.T) {
 	}
 	assert.Equal(t, "True AdoptionRequired", required())
 	env.edit("demo-spot-role-create", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
-	assert.Equal(t, "False LeftAlone", required())
+	assert.Equal(t, "False NotManaged", required())
 	assert.Empty(t, env.mustReconcile("demo-spot-role-create"))
 
 	apply := env.get("demo-spot-role-create")

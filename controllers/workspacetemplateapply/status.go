@@ -28,7 +28,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	if apply.DeletionTimestamp.IsZero() && (adoption.UnadoptedWorkspace(apply) != "" || engine.IsMigrating(apply)) {
 		required := f.adoptionRequired()
 		if adoption.NeedsNoAdoption(apply) {
-			required = engine.False(infrav1.AdoptionRequiredCondition, infrav1.LeftAloneReason, leftAloneMessage)
+			required = engine.False(infrav1.AdoptionRequiredCondition, infrav1.NotManagedReason, leftAloneMessage)
 			engine.SetNegativePolarity(apply, required)
 		}
 		engine.KeepStatus(apply, p.Paused, required)
@@ -80,7 +80,7 @@ func reportInputs(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	case f.createNotRecoverable() != "":
 		engine.Set(apply, engine.False(infrav1.CreateRecoverableCondition, infrav1.CreateNotRecoverableReason, f.createNotRecoverable()))
 	default:
-		engine.Set(apply, engine.True(infrav1.CreateRecoverableCondition, infrav1.StateIsRemoteReason, ""))
+		engine.Set(apply, engine.True(infrav1.CreateRecoverableCondition, infrav1.RemoteStateReason, ""))
 	}
 }
 

@@ -104,7 +104,7 @@ func TestAMissingDependencyIsReportedUntilItExists(t *testing.T) {
 	}
 	for _, env := range environments {
 		for _, name := range []string{"one", "two"} {
-			env.awaitNotReady(name, infrav1.WorkspaceUnclaimedReason, "provider-terraform has not reconciled it yet", "Check that provider-terraform runs", "--max-reconcile-rate")
+			env.awaitNotReady(name, infrav1.WorkspaceNotReconciledReason, "provider-terraform has not reconciled it yet", "Check that provider-terraform runs", "--max-reconcile-rate")
 			require.Len(t, env.writes(name), 1)
 		}
 		require.GreaterOrEqual(t, time.Since(installed), claimPatience-time.Second, "a Workspace was made in a whole second")
@@ -149,7 +149,7 @@ func (env *environment) oneStarvesTheOther() {
 		return "no apply has begun"
 	})
 	env.awaitNotReady(first, infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")
-	env.awaitNotReady(second, infrav1.WorkspaceUnclaimedReason, "It may be busy with other Workspaces")
+	env.awaitNotReady(second, infrav1.WorkspaceNotReconciledReason, "It may be busy with other Workspaces")
 
 	env.clearScript(first)
 	env.awaitNotReady(second, infrav1.ProvisioningReason, "waiting for Terraform to apply the module for the first time")

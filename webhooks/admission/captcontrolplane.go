@@ -26,14 +26,13 @@ func captControlPlaneDefaulter(reader validation.Reader) *defaulter[*controlplan
 	return &defaulter[*controlplanev1.CAPTControlPlane]{reader: reader, create: defaultControlPlane, keep: kept.ControlPlaneFields, keepHubFields: kept.ControlPlaneHubFields}
 }
 
-// defaultControlPlane completes spec.version of a new CAPTControlPlane and sets spec.workspaceTemplateApplyRef. It does not set the
+// defaultControlPlane sets spec.workspaceTemplateApplyRef of a new CAPTControlPlane and completes its spec.version. It does not set the
 // reference if there is no template: validation rejects the object then.
 func defaultControlPlane(ctx context.Context, reader validation.Reader, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
-	kept.CompleteVersion(controlPlane)
-	if controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
-		return nil
+	if spec := &controlPlane.Spec; !spec.WorkspaceTemplateApplyRef.IsDefined() && spec.WorkspaceTemplateRef.Name != "" {
+		spec.WorkspaceTemplateApplyRef, err = newReference(ctx, reader, controlPlane, adoption.ExpectationOfControlPlane(controlPlane, ""))
 	}
-	controlPlane.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, reader, controlPlane, adoption.ExpectationOfControlPlane(controlPlane, ""))
+	kept.CompleteVersion(controlPlane)
 	return err
 }
 

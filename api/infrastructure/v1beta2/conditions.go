@@ -81,8 +81,8 @@ const (
 	QueuedReason = "Queued"
 	// WorkspaceNotFoundReason: the Workspace does not exist yet.
 	WorkspaceNotFoundReason = "WorkspaceNotFound"
-	// WorkspaceUnclaimedReason: provider-terraform has not started to reconcile the Workspace some time after its creation.
-	WorkspaceUnclaimedReason = "WorkspaceUnclaimed"
+	// WorkspaceNotReconciledReason: provider-terraform has not started to reconcile the Workspace some time after its creation.
+	WorkspaceNotReconciledReason = "WorkspaceNotReconciled"
 	// WorkspaceKindMissingReason: the Workspace CRD of provider-terraform is not installed.
 	WorkspaceKindMissingReason = "WorkspaceKindMissing"
 	// WorkspacePausedReason: the Workspace is paused, so Terraform does not run.
@@ -109,8 +109,8 @@ const (
 	ProviderConfigFailedReason = "ProviderConfigFailed"
 	// CreateInterruptedReason: the provider stopped during the first apply and does not retry.
 	CreateInterruptedReason = "CreateInterrupted"
-	// StateIsRemoteReason: Terraform's state is remote, so that it survived the end of the provider.
-	StateIsRemoteReason = "StateIsRemote"
+	// RemoteStateReason: Terraform's state is remote, so that it survived the end of the provider.
+	RemoteStateReason = "RemoteState"
 	// CreateNotRecoverableReason: CAPT must not continue the interrupted first apply.
 	CreateNotRecoverableReason = "CreateNotRecoverable"
 	// CreateNotInterruptedReason: the first apply is not interrupted.
@@ -152,8 +152,8 @@ const (
 	AdoptionRequiredReason = "AdoptionRequired"
 	// AdoptionNotRequiredReason: the reference is known.
 	AdoptionNotRequiredReason = "AdoptionNotRequired"
-	// LeftAloneReason: CAPT v0.3 recorded no Workspace for a helper, and its deletionPolicy is Retain. CAPT does not modify it.
-	LeftAloneReason = "LeftAlone"
+	// NotManagedReason: CAPT v0.3 recorded no Workspace for a helper, and its deletionPolicy is Retain. CAPT does not modify it.
+	NotManagedReason = "NotManaged"
 	// ReferenceConflictReason: spec.workspaceTemplateApplyRef refers to a WorkspaceTemplateApply of another owner.
 	ReferenceConflictReason = "ReferenceConflict"
 	// ApplyRefusedReason: the API server rejected the WorkspaceTemplateApply.
@@ -191,7 +191,7 @@ const (
 // RequiresUserAction reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
 func RequiresUserAction(reason string) bool {
 	switch reason {
-	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
+	case LookupFailedReason, WorkspaceNotReconciledReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, TemplateDeletingReason, WaitingForRolloutReason, RevisionMissingReason,
 		FieldNotConsumedReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,

@@ -70,7 +70,7 @@ type Command struct {
 // Start starts a command of captctl migrate.
 func (h *Host) Start(args ...string) *Command {
 	h.Helper()
-	if slices.Contains([]string{"check", "apply", "rollback"}, args[0]) {
+	if slices.Contains([]string{"check", "apply", "rollback", "status"}, args[0]) {
 		args = append(slices.Clone(args), "--quiet=1ms") // v0.3 wrote the fleet a moment ago, as it seems.
 	}
 	c := &Command{host: h, ended: make(chan struct{})}
