@@ -64,11 +64,11 @@ func newObservation(t *testing.T, options ...builder.Option) *observation {
 	o.Facts = &Facts{
 		Cluster:        builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 		Infrastructure: vpc(),
-		Region:         owners.Region(o.controlPlane, vpc()),
 		Version:        version,
 		Apply:          owner.Facts{Apply: builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs()))},
 		Connection:     connection(map[string]string{"cluster_certificate_authority_data": builder.CA()}),
 	}
+	o.Region = owners.Region(o.controlPlane, o.Infrastructure)
 	return o
 }
 
@@ -106,6 +106,7 @@ func onceReady(t *testing.T) *observation {
 // plan is the plan after the WorkspaceTemplateApply, if it exists, was written as desired.
 func (o *observation) plan() *Plan {
 	o.Helper()
+	o.Region = owners.Region(o.controlPlane, o.Infrastructure)
 	p, err := plan(o.controlPlane, o.Facts)
 	require.NoError(o, err)
 	if p.Apply.Desired == nil || o.Apply.Apply == nil || o.unwritten {

@@ -152,7 +152,7 @@ func TestAFailedFargateProfileIsRecreated(t *testing.T) {
 			"recovery: {backoff: {initialSeconds: 1, maxSeconds: 2}, actions: [{type: RecreateFargateProfile}]}")
 		before := &infrav1.WorkspaceTemplateApply{}
 		env.Await(before, profile, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
-		awaitRecovering(env, metav1.ConditionTrue, controlplanev1.RecoveringReason, "recovery attempt 1 of 5 (RecreateFargateProfile)")
+		awaitRecovering(env, metav1.ConditionTrue, controlplanev1.RecoveringReason, "recovery attempt 1 of 5 (RecreateFargateProfile")
 		env.SetScript(profile, scripted.Script{})
 		ready := env.AwaitState(controlplanev1.StateReady, "")
 		assert.Equal(env, controlplanev1.RecoveryRecreateFargateProfile, ready.Status.Recovery.LastAction)
