@@ -130,6 +130,7 @@ SLOW_TESTS := \
   TestAnAPIServerThatDoesNotAnswerIsReported \
   TestAvailableClustersCauseNoRequests \
   TestBeforeAdoptionTheManagerWritesOnlyConditions \
+  TestCertManagerRenewsCertificatesUnderTraffic \
   TestCertificateRotationUnderTraffic \
   TestClusterOfAClusterClass \
   TestProfilesGoFirstInAForegroundDeletionToo \

@@ -45,6 +45,9 @@ type fleet struct {
 	*installation
 	dir       string
 	balancers map[string]*balancer
+	// certificate returns what a Pod that starts, or is updated, has in its volume.
+	certificate func() pki.Pair
+	// authority signs certificates, unless cert-manager does.
 	authority *pki.Authority
 	recorded  state.State
 }
@@ -60,17 +63,30 @@ type replica struct {
 // newFleet starts replicas and makes the API server call them. After the test everything is as it was.
 func newFleet(env *environment, size int) (*fleet, []*replica) {
 	env.Helper()
-	authority, err := pki.NewAuthority(authorityName)
+	f := emptyFleet(env)
+	var err error
+	f.authority, err = pki.NewAuthority(authorityName)
 	require.NoError(env, err)
-	f := &fleet{environment: env, installation: installed(env.T), dir: env.TempDir(), authority: authority}
-	// Whatever happens to the test, the replicas end.
+	f.certificate = f.sign
+	return f, f.takeOver(size, f.authority.Bundle())
+}
+
+// emptyFleet has no processes. Whatever happens to the test, those that it starts end.
+func emptyFleet(env *environment) *fleet {
+	env.Helper()
+	f := &fleet{environment: env, installation: installed(env.T), dir: env.TempDir()}
 	guard, err := reaper.Start(shared.Binary(binaries.Sandbox), f.dir, false)
 	require.NoError(env, err)
 	env.Cleanup(func() { require.NoError(env, guard.Release()) })
+	return f
+}
 
+// takeOver replaces the sandbox's own manager by replicas. The API server trusts the bundle.
+func (f *fleet) takeOver(size int, bundle []byte) []*replica {
+	f.Helper()
 	// Replicas of earlier tests were killed and still hold their Lease, so another one than the first could lead.
-	require.NoError(env, env.DeleteAllOf(env.Context(), &coordinationv1.Lease{}, client.InNamespace(sandbox.ManagerNamespace)))
-	f.balancers = f.serve(env)
+	require.NoError(f, f.DeleteAllOf(f.Context(), &coordinationv1.Lease{}, client.InNamespace(sandbox.ManagerNamespace)))
+	f.balancers = f.serve(f.environment)
 	replicas := make([]*replica, size)
 	for i := range replicas {
 		replicas[i] = f.start()
@@ -79,13 +95,13 @@ func newFleet(env *environment, size int) (*fleet, []*replica) {
 	for name, balancer := range f.balancers {
 		ports[name] = balancer.port()
 	}
-	restore := env.point(env.Context(), f.calling(f.authority.Bundle(), ports))
-	require.NoError(env, shared.StopComponent(env.Context(), sandbox.Manager))
-	env.Cleanup(func() {
-		env.point(context.Background(), restore)
-		require.NoError(env, shared.StartComponent(context.Background(), sandbox.Manager))
+	restore := f.point(f.Context(), f.calling(bundle, ports))
+	require.NoError(f, shared.StopComponent(f.Context(), sandbox.Manager))
+	f.Cleanup(func() {
+		f.point(context.Background(), restore)
+		require.NoError(f, shared.StartComponent(context.Background(), sandbox.Manager))
 	})
-	return f, replicas
+	return replicas
 }
 
 // start makes a Pod and waits until it is ready. The first one leads.
@@ -93,37 +109,40 @@ func (f *fleet) start(args ...string) *replica {
 	f.Helper()
 	name := fmt.Sprintf("replica-%d", len(f.recorded.Processes)+1)
 	r := &replica{volume: volume(filepath.Join(f.dir, name, "serving-certs"))}
-	r.volume.write(f.T, f.sign())
+	r.volume.write(f.T, f.certificate())
 	port, health := f.port(), process.Loopback(f.port())
 	r.webhook, r.metrics = process.Loopback(port), process.Loopback(f.port())
 	f.publish(r, true)
 	time.Sleep(creation)
+	r.process = f.launch(name, shared.Binary(binaries.Manager), health, append([]string{
+		"--kubeconfig=" + shared.KubeconfigOf(sandbox.Manager),
+		"--leader-elect=true", "--leader-elect-namespace=" + sandbox.ManagerNamespace,
+		"--diagnostics-address=" + r.metrics, "--insecure-diagnostics=true",
+		"--webhook-port=" + strconv.Itoa(port), "--webhook-cert-dir=" + string(r.volume),
+		quiet, keepsVersions, "-v=2",
+	}, args...)...)
+	f.publish(r, false)
+	return r
+}
+
+// launch starts a process and waits until it is ready.
+func (f *fleet) launch(name, path, health string, args ...string) *process.Process {
+	f.Helper()
 	log := filepath.Join(f.dir, "logs", name+".log")
-	var err error
-	r.process, err = process.Start(process.Spec{
-		Name: name, Path: shared.Binary(binaries.Manager), Dir: f.dir, Log: log,
-		Args: append([]string{
-			"--kubeconfig=" + shared.KubeconfigOf(sandbox.Manager),
-			"--leader-elect=true", "--leader-elect-namespace=" + sandbox.ManagerNamespace,
-			"--health-addr=" + health, "--diagnostics-address=" + r.metrics, "--insecure-diagnostics=true",
-			"--webhook-port=" + strconv.Itoa(port), "--webhook-cert-dir=" + string(r.volume),
-			quiet, keepsVersions, "-v=2",
-		}, args...),
-	})
+	started, err := process.Start(process.Spec{Name: name, Path: path, Dir: f.dir, Log: log, Args: append(args, "--health-addr="+health)})
 	require.NoError(f, err)
-	f.recorded.Record(state.Process{ID: r.process.ID(), Name: name, Log: log})
+	f.recorded.Record(state.Process{ID: started.ID(), Name: name, Log: log})
 	require.NoError(f, f.recorded.Save(f.dir))
 	f.Cleanup(func() {
-		r.process.Kill()
+		started.Kill()
 		if f.Failed() {
 			f.Log(process.Tail(log, 10))
 		}
 	})
 	ctx, cancel := context.WithTimeout(f.Context(), fixture.Timeout)
 	defer cancel()
-	require.NoError(f, process.WaitReady(ctx, http.DefaultClient, "http://"+health+"/readyz", r.process))
-	f.publish(r, false)
-	return r
+	require.NoError(f, process.WaitReady(ctx, http.DefaultClient, "http://"+health+"/readyz", started))
+	return started
 }
 
 // publish hands a Pod to the Services that take those which are not ready, or to the others.

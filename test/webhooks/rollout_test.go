@@ -167,7 +167,7 @@ func TestCertificateRotationUnderTraffic(t *testing.T) {
 func (f *fleet) rotate(t *testing.T, traffic *traffic, bundle []byte, replicas ...*replica) {
 	t.Helper()
 	for _, r := range replicas {
-		certificate := f.sign()
+		certificate := f.certificate()
 		r.volume.write(t, certificate)
 		r.serves(t, bundle, certificate)
 		traffic.resume(t)

@@ -49,8 +49,14 @@ func TestOneGoBuildBuildsAllBinariesOfAModule(t *testing.T) {
 		"kubernetes: kube-apiserver, kube-controllers, kubectl",
 		"cluster-api: core, clusterctl",
 		"opentofu: tofu",
+		"cert-manager: cert-manager",
 		": sandbox, provider, manager, captctl",
 	}, steps)
+}
+
+func TestBinariesOfFewTestsAreBuiltOnDemand(t *testing.T) {
+	require.Contains(t, Names(), CertManager)
+	require.NotContains(t, defaults(), CertManager)
 }
 
 func TestOwnBinariesAreBuiltUnlessTheyAreUpToDate(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -27,6 +28,7 @@ const (
 	ClusterAPICore  = "core"
 	Clusterctl      = "clusterctl"
 	Tofu            = "tofu"
+	CertManager     = "cert-manager"
 	Manager         = "manager"
 	Captctl         = "captctl"
 	Provider        = "provider"
@@ -46,6 +48,8 @@ type binary struct {
 	pkg string
 	// output is the name that go build gives the binary, if it differs from name.
 	output string
+	// onDemand is set for a binary that is built only when it is named, because few tests need it.
+	onDemand bool
 	// versionArgs make the binary print its version. Only a binary that has them may be found on this machine instead of
 	// being built.
 	versionArgs []string
@@ -54,10 +58,11 @@ type binary struct {
 // catalog lists the binaries in build order. Binaries with the same pin follow each other: one go build builds them.
 func catalog() []binary {
 	const (
-		kubernetes = "k8s.io/kubernetes"
-		clusterAPI = "sigs.k8s.io/cluster-api"
-		opentofu   = "github.com/opentofu/opentofu"
-		etcdServer = "go.etcd.io/etcd/server/v3"
+		kubernetes  = "k8s.io/kubernetes"
+		clusterAPI  = "sigs.k8s.io/cluster-api"
+		opentofu    = "github.com/opentofu/opentofu"
+		certManager = "github.com/cert-manager/cert-manager"
+		etcdServer  = "go.etcd.io/etcd/server/v3"
 	)
 	return []binary{
 		{name: Etcd, pin: "etcd", module: etcdServer, pkg: etcdServer, output: "server", versionArgs: []string{"--version"}},
@@ -67,6 +72,7 @@ func catalog() []binary {
 		{name: ClusterAPICore, pin: "cluster-api", module: clusterAPI, pkg: clusterAPI + "/core"},
 		{name: Clusterctl, pin: "cluster-api", module: clusterAPI, pkg: clusterAPI + "/cmd/clusterctl"},
 		{name: Tofu, pin: "opentofu", module: opentofu, pkg: opentofu + "/cmd/tofu"},
+		{name: CertManager, pin: "cert-manager", module: certManager, pkg: ".", onDemand: true},
 		{name: Sandbox, pkg: "./test/sandbox/cmd/sandbox"},
 		{name: Provider, pkg: "./test/provider/cmd/provider"},
 		{name: Manager, pkg: "./cmd/manager"},
@@ -80,6 +86,16 @@ func Names() []string {
 	names := make([]string, 0, len(all))
 	for _, b := range all {
 		names = append(names, b.name)
+	}
+	return names
+}
+
+// defaults returns the names of the binaries that are built unless others are named.
+func defaults() (names []string) {
+	for _, b := range catalog() {
+		if !b.onDemand {
+			names = append(names, b.name)
+		}
 	}
 	return names
 }
@@ -136,6 +152,21 @@ func (b binary) version(root string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s does not require %s", path, b.module)
+}
+
+// Source returns the directory of the source of the module that a pinned binary is built from.
+func Source(ctx context.Context, root, name string) (string, error) {
+	b, err := lookup(name)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", b.module)
+	cmd.Dir = PinDir(root, b.pin)
+	output, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the source of %s: %w", b.module, err)
+	}
+	return strings.TrimSpace(string(output)), nil
 }
 
 // Path returns the path of a binary, whether it has been built or not.
