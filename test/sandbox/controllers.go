@@ -122,3 +122,6 @@ func (s *Sandbox) MetricsURL(name string) (string, error) {
 	address, err := s.address(name + diagnosticsPort)
 	return "http://" + address + "/metrics", err
 }
+
+// WebhookAddress is where a component (ClusterAPI or Manager) serves its webhooks.
+func (s *Sandbox) WebhookAddress(name string) (string, error) { return s.address(name + webhookPort) }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
@@ -111,7 +113,7 @@ func (f *fleet) startCertManager() {
 	require.NoError(f, manifests.WaitEstablished(f.Context(), f.API, definitions))
 	f.Cleanup(func() { f.removeCertManager(definitions) })
 
-	f.launch("cert-manager", path, process.Loopback(f.port()), "--kubeconfig="+shared.Kubeconfig())
+	f.launch("cert-manager", path)
 	objects, err := manifests.Load("../../config/default")
 	require.NoError(f, err)
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GroupVersionKind().Group != "cert-manager.io" })
@@ -121,6 +123,23 @@ func (f *fleet) startCertManager() {
 	output, err := shared.Kubectl(f.Context(), "--namespace="+sandbox.ManagerNamespace, "wait", "--for=condition=Ready", "--timeout=3m", "--all",
 		"issuers.cert-manager.io,certificates.cert-manager.io")
 	require.NoError(f, err, output)
+}
+
+// launch starts a program of cert-manager and waits until it is ready.
+func (f *fleet) launch(name, path string) {
+	f.Helper()
+	port, err := process.FreePort()
+	require.NoError(f, err)
+	health, log := process.Loopback(port), filepath.Join(f.dir, "logs", name+".log")
+	started, err := process.Start(process.Spec{
+		Name: name, Path: path, Dir: f.dir, Log: log, Args: []string{"--kubeconfig=" + shared.Kubeconfig(), "--health-addr=" + health},
+	})
+	require.NoError(f, err)
+	f.Cleanup(started.Kill)
+	f.record(name, started, log)
+	ctx, cancel := context.WithTimeout(f.Context(), fixture.Timeout)
+	defer cancel()
+	require.NoError(f, process.WaitReady(ctx, http.DefaultClient, "http://"+health+"/readyz", started), process.Tail(log, 10))
 }
 
 func (f *fleet) removeCertManager(definitions []*unstructured.Unstructured) {

@@ -14,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/capt-provider/capt/test/fixture/replicas"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
@@ -84,7 +85,7 @@ func (i *installation) serve(env *environment) map[string]*balancer {
 		outside.Spec.Type, outside.Spec.ExternalName = corev1.ServiceTypeExternalName, "127.0.0.1"
 		require.NoError(env, env.Create(env.Context(), outside))
 		env.Cleanup(func() { require.NoError(env, env.Delete(context.Background(), outside)) })
-		balancers[name] = newBalancer(env.T, service.Spec.PublishNotReadyAddresses)
+		balancers[name] = &balancer{replicas.NewBalancer(env.T, "127.0.0.1:0"), service.Spec.PublishNotReadyAddresses}
 	}
 	return balancers
 }

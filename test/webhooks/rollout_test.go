@@ -157,7 +157,7 @@ func TestCertificateRotationUnderTraffic(t *testing.T) {
 	traffic.rest()
 	for name, balancer := range f.balancers {
 		for _, r := range replicas {
-			require.Positive(t, balancer.connections(r.webhook), "%s gives work to both replicas", name)
+			require.Positive(t, balancer.Connections(r.Webhook), "%s gives work to both replicas", name)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func (r *replica) serves(t *testing.T, bundle []byte, pair pki.Pair) {
 	config := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: want.DNSNames[0], MinVersion: tls.VersionTLS12}
 	require.True(t, config.RootCAs.AppendCertsFromPEM(bundle))
 	eventually(t, func() error {
-		connection, err := tls.Dial("tcp", r.webhook, config)
+		connection, err := tls.Dial("tcp", r.Webhook, config)
 		if err != nil {
 			return err
 		}

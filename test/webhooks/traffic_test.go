@@ -67,7 +67,7 @@ func (tr *traffic) connect(ctx context.Context, service string, balancer *balanc
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // The requests show which server answers.
 	for pausing(ctx) {
 		began := time.Now()
-		connection, err := dialer.DialContext(context.WithoutCancel(ctx), "tcp", balancer.listener.Addr().String())
+		connection, err := dialer.DialContext(context.WithoutCancel(ctx), "tcp", balancer.Address().String())
 		if err == nil {
 			err = connection.Close()
 		}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -161,30 +160,6 @@ func requireSame(t *testing.T, want, got map[string]string) {
 	require.Len(t, got, len(want))
 }
 
-// advice is how commands print decisions: where to save them, what to run, and the document.
-var advice = regexp.MustCompile(`(?s)\nDecisions[^:\n]*: [^\n]* as (\S+), and run: captctl migrate ([^\n]*)\n\n(.*?\n)(?:\n|$)`)
-
-// advised follows what a command printed: of each entry of the decisions the line that begins with a choice is uncommented, if they are not made
-// already, and the document is saved. It returns the command to run.
-func (d *drifted) advised(t *testing.T, printed, choice string) []string {
-	t.Helper()
-	found := advice.FindStringSubmatch(printed)
-	require.NotNil(t, found, printed)
-	file, command, document := found[1], found[2], found[3]
-	entries, made := strings.Count(document, "- uid: "), 0
-	var saved strings.Builder
-	for line := range strings.Lines(document) {
-		if strings.HasPrefix(strings.Replace(line, "# ", "", 1), "  "+choice) {
-			line = strings.Replace(line, "  # ", "  ", 1)
-			made++
-		}
-		saved.WriteString(line)
-	}
-	require.Equal(t, entries, made, document)
-	require.NoError(t, os.WriteFile(filepath.Join(d.host.Dir, file), []byte(saved.String()), 0o600))
-	return strings.Fields(command)
-}
-
 // statusOf is what captctl migrate status reports.
 func (d *drifted) statusOf(t *testing.T) *status.Status {
 	t.Helper()
@@ -284,7 +259,7 @@ func (d *drifted) areBlocked(t *testing.T) {
 		assert.Equal(t, 3, strings.Count(printed, "  # pin: true"), printed)
 		assert.Contains(t, printed, "was edited since CAPT v0.3 rendered it")
 		assert.Contains(t, printed, "Set pin: true in --decisions")
-		h.Run(migrate.Done, d.advised(t, printed, "pin: true")...)
+		h.Run(migrate.Done, h.Advised(printed, "pin: true")...)
 		require.Equal(t, []string{d.theirs, d.mine}, adoptable(h.Planned()))
 	}
 	d.requireUntouched(t)
@@ -343,7 +318,7 @@ func (d *drifted) oneIsAdoptedAgain(t *testing.T) {
 	h := d.host.In(t)
 	require.NoError(t, os.Remove(filepath.Join(h.Dir, "decisions.yaml")))
 	h.Run(migrate.NeedsDecision, "plan")
-	h.Run(migrate.Done, d.advised(t, h.Run(migrate.Done, "check"), "pin: true")...)
+	h.Run(migrate.Done, h.Advised(h.Run(migrate.Done, "check"), "pin: true")...)
 	require.Equal(t, []string{d.theirs}, adoptable(h.Planned()))
 	h.Run(migrate.Done, "apply", "plan.json", "--yes", "--fix-cluster-endpoints")
 	d.requireUntouched(t)
