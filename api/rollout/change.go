@@ -89,7 +89,7 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 		message += "it cannot be previewed: " + preview.Message + ". CAPT tries again every ten minutes"
 	default:
 		if c.Policy.IsPreviewed() {
-			message += "Terraform plans it first, when the Workspace is at rest (spec.rollout.preview of " + template + ")"
+			message += "Terraform plans it first, when the Workspace is at rest, as the rollout policy of " + template + " requires"
 		} else {
 			message += c.required(template)
 		}
@@ -101,5 +101,5 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 }
 
 func (c Change) required(template string) string {
-	return "spec.rollout.approval of " + template + " requires an approval"
+	return "the rollout policy of " + template + " requires an approval"
 }

@@ -50,12 +50,12 @@ func TestTheMessageOfAChangeNamesTheCommand(t *testing.T) {
 		change  Change
 		preview infrav1.RevisionPreview
 	}{
-		"Terraform plans it first, when the Workspace is at rest (spec.rollout.preview of T)":   {Change{Policy: policy}, infrav1.RevisionPreview{}},
-		"Terraform would change resources, and spec.rollout.approval of T requires an approval": {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewChanges}},
-		"Terraform would change nothing, and spec.rollout.approval of T requires an approval":   {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewEmpty}},
-		"its plan fails: no. CAPT repeats the plan every ten minutes":                           {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewFailed, Message: "no"}},
-		"it cannot be previewed: no. CAPT tries again every ten minutes":                        {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewUnavailable, Message: "no"}},
-		"spec.rollout.approval of T requires an approval": {Change{Approve: "a"}, infrav1.RevisionPreview{}},
+		"Terraform plans it first, when the Workspace is at rest, as the rollout policy of T requires": {Change{Policy: policy}, infrav1.RevisionPreview{}},
+		"Terraform would change resources, and the rollout policy of T requires an approval":           {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewChanges}},
+		"Terraform would change nothing, and the rollout policy of T requires an approval":             {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewEmpty}},
+		"its plan fails: no. CAPT repeats the plan every ten minutes":                                  {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewFailed, Message: "no"}},
+		"it cannot be previewed: no. CAPT tries again every ten minutes":                               {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewUnavailable, Message: "no"}},
+		"the rollout policy of T requires an approval":                                                 {Change{Approve: "a"}, infrav1.RevisionPreview{}},
 	} {
 		change := row.change
 		change.Revision = "b"

@@ -67,7 +67,7 @@ func TestNextWithPreviews(t *testing.T) {
 		"no preview is possible": {unasked, []User{on("a", before, none), on("b", before, changes)}, "", "",
 			"", infrav1.RolloutPreviewing, infrav1.RolloutWaitingReason, "ns/a cannot be previewed: why. To roll out without previews, set spec.rollout.preview to Never"},
 		"users with a change of their own are not planned": {onChanges, []User{on("a", before, held), on("b", target, changes)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "Users with a change of their own"},
-		"paused users are not planned": {onChanges, []User{on("a", before, paused), on("b", target, changes)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "Paused users"},
+		"paused users are not planned":                     {onChanges, []User{on("a", before, paused), on("b", target, changes)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "Paused users"},
 		"a paused rollout assigns nothing": {with(func(p *infrav1.WorkspaceTemplateRollout) { p.State = infrav1.RolloutPaused }), []User{on("a", before, empty)}, "", "",
 			"", infrav1.RolloutRemaining, infrav1.RolloutWaitingReason, "The rollout is paused"},
 		"without the policy, results have no effect": {infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged}, []User{on("a", before, fails)}, "", "",

@@ -116,7 +116,7 @@ func TestAChangeWithAnEmptyPlanPasses(t *testing.T) {
 func TestAChangeThatRequiresAnApprovalWithoutAPreview(t *testing.T) {
 	p := newChanging(t, infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalAlways})
 	p.size("2")
-	assert.Contains(t, p.ready("demo-vpc"), "False WaitingForApproval: the changed spec (content "+p.change().Revision+") is not applied yet: spec.rollout.approval of WorkspaceTemplate default/vpc requires an approval")
+	assert.Contains(t, p.ready("demo-vpc"), "False WaitingForApproval: the changed spec (content "+p.change().Revision+") is not applied yet: the rollout policy of WorkspaceTemplate default/vpc requires an approval")
 	assert.Nil(t, p.preview())
 	p.approve(p.change().Revision)
 	assert.Equal(t, "# 2", p.module())

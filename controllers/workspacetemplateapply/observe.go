@@ -74,7 +74,7 @@ func (r *Reconciler) owners() owners.Reader {
 // observeTemplate reads and renders the template, and reads the dependencies.
 func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	f.TemplateKey = apply.TemplateKey()
-	templates := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
+	templates := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace, DefaultRollout: r.DefaultRollout}
 	f.Template, f.LookupError = templates.Permitted(ctx, f.TemplateKey, apply.Namespace)
 	f.Name = applies.WorkspaceName(apply, f.Template)
 	if f.Template != nil {

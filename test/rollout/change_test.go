@@ -79,7 +79,7 @@ func TestAnUpgradeOfAControlPlaneWaitsForItsApproval(t *testing.T) {
 	module := strings.NewReplacer(`"tags"`, `"kubernetes_version"`, "var.tags", "var.kubernetes_version").Replace(fixture.ControlPlaneModule)
 	template := env.Template(fixture.ControlPlaneTemplate, module, "cluster_name", "kubernetes_version")
 	env.User(strings.Replace(template, "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+previewed+"}\n", 1),
-		fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{id: vpc-0123456789abcdef0}"), fixture.CAPTControlPlane(fixture.Demo))
+		fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{existingID: vpc-0123}"), fixture.CAPTControlPlane(fixture.Demo))
 	env.AwaitState(controlplanev1.StateReady, controlplanev1.ReadyReason)
 
 	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"version":"v1.36.0"}}`)

@@ -248,6 +248,10 @@ type WorkspaceTemplateRolloutStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	PreviewFailed *int32 `json:"previewFailed,omitempty"`
 
+	// defaultPolicy is the policy of the manager (--default-rollout), which applies because spec.rollout is absent; absent otherwise.
+	// +optional
+	DefaultPolicy *WorkspaceTemplateRollout `json:"defaultPolicy,omitempty"`
+
 	// startTime is when the template was first observed with the revision.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`

@@ -219,8 +219,11 @@ func scopeOf(apply *infrav1.WorkspaceTemplateApply) (terraform.Scope, bool) {
 
 // Act carries a decision out. A preview that the API server rejects is a result.
 func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, d Decision) error {
-	if f.Live == nil && d.Step != Create {
-		r.Slots.Release(client.ObjectKeyFromObject(apply))
+	switch key := client.ObjectKeyFromObject(apply); {
+	case f.Live == nil && d.Step != Create:
+		r.Slots.Release(key)
+	case f.Live != nil && f.isOurs():
+		r.Slots.Hold(key)
 	}
 	switch d.Step {
 	case Create:
@@ -238,7 +241,7 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	key := client.ObjectKeyFromObject(apply)
 	free, err := r.Slots.Take(key, func() ([]client.ObjectKey, error) {
-		scope, _ := scopeOf(apply) // Those of the other scope that this process created have slots.
+		scope, _ := scopeOf(apply) // Those of the other scope have slots, if this process reconciles their objects.
 		return r.Workspaces.Previews(ctx, scope)
 	})
 	if err != nil {

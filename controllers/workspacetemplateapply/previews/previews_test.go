@@ -38,6 +38,14 @@ func TestSlotsAreLimited(t *testing.T) {
 	release("f")
 	release("c")
 	assert.Equal(t, []string{"e"}, enqueued, "f does not wait any more")
+	running, waiting := slots.Count()
+	assert.Equal(t, []int{3, 0}, []int{running, waiting})
+	for _, name := range []string{"g", "h"} { // They have a preview from before a restart, of any scope.
+		slots.Hold(client.ObjectKey{Name: name})
+	}
+	assert.False(t, take("i"))
+	running, waiting = slots.Count()
+	assert.Equal(t, []int{5, 1}, []int{running, waiting})
 	_, err := slots.Take(client.ObjectKey{Name: "x"}, func() ([]client.ObjectKey, error) { return nil, assert.AnError })
 	require.ErrorIs(t, err, assert.AnError)
 }
