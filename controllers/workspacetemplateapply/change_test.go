@@ -138,6 +138,7 @@ func TestOtherUpdatesAreNotHeld(t *testing.T) {
 		p.target = rollout.HashOf(template)
 	}))
 	p.edit("demo-vpc", assign(p.target))
+	p.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Minute)) // Updates are rate-limited.
 	p.look()
 	assert.Equal(t, "# new 1", p.module())
 }
