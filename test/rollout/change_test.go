@@ -33,12 +33,15 @@ func TestAChangeOfOneUserWaitsForItsPreviewAndItsApproval(t *testing.T) {
 	t.Parallel()
 	inScopes(t, func(t *testing.T, scope terraform.Scope) {
 		env := newEnvironmentIn(t, scope, previewed)
-		env.use("a", "b")
+		env.User(strings.Replace(env.Template(fixture.VPCTemplate, fixture.SizedVPCModule(), "vpc_name", "size"), "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+previewed+"}\n", 1))
+		for _, name := range []string{"a", "b"} {
+			env.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, name, "variables: {vpc_name: "+name+", size: small}"))
+		}
 		env.awaitReady("a", "b")
 		env.awaitStage(infrav1.RolloutComplete)
 		applied, applies := len(env.Operations("a", scripted.Apply)), &infrav1.WorkspaceTemplateApply{}
 
-		env.Edit(applies, "a", `{"spec":{"variables":{"vpc_name":"renamed"}}}`)
+		env.Edit(applies, "a", `{"spec":{"variables":{"size":"large"}}}`)
 		waiting := env.waitingChange("a")
 		env.awaitNoPreviews("a")
 		env.Edit(applies, "a", `{"metadata":{"annotations":{"`+naming.ApproveAnnotation+`":"0123456789ab"}}}`)

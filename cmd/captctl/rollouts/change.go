@@ -32,7 +32,7 @@ func newApproveChange(environment *cli.Environment) *cobra.Command {
 	o := &approveChangeOptions{Environment: environment, Selected: newSelected(environment)}
 	command := &cobra.Command{
 		Use:   "approve-change [NAMESPACE/]NAME [--revision HASH]",
-		Short: "Approve a change of one WorkspaceTemplateApply, for example of its version or variables",
+		Short: "Approve a change of one WorkspaceTemplateApply, such as its version",
 		Long: `Sets the annotation capt.cluster.x-k8s.io/approve of the WorkspaceTemplateApply to the hash of the
 rendered Workspace that waits (status.change.revision). If spec.rollout of its template requires
 previews or approvals, a change of the version or of variables is not applied before that.

@@ -198,7 +198,8 @@ func TestAnEditWithAnEmptyPlanReachesAFleetWithoutAnApproval(t *testing.T) {
 func TestTheDefaultPolicyOfTheInstallation(t *testing.T) {
 	env := &environment{Environment: shared.NewEnvironment(t, terraform.ScopeNamespaced)}
 	shared.StartInstance(t, "default", append(elect(), "--default-rollout={strategy: Staged, preview: Always, approval: OnChanges}")...)
-	env.User(env.VPCTemplate(fixture.VPCModule), fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "a", "variables: {vpc_name: a}"))
+	template := env.Template(fixture.VPCTemplate, fixture.SizedVPCModule(), "vpc_name", "size")
+	env.User(template, fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "a", "variables: {vpc_name: a, size: small}"))
 	env.Await(&infrav1.WorkspaceTemplateApply{}, "a", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 
 	env.User(env.VPCTemplate(destroying))
@@ -210,9 +211,9 @@ func TestTheDefaultPolicyOfTheInstallation(t *testing.T) {
 	name := env.Namespace + "/" + fixture.VPCTemplate
 	assert.Contains(t, env.Captctl("template", "status", name), "captctl template approve "+name)
 
-	env.User(env.VPCTemplate(fixture.VPCModule)) // It is reverted.
+	env.User(template) // It is reverted.
 	env.await(infrav1.RolloutComplete)
-	env.Edit(&infrav1.WorkspaceTemplateApply{}, "a", `{"spec":{"variables":{"vpc_name":"renamed"}}}`)
+	env.Edit(&infrav1.WorkspaceTemplateApply{}, "a", `{"spec":{"variables":{"size":"large"}}}`)
 	env.Await(&infrav1.WorkspaceTemplateApply{}, "a", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason)
 	env.Edit(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, `{"spec":{"rollout":{"strategy":"Immediate"}}}`)
 	env.Await(&infrav1.WorkspaceTemplateApply{}, "a", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
