@@ -141,10 +141,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)
 	}
 	applies := &workspacetemplateapply.Reconciler{
-		Engine:      engineFor("workspacetemplateapply-controller"),
-		Workspaces:  &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()},
-		Uncached:    mgr.GetAPIReader(),
-		Clock:       clock.RealClock{},
+		Engine:     engineFor("workspacetemplateapply-controller"),
+		Workspaces: &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()},
+		Uncached:   mgr.GetAPIReader(), Clock: clock.RealClock{},
 		RateLimiter: serialize.NewRateLimiter(),
 		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
 		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout,

@@ -60,9 +60,7 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 	switch {
 	case ready != nil && ready.Reason == infrav1.QueuedReason:
 		return no(infrav1.ProvisioningReason, "WorkspaceTemplateApply %s: %s", p.Apply.Name, ready.Message)
-	case ready != nil && infrav1.IsHeld(ready.Reason):
-		return no(ready.Reason, "WorkspaceTemplateApply %s: %s", p.Apply.Name, ready.Message)
-	case ready == nil || p.Working() || ready.Status == metav1.ConditionTrue:
+	case ready == nil || ready.Status == metav1.ConditionTrue || p.Working() && !infrav1.IsHeld(ready.Reason):
 		return no(infrav1.ProvisioningReason, "waiting for Terraform to %s %s; see WorkspaceTemplateApply %s", p.createOrUpdate(), p.Owner.Creates, p.Apply.Name)
 	}
 	return no(ready.Reason, "WorkspaceTemplateApply %s: %s", p.Apply.Name, ready.Message)

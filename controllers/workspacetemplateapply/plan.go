@@ -80,8 +80,7 @@ func planPaused(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Action, string
 	return AllowMove, f.Paused
 }
 
-// normalAction is the action for an object that is neither paused nor deleted. While a change of spec is held, recovery continues for the content that
-// the Workspace has.
+// normalAction is the action for an object that is neither paused nor deleted.
 func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) Action {
 	switch {
 	case f.Unadopted != "":
@@ -96,12 +95,23 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) Ac
 		return Observe
 	case f.Live == nil:
 		return Create
-	case f.outdated() && !held:
+	case f.outdated():
+		return f.updateAction(apply, held)
+	case f.recoveryRequested(apply):
+		return Recover
+	case f.lostManagedFields(apply):
+		return Restore
+	}
+	return Observe
+}
+
+// updateAction is the action for a Workspace that must be updated. While a change of spec is held, recovery continues for the content that it has.
+func (f *Facts) updateAction(apply *infrav1.WorkspaceTemplateApply, held bool) Action {
+	switch {
+	case !held:
 		return Update
 	case f.recoveryRequested(apply):
 		return Recover
-	case !held && f.lostManagedFields(apply):
-		return Restore
 	}
 	return Observe
 }
