@@ -93,6 +93,8 @@ type Options struct {
 	Concurrency int
 	// StatePrefix is part of the names of the Terraform states of new Workspaces, so that management clusters can share a backend.
 	StatePrefix string
+	// DefaultRollout is the policy of WorkspaceTemplates without spec.rollout; the zero value is none.
+	DefaultRollout infrav1.WorkspaceTemplateRollout
 	// Tokens creates the tokens in kubeconfigs; nil when this manager creates none.
 	Tokens kubeconfig.Tokens
 	// HealthProbes makes CAPT probe the API servers of control planes.
@@ -133,20 +135,20 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}
 
 	metrics.NewObjects(ctrlmetrics.Registry, metrics.ObjectsOptions{Cache: mgr.GetClient(), Elected: mgr.Elected(), Watches: options.watches})
-	templates := &workspacetemplate.Reconciler{Engine: engineFor("workspacetemplate-controller"), Clock: clock.RealClock{}}
+	templates := &workspacetemplate.Reconciler{Engine: engineFor("workspacetemplate-controller"), Clock: clock.RealClock{}, DefaultRollout: options.DefaultRollout}
 	templates.WatchFilterValue = options.watchFilterOf(&infrav1.WorkspaceTemplate{})
 	if err := templates.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)
 	}
 	applies := &workspacetemplateapply.Reconciler{
-		Engine:      engineFor("workspacetemplateapply-controller"),
-		Workspaces:  &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()},
-		Uncached:    mgr.GetAPIReader(),
-		Clock:       clock.RealClock{},
+		Engine:     engineFor("workspacetemplateapply-controller"),
+		Workspaces: &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()},
+		Uncached:   mgr.GetAPIReader(), Clock: clock.RealClock{},
 		RateLimiter: serialize.NewRateLimiter(),
 		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
-		Namespace:   options.Namespace, StatePrefix: options.StatePrefix,
+		Namespace:   options.Namespace, StatePrefix: options.StatePrefix, DefaultRollout: options.DefaultRollout,
 	}
+	metrics.NewPreviews(ctrlmetrics.Registry, applies.CountPreviews)
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
 	}

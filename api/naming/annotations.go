@@ -93,7 +93,8 @@ const SerializeLabel = "capt.cluster.x-k8s.io/serialize"
 // rejects other requests meanwhile ("Fargate profile quotas and limits" in the user guide of Amazon EKS).
 const FargateProfilesGroup = "fargate-profiles"
 
-// Annotations of a WorkspaceTemplate with a staged rollout. Their values are hashes of revisions, so that each one is about one content.
+// Annotations of a WorkspaceTemplate with a staged rollout. Their values are hashes of revisions, so that each one is about one content. Those of an
+// approval are also those of a WorkspaceTemplateApply: the hash is then the one of its rendered Workspace.
 const (
 	// ApproveAnnotation is the revision that a user approved. ApprovedByAnnotation is that user, and ApprovedAtAnnotation the time: the webhooks
 	// set them when ApproveAnnotation changes, and overwrite any other value. The ControllerRevision of an approved revision has them, too.

@@ -53,8 +53,8 @@ type Decision struct {
 	Canaries []string
 	// Users by the result of the preview of the target revision.
 	PreviewedEmpty, PreviewedChanges, PreviewFailed []string
-	// Paused are those of Waiting that must not be written.
-	Paused []string
+	// Paused are those of Waiting that must not be written, and Held those with a change of their own that waits.
+	Paused, Held []string
 	// SoakUntil is until when the canaries must stay Ready; zero outside stage Soaking.
 	SoakUntil time.Time
 	// Reason of condition RollingOut.
@@ -101,7 +101,7 @@ func Next(f Facts) Decision {
 
 // assign assigns a revision to a user that is not updated by it, unless it has that revision.
 func (d *Decision) assign(user *User, revision string) {
-	if revision != "" && user.Assigned != revision && !user.Paused {
+	if revision != "" && user.Assigned != revision && !user.keepsRevision() {
 		d.Assign = append(d.Assign, Assignment{User: user.Key, Revision: revision})
 	}
 }
@@ -183,7 +183,7 @@ func (r *rollout) approved() bool {
 		return r.Approve == r.Target
 	case infrav1.RolloutApprovalOnChanges:
 		return r.Approve == r.Target || !slices.ContainsFunc(r.users, func(u User) bool {
-			return u.State(r.Target) == UserWaiting && u.plan != infrav1.PreviewEmpty && (!u.Paused || u.plan != "")
+			return u.State(r.Target) == UserWaiting && u.plan != infrav1.PreviewEmpty && (!u.keepsRevision() || u.plan != "")
 		})
 	case infrav1.RolloutApprovalNone:
 	}
@@ -257,7 +257,7 @@ func (r *rollout) selectNext(candidates []*User) {
 	}
 	for _, u := range candidates {
 		switch {
-		case u.State(r.Target) != UserWaiting, u.Paused, u.plan == infrav1.PreviewEmpty:
+		case u.State(r.Target) != UserWaiting, u.keepsRevision(), u.plan == infrav1.PreviewEmpty:
 		case u.inFlight(r.Target):
 			r.assigned = append(r.assigned, u)
 		case free > 0:
@@ -282,8 +282,11 @@ func (r *rollout) count(d *Decision) {
 		case UserCreating:
 		case UserWaiting:
 			d.Waiting = append(d.Waiting, name)
-			if u.Paused {
+			switch {
+			case u.Paused:
 				d.Paused = append(d.Paused, name)
+			case u.Held:
+				d.Held = append(d.Held, name)
 			}
 		}
 	}

@@ -54,6 +54,7 @@ func planned(result infrav1.PreviewResult) func(*User) {
 
 func labeled(u *User) { u.Labels = labels.Set{"canary": "yes"} }
 func paused(u *User)  { u.Paused = true }
+func held(u *User)    { u.Held = true }
 func isNew(u *User) {
 	*u = User{Key: u.Key}
 }
@@ -142,6 +143,8 @@ func TestNext(t *testing.T) {
 			policy{Approval: infrav1.RolloutApprovalAlways}, old("a"), target, "", "a", infrav1.RolloutRemaining, infrav1.RollingOutReason, ""},
 		"paused users keep their revision": {
 			policy{}, []User{on("a", before, paused), on("b", target)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "Paused users keep their revision until they are unpaused: ns/a"},
+		"users with a change of their own are left out": {
+			policy{}, []User{on("a", before, held), on("b", target)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "Users with a change of their own keep their revision until it is applied or reverted: see the conditions of ns/a"},
 		"complete": {
 			policy{Approval: infrav1.RolloutApprovalAlways}, []User{on("a", target)}, "", "", "", infrav1.RolloutComplete, infrav1.RolledOutReason, ""},
 		"complete without users":            {policy{}, nil, "", "", "", infrav1.RolloutComplete, infrav1.RolledOutReason, ""},

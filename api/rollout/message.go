@@ -69,6 +69,8 @@ func (r *rollout) why(d *Decision) string {
 	switch {
 	case d.Stage == infrav1.RolloutSoaking:
 		return "The canaries must stay Ready until " + d.SoakUntil.UTC().Format(time.RFC3339)
+	case len(d.Held) > 0 && len(d.Updating) == 0:
+		return "Users with a change of their own keep their revision until it is applied or reverted: see the conditions of " + Names(d.Held)
 	case len(d.Paused) > 0 && len(d.Updating) == 0:
 		return "Paused users keep their revision until they are unpaused: " + Names(d.Paused)
 	}

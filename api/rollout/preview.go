@@ -38,21 +38,21 @@ func (r *rollout) selectEmpty() {
 		return
 	}
 	for _, u := range r.usersWith(infrav1.PreviewEmpty) {
-		if !u.Paused {
+		if !u.keepsRevision() {
 			r.assigned = append(r.assigned, u)
 		}
 	}
 }
 
 // unplanned lists the users that must be previewed before any user with changes follows: the canaries are among those with changes. Paused
-// users are not previewed.
+// users, and those with a change of their own, are not previewed.
 func (r *rollout) unplanned() (names []string) {
 	if !r.Policy.IsPreviewed() {
 		return nil
 	}
 	for _, plan := range []infrav1.PreviewResult{"", infrav1.PreviewUnavailable} {
 		for _, u := range r.usersWith(plan) {
-			if !u.Paused {
+			if !u.keepsRevision() {
 				names = append(names, u.Key.String())
 			}
 		}
@@ -63,7 +63,7 @@ func (r *rollout) unplanned() (names []string) {
 // unavailable returns the first user that cannot be previewed; nil when there is none.
 func (r *rollout) unavailable() *User {
 	for _, u := range r.usersWith(infrav1.PreviewUnavailable) {
-		if !u.Paused {
+		if !u.keepsRevision() {
 			return u
 		}
 	}

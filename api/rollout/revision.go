@@ -53,6 +53,9 @@ func approvalIn(annotations map[string]string) Approval {
 	return Approval{annotations[naming.ApprovedByAnnotation], annotations[naming.ApprovedAtAnnotation]}
 }
 
+// ApprovalOf returns the approval that the annotations of an object record.
+func ApprovalOf(object metav1.Object) Approval { return approvalIn(object.GetAnnotations()) }
+
 // HashOf returns the hash of the current content of a template.
 func HashOf(template *infrav1.WorkspaceTemplate) string { return contentOf(template).hash() }
 

@@ -35,6 +35,9 @@ type User struct {
 	Created bool
 	// Paused is true when it must not be written.
 	Paused bool
+	// Held is true while a change of its own waits for its preview or for an approval. It keeps its revision until that is decided: with another
+	// revision, the change would be another content.
+	Held bool
 	// Preview is the result of its last preview; the zero value without one.
 	Preview infrav1.RevisionPreview
 	// plan is the result for the target revision; empty without one. Next sets it.
@@ -65,9 +68,13 @@ func UserOf(apply *infrav1.WorkspaceTemplateApply, cluster labels.Set) User {
 			u.ReadySince = applied.Time
 		}
 	}
+	u.Held = infrav1.IsHeld(ready.Reason)
 	u.Blocked = u.Written != u.Assigned && blocks(ready.Reason)
 	return u
 }
+
+// keepsRevision reports whether the user must not be assigned another revision now.
+func (u *User) keepsRevision() bool { return u.Paused || u.Held }
 
 // blocks reports whether a reason means that a Workspace cannot be written with its revision. A user or another revision must resolve it.
 func blocks(reason string) bool {

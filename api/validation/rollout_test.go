@@ -76,3 +76,28 @@ func TestAnEditOfATemplateWarnsOfHowItReachesUsers(t *testing.T) {
 		assert.Contains(t, warnings[0], want)
 	}
 }
+
+func TestTheDefaultPolicyIsChecked(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                   "",
+		"{strategy: Staged}": "",
+		`{"strategy":"Staged","preview":"Always","approval":"OnChanges","canary":{"count":1,"soakSeconds":60},"maxConcurrent":3}`: "",
+		"Staged":                                       "must have the fields of spec.rollout",
+		"{strategy: Staged, previews: Always}":         `unknown field "previews"`,
+		"{preview: Always}":                            `rollout.strategy: Unsupported value: ""`,
+		"{strategy: staged}":                           `rollout.strategy: Unsupported value: "staged"`,
+		"{strategy: Staged, preview: Sometimes}":             "rollout.preview: Unsupported value",
+		"{strategy: Staged, approval: OnChanges}":      "which requires previews. Set rollout.preview to Always",
+		"{strategy: Staged, state: Paused}":            "rollout.state: Unsupported value",
+		"{strategy: Staged, maxConcurrent: -1}":        "rollout.maxConcurrent: Invalid value",
+		"{strategy: Staged, canary: {soakSeconds: 1}}": "selects no user",
+	} {
+		policy, err := templates.ParseDefaultRollout(text)
+		if want == "" {
+			require.NoError(t, err, text)
+			assert.Equal(t, text != "", policy.IsStaged())
+			continue
+		}
+		assert.ErrorContains(t, err, want, text)
+	}
+}

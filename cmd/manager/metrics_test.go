@@ -44,6 +44,7 @@ func registered(t *testing.T) map[string]bool {
 	metrics.NewHealth(registry)
 	metrics.NewRecovery(registry)
 	metrics.NewAdoption(registry)
+	metrics.NewPreviews(registry, nil)
 	counted.NewRegistry(webhookconversion.NewRegistry(), registry)
 	names := map[string]bool{}
 	for _, collector := range []prometheus.Collector{registry, ctrlmetrics.Registry.(prometheus.Collector)} {

@@ -32,6 +32,7 @@ import (
 
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/metrics"
@@ -59,6 +60,7 @@ type options struct {
 	eksTokensIMDS  bool
 	features       featuregate.MutableFeatureGate
 	statePrefix    string
+	defaultRollout string
 	skipPhases     []string
 	shutdownDelay  time.Duration
 	managerOptions flags.ManagerOptions
@@ -118,6 +120,8 @@ func (o *options) command() *cobra.Command {
 	fs.BoolVar(&o.eksTokensIMDS, "eks-tokens-instance-metadata", false, "With --eks-tokens, also use the credentials of the EC2 instance that this manager runs on.")
 	fs.StringVar(&o.statePrefix, "state-prefix", "", fmt.Sprintf("Part of the names of the Terraform states of new Workspaces, at most %d characters. Management clusters "+
 		"that share a Terraform backend need different prefixes. Existing Workspaces keep their states.", naming.MaxStatePrefixLength))
+	fs.StringVar(&o.defaultRollout, "default-rollout", "", "Rollout policy of WorkspaceTemplates without spec.rollout: the fields of spec.rollout as YAML or JSON, "+
+		"for example {strategy: Staged, preview: Always, approval: OnChanges} (default: edits reach all users at once). All managers of a management cluster need the same value.")
 	fs.StringSliceVar(&o.skipPhases, "skip-crd-migration-phases", nil, "List of CRD migration phases to skip. Valid values are: StorageVersionMigration, CleanupManagedFields. "+
 		"No phase runs while objects of CAPT v0.3 await adoption, or while StorageVersionMigration is skipped.")
 	o.features.AddFlag(fs)
@@ -139,6 +143,9 @@ func (o *options) validate() error {
 	}
 	if err := owners.ValidateStatePrefix(o.statePrefix); err != nil {
 		return fmt.Errorf("--state-prefix: %w", err)
+	}
+	if _, err := templates.ParseDefaultRollout(o.defaultRollout); err != nil {
+		return fmt.Errorf("--default-rollout: %w", err)
 	}
 	if _, err := storedversions.ParsePhases(o.skipPhases); err != nil {
 		return fmt.Errorf("--skip-crd-migration-phases: %w", err)
@@ -235,8 +242,12 @@ func (o *options) setupControllers(ctx context.Context, mgr ctrl.Manager) error 
 	if err != nil {
 		return err
 	}
+	rollout, err := templates.ParseDefaultRollout(o.defaultRollout)
+	if err != nil {
+		return err
+	}
 	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
-		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency, Tokens: o.tokens(), StatePrefix: o.statePrefix,
+		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency, Tokens: o.tokens(), StatePrefix: o.statePrefix, DefaultRollout: rollout,
 		HealthProbes: o.features.Enabled(featureHealthProbes), Recovery: o.features.Enabled(featureRecovery), SkipCRDMigrationPhases: skip,
 	})
 }

@@ -57,6 +57,15 @@ func TestSafety12AStatePrefixIsALabel(t *testing.T) {
 	}
 }
 
+func TestTheDefaultPolicyOfRolloutsIsChecked(t *testing.T) {
+	for policy, valid := range map[string]bool{"": true, "{strategy: Staged, preview: Always}": true, "Staged": false} {
+		o := newOptions()
+		require.NoError(t, o.command().ParseFlags([]string{"--default-rollout=" + policy}))
+		err := o.validate() // Validating the logging options fails when it is called again.
+		assert.Equal(t, valid, err == nil || !strings.Contains(err.Error(), "--default-rollout"), "%s: %v", policy, err)
+	}
+}
+
 // The phases would be checked when the migrator starts otherwise, which can be months later.
 func TestPhasesToSkipAreChecked(t *testing.T) {
 	for phases, valid := range map[string]bool{

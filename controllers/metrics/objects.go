@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,11 +32,13 @@ const collectTimeout = 5 * time.Second
 //   - capt_resource_state{kind,namespace,name,cluster_name,state}: 1 for the current state.
 //   - capt_resource_condition{kind,namespace,name,cluster_name,condition,status,reason}: 1 for each condition.
 //   - capt_workspace_error{namespace,name,cluster_name,class}: 1 while the Workspace of a WorkspaceTemplateApply fails.
+//   - capt_rollout_stage{namespace,name,stage}: 1 for the stage of a staged rollout of a WorkspaceTemplate.
+//   - capt_rollout_users{namespace,name,state}: the number of users of the template by state.
 //   - capt_dependency_blocked{kind,reason}: the number of objects whose condition DependenciesReady is not True.
 //   - capt_cache_objects{kind}: the number of objects in the cache, including those that another manager reconciles.
 type objects struct {
 	ObjectsOptions
-	info, state, condition, failing, blocked, cached *prometheus.Desc
+	info, state, condition, failing, stage, users, blocked, cached *prometheus.Desc
 }
 
 // ObjectsOptions are what NewObjects needs.
@@ -60,6 +63,8 @@ func NewObjects(registry prometheus.Registerer, options ObjectsOptions) {
 		condition:      object("capt_resource_condition", "A condition of an object; the value is 1.", "condition", "status", "reason"),
 		failing: prometheus.NewDesc("capt_workspace_error", "1 while the Workspace of a WorkspaceTemplateApply fails, by class of the error.",
 			[]string{"namespace", "name", "cluster_name", "class"}, nil),
+		stage:   prometheus.NewDesc("capt_rollout_stage", "The stage of the staged rollout of a WorkspaceTemplate; the value is 1.", []string{"namespace", "name", "stage"}, nil),
+		users:   prometheus.NewDesc("capt_rollout_users", "Number of users of a WorkspaceTemplate in a staged rollout, by state.", []string{"namespace", "name", "state"}, nil),
 		blocked: prometheus.NewDesc("capt_dependency_blocked", "Number of objects whose dependencies are not ready, by reason.", []string{"kind", "reason"}, nil),
 		cached:  prometheus.NewDesc("capt_cache_objects", "Number of objects in the cache of the manager.", []string{"kind"}, nil),
 	})
@@ -67,7 +72,7 @@ func NewObjects(registry prometheus.Registerer, options ObjectsOptions) {
 
 // Describe implements prometheus.Collector.
 func (m *objects) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, description := range []*prometheus.Desc{m.info, m.state, m.condition, m.failing, m.blocked, m.cached} {
+	for _, description := range []*prometheus.Desc{m.info, m.state, m.condition, m.failing, m.stage, m.users, m.blocked, m.cached} {
 		descriptions <- description
 	}
 }
@@ -117,6 +122,8 @@ func (m *objects) collect(metrics chan<- prometheus.Metric, kind string, object 
 	switch object := object.(type) {
 	case *controlplanev1.CAPTControlPlane:
 		version = object.Status.Version
+	case *infrav1.WorkspaceTemplate:
+		m.collectRollout(metrics, object)
 	case *infrav1.WorkspaceTemplateApply:
 		workspace = object.Status.WorkspaceName
 		if class := object.Status.LastFailureClass; class != "" {
@@ -130,6 +137,18 @@ func (m *objects) collect(metrics chan<- prometheus.Metric, kind string, object 
 		if condition.Type == infrav1.DependenciesReadyCondition && condition.Status != metav1.ConditionTrue {
 			blocked[[2]string{kind, condition.Reason}]++
 		}
+	}
+}
+
+// collectRollout sends the metrics of a staged rollout.
+func (m *objects) collectRollout(metrics chan<- prometheus.Metric, template *infrav1.WorkspaceTemplate) {
+	s := &template.Status.Rollout
+	if s.Stage == "" {
+		return
+	}
+	metrics <- gauge(m.stage, 1, template.Namespace, template.Name, string(s.Stage))
+	for state, count := range map[string]*int32{"Current": s.Current, "Updating": s.Updating, "Waiting": s.Waiting, "Failed": s.Failed} {
+		metrics <- gauge(m.users, float64(ptr.Deref(count, 0)), template.Namespace, template.Name, state)
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -232,4 +233,21 @@ func cpuTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func TestRolloutsAreReportedUntilTheTemplateIsDeleted(t *testing.T) {
+	template := builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Status.Rollout = infrav1.WorkspaceTemplateRolloutStatus{
+			Stage: infrav1.RolloutCanary, Current: ptr.To[int32](1), Updating: ptr.To[int32](2), Waiting: ptr.To[int32](3), Failed: ptr.To[int32](4),
+		}
+	}))
+	c := newCached(t, template, builder.WorkspaceTemplate("immediate"))
+	close(c.elected)
+	assert.ElementsMatch(t, []string{
+		`capt_rollout_stage{name="vpc",namespace="default",stage="Canary"} 1`,
+		`capt_rollout_users{name="vpc",namespace="default",state="Current"} 1`, `capt_rollout_users{name="vpc",namespace="default",state="Updating"} 2`,
+		`capt_rollout_users{name="vpc",namespace="default",state="Waiting"} 3`, `capt_rollout_users{name="vpc",namespace="default",state="Failed"} 4`,
+	}, c.series("capt_rollout_"))
+	c.source(template).Delete(template)
+	require.Eventually(t, func() bool { return len(c.series("capt_rollout_")) == 0 }, time.Minute, 10*time.Millisecond)
 }

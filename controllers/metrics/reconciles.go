@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -25,10 +26,13 @@ import (
 //   - capt_time_to_ready_seconds{kind}: from the creation of an object until it was first Ready.
 //   - capt_deletion_duration_seconds{kind}: from the deletion request for an object until it no longer existed.
 //   - capt_status_writes_total{kind,changed}: reconciles that computed a status; changed is true if it was written.
+//   - capt_rollout_duration_seconds: how long staged rollouts of WorkspaceTemplates took, observed when they were complete.
+//   - capt_previews_total{result}: results of previews.
 //   - capt_workspace_errors_total{class}: how often a Workspace began to fail, or failed with another class of errors than before.
 type Reconciles struct {
-	transitions, writes, errors *prometheus.CounterVec
-	durations, ready, deletions *prometheus.HistogramVec
+	transitions, writes, errors, previews *prometheus.CounterVec
+	durations, ready, deletions           *prometheus.HistogramVec
+	rollouts                              prometheus.Histogram
 
 	mu      sync.Mutex
 	objects map[graph.Key]lastSeen
@@ -43,6 +47,10 @@ type lastSeen struct {
 	deleted time.Time
 	// errorClass is the class of the error of the Workspace; empty while it does not fail.
 	errorClass string
+	// stage is the stage of the rollout of a WorkspaceTemplate; empty without one.
+	stage infrav1.RolloutStage
+	// previewed is when the last preview of a WorkspaceTemplateApply was completed.
+	previewed metav1.Time
 }
 
 // NewReconciles registers the metrics. It panics when they are already registered.
@@ -62,8 +70,13 @@ func NewReconciles(registry prometheus.Registerer) *Reconciles {
 		durations:   histogram("capt_state_duration_seconds", "How long objects stayed in a state, observed when they left it.", "kind", "state"),
 		ready:       histogram("capt_time_to_ready_seconds", "Duration from the creation of an object until it was first Ready.", "kind"),
 		deletions:   histogram("capt_deletion_duration_seconds", "Duration from the deletion request for an object until it no longer existed.", "kind"),
+		previews:    counter("capt_previews_total", "Results of previews, by result.", "result"),
+		rollouts: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "capt_rollout_duration_seconds", Help: "How long staged rollouts of WorkspaceTemplates took, observed when they were complete.",
+			Buckets: prometheus.ExponentialBuckets(60, 2, 14), // From one minute to 5.7 days: some wait for an approval.
+		}),
 	}
-	registry.MustRegister(m.transitions, m.writes, m.errors, m.durations, m.ready, m.deletions)
+	registry.MustRegister(m.transitions, m.writes, m.errors, m.durations, m.ready, m.deletions, m.previews, m.rollouts)
 	return m
 }
 
@@ -85,11 +98,13 @@ func (m *Reconciles) Observe(object graph.Object, now time.Time) {
 	defer m.mu.Unlock()
 	key := graph.NodeOf(object).Key
 	is := lastSeen{state: overview.StateOf(object), errorClass: errorClass(object)}
+	preview := is.observeRollout(object)
 	if at := object.GetDeletionTimestamp(); at != nil {
 		is.deleted = at.Time
 	}
 	if was, known := m.objects[key]; known {
 		m.compare(key.Kind, was, &is, now)
+		m.compareRollout(object, was, is, preview, now)
 	} else if is.state == controlplanev1.StatePending {
 		is.since, is.created = object.GetCreationTimestamp().Time, object.GetCreationTimestamp().Time
 	}
@@ -112,6 +127,33 @@ func (m *Reconciles) compare(kind string, was lastSeen, is *lastSeen, now time.T
 	}
 	if is.errorClass != "" && is.errorClass != was.errorClass {
 		m.errors.WithLabelValues(is.errorClass).Inc()
+	}
+}
+
+// observeRollout sets what is observed of rollouts and previews, and returns the result of the last preview.
+func (l *lastSeen) observeRollout(object graph.Object) (result infrav1.PreviewResult) {
+	switch object := object.(type) {
+	case *infrav1.WorkspaceTemplate:
+		l.stage = object.Status.Rollout.Stage
+	case *infrav1.WorkspaceTemplateApply:
+		for _, preview := range []*infrav1.RevisionPreview{&object.Status.Preview, &object.Status.Change.Preview} {
+			if at := preview.CompletionTime; at != nil && at.After(l.previewed.Time) {
+				l.previewed, result = *at, preview.Result
+			}
+		}
+	}
+	return result
+}
+
+// compareRollout records a rollout that was completed, and the result of another preview. status has the time at which a rollout started, so that it
+// may have started before this process.
+func (m *Reconciles) compareRollout(object graph.Object, was, is lastSeen, preview infrav1.PreviewResult, now time.Time) {
+	completed := was.stage != "" && was.stage != is.stage && is.stage == infrav1.RolloutComplete
+	if template, ok := object.(*infrav1.WorkspaceTemplate); ok && completed && template.Status.Rollout.StartTime != nil {
+		m.rollouts.Observe(seconds(template.Status.Rollout.StartTime.Time, now))
+	}
+	if is.previewed.After(was.previewed.Time) {
+		m.previews.WithLabelValues(string(preview)).Inc()
 	}
 }
 

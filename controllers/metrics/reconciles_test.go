@@ -126,3 +126,50 @@ capt_kubeconfig_expiry_timestamp_seconds{name="demo",namespace="team-a"} 1000
 	kubeconfigs.Report(key, time.Time{})
 	assert.Zero(t, testutil.CollectAndCount(registry))
 }
+
+func TestRolloutsAndPreviewsAreMeasured(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := metrics.NewReconciles(registry)
+	started := metav1.NewTime(builder.Created)
+	at := func(minutes int) time.Time { return builder.Created.Add(time.Duration(minutes) * time.Minute) }
+	template := builder.WorkspaceTemplate("vpc")
+	for minute, stage := range []infrav1.RolloutStage{"", infrav1.RolloutComplete, infrav1.RolloutCanary, infrav1.RolloutRemaining, infrav1.RolloutComplete, infrav1.RolloutComplete} {
+		template.Status.Rollout.Stage, template.Status.Rollout.StartTime = stage, &started
+		m.StatusComputed(template, true, at(minute))
+	}
+	count, sum := histogram(t, registry, "capt_rollout_duration_seconds")
+	assert.Equal(t, uint64(1), count, "a template that is observed for the first time was not rolled out")
+	assert.InDelta(t, 240, sum, 0)
+
+	apply := builder.WorkspaceTemplateApply("demo-vpc")
+	for minute, result := range []infrav1.PreviewResult{"", infrav1.PreviewChanges, infrav1.PreviewChanges, infrav1.PreviewEmpty, ""} {
+		apply.Status.Preview = infrav1.RevisionPreview{}
+		if result != "" {
+			completed := metav1.NewTime(at(minute))
+			apply.Status.Preview = infrav1.RevisionPreview{Result: result, CompletionTime: &completed}
+		}
+		m.StatusComputed(apply, true, at(minute))
+		m.StatusComputed(apply, false, at(minute))
+	}
+	completed := metav1.NewTime(at(9))
+	apply.Status.Change.Preview = infrav1.RevisionPreview{Result: infrav1.PreviewFailed, CompletionTime: &completed}
+	m.StatusComputed(apply, true, at(9))
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP capt_previews_total Results of previews, by result.
+# TYPE capt_previews_total counter
+capt_previews_total{result="Changes"} 2
+capt_previews_total{result="Empty"} 1
+capt_previews_total{result="Failed"} 1
+`), "capt_previews_total"))
+}
+
+func TestRunningPreviewsAreReported(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	metrics.NewPreviews(registry, func() (int, int) { return 5, 7 })
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP capt_previews Number of objects with a preview, and of those that wait for one to end.
+# TYPE capt_previews gauge
+capt_previews{state="Running"} 5
+capt_previews{state="Waiting"} 7
+`), "capt_previews"))
+}

@@ -60,7 +60,7 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 	switch {
 	case ready != nil && ready.Reason == infrav1.QueuedReason:
 		return no(infrav1.ProvisioningReason, "WorkspaceTemplateApply %s: %s", p.Apply.Name, ready.Message)
-	case ready == nil || p.Working() || ready.Status == metav1.ConditionTrue:
+	case ready == nil || ready.Status == metav1.ConditionTrue || p.Working() && !infrav1.IsHeld(ready.Reason):
 		return no(infrav1.ProvisioningReason, "waiting for Terraform to %s %s; see WorkspaceTemplateApply %s", p.createOrUpdate(), p.Owner.Creates, p.Apply.Name)
 	}
 	return no(ready.Reason, "WorkspaceTemplateApply %s: %s", p.Apply.Name, ready.Message)
@@ -93,7 +93,8 @@ func (f *Facts) Working() bool {
 		return false
 	}
 	switch conditions.GetReason(f.Apply, infrav1.ReadyCondition) {
-	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.QueuedReason, infrav1.UpToDateReason:
+	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.QueuedReason, infrav1.UpToDateReason,
+		infrav1.PreviewingChangeReason, infrav1.WaitingForApprovalReason: // The cluster is as it was before the change.
 		return true
 	}
 	return false

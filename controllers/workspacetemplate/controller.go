@@ -31,6 +31,8 @@ import (
 type Reconciler struct {
 	engine.Engine
 	Clock clock.PassiveClock
+	// DefaultRollout is the policy of templates without spec.rollout.
+	DefaultRollout infrav1.WorkspaceTemplateRollout
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,verbs=get;list;watch;patch
@@ -52,6 +54,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		SummaryCondition: infrav1.ValidCondition,
 		EventConditions:  []string{infrav1.ValidCondition, infrav1.RollingOutCondition, infrav1.DeletingCondition},
 		IsWarning:        isWarning,
+		Events:           stageEvents,
 	})
 }
 

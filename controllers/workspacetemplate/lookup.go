@@ -24,6 +24,18 @@ type Lookup struct {
 	Cached, Uncached client.Reader
 	// Namespace is the only namespace in the cache; empty means all. Templates of other namespaces are read from the API server.
 	Namespace string
+	// DefaultRollout is the policy of templates without spec.rollout.
+	DefaultRollout infrav1.WorkspaceTemplateRollout
+}
+
+// applyDefault sets the policy of a template without one, in memory: writes of the template are patches of other fields. It reports whether the
+// default applies.
+func applyDefault(template *infrav1.WorkspaceTemplate, policy infrav1.WorkspaceTemplateRollout) bool {
+	if template.Spec.Rollout.Strategy != "" || policy.Strategy == "" {
+		return false
+	}
+	policy.DeepCopyInto(&template.Spec.Rollout)
+	return true
 }
 
 // readerOf returns the reader for templates of a namespace, and for their revisions.
@@ -67,6 +79,7 @@ func (l Lookup) Permitted(ctx context.Context, key types.NamespacedName, namespa
 	if template == nil {
 		return nil, nil
 	}
+	applyDefault(template, l.DefaultRollout)
 	permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) {
 		return engine.NamespaceLabels(ctx, l.Cached, namespace)
 	})

@@ -345,3 +345,46 @@ func TestARolloutContinuesAfterAnyWriteThatFails(t *testing.T) {
 		assert.Equal(t, "a b", s.assigned(template.Status.Rollout.Revision))
 	}
 }
+
+func TestTheDefaultPolicyAppliesToTemplatesWithoutOne(t *testing.T) {
+	s := newStaging(t, infrav1.WorkspaceTemplateRollout{}, user("a"))
+	s.DefaultRollout = infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways}
+	assert.Nil(t, s.settle().Status.Rollout.DefaultPolicy, "the template has a policy")
+	s.edit(func(template *infrav1.WorkspaceTemplate) { template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{} })
+	s.edit(module("# 2"))
+	template := s.settle()
+	assert.Equal(t, infrav1.RolloutWaitingForApproval, template.Status.Rollout.Stage)
+	assert.Equal(t, &s.DefaultRollout, template.Status.Rollout.DefaultPolicy)
+	assert.Equal(t, s.DefaultRollout, template.RolloutPolicy())
+	assert.Empty(t, template.Spec.Rollout, "it is not written")
+
+	s.edit(func(template *infrav1.WorkspaceTemplate) { template.Spec.Rollout.Strategy = infrav1.RolloutImmediate })
+	template = s.settle()
+	assert.Empty(t, template.Status.Rollout, "a template can opt out")
+	assert.Equal(t, infrav1.RolloutImmediate, template.RolloutPolicy().Strategy)
+}
+
+func TestTheDefaultPolicyAppliesWhereTheTemplateIsUsed(t *testing.T) {
+	s := newStaging(t, infrav1.WorkspaceTemplateRollout{})
+	s.edit(func(template *infrav1.WorkspaceTemplate) { template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{} })
+	lookup := Lookup{Cached: s.Client, Uncached: s.Client, DefaultRollout: infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways}}
+	template, err := lookup.Permitted(t.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}, builder.Namespace)
+	require.NoError(t, err)
+	assert.Equal(t, lookup.DefaultRollout, template.Spec.Rollout)
+}
+
+func TestStagesAndApprovalsAreEvents(t *testing.T) {
+	before, after := builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("vpc")
+	reasons := func() (list []string) {
+		for _, event := range stageEvents(before, after) {
+			list = append(list, event.Reason+": "+event.Message)
+		}
+		return list
+	}
+	assert.Empty(t, reasons())
+	after.Status.Rollout = infrav1.WorkspaceTemplateRolloutStatus{Revision: "2", Stage: infrav1.RolloutCanary, ApprovedBy: "alice"}
+	assert.Equal(t, []string{"RolloutApproved: revision 2 was approved by alice", "RolloutStage: the rollout of revision 2 is at stage Canary"}, reasons())
+	after.DeepCopyInto(before)
+	after.Status.Rollout.Stage = infrav1.RolloutComplete
+	assert.Empty(t, reasons(), "the condition reports it")
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -23,6 +24,9 @@ func status(template *infrav1.WorkspaceTemplate, f *Facts, p Plan) {
 		s.OutdatedUsers = ptr.To(int32(len(f.Failing) + len(f.Outdated))) //nolint:gosec // As above.
 		s.Revision = f.Revision
 		s.Rollout = rolloutStatus(template, p.Staged)
+		if f.RolloutByDefault && p.Staged != nil {
+			s.Rollout.DefaultPolicy = template.Spec.Rollout.DeepCopy()
+		}
 	}
 	engine.Set(template, valid(f), inUse(f), deleting(template, f))
 	engine.SetNegativePolarity(template, rollingOut(f, p.Staged))
@@ -72,4 +76,20 @@ func deleting(template *infrav1.WorkspaceTemplate, f *Facts) engine.Condition {
 // isWarning reports whether the event for a transition is a warning, because the user must act.
 func isWarning(condition metav1.Condition) bool {
 	return slices.Contains([]string{infrav1.TemplateInvalidReason, infrav1.RolloutFailingReason, infrav1.RolloutStoppedReason}, condition.Reason)
+}
+
+// stageEvents returns the events of a staged rollout: another stage, and an approval. That a rollout stops, waits or is complete is an event of
+// condition RollingOut.
+func stageEvents(before, after *infrav1.WorkspaceTemplate) (events []engine.Event) {
+	was, is := &before.Status.Rollout, &after.Status.Rollout
+	add := func(reason, format string, args ...any) {
+		events = append(events, engine.Event{Type: corev1.EventTypeNormal, Reason: reason, Action: "RollOut", Message: fmt.Sprintf(format, args...)})
+	}
+	if is.ApprovedBy != "" && (was.ApprovedBy != is.ApprovedBy || was.Revision != is.Revision) {
+		add("RolloutApproved", "revision %s was approved by %s", is.Revision, is.ApprovedBy)
+	}
+	if is.Stage != "" && is.Stage != was.Stage && is.Stage != infrav1.RolloutComplete {
+		add("RolloutStage", "the rollout of revision %s is at stage %s", is.Revision, is.Stage)
+	}
+	return events
 }

@@ -35,6 +35,8 @@ type Reconciler struct {
 	// Namespace is the only namespace in the cache; empty means all. Templates of other namespaces are read from the API server, and their
 	// changes cause no reconciles.
 	Namespace string
+	// DefaultRollout is the policy of templates without spec.rollout.
+	DefaultRollout infrav1.WorkspaceTemplateRollout
 	// StatePrefix is part of the names of the Terraform states of new Workspaces.
 	StatePrefix string
 
@@ -70,6 +72,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		IsWarning: func(condition metav1.Condition) bool { return infrav1.RequiresUserAction(condition.Reason) },
 	})
 }
+
+// CountPreviews returns how many objects have a preview, and how many wait for one to end.
+func (r *Reconciler) CountPreviews() (running, waiting int) { return r.slots.Count() }
 
 // lastObserved returns what this process last observed of an object.
 func (r *Reconciler) lastObserved(apply *infrav1.WorkspaceTemplateApply) *observed.State {

@@ -14,6 +14,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
@@ -48,7 +49,10 @@ type Facts struct {
 	Revision, CurrentRevision string
 	// Current is the template with the content that it has now, if its rollouts are staged.
 	Current *infrav1.WorkspaceTemplate
-	// Preview has the facts about the preview of CurrentRevision.
+	// Change is the change of spec that the policy of the template holds. SpecHash identifies the spec.
+	Change   rollout.Change
+	SpecHash string
+	// Preview has the facts about the preview of Change or, without a change, of CurrentRevision.
 	Preview previews.Facts
 	// RevisionMissing is true when Revision is not stored.
 	RevisionMissing bool
@@ -221,8 +225,35 @@ func (f *Facts) setKindMissing(err error) {
 	}
 }
 
+// changeOf returns the change of spec that the policy of the template holds. Otherwise, an update comes from the rollout of the template, or repairs
+// what another client changed. Without a record of the spec that was written, CAPT cannot know that.
+func (f *Facts) changeOf(apply *infrav1.WorkspaceTemplateApply) (c rollout.Change) {
+	held := f.holdsChanges() && apply.DeletionTimestamp.IsZero() && f.outdated() && f.SpecHash != apply.Status.WrittenSpec
+	if !held || firstConflict(f) != nil { // A conflict is reported first.
+		return c
+	}
+	return rollout.Change{Policy: f.Template.Spec.Rollout, Revision: f.Rendered.Revision, Approve: apply.Annotations[naming.ApproveAnnotation]}
+}
+
+func (f *Facts) holdsChanges() bool {
+	return f.Template != nil && f.Template.Spec.Rollout.HoldsChanges()
+}
+
 // Observation of the owned Workspace; the zero value when there is none.
-func (f *Facts) Observation() workspace.Observation {
+func (f *Facts) Observation() workspace.Observation { return f.observation(!f.written()) }
+
+// observationAsWritten is the observation of the Workspace as it was written, although a change is held.
+func (f *Facts) observationAsWritten() workspace.Observation { return f.observation(false) }
+
+// atRest is the observation of the Workspace that a preview is compared with: as it is, if a change is held.
+func (f *Facts) atRest() workspace.Observation {
+	if f.Change.IsPending() {
+		return f.observationAsWritten()
+	}
+	return f.Observation()
+}
+
+func (f *Facts) observation(differs bool) workspace.Observation {
 	if !f.owned() {
 		return workspace.Observation{}
 	}
@@ -231,6 +262,6 @@ func (f *Facts) Observation() workspace.Observation {
 		published = append(published, f.Template.Spec.PublishOutputs...)
 	}
 	return workspace.Observe(f.Live, workspace.ObserveInput{
-		UnreconciledFor: f.UnreconciledFor, Differs: !f.written(), LastUpdate: f.LastUpdate, Published: published, Failure: f.Failure,
+		UnreconciledFor: f.UnreconciledFor, Differs: differs, LastUpdate: f.LastUpdate, Published: published, Failure: f.Failure,
 	})
 }

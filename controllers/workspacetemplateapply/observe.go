@@ -38,7 +38,7 @@ import (
 func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Facts, error) {
 	f := &Facts{
 		Now: r.Clock.Now(), Unadopted: adoption.UnadoptedWorkspace(apply), Retained: retained(apply), Restored: adoption.Restored(apply),
-		Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate,
+		Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
 	}
 	if err := r.observePause(ctx, apply, f); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (r *Reconciler) owners() owners.Reader {
 // observeTemplate reads and renders the template, and reads the dependencies.
 func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	f.TemplateKey = apply.TemplateKey()
-	templates := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
+	templates := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace, DefaultRollout: r.DefaultRollout}
 	f.Template, f.LookupError = templates.Permitted(ctx, f.TemplateKey, apply.Namespace)
 	f.Name = applies.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
@@ -195,31 +195,50 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 	r.observeInputs(ctx, apply, f)
 }
 
-// observePreview reads the preview of the object, and finds out whether one of the current revision is wanted.
+// observePreview reads the preview of the object, and finds out whether one is wanted: of a change of spec, or of the current revision.
 func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	p := &f.Preview
-	if p.Now = f.Now; apply.Status.Preview.Result != "" {
-		p.Recorded = &apply.Status.Preview
-	}
-	if p.Live, err = r.previews().Live(ctx, apply); err != nil {
+	p.Now, f.Change = f.Now, f.changeOf(apply)
+	if p.Live, err = r.previews().Live(ctx, apply); err != nil || !apply.DeletionTimestamp.IsZero() {
 		return err
 	}
-	if f.Current == nil || !f.Current.Spec.Rollout.IsPreviewed() || !apply.DeletionTimestamp.IsZero() {
-		return nil
+	recorded, wanted := &apply.Status.Preview, (*render.Rendered)(nil)
+	switch {
+	case f.Change.NeedsPreview():
+		if recorded = &apply.Status.Change.Preview; apply.Status.Change.Revision != f.Change.Revision {
+			recorded = &infrav1.RevisionPreview{}
+		}
+		p.Revision, wanted = f.Revision, f.Rendered
+		p.Assumed, p.Message = f.assumedPlan()
+	case f.Change.IsPending(), f.Current == nil, !f.Current.Spec.Rollout.IsPreviewed():
+	default:
+		p.Revision, p.Assigned = f.CurrentRevision, f.Revision == f.CurrentRevision
+		wanted = r.observeCurrent(apply, f)
 	}
-	if p.Revision, p.Assigned = f.CurrentRevision, f.Revision == f.CurrentRevision; p.Assigned || !f.owned() {
-		return nil
+	if recorded.Result != "" {
+		p.Recorded = recorded
 	}
-	rendered, errs := r.renderCurrent(apply, f)
-	if p.Assumed, p.Message = f.assumedPlan(apply, rendered, errs); p.Assumed != "" {
+	if wanted == nil || p.Assumed != "" {
 		return nil
 	}
 	if p.Live != nil && p.Live.ErrorHash() != "" {
 		p.Failure = r.Workspaces.ExplainPreview(ctx, p.Live, f.Live)
 	}
 	p.Ready = f.canBePreviewed()
-	p.Wanted, err = f.Live.Preview(apply, rendered)
+	p.Wanted, err = f.Live.Preview(apply, wanted)
 	return err
+}
+
+// observeCurrent renders the current content of the template, if that is to be previewed, and finds out whether its plan is known without a preview.
+func (r *Reconciler) observeCurrent(apply *infrav1.WorkspaceTemplateApply, f *Facts) *render.Rendered {
+	if f.Preview.Assigned || !f.owned() {
+		return nil
+	}
+	rendered, errs := r.renderCurrent(apply, f)
+	if f.Preview.Assumed, f.Preview.Message = f.refusedRevision(apply, rendered, errs); f.Preview.Assumed == "" {
+		f.Preview.Assumed, f.Preview.Message = f.assumedPlan()
+	}
+	return rendered
 }
 
 // renderCurrent renders the current content of the template, although another revision is assigned.
@@ -234,18 +253,18 @@ func (r *Reconciler) renderCurrent(apply *infrav1.WorkspaceTemplateApply, f *Fac
 	return rendered, errs
 }
 
-// canBePreviewed reports whether the Workspace is at rest, and may be changed.
+// canBePreviewed reports whether the Workspace is at rest, and may be changed. The state of the rollout does not concern a change of spec.
 func (f *Facts) canBePreviewed() bool {
-	running := f.Paused == "" && f.Current.Spec.Rollout.State != infrav1.RolloutPaused
-	return running && f.Observation().UpToDate && firstConflict(f) == nil && len(f.Missing) == 0 && f.LookupError == nil
+	running := f.Paused == "" && (f.Change.IsPending() || f.Current.Spec.Rollout.State != infrav1.RolloutPaused)
+	return running && f.atRest().UpToDate && firstConflict(f) == nil && len(f.Missing) == 0 && f.LookupError == nil
 }
 
 func (r *Reconciler) previews() previews.Runner {
 	return previews.Runner{Workspaces: r.Workspaces, Slots: &r.slots}
 }
 
-// assumedPlan returns a result that needs no preview, and why; empty when a preview is needed.
-func (f *Facts) assumedPlan(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered, errs field.ErrorList) (infrav1.PreviewResult, string) {
+// refusedRevision returns the result for a revision that the Workspace cannot be written with, and why; empty if it can.
+func (f *Facts) refusedRevision(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered, errs field.ErrorList) (infrav1.PreviewResult, string) {
 	if len(errs) > 0 {
 		return infrav1.PreviewFailed, fmt.Sprintf("WorkspaceTemplate %s: %s", f.TemplateKey, errs.ToAggregate())
 	}
@@ -255,9 +274,14 @@ func (f *Facts) assumedPlan(apply *infrav1.WorkspaceTemplateApply, rendered *ren
 	if want := rendered.ProviderConfig(); want != f.Live.ProviderConfig() && want != apply.Annotations[naming.AllowProviderConfigAnnotation] {
 		return infrav1.PreviewFailed, fmt.Sprintf("Workspace %s uses ProviderConfig %s, and the revision has %s", f.Name, f.Live.ProviderConfig(), want)
 	}
-	switch o := f.Observation(); {
+	return "", ""
+}
+
+// assumedPlan returns a result that needs no preview, and why; empty when a preview is needed.
+func (f *Facts) assumedPlan() (infrav1.PreviewResult, string) {
+	switch o := f.atRest(); {
 	case o.Failed && !f.inProgress():
-		return infrav1.PreviewChanges, "Terraform fails with the revision that the object has, so that the plan is not known"
+		return infrav1.PreviewChanges, "Terraform fails with the content that the Workspace has, so that the plan is not known"
 	case o.UpToDate && !f.Live.SupportsPreviews():
 		return infrav1.PreviewUnavailable, "previews require provider-terraform v1 or later"
 	}

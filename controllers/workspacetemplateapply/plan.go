@@ -4,6 +4,8 @@
 package workspacetemplateapply
 
 import (
+	"k8s.io/utils/ptr"
+
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
@@ -46,38 +48,40 @@ type Plan struct {
 	Action Action
 	// Paused is why the object is paused, and what blocks clusterctl move; empty when it is not paused.
 	Paused string
-	// Preview is what happens with the preview of another revision.
+	// Preview is what happens with the preview of another revision, or of a change of spec.
 	Preview previews.Decision
+	// HeldBy is the reason why a change of spec is not written to the Workspace; empty if it is, or if there is none.
+	HeldBy string
 }
 
 // plan is pure.
 func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Plan, error) {
-	var p Plan
+	p := Plan{Preview: previews.Decide(&f.Preview)}
+	p.HeldBy = f.Change.HeldBy(ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{}).Result)
 	switch {
 	case f.Paused != "":
-		p = planPaused(apply, f)
+		p.Action, p.Paused = planPaused(apply, f)
 	case !apply.DeletionTimestamp.IsZero():
 		p.Action = deletionAction(apply, f)
 	default:
-		p.Action = normalAction(apply, f)
+		p.Action = normalAction(apply, f, p.HeldBy != "")
 	}
-	p.Preview = previews.Decide(&f.Preview)
 	return p, nil
 }
 
-// planPaused only allows the object to be moved.
-func planPaused(apply *infrav1.WorkspaceTemplateApply, f *Facts) Plan {
+// planPaused only allows the object to be moved. It returns why the object is paused.
+func planPaused(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Action, string) {
 	if !f.moveRequested(apply) {
-		return Plan{Action: Observe, Paused: f.Paused}
+		return Observe, f.Paused
 	}
 	if blocked := f.moveBlockedBy(apply); blocked != "" {
-		return Plan{Action: Observe, Paused: f.Paused + "; clusterctl move waits: " + blocked}
+		return Observe, f.Paused + "; clusterctl move waits: " + blocked
 	}
-	return Plan{Action: AllowMove, Paused: f.Paused}
+	return AllowMove, f.Paused
 }
 
 // normalAction is the action for an object that is neither paused nor deleted.
-func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
+func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) Action {
 	switch {
 	case f.Unadopted != "":
 		return Observe
@@ -92,11 +96,22 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 	case f.Live == nil:
 		return Create
 	case f.outdated():
-		return Update
+		return f.updateAction(apply, held)
 	case f.recoveryRequested(apply):
 		return Recover
 	case f.lostManagedFields(apply):
 		return Restore
+	}
+	return Observe
+}
+
+// updateAction is the action for a Workspace that must be updated. While a change of spec is held, recovery continues for the content that it has.
+func (f *Facts) updateAction(apply *infrav1.WorkspaceTemplateApply, held bool) Action {
+	switch {
+	case !held:
+		return Update
+	case f.recoveryRequested(apply):
+		return Recover
 	}
 	return Observe
 }

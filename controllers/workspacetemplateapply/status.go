@@ -4,6 +4,7 @@
 package workspacetemplateapply
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -50,15 +52,13 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 		s.Applied = metav1.ConditionTrue
 	}
 	s.MissingDependencies = f.Missing
-	if f.Rendered != nil && f.written() {
-		s.WrittenGeneration, s.WrittenTemplateRevision = apply.Generation, f.Revision
-	}
+	setWritten(apply, f)
 	if s.LastUpdate = f.LastUpdate; f.owned() {
 		s.LastUpdate = f.Live.RefreshRecord(f.LastUpdate)
 	}
 	s.StartedTime = startedTime(s, f, observation)
-	setRevisions(s, f, observation)
-	s.Preview = ptr.Deref(p.Preview.Recorded(&f.Preview), infrav1.RevisionPreview{})
+	setRevisions(s, f, p, observation)
+	setPreviews(s, f, p)
 
 	engine.Set(apply, rendered(f), dependenciesReady(f), synced(f, observation), ready(apply, f, p, observation))
 	reportInputs(apply, f)
@@ -107,11 +107,44 @@ func startedTime(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.
 	return nil
 }
 
-func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Observation) {
+// setWritten records what the Workspace was written with. Without a policy that holds changes, the hash of the spec is not needed.
+func setWritten(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	s, written := &apply.Status, f.Rendered != nil && f.written()
+	if written {
+		s.WrittenGeneration, s.WrittenTemplateRevision = apply.Generation, f.Revision
+	}
+	switch {
+	case f.Template == nil:
+	case !f.holdsChanges():
+		s.WrittenSpec = ""
+	case written:
+		s.WrittenSpec = f.SpecHash
+	}
+}
+
+// setPreviews records a change that is held, and the result of the preview.
+func setPreviews(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan) {
+	result := ptr.Deref(p.Preview.Recorded(&f.Preview), infrav1.RevisionPreview{})
+	s.Change = infrav1.HeldChange{}
+	if !f.Change.IsPending() {
+		s.Preview = result
+		return
+	}
+	if !f.written() {
+		s.Change = infrav1.HeldChange{Revision: f.Change.Revision, Preview: result}
+	}
+	if f.Revision != f.CurrentRevision { // It is about the content without the change.
+		s.Preview = infrav1.RevisionPreview{}
+	}
+}
+
+func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan, o workspace.Observation) {
 	if f.Rendered == nil {
 		return
 	}
 	switch {
+	case p.HeldBy != "":
+		setRevisionsAsWritten(s, f.observationAsWritten())
 	case f.Rejected != "":
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, f.Rejected, string(failure.ClassConfig)
 		s.FailedTemplateRevision = f.Revision
@@ -125,6 +158,18 @@ func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace
 	case o.Failed && f.written():
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, o.Message, string(o.Class)
 		s.FailedTemplateRevision = f.Revision
+	}
+}
+
+// setRevisionsAsWritten records the result of Terraform for the content that the Workspace was written with, while a change is held.
+func setRevisionsAsWritten(s *infrav1.WorkspaceTemplateApplyStatus, o workspace.Observation) {
+	switch {
+	case o.UpToDate:
+		s.TemplateRevision, s.FailedTemplateRevision = s.WrittenTemplateRevision, ""
+		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = "", "", ""
+	case o.Failed:
+		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = cmp.Or(s.LastFailedRevision, s.LastAppliedRevision), o.Message, string(o.Class)
+		s.FailedTemplateRevision = s.WrittenTemplateRevision
 	}
 }
 
@@ -236,11 +281,11 @@ func (f *Facts) kindMissingMessage() string {
 
 // ready summarizes the other conditions. A paused object also reports why it is paused.
 func ready(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o workspace.Observation) engine.Condition {
-	return engine.WithPause(firstProblem(apply, f, o), p.Paused)
+	return engine.WithPause(firstProblem(apply, f, p, o), p.Paused)
 }
 
 // firstProblem is the first condition that keeps the object from being ready: the cause of the others comes first.
-func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observation) engine.Condition {
+func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o workspace.Observation) engine.Condition {
 	if f.Unadopted != "" {
 		return engine.False(infrav1.ReadyCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
 	}
@@ -251,6 +296,10 @@ func firstProblem(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.O
 	}
 	if c := conflict(apply, f); c.Status == metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
+	}
+	if p.HeldBy != "" {
+		return engine.False(infrav1.ReadyCondition, p.HeldBy, f.Change.Message("WorkspaceTemplate "+f.TemplateKey.String(),
+			ptr.Deref(p.Preview.Result, infrav1.RevisionPreview{}), annotateCommand(apply, naming.ApproveAnnotation, f.Change.Revision)))
 	}
 	if f.Queued != "" {
 		return engine.False(infrav1.ReadyCondition, infrav1.QueuedReason, f.Queued)

@@ -11,9 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
@@ -84,7 +86,16 @@ func TestAnEditWithAnEmptyPlanPassesWithoutApproval(t *testing.T) {
 		}
 
 		env.Edit(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, `{"spec":{"template":{"spec":{"forProvider":{"planArgs":["-parallelism=5"]}}}}}`)
-		completed := env.awaitStage(infrav1.RolloutComplete)
+		most := 0
+		env.Eventually(func() string {
+			all := fixture.List(env, env.Client, scope.GroupVersionKind(), client.InNamespace(fixture.ScopeNamespace(scope, env.Namespace)), client.HasLabels{naming.PreviewLabel})
+			most = max(most, len(all))
+			template := env.template()
+			s := template.Status.Rollout
+			return fixture.Unless(s.Revision == rollout.HashOf(template) && s.Stage == infrav1.RolloutComplete, "the rollout is at stage %s", s.Stage)
+		})
+		assert.LessOrEqual(t, most, 5, "previews at the same time")
+		completed := env.template().Status.Rollout
 		assert.Equal(t, int32(len(users)), *completed.PreviewedEmpty)
 		assert.Zero(t, *completed.PreviewedChanges)
 		assert.Zero(t, *completed.PreviewFailed)

@@ -227,6 +227,13 @@ func TestAnApprovalIsSignedWithTheUserOfTheRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			signed := replaced(t, workspaceTemplateDefaulter(), row.old, row.object, "v1beta2", asBob).Annotations
 			assert.Equal(t, row.want, signed[naming.ApprovedByAnnotation])
+			apply := builder.WorkspaceTemplateApply("demo", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = row.object.Annotations }))
+			var old *infrav1.WorkspaceTemplateApply
+			if row.old != nil {
+				old = builder.WorkspaceTemplateApply("demo", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = row.old.Annotations }))
+			}
+			ofApply := replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), old, apply, "v1beta2", asBob).Annotations
+			assert.Equal(t, row.want, ofApply[naming.ApprovedByAnnotation], "the approval of a change")
 			switch at := signed[naming.ApprovedAtAnnotation]; row.want {
 			case "bob":
 				_, err := time.Parse(time.RFC3339, at)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,26 +32,28 @@ func workspaceTemplateDefaulter() *defaulter[*infrav1.WorkspaceTemplate] {
 		create:        func(context.Context, validation.Reader, *infrav1.WorkspaceTemplate) error { return nil },
 		keep:          func(_, _ *infrav1.WorkspaceTemplate) {},
 		keepHubFields: kept.TemplateHubFields,
-		sign:          signApproval,
+		sign:          signApproval[*infrav1.WorkspaceTemplate],
 	}
 }
 
-// signApproval records the user that changed the approved revision, and when. Other users cannot change the record.
-func signApproval(user string, old, template *infrav1.WorkspaceTemplate) {
-	approved := template.Annotations[naming.ApproveAnnotation]
+// signApproval records the user that changed the approved content, and when. Other users cannot change the record.
+func signApproval[T client.Object](user string, old, object T) {
+	annotations, before := object.GetAnnotations(), old.GetAnnotations()
+	approved := annotations[naming.ApproveAnnotation]
 	record := map[string]string{
-		naming.ApprovedByAnnotation: old.Annotations[naming.ApprovedByAnnotation], naming.ApprovedAtAnnotation: old.Annotations[naming.ApprovedAtAnnotation],
+		naming.ApprovedByAnnotation: before[naming.ApprovedByAnnotation], naming.ApprovedAtAnnotation: before[naming.ApprovedAtAnnotation],
 	}
-	if approved != old.Annotations[naming.ApproveAnnotation] {
+	if approved != before[naming.ApproveAnnotation] {
 		record[naming.ApprovedByAnnotation], record[naming.ApprovedAtAnnotation] = user, time.Now().UTC().Format(time.RFC3339)
 	}
 	for annotation, value := range record {
 		if approved == "" || value == "" {
-			delete(template.Annotations, annotation)
+			delete(annotations, annotation)
 			continue
 		}
-		metav1.SetMetaDataAnnotation(&template.ObjectMeta, annotation, value)
+		annotations[annotation] = value // It has the approved content, so it is not nil.
 	}
+	object.SetAnnotations(annotations)
 }
 
 func workspaceTemplateValidator(reader validation.Reader) validator[*infrav1.WorkspaceTemplate] {

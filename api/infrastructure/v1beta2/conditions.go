@@ -138,6 +138,10 @@ const (
 	// RevisionHeldReason: the Workspace was rendered from another revision of the WorkspaceTemplate than the current one, which the rollout
 	// has not assigned to the object yet.
 	RevisionHeldReason = "RevisionHeld"
+	// PreviewingChangeReason: a change of the object is held until Terraform has planned it.
+	PreviewingChangeReason = "PreviewingChange"
+	// WaitingForApprovalReason: a change of the object is held until a user approves it.
+	WaitingForApprovalReason = "WaitingForApproval"
 	// RevisionMissingReason: the revision of the WorkspaceTemplate that is assigned to the object does not exist.
 	RevisionMissingReason = "RevisionMissing"
 	// RolledOutReason: all users of the template have its current revision.
@@ -201,6 +205,11 @@ func RequiresUserAction(reason string) bool {
 		return true
 	}
 	return false
+}
+
+// IsHeld reports whether a reason means that a change of a WorkspaceTemplateApply is held by the rollout policy of its template.
+func IsHeld(reason string) bool {
+	return reason == PreviewingChangeReason || reason == WaitingForApprovalReason
 }
 
 // IsPermanent reports whether a reason is permanent: neither the provider nor CAPT retries before the user changes the Workspace or the

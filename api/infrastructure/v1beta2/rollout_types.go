@@ -179,6 +179,11 @@ func (r WorkspaceTemplateRollout) IsPreviewed() bool {
 	return r.IsStaged() && r.Preview == RolloutPreviewAlways
 }
 
+// HoldsChanges reports whether a change of one user is held until it is previewed, approved, or both.
+func (r WorkspaceTemplateRollout) HoldsChanges() bool {
+	return r.IsPreviewed() || r.IsStaged() && r.RequiresApproval()
+}
+
 // ConcurrencyLimit returns maxConcurrent or its default.
 func (r WorkspaceTemplateRollout) ConcurrencyLimit() int {
 	return int(cmp.Or(r.MaxConcurrent, defaultMaxConcurrent))
@@ -243,6 +248,10 @@ type WorkspaceTemplateRolloutStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	PreviewFailed *int32 `json:"previewFailed,omitempty"`
 
+	// defaultPolicy is the policy of the manager (--default-rollout), which applies because spec.rollout is absent; absent otherwise.
+	// +optional
+	DefaultPolicy *WorkspaceTemplateRollout `json:"defaultPolicy,omitempty"`
+
 	// startTime is when the template was first observed with the revision.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
@@ -279,4 +288,18 @@ type RevisionPreview struct {
 	// completionTime is when the result was observed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+}
+
+// HeldChange is a change of a WorkspaceTemplateApply that its template holds until it is previewed, approved, or both.
+// +kubebuilder:validation:MinProperties=1
+type HeldChange struct {
+	// revision is the hash of the rendered Workspace. The annotation capt.cluster.x-k8s.io/approve with this value approves the change.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Revision string `json:"revision,omitempty"`
+
+	// preview is the plan of Terraform for the change; absent before there is a result.
+	// +optional
+	Preview RevisionPreview `json:"preview,omitempty,omitzero"`
 }

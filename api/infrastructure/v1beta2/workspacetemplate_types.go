@@ -173,6 +173,15 @@ func (t *WorkspaceTemplate) SetConditions(conditions []metav1.Condition) {
 	t.Status.Conditions = conditions
 }
 
+// RolloutPolicy returns spec.rollout or, without it, the default of the manager as status reports it. The manager itself does not read status to
+// decide.
+func (t *WorkspaceTemplate) RolloutPolicy() WorkspaceTemplateRollout {
+	if reported := t.Status.Rollout.DefaultPolicy; t.Spec.Rollout.Strategy == "" && reported != nil {
+		return *reported
+	}
+	return t.Spec.Rollout
+}
+
 // WorkspaceTemplateList is a list of WorkspaceTemplates.
 //
 // +kubebuilder:object:root=true

@@ -177,6 +177,17 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	Preview RevisionPreview `json:"preview,omitempty,omitzero"`
 
+	// writtenSpec is a hash of the fields of spec that the Workspace was last rendered from and written with, apart from templateRevision; absent
+	// unless spec.rollout of the template holds changes.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	WrittenSpec string `json:"writtenSpec,omitempty"`
+
+	// change is a change of spec that spec.rollout of the template holds; absent if there is none.
+	// +optional
+	Change HeldChange `json:"change,omitempty,omitzero"`
+
 	// lastFailedRevision is the hash of the rendered Workspace whose apply last failed; empty once a later apply has
 	// succeeded.
 	// +optional

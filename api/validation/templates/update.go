@@ -32,7 +32,7 @@ func UpdateWarnings(ctx context.Context, reader validation.Reader, old, template
 			"spec.template.spec.providerConfigRef: %d WorkspaceTemplateApply objects use this template; their Workspaces keep their ProviderConfig, and get no update of this template until annotation %s of the WorkspaceTemplateApply names the new one",
 			users.Applies, naming.AllowProviderConfigAnnotation)}, nil
 	}
-	if template.Spec.Rollout.IsStaged() {
+	if template.RolloutPolicy().IsStaged() {
 		return []string{stagedWarning(template, users)}, nil
 	}
 	return []string{fmt.Sprintf(
@@ -42,9 +42,9 @@ func UpdateWarnings(ctx context.Context, reader validation.Reader, old, template
 
 // stagedWarning describes how an update reaches users in stages.
 func stagedWarning(template *infrav1.WorkspaceTemplate, users validation.Users) string {
-	warning := fmt.Sprintf("spec.template.spec: %d WorkspaceTemplateApply objects in %d Clusters use this template: they are updated to revision %s in stages, as spec.rollout requires. status.rollout shows the progress",
+	warning := fmt.Sprintf("spec.template.spec: %d WorkspaceTemplateApply objects in %d Clusters use this template: they are updated to revision %s in stages, as the rollout policy of the template requires. status.rollout shows the progress",
 		users.Applies, users.Clusters, rollout.HashOf(template))
-	switch template.Spec.Rollout.Approval {
+	switch template.RolloutPolicy().Approval {
 	case infrav1.RolloutApprovalAlways:
 		warning += fmt.Sprintf(". To start the rollout, set annotation %s to that revision", naming.ApproveAnnotation)
 	case infrav1.RolloutApprovalOnChanges:

@@ -66,6 +66,11 @@ func (a *Access) CompleteTemplates() cobra.CompletionFunc {
 	return a.completeObjects(&infrav1.WorkspaceTemplateList{})
 }
 
+// CompleteApplies with NAMESPACE/NAME of the WorkspaceTemplateApplies.
+func (a *Access) CompleteApplies() cobra.CompletionFunc {
+	return a.completeObjects(&infrav1.WorkspaceTemplateApplyList{})
+}
+
 // completeObjects completes with NAMESPACE/NAME.
 func (a *Access) completeObjects(list client.ObjectList) cobra.CompletionFunc {
 	return a.Complete(list, func() (names []string) {

@@ -206,3 +206,57 @@ func TestRollbackThatCannotWorkWritesNothing(t *testing.T) {
 	_, _, err = s.run(t, "template", "rollback", "team-a/vpc", "--yes")
 	assert.True(t, apierrors.IsConflict(err), "an edit since then is not lost: %v", err)
 }
+
+// waiting is a management cluster with a WorkspaceTemplateApply whose change waits for an approval.
+func waiting(change string) *environment {
+	apply := builder.WorkspaceTemplateApply("demo", builder.WithNamespace("team-a"), builder.WithGeneration(2),
+		builder.NotUpToDate(infrav1.WaitingForApprovalReason, "Terraform would change resources"),
+		builder.WithAnnotation(naming.ApproveAnnotation, "aaaaaaaaaaaa"), builder.WithAnnotation(naming.ApprovedByAnnotation, "alice"))
+	apply.Status.ObservedGeneration, apply.Status.Change.Revision = 2, change
+	return &environment{objects: []client.Object{apply}}
+}
+
+func approvedContent(t *testing.T, env *environment) string {
+	t.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	require.NoError(t, env.connected.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "demo"}, apply))
+	return apply.Annotations[naming.ApproveAnnotation]
+}
+
+func TestApproveAChange(t *testing.T) {
+	env := waiting("bbbbbbbbbbbb")
+	env.terminal, env.answer = true, "yes\n"
+	out, errOut, err := env.run(t, "template", "approve-change", "team-a/demo")
+	require.NoError(t, err)
+	assert.Equal(t, "WorkspaceTemplateApply team-a/demo: content bbbbbbbbbbbb\nTerraform would change resources\nWorkspaceTemplateApply team-a/demo: content bbbbbbbbbbbb is approved\n", out)
+	assert.Contains(t, errOut, "Do you want to approve content bbbbbbbbbbbb of WorkspaceTemplateApply team-a/demo in context production (http://127.0.0.1:1)?")
+	assert.Equal(t, "bbbbbbbbbbbb", approvedContent(t, env))
+
+	env = waiting("bbbbbbbbbbbb")
+	env.terminal, env.answer = true, "no\n"
+	_, _, err = env.run(t, "template", "approve-change", "team-a/demo")
+	require.EqualError(t, err, "canceled: nothing was written")
+	out, _, err = env.run(t, "template", "approve-change", "team-a/demo", "--dry-run")
+	require.NoError(t, err)
+	assert.Contains(t, out, "content bbbbbbbbbbbb is approved (dry run: nothing was written)\n")
+	out, _, err = env.run(t, "template", "approve-change", "team-a/demo", "--revision", "aaaaaaaaaaaa", "--yes")
+	require.NoError(t, err)
+	assert.Equal(t, "WorkspaceTemplateApply team-a/demo: unchanged: content aaaaaaaaaaaa is approved already, by alice\n", out)
+	assert.Equal(t, "aaaaaaaaaaaa", approvedContent(t, env))
+}
+
+func TestApproveAChangeRefusesAnotherContent(t *testing.T) {
+	for want, row := range map[string]struct {
+		waiting   string
+		arguments []string
+	}{
+		"content cccccccccccc is not the one that waits, which is bbbbbbbbbbbb": {"bbbbbbbbbbbb", []string{"--revision", "cccccccccccc", "--yes"}},
+		"no change waits for an approval":                                       {"", []string{"--revision", "cccccccccccc", "--yes"}},
+		"--yes requires --revision":                                             {"bbbbbbbbbbbb", []string{"--yes"}},
+		"standard input is not a terminal":                                      {"bbbbbbbbbbbb", nil},
+	} {
+		env := waiting(row.waiting)
+		_, _, err := env.run(t, append([]string{"template", "approve-change", "team-a/demo"}, row.arguments...)...)
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -62,19 +62,21 @@ func (s *source) compare(ctx context.Context, u *unit) (Workspace, error) {
 		err = w.render(apply, template, live)
 	}
 	if w.changes() {
-		w.Message = cmp.Or(u.postponedBy(template), w.Message)
+		w.Message = cmp.Or(u.postponedBy(template, w.revision), w.Message)
 	}
 	return w, err
 }
 
 // postponedBy returns when the manager writes a change of a unit; empty if it does so at once.
-func (u *unit) postponedBy(template *infrav1.WorkspaceTemplate) string {
-	revision := rollout.HashOf(template)
+func (u *unit) postponedBy(template *infrav1.WorkspaceTemplate, content string) string {
+	revision, policy, status := rollout.HashOf(template), template.RolloutPolicy(), u.apply().Status
 	switch {
 	case isPaused(u):
 		return "written when it is no longer paused"
-	case template.Spec.Rollout.IsStaged() && rollout.AssignedTo(u.apply()) != revision:
+	case policy.IsStaged() && rollout.AssignedTo(u.apply()) != revision:
 		return "written when the rollout of the template assigns revision " + revision
+	case policy.HoldsChanges() && status.WorkspaceRef != nil && rollout.SpecHash(u.apply()) != status.WrittenSpec && u.apply().Annotations[naming.ApproveAnnotation] != content:
+		return "written as the rollout policy of the template allows: after its preview, or when content " + content + " is approved"
 	}
 	return ""
 }
@@ -149,6 +151,7 @@ func (w *Workspace) render(apply *infrav1.WorkspaceTemplateApply, template *infr
 		}
 		return nil
 	}
+	w.revision = rendered.Revision
 	if live == nil {
 		w.Action, w.Changes = ActionCreate, rendered.Content()
 		return nil

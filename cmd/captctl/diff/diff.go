@@ -68,6 +68,8 @@ type Workspace struct {
 	Message  string `json:"message,omitempty"` // Message is why the manager does not write, or not yet.
 	// Changes are the fields that would change.
 	Changes []render.Difference `json:"changes,omitempty"`
+	// revision is the hash of the rendered Workspace, by which its content is approved.
+	revision string
 }
 
 // Action is what the manager would do with a Workspace.

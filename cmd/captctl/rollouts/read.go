@@ -32,7 +32,9 @@ type staged struct {
 	// unreadable is why the revisions cannot be read; nil if they were.
 	unreadable error
 	users      []rollout.User
-	applies    map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
+	// byDefault is true if the policy is the default of the manager.
+	byDefault bool
+	applies   map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
 }
 
 // String is how texts name the template.
@@ -123,7 +125,8 @@ func (s *staged) readRevisions(ctx context.Context, reader client.Reader, key cl
 	} else if err != nil {
 		return err
 	}
-	s.template = template
+	s.byDefault = template.Spec.Rollout.Strategy == "" && template.Status.Rollout.DefaultPolicy != nil
+	s.template, template.Spec.Rollout = template, template.RolloutPolicy()
 	var revisions appsv1.ControllerRevisionList
 	if err := reader.List(ctx, &revisions, client.InNamespace(key.Namespace), client.HasLabels{naming.TemplateRevisionLabel}); err != nil {
 		return fmt.Errorf("listing the revisions of WorkspaceTemplate %s: %w", key, err)

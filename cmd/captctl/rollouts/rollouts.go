@@ -24,7 +24,7 @@ import (
 
 // New returns the commands.
 func New(environment *cli.Environment) []*cobra.Command {
-	return []*cobra.Command{newStatus(environment), newApprove(environment), newPause(environment), newResume(environment), newRollback(environment)}
+	return []*cobra.Command{newStatus(environment), newApprove(environment), newApproveChange(environment), newPause(environment), newResume(environment), newRollback(environment)}
 }
 
 func newSelected(environment *cli.Environment) cluster.Selected {

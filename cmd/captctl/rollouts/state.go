@@ -21,7 +21,8 @@ func newPause(environment *cli.Environment) *cobra.Command {
 		Use:   "pause [NAMESPACE/]NAME",
 		Short: "Pause the rollout of a WorkspaceTemplate: no further user gets the revision",
 		Long: `Sets spec.rollout.state of the WorkspaceTemplate to Paused. Users that Terraform is updating finish.
-The others keep their revision until captctl template resume.`,
+The others keep their revision until captctl template resume. If the template has the default policy
+of the manager (--default-rollout), that policy is written to spec.rollout.`,
 		Example: "  captctl template pause team-a/vpc",
 	}, decidePause)
 	return command
@@ -48,7 +49,13 @@ func decidePause(_ *changeOptions, s *staged) (*change, error) {
 	if s.template.Spec.Rollout.State == infrav1.RolloutPaused {
 		return &change{done: "the rollout is paused already"}, nil
 	}
-	patch, err := merge(map[string]any{"spec": stateIs(infrav1.RolloutPaused)})
+	fields := stateIs(infrav1.RolloutPaused)
+	if s.byDefault { // With a state alone, the template would have another policy.
+		policy := s.template.Spec.Rollout
+		policy.State = infrav1.RolloutPaused
+		fields = map[string]any{"rollout": policy}
+	}
+	patch, err := merge(map[string]any{"spec": fields})
 	return &change{summary: s.warnOfState, patch: patch, done: "the rollout is paused; users that Terraform is updating finish"}, err
 }
 

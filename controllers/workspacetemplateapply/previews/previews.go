@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package previews runs the previews of staged rollouts: a second Workspace with the state and the new content of the one of a
+// Package previews runs the previews of staged rollouts, and of changes of single objects: a second Workspace with the state and the new content of the one of a
 // WorkspaceTemplateApply, which may only observe. It shows whether Terraform would change anything.
 package previews
 
@@ -46,9 +46,10 @@ const (
 // Facts of a WorkspaceTemplateApply about its preview, and the results of its writes.
 type Facts struct {
 	Now time.Time
-	// Revision is the revision of the template to preview; empty when no preview is wanted.
+	// Revision is the revision of the template to preview; empty when no preview is wanted. The preview of a change of spec has the revision that the
+	// object has.
 	Revision string
-	// Assigned is true when the object already has the revision.
+	// Assigned is true when the object already has the revision, and nothing else changes.
 	Assigned bool
 	// Ready is true while the Workspace is at rest. Otherwise the plan would be about a state that changes.
 	Ready bool
@@ -183,7 +184,7 @@ func (d Decision) Wait(f *Facts, err error) error {
 	if err != nil || after <= 0 {
 		return err
 	}
-	return engine.Wait("the preview of another revision", after)
+	return engine.Wait("the preview", after)
 }
 
 // Runner reads and writes previews.
@@ -218,8 +219,11 @@ func scopeOf(apply *infrav1.WorkspaceTemplateApply) (terraform.Scope, bool) {
 
 // Act carries a decision out. A preview that the API server rejects is a result.
 func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, d Decision) error {
-	if f.Live == nil && d.Step != Create {
-		r.Slots.Release(client.ObjectKeyFromObject(apply))
+	switch key := client.ObjectKeyFromObject(apply); {
+	case f.Live == nil && d.Step != Create:
+		r.Slots.Release(key)
+	case f.Live != nil && f.isOurs():
+		r.Slots.Hold(key)
 	}
 	switch d.Step {
 	case Create:
@@ -237,7 +241,7 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	key := client.ObjectKeyFromObject(apply)
 	free, err := r.Slots.Take(key, func() ([]client.ObjectKey, error) {
-		scope, _ := scopeOf(apply) // Those of the other scope that this process created have slots.
+		scope, _ := scopeOf(apply) // Those of the other scope have slots, if this process reconciles their objects.
 		return r.Workspaces.Previews(ctx, scope)
 	})
 	if err != nil {

@@ -38,6 +38,12 @@ func TestSlotsAreLimited(t *testing.T) {
 	release("f")
 	release("c")
 	assert.Equal(t, []string{"e"}, enqueued, "f does not wait any more")
+	running, waiting := slots.Count()
+	assert.Equal(t, []int{4, 0}, []int{running, waiting})
+	slots.Hold(client.ObjectKey{Name: "g"}) // It has a preview from before a restart, of any scope.
+	assert.False(t, take("i"))
+	running, waiting = slots.Count()
+	assert.Equal(t, []int{5, 1}, []int{running, waiting})
 	_, err := slots.Take(client.ObjectKey{Name: "x"}, func() ([]client.ObjectKey, error) { return nil, assert.AnError })
 	require.ErrorIs(t, err, assert.AnError)
 }

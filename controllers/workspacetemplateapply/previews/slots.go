@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// MaxPreviews is how many previews a manager has at the same time: each occupies a worker of provider-terraform.
+// MaxPreviews is how many previews there are at the same time: each occupies a worker of provider-terraform. Only the leader runs previews. The limit
+// counts those of all managers in the cache, so that shards with --watch-filter share it; if two create one at the same moment, it can be exceeded.
 const MaxPreviews = 5
 
 // Slots limits the number of previews. The zero value is ready. Safe for concurrent use.
@@ -54,12 +55,30 @@ func (s *Slots) Take(key client.ObjectKey, existing func() ([]client.ObjectKey, 
 		}
 		return false, nil
 	}
+	s.hold(key)
+	return true, nil
+}
+
+// Hold is called for an object with a preview, which may be from before a restart.
+func (s *Slots) Hold(key client.ObjectKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold(key)
+}
+
+func (s *Slots) hold(key client.ObjectKey) {
 	if s.taken == nil {
 		s.taken = map[client.ObjectKey]bool{}
 	}
 	s.taken[key] = true
 	s.stopWaiting(key)
-	return true, nil
+}
+
+// Count returns how many objects have a preview, and how many wait for a slot.
+func (s *Slots) Count() (running, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.taken), len(s.waiting)
 }
 
 // Release is called for an object without a preview that needs none.

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet_test rolls edits out to a fleet: one that destroys, while the manager that leads is killed, and one with an empty plan.
+// Package fleet_test rolls edits out to a fleet: one that destroys, while the manager that leads is killed, and one with an empty plan. It also has
+// the tests of managers with other flags.
 package fleet_test
 
 import (
@@ -192,4 +193,28 @@ func TestAnEditWithAnEmptyPlanReachesAFleetWithoutAnApproval(t *testing.T) {
 		return fixture.Unless(len(left) == clusters, "%d Workspaces exist, with previews", len(left))
 	})
 	assert.Len(t, env.Cloud(), clusters)
+}
+
+func TestTheDefaultPolicyOfTheInstallation(t *testing.T) {
+	env := &environment{Environment: shared.NewEnvironment(t, terraform.ScopeNamespaced)}
+	shared.StartInstance(t, "default", append(elect(), "--default-rollout={strategy: Staged, preview: Always, approval: OnChanges}")...)
+	template := env.Template(fixture.VPCTemplate, fixture.SizedVPCModule(), "vpc_name", "size")
+	env.User(template, fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "a", "variables: {vpc_name: a, size: small}"))
+	env.Await(&infrav1.WorkspaceTemplateApply{}, "a", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+
+	env.User(env.VPCTemplate(destroying))
+	status := env.await(infrav1.RolloutWaitingForApproval)
+	assert.Equal(t, infrav1.RolloutApprovalOnChanges, status.DefaultPolicy.Approval)
+	assert.Empty(t, env.template().Spec.Rollout)
+	env.Await(&infrav1.WorkspaceTemplateApply{}, "a", infrav1.RenderedCondition, metav1.ConditionTrue, infrav1.RevisionHeldReason)
+	assert.Len(t, env.Cloud(), 1)
+	name := env.Namespace + "/" + fixture.VPCTemplate
+	assert.Contains(t, env.Captctl("template", "status", name), "captctl template approve "+name)
+
+	env.User(template) // It is reverted.
+	env.await(infrav1.RolloutComplete)
+	env.Edit(&infrav1.WorkspaceTemplateApply{}, "a", `{"spec":{"variables":{"size":"large"}}}`)
+	env.Await(&infrav1.WorkspaceTemplateApply{}, "a", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason)
+	env.Edit(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, `{"spec":{"rollout":{"strategy":"Immediate"}}}`)
+	env.Await(&infrav1.WorkspaceTemplateApply{}, "a", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 }

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func TestAChangeIsHeldAsThePolicyRequires(t *testing.T) {
+	const (
+		none, preview, approve = "", infrav1.PreviewingChangeReason, infrav1.WaitingForApprovalReason
+		never, always          = infrav1.RolloutPreviewNever, infrav1.RolloutPreviewAlways
+	)
+	type result = infrav1.PreviewResult
+	for _, row := range []struct {
+		preview  infrav1.RolloutPreview
+		approval infrav1.RolloutApproval
+		want     map[result]string
+	}{
+		{never, infrav1.RolloutApprovalNone, map[result]string{"": none}},
+		{never, infrav1.RolloutApprovalAlways, map[result]string{"": approve}},
+		{always, infrav1.RolloutApprovalNone, map[result]string{"": preview, "Empty": none, "Changes": none, "Failed": approve, "Unavailable": approve}},
+		{always, infrav1.RolloutApprovalOnChanges, map[result]string{"": preview, "Empty": none, "Changes": approve, "Failed": approve, "Unavailable": approve}},
+		{always, infrav1.RolloutApprovalAlways, map[result]string{"": preview, "Empty": approve, "Changes": approve, "Failed": approve, "Unavailable": approve}},
+	} {
+		for previewed, want := range row.want {
+			change := Change{Policy: infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: row.preview, Approval: row.approval}, Revision: "b"}
+			assert.Equal(t, want, change.HeldBy(previewed), "%s %s %s", row.preview, row.approval, previewed)
+			change.Approve = "a"
+			assert.Equal(t, want, change.HeldBy(previewed), "an approval of another content")
+			assert.Equal(t, row.preview == always, change.NeedsPreview())
+			change.Approve = "b"
+			assert.Empty(t, change.HeldBy(previewed), "an approval passes")
+			assert.False(t, change.NeedsPreview())
+			assert.Empty(t, Change{Policy: change.Policy}.HeldBy(previewed), "no change")
+		}
+	}
+}
+
+func TestTheMessageOfAChangeNamesTheCommand(t *testing.T) {
+	policy := infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges}
+	for want, row := range map[string]struct {
+		change  Change
+		preview infrav1.RevisionPreview
+	}{
+		"Terraform plans it first, when the Workspace is at rest, as the rollout policy of T requires": {Change{Policy: policy}, infrav1.RevisionPreview{}},
+		"Terraform would change resources, and the rollout policy of T requires an approval":           {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewChanges}},
+		"Terraform would change nothing, and the rollout policy of T requires an approval":             {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewEmpty}},
+		"its plan fails: no. CAPT repeats the plan every ten minutes":                                  {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewFailed, Message: "no"}},
+		"it cannot be previewed: no. CAPT tries again every ten minutes":                               {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewUnavailable, Message: "no"}},
+		"the rollout policy of T requires an approval":                                                 {Change{Approve: "a"}, infrav1.RevisionPreview{}},
+	} {
+		change := row.change
+		change.Revision = "b"
+		stale := ""
+		if change.Approve = cmp.Or(change.Approve, "b"); !change.IsApproved() {
+			stale = ". The annotation capt.cluster.x-k8s.io/approve is a, which is another content, and has no effect"
+		}
+		assert.Equal(t, "the changed spec (content b) is not applied yet: "+want+stale+". To approve this content, run: command", change.Message("T", row.preview, "command"))
+	}
+}
+
+func TestTheHashOfASpecIsOfWhatIsRendered(t *testing.T) {
+	with := func(change func(*infrav1.WorkspaceTemplateApplySpec)) string {
+		apply := builder.WorkspaceTemplateApply("a")
+		change(&apply.Spec)
+		return SpecHash(apply)
+	}
+	same := with(func(*infrav1.WorkspaceTemplateApplySpec) {})
+	assert.Equal(t, same, with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.TemplateRevision, s.WorkspaceName = "other", "other" }))
+	none := with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.Variables = nil })
+	assert.Equal(t, none, with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.Variables = map[string]string{} }))
+	assert.NotEqual(t, same, none)
+	assert.NotEqual(t, same, with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.Variables = map[string]string{"a": "b"} }))
+	assert.NotEqual(t, same, with(func(s *infrav1.WorkspaceTemplateApplySpec) { s.TemplateRef.Name = "other" }))
+	assert.NotEqual(t, same, SpecHash(builder.WorkspaceTemplateApply("a", builder.WithConnectionSecret("out", ""))))
+}

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplateapply
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clocktesting "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// newChanging is an object at rest whose template has a policy, and the only revision of it. The module has a variable.
+func newChanging(t *testing.T, policy infrav1.WorkspaceTemplateRollout) *previewing {
+	t.Helper()
+	policy.Strategy = infrav1.RolloutStaged
+	template := stagedTemplate("# ${size}")
+	template.Spec.Rollout = policy
+	hash, revision := stored(t, template)
+	env := newEnvironment(t, template, revision, builder.WorkspaceTemplateApply("demo-vpc", builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.TemplateRevision, apply.Spec.Variables = hash, map[string]string{"size": "1"}
+	})))
+	env.look()
+	env.provide("demo-vpc", builder.AtRest)
+	env.look()
+	require.Equal(t, "True UpToDate: ", env.ready("demo-vpc"))
+	require.Empty(t, env.mustReconcile("demo-vpc"))
+	return &previewing{env, hash}
+}
+
+func (p *previewing) size(size string) {
+	p.Helper()
+	p.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.Variables = map[string]string{"size": size}
+		apply.Generation++
+	})
+	p.look()
+}
+
+func (p *previewing) approve(hash string) {
+	p.Helper()
+	p.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ApproveAnnotation, hash)
+	})
+	p.look()
+}
+
+func (p *previewing) change() infrav1.HeldChange { return p.get("demo-vpc").Status.Change }
+
+func TestAChangeWaitsForItsPreviewAndItsApproval(t *testing.T) {
+	p := newChanging(t, infrav1.WorkspaceTemplateRollout{Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges})
+	before := p.get("demo-vpc").Status
+	p.size("2")
+	assert.Contains(t, p.ready("demo-vpc"), "False PreviewingChange: the changed spec (content "+p.change().Revision+") is not applied yet: Terraform plans it first")
+	preview := p.preview()
+	require.NotNil(t, preview)
+	module, _, _ := unstructured.NestedString(preview.Object, "spec", "forProvider", "module")
+	assert.Equal(t, "# 2", module)
+	assert.Equal(t, "# 1", p.module(), "the Workspace is not changed")
+
+	p.shows(builder.ResourcesExist, "abc")
+	p.look()
+	p.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(11 * time.Second))
+	p.look()
+	held := p.change()
+	assert.Equal(t, infrav1.PreviewChanges, held.Preview.Result)
+	command := "kubectl -n default annotate --overwrite workspacetemplateapply demo-vpc capt.cluster.x-k8s.io/approve=" + held.Revision
+	assert.Contains(t, p.ready("demo-vpc"), "False WaitingForApproval")
+	assert.Contains(t, p.ready("demo-vpc"), command)
+	p.look()
+	require.Nil(t, p.preview())
+	assert.Empty(t, p.mustWrite(), "at rest nothing is written")
+	assert.Equal(t, before.LastAppliedRevision, p.get("demo-vpc").Status.LastAppliedRevision)
+	assert.Equal(t, before.TemplateRevision, p.get("demo-vpc").Status.TemplateRevision, "the rollout does not wait for the change")
+
+	p.approve("0123456789ab")
+	assert.Equal(t, "# 1", p.module())
+	assert.Contains(t, p.ready("demo-vpc"), "is 0123456789ab, which is another content, and has no effect")
+	p.approve(held.Revision)
+	assert.Equal(t, "# 2", p.module())
+	assert.Empty(t, p.change())
+	p.provide("demo-vpc", builder.AtRest)
+	p.look()
+	assert.Equal(t, "True UpToDate: ", p.ready("demo-vpc"))
+	assert.Equal(t, held.Revision, p.get("demo-vpc").Status.LastAppliedRevision)
+
+	p.size("3") // The approval is of the former content.
+	assert.Equal(t, "# 2", p.module())
+	assert.NotEqual(t, held.Revision, p.change().Revision)
+	p.size("2") // It is reverted.
+	assert.Empty(t, p.change())
+	assert.Equal(t, "True UpToDate: ", p.ready("demo-vpc"))
+	require.Nil(t, p.preview())
+}
+
+func TestAChangeWithAnEmptyPlanPasses(t *testing.T) {
+	p := newChanging(t, infrav1.WorkspaceTemplateRollout{Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges, State: infrav1.RolloutPaused})
+	p.size("2")
+	p.shows(builder.AtRest, "abc")
+	p.look()
+	assert.Equal(t, "# 2", p.module(), "the pause of the rollout does not concern it")
+	p.look()
+	assert.Nil(t, p.preview())
+}
+
+func TestAChangeThatRequiresAnApprovalWithoutAPreview(t *testing.T) {
+	p := newChanging(t, infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalAlways})
+	p.size("2")
+	assert.Contains(t, p.ready("demo-vpc"), "False WaitingForApproval: the changed spec (content "+p.change().Revision+") is not applied yet: the rollout policy of WorkspaceTemplate default/vpc requires an approval")
+	assert.Nil(t, p.preview())
+	p.approve(p.change().Revision)
+	assert.Equal(t, "# 2", p.module())
+}
+
+// Only a change of spec is held: what another client changed is repaired, and a revision that the rollout assigns is written.
+func TestOtherUpdatesAreNotHeld(t *testing.T) {
+	policy := infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalAlways}
+	p := newChanging(t, policy)
+	live := p.workspace("demo-vpc")
+	require.NoError(t, unstructured.SetNestedField(live.Object, "# by another client", "spec", "forProvider", "module"))
+	p.update(live)
+	p.look()
+	assert.Equal(t, "# 1", p.module())
+
+	p.template(builder.WithModule("# new ${size}"), builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.Rollout = policy
+		template.Spec.Rollout.Strategy = infrav1.RolloutStaged
+		p.target = rollout.HashOf(template)
+	}))
+	p.edit("demo-vpc", assign(p.target))
+	p.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Minute)) // Updates are rate-limited.
+	p.look()
+	assert.Equal(t, "# new 1", p.module())
+}
+
+func TestAHeldChangeIsReleased(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(p *previewing)
+		module string
+	}{
+		"by the removal of the policy": {func(p *previewing) {
+			p.template(builder.WithModule("# ${size}"), builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{} }))
+		}, "# 2"},
+		"not while it is paused": {func(p *previewing) {
+			p.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+				metav1.SetMetaDataAnnotation(&a.ObjectMeta, clusterv1.PausedAnnotation, "")
+			})
+			p.approve(p.change().Revision)
+		}, "# 1"},
+		"not by a change of the Workspace": {func(p *previewing) { p.provide("demo-vpc", builder.Updating) }, "# 1"},
+		"not if the record is lost": {func(p *previewing) {
+			apply := p.get("demo-vpc")
+			apply.Status.WrittenSpec = ""
+			require.NoError(p, p.Status().Update(p.Context(), apply))
+		}, "# 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newChanging(t, infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalAlways})
+			p.size("2")
+			row.change(p)
+			p.look()
+			assert.Equal(t, row.module, p.module())
+		})
+	}
+}
+
+// The deletion of an object does not wait for an approval, and neither does the recovery of the content that its Workspace has.
+func TestAHeldChangeBlocksNeitherDeletionNorRecovery(t *testing.T) {
+	p := newChanging(t, infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalAlways})
+	p.size("2")
+	p.provide("demo-vpc", builder.UpdateFailed)
+	p.look()
+	assert.Equal(t, "Throttle", p.get("demo-vpc").Status.LastFailureClass)
+	request := "Reapply/" + string(p.workspace("demo-vpc").GetUID()) + "/1"
+	p.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+		metav1.SetMetaDataAnnotation(&a.ObjectMeta, naming.RecoveryAnnotation, request)
+	})
+	p.look()
+	assert.Equal(t, request, p.workspace("demo-vpc").GetAnnotations()[naming.RecoveryAnnotation])
+	assert.Equal(t, "# 1", p.module())
+	p.remove(p.get("demo-vpc"))
+	p.look()
+	assert.Contains(t, p.Writes, "delete Workspace")
+}

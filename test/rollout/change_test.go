@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+)
+
+// waitingChange returns the hash of the change of a user that waits for an approval.
+func (env *environment) waitingChange(name string) string {
+	env.Helper()
+	env.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "run: kubectl")
+	apply := &infrav1.WorkspaceTemplateApply{}
+	require.True(env, env.Exists(apply, name))
+	require.NotEmpty(env, apply.Status.Change.Revision)
+	return apply.Status.Change.Revision
+}
+
+func TestAChangeOfOneUserWaitsForItsPreviewAndItsApproval(t *testing.T) {
+	t.Parallel()
+	inScopes(t, func(t *testing.T, scope terraform.Scope) {
+		env := newEnvironmentIn(t, scope, previewed)
+		env.User(strings.Replace(env.Template(fixture.VPCTemplate, fixture.SizedVPCModule(), "vpc_name", "size"), "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+previewed+"}\n", 1))
+		for _, name := range []string{"a", "b"} {
+			env.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, name, "variables: {vpc_name: "+name+", size: small}"))
+		}
+		env.awaitReady("a", "b")
+		env.awaitStage(infrav1.RolloutComplete)
+		applied, applies := len(env.Operations("a", scripted.Apply)), &infrav1.WorkspaceTemplateApply{}
+
+		env.Edit(applies, "a", `{"spec":{"variables":{"size":"large"}}}`)
+		waiting := env.waitingChange("a")
+		env.awaitNoPreviews("a")
+		env.Edit(applies, "a", `{"metadata":{"annotations":{"`+naming.ApproveAnnotation+`":"0123456789ab"}}}`)
+		env.Await(applies, "a", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "is 0123456789ab, which is another content")
+		require.Never(t, func() bool { return len(env.Operations("a", scripted.Apply)) != applied }, aWhile, tick)
+		assert.Equal(t, infrav1.RolloutComplete, env.template().Status.Rollout.Stage, "the rollout of the template does not wait")
+
+		env.Captctl("template", "approve-change", env.Namespace+"/a", "--revision="+waiting, "--yes")
+		env.awaitReady("a", "b")
+		assert.Greater(t, len(env.Operations("a", scripted.Apply)), applied)
+		require.True(t, env.Exists(applies, "a"))
+		assert.NotEmpty(t, applies.Annotations[naming.ApprovedByAnnotation])
+
+		// The Secret is not part of the plan.
+		env.Edit(&infrav1.WorkspaceTemplateApply{}, "b", `{"spec":{"writeConnectionSecretToRef":{"name":"outputs"}}}`)
+		env.Eventually(func() string {
+			name, found := secretOf(env, "b")
+			return fixture.Unless(found && name == "outputs", "the Workspace of b is not updated")
+		})
+		env.awaitReady("b")
+		env.awaitNoPreviews("a", "b")
+	})
+}
+
+// secretOf returns the connection Secret of the Workspace of a user.
+func secretOf(env *environment, name string) (string, bool) {
+	env.Helper()
+	spec, _ := env.Workspace(name).Object["spec"].(map[string]any)
+	ref, _ := spec["writeConnectionSecretToRef"].(map[string]any)
+	secret, found := ref["name"].(string)
+	return secret, found
+}
+
+// Cluster API and users edit the version of the control plane; the cluster stays as it is until that is approved.
+func TestAnUpgradeOfAControlPlaneWaitsForItsApproval(t *testing.T) {
+	t.Parallel()
+	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
+	module := strings.NewReplacer(`"tags"`, `"kubernetes_version"`, "var.tags", "var.kubernetes_version").Replace(fixture.ControlPlaneModule)
+	template := env.Template(fixture.ControlPlaneTemplate, module, "cluster_name", "kubernetes_version")
+	env.User(strings.Replace(template, "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+previewed+"}\n", 1),
+		fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{existingID: vpc-0123}"), fixture.CAPTControlPlane(fixture.Demo))
+	env.AwaitState(controlplanev1.StateReady, controlplanev1.ReadyReason)
+
+	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"version":"v1.36.0"}}`)
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "run: kubectl")
+	held := env.AwaitState(controlplanev1.StateConfiguring, infrav1.WaitingForApprovalReason)
+	assert.Equal(t, "v1.35.0", held.Status.Version, "the running version is reported")
+	env.Captctl("template", "approve-change", env.Namespace+"/"+fixture.ControlPlane, "--revision="+env.waitingChange(fixture.ControlPlane), "--yes")
+	upgraded := env.AwaitState(controlplanev1.StateReady, controlplanev1.ReadyReason)
+	assert.Equal(t, "v1.36.0", upgraded.Status.Version)
+}
