@@ -66,7 +66,7 @@ func ours() bool { return os.Getenv("SANDBOX_PROVIDER") != "none" }
 func TestOpenTofu(t *testing.T) {
 	t.Parallel()
 	if ours() {
-		start(t, nil).live(t, []string{namespacedScope}, false, scenarios()[:2]...)
+		start(t, nil).live(t, []string{namespacedScope}, false, scenarios()[:3]...)
 		return
 	}
 	start(t, nil).live(t, []string{clusterScope, namespacedScope}, false, scenarios()...)
@@ -122,6 +122,7 @@ func scenarios() []scenario {
 			{"destroy failed", destroyFailed},
 			{"destroyed", destroyed},
 		}},
+		{"previewing while Terraform applies", []testStep{{"", previewingDuringAnApply}}},
 		{"first apply failed", []testStep{{"", firstApplyFailed}}},
 		{"ProviderConfig missing", []testStep{{"", providerConfigMissing}}},
 		{"only observing", []testStep{{"", onlyObserving}}},
