@@ -48,11 +48,18 @@ func TestAPreviewMayOnlyObserve(t *testing.T) {
 			clients := map[string]client.Client{"an administrator": shared.API, "CAPT": as(t, manager), "the garbage collector": as(t, "system:serviceaccount:kube-system:generic-garbage-collector", "system:masters")}
 			preview := previewOf(env, "absent")
 			for name, change := range map[string]func(object *unstructured.Unstructured){
-				"all":        func(o *unstructured.Unstructured) { set(env, o, []any{"*"}, "spec", "managementPolicies") },
-				"more":       func(o *unstructured.Unstructured) { set(env, o, []any{"Observe", "Delete"}, "spec", "managementPolicies") },
-				"none":       func(o *unstructured.Unstructured) { set(env, o, []any{}, "spec", "managementPolicies") },
-				"default":    func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "managementPolicies") },
-				"annotation": func(o *unstructured.Unstructured) { o.SetLabels(nil); set(env, o, []any{"*"}, "spec", "managementPolicies") },
+				"all": func(o *unstructured.Unstructured) { set(env, o, []any{"*"}, "spec", "managementPolicies") },
+				"more": func(o *unstructured.Unstructured) {
+					set(env, o, []any{"Observe", "Delete"}, "spec", "managementPolicies")
+				},
+				"none": func(o *unstructured.Unstructured) { set(env, o, []any{}, "spec", "managementPolicies") },
+				"default": func(o *unstructured.Unstructured) {
+					unstructured.RemoveNestedField(o.Object, "spec", "managementPolicies")
+				},
+				"annotation": func(o *unstructured.Unstructured) {
+					o.SetLabels(nil)
+					set(env, o, []any{"*"}, "spec", "managementPolicies")
+				},
 				"a Secret": func(o *unstructured.Unstructured) {
 					set(env, o, map[string]any{"name": "a", "namespace": env.Namespace}, "spec", "writeConnectionSecretToRef")
 				},
