@@ -16,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -156,8 +157,8 @@ func TestAPreviewIsNotTakenForAWorkspace(t *testing.T) {
 	t.Parallel()
 	inScopes(t, func(t *testing.T, scope terraform.Scope) {
 		env := newEnvironmentIn(t, scope, previewed)
-		env.User(fixture.ClusterNamed(fixture.Demo), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo))
-		env.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)
+		env.User(env.ControlPlaneTemplate(fixture.ControlPlaneModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo))
+		env.AwaitState(controlplanev1.StateReady, "")
 		env.awaitStage(infrav1.RolloutComplete)
 		env.previewing(scripted.Step{Hang: true}, fixture.VPC)
 		key, name := env.previewKey(fixture.VPC), env.Namespace+"/"+fixture.Demo
@@ -167,7 +168,7 @@ func TestAPreviewIsNotTakenForAWorkspace(t *testing.T) {
 		plan := filepath.Join(t.TempDir(), "plan.json")
 		for _, command := range [][]string{
 			{"get", "-n", env.Namespace, "-o", "wide"}, {"get", "-n", env.Namespace, "-o", "json"}, {"describe", name}, {"tree", name}, {"tree", name, "-o", "json"},
-			{"report", "-n", env.Namespace, "-o", "json"}, {"logs", name}, {"template", "status", env.Namespace + "/" + fixture.VPCTemplate},
+			{"report", "-n", env.Namespace, "-o", "html"}, {"logs", name}, {"template", "status", env.Namespace + "/" + fixture.VPCTemplate},
 			{"migrate", "plan", "-n", env.Namespace, "--out", plan}, {"migrate", "status", "-n", env.Namespace},
 		} {
 			assert.NotContains(t, env.Captctl(command...), key.Name, "%v", command)
@@ -189,7 +190,7 @@ func TestAPreviewIsNotTakenForAWorkspace(t *testing.T) {
 		env.awaitStage(infrav1.RolloutWaitingForApproval)
 		env.awaitNoPreviews(fixture.VPC)
 		env.requireOnlyPlanned(fixture.VPC)
-		assert.Len(t, env.Cloud(), 1)
+		assert.Len(t, env.Cloud(), 2)
 		assert.Empty(t, env.Operations(fixture.VPC, scripted.Destroy))
 	})
 }
