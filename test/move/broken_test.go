@@ -168,8 +168,8 @@ func TestABrokenMoveIsRevertedAtOnce(t *testing.T) {
 	require.NotContains(t, workspace.GetAnnotations(), "clusterctl.cluster.x-k8s.io/delete-for-move")
 }
 
-// clusterctl lists a preview, and CAPT deletes it when the Cluster is paused: the move fails before anything is deleted. The manual asks to pause
-// rollouts before a move.
+// clusterctl lists a preview, and CAPT deletes it when the Cluster is paused: the move fails before anything is deleted. The manual asks to complete
+// or to revert rollouts before a move.
 func TestAMoveDuringAPreviewFailsAndIsStartedAgain(t *testing.T) {
 	env := readyCluster(t)
 	t.Parallel()
@@ -196,7 +196,7 @@ func TestAMoveDuringAPreviewFailsAndIsStartedAgain(t *testing.T) {
 	require.Empty(t, env.done(began))
 
 	env.setScript(preview, scripted.Script{})
-	env.apply(source, strings.Replace(staged(fixture.VPCModule+"# changed\n"), "preview: Always", "preview: Always, state: Paused", 1))
+	env.apply(source, staged(fixture.VPCModule)) // Revisions are not moved, so that a user of another one would not be Ready on the new side.
 	env.follow(takePauseAway, "NAME", "demo")
 	env.awaitReady(source, "v1.34.0")
 	env.awaitBlock(vpc, "until-paused")
