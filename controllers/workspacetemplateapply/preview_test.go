@@ -249,9 +249,13 @@ func TestThePreviewWakesItsObject(t *testing.T) {
 // The provider could apply the content of such a preview, and its deletion would destroy the resources.
 func TestAPreviewThatMayDoMoreThanObserveIsRevertedAndThenDeleted(t *testing.T) {
 	for name, change := range map[string]func(p *previewing){
-		"it is wanted":          func(*previewing) {},
-		"it is not wanted":      func(p *previewing) { p.template(builder.WithModule("# 1")) },
-		"it is being deleted":   func(p *previewing) { p.remove(p.preview()) },
+		"it is wanted":        func(*previewing) {},
+		"it is not wanted":    func(p *previewing) { p.template(builder.WithModule("# 1")) },
+		"it is being deleted": func(p *previewing) { p.remove(p.preview()) },
+		"it is being deleted, and not wanted": func(p *previewing) {
+			p.remove(p.preview())
+			p.template(builder.WithModule("# 1"))
+		},
 		"its object is deleted": func(p *previewing) { p.remove(p.get("demo-vpc")) },
 	} {
 		t.Run(name, func(t *testing.T) {
