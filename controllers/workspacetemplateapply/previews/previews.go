@@ -93,7 +93,7 @@ func Decide(f *Facts) Decision {
 		f.decide(&d)
 		return d
 	}
-	if f.Live != nil && f.isOurs() && (!f.Live.Deleting() || !f.Live.OnlyObserves()) {
+	if f.mustDelete() {
 		d.Step = Delete
 	}
 	return d
@@ -127,6 +127,11 @@ func (f *Facts) decide(d *Decision) {
 			d.Result = f.result(seen.Result, seen.Message)
 		}
 	}
+}
+
+// mustDelete reports whether a preview that is not wanted is still to be deleted, or to be reverted while it is being deleted.
+func (f *Facts) mustDelete() bool {
+	return f.Live != nil && f.isOurs() && (!f.Live.Deleting() || !f.Live.OnlyObserves())
 }
 
 // isOurs reports whether the live Workspace is a preview. Another one must not be deleted.
