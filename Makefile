@@ -123,9 +123,12 @@ SLOW := captctl|crash|migrate/(crash|reapply)|provider/conformance|roles|rollout
 SAMPLED := defects|deletion|fargate|faults
 SLOW_TESTS := \
   TestAFargateProfileMovesWithItsCluster \
+  TestAMoveDuringAPreviewFailsAndIsStartedAgain \
   TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain \
   TestAMoveWaitsForTerraformAndGoesOn \
   TestAMoveWithoutWorkspacesIsNotPossible \
+  TestAPreviewEndsWithWhatItIsAbout \
+  TestAPreviewIsNotTakenForAWorkspace \
   TestAProtectedClusterMovesAndStaysProtected \
   TestARollbackRestoresEveryObject \
   TestAnAPIServerThatDoesNotAnswerIsReported \
@@ -134,6 +137,7 @@ SLOW_TESTS := \
   TestCertManagerRenewsCertificatesUnderTraffic \
   TestCertificateRotationUnderTraffic \
   TestClusterOfAClusterClass \
+  TestPreviewsReportNoSecrets \
   TestProfilesGoFirstInAForegroundDeletionToo \
   TestProfilesGoFirstWithAnOrphaningDeletionToo \
   TestReadOnlyCommandsWriteNothing \
@@ -181,7 +185,7 @@ test-browser: ## Open the page of captctl report in Chromium, which must be inst
 .PHONY: test-slow
 test-slow: sandbox-binaries test-tools ## Run the tests and the combinations that are too slow for "make test".
 	@$(BUILT) CAPT_COMBINATIONS=all $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW)|$(SAMPLED))(/|$$)') | $(RESULTS)
-	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/e2e ./test/fargate ./test/migrate/... ./test/move ./test/webhooks | $(RESULTS)
+	@$(BUILT) $(GO) test $(SERVER_FLAGS) -run '^($(subst $(space),|,$(strip $(SLOW_TESTS))))$$' ./test/e2e ./test/fargate ./test/migrate/... ./test/move ./test/rollout ./test/tenancy ./test/webhooks | $(RESULTS)
 
 # tools/release and tools/rules have modules of their own, with Helm and with Prometheus, which take minutes to compile.
 .PHONY: test-tools

@@ -176,7 +176,7 @@ func (s *Snapshot) add(object *unstructured.Unstructured) error {
 	case "CAPTControlPlane":
 		return appendTyped(&s.ControlPlanes, object)
 	case terraform.WorkspaceKind:
-		if _, preview := object.GetLabels()[naming.PreviewLabel]; preview {
+		if naming.IsPreview(object) {
 			return nil // It has the state of another Workspace, and no owner.
 		}
 		s.Workspaces = append(s.Workspaces, *object)

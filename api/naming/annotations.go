@@ -3,7 +3,10 @@
 
 package naming
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Field managers of server-side apply: one per writer, so that managedFields show the owner of each field.
 const (
@@ -121,6 +124,12 @@ const (
 	PreviewRevisionAnnotation = "capt.cluster.x-k8s.io/preview-revision"
 	PreviewLookAnnotation     = "capt.cluster.x-k8s.io/preview-look"
 )
+
+// IsPreview reports whether a Workspace is a preview, which is the Workspace of no object. Another client may have removed one of the two marks.
+func IsPreview(workspace metav1.Object) bool {
+	_, labeled := workspace.GetLabels()[PreviewLabel]
+	return labeled || workspace.GetAnnotations()[PreviewOfAnnotation] != ""
+}
 
 // Claim returns the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }

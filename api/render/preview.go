@@ -18,6 +18,9 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
+// observe is the management policy with which the provider only plans.
+const observe = "Observe"
+
 // Preview returns the Workspace that previews the update of a live Workspace to the rendered one, and the hash of its spec. It has the state of
 // the live one and the content that it would have after the update, fields of other clients included. It may only observe, and it writes no
 // Secret. It does not have the claim, so that it cannot be taken for the Workspace of the WorkspaceTemplateApply.
@@ -30,7 +33,7 @@ func (r *Rendered) Preview(live *unstructured.Unstructured, apply *infrav1.Works
 	}
 	delete(spec, "writeConnectionSecretToRef")
 	delete(spec, "publishConnectionDetailsTo")
-	spec["managementPolicies"] = []any{"Observe"} // Terraform plans, and neither applies nor destroys.
+	spec["managementPolicies"] = []any{observe} // Terraform plans, and neither applies nor destroys.
 	preview := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	preview.SetGroupVersionKind(live.GroupVersionKind())
 	preview.SetNamespace(live.GetNamespace())
@@ -58,8 +61,18 @@ func (r *Rendered) Preview(live *unstructured.Unstructured, apply *infrav1.Works
 // IsUnchanged reports whether a live preview is as it was created, except for defaults, and may only observe. The generation also shows changes
 // that were reverted: the status may be about them.
 func (r *Rendered) IsUnchanged(live *unstructured.Unstructured) bool {
-	policies, _, _ := unstructured.NestedStringSlice(live.Object, "spec", "managementPolicies")
 	_, writes, _ := unstructured.NestedMap(live.Object, "spec", "writeConnectionSecretToRef")
-	return live.GetGeneration() <= 1 && slices.Equal(policies, []string{"Observe"}) && !writes &&
+	return live.GetGeneration() <= 1 && OnlyObserves(live) && !writes &&
 		!ssa.Differs(live, r.Object, "") // Annotations that CAPT adds later do not count.
+}
+
+// OnlyObserves reports whether the provider can neither apply a Workspace nor destroy its resources.
+func OnlyObserves(workspace *unstructured.Unstructured) bool {
+	policies, _, err := unstructured.NestedStringSlice(workspace.Object, "spec", "managementPolicies")
+	return err == nil && slices.Equal(policies, []string{observe})
+}
+
+// OnlyObserve makes a Workspace one that the provider can neither apply nor destroy.
+func OnlyObserve(workspace *unstructured.Unstructured) error {
+	return unstructured.SetNestedStringSlice(workspace.Object, []string{observe}, "spec", "managementPolicies")
 }

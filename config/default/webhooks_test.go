@@ -126,7 +126,7 @@ func TestPoliciesApplyToAllNamespaces(t *testing.T) {
 		assert.Nil(t, binding.Spec.MatchResources, "it holds everywhere")
 	}
 	policies := all[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy")
-	require.Len(t, policies, 12)
+	require.Len(t, policies, 13)
 	for _, policy := range policies {
 		binding := bindings[policy.Name]
 		require.NotNil(t, binding, policy.Name)
@@ -188,6 +188,20 @@ func TestMovePolicyNamesExistingResources(t *testing.T) {
 		assert.Contains(t, condition.Expression, "'"+clusterctlv1.DeleteForMoveAnnotation+"'")
 	}
 	assert.Contains(t, policy.Spec.MatchConditions[1].Expression, "'crossplane.io/external-name'")
+}
+
+func TestPreviewPolicyNamesTheMarksOfPreviews(t *testing.T) {
+	policy := policy(t, load(t), "capt-previews-only-observe")
+	for _, expression := range []string{policy.Spec.MatchConditions[0].Expression, policy.Spec.Variables[1].Expression} {
+		assert.Contains(t, expression, "'"+naming.PreviewLabel+"'")
+		assert.Contains(t, expression, "'"+naming.PreviewOfAnnotation+"'")
+	}
+	assert.Contains(t, policy.Spec.Variables[2].Expression, "'"+clusterctlv1.DeleteForMoveAnnotation+"'")
+	assert.Contains(t, policy.Spec.Validations[2].Expression, "'"+naming.ClaimAnnotation+"'")
+	rule := policy.Spec.MatchConstraints.ResourceRules[0]
+	for _, scope := range terraform.Scopes() {
+		assert.Contains(t, rule.APIGroups, scope.GroupVersionKind().Group)
+	}
 }
 
 func TestPolicyOfImmutableFieldsExemptsCaptctl(t *testing.T) {

@@ -75,7 +75,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		},
 		IsWarning: isWarning,
 		Events:    fargate.Events,
-		OnDeleted: r.forget,
+		OnDeleted: func(_ context.Context, key client.ObjectKey) error {
+			r.forget(key)
+			return nil
+		},
 	})
 }
 

@@ -55,7 +55,7 @@ type Phases[O Object, F, P any] struct {
 	// Events returns events about parts of an object whose status changed. They follow those of the conditions; it may be nil.
 	Events func(before, after O) []Event
 	// OnDeleted is called for objects that no longer exist; it may be nil.
-	OnDeleted func(key client.ObjectKey)
+	OnDeleted func(ctx context.Context, key client.ObjectKey) error
 }
 
 // Phase is one step of Act.
@@ -124,7 +124,7 @@ func Run[O Object, F, P any](ctx context.Context, e Engine, req ctrl.Request, ob
 			e.Metrics.Deleted(obj, req.NamespacedName, e.State.Now())
 			e.State.Forget(req.NamespacedName)
 			if phases.OnDeleted != nil {
-				phases.OnDeleted(req.NamespacedName)
+				return resultOf(ctx, phases.OnDeleted(ctx, req.NamespacedName))
 			}
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)

@@ -143,11 +143,11 @@ func (l *Live) equalsInNamespace(apply *infrav1.WorkspaceTemplateApply, rendered
 	return namespace == apply.Namespace && l.equals(rendered)
 }
 
-// IsPreview reports whether the Workspace is a preview, which is the Workspace of no object. The label or the annotation may have been removed.
-func (l *Live) IsPreview() bool {
-	_, labeled := l.object.GetLabels()[naming.PreviewLabel]
-	return labeled || l.object.GetAnnotations()[naming.PreviewOfAnnotation] != ""
-}
+// IsPreview reports whether the Workspace is a preview, which is the Workspace of no object.
+func (l *Live) IsPreview() bool { return naming.IsPreview(l.object) }
+
+// OnlyObserves reports whether the provider can neither apply the Workspace nor destroy its resources.
+func (l *Live) OnlyObserves() bool { return render.OnlyObserves(l.object) }
 
 // Claimed reports whether this version of CAPT created the Workspace.
 func (l *Live) Claimed() bool { return l.object.GetAnnotations()[naming.ClaimAnnotation] != "" }

@@ -5,6 +5,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,12 +13,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
@@ -99,6 +104,70 @@ func (c *Client) Look(ctx context.Context, preview *Live, now time.Time) error {
 	}
 	c.written.Record(object)
 	return nil
+}
+
+// previewChangedInterval is when to try again to delete a preview that changed after it was read.
+const previewChangedInterval = time.Second
+
+// DeletePreview deletes a preview. If another client has allowed the provider more than to observe, the deletion would destroy the resources of the
+// Workspace, so that this is reverted first, also while the preview is already being deleted. Only the version that was checked is deleted.
+func (c *Client) DeletePreview(ctx context.Context, preview *Live) error {
+	object := preview.object.DeepCopy()
+	if !preview.OnlyObserves() {
+		ctrl.LoggerFrom(ctx).Info("Reverting the managementPolicies of a preview, which another client changed", "Workspace", klog.KObj(object))
+		if err := render.OnlyObserve(object); err != nil {
+			return fmt.Errorf("writing preview %s: %w", object.GetName(), err)
+		}
+		before := client.MergeFromWithOptions(preview.object, client.MergeFromWithOptimisticLock{})
+		if err := c.Client.Patch(ctx, object, before, client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager)); err != nil {
+			return previewChanged("writing", object, err)
+		}
+	}
+	if preview.Deleting() {
+		return nil
+	}
+	err := c.Client.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID()), ResourceVersion: ptr.To(object.GetResourceVersion())})
+	c.written.Forget(client.ObjectKeyFromObject(object))
+	return previewChanged("deleting", object, err)
+}
+
+// previewChanged returns the error of a write of a preview that may have changed since, or no longer exist.
+func previewChanged(verb string, preview client.Object, err error) error {
+	switch {
+	case client.IgnoreNotFound(err) == nil:
+		return nil
+	case apierrors.IsConflict(err):
+		return engine.Wait("the preview to be read again", previewChangedInterval)
+	}
+	return fmt.Errorf("%s preview %s: %w", verb, preview.GetName(), err)
+}
+
+// DeleteOrphanedPreview deletes the cluster-wide preview of a WorkspaceTemplateApply that no longer exists: a manager that was no longer the leader
+// created it, or a user removed the finalizer. Others have an owner, and are garbage-collected.
+func (c *Client) DeleteOrphanedPreview(ctx context.Context, apply types.NamespacedName) error {
+	if _, err := c.definition(ctx, terraform.ScopeCluster); err != nil {
+		return ignoreKindMissing(err)
+	}
+	// Reading from the cache would start a watch, which an installation without cluster-wide Workspaces does not need.
+	preview, err := get(ctx, c.Uncached, terraform.ScopeCluster, "", naming.PreviewWorkspace(apply))
+	if err != nil || preview == nil {
+		return ignoreKindMissing(err)
+	}
+	if of, _ := ParsePreviewOf(preview.object); of != apply || !preview.IsPreview() || preview.Claimed() {
+		return nil
+	}
+	owner, err := engine.Get(ctx, c.Uncached, apply, &infrav1.WorkspaceTemplateApply{})
+	if err != nil || owner != nil { // The cache did not have it.
+		return err
+	}
+	return c.DeletePreview(ctx, preview)
+}
+
+func ignoreKindMissing(err error) error {
+	if errors.Is(err, ErrKindMissing) {
+		return nil
+	}
+	return err
 }
 
 // Preview returns the preview of the update of a Workspace to the rendered one.

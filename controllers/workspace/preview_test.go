@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -160,4 +161,70 @@ func TestTheErrorOfAPreviewHasNoSecretsOfItsWorkspace(t *testing.T) {
 	message := env.ExplainPreview(t.Context(), preview, mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, withSecrets()))).Message
 	assert.Contains(t, message, "invalid")
 	assert.NotContains(t, message, "an-output")
+}
+
+// orphan is a cluster-wide preview of a WorkspaceTemplateApply.
+func orphan(of types.NamespacedName, options ...builder.Option) *unstructured.Unstructured {
+	return builder.Workspace(naming.PreviewWorkspace(of), builder.ResourcesExist, append([]builder.Option{
+		builder.InClusterScope(), builder.WithLabel(naming.PreviewLabel, "true"), builder.WithAnnotation(naming.PreviewOfAnnotation, of.String()),
+		builder.With(func(object *unstructured.Unstructured) { must(render.OnlyObserve(object)) }),
+	}, options...)...)
+}
+
+func TestOnlyThePreviewOfAnAbsentObjectIsAnOrphan(t *testing.T) {
+	gone, exists := types.NamespacedName{Namespace: builder.Namespace, Name: "gone"}, types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}
+	for name, row := range map[string]struct {
+		of      types.NamespacedName
+		object  *unstructured.Unstructured
+		scopes  []terraform.Scope
+		deleted int
+	}{
+		"an orphan":                     {gone, orphan(gone), terraform.Scopes(), 1},
+		"no preview":                    {gone, nil, terraform.Scopes(), 0},
+		"the object exists":             {exists, orphan(exists), terraform.Scopes(), 0},
+		"the preview of another object": {gone, orphan(gone, builder.WithAnnotation(naming.PreviewOfAnnotation, "other/gone")), terraform.Scopes(), 0},
+		"a Workspace with a claim":      {gone, orphan(gone, builder.WithAnnotation(naming.ClaimAnnotation, "other/gone")), terraform.Scopes(), 0},
+		"no cluster-wide Workspaces":    {gone, nil, []terraform.Scope{terraform.ScopeNamespaced}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var objects []client.Object
+			if row.object != nil {
+				objects = append(objects, row.object)
+			}
+			env := newEnvironment(t, row.scopes, objects...)
+			require.NoError(t, env.DeleteOrphanedPreview(t.Context(), row.of))
+			require.Len(t, env.deleted, row.deleted)
+			assert.Empty(t, env.watched)
+		})
+	}
+}
+
+// Another client may allow the provider more at any moment before the deletion.
+func TestOnlyTheVersionOfAPreviewThatWasCheckedIsDeleted(t *testing.T) {
+	of := types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}
+	env := newEnvironment(t, terraform.Scopes(), orphan(of))
+	read := func() *Live {
+		live, err := get(t.Context(), env.api, terraform.ScopeCluster, "", naming.PreviewWorkspace(of))
+		require.NoError(t, err)
+		return live
+	}
+	before := read()
+	changed := read().object
+	must(unstructured.SetNestedStringSlice(changed.Object, []string{"*"}, "spec", "managementPolicies"))
+	require.NoError(t, env.api.Update(t.Context(), changed))
+	env.Client.Client = env.api
+	require.ErrorContains(t, env.DeletePreview(t.Context(), before), "waiting for the preview to be read again")
+	require.Nil(t, read().object.GetDeletionTimestamp())
+
+	must(unstructured.SetNestedField(before.object.Object, []any{"*"}, "spec", "managementPolicies"))
+	require.ErrorContains(t, env.DeletePreview(t.Context(), before), "waiting for the preview to be read again", "it cannot be reverted either")
+	require.NoError(t, env.DeletePreview(t.Context(), read()))
+	live := read()
+	require.True(t, live.Deleting())
+	require.True(t, live.OnlyObserves())
+	require.NoError(t, env.DeletePreview(t.Context(), live))
+	changed = live.object.DeepCopy()
+	changed.SetFinalizers(nil)
+	require.NoError(t, env.api.Update(t.Context(), changed))
+	require.NoError(t, env.DeletePreview(t.Context(), live), "it is gone")
 }

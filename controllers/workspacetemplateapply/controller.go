@@ -65,7 +65,7 @@ type Reconciler struct {
 // Reconcile one WorkspaceTemplateApply.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return engine.Run(ctx, r.Engine, req, &infrav1.WorkspaceTemplateApply{}, engine.Phases[*infrav1.WorkspaceTemplateApply, Facts, Plan]{
-		Observe: r.observe, Plan: plan, Act: r.act, Status: status, OnDeleted: r.forget,
+		Observe: r.observe, Plan: plan, Act: r.act, Status: status, OnDeleted: r.onDeleted,
 		EventConditions: []string{
 			infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.WorkspaceConflictCondition,
 		},
@@ -79,6 +79,12 @@ func (r *Reconciler) CountPreviews() (running, waiting int) { return r.slots.Cou
 // lastObserved returns what this process last observed of an object.
 func (r *Reconciler) lastObserved(apply *infrav1.WorkspaceTemplateApply) *observed.State {
 	return engine.StateOf[observed.State](r.State, client.ObjectKeyFromObject(apply))
+}
+
+// onDeleted is called for an object that no longer exists.
+func (r *Reconciler) onDeleted(ctx context.Context, key client.ObjectKey) error {
+	r.forget(key)
+	return r.Workspaces.DeleteOrphanedPreview(ctx, key)
 }
 
 // forget removes an object that no longer exists from its queues.

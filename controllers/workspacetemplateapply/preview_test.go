@@ -4,6 +4,7 @@
 package workspacetemplateapply
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -243,4 +244,60 @@ func TestThePreviewWakesItsObject(t *testing.T) {
 	p := newPreviewing(t)
 	p.look()
 	assert.Equal(t, []ctrl.Request{request("demo-vpc")}, p.reconciler.ofWorkspace(t.Context(), p.preview()))
+}
+
+// The provider could apply the content of such a preview, and its deletion would destroy the resources.
+func TestAPreviewThatMayDoMoreThanObserveIsRevertedAndThenDeleted(t *testing.T) {
+	for name, change := range map[string]func(p *previewing){
+		"it is wanted":        func(*previewing) {},
+		"it is not wanted":    func(p *previewing) { p.template(builder.WithModule("# 1")) },
+		"it is being deleted": func(p *previewing) { p.remove(p.preview()) },
+		"it is being deleted, and not wanted": func(p *previewing) {
+			p.remove(p.preview())
+			p.template(builder.WithModule("# 1"))
+		},
+		"its object is deleted": func(p *previewing) { p.remove(p.get("demo-vpc")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPreviewing(t)
+			p.look()
+			preview := p.preview()
+			builder.WithFinalizers("finalizer.managedresource.crossplane.io")(preview)
+			preview.SetGeneration(2)
+			require.NoError(t, unstructured.SetNestedStringSlice(preview.Object, []string{"*"}, "spec", "managementPolicies"))
+			p.update(preview)
+			change(p)
+			deleting := p.preview().GetDeletionTimestamp() != nil
+			p.look()
+			preview = p.preview()
+			require.NotNil(t, preview)
+			assert.True(t, render.OnlyObserves(preview))
+			assert.NotNil(t, preview.GetDeletionTimestamp())
+			reverted, deleted := slices.Index(p.Writes, "patch"), slices.Index(p.Writes, "delete Workspace")
+			assert.GreaterOrEqual(t, reverted, 0)
+			if deleting {
+				assert.Negative(t, deleted)
+			} else {
+				assert.Less(t, reverted, deleted, "%v", p.Writes)
+			}
+			if name == "it is wanted" {
+				assert.Equal(t, infrav1.PreviewUnavailable, p.result())
+				assert.Contains(t, p.get("demo-vpc").Status.Preview.Message, "was changed by another client")
+			}
+		})
+	}
+}
+
+// A cluster-wide preview has no owner. A manager that no longer leads may have created it.
+func TestAPreviewOfAnObjectThatNoLongerExistsIsDeleted(t *testing.T) {
+	env := newEnvironment(t)
+	orphan := builder.Workspace(naming.PreviewWorkspace(request("gone").NamespacedName), builder.ResourcesExist, builder.InClusterScope(), builder.WithResourceVersion(""),
+		builder.WithLabel(naming.PreviewLabel, "true"), builder.WithAnnotation(naming.PreviewOfAnnotation, builder.Namespace+"/gone"))
+	env.create(orphan)
+	requests := env.reconciler.ofWorkspace(t.Context(), orphan)
+	require.Equal(t, []ctrl.Request{request("gone")}, requests)
+	assert.Equal(t, []string{"patch", "delete Workspace"}, env.mustReconcile("gone"))
+
+	env.reconciler.Namespace = "other"
+	assert.Empty(t, env.reconciler.ofWorkspace(t.Context(), orphan), "the cache of this manager has no objects of that namespace")
 }

@@ -130,6 +130,9 @@ func (r *Reconciler) ofInput(_ context.Context, object client.Object) (requests 
 // namespace.
 func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ctrl.Request {
 	if key, isPreview := workspace.ParsePreviewOf(object); isPreview {
+		if r.Namespace != "" && key.Namespace != r.Namespace { // The cache cannot read it.
+			return nil
+		}
 		return []ctrl.Request{{NamespacedName: key}}
 	}
 	name, namespace := object.GetName(), object.GetNamespace()

@@ -22,15 +22,53 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/fixture"
 )
 
-// observed records every Workspace that ever existed, in both scopes, whether it still exists or not.
+// observed records every Workspace that ever existed, in both scopes, whether it still exists or not. Previews have a record of their own.
 type observed struct {
+	lock     sync.Mutex
+	seen     []string
+	left     map[string]bool
+	previews previewRecord
+}
+
+// previewRecord is what was observed of previews.
+type previewRecord struct {
 	lock sync.Mutex
+	// seen are the UIDs.
 	seen []string
-	left map[string]bool
+	// wrong are the previews that could do more than observe, or wrote a Secret, at any time.
+	wrong []string
+}
+
+func (r *previewRecord) see(preview *unstructured.Unstructured) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if uid := string(preview.GetUID()); !slices.Contains(r.seen, uid) {
+		r.seen = append(r.seen, uid)
+	}
+	if _, writes, _ := unstructured.NestedMap(preview.Object, "spec", "writeConnectionSecretToRef"); writes || !render.OnlyObserves(preview) {
+		r.wrong = append(r.wrong, preview.GetName())
+	}
+}
+
+// take returns the UIDs, and starts with an empty record.
+func (r *previewRecord) take() []string {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	seen := r.seen
+	r.seen = nil
+	return seen
+}
+
+// mayDoMore returns the previews that could do more than they may.
+func (r *previewRecord) mayDoMore() []string {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return r.wrong
 }
 
 // watchWorkspaces begins to look. It sees the Workspaces of the test's namespace and those without one.
@@ -50,6 +88,8 @@ func watchWorkspaces(t *testing.T, config *rest.Config, namespace string) *obser
 				if before.(client.Object).GetUID() != after.(client.Object).GetUID() { // It was recreated between two events.
 					s.see(before, false)
 					s.see(after, true)
+				} else if preview := after.(*unstructured.Unstructured); naming.IsPreview(preview) {
+					s.previews.see(preview)
 				}
 			},
 			DeleteFunc: func(object any) { s.see(object, false) },
@@ -71,6 +111,10 @@ func (s *observed) see(object any, there bool) {
 	defer s.lock.Unlock()
 	if there {
 		s.left[identity] = true
+		if naming.IsPreview(workspace) {
+			s.previews.see(workspace)
+			return
+		}
 		s.seen = append(s.seen, identity)
 		return
 	}

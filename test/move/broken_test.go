@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
@@ -163,4 +166,43 @@ func TestABrokenMoveIsRevertedAtOnce(t *testing.T) {
 	require.NoError(t, source.Patch(t.Context(), workspace, hold))
 	require.Equal(t, state, workspace.GetAnnotations()["crossplane.io/external-name"])
 	require.NotContains(t, workspace.GetAnnotations(), "clusterctl.cluster.x-k8s.io/delete-for-move")
+}
+
+// clusterctl lists a preview, and CAPT deletes it when the Cluster is paused: the move fails before anything is deleted. The manual asks to complete
+// or to revert rollouts before a move.
+func TestAMoveDuringAPreviewFailsAndIsStartedAgain(t *testing.T) {
+	env := readyCluster(t)
+	t.Parallel()
+	staged := func(module string) string {
+		return strings.Replace(documents(terraform.ScopeNamespaced).VPCTemplate(module), "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, preview: Always, approval: OnChanges}\n", 1)
+	}
+	env.apply(source, staged(fixture.VPCModule))
+	template := &infrav1.WorkspaceTemplate{}
+	env.await(source, template, fixture.VPCTemplate, func() string {
+		return fixture.Unless(template.Status.Rollout.Stage == infrav1.RolloutComplete, "the rollout is %+v", template.Status.Rollout)
+	})
+	began := time.Now()
+	preview := naming.PreviewWorkspace(env.key(vpc))
+	env.setScript(preview, scripted.Script{Plan: scripted.Step{Hang: true}})
+	env.apply(source, staged(fixture.VPCModule+"# changed\n"))
+	fixture.EventuallyTrue(t, tick, func() bool { return slices.Contains(env.names(source, workspaceKind), preview) }, "there is no preview")
+
+	move := env.startMove()
+	require.Error(t, <-move.ended)
+	require.Contains(t, move.output.String(), preview)
+	require.NotContains(t, env.names(source, workspaceKind), preview)
+	require.NotContains(t, env.names(target, workspaceKind), preview)
+	require.Subset(t, env.names(source, workspaceKind), []string{vpcWorkspace, eksWorkspace})
+	require.Empty(t, env.done(began))
+
+	env.setScript(preview, scripted.Script{})
+	env.apply(source, staged(fixture.VPCModule)) // Revisions are not moved, so that a user of another one would not be Ready on the new side.
+	env.follow(takePauseAway, "NAME", "demo")
+	env.awaitReady(source, "v1.34.0")
+	env.awaitBlock(vpc, "until-paused")
+	env.awaitBlock(eks, "until-paused")
+	env.startMove().wait()
+	env.requireMoved()
+	env.awaitReady(target, "v1.34.0")
+	require.Empty(t, env.done(began), "Terraform changed nothing")
 }

@@ -126,3 +126,12 @@ func (env *environment) revision(name string) string {
 	require.True(env, env.Exists(apply, name))
 	return apply.Spec.TemplateRevision
 }
+
+// never requires that something does not happen for a while. Unlike require.Never, it never outlives the test: reads that the end of the test cancels
+// would fail.
+func (env *environment) never(while time.Duration, happened func() bool) {
+	env.Helper()
+	for end := time.Now().Add(while); time.Now().Before(end); time.Sleep(tick) {
+		require.False(env, happened())
+	}
+}

@@ -127,10 +127,10 @@ func TestAnEditThatDestroysWaitsForApproval(t *testing.T) {
 		status := env.awaitStage(infrav1.RolloutWaitingForApproval)
 		assert.Equal(t, int32(2), *status.PreviewedChanges)
 		env.awaitNoPreviews("a", "b")
-		require.Never(t, func() bool { return env.revision("a") != first.Revision || len(env.Cloud()) != 2 }, aWhile, tick)
+		env.never(aWhile, func() bool { return env.revision("a") != first.Revision || len(env.Cloud()) != 2 })
 		assert.Len(t, env.Operations("a", scripted.Apply), applied)
 		versions := env.template().ResourceVersion
-		require.Never(t, func() bool { return env.template().ResourceVersion != versions || env.preview("a") != nil }, aWhile, tick)
+		env.never(aWhile, func() bool { return env.template().ResourceVersion != versions || env.preview("a") != nil })
 
 		env.annotate(naming.ApproveAnnotation, revision)
 		env.awaitStage(infrav1.RolloutComplete)

@@ -47,7 +47,7 @@ func TestAnEditThatDestroysReachesOnlyTheCanary(t *testing.T) {
 
 	env.edit(destroying)
 	env.awaitStage(infrav1.RolloutSoaking)
-	require.Never(t, func() bool { return len(env.Cloud()) < 2 }, aWhile, tick)
+	env.never(aWhile, func() bool { return len(env.Cloud()) < 2 })
 	assert.Len(t, env.Cloud(), 2, "the canary is destroyed")
 	assert.Equal(t, []string{first.Revision, first.Revision}, []string{env.revision("b"), env.revision("c")})
 
@@ -68,10 +68,10 @@ func TestAFailureStopsTheRolloutUntilItIsResumed(t *testing.T) {
 	env.SetScript("a", scripted.Script{Plan: scripted.Step{Stderr: "\nError: Unsupported argument\n"}})
 	revision := env.edit(changed)
 	env.awaitReason(infrav1.RolloutStoppedReason, "failed: "+env.Namespace+"/a", naming.ResumeAnnotation+" to "+revision)
-	require.Never(t, func() bool { return env.revision("b") != old }, aWhile, tick)
+	env.never(aWhile, func() bool { return env.revision("b") != old })
 
 	env.annotate(naming.ResumeAnnotation, old) // The resume of another revision.
-	require.Never(t, func() bool { return env.revision("b") != old }, aWhile, tick)
+	env.never(aWhile, func() bool { return env.revision("b") != old })
 	env.annotate(naming.ResumeAnnotation, revision)
 	env.Eventually(func() string { return fixture.Unless(env.revision("b") == revision, "b does not follow") })
 	env.awaitReady("b")
@@ -102,7 +102,7 @@ func TestAContentThatIsNotApprovedReachesNoCluster(t *testing.T) {
 	env.use("new")
 	env.awaitReady("new")
 	assert.Equal(t, first.Revision, env.revision("new"), "a new user gets the content that was approved")
-	require.Never(t, func() bool { return env.revision("a") != first.Revision || len(env.Cloud()) != 2 }, aWhile, tick)
+	env.never(aWhile, func() bool { return env.revision("a") != first.Revision || len(env.Cloud()) != 2 })
 	assert.Len(t, env.Operations("a", scripted.Apply), applied)
 
 	bypass := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"templateRevision":"`+revision+`"}}`))
@@ -204,5 +204,5 @@ func (env *environment) requireNoWrites() {
 		return fixture.Unless(time.Since(since) >= aWhile, "an object was written a moment ago")
 	})
 	require.Len(env, before, 1+6+2)
-	require.Never(env, func() bool { return !maps.Equal(before, versions()) }, 2*aWhile, tick)
+	env.never(2*aWhile, func() bool { return !maps.Equal(before, versions()) })
 }

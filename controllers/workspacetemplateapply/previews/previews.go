@@ -39,7 +39,7 @@ const (
 	Create Step = "Create"
 	// Look: make the provider plan again.
 	Look Step = "Look"
-	// Delete the preview.
+	// Delete the preview. If the provider may do more than observe it, that is reverted first.
 	Delete Step = "Delete"
 )
 
@@ -94,7 +94,7 @@ func Decide(f *Facts) Decision {
 		f.decide(&d)
 		return d
 	}
-	if f.Live != nil && !f.Live.Deleting() && f.isOurs() {
+	if f.mustDelete() {
 		d.Step = Delete
 	}
 	return d
@@ -111,11 +111,14 @@ func (f *Facts) decide(d *Decision) {
 	switch {
 	case !f.isOurs():
 		d.Result = f.result(infrav1.PreviewUnavailable, fmt.Sprintf("Workspace %s exists, and CAPT did not create it as a preview. Delete it if it is not used", name))
-	case f.Live.Deleting():
+	case f.Live.Deleting() && f.Live.OnlyObserves():
 	case !same:
 		d.Step = Delete
 	case !unchanged:
 		d.Result = f.result(infrav1.PreviewUnavailable, fmt.Sprintf("preview %s was changed by another client", name))
+		if !f.Live.OnlyObserves() { // The provider could apply the content.
+			d.Step = Delete
+		}
 	default:
 		seen := workspace.ObservePreview(f.Live, f.Now, f.Failure)
 		if d.After = seen.RequeueAfter; seen.Look {
@@ -125,6 +128,11 @@ func (f *Facts) decide(d *Decision) {
 			d.Result = f.result(seen.Result, seen.Message)
 		}
 	}
+}
+
+// mustDelete reports whether a preview that is not wanted is still to be deleted, or to be reverted while it is being deleted.
+func (f *Facts) mustDelete() bool {
+	return f.Live != nil && f.isOurs() && (!f.Live.Deleting() || !f.Live.OnlyObserves())
 }
 
 // isOurs reports whether the live Workspace is a preview. Another one must not be deleted.
@@ -231,7 +239,7 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 	case Look:
 		return r.Workspaces.Look(ctx, f.Live, f.Now)
 	case Delete:
-		return r.Workspaces.Delete(ctx, f.Live)
+		return r.Workspaces.DeletePreview(ctx, f.Live)
 	case None:
 	}
 	return nil

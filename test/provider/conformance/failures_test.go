@@ -55,31 +55,14 @@ func previewing(s *subject) {
 	s.create()
 	rest := s.untilRest("1")
 	before := s.settled()
-	preview := func(vars []any) *subject {
-		p := s.environment.subject(s.T, s.GroupVersionKind().Group)
-		p.SetAnnotations(map[string]string{"crossplane.io/external-name": s.GetName()})
-		require.NoError(s, unstructured.SetNestedStringSlice(p.Object, []string{"Observe"}, "spec", "managementPolicies"))
-		unstructured.RemoveNestedField(p.Object, "spec", "writeConnectionSecretToRef")
-		p.Object["spec"].(map[string]any)["forProvider"].(map[string]any)["vars"] = vars //nolint:forcetypeassert // made by subject
-		p.create()
-		first := p.until("the first look", func(v shown) bool { return v.synced == success })
-		require.Empty(s, first.ready)
-		return p
-	}
-	empty := preview(s.vars())
+	empty := s.preview(s.vars())
 	require.False(s, empty.look().checksum, "the provider loses what it has observed when it adds its finalizer")
 	empty.patch(`{"metadata":{"annotations":{"look":"again"}}}`)
 	seen := empty.until("a second look", func(v shown) bool { return v.checksum })
 	require.Equal(s, available, seen.ready)
 	require.Equal(s, rest.outputs, seen.outputs)
 
-	changed := s.vars()
-	for _, entry := range changed {
-		if v := entry.(map[string]any); v["key"] == "generation" { //nolint:forcetypeassert // made by subject
-			v["value"] = "2"
-		}
-	}
-	differs := preview(changed)
+	differs := s.preview(s.varsOf("2"))
 	differs.patch(`{"metadata":{"annotations":{"look":"again"}}}`)
 	seen = differs.until("a second look", func(v shown) bool { return v.checksum })
 	require.Empty(s, seen.ready)
@@ -92,6 +75,54 @@ func previewing(s *subject) {
 	}
 	require.True(s, s.hasState(), "nothing is destroyed")
 	require.Equal(s, before, conditions(s.Unstructured), "and the Workspace was not affected")
+}
+
+// preview creates a preview of the Workspace with other variables, and waits for its first look.
+func (s *subject) preview(vars []any) *subject {
+	s.Helper()
+	p := s.environment.subject(s.T, s.GroupVersionKind().Group)
+	p.SetAnnotations(map[string]string{"crossplane.io/external-name": s.GetName()})
+	require.NoError(s, unstructured.SetNestedStringSlice(p.Object, []string{"Observe"}, "spec", "managementPolicies"))
+	unstructured.RemoveNestedField(p.Object, "spec", "writeConnectionSecretToRef")
+	p.Object["spec"].(map[string]any)["forProvider"].(map[string]any)["vars"] = vars //nolint:forcetypeassert // made by subject
+	p.create()
+	first := p.until("the first look", func(v shown) bool { return v.synced == success })
+	require.Empty(s, first.ready)
+	return p
+}
+
+// varsOf are the variables with another generation.
+func (s *subject) varsOf(generation string) []any {
+	changed := s.vars()
+	for _, entry := range changed {
+		if v := entry.(map[string]any); v["key"] == "generation" { //nolint:forcetypeassert // made by subject
+			v["value"] = generation
+		}
+	}
+	return changed
+}
+
+// An apply locks the state. A preview neither waits for it, nor does the apply fail because of the preview.
+func previewingDuringAnApply(s *subject) {
+	s.create()
+	s.untilRest("1")
+	s.hold(apply)
+	s.generation("2")
+	s.reached(apply)
+
+	p := s.preview(s.varsOf("3"))
+	p.patch(`{"metadata":{"annotations":{"look":"again"}}}`)
+	seen := p.until("a second look", func(v shown) bool { return v.checksum })
+	require.Empty(s, seen.ready)
+	require.Equal(s, success, seen.synced)
+	require.Equal(s, "1", seen.outputs["generation"], "the state before the apply")
+	require.Equal(s, "1", s.look().outputs["generation"], "Terraform still applies")
+	p.delete()
+	p.untilGone()
+
+	s.free(apply)
+	s.untilRest("2")
+	require.True(s, s.hasState(), "nothing is destroyed")
 }
 
 func initAndPlanFailed(s *subject) {

@@ -40,12 +40,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start starts a provider that works on one Workspace of each scope at a time, as the real one does.
+// start starts a provider that works on one Workspace of each scope at a time, as the real one does, unless the arguments differ.
 func start(t *testing.T, world *scripted.Store, args ...string) *environment {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	sb, err := sandbox.Start(ctx, sandbox.Options{
-		Provider: true, KubeControllerManager: true, ProviderArgs: append(args, "--max-reconcile-rate=1"),
+		Provider: true, KubeControllerManager: true, ProviderArgs: append([]string{"--max-reconcile-rate=1"}, args...),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -70,6 +70,16 @@ func TestOpenTofu(t *testing.T) {
 		return
 	}
 	start(t, nil).live(t, []string{clusterScope, namespacedScope}, false, scenarios()...)
+}
+
+// An apply that is held occupies a worker of the provider.
+func TestAPreviewDuringAnApply(t *testing.T) {
+	t.Parallel()
+	if !ours() {
+		t.Skip("the provider in place may have one worker")
+	}
+	previewing := scenario{"previewing while Terraform applies", []testStep{{"", previewingDuringAnApply}}}
+	start(t, nil, "--max-reconcile-rate=2").live(t, []string{clusterScope, namespacedScope}, false, previewing)
 }
 
 func TestScripted(t *testing.T) {

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet_test rolls edits out to a fleet: one that destroys, while the manager that leads is killed, and one with an empty plan. It also has
-// the tests of managers with other flags.
+// Package fleet_test rolls edits out to a fleet: one that destroys and one that is previewed, while the manager that leads is killed, and one with an
+// empty plan. It also has the tests of managers with other flags.
 package fleet_test
 
 import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,6 +27,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -100,9 +105,9 @@ func (env *environment) revisions() map[string]int {
 }
 
 // create creates the fleet, and waits until all of it is Ready. It returns the names of the users of the template.
-func (env *environment) create() []string {
+func (env *environment) create(count int) []string {
 	env.Helper()
-	names := make([]string, clusters)
+	names := make([]string, count)
 	for i := range names {
 		names[i] = fmt.Sprintf("vpc-%03d", i)
 		env.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, names[i], fmt.Sprintf("variables: {vpc_name: %s}", names[i])))
@@ -111,7 +116,7 @@ func (env *environment) create() []string {
 		env.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 	}
 	env.await(infrav1.RolloutComplete)
-	require.Len(env, env.Cloud(), clusters)
+	require.Len(env, env.Cloud(), count)
 	return names
 }
 
@@ -126,14 +131,14 @@ func (env *environment) leader(before string) (identity string) {
 	return identity
 }
 
-// applies is how often Terraform was run to change something for each cluster but one.
+// applies is how often Terraform was run to change something for each cluster but one, by name of the Workspace, previews included.
 func (env *environment) applies(canary string) map[string]int {
 	env.Helper()
 	journal, err := env.Scripts.Journal()
 	require.NoError(env, err)
 	found := map[string]int{}
 	for _, entry := range journal {
-		if entry.Operation == scripted.Apply && entry.Namespace == env.Namespace && entry.Name != env.WorkspaceKey(canary).Name {
+		if entry.Operation == scripted.Apply && strings.Contains(entry.ExternalName, env.Namespace) && entry.Name != env.WorkspaceKey(canary).Name {
 			found[entry.Name]++
 		}
 	}
@@ -147,7 +152,7 @@ func TestAPoisonedEditDestroysNothingButTheCanaryAlsoWhenTheLeaderIsKilled(t *te
 	shared.StartInstance(t, "second", elect()...)
 
 	first := env.edit(fixture.VPCModule)
-	canary := env.create()[0]
+	canary := env.create(clusters)[0]
 	untouched := env.applies(canary)
 	require.Len(t, untouched, clusters-1)
 
@@ -176,7 +181,7 @@ func TestAnEditWithAnEmptyPlanReachesAFleetWithoutAnApproval(t *testing.T) {
 	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced), "preview: Always, approval: OnChanges, canary: {count: 1, soakSeconds: 3600}"}
 	shared.StartInstance(t, "only", elect()...)
 	env.edit(fixture.VPCModule)
-	env.create()
+	env.create(clusters)
 	untouched := env.applies("")
 	require.Len(t, untouched, clusters)
 
@@ -217,4 +222,95 @@ func TestTheDefaultPolicyOfTheInstallation(t *testing.T) {
 	env.Await(&infrav1.WorkspaceTemplateApply{}, "a", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason)
 	env.Edit(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, `{"spec":{"rollout":{"strategy":"Immediate"}}}`)
 	env.Await(&infrav1.WorkspaceTemplateApply{}, "a", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+}
+
+// The previews that the new leader finds count towards its limit.
+func TestPreviewsContinueWhenTheLeaderIsKilled(t *testing.T) {
+	const users = 20
+	for _, scope := range terraform.Scopes() {
+		t.Run(string(scope), func(t *testing.T) {
+			env := &environment{shared.NewEnvironment(t, scope), "preview: Always, approval: OnChanges, maxConcurrent: 2"}
+			before := env.holder()
+			leader := shared.StartInstance(t, "first", elect()...)
+			led := env.leader(before)
+			shared.StartInstance(t, "second", elect()...)
+			env.edit(fixture.VPCModule)
+			names := env.create(users)
+			untouched, cloud := env.applies(""), env.Cloud()
+			for _, name := range names {
+				key := types.NamespacedName{Namespace: fixture.ScopeNamespace(scope, env.Namespace), Name: naming.PreviewWorkspace(types.NamespacedName{Namespace: env.Namespace, Name: name})}
+				require.NoError(t, env.Scripts.SetScript(key, scripted.Script{Plan: scripted.Step{Delay: time.Second}}))
+			}
+			count := env.countPreviews()
+
+			env.Edit(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, `{"spec":{"template":{"spec":{"forProvider":{"planArgs":["-parallelism=5"]}}}}}`)
+			env.Eventually(func() string {
+				s := env.template().Status.Rollout
+				return fixture.Unless(s.Stage == infrav1.RolloutPreviewing && ptr.Deref(s.PreviewedEmpty, 0) > 2 && count.now() > 2, "the rollout is at %+v, with %d previews", s, count.now())
+			})
+			leader.Kill()
+			env.leader(led)
+			status := env.await(infrav1.RolloutComplete)
+			assert.Equal(t, []int32{users, 0, 0}, []int32{*status.PreviewedEmpty, *status.PreviewedChanges, *status.PreviewFailed})
+			env.Eventually(func() string { return fixture.Unless(count.now() == 0, "%d previews are left", count.now()) })
+			assert.LessOrEqual(t, count.most(), previews.MaxPreviews)
+			assert.Equal(t, untouched, env.applies(""), "nothing was applied")
+			assert.ElementsMatch(t, cloud, env.Cloud())
+		})
+	}
+}
+
+// holder is the identity of the manager that led last.
+func (env *environment) holder() string {
+	env.Helper()
+	lease := &coordinationv1.Lease{}
+	err := env.Get(env.Context(), client.ObjectKey{Namespace: leaseNamespace, Name: naming.LeaderElectionLease("", "")}, lease)
+	require.NoError(env, client.IgnoreNotFound(err))
+	return ptr.Deref(lease.Spec.HolderIdentity, "")
+}
+
+// previewCount is how many previews of the environment exist.
+type previewCount struct {
+	lock     sync.Mutex
+	existing map[types.UID]bool
+	max      int
+}
+
+func (c *previewCount) now() int {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	return len(c.existing)
+}
+
+func (c *previewCount) most() int {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	return c.max
+}
+
+// countPreviews counts the previews by a watch, until the test ends. None exists yet.
+func (env *environment) countPreviews() *previewCount {
+	env.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(env.Scope.GroupVersionKind().GroupVersion().WithKind("WorkspaceList"))
+	watcher, err := env.API.Watch(env.Context(), list, client.InNamespace(fixture.ScopeNamespace(env.Scope, env.Namespace)), client.HasLabels{naming.PreviewLabel})
+	require.NoError(env, err)
+	count := &previewCount{existing: map[types.UID]bool{}}
+	go func() {
+		for event := range watcher.ResultChan() {
+			object, ok := event.Object.(*unstructured.Unstructured)
+			if !ok || !strings.HasPrefix(object.GetAnnotations()[naming.PreviewOfAnnotation], env.Namespace+"/") {
+				continue
+			}
+			count.lock.Lock()
+			if event.Type == watch.Deleted {
+				delete(count.existing, object.GetUID())
+			} else {
+				count.existing[object.GetUID()] = true
+			}
+			count.max = max(count.max, len(count.existing))
+			count.lock.Unlock()
+		}
+	}()
+	return count
 }

@@ -150,8 +150,7 @@ func (r Reader) HasUnclaimedWorkspace(ctx context.Context, workspaceName string)
 	if err != nil {
 		return false, fmt.Errorf("reading Workspace %s: %w", workspaceName, err)
 	}
-	_, preview := workspace.Labels[naming.PreviewLabel]
-	return workspace.Annotations[naming.ClaimAnnotation] == "" && !preview, nil
+	return workspace.Annotations[naming.ClaimAnnotation] == "" && !naming.IsPreview(workspace), nil
 }
 
 // ReferrersTo implements validation.Reader.
