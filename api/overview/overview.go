@@ -66,6 +66,9 @@ type Cause struct {
 	Since     metav1.Time `json:"since"` // Since is the last transition of the condition.
 }
 
+// IsWaiting reports whether work is in progress, or the object waits for another one: no more is to be done than to wait.
+func (c *Cause) IsWaiting() bool { return isWaiting(c.Reason) }
+
 // Of summarizes the objects of a Cluster, as of a time.
 func Of(o *Objects, now metav1.Time) Cluster {
 	c := Cluster{

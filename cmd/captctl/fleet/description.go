@@ -12,12 +12,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
@@ -85,34 +81,6 @@ func timeOf(event *eventsv1.Event) time.Time {
 	return event.CreationTimestamp.Time
 }
 
-// nextStep is what to do about the cause; nil if its message alone says it.
-func nextStep(o *overview.Objects, c *overview.Cluster) *view.Next {
-	name := c.Namespace + "/" + c.Name
-	switch {
-	case ptr.Deref(o.Cluster.Spec.Paused, false):
-		return &view.Next{Step: "It is paused. Resume it when the reason for that has ended.", Commands: []string{"captctl resume " + name}}
-	case c.Paused:
-		return &view.Next{Step: "Some of its objects are paused by the annotation cluster.x-k8s.io/paused. If its value is " + naming.MigrationPause +
-			", a run of captctl migrate was interrupted: see captctl migrate status. Otherwise remove the annotation when the reason for it has ended.", Commands: unpause(o)}
-	case c.Cause == nil:
-		return nil
-	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
-		return &view.Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
-	case c.State == controlplanev1.StateFailed:
-		return &view.Next{Commands: []string{"captctl retry " + name}, Step: "Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret " +
-			"changes. If the cause was elsewhere, request a retry."}
-	}
-	return nil
-}
-
-// unpause are the commands that remove the annotation cluster.x-k8s.io/paused.
-func unpause(o *overview.Objects) (commands []string) {
-	for _, object := range o.PausedByAnnotation() {
-		commands = append(commands, fmt.Sprintf("kubectl annotate -n %s %s %s-", o.Cluster.Namespace, strings.ToLower(object), clusterv1.PausedAnnotation))
-	}
-	return commands
-}
-
 // showDescription shows a Cluster.
 func showDescription(p *output.Printer, d *Description, now time.Time) {
 	state := stateText(&d.Cluster)
@@ -130,16 +98,29 @@ func showDescription(p *output.Printer, d *Description, now time.Time) {
 	}
 	if cause := d.Cause; cause != nil {
 		p.Blank()
-		p.Linef("%s %s since %s", p.Paint(output.Strong, "Cause:"), p.Paint(output.Bad, fmt.Sprintf("%s %s: %s", cause.Kind, cause.Name, cause.Reason)), output.Ago(now, cause.Since.Time))
-		indented(p, cause.Message)
+		p.Linef("%s %s (%s)", p.Paint(output.Strong, "Cause:"), p.Paint(causeStyle(&d.Cluster), fmt.Sprintf("%s %s: %s", cause.Kind, cause.Name, cause.Reason)), output.Ago(now, cause.Since.Time))
+		p.Text("  ", output.Plain, cause.Message)
 	}
 	if d.NextStep != nil {
 		p.Blank()
-		p.Linef("%s %s", p.Paint(output.Strong, "Next step:"), d.NextStep.Step)
-		indented(p, strings.Join(d.NextStep.Commands, "\n"))
+		p.Title("Next step:", output.Plain, d.NextStep.Step)
+		for _, command := range d.NextStep.Commands {
+			p.Linef("  %s", p.Paint(output.Plain, command)) // Lines of a command are not broken, so that it can be copied.
+		}
 	}
 	describeObjects(p, d, now)
 	describeHistory(p, d, now)
+}
+
+// causeStyle is plain while work is in progress as it should be.
+func causeStyle(c *overview.Cluster) output.Style {
+	switch {
+	case c.Cause.IsWaiting():
+		return output.Plain
+	case c.State == overview.StateDeleting:
+		return output.Attention
+	}
+	return output.Bad
 }
 
 // progressLine is a bar, the percentage, the operation and the remaining time; empty when no operation is in progress.
@@ -175,12 +156,12 @@ func describeObjects(p *output.Printer, d *Description, now time.Time) {
 	for _, check := range d.Checks {
 		rows = append(rows, []string{check.Name, string(check.Status), since(now, check.LastTransitionTime), output.OneLine(check.Message)})
 	}
-	section(p, []output.Column{{Name: "Check"}, {Name: "Status", Style: stateStyle}, {Name: "Since"}, {Name: "Message"}}, rows)
+	section(p, []output.Column{{Name: "Check"}, {Name: "Status", Style: stateStyle}, {Name: "Since"}, {Name: "Message", Prose: true}}, rows)
 	rows = output.Rows{}
 	for _, profile := range d.FargateProfiles {
 		rows = append(rows, []string{profile.Name, string(profile.State), since(now, profile.LastTransitionTime), output.OneLine(cmp.Or(profile.FailureMessage, profile.FailureReason))})
 	}
-	section(p, []output.Column{{Name: "Fargate-Profile"}, {Name: "State", Style: stateStyle}, {Name: "Since"}, {Name: "Message"}}, rows)
+	section(p, []output.Column{{Name: "Fargate-Profile"}, {Name: "State", Style: stateStyle}, {Name: "Since"}, {Name: "Message", Prose: true}}, rows)
 }
 
 // mostOperations is how many operations are shown without -o wide.
@@ -199,7 +180,7 @@ func describeHistory(p *output.Printer, d *Description, now time.Time) {
 		}
 		rows = append(rows, []string{string(operation.Name), cmp.Or(string(operation.Outcome), "in progress"), since(now, operation.StartTime), took, output.OneLine(operation.Message)})
 	}
-	section(p, []output.Column{{Name: "Operation"}, {Name: "Outcome"}, {Name: "Started"}, {Name: "Took"}, {Name: "Message"}}, rows)
+	section(p, []output.Column{{Name: "Operation"}, {Name: "Outcome"}, {Name: "Started"}, {Name: "Took"}, {Name: "Message", Prose: true}}, rows)
 	rows = output.Rows{}
 	for _, event := range d.Events {
 		reason := event.Reason
@@ -208,7 +189,7 @@ func describeHistory(p *output.Printer, d *Description, now time.Time) {
 		}
 		rows = append(rows, []string{since(now, &event.Time), event.Type, reason, event.Object, output.OneLine(event.Message)})
 	}
-	section(p, []output.Column{{Name: "Event"}, {Name: "Type", Style: eventStyle}, {Name: "Reason"}, {Name: "Object"}, {Name: "Message"}}, rows)
+	section(p, []output.Column{{Name: "Last-Seen"}, {Name: "Type", Style: eventStyle}, {Name: "Reason"}, {Name: "Object"}, {Name: "Message", Prose: true}}, rows)
 }
 
 func eventStyle(kind string) output.Style {
@@ -223,12 +204,5 @@ func section(p *output.Printer, columns []output.Column, rows output.Rows) {
 	if len(rows) > 0 {
 		p.Blank()
 		p.Table(columns, rows)
-	}
-}
-
-// indented prints the lines of a text.
-func indented(p *output.Printer, text string) {
-	for line := range strings.SplitSeq(text, "\n") {
-		p.Linef("  %s", p.Paint(output.Plain, line))
 	}
 }

@@ -92,8 +92,8 @@ func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
 		})
 	}
 	p.Table([]output.Column{
-		{Name: "Namespace"}, {Name: "Name"}, {Name: "State", Style: stateStyle}, {Name: "Version"}, {Name: "Health", Style: stateStyle}, {Name: "Progress"},
-		{Name: "Applied"}, {Name: "Age"}, {Name: "Endpoint", Wide: true}, {Name: "Message"},
+		{Name: "Namespace"}, {Name: "Name"}, {Name: "State", Style: stateStyle}, {Name: "Version"}, {Name: "Health", Style: stateStyle, Optional: true}, {Name: "Progress"},
+		{Name: "Applied", Optional: true}, {Name: "Age"}, {Name: "Endpoint", Wide: true}, {Name: "Message", Prose: true},
 	}, rows)
 	p.Blank()
 	p.Linef("%s: %s", output.Count(len(list.Clusters), "Cluster"), countsText(counts))

@@ -52,7 +52,7 @@ func (o *logsOptions) Run(ctx context.Context) error {
 		}
 		failed++
 		p.Linef("%s (%s):", p.Paint(output.Strong, "WorkspaceTemplateApply "+apply.Name), p.Paint(output.Bad, apply.Status.LastFailureClass))
-		indented(p, apply.Status.LastFailureMessage)
+		p.Text("  ", output.Plain, apply.Status.LastFailureMessage)
 	}
 	if failed == 0 {
 		p.Linef("Terraform has reported no errors.")
