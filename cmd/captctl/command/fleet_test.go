@@ -57,6 +57,7 @@ func capt(name string, state controlplanev1.State, change func(*controlplanev1.C
 	captCluster.Status.Conditions = readyCondition(metav1.ConditionTrue, "Ready", "")
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named(name + "-eks")}
 	apply.Status = infrav1.WorkspaceTemplateApplyStatus{Conditions: readyCondition(metav1.ConditionTrue, "Ready", ""), LastAppliedTime: ptr.To(before(10))}
+	apply.Spec.TemplateRef.Name = "eks"
 	controlPlane := &controlplanev1.CAPTControlPlane{ObjectMeta: named(name)}
 	controlPlane.Spec.WorkspaceTemplateRef.Name = "eks"
 	controlPlane.Spec.Version, controlPlane.Spec.WorkspaceTemplateApplyRef.Name = "v1.36.0", apply.Name
@@ -118,6 +119,10 @@ team-a      growing   Configuring   v1.35.0->v1.36.0   Healthy   40% 12m    10m 
 	assert.Equal(t, "ApplyFailed", list.Clusters[0].Cause.Reason)
 	assert.EqualValues(t, 40, list.Clusters[2].Progress.PercentComplete)
 
+	out, _, err = aFleet().run(t, "get", "--namespace", "team-b", "-A")
+	require.NoError(t, err)
+	assert.Contains(t, out, "3 Clusters:")
+
 	out, _, err = aFleet().run(t, "get", "--namespace", "team-b")
 	require.NoError(t, err)
 	assert.Equal(t, "There are no Clusters of CAPT.\n", out)
@@ -133,20 +138,22 @@ Version:   v1.36.0
 Endpoint:  broken.example.com:443
 Age:       60m
 
-Cause: WorkspaceTemplateApply broken-eks: ApplyFailed (5m ago)
+Cause: WorkspaceTemplateApply broken-eks: ApplyFailed (not Ready for 5m)
   AccessDenied: not allowed to create a cluster
   ^[[31mred
 
 Next step: Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. An edit starts Terraform again immediately, and without one it tries again by itself.
   captctl logs team-a/broken
+  kubectl edit workspacetemplate -n team-a eks
+  kubectl edit captcontrolplane -n team-a broken
 
 OBJECT                              READY   REASON        AGE
 CAPTCluster/broken                  True    Ready         60m
 WorkspaceTemplateApply/broken-eks   False   ApplyFailed   60m
 CAPTControlPlane/broken             False   ApplyFailed   60m
 
-LAST-SEEN   TYPE      REASON        OBJECT                              MESSAGE
-4m          Warning   ApplyFailed   WorkspaceTemplateApply broken-eks   AccessDenied
+AGE   TYPE      REASON        OBJECT                              MESSAGE
+4m    Warning   ApplyFailed   WorkspaceTemplateApply broken-eks   AccessDenied
 `, "\n"), out)
 }
 
@@ -235,11 +242,32 @@ func TestTreeReadsWhatTheClusterRefersTo(t *testing.T) {
 	}
 }
 
+// While a Cluster is deleted, its control plane is gone before its VPC.
+func TestTreeOfAClusterWithoutAControlPlane(t *testing.T) {
+	env := aFleet()
+	_, _, err := env.run(t, "get")
+	require.NoError(t, err)
+	require.NoError(t, env.connected.Delete(t.Context(), &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "good"}}))
+	vpc := &infrav1.CAPTCluster{}
+	require.NoError(t, env.connected.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "good"}, vpc))
+	vpc.Spec.WorkspaceTemplateApplyRef.Name = "good-eks"
+	require.NoError(t, env.connected.Update(t.Context(), vpc))
+	out, _, err := env.run(t, "tree", "team-a/good")
+	require.NoError(t, err)
+	assert.Equal(t, strings.TrimLeft(`
+OBJECT                                    READY   REASON
+Cluster/good                              False   Provisioning
+├── CAPTCluster/good                      True    -
+│   └── WorkspaceTemplateApply/good-eks   True    -
+└── CAPTControlPlane/good                 False   NotFound
+`, "\n"), out)
+}
+
 func TestLogsShowsWhatTerraformReported(t *testing.T) {
 	env := aFleet()
 	out, _, err := env.run(t, "logs", "team-a/good")
 	require.NoError(t, err)
-	assert.Equal(t, "Terraform has reported no errors.\n", out)
+	assert.Equal(t, "The last runs of Terraform have reported no errors.\n", out)
 	apply := &infrav1.WorkspaceTemplateApply{}
 	require.NoError(t, env.connected.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "good-eks"}, apply))
 	apply.Status.LastFailureMessage, apply.Status.LastFailureClass = "Error: a\n  with b", "Auth"
@@ -247,6 +275,14 @@ func TestLogsShowsWhatTerraformReported(t *testing.T) {
 	out, _, err = env.run(t, "logs", "team-a/good")
 	require.NoError(t, err)
 	assert.Equal(t, "WorkspaceTemplateApply good-eks (Auth):\n  Error: a\n    with b\n", out)
+
+	apply.Status = infrav1.WorkspaceTemplateApplyStatus{Conditions: []metav1.Condition{
+		{Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.DestroyFailedReason, Message: "the VPC has dependencies"},
+	}}
+	require.NoError(t, env.connected.Update(t.Context(), apply))
+	out, _, err = env.run(t, "logs", "team-a/good")
+	require.NoError(t, err)
+	assert.Equal(t, "WorkspaceTemplateApply good-eks (DestroyFailed):\n  the VPC has dependencies\n", out)
 }
 
 func TestDescribeShowsProgress(t *testing.T) {
@@ -261,7 +297,7 @@ func TestDescribeShowsProgress(t *testing.T) {
 func TestDescribeNeedsAClusterThatExists(t *testing.T) {
 	for argument, want := range map[string]string{
 		"team-a/nowhere": "there is no Cluster nowhere of CAPT in namespace team-a; captctl get lists all Clusters",
-		"broken":         "there is no Cluster broken of CAPT in namespace default; captctl get lists all Clusters",
+		"broken":         "there is no Cluster broken of CAPT in namespace default; did you mean team-a/broken?",
 		"a/b/c":          `"a/b/c": must be CLUSTER or NAMESPACE/CLUSTER`,
 		"/b":             `"/b": must be CLUSTER or NAMESPACE/CLUSTER`,
 	} {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
@@ -98,7 +99,7 @@ func showDescription(p *output.Printer, d *Description, now time.Time) {
 	}
 	if cause := d.Cause; cause != nil {
 		p.Blank()
-		p.Linef("%s %s (%s)", p.Paint(output.Strong, "Cause:"), p.Paint(causeStyle(&d.Cluster), fmt.Sprintf("%s %s: %s", cause.Kind, cause.Name, cause.Reason)), output.Ago(now, cause.Since.Time))
+		p.Title("Cause:", causeStyle(&d.Cluster), fmt.Sprintf("%s %s: %s (%s)", cause.Kind, cause.Name, cause.Reason, causeAge(cause, now)))
 		p.Text("  ", output.Plain, cause.Message)
 	}
 	if d.NextStep != nil {
@@ -121,6 +122,15 @@ func causeStyle(c *overview.Cluster) output.Style {
 		return output.Attention
 	}
 	return output.Bad
+}
+
+// causeAge is how long the condition has had its status, which may be longer than its reason.
+func causeAge(cause *overview.Cause, now time.Time) string {
+	age := "for " + since(now, &cause.Since)
+	if cause.Condition == infrav1.ReadyCondition {
+		age = "not Ready " + age
+	}
+	return age
 }
 
 // progressLine is a bar, the percentage, the operation and the remaining time; empty when no operation is in progress.
@@ -156,12 +166,12 @@ func describeObjects(p *output.Printer, d *Description, now time.Time) {
 	for _, check := range d.Checks {
 		rows = append(rows, []string{check.Name, string(check.Status), since(now, check.LastTransitionTime), output.OneLine(check.Message)})
 	}
-	section(p, []output.Column{{Name: "Check"}, {Name: "Status", Style: stateStyle}, {Name: "Since"}, {Name: "Message", Prose: true}}, rows)
+	section(p, []output.Column{{Name: "Check"}, {Name: "Status", Style: stateStyle}, {Name: "Since"}, {Name: "Message", Prose: 4}}, rows)
 	rows = output.Rows{}
 	for _, profile := range d.FargateProfiles {
 		rows = append(rows, []string{profile.Name, string(profile.State), since(now, profile.LastTransitionTime), output.OneLine(cmp.Or(profile.FailureMessage, profile.FailureReason))})
 	}
-	section(p, []output.Column{{Name: "Fargate-Profile"}, {Name: "State", Style: stateStyle}, {Name: "Since"}, {Name: "Message", Prose: true}}, rows)
+	section(p, []output.Column{{Name: "Fargate-Profile"}, {Name: "State", Style: stateStyle}, {Name: "Since"}, {Name: "Message", Prose: 4}}, rows)
 }
 
 // mostOperations is how many operations are shown without -o wide.
@@ -180,16 +190,24 @@ func describeHistory(p *output.Printer, d *Description, now time.Time) {
 		}
 		rows = append(rows, []string{string(operation.Name), cmp.Or(string(operation.Outcome), "in progress"), since(now, operation.StartTime), took, output.OneLine(operation.Message)})
 	}
-	section(p, []output.Column{{Name: "Operation"}, {Name: "Outcome"}, {Name: "Started"}, {Name: "Took"}, {Name: "Message", Prose: true}}, rows)
+	section(p, []output.Column{{Name: "Operation"}, {Name: "Outcome"}, {Name: "Started"}, {Name: "Took"}, {Name: "Message", Prose: 4}}, rows)
 	rows = output.Rows{}
-	for _, event := range d.Events {
+	for i, event := range d.Events {
+		if i+1 < len(d.Events) && event.isSame(&d.Events[i+1]) {
+			continue // Conditions of an object can change together, for the same reason.
+		}
 		reason := event.Reason
 		if event.Count > 1 {
 			reason += fmt.Sprintf(" (x%d)", event.Count)
 		}
 		rows = append(rows, []string{since(now, &event.Time), event.Type, reason, event.Object, output.OneLine(event.Message)})
 	}
-	section(p, []output.Column{{Name: "Last-Seen"}, {Name: "Type", Style: eventStyle}, {Name: "Reason"}, {Name: "Object"}, {Name: "Message", Prose: true}}, rows)
+	section(p, []output.Column{{Name: "Age"}, {Name: "Type", Style: eventStyle}, {Name: "Reason"}, {Name: "Object"}, {Name: "Message", Prose: 2}}, rows)
+}
+
+// isSame reports whether another event reports nothing else.
+func (e *Event) isSame(other *Event) bool {
+	return e.Type == other.Type && e.Reason == other.Reason && e.Object == other.Object && e.Message == other.Message && e.Count == other.Count
 }
 
 func eventStyle(kind string) output.Style {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -59,6 +60,11 @@ func nextStepFor(o *overview.Objects, c *overview.Cluster, name string) *view.Ne
 			Commands: []string{"kubectl get workspacetemplates -A"}}
 	case infrav1.TemplateInvalidReason, infrav1.WorkspaceRejectedReason:
 		return &view.Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster.", Commands: edit}
+	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
+		return &view.Next{Step: "See whether it answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
+			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
+			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
+		}}
 	case infrav1.WorkspaceUnclaimedReason:
 		return &view.Next{Step: "Check that provider-terraform runs.", Commands: []string{"kubectl -n crossplane-system get pods"}}
 	case overview.NotReconciledReason:
@@ -67,24 +73,25 @@ func nextStepFor(o *overview.Objects, c *overview.Cluster, name string) *view.Ne
 	return nil
 }
 
-// editTemplate is the command that edits the template of the object that is the cause; nothing if that has none.
-func editTemplate(o *overview.Objects, cause *overview.Cause) []string {
+// editTemplate are the commands that edit the template of the object that is the cause, and the object that has its variables.
+func editTemplate(o *overview.Objects, cause *overview.Cause) (commands []string) {
+	edit := func(kind string, object types.NamespacedName) {
+		commands = append(commands, fmt.Sprintf("kubectl edit %s -n %s %s", kind, object.Namespace, object.Name))
+	}
+	isVPC := o.CAPTCluster != nil && cause.Kind == "CAPTCluster"
 	for _, apply := range o.Applies {
-		if cause.Kind == "WorkspaceTemplateApply" && cause.Name == apply.Name && apply.Spec.TemplateRef.Name != "" {
-			return []string{edit(apply.TemplateKey())}
+		if cause.Kind == "WorkspaceTemplateApply" && cause.Name == apply.Name {
+			edit("workspacetemplate", apply.TemplateKey())
+			isVPC = o.CAPTCluster != nil && o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name == apply.Name
 		}
 	}
 	switch {
-	case cause.Kind == "CAPTCluster" && o.CAPTCluster != nil && o.CAPTCluster.Spec.VPC.Template.Ref.Name != "":
-		return []string{edit(o.CAPTCluster.Spec.VPC.Template.Ref.Key(o.CAPTCluster.Namespace))}
-	case cause.Kind == "CAPTControlPlane" && o.ControlPlane != nil:
-		return []string{edit(o.ControlPlane.Spec.WorkspaceTemplateRef.Key(o.ControlPlane.Namespace))}
+	case isVPC:
+		edit("captcluster", client.ObjectKeyFromObject(o.CAPTCluster))
+	case o.ControlPlane != nil:
+		edit("captcontrolplane", client.ObjectKeyFromObject(o.ControlPlane))
 	}
-	return nil
-}
-
-func edit(template types.NamespacedName) string {
-	return fmt.Sprintf("kubectl edit workspacetemplate -n %s %s", template.Namespace, template.Name)
+	return commands
 }
 
 // unpause are the commands that remove the annotation cluster.x-k8s.io/paused.

@@ -61,7 +61,7 @@ func TestANarrowTerminalShortensTheWidestColumn(t *testing.T) {
 }
 
 func TestANarrowTerminalBreaksProseIntoLines(t *testing.T) {
-	columns := []Column{{Name: "Name"}, {Name: "State", Style: states}, {Name: "Message", Prose: true}}
+	columns := []Column{{Name: "Name"}, {Name: "State", Style: states}, {Name: "Message", Prose: 4}}
 	rows := Rows{
 		{"demo", "Blocked", "AccessDenied: the role may not create a VPC in this account, and the quota of VPCs is reached"},
 		{"other", "Ready", ""},
@@ -70,19 +70,20 @@ func TestANarrowTerminalBreaksProseIntoLines(t *testing.T) {
 NAME    STATE     MESSAGE
 demo    Blocked   AccessDenied: the role may not
                   create a VPC in this account,
-                  and the quota of VPCs is reached
+                  and the quota of VPCs is
+                  reached
 other   Ready     -
 `, "\n"), narrow(50, columns, rows), "in its column")
 	assert.Equal(t, strings.TrimLeft(`
 NAME    STATE
 demo    Blocked
     AccessDenied: the role may not
-    create a VPC in this account, and
-    the quota of VPCs is reached
+    create a VPC in this account,
+    and the quota of VPCs is reached
 other   Ready
 `, "\n"), narrow(38, columns, rows), "below the row, if its column would be too narrow")
 	long := narrow(80, columns, Rows{{"demo", "Blocked", strings.Repeat("word ", 100)}})
-	assert.Equal(t, 1+mostLines, strings.Count(long, "\n"))
+	assert.Equal(t, 5, strings.Count(long, "\n"))
 	assert.True(t, strings.HasSuffix(long, "word …\n"), long)
 }
 
@@ -99,7 +100,7 @@ func TestTextIsBrokenBetweenWords(t *testing.T) {
 }
 
 func TestColorsDoNotMoveColumns(t *testing.T) {
-	for in, bad := range map[colors]string{eight: "\x1b[31m", manyColors: "\x1b[38;5;160m"} {
+	for in, bad := range map[colors]string{eight: "\x1b[31m", manyColors: "\x1b[38;5;196m"} {
 		for _, format := range []Format{Table, Wide} {
 			colored := table(format, in)
 			assert.Contains(t, colored, bad+"Blocked\x1b[0m ")

@@ -55,7 +55,7 @@ func newPalette(on bool) Palette {
 
 // sequence is the parameter of the escape sequence for a style.
 func (p Palette) sequence(style Style) string {
-	codes := map[Style][2]string{Good: {"32", "38;5;29"}, Bad: {"31", "38;5;160"}, Attention: {"33", "38;5;130"}, Faint: {"2", "38;5;243"}, Strong: {"1", "1"}}
+	codes := map[Style][2]string{Good: {"32", "38;5;29"}, Bad: {"31", "38;5;196"}, Attention: {"33", "38;5;130"}, Faint: {"2", "38;5;243"}, Strong: {"1", "1"}}
 	return codes[style][p.colors-eight]
 }
 

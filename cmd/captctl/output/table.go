@@ -22,8 +22,8 @@ type Column struct {
 	Wide bool
 	// Optional columns are left out if the terminal is too narrow, the last one first.
 	Optional bool
-	// Prose is true for the last column if it has sentences: on a narrow terminal they are broken into lines.
-	Prose bool
+	// Prose is how many lines a cell may have on a narrow terminal, if this is the last column and has sentences.
+	Prose int
 	// Style of a cell; nil is plain.
 	Style func(cell string) Style
 }
@@ -138,8 +138,6 @@ const (
 	padding = 3
 	// narrowestProse is the narrowest column of prose, and narrowestCell that of anything else.
 	narrowestProse, narrowestCell = 32, 12
-	// mostLines is how many lines of prose a row has.
-	mostLines = 4
 	// proseIndent is that of prose below its row.
 	proseIndent = "    "
 )
@@ -163,7 +161,7 @@ func (p *Printer) fit(columns []Column, rows Rows) ([]Column, Rows, *prose) {
 	}
 	last := len(columns) - 1
 	needed := p.total(widths)
-	if columns[last].Prose {
+	if columns[last].Prose > 0 {
 		needed = p.total(widths[:last])
 	}
 	if i := lastOptional(columns); i >= 0 && needed > p.width {
@@ -172,7 +170,7 @@ func (p *Printer) fit(columns []Column, rows Rows) ([]Column, Rows, *prose) {
 	if p.total(widths) <= p.width {
 		return columns, rows, nil
 	}
-	if !columns[last].Prose {
+	if columns[last].Prose == 0 {
 		p.shorten(rows, widths)
 		return columns, rows, nil
 	}
@@ -187,8 +185,8 @@ func (p *Printer) fit(columns []Column, rows Rows) ([]Column, Rows, *prose) {
 			continue
 		}
 		lines := strings.Split(p.wrapped(row[last], room-2), "\n")
-		if len(lines) > mostLines {
-			lines = append(lines[:mostLines-1], lines[mostLines-1]+" …")
+		if most := columns[last].Prose; len(lines) > most {
+			lines = append(lines[:most-1], lines[most-1]+" …")
 		}
 		more.lines[i] = lines
 	}

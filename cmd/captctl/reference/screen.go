@@ -45,7 +45,7 @@ var screenTemplate string
 const columns = 100
 
 // recorded is when the objects were read.
-func recorded() time.Time { return time.Date(2026, time.November, 27, 3, 0, 0, 0, time.UTC) }
+func recorded() time.Time { return time.Date(2026, time.November, 27, 6, 22, 48, 0, time.UTC) }
 
 // screenDocument is a picture of a terminal with the commands that a user needs first when a Cluster is not Ready.
 func screenDocument() (string, error) {
@@ -64,7 +64,7 @@ func screenDocument() (string, error) {
 	for _, run := range []struct {
 		command   *cobra.Command
 		arguments []string
-	}{{fleet.NewGet(environment), nil}, {fleet.NewDescribe(environment), []string{"team-b/shop"}}} {
+	}{{fleet.NewGet(environment), []string{}}, {fleet.NewDescribe(environment), []string{"team-b/checkout"}}} {
 		fmt.Fprintf(screen, "\x1b[1m$ captctl %s\x1b[0m\n", strings.Join(append([]string{run.command.Name()}, run.arguments...), " "))
 		run.command.SetArgs(run.arguments)
 		if err := run.command.ExecuteContext(context.Background()); err != nil {
@@ -117,7 +117,7 @@ var sequence = regexp.MustCompile("\x1b\\[([0-9;]*)m")
 
 // screenPicture draws what is on a terminal as SVG.
 func screenPicture(label, text string) (string, error) {
-	classes := map[string]string{"": "", "0": "", "1": "strong", "38;5;29": "good", "38;5;160": "bad", "38;5;130": "attention", "38;5;243": "faint"}
+	classes := map[string]string{"": "", "0": "", "1": "strong", "38;5;29": "good", "38;5;196": "bad", "38;5;130": "attention", "38;5;243": "faint"}
 	var lines []line
 	for i, text := range strings.Split(strings.TrimSpace(text), "\n") {
 		next, class, column := line{Y: margin + (i+1)*lineHeight - 5}, "", 0
