@@ -80,7 +80,7 @@ func editTemplate(o *overview.Objects, cause *overview.Cause) (commands []string
 	}
 	isVPC := o.CAPTCluster != nil && cause.Kind == "CAPTCluster"
 	for _, apply := range o.Applies {
-		if cause.Kind == "WorkspaceTemplateApply" && cause.Name == apply.Name {
+		if cause.Kind == "WorkspaceTemplateApply" && cause.Name == apply.Name && apply.Spec.TemplateRef.Name != "" {
 			edit("workspacetemplate", apply.TemplateKey())
 			isVPC = o.CAPTCluster != nil && o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name == apply.Name
 		}

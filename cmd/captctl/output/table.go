@@ -175,16 +175,16 @@ func (p *Printer) fit(columns []Column, rows Rows) ([]Column, Rows, *prose) {
 		return columns, rows, nil
 	}
 	more := &prose{lines: make([][]string, len(rows))}
-	room := p.width - p.total(widths[:last]) - padding
-	more.isLast = room >= narrowestProse
+	space := p.width - p.total(widths[:last]) - padding
+	more.isLast = space >= narrowestProse
 	if !more.isLast {
-		room = p.width - len(proseIndent)
+		space = p.width - len(proseIndent)
 	}
 	for i, row := range rows {
 		if row[last] == "-" && !more.isLast {
 			continue
 		}
-		lines := strings.Split(p.wrapped(row[last], room-2), "\n")
+		lines := strings.Split(p.wrapped(row[last], space-2), "\n")
 		if most := columns[last].Prose; len(lines) > most {
 			lines = append(lines[:most-1], lines[most-1]+" …")
 		}
