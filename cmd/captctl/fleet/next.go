@@ -65,7 +65,7 @@ func nextStepFor(o *overview.Objects, c *overview.Cluster, name string) *view.Ne
 			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
 			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
 		}}
-	case infrav1.WorkspaceUnclaimedReason:
+	case infrav1.WorkspaceNotReconciledReason:
 		return &view.Next{Step: "Check that provider-terraform runs.", Commands: []string{"kubectl -n crossplane-system get pods"}}
 	case overview.NotReconciledReason:
 		return &view.Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
