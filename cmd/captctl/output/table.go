@@ -149,58 +149,68 @@ type prose struct {
 	isLast bool
 }
 
-// fit makes a table as narrow as the terminal: it breaks prose into lines, in its column or, if that is too narrow, below each row, and shortens the
-// cells of the widest columns.
+// fit makes a table as narrow as the terminal: it leaves out optional columns, breaks prose into lines, in its column or, if that is too narrow, below
+// each row, and shortens the cells of the widest columns.
 func (p *Printer) fit(columns []Column, rows Rows) ([]Column, Rows, *prose) {
-	widths := make([]int, len(columns))
-	for j := range columns {
-		widths[j] = len(columns[j].Name)
-		for i := range rows {
-			widths[j] = max(widths[j], utf8.RuneCountInString(printers.EscapeTerminal(rows[i][j])))
-		}
-	}
-	last := len(columns) - 1
-	needed := p.total(widths)
+	all, last := widths(columns, rows), len(columns)-1
+	fixed := all
 	if columns[last].Prose > 0 {
-		needed = p.total(widths[:last])
+		fixed = all[:last]
 	}
-	if i := lastOptional(columns); i >= 0 && needed > p.width {
+	if i := lastOptional(columns); i >= 0 && p.total(fixed) > p.width {
 		return p.fit(without(columns, rows, i))
 	}
-	if p.total(widths) <= p.width {
+	switch {
+	case p.total(all) <= p.width:
+		return columns, rows, nil
+	case columns[last].Prose == 0:
+		p.shorten(rows, all)
 		return columns, rows, nil
 	}
-	if columns[last].Prose == 0 {
-		p.shorten(rows, widths)
-		return columns, rows, nil
+	if space := p.width - p.total(fixed) - padding; space >= narrowestProse {
+		return columns, rows, p.inColumn(rows, space, columns[last].Prose)
 	}
-	more := &prose{lines: make([][]string, len(rows))}
-	space := p.width - p.total(widths[:last]) - padding
-	more.isLast = space >= narrowestProse
-	if !more.isLast {
-		space = p.width - len(proseIndent)
-	}
+	more := &prose{}
 	for i, row := range rows {
-		if row[last] == "-" && !more.isLast {
-			continue
+		var lines []string
+		if row[last] != "-" {
+			lines = p.proseLines(row[last], p.width-len(proseIndent), columns[last].Prose)
 		}
-		lines := strings.Split(p.wrapped(row[last], space-2), "\n")
-		if most := columns[last].Prose; len(lines) > most {
-			lines = append(lines[:most-1], lines[most-1]+" …")
-		}
-		more.lines[i] = lines
+		more.lines, rows[i] = append(more.lines, lines), row[:last]
 	}
-	if more.isLast {
-		for i := range rows {
-			rows[i][last], more.lines[i] = more.lines[i][0], more.lines[i][1:]
-		}
-		return columns, rows, more
-	}
-	for i := range rows {
-		rows[i] = rows[i][:last]
-	}
-	p.shorten(rows, widths[:last])
+	p.shorten(rows, fixed)
 	return columns[:last], rows, more
+}
+
+// inColumn breaks the cells of the last column into lines, and leaves the first one in its row.
+func (p *Printer) inColumn(rows Rows, width, most int) *prose {
+	more := &prose{isLast: true}
+	for _, row := range rows {
+		lines := p.proseLines(row[len(row)-1], width, most)
+		row[len(row)-1], more.lines = lines[0], append(more.lines, lines[1:])
+	}
+	return more
+}
+
+// proseLines breaks prose into at most so many lines.
+func (p *Printer) proseLines(text string, width, most int) []string {
+	lines := strings.Split(p.wrapped(text, width-len(" .")), "\n")
+	if len(lines) > most {
+		lines = append(lines[:most-1], lines[most-1]+" …")
+	}
+	return lines
+}
+
+// widths are those of columns with all of their text.
+func widths(columns []Column, rows Rows) []int {
+	all := make([]int, len(columns))
+	for j := range columns {
+		all[j] = len(columns[j].Name)
+		for i := range rows {
+			all[j] = max(all[j], utf8.RuneCountInString(printers.EscapeTerminal(rows[i][j])))
+		}
+	}
+	return all
 }
 
 func lastOptional(columns []Column) int {

@@ -42,7 +42,7 @@ func (p *Printer) wrapped(text string, width int) string {
 	if p.width == 0 {
 		return text
 	}
-	return wordwrap.WrapString(text, uint(max(width, narrowest))) //nolint:gosec // It is positive.
+	return wordwrap.WrapString(text, uint(max(width, narrowest)))
 }
 
 // shortened replaces the middle of a text that is too long: names differ at their ends.
