@@ -35,7 +35,8 @@ type Objects struct {
 type Cluster struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// State of the control plane, or Deleting. It is empty while there is no CAPTControlPlane, or CAPT has not reconciled it.
+	// State of the control plane, or Deleting. A control plane that is Ready is Degraded here if another object of the Cluster has a problem, for
+	// example the VPC. It is empty while there is no CAPTControlPlane, or CAPT has not reconciled it.
 	State controlplanev1.State `json:"state,omitempty"`
 	// Version of Kubernetes that was last applied, and DesiredVersion that of spec if it differs.
 	Version        string `json:"version,omitempty"`
@@ -66,6 +67,9 @@ type Cause struct {
 	Since     metav1.Time `json:"since"` // Since is the last transition of the condition.
 }
 
+// IsWaiting reports whether work is in progress, or the object waits for another one: no more is to be done than to wait.
+func (c *Cause) IsWaiting() bool { return isWaiting(c.Reason) }
+
 // Of summarizes the objects of a Cluster, as of a time.
 func Of(o *Objects, now metav1.Time) Cluster {
 	c := Cluster{
@@ -89,6 +93,12 @@ func Of(o *Objects, now metav1.Time) Cluster {
 		}
 	}
 	c.Cause = o.cause()
+	if c.Progress != nil && c.Cause != nil && !c.Cause.IsWaiting() {
+		c.Progress = c.Progress.stalled(o.ControlPlane.Status.Progress)
+	}
+	if c.State == controlplanev1.StateReady && c.Cause != nil && c.Cause.Condition == infrav1.ReadyCondition && !c.Cause.IsWaiting() {
+		c.State = controlplanev1.StateDegraded
+	}
 	if o.deleting() {
 		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(), c.Cause)
 	}
@@ -227,7 +237,7 @@ type Object struct {
 	Name    string                 `json:"name"`
 	Ready   metav1.ConditionStatus `json:"ready,omitempty"` // Ready is the status of the condition Ready; empty until there is one.
 	Reason  string                 `json:"reason,omitempty"`
-	Message string                 `json:"message,omitempty"` // Message of the condition Ready.
+	Message string                 `json:"message,omitempty"` // Message of the condition Ready, or of Deleting while the object is being deleted.
 	Created metav1.Time            `json:"created"`
 }
 
@@ -237,6 +247,9 @@ func (o *Objects) List() (list []Object) {
 		found := Object{Kind: graph.NodeOf(object).Kind, Name: object.GetName(), Created: object.GetCreationTimestamp()}
 		if ready := meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition); ready != nil {
 			found.Ready, found.Reason, found.Message = ready.Status, ready.Reason, ready.Message
+		}
+		if deleting := meta.FindStatusCondition(object.GetConditions(), infrav1.DeletingCondition); deleting != nil && deleting.Status == metav1.ConditionTrue {
+			found.Reason, found.Message = deleting.Reason, deleting.Message
 		}
 		list = append(list, found)
 	}

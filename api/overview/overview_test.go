@@ -70,23 +70,23 @@ func TestTheCauseIsTheFirstObjectThatDoesNotWaitForAnother(t *testing.T) {
 		"the VPC fails, and the others wait": {func(o *overview.Objects) {
 			o.Applies[0].Status.Conditions, o.CAPTCluster.Status.Conditions = fails("ApplyFailed"), fails("ApplyFailed")
 			o.Applies[1].Status.Conditions, o.ControlPlane.Status.Conditions = fails("WaitingForDependencies"), fails("WaitingForInfrastructure")
-		}, overview.Cause{Kind: "WorkspaceTemplateApply", Name: "vpc", Condition: "Ready", Reason: "ApplyFailed"}, "Ready"},
+		}, overview.Cause{Kind: "WorkspaceTemplateApply", Name: "vpc", Condition: "Ready", Reason: "ApplyFailed"}, "Degraded"},
 		"the CAPTCluster has no WorkspaceTemplateApply yet": {func(o *overview.Objects) {
 			o.Applies = nil
 			o.CAPTCluster.Status.Conditions, o.ControlPlane.Status.Conditions = fails("TemplateNotFound"), fails("WaitingForInfrastructure")
-		}, overview.Cause{Kind: "CAPTCluster", Name: "demo", Condition: "Ready", Reason: "TemplateNotFound"}, "Ready"},
+		}, overview.Cause{Kind: "CAPTCluster", Name: "demo", Condition: "Ready", Reason: "TemplateNotFound"}, "Degraded"},
 		"a Fargate profile fails": {func(o *overview.Objects) {
 			o.Applies[2].Status.Conditions, o.ControlPlane.Status.Conditions = fails("ApplyFailed"), fails("FargateProfileFailed")
-		}, overview.Cause{Kind: "WorkspaceTemplateApply", Name: "profile", Condition: "Ready", Reason: "ApplyFailed"}, "Ready"},
+		}, overview.Cause{Kind: "WorkspaceTemplateApply", Name: "profile", Condition: "Ready", Reason: "ApplyFailed"}, "Degraded"},
 		"the API server does not answer": {func(o *overview.Objects) {
 			o.ControlPlane.Status.Conditions, o.ControlPlane.Status.State = fails("APIServerNotAnswering"), "Degraded"
 		}, overview.Cause{Kind: "CAPTControlPlane", Name: "demo", Condition: "Ready", Reason: "APIServerNotAnswering"}, "Degraded"},
 		"it timed out, and Terraform still runs": {func(o *overview.Objects) {
 			o.Applies[1].Status.Conditions, o.ControlPlane.Status.Conditions = fails("Provisioning"), fails("ControlPlaneTimeout")
-		}, overview.Cause{Kind: "CAPTControlPlane", Name: "demo", Condition: "Ready", Reason: "ControlPlaneTimeout"}, "Ready"},
+		}, overview.Cause{Kind: "CAPTControlPlane", Name: "demo", Condition: "Ready", Reason: "ControlPlaneTimeout"}, "Degraded"},
 		"it is unhealthy, and a Fargate profile waits for it": {func(o *overview.Objects) {
 			o.Applies[2].Status.Conditions, o.ControlPlane.Status.Conditions = fails("WaitingForDependencies"), fails("HealthCheckFailed")
-		}, overview.Cause{Kind: "CAPTControlPlane", Name: "demo", Condition: "Ready", Reason: "HealthCheckFailed"}, "Ready"},
+		}, overview.Cause{Kind: "CAPTControlPlane", Name: "demo", Condition: "Ready", Reason: "HealthCheckFailed"}, "Degraded"},
 		"Terraform runs": {func(o *overview.Objects) {
 			o.Applies[1].Status.Conditions, o.ControlPlane.Status.Conditions = fails("Provisioning"), fails("Provisioning")
 		}, overview.Cause{Kind: "WorkspaceTemplateApply", Name: "eks", Condition: "Ready", Reason: "Provisioning"}, "Ready"},
@@ -158,6 +158,12 @@ func TestProgressBetweenTwoStepsGrowsWithTime(t *testing.T) {
 		assert.Equal(t, time.Duration(max(0, 30-minute))*time.Minute, got.Progress.Remaining(at(minute).Time))
 		assert.Equal(t, "v1.36.0", got.DesiredVersion)
 	}
+	o.Applies[0].Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionFalse, "ApplyFailed")}
+	stalled := overview.Of(o, at(31)).Progress
+	assert.EqualValues(t, 40, stalled.PercentComplete, "time does not complete what waits for the user")
+	assert.False(t, stalled.Overdue)
+	assert.Zero(t, stalled.Remaining(at(29).Time))
+	o.Applies[0].Status.Conditions = nil
 	o.ControlPlane.Status.Progress.EstimatedCompletionTime = nil
 	assert.EqualValues(t, 40, overview.Of(o, at(29)).Progress.PercentComplete, "there is no estimate without an earlier operation")
 	o.ControlPlane.Status.Progress.CurrentOperation = ""

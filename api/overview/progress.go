@@ -40,6 +40,11 @@ func progressOf(p *controlplanev1.Progress, now metav1.Time) *Progress {
 	return progress
 }
 
+// stalled is the progress of an operation that does not continue without the user: time does not change it.
+func (p *Progress) stalled(reported *controlplanev1.Progress) *Progress {
+	return &Progress{Operation: p.Operation, Started: p.Started, PercentComplete: ptr.Deref(reported.PercentComplete, 0)}
+}
+
 // elapsed is the part of the expected duration that has passed, in percent.
 func (p *Progress) elapsed(now metav1.Time) int32 {
 	if p.Started == nil || p.EstimatedCompletion == nil {

@@ -75,7 +75,7 @@ func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlpla
 		r.Probes.Stop(key)
 	case f.Apply.ResourcesAbsent():
 		r.Probes.Stop(key)
-		f.Probed = health.NotProbed("Terraform is creating or destroying the cluster")
+		f.Probed = health.NotProbed("Terraform has not created the cluster, or is destroying it")
 	case kubeconfig == nil:
 		r.Probes.Stop(key)
 		f.Probed = health.NotProbed("waiting for the kubeconfig")

@@ -104,7 +104,7 @@ func TestAClusterThatDoesNotAnswerIsDegradedInEveryCase(t *testing.T) {
 		o := r.observation(t, true)
 		o.Probed = silent
 		if o.Apply.ResourcesAbsent() {
-			o.Probed = health.NotProbed("Terraform is creating or destroying the cluster") // As reconcileProbes does.
+			o.Probed = health.NotProbed("Terraform has not created the cluster, or is destroying it") // As reconcileProbes does.
 		}
 		got := o.status()
 		if !o.controlPlane.DeletionTimestamp.IsZero() {

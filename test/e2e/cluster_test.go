@@ -59,6 +59,11 @@ func TestQuickstart(t *testing.T) {
 	}
 	env.requireProfilesChange()
 	require.Regexp(t, `"sandbox-vpc" is invalid: .*module: .*line \d+, column \d+`, g.until("sed"))
+	require.Contains(t, g.until("captctl template test"), "the module has no var.subnets")
+	output = g.until("kubectl apply -f .sandbox/mistake.yaml")
+	require.Regexp(t, `State: +Degraded`, output)
+	require.Contains(t, output, "kubectl edit workspacetemplate -n default sandbox-vpc")
+	require.Contains(t, g.until("captctl get"), "1 Cluster: 1 Ready")
 	require.Contains(t, g.until("bin/sandbox restart"), "All components of the sandbox in .sandbox are running.")
 
 	// Deleting the Cluster destroys the Fargate profiles, then the control plane, then the VPC.

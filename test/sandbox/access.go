@@ -43,8 +43,12 @@ func EnvFile(dir string) string { return filepath.Join(dir, "env") }
 // writeEnvFile writes the script that EnvFile names.
 func (s *Sandbox) writeEnvFile() error {
 	quote := func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+	path := ""
+	for _, program := range []string{Kubectl, Clusterctl, Captctl} {
+		path += quote(filepath.Dir(s.Binary(program))) + ":"
+	}
 	script := "export KUBECONFIG=" + quote(s.Kubeconfig()) + "\n" +
-		"export PATH=" + quote(filepath.Dir(s.Binary(Kubectl))) + ":" + quote(filepath.Dir(s.Binary(Clusterctl))) + ":\"$PATH\"\n" +
+		"export PATH=" + path + "\"$PATH\"\n" +
 		"export CLUSTERCTL_DISABLE_VERSIONCHECK=true # It would look for a newer release on the internet.\n"
 	return os.WriteFile(EnvFile(s.dir), []byte(script), 0o600)
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
+// NotDeclaredNote ends the messages about what a module refers to and does not declare.
+const NotDeclaredNote = "Declare it, or correct the spelling"
+
 // scan finds what Terraform rejects in a module that is valid HCL: what is newer than BundledTerraform, and references to what the module does
 // not have. It takes linear time, and its depth is that of the parser.
 type scan struct {
@@ -234,7 +237,7 @@ func (s *scan) expression(expression hclsyntax.Expression, iterators []string) {
 	}
 	for _, reference := range hclsyntax.Variables(expression) {
 		if address := s.unknown(reference); address != "" && !slices.Contains(iterators, reference.RootName()) {
-			s.add(reference.SourceRange(), "the module has no %s. Declare it, or correct the spelling", address)
+			s.add(reference.SourceRange(), "the module has no %s. "+NotDeclaredNote, address)
 		}
 	}
 }

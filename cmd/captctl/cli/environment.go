@@ -113,3 +113,19 @@ func Run(options Command) func(*cobra.Command, []string) error {
 		return explained(command, options.Run(command.Context()))
 	}
 }
+
+// AllNamespaces is the flag --all-namespaces, for users of kubectl: commands that have it read all namespaces without it, too.
+type AllNamespaces struct{ all bool }
+
+// AddFlags adds the flag.
+func (a *AllNamespaces) AddFlags(command *cobra.Command) {
+	command.Flags().BoolVarP(&a.all, "all-namespaces", "A", false, "All namespaces, as without --namespace.")
+}
+
+// Only is the namespace that is read; empty for all.
+func (a *AllNamespaces) Only(access *cluster.Access) string {
+	if a.all {
+		return ""
+	}
+	return access.Only()
+}

@@ -6,7 +6,6 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,9 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -118,6 +115,10 @@ team-a      growing   Configuring   v1.35.0->v1.36.0   Healthy   40% 12m    10m 
 	assert.Equal(t, "ApplyFailed", list.Clusters[0].Cause.Reason)
 	assert.EqualValues(t, 40, list.Clusters[2].Progress.PercentComplete)
 
+	out, _, err = aFleet().run(t, "get", "--namespace", "team-b", "-A")
+	require.NoError(t, err)
+	assert.Contains(t, out, "3 Clusters:")
+
 	out, _, err = aFleet().run(t, "get", "--namespace", "team-b")
 	require.NoError(t, err)
 	assert.Equal(t, "There are no Clusters of CAPT.\n", out)
@@ -133,112 +134,29 @@ Version:   v1.36.0
 Endpoint:  broken.example.com:443
 Age:       60m
 
-Cause: WorkspaceTemplateApply broken-eks: ApplyFailed since 5m ago
+Cause: WorkspaceTemplateApply broken-eks: ApplyFailed (not Ready for 5m)
   AccessDenied: not allowed to create a cluster
   ^[[31mred
 
-Next step: Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret changes. If the cause was elsewhere, request a retry.
-  captctl retry team-a/broken
+Next step: Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. An edit starts Terraform again immediately, and without one it tries again by itself.
+  captctl logs team-a/broken
+  kubectl edit captcontrolplane -n team-a broken
 
 OBJECT                              READY   REASON        AGE
 CAPTCluster/broken                  True    Ready         60m
 WorkspaceTemplateApply/broken-eks   False   ApplyFailed   60m
 CAPTControlPlane/broken             False   ApplyFailed   60m
 
-EVENT   TYPE      REASON        OBJECT                              MESSAGE
-4m      Warning   ApplyFailed   WorkspaceTemplateApply broken-eks   AccessDenied
+AGE   TYPE      REASON        OBJECT                              MESSAGE
+4m    Warning   ApplyFailed   WorkspaceTemplateApply broken-eks   AccessDenied
 `, "\n"), out)
-}
-
-func TestTreeShowsWhatAClusterDependsOn(t *testing.T) {
-	env := aFleet()
-	env.funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-		if _, secret := object.(*metav1.PartialObjectMetadata); secret {
-			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, key.Name, nil)
-		}
-		return c.Get(ctx, key, object, options...)
-	}
-	out, _, err := env.run(t, "tree", "team-a/broken")
-	require.NoError(t, err)
-	assert.Equal(t, strings.TrimLeft(`
-Cluster/broken Provisioning
-├── CAPTCluster/broken ready
-└── CAPTControlPlane/broken ApplyFailed
-    ├── CAPTCluster/broken ready
-    ├── Secret/broken-eks-connection unknown (no permission to read it)
-    │   └── WorkspaceTemplateApply/broken-eks ApplyFailed
-    │       └── CAPTCluster/broken ready
-    ├── WorkspaceTemplate/eks TemplateNotFound
-    └── WorkspaceTemplateApply/broken-eks ApplyFailed ...
-
-Depends on it:
-Secret/broken-kubeconfig unknown (no permission to read it)
-└── CAPTControlPlane/broken ApplyFailed ...
-Secret/broken-user-kubeconfig unknown (no permission to read it)
-└── CAPTControlPlane/broken ApplyFailed ...
-`, "\n"), out)
-	for format, want := range map[string]string{
-		"dot":     `"CAPTControlPlane/team-a/broken" -> "WorkspaceTemplateApply/team-a/broken-eks"`,
-		"mermaid": "flowchart TD\n",
-		"svg":     `<svg xmlns="http://www.w3.org/2000/svg"`,
-		"json":    `"CAPTControlPlane/team-a/broken": [`,
-	} {
-		out, _, err := env.run(t, "tree", "team-a/broken", "-o", format)
-		require.NoError(t, err)
-		assert.Contains(t, out, want)
-	}
-}
-
-// Objects that the Cluster does not refer to are not read, and a template of another namespace can only be used if it allows that.
-func TestTreeReadsWhatTheClusterRefersTo(t *testing.T) {
-	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "eks"}}
-	template.Status.Conditions = []metav1.Condition{{Type: infrav1.ValidCondition, Status: metav1.ConditionTrue}}
-	home := namespace("team-a")
-	home.Labels = map[string]string{"tier": "production"}
-	for name, row := range map[string]struct {
-		allowed infrav1.AllowedNamespaces
-		want    string
-	}{
-		"not allowed":            {infrav1.AllowedNamespaces{}, "NamespaceNotAllowed"},
-		"another is allowed":     {infrav1.AllowedNamespaces{Names: []string{"team-b"}}, "NamespaceNotAllowed"},
-		"allowed by name":        {infrav1.AllowedNamespaces{Names: []string{"team-a"}}, "ready"},
-		"allowed by labels":      {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: home.Labels}}, "ready"},
-		"other labels":           {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}}}, "NamespaceNotAllowed"},
-		"the labels are unknown": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"unreadable": ""}}}, "unknown (no permission to read it)"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			env := aFleet()
-			other := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("unrelated")}
-			other.Spec.TemplateRef.Name, other.Spec.WaitForSecrets = "unrelated", []infrav1.SecretDependency{{Name: "unrelated"}}
-			for _, object := range env.objects {
-				if controlPlane, is := object.(*controlplanev1.CAPTControlPlane); is {
-					controlPlane.Spec.WorkspaceTemplateRef.Namespace = template.Namespace
-				}
-			}
-			template.Spec.AllowedNamespaces = row.allowed
-			env.objects = append(env.objects, template, home, other)
-			var read []string
-			env.funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-				read = append(read, key.String())
-				if key.Namespace == "" && row.want[0] == 'u' {
-					return apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, key.Name, nil)
-				}
-				return c.Get(ctx, key, object, options...)
-			}
-			out, _, err := env.run(t, "tree", "team-a/good")
-			require.NoError(t, err)
-			assert.Contains(t, out, "WorkspaceTemplate/platform/eks "+row.want+"\n")
-			assert.ElementsMatch(t, []string{"platform/eks", "team-a/good-eks-connection", "team-a/good-kubeconfig", "team-a/good-user-kubeconfig"},
-				slices.DeleteFunc(read, func(key string) bool { return key == "/team-a" }))
-		})
-	}
 }
 
 func TestLogsShowsWhatTerraformReported(t *testing.T) {
 	env := aFleet()
 	out, _, err := env.run(t, "logs", "team-a/good")
 	require.NoError(t, err)
-	assert.Equal(t, "Terraform has reported no errors.\n", out)
+	assert.Equal(t, "The last runs of Terraform have reported no errors.\n", out)
 	apply := &infrav1.WorkspaceTemplateApply{}
 	require.NoError(t, env.connected.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "good-eks"}, apply))
 	apply.Status.LastFailureMessage, apply.Status.LastFailureClass = "Error: a\n  with b", "Auth"
@@ -246,6 +164,14 @@ func TestLogsShowsWhatTerraformReported(t *testing.T) {
 	out, _, err = env.run(t, "logs", "team-a/good")
 	require.NoError(t, err)
 	assert.Equal(t, "WorkspaceTemplateApply good-eks (Auth):\n  Error: a\n    with b\n", out)
+
+	apply.Status = infrav1.WorkspaceTemplateApplyStatus{Conditions: []metav1.Condition{
+		{Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.DestroyFailedReason, Message: "the VPC has dependencies"},
+	}}
+	require.NoError(t, env.connected.Update(t.Context(), apply))
+	out, _, err = env.run(t, "logs", "team-a/good")
+	require.NoError(t, err)
+	assert.Equal(t, "WorkspaceTemplateApply good-eks (DestroyFailed):\n  the VPC has dependencies\n", out)
 }
 
 func TestDescribeShowsProgress(t *testing.T) {
@@ -260,7 +186,7 @@ func TestDescribeShowsProgress(t *testing.T) {
 func TestDescribeNeedsAClusterThatExists(t *testing.T) {
 	for argument, want := range map[string]string{
 		"team-a/nowhere": "there is no Cluster nowhere of CAPT in namespace team-a; captctl get lists all Clusters",
-		"broken":         "there is no Cluster broken of CAPT in namespace default; captctl get lists all Clusters",
+		"broken":         "there is no Cluster broken of CAPT in namespace default; did you mean team-a/broken?",
 		"a/b/c":          `"a/b/c": must be CLUSTER or NAMESPACE/CLUSTER`,
 		"/b":             `"/b": must be CLUSTER or NAMESPACE/CLUSTER`,
 	} {

@@ -78,7 +78,7 @@ func showGroup(p *output.Printer, group []*Workspace) {
 		p.Linef("%s%s", p.Paint(style, sign+" Workspace "+name), p.Paint(output.Plain, of+" (WorkspaceTemplate "+w.Template+")"))
 	}
 	if w := group[0]; w.Message != "" {
-		p.Linef("%s%s", indent, p.Paint(style, output.OneLine(w.Message)))
+		p.Text(indent, style, output.OneLine(w.Message))
 	}
 	for _, change := range group[0].Changes {
 		if reflect.DeepEqual(change.Live, change.Rendered) {

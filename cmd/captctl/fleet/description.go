@@ -12,12 +12,9 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
@@ -85,34 +82,6 @@ func timeOf(event *eventsv1.Event) time.Time {
 	return event.CreationTimestamp.Time
 }
 
-// nextStep is what to do about the cause; nil if its message alone says it.
-func nextStep(o *overview.Objects, c *overview.Cluster) *view.Next {
-	name := c.Namespace + "/" + c.Name
-	switch {
-	case ptr.Deref(o.Cluster.Spec.Paused, false):
-		return &view.Next{Step: "It is paused. Resume it when the reason for that has ended.", Commands: []string{"captctl resume " + name}}
-	case c.Paused:
-		return &view.Next{Step: "Some of its objects are paused by the annotation cluster.x-k8s.io/paused. If its value is " + naming.MigrationPause +
-			", a run of captctl migrate was interrupted: see captctl migrate status. Otherwise remove the annotation when the reason for it has ended.", Commands: unpause(o)}
-	case c.Cause == nil:
-		return nil
-	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
-		return &view.Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
-	case c.State == controlplanev1.StateFailed:
-		return &view.Next{Commands: []string{"captctl retry " + name}, Step: "Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret " +
-			"changes. If the cause was elsewhere, request a retry."}
-	}
-	return nil
-}
-
-// unpause are the commands that remove the annotation cluster.x-k8s.io/paused.
-func unpause(o *overview.Objects) (commands []string) {
-	for _, object := range o.PausedByAnnotation() {
-		commands = append(commands, fmt.Sprintf("kubectl annotate -n %s %s %s-", o.Cluster.Namespace, strings.ToLower(object), clusterv1.PausedAnnotation))
-	}
-	return commands
-}
-
 // showDescription shows a Cluster.
 func showDescription(p *output.Printer, d *Description, now time.Time) {
 	state := stateText(&d.Cluster)
@@ -130,16 +99,38 @@ func showDescription(p *output.Printer, d *Description, now time.Time) {
 	}
 	if cause := d.Cause; cause != nil {
 		p.Blank()
-		p.Linef("%s %s since %s", p.Paint(output.Strong, "Cause:"), p.Paint(output.Bad, fmt.Sprintf("%s %s: %s", cause.Kind, cause.Name, cause.Reason)), output.Ago(now, cause.Since.Time))
-		indented(p, cause.Message)
+		p.Title("Cause:", causeStyle(&d.Cluster), fmt.Sprintf("%s %s: %s (%s)", cause.Kind, cause.Name, cause.Reason, causeAge(cause, now)))
+		p.Text("  ", output.Plain, cause.Message)
 	}
 	if d.NextStep != nil {
 		p.Blank()
-		p.Linef("%s %s", p.Paint(output.Strong, "Next step:"), d.NextStep.Step)
-		indented(p, strings.Join(d.NextStep.Commands, "\n"))
+		p.Title("Next step:", output.Plain, d.NextStep.Step)
+		for _, command := range d.NextStep.Commands {
+			p.Linef("  %s", p.Paint(output.Plain, command)) // Lines of a command are not broken, so that it can be copied.
+		}
 	}
 	describeObjects(p, d, now)
 	describeHistory(p, d, now)
+}
+
+// causeStyle is plain while work is in progress as it should be.
+func causeStyle(c *overview.Cluster) output.Style {
+	switch {
+	case c.Cause.IsWaiting():
+		return output.Plain
+	case c.State == overview.StateDeleting:
+		return output.Attention
+	}
+	return output.Bad
+}
+
+// causeAge is how long the condition has had its status, which may be longer than its reason.
+func causeAge(cause *overview.Cause, now time.Time) string {
+	age := "for " + since(now, &cause.Since)
+	if cause.Condition == infrav1.ReadyCondition {
+		age = "not Ready " + age
+	}
+	return age
 }
 
 // progressLine is a bar, the percentage, the operation and the remaining time; empty when no operation is in progress.
@@ -175,12 +166,12 @@ func describeObjects(p *output.Printer, d *Description, now time.Time) {
 	for _, check := range d.Checks {
 		rows = append(rows, []string{check.Name, string(check.Status), since(now, check.LastTransitionTime), output.OneLine(check.Message)})
 	}
-	section(p, []output.Column{{Name: "Check"}, {Name: "Status", Style: stateStyle}, {Name: "Since"}, {Name: "Message"}}, rows)
+	section(p, []output.Column{{Name: "Check"}, {Name: "Status", Style: stateStyle}, {Name: "Since"}, {Name: "Message", Prose: 4}}, rows)
 	rows = output.Rows{}
 	for _, profile := range d.FargateProfiles {
 		rows = append(rows, []string{profile.Name, string(profile.State), since(now, profile.LastTransitionTime), output.OneLine(cmp.Or(profile.FailureMessage, profile.FailureReason))})
 	}
-	section(p, []output.Column{{Name: "Fargate-Profile"}, {Name: "State", Style: stateStyle}, {Name: "Since"}, {Name: "Message"}}, rows)
+	section(p, []output.Column{{Name: "Fargate-Profile"}, {Name: "State", Style: stateStyle}, {Name: "Since"}, {Name: "Message", Prose: 4}}, rows)
 }
 
 // mostOperations is how many operations are shown without -o wide.
@@ -199,16 +190,24 @@ func describeHistory(p *output.Printer, d *Description, now time.Time) {
 		}
 		rows = append(rows, []string{string(operation.Name), cmp.Or(string(operation.Outcome), "in progress"), since(now, operation.StartTime), took, output.OneLine(operation.Message)})
 	}
-	section(p, []output.Column{{Name: "Operation"}, {Name: "Outcome"}, {Name: "Started"}, {Name: "Took"}, {Name: "Message"}}, rows)
+	section(p, []output.Column{{Name: "Operation"}, {Name: "Outcome"}, {Name: "Started"}, {Name: "Took"}, {Name: "Message", Prose: 4}}, rows)
 	rows = output.Rows{}
-	for _, event := range d.Events {
+	for i, event := range d.Events {
+		if i+1 < len(d.Events) && event.isSame(&d.Events[i+1]) {
+			continue // Conditions of an object can change together, for the same reason.
+		}
 		reason := event.Reason
 		if event.Count > 1 {
 			reason += fmt.Sprintf(" (x%d)", event.Count)
 		}
 		rows = append(rows, []string{since(now, &event.Time), event.Type, reason, event.Object, output.OneLine(event.Message)})
 	}
-	section(p, []output.Column{{Name: "Event"}, {Name: "Type", Style: eventStyle}, {Name: "Reason"}, {Name: "Object"}, {Name: "Message"}}, rows)
+	section(p, []output.Column{{Name: "Age"}, {Name: "Type", Style: eventStyle}, {Name: "Reason"}, {Name: "Object"}, {Name: "Message", Prose: 2}}, rows)
+}
+
+// isSame reports whether another event reports nothing else.
+func (e *Event) isSame(other *Event) bool {
+	return e.Type == other.Type && e.Reason == other.Reason && e.Object == other.Object && e.Message == other.Message && e.Count == other.Count
 }
 
 func eventStyle(kind string) output.Style {
@@ -223,12 +222,5 @@ func section(p *output.Printer, columns []output.Column, rows output.Rows) {
 	if len(rows) > 0 {
 		p.Blank()
 		p.Table(columns, rows)
-	}
-}
-
-// indented prints the lines of a text.
-func indented(p *output.Printer, text string) {
-	for line := range strings.SplitSeq(text, "\n") {
-		p.Linef("  %s", p.Paint(output.Plain, line))
 	}
 }

@@ -22,11 +22,14 @@ import (
 )
 
 // getOptions are the options of get.
-type getOptions struct{ cli.View }
+type getOptions struct {
+	cli.View
+	cli.AllNamespaces
+}
 
 // NewGet returns captctl get.
 func NewGet(environment *cli.Environment) *cobra.Command {
-	o := &getOptions{cli.NewView(environment)}
+	o := &getOptions{View: cli.NewView(environment)}
 	command := &cobra.Command{
 		Use:   "get",
 		Short: "List the Clusters, their state, and what they wait for",
@@ -47,7 +50,8 @@ PROGRESS is an estimate between two steps, based on the duration of earlier oper
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              cli.Run(o),
 	}
-	o.AddFlags(command)
+	o.View.AddFlags(command)
+	o.AllNamespaces.AddFlags(command)
 	return command
 }
 
@@ -60,8 +64,8 @@ func (o *getOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return cli.Show(ctx, &o.View, reader, watched(o.Access.Only()), func(ctx context.Context) (*fleet, error) {
-		return read(ctx, reader, o.Access.Only())
+	return cli.Show(ctx, &o.View, reader, watched(o.Only(o.Access)), func(ctx context.Context) (*fleet, error) {
+		return read(ctx, reader, o.Only(o.Access))
 	}, func(p *output.Printer, found *fleet) error {
 		list := &ClusterList{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "ClusterList"}, Clusters: []overview.Cluster{}}
 		for _, objects := range found.clusters {
@@ -92,8 +96,8 @@ func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
 		})
 	}
 	p.Table([]output.Column{
-		{Name: "Namespace"}, {Name: "Name"}, {Name: "State", Style: stateStyle}, {Name: "Version"}, {Name: "Health", Style: stateStyle}, {Name: "Progress"},
-		{Name: "Applied"}, {Name: "Age"}, {Name: "Endpoint", Wide: true}, {Name: "Message"},
+		{Name: "Namespace"}, {Name: "Name"}, {Name: "State", Style: stateStyle}, {Name: "Version"}, {Name: "Health", Style: stateStyle, Optional: true}, {Name: "Progress"},
+		{Name: "Applied", Optional: true}, {Name: "Age"}, {Name: "Endpoint", Wide: true}, {Name: "Message", Prose: 4},
 	}, rows)
 	p.Blank()
 	p.Linef("%s: %s", output.Count(len(list.Clusters), "Cluster"), countsText(counts))
@@ -161,7 +165,7 @@ func progressText(progress *overview.Progress, now time.Time) string {
 // causeText is the message of the cause, or its reason if it has none.
 func causeText(c *overview.Cluster) string {
 	var parts []string
-	if c.Paused {
+	if c.Paused && (c.Cause == nil || !strings.HasPrefix(c.Cause.Message, "paused")) {
 		parts = append(parts, "paused")
 	}
 	if c.Cause != nil {

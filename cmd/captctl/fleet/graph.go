@@ -6,7 +6,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,7 +86,7 @@ func (f *fleet) reportedTree(found *overview.Objects) *Tree {
 // readTree reads what the graph of a Cluster has besides its objects: other WorkspaceTemplateApplies, and the templates and Secrets that it refers to.
 func readTree(ctx context.Context, reader client.Reader, found *overview.Objects) (*Tree, error) {
 	if found.ControlPlane == nil {
-		return nil, fmt.Errorf("the Cluster %s has no CAPTControlPlane yet. Check its spec.controlPlaneRef", found.Cluster.Name)
+		return withoutControlPlane(found), nil
 	}
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := reader.List(ctx, &applies, client.InNamespace(found.Cluster.Namespace)); err != nil {
@@ -118,6 +117,32 @@ func readTree(ctx context.Context, reader client.Reader, found *overview.Objects
 		g.AddNode(state)
 	}
 	return newTree(g, found), nil
+}
+
+// withoutControlPlane is the tree of a Cluster whose control plane does not exist yet, or was deleted before the VPC.
+func withoutControlPlane(found *overview.Objects) *Tree {
+	g, cluster := graph.New(), graph.NodeOf(found.Cluster)
+	g.AddNode(cluster)
+	if ref := found.Cluster.Spec.ControlPlaneRef; found.Cluster.DeletionTimestamp == nil && ref.Name != "" {
+		g.AddEdge(graph.Edge{From: cluster.Key, To: graph.Key{Kind: ref.Kind, Namespace: cluster.Namespace, Name: ref.Name}})
+	}
+	if found.CAPTCluster != nil {
+		vpc := graph.NodeOf(found.CAPTCluster)
+		g.AddNode(vpc)
+		g.AddEdge(graph.Edge{From: cluster.Key, To: vpc.Key})
+		for _, apply := range found.Applies {
+			node := graph.NodeOf(apply)
+			g.AddNode(node)
+			g.AddEdge(graph.Edge{From: vpc.Key, To: node.Key})
+			if apply.Spec.WorkspaceName != "" {
+				workspace := node
+				workspace.Key = graph.Key{Kind: "Workspace", Namespace: apply.Namespace, Name: apply.Spec.WorkspaceName}
+				g.AddNode(workspace)
+				g.AddEdge(graph.Edge{From: node.Key, To: workspace.Key})
+			}
+		}
+	}
+	return &Tree{metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Tree"}, cluster.String(), g.Document(func(graph.Key) bool { return true })}
 }
 
 // readNode reads a template, or the metadata of a Secret of the Cluster's namespace.

@@ -7,7 +7,9 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -26,7 +28,8 @@ func NewLogs(environment *cli.Environment) *cobra.Command {
 		Use:   "logs [NAMESPACE/]CLUSTER",
 		Short: "Show the last errors of Terraform for a Cluster",
 		Long: `Shows the last error of Terraform, without secrets, of each WorkspaceTemplateApply of a Cluster
-whose last apply failed. The complete output of Terraform is in the log of provider-terraform.`,
+whose last apply or destroy failed. The complete output of Terraform is in the log of
+provider-terraform.`,
 		Example:           "  captctl logs team-a/demo",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: environment.Access.CompleteClusters(),
@@ -47,15 +50,21 @@ func (o *logsOptions) Run(ctx context.Context) error {
 	p := o.Printer(output.Table)
 	failed := 0
 	for _, apply := range objects.Applies {
-		if apply.Status.LastFailureMessage == "" {
+		kind, message := apply.Status.LastFailureClass, apply.Status.LastFailureMessage
+		if destroy := meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition); destroy != nil && destroy.Reason == infrav1.DestroyFailedReason {
+			kind, message = destroy.Reason, destroy.Message
+		}
+		if message == "" {
 			continue
 		}
-		failed++
-		p.Linef("%s (%s):", p.Paint(output.Strong, "WorkspaceTemplateApply "+apply.Name), p.Paint(output.Bad, apply.Status.LastFailureClass))
-		indented(p, apply.Status.LastFailureMessage)
+		if failed++; failed > 1 {
+			p.Blank()
+		}
+		p.Linef("%s (%s):", p.Paint(output.Strong, "WorkspaceTemplateApply "+apply.Name), p.Paint(output.Bad, kind))
+		p.Text("  ", output.Plain, message)
 	}
 	if failed == 0 {
-		p.Linef("Terraform has reported no errors.")
+		p.Linef("The last runs of Terraform have reported no errors.")
 	}
 	return nil
 }

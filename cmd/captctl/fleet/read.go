@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -84,7 +85,7 @@ func (s *selected) objects(ctx context.Context, reader client.Reader) (*overview
 	}
 	index := slices.IndexFunc(found.clusters, func(objects *overview.Objects) bool { return objects.Cluster.Name == s.Name })
 	if index < 0 {
-		return nil, fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; captctl get lists all Clusters", s.Name, s.Namespace)
+		return nil, fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", s.Name, s.Namespace, elsewhere(ctx, reader, s.Name))
 	}
 	return found.clusters[index], nil
 }
@@ -95,4 +96,21 @@ func watched(namespace string, more ...schema.GroupVersionKind) cluster.Watched 
 		clusterv1.GroupVersion.WithKind("Cluster"), infrav1.GroupVersion.WithKind("CAPTCluster"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
 		controlplanev1.GroupVersion.WithKind("CAPTControlPlane"),
 	}, more...)}
+}
+
+// elsewhere says where Clusters of a name are. A user who may not list all namespaces gets no names.
+func elsewhere(ctx context.Context, reader client.Reader, name string) string {
+	var all clusterv1.ClusterList
+	var names []string
+	if reader.List(ctx, &all) == nil {
+		for i := range all.Items {
+			if c := &all.Items[i]; c.Name == name && isCAPT(c) {
+				names = append(names, c.Namespace+"/"+c.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return "captctl get lists all Clusters"
+	}
+	return "did you mean " + strings.Join(names, " or ") + "?"
 }

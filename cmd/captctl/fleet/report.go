@@ -27,12 +27,13 @@ const html output.Format = "html"
 // reportOptions are the options of report.
 type reportOptions struct {
 	*cli.Environment
+	cli.AllNamespaces
 	output *output.Flag
 }
 
 // NewReport returns captctl report.
 func NewReport(environment *cli.Environment) *cobra.Command {
-	o := &reportOptions{environment, output.NewFlagOf(html)}
+	o := &reportOptions{Environment: environment, output: output.NewFlagOf(html)}
 	command := &cobra.Command{
 		Use:   "report",
 		Short: "Write a page that shows the Clusters, their causes and graphs",
@@ -52,6 +53,7 @@ the state of Secrets and templates is the one in status.dependencies of the cont
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              cli.Run(o),
 	}
+	o.AddFlags(command)
 	o.output.Add(command)
 	return command
 }
@@ -68,13 +70,13 @@ func (o *reportOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := read(ctx, reader, o.Access.Only())
+	found, err := read(ctx, reader, o.Only(o.Access))
 	if err != nil {
 		return err
 	}
 	report := found.page(o.Clock.Now())
 	report.From, report.Version, report.Scope = o.Access.Describe(), version.Get().Version, "all namespaces"
-	if only := o.Access.Only(); only != "" {
+	if only := o.Only(o.Access); only != "" {
 		report.Scope = "namespace " + only
 	}
 	return report.Write(o.Out)

@@ -114,51 +114,54 @@ func (t *Tree) picture(format output.Format) (string, error) {
 	return picture.New(t.Graph, t.Root).SVG()
 }
 
-// text prints the tree.
+// text prints the tree of the Cluster, then trees of what depends on it.
 func (t *Tree) text(p *output.Printer) {
 	shown := sets.New[string]()
-	draw := func(root string) {
-		printed := treeprint.NewWithRoot(t.label(p, root))
-		shown.Insert(root)
-		t.branches(p, printed, root, shown)
-		p.Linef("%s", strings.TrimRight(printed.String(), "\n"))
+	columns := func(name string) []output.Column {
+		return []output.Column{{Name: name}, {Name: "Ready", Style: stateStyle}, {Name: "Reason"}}
 	}
-	draw(t.Root)
-	dependents := slices.DeleteFunc(slices.Sorted(maps.Keys(t.Graph.Nodes)), shown.Has)
-	if len(dependents) > 0 {
-		p.Blank()
-		p.Linef("Depends on it:")
-	}
-	for _, name := range dependents {
+	p.Table(columns("Object"), t.rows(t.Root, shown))
+	rows := output.Rows{}
+	for _, name := range slices.DeleteFunc(slices.Sorted(maps.Keys(t.Graph.Nodes)), shown.Has) {
 		if !shown.Has(name) {
-			draw(name)
+			rows = append(rows, t.rows(name, shown)...)
 		}
 	}
+	section(p, columns("Dependent"), rows)
 }
 
-func (t *Tree) branches(p *output.Printer, to treeprint.Tree, of string, shown sets.Set[string]) {
+// rows are the lines of a tree, with the state of their objects.
+func (t *Tree) rows(root string, shown sets.Set[string]) (rows output.Rows) {
+	names := []string{root}
+	printed := treeprint.NewWithRoot(t.name(root))
+	shown.Insert(root)
+	t.branches(printed, root, shown, &names)
+	for i, line := range strings.Split(strings.TrimRight(printed.String(), "\n"), "\n") {
+		node := t.Graph.Nodes[names[i]]
+		ready, reason := string(node.Ready), node.Reason
+		if ready == "" {
+			ready, reason = "Unknown", "no permission to read it"
+		}
+		rows = append(rows, []string{line, ready, reason})
+	}
+	return rows
+}
+
+// branches adds what an object depends on, and its names in the order of the lines.
+func (t *Tree) branches(to treeprint.Tree, of string, shown sets.Set[string], names *[]string) {
 	for _, name := range t.Graph.Edges[of] {
+		*names = append(*names, name)
 		if shown.Has(name) {
 			more := ""
 			if len(t.Graph.Edges[name]) > 0 {
 				more = " ..."
 			}
-			to.AddNode(t.label(p, name) + more)
+			to.AddNode(t.name(name) + more)
 			continue
 		}
 		shown.Insert(name)
-		t.branches(p, to.AddBranch(t.label(p, name)), name, shown)
+		t.branches(to.AddBranch(t.name(name)), name, shown, names)
 	}
-}
-
-// label is an object with its readiness. Objects of other namespaces are shown with theirs.
-func (t *Tree) label(p *output.Printer, name string) string {
-	node := t.Graph.Nodes[name]
-	state, style := "unknown (no permission to read it)", output.Faint
-	if node.Ready != "" {
-		state, style = cmp.Or(node.Reason, map[metav1.ConditionStatus]string{metav1.ConditionTrue: "ready"}[node.Ready], "not ready"), stateStyle(string(node.Ready))
-	}
-	return p.Paint(output.Plain, t.name(name)) + " " + p.Paint(style, state)
 }
 
 // name is Kind/name, and Kind/namespace/name in other namespaces than that of the Cluster.

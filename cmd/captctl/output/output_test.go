@@ -6,6 +6,8 @@ package output
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -31,34 +33,118 @@ var (
 	rows    = Rows{{"default", "Blocked", "UID", "demo"}, {"team-ü", "Ready", "", "a-longer-name"}}
 )
 
-func table(format Format, on bool) string {
+func table(format Format, in colors) string {
 	var out bytes.Buffer
-	p := &Printer{Palette: Palette{on: on}, Format: format, to: &out}
+	p := &Printer{Palette: Palette{in}, Format: format, to: &out}
 	p.Table(columns, rows)
 	return out.String()
 }
 
 func TestATableLooksLikeKubectls(t *testing.T) {
-	assert.Equal(t, "NAMESPACE   STATE     NAME\ndefault     Blocked   demo\nteam-ü      Ready     a-longer-name\n", table(Table, false))
-	assert.Equal(t, "NAMESPACE   STATE     EVIDENCE   NAME\ndefault     Blocked   UID        demo\nteam-ü      Ready     -          a-longer-name\n", table(Wide, false))
+	assert.Equal(t, "NAMESPACE   STATE     NAME\ndefault     Blocked   demo\nteam-ü      Ready     a-longer-name\n", table(Table, none))
+	assert.Equal(t, "NAMESPACE   STATE     EVIDENCE   NAME\ndefault     Blocked   UID        demo\nteam-ü      Ready     -          a-longer-name\n", table(Wide, none))
 }
 
-func TestANarrowTerminalCutsLines(t *testing.T) {
-	var out bytes.Buffer
-	p := &Printer{Format: Table, to: &out, width: 30}
+// narrow is a table on a terminal.
+func narrow(width int, columns []Column, rows Rows) string {
+	screen := &Screen{Columns: width}
+	p := NewPrinter(screen, Table, false)
+	p.Palette = Palette{}
 	p.Table(columns, rows)
-	assert.Equal(t, "NAMESPACE   STATE     NAME\ndefault     Blocked   demo\nteam-ü      Ready     a-longe…\n", out.String())
+	return screen.String()
+}
+
+func TestANarrowTerminalShortensTheWidestColumn(t *testing.T) {
+	assert.Equal(t, "NAMESPACE   STATE     NAME\ndefault     Blocked   demo\nteam-ü      Ready     a-longe…er-name\n", narrow(37, columns, Rows{rows[0], {"team-ü", "Ready", "", "a-longer-and-longer-name"}}))
+	assert.Equal(t, "NAMESPACE   STATE     NAME\ndefault     Blocked   demo\nteam-ü      Ready     a-longer-name\n", narrow(35, columns, rows))
+	assert.Equal(t, "NAMESPACE   STATE     NAME\ndefault     Blocked   demo\nteam-ü      Ready     a-lon…\n", narrow(28, columns, rows), "cells keep 12 characters")
+}
+
+func TestANarrowTerminalBreaksProseIntoLines(t *testing.T) {
+	columns := []Column{{Name: "Name"}, {Name: "State", Style: states}, {Name: "Message", Prose: 4}}
+	rows := Rows{
+		{"demo", "Blocked", "AccessDenied: the role may not create a VPC in this account, and the quota of VPCs is reached"},
+		{"other", "Ready", ""},
+	}
+	assert.Equal(t, strings.TrimLeft(`
+NAME    STATE     MESSAGE
+demo    Blocked   AccessDenied: the role may not
+                  create a VPC in this account,
+                  and the quota of VPCs is
+                  reached
+other   Ready     -
+`, "\n"), narrow(50, columns, rows), "in its column")
+	assert.Equal(t, strings.TrimLeft(`
+NAME    STATE
+demo    Blocked
+    AccessDenied: the role may not
+    create a VPC in this account,
+    and the quota of VPCs is reached
+other   Ready
+`, "\n"), narrow(38, columns, rows), "below the row, if its column would be too narrow")
+	long := narrow(80, columns, Rows{{"demo", "Blocked", strings.Repeat("word ", 100)}})
+	assert.Equal(t, 5, strings.Count(long, "\n"))
+	assert.True(t, strings.HasSuffix(long, "word …\n"), long)
+}
+
+func TestTextIsBrokenBetweenWords(t *testing.T) {
+	screen := &Screen{Columns: 24}
+	p := NewPrinter(screen, Table, true)
+	p.Palette = Palette{}
+	p.Title("Next step:", Plain, "correct the template, and look again")
+	p.Text("  ", Plain, "one\n  two and three and four")
+	assert.Equal(t, "Next step: correct the\n  template, and look\n  again\n  one\n    two and three and\n  four\n", screen.String())
+	var out bytes.Buffer
+	NewPrinter(&out, Table, true).Title("Next step:", Plain, "correct the template, and look again")
+	assert.Equal(t, "Next step: correct the template, and look again\n", out.String(), "not in a pipe")
 }
 
 func TestColorsDoNotMoveColumns(t *testing.T) {
-	for _, format := range []Format{Table, Wide} {
-		colored := table(format, true)
-		assert.Contains(t, colored, "\x1b[31mBlocked\x1b[0m ")
-		for _, sequence := range []string{"\x1b[31m", "\x1b[1m", "\x1b[0m"} {
-			colored = strings.ReplaceAll(colored, sequence, "")
+	for in, bad := range map[colors]string{eight: "\x1b[31m", manyColors: "\x1b[38;5;196m"} {
+		for _, format := range []Format{Table, Wide} {
+			colored := table(format, in)
+			assert.Contains(t, colored, bad+"Blocked\x1b[0m ")
+			for _, sequence := range []string{bad, "\x1b[1m", "\x1b[0m"} {
+				colored = strings.ReplaceAll(colored, sequence, "")
+			}
+			assert.Equal(t, table(format, none), colored)
 		}
-		assert.Equal(t, table(format, false), colored)
 	}
+}
+
+// Colors of themes are not known; those of the 256-color palette are.
+func TestColorsCanBeReadOnBlackAndOnWhite(t *testing.T) {
+	t.Setenv("TERM", "xterm-256color")
+	p := newPalette(true)
+	for _, style := range []Style{Good, Bad, Attention, Faint} {
+		var number int
+		_, err := fmt.Sscanf(p.sequence(style), "38;5;%d", &number)
+		require.NoError(t, err)
+		light := luminance(number)
+		assert.Greater(t, 1.05/(light+0.05), 3.9, "%d on white", number)
+		assert.Greater(t, (light+0.05)/0.05, 3.8, "%d on black", number)
+	}
+	t.Setenv("TERM", "xterm")
+	t.Setenv("COLORTERM", "")
+	assert.Equal(t, Palette{eight}, newPalette(true))
+	assert.Equal(t, Palette{}, newPalette(false))
+}
+
+// luminance of a color of the 256-color palette, as WCAG defines it.
+func luminance(number int) float64 {
+	red, green, blue := 8+10*(number-232), 8+10*(number-232), 8+10*(number-232)
+	if number < 232 {
+		levels := [6]int{0, 95, 135, 175, 215, 255}
+		red, green, blue = levels[(number-16)/36], levels[(number-16)/6%6], levels[(number-16)%6]
+	}
+	linear := func(value int) float64 {
+		part := float64(value) / 255
+		if part <= 0.03928 {
+			return part / 12.92
+		}
+		return math.Pow((part+0.055)/1.055, 2.4)
+	}
+	return 0.2126*linear(red) + 0.7152*linear(green) + 0.0722*linear(blue)
 }
 
 func TestAPipeHasNoColors(t *testing.T) {
@@ -68,7 +154,7 @@ func TestAPipeHasNoColors(t *testing.T) {
 }
 
 func TestTextOfObjectsDoesNotControlTheTerminal(t *testing.T) {
-	p := &Printer{Palette: Palette{on: true}}
+	p := &Printer{Palette: Palette{eight}}
 	assert.Equal(t, "\x1b[31mx^[[2Jy\x1b[0m", p.Paint(Bad, "x\x1b[2Jy"))
 	var out bytes.Buffer
 	q := &Printer{Format: Table, to: &out}

@@ -4,9 +4,11 @@
 package output
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
@@ -22,11 +24,23 @@ type Printer struct {
 	err   error
 }
 
+// Screen is a terminal with many colors that keeps in memory what is printed, for pictures and tests.
+type Screen struct {
+	bytes.Buffer
+	Columns int
+}
+
 // NewPrinter prints to a writer, with color if it is a terminal that shows colors and the user did not disable them.
 func NewPrinter(to io.Writer, format Format, noColor bool) *Printer {
-	p := &Printer{Palette: Palette{on: !noColor && printers.AllowsColorOutput(to)}, Format: format, to: to}
-	if file, ok := to.(interface{ Fd() uintptr }); ok && printers.IsTerminal(to) && format == Table {
+	p := &Printer{Palette: newPalette(!noColor && printers.AllowsColorOutput(to)), Format: format, to: to}
+	if screen, is := to.(*Screen); is {
+		p.Palette, p.width = Palette{manyColors}, screen.Columns
+	}
+	if file, ok := to.(interface{ Fd() uintptr }); ok && printers.IsTerminal(to) {
 		p.width = terminalWidth(int(file.Fd()))
+	}
+	if format != Table {
+		p.width = 0
 	}
 	return p
 }
@@ -68,6 +82,22 @@ func (p *Printer) JSON(document any) error {
 // Linef prints a line. Callers pass text from objects through Paint, which escapes control characters.
 // After an error of the writer nothing more is printed.
 func (p *Printer) Linef(format string, args ...any) { p.text(fmt.Sprintf(format, args...) + "\n") }
+
+// Text prints the lines of a text, each after an indent. On a terminal it breaks them between words.
+func (p *Printer) Text(indent string, style Style, text string) {
+	for line := range strings.SplitSeq(p.wrapped(text, p.width-len(indent)), "\n") {
+		p.Linef("%s%s", indent, p.Paint(style, line))
+	}
+}
+
+// Title prints a title and a text on the same line. On a terminal, further lines of the text are indented.
+func (p *Printer) Title(title string, style Style, text string) {
+	first, rest, more := strings.Cut(p.wrapped(title+" "+text, p.width), "\n")
+	p.Linef("%s%s", p.Paint(Strong, title), p.Paint(style, strings.TrimPrefix(first, title)))
+	if more {
+		p.Text("  ", style, strings.Join(strings.Split(rest, "\n"), " "))
+	}
+}
 
 // Blank prints an empty line.
 func (p *Printer) Blank() { p.text("\n") }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mitchellh/go-wordwrap"
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
@@ -32,3 +33,23 @@ func Ago(now, at time.Time) string {
 
 // OneLine is a text without line breaks.
 func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// narrowest is the narrowest text that is broken into lines.
+const narrowest = 20
+
+// wrapped is a text with line breaks between words, so that its lines fit the width; as it is if the width is unknown.
+func (p *Printer) wrapped(text string, width int) string {
+	if p.width == 0 {
+		return text
+	}
+	return wordwrap.WrapString(text, uint(max(width, narrowest)))
+}
+
+// shortened replaces the middle of a text that is too long: names differ at their ends.
+func shortened(text string, width int) string {
+	runes := []rune(text)
+	if len(runes) <= width || width < 2 {
+		return text
+	}
+	return string(runes[:width/2]) + "…" + string(runes[len(runes)-(width-1)/2:])
+}

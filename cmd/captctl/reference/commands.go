@@ -42,7 +42,10 @@ For completions of captctl itself, see ` + "`captctl completion --help`" + `. Na
 - ` + "`-o table|wide|json|yaml`" + `: tables are for users and may change; JSON and YAML are for programs and do not.
 - Output is on standard output; errors, warnings of the API server and progress are on standard error. On a terminal
   progress is a bar, elsewhere a line for every tenth of the work. With ` + "`-o json`" + ` there are no such lines.
-- Color is for terminals only. ` + "`--no-color`" + `, the environment variable ` + "`NO_COLOR`" + ` or a pipe turn it off.
+- Color is for terminals only. ` + "`--no-color`" + `, the environment variable ` + "`NO_COLOR`" + ` or a pipe turn it off. In a terminal with 256 colors, all colors
+  can be read on dark and on light backgrounds.
+- Tables and texts fit the terminal: messages are broken into lines and limited, long names are shortened in the middle, and columns of less
+  interest are left out. ` + "`-o wide`" + ` or a pipe shows everything.
 - An error is one line that begins with ` + "`Error:`" + ` and says what to do.
 - The kubeconfig is found as kubectl finds it. ` + "`captctl migrate`" + ` reads all namespaces unless ` + "`--namespace`" + ` is set; the
   namespace of the kubeconfig's context does not limit it.

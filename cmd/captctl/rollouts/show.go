@@ -37,11 +37,11 @@ func (s *Status) show(p *output.Printer, now time.Time) {
 	}
 	if s.Message != "" {
 		p.Blank()
-		p.Linef("%s", p.Paint(s.stageStyle(), output.OneLine(s.Message)))
+		p.Text("", s.stageStyle(), output.OneLine(s.Message))
 	}
 	if s.NextStep != nil {
 		p.Blank()
-		p.Linef("%s %s", p.Paint(output.Strong, "Next step:"), s.NextStep.Step)
+		p.Title("Next step:", output.Plain, s.NextStep.Step)
 		for _, command := range s.NextStep.Commands {
 			p.Linef("  %s", p.Paint(output.Plain, command))
 		}
@@ -147,7 +147,7 @@ func (s *Status) showUsers(p *output.Printer) {
 	}
 	p.Table([]output.Column{
 		{Name: "Namespace"}, {Name: "Name"}, {Name: "Cluster"}, {Name: "State", Style: userStyle}, {Name: "Revision"}, {Name: "Canary"},
-		{Name: "Assigned", Wide: true}, {Name: "Written", Wide: true}, {Name: "Applied", Wide: true}, {Name: "Message"},
+		{Name: "Assigned", Wide: true}, {Name: "Written", Wide: true}, {Name: "Applied", Wide: true}, {Name: "Message", Prose: 4},
 	}, rows)
 }
 
@@ -179,7 +179,7 @@ func (s *Status) showRevisions(p *output.Printer, now time.Time) {
 	if len(rows) > 0 {
 		p.Blank()
 	}
-	p.Table([]output.Column{{Name: "Revision"}, {Name: "Hash"}, {Name: "Age"}, {Name: "Users"}, {Name: "Approved"}, {Name: "Notes"}}, rows)
+	p.Table([]output.Column{{Name: "Revision"}, {Name: "Hash"}, {Name: "Age"}, {Name: "Users"}, {Name: "Approved"}, {Name: "Notes", Prose: 4}}, rows)
 }
 
 func ageOf(now time.Time, at *metav1.Time) string {

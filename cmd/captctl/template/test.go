@@ -170,5 +170,8 @@ func (t *Test) show(p *output.Printer) {
 		text := map[Result]string{ResultPassed: v.Tool + " validate found no errors", ResultFailed: v.Tool + " validate found errors", ResultNotRun: "tofu or terraform validate was not run: " + v.Message}[v.Result]
 		p.Linef("%s: %s", p.Paint(output.Plain, v.Template), p.Paint(output.Plain, output.OneLine(text)))
 	}
+	if slices.ContainsFunc(t.Findings, func(f validate.Finding) bool { return strings.Contains(f.Message, modules.NotDeclaredNote) }) {
+		p.Text("", output.Plain, "If the ProviderConfig declares what a module refers to, name its Terraform code: --provider-configuration FILE")
+	}
 	p.Linef("%s tested: %s", output.Count(t.Templates, "template"), output.Count(len(t.Findings), "finding"))
 }

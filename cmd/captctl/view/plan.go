@@ -94,7 +94,7 @@ func showUnits(p *output.Printer, of *plan.Plan, units []row) {
 		rows = append(rows, []string{unit.Name(), string(unit.state), workspaces(unit.Unit), strconv.Itoa(unit.writes), unit.message})
 	}
 	p.Table([]output.Column{
-		{Name: "Unit"}, {Name: "State", Style: style}, {Name: "Workspaces"}, {Name: "Writes"}, {Name: "Message"},
+		{Name: "Unit"}, {Name: "State", Style: style}, {Name: "Workspaces"}, {Name: "Writes"}, {Name: "Message", Prose: 4},
 	}, rows)
 	if p.Wide() {
 		showMembers(p, units)

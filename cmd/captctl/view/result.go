@@ -36,7 +36,7 @@ func Result(p *output.Printer, result *apply.Result) {
 		unit := &result.Units[i]
 		rows = append(rows, []string{unit.Unit, outcome(unit, result.DryRun), strconv.Itoa(unit.Writes), output.OneLine(unit.Message)})
 	}
-	p.Table([]output.Column{{Name: "Unit"}, {Name: "Outcome", Style: style}, {Name: "Writes"}, {Name: "Message"}}, rows)
+	p.Table([]output.Column{{Name: "Unit"}, {Name: "Outcome", Style: style}, {Name: "Writes"}, {Name: "Message", Prose: 4}}, rows)
 	if result.Backup != nil && !result.DryRun {
 		p.Blank()
 		p.Linef("The backup is %s on host %s, SHA-256 %s.", p.Paint(output.Plain, result.Backup.File), p.Paint(output.Plain, result.Backup.Host), result.Backup.Checksum)

@@ -23,7 +23,7 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 		rows = append(rows, statusRow(unit))
 	}
 	p.Table([]output.Column{
-		{Name: "Unit"}, {Name: "State", Style: style}, {Name: "Phase"}, {Name: "Plan"}, {Name: "Would-Change"}, {Name: "Paused"}, {Name: "Message"},
+		{Name: "Unit"}, {Name: "State", Style: style}, {Name: "Phase"}, {Name: "Plan"}, {Name: "Would-Change"}, {Name: "Paused"}, {Name: "Message", Prose: 4},
 	}, rows)
 	if len(s.Plans) > 0 {
 		plans(p, s.Plans, now)

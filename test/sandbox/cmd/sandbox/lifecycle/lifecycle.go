@@ -47,7 +47,7 @@ func Start(ctx context.Context, out io.Writer, dir string, audit bool) (*sandbox
 		Manager:               true,
 		KubeControllerManager: true,
 		AuditLog:              audit,
-		Programs:              []string{sandbox.Kubectl, sandbox.Clusterctl},
+		Programs:              []string{sandbox.Kubectl, sandbox.Clusterctl, sandbox.Captctl},
 	})
 }
 

@@ -50,7 +50,7 @@ func (o *upOptions) Run(ctx context.Context) error {
 	fmt.Fprintf(o.Out, `
 The sandbox is running in %s. Next steps:
 
-  source %s    # KUBECONFIG and PATH for kubectl and clusterctl
+  source %s    # KUBECONFIG and PATH for kubectl, clusterctl and captctl
   kubectl apply -f config/samples/sandbox    # create a cluster
   %s    # show the components of the sandbox
   %s    # destroy all clusters and remove the sandbox

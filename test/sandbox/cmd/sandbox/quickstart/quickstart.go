@@ -199,8 +199,7 @@ func (o *quickstartOptions) present(ctx context.Context, t *tools) error {
 	if err := t.show(ctx, binaries.Kubectl, "get", kinds); err != nil {
 		return err
 	}
-	profiles := "custom-columns=FARGATE:.status.fargateProfiles[*].name,READY:.status.fargateProfiles[*].ready"
-	if err := t.show(ctx, binaries.Kubectl, "get", "captcontrolplane", demo, "-o", profiles); err != nil {
+	if err := t.show(ctx, binaries.Captctl, "describe", demo); err != nil {
 		return err
 	}
 	if err := t.show(ctx, binaries.Clusterctl, "describe", "cluster", demo); err != nil {
@@ -216,8 +215,8 @@ func (o *quickstartOptions) present(ctx context.Context, t *tools) error {
 	fmt.Fprintf(o.Out, `
 The cluster is ready. Next steps (docs/quickstart.md explains them):
 
-  source %s    # KUBECONFIG and PATH for kubectl and clusterctl
-  kubectl describe captcontrolplane %s    # conditions and events
+  source %s    # KUBECONFIG and PATH for kubectl, clusterctl and captctl
+  captctl describe %s    # state, and the cause if it is not Ready
   kubectl patch captcontrolplane %s --type merge -p '{"spec":{"version":"v1.35.0"}}'    # upgrade from v1.34
   %s    # destroy the cluster through Terraform and remove everything
 `, cli.Relative(sandbox.EnvFile(o.dir)), demo, demo, cli.Command("quickstart-down", o.dir))

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/cmd/captctl/view"
+)
+
+// nextStep is what to do about the cause; nil if its message alone says it.
+func nextStep(o *overview.Objects, c *overview.Cluster) *view.Next {
+	name := c.Namespace + "/" + c.Name
+	switch {
+	case ptr.Deref(o.Cluster.Spec.Paused, false):
+		return &view.Next{Step: "It is paused. Resume it when the reason for that has ended.", Commands: []string{"captctl resume " + name}}
+	case c.Paused:
+		return &view.Next{Step: "Some of its objects are paused by the annotation cluster.x-k8s.io/paused. If its value is " + naming.MigrationPause +
+			", a run of captctl migrate was interrupted: see captctl migrate status. Otherwise remove the annotation when the reason for it has ended.", Commands: unpause(o)}
+	case c.Cause == nil || c.Cause.IsWaiting():
+		return nil
+	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
+		return &view.Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
+	}
+	if next := nextStepFor(o, c, name); next != nil {
+		return next
+	}
+	if c.State == controlplanev1.StateFailed {
+		return &view.Next{Commands: []string{"captctl retry " + name}, Step: "Fix the cause. CAPT continues when the spec, the template, the ProviderConfig or a Secret " +
+			"changes. If the cause was elsewhere, request a retry."}
+	}
+	return nil
+}
+
+// nextStepFor is what to do about the reason of the cause; nil if that depends on its message.
+func nextStepFor(o *overview.Objects, c *overview.Cluster, name string) *view.Next {
+	edit := editTemplate(o, c.Cause)
+	switch c.Cause.Reason {
+	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason:
+		return &view.Next{Step: "Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. " +
+			"An edit starts Terraform again immediately, and without one it tries again by itself.", Commands: append([]string{"captctl logs " + name}, edit...)}
+	case infrav1.DestroyFailedReason:
+		return &view.Next{Step: "Delete what still uses the resources, or correct what Terraform reports. It tries again by itself.", Commands: []string{"captctl logs " + name}}
+	case infrav1.ProviderConfigFailedReason:
+		return &view.Next{Step: "Create or correct the ProviderConfig, or the Secret with its credentials. If the WorkspaceTemplate names the wrong one, correct " +
+			"spec.template.spec.providerConfigRef.", Commands: edit}
+	case infrav1.TemplateNotFoundReason:
+		return &view.Next{Step: "Create the WorkspaceTemplate, or correct the reference to it. A template of another namespace must allow this one in spec.allowedNamespaces.",
+			Commands: []string{"kubectl get workspacetemplates -A"}}
+	case infrav1.TemplateInvalidReason, infrav1.WorkspaceRejectedReason:
+		return &view.Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster.", Commands: edit}
+	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
+		return &view.Next{Step: "See whether it answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
+			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
+			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
+		}}
+	case infrav1.WorkspaceNotReconciledReason:
+		return &view.Next{Step: "Check that provider-terraform runs.", Commands: []string{"kubectl -n crossplane-system get pods"}}
+	case overview.NotReconciledReason:
+		return &view.Next{Step: "Check that the manager of CAPT runs.", Commands: []string{"kubectl -n capt-system get pods"}}
+	}
+	return nil
+}
+
+// editTemplate are the commands that edit the template of the object that is the cause, and the object that has its variables.
+func editTemplate(o *overview.Objects, cause *overview.Cause) (commands []string) {
+	edit := func(kind string, object types.NamespacedName) {
+		commands = append(commands, fmt.Sprintf("kubectl edit %s -n %s %s", kind, object.Namespace, object.Name))
+	}
+	isVPC := o.CAPTCluster != nil && cause.Kind == "CAPTCluster"
+	for _, apply := range o.Applies {
+		if cause.Kind == "WorkspaceTemplateApply" && cause.Name == apply.Name && apply.Spec.TemplateRef.Name != "" {
+			edit("workspacetemplate", apply.TemplateKey())
+			isVPC = o.CAPTCluster != nil && o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name == apply.Name
+		}
+	}
+	switch {
+	case isVPC:
+		edit("captcluster", client.ObjectKeyFromObject(o.CAPTCluster))
+	case o.ControlPlane != nil:
+		edit("captcontrolplane", client.ObjectKeyFromObject(o.ControlPlane))
+	}
+	return commands
+}
+
+// unpause are the commands that remove the annotation cluster.x-k8s.io/paused.
+func unpause(o *overview.Objects) (commands []string) {
+	for _, object := range o.PausedByAnnotation() {
+		commands = append(commands, fmt.Sprintf("kubectl annotate -n %s %s %s-", o.Cluster.Namespace, strings.ToLower(object), clusterv1.PausedAnnotation))
+	}
+	return commands
+}
