@@ -76,33 +76,46 @@ func Of(o *Objects, now metav1.Time) Cluster {
 		Namespace: o.Cluster.Namespace, Name: o.Cluster.Name, Created: o.Cluster.CreationTimestamp,
 		Paused: ptr.Deref(o.Cluster.Spec.Paused, false) || len(o.PausedByAnnotation()) > 0,
 	}
-	if controlPlane := o.ControlPlane; controlPlane != nil {
-		status := &controlPlane.Status
-		c.State, c.Version, c.Endpoint = status.State, status.Version, status.Endpoint
-		if controlPlane.Spec.Version != status.Version {
-			c.DesiredVersion = controlPlane.Spec.Version
-		}
-		if status.Health != nil {
-			c.Health = status.Health.Overall
-		}
-		c.Progress = progressOf(status.Progress, now)
+	if o.ControlPlane != nil {
+		c.addControlPlane(o.ControlPlane, now)
 	}
-	for _, apply := range o.Applies {
-		if applied := apply.Status.LastAppliedTime; applied != nil && (c.LastApplied == nil || c.LastApplied.Before(applied)) {
-			c.LastApplied = applied
-		}
-	}
+	c.LastApplied = o.lastApplied()
 	c.Cause = o.cause()
-	if c.Progress != nil && c.Cause != nil && !c.Cause.IsWaiting() {
-		c.Progress = c.Progress.stalled(o.ControlPlane.Status.Progress)
-	}
-	if c.State == controlplanev1.StateReady && c.Cause != nil && c.Cause.Condition == infrav1.ReadyCondition && !c.Cause.IsWaiting() {
-		c.State = controlplanev1.StateDegraded
+	if c.Cause != nil && !c.Cause.IsWaiting() {
+		if c.Progress != nil {
+			c.Progress = c.Progress.stalled(o.ControlPlane.Status.Progress)
+		}
+		if c.State == controlplanev1.StateReady && c.Cause.Condition == infrav1.ReadyCondition {
+			c.State = controlplanev1.StateDegraded
+		}
 	}
 	if o.deleting() {
 		c.State, c.Progress, c.Cause = StateDeleting, nil, cmp.Or(o.deletionCause(), c.Cause)
 	}
 	return c
+}
+
+// lastApplied returns when Terraform last applied anything; nil if it has not.
+func (o *Objects) lastApplied() (last *metav1.Time) {
+	for _, apply := range o.Applies {
+		if applied := apply.Status.LastAppliedTime; applied != nil && (last == nil || last.Before(applied)) {
+			last = applied
+		}
+	}
+	return last
+}
+
+// addControlPlane adds what the control plane reports.
+func (c *Cluster) addControlPlane(controlPlane *controlplanev1.CAPTControlPlane, now metav1.Time) {
+	status := &controlPlane.Status
+	c.State, c.Version, c.Endpoint = status.State, status.Version, status.Endpoint
+	if controlPlane.Spec.Version != status.Version {
+		c.DesiredVersion = controlPlane.Spec.Version
+	}
+	if status.Health != nil {
+		c.Health = status.Health.Overall
+	}
+	c.Progress = progressOf(status.Progress, now)
 }
 
 // all returns the objects of CAPT in the order in which they wait for each other: first those that wait for none of the others.
