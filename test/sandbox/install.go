@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -119,14 +117,9 @@ func (s *Sandbox) clusterAPISource(ctx context.Context) (string, error) {
 	if s.clusterAPIDir != "" {
 		return s.clusterAPIDir, nil
 	}
-	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
-	cmd.Dir = binaries.PinDir(s.root, "cluster-api")
-	output, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("finding the source of Cluster API: %w", err)
-	}
-	s.clusterAPIDir = strings.TrimSpace(string(output))
-	return s.clusterAPIDir, nil
+	var err error
+	s.clusterAPIDir, err = binaries.Source(ctx, s.root, binaries.ClusterAPICore)
+	return s.clusterAPIDir, err
 }
 
 func (s *Sandbox) clusterAPIManifests(ctx context.Context) (manifests.Set, error) {

@@ -49,8 +49,17 @@ func TestOneGoBuildBuildsAllBinariesOfAModule(t *testing.T) {
 		"kubernetes: kube-apiserver, kube-controllers, kubectl",
 		"cluster-api: core, clusterctl",
 		"opentofu: tofu",
+		"source-controller: source-controller",
+		"kustomize-controller: kustomize-controller",
 		": sandbox, provider, manager, captctl",
 	}, steps)
+}
+
+// The controllers of Flux take minutes to compile, and neither make test nor the quickstart runs them.
+func TestControllersOfFluxAreBuiltOnlyByName(t *testing.T) {
+	require.NotContains(t, defaults(), SourceController)
+	require.NotContains(t, defaults(), KustomizeController)
+	require.Len(t, defaults(), len(Names())-2)
 }
 
 func TestOwnBinariesAreBuiltUnlessTheyAreUpToDate(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
-// Build builds the named binaries that are missing (all binaries if none is named) and reports its progress on out. A
+// Build builds the named binaries that are missing (if none is named, all that the sandbox and its users need) and reports its progress on out. A
 // binary of the required version that exists on this machine is used instead of being built. Concurrent builds, in one
 // process or in several, wait for each other.
 func Build(ctx context.Context, out io.Writer, names ...string) error {
@@ -28,7 +28,7 @@ func Build(ctx context.Context, out io.Writer, names ...string) error {
 		return err
 	}
 	if len(names) == 0 {
-		names = Names()
+		names = defaults()
 	}
 	if list, err := missing(root, names); err != nil || len(list) == 0 {
 		return err

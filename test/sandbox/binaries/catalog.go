@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -31,6 +33,9 @@ const (
 	Captctl         = "captctl"
 	Provider        = "provider"
 	Sandbox         = "sandbox"
+	// Controllers of Flux, which only tests of GitOps run.
+	SourceController    = "source-controller"
+	KustomizeController = "kustomize-controller"
 )
 
 // binary describes how one program is built. A pinned binary comes from a module below test/sandbox/binaries and is
@@ -49,6 +54,8 @@ type binary struct {
 	// versionArgs make the binary print its version. Only a binary that has them may be found on this machine instead of
 	// being built.
 	versionArgs []string
+	// byName is set for what only a few tests run: it is built when it is named, and not with everything else.
+	byName bool
 }
 
 // catalog lists the binaries in build order. Binaries with the same pin follow each other: one go build builds them.
@@ -58,6 +65,7 @@ func catalog() []binary {
 		clusterAPI = "sigs.k8s.io/cluster-api"
 		opentofu   = "github.com/opentofu/opentofu"
 		etcdServer = "go.etcd.io/etcd/server/v3"
+		flux       = "github.com/fluxcd/"
 	)
 	return []binary{
 		{name: Etcd, pin: "etcd", module: etcdServer, pkg: etcdServer, output: "server", versionArgs: []string{"--version"}},
@@ -67,6 +75,8 @@ func catalog() []binary {
 		{name: ClusterAPICore, pin: "cluster-api", module: clusterAPI, pkg: clusterAPI + "/core"},
 		{name: Clusterctl, pin: "cluster-api", module: clusterAPI, pkg: clusterAPI + "/cmd/clusterctl"},
 		{name: Tofu, pin: "opentofu", module: opentofu, pkg: opentofu + "/cmd/tofu"},
+		{name: SourceController, pin: SourceController, module: flux + SourceController, pkg: flux + SourceController, byName: true},
+		{name: KustomizeController, pin: KustomizeController, module: flux + KustomizeController, pkg: flux + KustomizeController, byName: true},
 		{name: Sandbox, pkg: "./test/sandbox/cmd/sandbox"},
 		{name: Provider, pkg: "./test/provider/cmd/provider"},
 		{name: Manager, pkg: "./cmd/manager"},
@@ -82,6 +92,14 @@ func Names() []string {
 		names = append(names, b.name)
 	}
 	return names
+}
+
+// defaults returns the names of the binaries that are built if none is named.
+func defaults() []string {
+	return slices.DeleteFunc(Names(), func(name string) bool {
+		b, err := lookup(name)
+		return err != nil || b.byName
+	})
 }
 
 func lookup(name string) (binary, error) {
@@ -136,6 +154,21 @@ func (b binary) version(root string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s does not require %s", path, b.module)
+}
+
+// Source returns the directory of the source of a pinned binary's module, which has the manifests of the release.
+func Source(ctx context.Context, root, name string) (string, error) {
+	b, err := lookup(name)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", b.module)
+	cmd.Dir = PinDir(root, b.pin)
+	output, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the source of %s: %w", b.module, err)
+	}
+	return strings.TrimSpace(string(output)), nil
 }
 
 // Path returns the path of a binary, whether it has been built or not.
