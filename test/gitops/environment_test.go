@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -53,7 +54,7 @@ type environment struct {
 	*fixture.Environment
 	git     *repository
 	history *history
-	// flux is the namespace of its Kustomizations.
+	// flux is the namespace of its Kustomizations, flux-system for users.
 	flux string
 }
 
@@ -65,8 +66,9 @@ func (f *flux) newEnvironment(t *testing.T, name string) *environment {
 		Environment: &fixture.Environment{T: t, Client: f.API, Server: f.Server, Namespace: name, Scope: terraform.ScopeCluster},
 		git:         newRepository(t, filepath.Join(f.repositories, name), platform, templates, clusters),
 		history:     record(t, f.API, kustomizationKind, captClusterKind, controlPlaneKind),
-		flux:        namespace,
+		flux:        name + "-flux",
 	}
+	require.NoError(t, f.API.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.flux}}))
 	env.git.commit("No manifests")
 	objects, err := manifests.Load(filepath.Join("..", "..", "config", "gitops", "flux"))
 	require.NoError(t, err)
@@ -75,6 +77,7 @@ func (f *flux) newEnvironment(t *testing.T, name string) *environment {
 		if object.GetKind() == repositoryKind.Kind {
 			require.NoError(t, unstructured.SetNestedField(object.Object, f.url+"/"+name+"/.git", "spec", "url"))
 		}
+		object.SetNamespace(env.flux)
 		fixture.Apply(t, f.API, object)
 	}
 	return env
@@ -140,14 +143,14 @@ func (env *environment) awaitFailed(revision, reason string) (message string) {
 	return message
 }
 
-// requireWaiting waits until Flux has checked the health of the control plane a few times, and requires that it still waits.
-func (env *environment) requireWaiting(revision string) {
+// requireWaiting waits until Flux has checked the health of objects of a resource a few times, and requires that it still waits.
+func (env *environment) requireWaiting(revision, resource string) {
 	env.Helper()
 	const checks = 3
 	began := time.Now()
 	env.Eventually(func() string {
-		events := fixture.AuditEvents(env, env.Sandbox, audit.Filter{User: sandbox.FluxUser, Verbs: []string{"get"}, Resource: "captcontrolplanes", Since: began})
-		return fixture.Unless(len(events) >= checks, "Flux has checked the control plane %d times: %s", len(events), readyMessage(env.read(kustomizationKind, clusters)))
+		events := fixture.AuditEvents(env, env.Sandbox, audit.Filter{User: sandbox.FluxUser, Verbs: []string{"get"}, Resource: resource, Namespace: env.Namespace, Since: began})
+		return fixture.Unless(len(events) >= checks, "Flux has checked %s %d times: %s", resource, len(events), readyMessage(env.read(kustomizationKind, clusters)))
 	})
 	kustomization := env.read(kustomizationKind, clusters)
 	require.Equal(env, revision, statusText(kustomization, "lastAttemptedRevision"))
@@ -158,7 +161,7 @@ func (env *environment) requireWaiting(revision string) {
 func (env *environment) requireNeverEarly() {
 	env.Helper()
 	env.Eventually(func() string { // The watches of the history may be late.
-		early, moments := env.history.early(clusters)
+		early, moments := env.history.early(env.flux, env.Namespace)
 		require.NotZero(env, moments)
 		return strings.Join(early, "\n")
 	})

@@ -68,13 +68,25 @@ spec:
     region: eu-central-1
 `
 
+// Each fleet has its own Kustomizations.
+func TestFleetsAreManagedWithFlux(t *testing.T) {
+	f := startFlux(t, shared)
+	t.Run("manifests of CAPT v0.3", func(t *testing.T) { f.newEnvironment(t, "team-a").runsAFleet() })
+	t.Run("a ClusterClass", func(t *testing.T) { f.newEnvironment(t, "team-b").runsAClusterClass() })
+}
+
 // A cluster is created, upgraded, converted and deleted by commits only.
-func TestAClusterIsManagedWithFlux(t *testing.T) {
-	env := startFlux(t, shared).newEnvironment(t, "team-a")
+func (env *environment) runsAFleet() {
+	env.Helper()
 	env.git.write(platformFile, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: "+env.Namespace+"\n", env.ProviderConfig())
-	env.git.write(templatesFile, env.legacyTemplates()...)
+	var templates []string
+	for _, template := range env.templates() {
+		templates = append(templates, env.manifest(legacy(template)))
+	}
+	env.git.write(templatesFile, templates...)
 	env.git.write(clusterFile, fmt.Sprintf(demo, env.Namespace))
 	env.creates()
+	env.rejects()
 	env.upgrades()
 	env.converts()
 	env.isQuiet()
@@ -83,16 +95,20 @@ func TestAClusterIsManagedWithFlux(t *testing.T) {
 	env.prunes()
 }
 
-// legacyTemplates are the templates in v1beta1.
-func (env *environment) legacyTemplates() []string {
+// templates are those of the VPC and of the control plane. Terraform applies a change of the version.
+func (env *environment) templates() []string {
 	controlPlane := strings.NewReplacer(
 		`variable "tags"`, "variable \"kubernetes_version\" { type = string }\nvariable \"tags\"", "${var.tags}", "${var.tags} ${var.kubernetes_version}",
 	).Replace(fixture.ControlPlaneModule)
-	legacy := strings.NewReplacer("/v1beta2", "/v1beta1", "  workspaceScope: Cluster\n", "", "kind: ProviderConfig, ", "")
 	return []string{
-		env.manifest(legacy.Replace(env.VPCTemplate(fixture.VPCModule))),
-		env.manifest(legacy.Replace(env.Template(fixture.ControlPlaneTemplate, controlPlane, "cluster_name", "tags", "kubernetes_version"))),
+		env.VPCTemplate(fixture.VPCModule),
+		env.Template(fixture.ControlPlaneTemplate, controlPlane, "cluster_name", "tags", "kubernetes_version"),
 	}
+}
+
+// legacy returns a template in v1beta1.
+func legacy(template string) string {
+	return strings.NewReplacer("/v1beta2", "/v1beta1", "  workspaceScope: Cluster\n", "", "kind: ProviderConfig, ", "").Replace(template)
 }
 
 // setVersion changes the Kubernetes version in Git.
@@ -129,16 +145,36 @@ func (env *environment) creates() {
 	mistake := env.push("A cluster whose template does not exist")
 	env.AwaitVPC()
 	env.AwaitState(controlplanev1.StatePending, infrav1.TemplateNotFoundReason)
-	env.requireWaiting(mistake)
+	env.requireWaiting(mistake, "captcontrolplanes")
 
 	env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Hang: true}})
 	setTemplate(fixture.ControlPlaneTemplate)
 	corrected := env.push("The template that exists")
 	env.AwaitOperation(fixture.ControlPlane, scripted.Apply)
-	env.requireWaiting(corrected)
+	env.requireWaiting(corrected, "captcontrolplanes")
 	env.SetScript(fixture.ControlPlane, scripted.Script{})
 	env.awaitApplied(corrected)
 	env.AwaitState(controlplanev1.StateReady, "")
+}
+
+// rejects commits a change that admission rejects, with one that it would accept. Flux applies neither.
+func (env *environment) rejects() {
+	env.Helper()
+	env.AwaitRest(2 * time.Second)
+	before := env.stored()
+	env.setVersion("1.35")
+	env.git.change(clusterFile, func(object *unstructured.Unstructured) {
+		if object.GetKind() == captClusterKind.Kind {
+			require.NoError(env, unstructured.SetNestedField(object.Object, "eu-west-1", "spec", "region"))
+		}
+	})
+	message := env.awaitFailed(env.push("Another region"), "ReconciliationFailed")
+	require.Contains(env, message, "spec.region")
+	require.Contains(env, message, "immutable")
+	require.Equal(env, before, env.stored())
+	env.git.git("revert", "--no-edit", "HEAD")
+	env.awaitApplied(env.push("The former region"))
+	require.Equal(env, before, env.stored())
 }
 
 // upgrades changes the Kubernetes version.
@@ -147,13 +183,20 @@ func (env *environment) upgrades() {
 	env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Hang: true}})
 	env.setVersion("1.35")
 	revision := env.push("Kubernetes 1.35")
-	env.Eventually(func() string {
-		return fixture.Unless(len(env.Operations(fixture.ControlPlane, scripted.Apply)) == 2, "the upgrade has not begun")
-	})
-	env.requireWaiting(revision)
+	env.awaitApply(2)
+	env.requireWaiting(revision, "captcontrolplanes")
 	env.SetScript(fixture.ControlPlane, scripted.Script{})
 	env.awaitApplied(revision)
 	require.Equal(env, "v1.35.0", env.AwaitState(controlplanev1.StateReady, "").Status.Version)
+}
+
+// awaitApply waits until Terraform has begun to apply the control plane for the nth time.
+func (env *environment) awaitApply(n int) {
+	env.Helper()
+	env.Eventually(func() string {
+		applies := len(env.Operations(fixture.ControlPlane, scripted.Apply))
+		return fixture.Unless(applies == n, "Terraform has begun to apply the control plane %d times", applies)
+	})
 }
 
 // converts replaces the manifests by those that captctl writes.

@@ -64,27 +64,29 @@ func (h *history) add(event watch.Event) {
 	h.versions = append(h.versions, version{object, revision, event.Type == watch.Deleted})
 }
 
-// early looks at each moment at which a Kustomization became Ready. It returns the objects of CAPT that were not Ready then, and the number of these
-// moments. Objects that are being deleted are left out: Flux does not wait for deletions.
-func (h *history) early(kustomization string) (objects []string, moments int) {
+// early looks at each moment at which the Kustomization of the clusters became Ready. It returns the objects of CAPT that were not Ready then, and the
+// number of these moments. Objects that are being deleted are left out: Flux does not wait for deletions.
+func (h *history) early(flux, fleet string) (objects []string, moments int) {
 	h.mutex.Lock()
 	versions := slices.Clone(h.versions)
 	h.mutex.Unlock()
 	slices.SortStableFunc(versions, func(a, b version) int { return cmp.Compare(a.revision, b.revision) })
-	latest := map[string]version{}
+	kustomization, latest := version{}, map[string]version{}
 	for _, v := range versions {
-		key := v.GetKind() + " " + v.GetNamespace() + "/" + v.GetName()
-		former, found := latest[key]
-		latest[key] = v
-		if v.GetKind() != kustomizationKind.Kind || v.GetName() != kustomization || !isReady(v.Unstructured) || found && isReady(former.Unstructured) {
-			continue
-		}
-		moments++
-		for name, other := range latest {
-			if other.GetKind() == kustomizationKind.Kind || other.deleted || other.GetDeletionTimestamp() != nil || isReady(other.Unstructured) {
+		switch {
+		case v.GetKind() == kustomizationKind.Kind && v.GetNamespace() == flux && v.GetName() == clusters:
+			became := isReady(v.Unstructured) && (kustomization.Unstructured == nil || !isReady(kustomization.Unstructured))
+			if kustomization = v; !became {
 				continue
 			}
-			objects = append(objects, fmt.Sprintf("%s when %s became Ready with %s", name, kustomization, readyMessage(v.Unstructured)))
+			moments++
+			for name, other := range latest {
+				if !other.deleted && other.GetDeletionTimestamp() == nil && !isReady(other.Unstructured) {
+					objects = append(objects, fmt.Sprintf("Flux: %s, %s: %s", readyMessage(v.Unstructured), name, readyMessage(other.Unstructured)))
+				}
+			}
+		case v.GetKind() != kustomizationKind.Kind && v.GetNamespace() == fleet:
+			latest[v.GetKind()+" "+v.GetName()] = v
 		}
 	}
 	return objects, moments

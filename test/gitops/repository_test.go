@@ -67,7 +67,7 @@ func (r *repository) remove(paths ...string) {
 func (r *repository) commit(message string) (revision string) {
 	r.Helper()
 	r.git("add", "--all")
-	r.git("commit", "--quiet", "--message="+message)
+	r.git("commit", "--quiet", "--allow-empty", "--message="+message)
 	return branch + "@sha1:" + r.git("rev-parse", "HEAD")
 }
 
