@@ -77,7 +77,8 @@ func (env *environment) runsAClusterClass() {
 
 	// Without the directory, Flux deletes nothing.
 	env.git.remove(clusters)
-	env.awaitFailed(env.push("Remove the directory"), "ArtifactFailed")
+	env.push("Remove the directory")
+	require.Contains(env, env.awaitFailed("", "ArtifactFailed"), "path not found")
 	cluster := &clusterv1.Cluster{}
 	require.True(env, env.Exists(cluster, fixture.Demo) && cluster.DeletionTimestamp.IsZero())
 	env.git.git("revert", "--no-edit", "HEAD")

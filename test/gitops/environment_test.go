@@ -130,14 +130,15 @@ func (env *environment) awaitApplied(revision string) {
 	}
 }
 
-// awaitFailed waits until Flux reports a failure of the Kustomization of the clusters, and returns its message.
+// awaitFailed waits until Flux reports a failure of the Kustomization of the clusters with a revision, and returns its message. Flux does not record the
+// revision if it finds no manifests in it: then it is "".
 func (env *environment) awaitFailed(revision, reason string) (message string) {
 	env.Helper()
 	env.Eventually(func() string {
 		kustomization := env.read(kustomizationKind, clusters)
 		ready := condition(kustomization, "Ready")
 		message = fmt.Sprint(ready["message"])
-		return fixture.Unless(ready["status"] == "False" && ready["reason"] == reason && statusText(kustomization, "lastAttemptedRevision") == revision,
+		return fixture.Unless(ready["status"] == "False" && ready["reason"] == reason && (revision == "" || statusText(kustomization, "lastAttemptedRevision") == revision),
 			"Kustomization %s: %s", clusters, readyMessage(kustomization))
 	})
 	return message

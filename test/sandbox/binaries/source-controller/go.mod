@@ -1,4 +1,4 @@
-// Pins source-controller of Flux for tests of GitOps.
+// Pins source-controller of Flux for tests of GitOps. Update it with go mod tidy -e: a module that only its tests import is not on every proxy.
 module github.com/capt-provider/capt/test/sandbox/binaries/source-controller
 
 go 1.26.0
