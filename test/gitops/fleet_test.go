@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -144,7 +145,7 @@ func (env *environment) creates() {
 	setTemplate("missing")
 	mistake := env.push("A cluster whose template does not exist")
 	env.AwaitVPC()
-	env.AwaitState(controlplanev1.StatePending, infrav1.TemplateNotFoundReason)
+	env.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
 	env.requireWaiting(mistake, "captcontrolplanes")
 
 	env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Hang: true}})
