@@ -144,18 +144,20 @@ func (env *environment) awaitFailed(revision, reason string) (message string) {
 	return message
 }
 
-// requireWaiting waits until Flux has checked the health of objects of a resource a few times, and requires that it still waits.
+// requireWaiting waits until Flux has checked the health of objects of a resource a few times for a revision, and requires that it still waits.
 func (env *environment) requireWaiting(revision, resource string) {
 	env.Helper()
 	const checks = 3
 	began := time.Now()
 	env.Eventually(func() string {
+		kustomization := env.read(kustomizationKind, clusters)
+		if attempted := statusText(kustomization, "lastAttemptedRevision"); attempted != revision {
+			return "Flux has not applied " + revision + ", but " + attempted
+		}
+		require.Equal(env, "Unknown", condition(kustomization, "Ready")["status"], readyMessage(kustomization))
 		events := fixture.AuditEvents(env, env.Sandbox, audit.Filter{User: sandbox.FluxUser, Verbs: []string{"get"}, Resource: resource, Namespace: env.Namespace, Since: began})
-		return fixture.Unless(len(events) >= checks, "Flux has checked %s %d times: %s", resource, len(events), readyMessage(env.read(kustomizationKind, clusters)))
+		return fixture.Unless(len(events) >= checks, "Flux has checked %s %d times: %s", resource, len(events), readyMessage(kustomization))
 	})
-	kustomization := env.read(kustomizationKind, clusters)
-	require.Equal(env, revision, statusText(kustomization, "lastAttemptedRevision"))
-	require.Equal(env, "Unknown", condition(kustomization, "Ready")["status"], readyMessage(kustomization))
 }
 
 // requireNeverEarly requires that Flux was never Ready before CAPT was.

@@ -132,7 +132,7 @@ func (env *environment) protect(protection string) {
 	})
 }
 
-// creates creates the cluster. The first commit has a mistake, which a second one corrects while Flux still waits for the cluster.
+// creates commits the cluster. The first commit has a mistake, which a second one corrects while Flux still waits for the cluster.
 func (env *environment) creates() {
 	env.Helper()
 	setTemplate := func(name string) {
@@ -158,7 +158,7 @@ func (env *environment) creates() {
 	env.AwaitState(controlplanev1.StateReady, "")
 }
 
-// rejects commits a change that admission rejects, with one that it would accept. Flux applies neither.
+// rejects commits a change that admission rejects, together with one that it accepts. Flux applies neither.
 func (env *environment) rejects() {
 	env.Helper()
 	env.AwaitRest(2 * time.Second)

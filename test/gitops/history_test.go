@@ -112,3 +112,31 @@ func condition(object *unstructured.Unstructured, name string) map[string]any {
 	}
 	return nil
 }
+
+// An object that becomes Ready after the Kustomization is found, whatever the order in which the watches report them.
+func TestTheHistoryFindsWhatFluxDidNotWaitFor(t *testing.T) {
+	h := &history{}
+	add := func(kind schema.GroupVersionKind, name, revision string, ready string) {
+		object := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{
+			"observedGeneration": int64(1), "conditions": []any{map[string]any{"type": "Ready", "status": ready}},
+		}}}
+		object.SetGroupVersionKind(kind)
+		object.SetNamespace("team")
+		object.SetName(name)
+		object.SetGeneration(1)
+		object.SetResourceVersion(revision)
+		h.add(watch.Event{Type: watch.Modified, Object: object})
+	}
+	add(kustomizationKind, clusters, "12", "True")
+	add(kustomizationKind, clusters, "9", "Unknown")
+	add(controlPlaneKind, "demo", "13", "True")
+	add(controlPlaneKind, "demo", "8", "False")
+	add(captClusterKind, "demo", "11", "True")
+	early, moments := h.early("team", "team")
+	require.Len(t, early, 1)
+	require.Contains(t, early[0], "CAPTControlPlane demo")
+	require.Equal(t, 1, moments)
+	add(controlPlaneKind, "demo", "10", "True")
+	early, _ = h.early("team", "team")
+	require.Empty(t, early)
+}
