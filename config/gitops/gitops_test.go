@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,21 +102,25 @@ type expression struct {
 	status  status.Status
 }
 
+// kustomization is the part of a Kustomization of Flux that these tests read.
+type kustomization struct {
+	Spec struct {
+		HealthCheckExprs []struct{ APIVersion, Kind, Current, Failed string }
+	}
+}
+
 func load(t *testing.T) configuration {
 	t.Helper()
-	settings := corev1.ConfigMap{}
-	kustomization := struct {
-		Spec struct {
-			HealthCheckExprs []struct{ APIVersion, Kind, Current, Failed string }
-		}
-	}{}
-	for file, object := range map[string]any{filepath.Join("argocd", "argocd-cm.yaml"): &settings, filepath.Join("flux", "clusters.yaml"): &kustomization} {
+	settings, clusters, templates := corev1.ConfigMap{}, kustomization{}, kustomization{}
+	for file, object := range map[string]any{
+		filepath.Join("argocd", "argocd-cm.yaml"): &settings, filepath.Join("flux", "clusters.yaml"): &clusters, filepath.Join("flux", "templates.yaml"): &templates,
+	} {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.NoError(t, yaml.Unmarshal(data, object))
 	}
 	c := configuration{settings.Data, map[string][]expression{}}
-	for _, check := range kustomization.Spec.HealthCheckExprs {
+	for _, check := range slices.Concat(clusters.Spec.HealthCheckExprs, templates.Spec.HealthCheckExprs) {
 		kind := check.APIVersion + ", Kind=" + check.Kind
 		if check.Failed != "" { // Flux evaluates it first.
 			c.expressions[kind] = append(c.expressions[kind], expression{programOf(t, check.Failed), status.FailedStatus})
@@ -294,4 +299,49 @@ func TestArgoCDShowsWhichProblemsNeedAChange(t *testing.T) {
 	} {
 		assert.Equal(t, want, c.argoHealth(t, objectOf(kind, "Observe; Ready False "+reason)), reason)
 	}
+}
+
+// WorkspaceTemplates and Clusters have no condition Ready, so kstatus regards them as current as soon as they exist. These are the conditions that
+// Flux waits for.
+func TestFluxWaitsForTemplatesAndClusters(t *testing.T) {
+	c := load(t)
+	template := func(valid string) *unstructured.Unstructured {
+		return objectOf("infrastructure.cluster.x-k8s.io/v1beta2, Kind=WorkspaceTemplate", "Observe; Valid "+valid+" why; InUse False NotUsed")
+	}
+	assert.Equal(t, status.CurrentStatus, c.fluxStatus(t, template("True")))
+	assert.Equal(t, status.FailedStatus, c.fluxStatus(t, template("False")))
+
+	const ready = "; InfrastructureReady True Ready; ControlPlaneAvailable True Available"
+	cluster := func(conditions string) *unstructured.Unstructured {
+		return objectOf("cluster.x-k8s.io/v1beta2, Kind=Cluster", "Observe"+conditions)
+	}
+	assert.Equal(t, status.CurrentStatus, c.fluxStatus(t, withSpec(cluster(ready), "paused", false)))
+	for _, conditions := range []string{
+		"", "; InfrastructureReady True Ready", "; ControlPlaneAvailable True Available", "; InfrastructureReady True Ready; ControlPlaneAvailable False NotAvailable",
+	} {
+		assert.Equal(t, status.InProgressStatus, c.fluxStatus(t, withSpec(cluster(conditions), "paused", false)), conditions)
+	}
+	// The Cluster of a ClusterClass is current when Cluster API has carried out its last change.
+	topology := map[string]any{"version": "v1.35.0"}
+	assert.Equal(t, status.InProgressStatus, c.fluxStatus(t, withSpec(cluster(ready), "topology", topology)))
+	assert.Equal(t, status.InProgressStatus, c.fluxStatus(t, withSpec(cluster(ready+"; TopologyReconciled False ClusterUpgrading"), "topology", topology)))
+	reconciled := withSpec(cluster(ready+"; TopologyReconciled True ReconcileSucceeded"), "topology", topology)
+	setObserved(reconciled, reconciled.GetGeneration()-1)
+	assert.Equal(t, status.InProgressStatus, c.fluxStatus(t, reconciled))
+	setObserved(reconciled, reconciled.GetGeneration())
+	assert.Equal(t, status.CurrentStatus, c.fluxStatus(t, reconciled))
+}
+
+func withSpec(object *unstructured.Unstructured, field string, value any) *unstructured.Unstructured {
+	object.Object["spec"] = map[string]any{field: value}
+	return object
+}
+
+// setObserved sets the generation that the conditions of an object are about.
+func setObserved(object *unstructured.Unstructured, generation int64) {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, condition := range conditions {
+		condition.(map[string]any)["observedGeneration"] = generation
+	}
+	object.Object["status"].(map[string]any)["conditions"] = conditions
 }

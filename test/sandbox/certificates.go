@@ -34,6 +34,7 @@ var identities = map[string]identity{
 	Provider:              {ProviderUser, groupsOf(ProviderNamespace)},
 	Captctl:               {CaptctlUser, nil},
 	Reader:                {ReaderUser, nil},
+	Flux:                  {FluxUser, groupsOf("flux-system")},
 }
 
 // admin is the identity of the administrator.

@@ -111,6 +111,8 @@ const (
 	Captctl = binaries.Captctl
 	// Reader is a second user of captctl, for tests with read-only rights.
 	Reader = "reader"
+	// Flux is the user of Flux's controllers.
+	Flux = "flux"
 )
 
 // Namespaces of the components. They are the same as in a cluster.
@@ -129,6 +131,7 @@ const (
 	AdminUser      = "sandbox-admin"
 	CaptctlUser    = "captctl-user"
 	ReaderUser     = "reader-user"
+	FluxUser       = "system:serviceaccount:flux-system:kustomize-controller"
 )
 
 // Programs for users of the sandbox (see Sandbox.Binary).

@@ -50,13 +50,18 @@ func TestOneGoBuildBuildsAllBinariesOfAModule(t *testing.T) {
 		"cluster-api: core, clusterctl",
 		"opentofu: tofu",
 		"cert-manager: cert-manager",
+		"source-controller: source-controller",
+		"kustomize-controller: kustomize-controller",
 		": sandbox, provider, manager, captctl",
 	}, steps)
 }
 
+// They take minutes to compile, and neither make test nor the quickstart runs them.
 func TestBinariesOfFewTestsAreBuiltOnDemand(t *testing.T) {
-	require.Contains(t, Names(), CertManager)
-	require.NotContains(t, defaults(), CertManager)
+	for _, name := range []string{CertManager, SourceController, KustomizeController} {
+		require.NotContains(t, defaults(), name)
+	}
+	require.Len(t, defaults(), len(Names())-3)
 }
 
 func TestOwnBinariesAreBuiltUnlessTheyAreUpToDate(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -33,6 +34,9 @@ const (
 	Captctl         = "captctl"
 	Provider        = "provider"
 	Sandbox         = "sandbox"
+	// Controllers of Flux, which only tests of GitOps run.
+	SourceController    = "source-controller"
+	KustomizeController = "kustomize-controller"
 )
 
 // binary describes how one program is built. A pinned binary comes from a module below test/sandbox/binaries and is
@@ -63,6 +67,7 @@ func catalog() []binary {
 		opentofu    = "github.com/opentofu/opentofu"
 		certManager = "github.com/cert-manager/cert-manager"
 		etcdServer  = "go.etcd.io/etcd/server/v3"
+		flux        = "github.com/fluxcd/"
 	)
 	return []binary{
 		{name: Etcd, pin: "etcd", module: etcdServer, pkg: etcdServer, output: "server", versionArgs: []string{"--version"}},
@@ -73,6 +78,8 @@ func catalog() []binary {
 		{name: Clusterctl, pin: "cluster-api", module: clusterAPI, pkg: clusterAPI + "/cmd/clusterctl"},
 		{name: Tofu, pin: "opentofu", module: opentofu, pkg: opentofu + "/cmd/tofu"},
 		{name: CertManager, pin: "cert-manager", module: certManager, pkg: ".", onDemand: true},
+		{name: SourceController, pin: SourceController, module: flux + SourceController, pkg: flux + SourceController, onDemand: true},
+		{name: KustomizeController, pin: KustomizeController, module: flux + KustomizeController, pkg: flux + KustomizeController, onDemand: true},
 		{name: Sandbox, pkg: "./test/sandbox/cmd/sandbox"},
 		{name: Provider, pkg: "./test/provider/cmd/provider"},
 		{name: Manager, pkg: "./cmd/manager"},
