@@ -23,6 +23,9 @@ func (p platform) String() string { return p.os + "/" + p.arch }
 func (p platform) suffix() string { return p.os + "-" + p.arch }
 
 func parsePlatforms(list string) (platforms []platform, err error) {
+	if list == "" {
+		return nil, nil
+	}
 	for item := range strings.SplitSeq(list, ",") {
 		system, arch, ok := strings.Cut(item, "/")
 		if !ok || system == "" || arch == "" {
