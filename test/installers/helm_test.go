@@ -46,7 +46,6 @@ func TestHelmInstallsUpgradesAndRemoves(t *testing.T) {
 	env.awaitRollout(byDefault)
 	require.Equal(t, before, workspaces(cluster), "nothing was written to them")
 	env.requireDeleted(cluster)
-	env.requireSufficientRights(byDefault)
 }
 
 // workspaces returns the Workspaces of a Cluster by name, with their versions.

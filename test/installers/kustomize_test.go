@@ -38,7 +38,7 @@ func TestKubectlInstallsUpgradesAndRemoves(t *testing.T) {
 	require.Equal(t, "registry.example.org/capt-manager:v0.1.0", env.image())
 	env.requireDeleted(cluster)
 
-	cluster.Kubectl("delete", "workspacetemplates", "--all")
+	env.shell("kubectl delete workspacetemplates --all-namespaces --all")
 	env.runDocumented("kubectl delete -k config/default")
 	require.Empty(t, env.definitions())
 	require.NotContains(t, env.shell("kubectl get namespaces -o name"), "capt-system")

@@ -19,6 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -63,7 +64,8 @@ func startNode(t *testing.T, server *fixture.Server, network *network) *node {
 	go func() {
 		defer close(done)
 		for last := ""; ctx.Err() == nil; {
-			if err := n.reconcile(ctx); err != nil && err.Error() != last && ctx.Err() == nil {
+			// Another client can write an object at the same time, or delete its namespace.
+			if err := n.reconcile(ctx); err != nil && !apierrors.IsConflict(err) && err.Error() != last && ctx.Err() == nil {
 				last = err.Error()
 				fmt.Fprintln(t.Output(), "node:", last)
 			}
