@@ -163,7 +163,9 @@ func (n *node) stop(ctx context.Context, key client.ObjectKey, pod *pod) {
 	delete(n.pods, key)
 }
 
-func (n *node) log(key client.ObjectKey) string { return filepath.Join(n.dir, key.Namespace+"-"+key.Name+".log") }
+func (n *node) log(key client.ObjectKey) string {
+	return filepath.Join(n.dir, key.Namespace+"-"+key.Name+".log")
+}
 
 // start starts the process of a Pod of a Deployment, as a kubelet would.
 func (n *node) start(ctx context.Context, d *appsv1.Deployment, name string, certificate *corev1.Secret) (*pod, error) {

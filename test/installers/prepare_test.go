@@ -114,7 +114,7 @@ func prepareCertManager(ctx context.Context, dir string) error {
 	}
 	text := []byte("{apiVersion: v1, kind: Namespace, metadata: {name: cert-manager}}\n")
 	for _, name := range names {
-		data, err := os.ReadFile(name) //nolint:gosec // A file of the module.
+		data, err := os.ReadFile(name)
 		if err != nil {
 			return err
 		}
@@ -137,4 +137,3 @@ func output(ctx context.Context, program string, args ...string) ([]byte, error)
 	}
 	return printed, err
 }
-
