@@ -31,6 +31,8 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/process"
+	"github.com/capt-provider/capt/test/sandbox/reaper"
+	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 // node does for installed objects what a cluster does: it runs one process for each Deployment of a program that it knows, issues Certificates,
@@ -41,6 +43,8 @@ type node struct {
 	authority *pki.Authority
 	dir       string
 	pods      map[client.ObjectKey]*pod
+	// started is what a reaper stops if this process is killed.
+	started state.State
 	// injected are the versions of objects that have the authority.
 	injected map[types.UID]string
 }
@@ -59,6 +63,8 @@ func startNode(t *testing.T, server *fixture.Server, network *network) *node {
 	authority, err := pki.NewAuthority("cert-manager")
 	require.NoError(t, err)
 	n := &node{Server: server, network: network, authority: authority, dir: t.TempDir(), pods: map[client.ObjectKey]*pod{}, injected: map[types.UID]string{}}
+	guard, err := reaper.Start(server.Binary(binaries.Sandbox), n.dir, false)
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -84,6 +90,7 @@ func startNode(t *testing.T, server *fixture.Server, network *network) *node {
 				t.Log(key, process.Tail(n.log(key), 60))
 			}
 		}
+		require.NoError(t, guard.Release())
 	})
 	return n
 }
@@ -202,8 +209,13 @@ func (n *node) start(ctx context.Context, d *appsv1.Deployment, name string, cer
 	} else {
 		args = append(args, "--leader-elect=false") // It finds the namespace of the Lease only in a Pod.
 	}
-	started, err := process.Start(process.Spec{Name: key.String(), Path: n.Binary(name), Args: args, Env: env(d, container.Env), Log: n.log(key)})
-	return &pod{Process: started, health: "http://" + process.Loopback(health) + "/readyz"}, err
+	spec := process.Spec{Name: key.String(), Path: n.Binary(name), Args: args, Env: env(d, container.Env), Log: n.log(key)}
+	started, err := process.Start(spec)
+	if err != nil {
+		return nil, err
+	}
+	n.started.Record(state.Process{ID: started.ID(), Name: spec.Name, Log: spec.Log, Path: spec.Path, Args: spec.Args, Env: spec.Env})
+	return &pod{Process: started, health: "http://" + process.Loopback(health) + "/readyz"}, n.started.Save(n.dir)
 }
 
 // env returns the environment of a container.
