@@ -14,6 +14,9 @@ import (
 // maxManagerSize is the maximum size of the manager in bytes.
 const maxManagerSize = 60_000_000
 
+// noPlatforms is a list of platforms for a release of manifests and the chart only.
+const noPlatforms = "none"
+
 // platform is an operating system and an architecture, as Go names them.
 type platform struct{ os, arch string }
 
@@ -23,6 +26,9 @@ func (p platform) String() string { return p.os + "/" + p.arch }
 func (p platform) suffix() string { return p.os + "-" + p.arch }
 
 func parsePlatforms(list string) (platforms []platform, err error) {
+	if list == noPlatforms {
+		return nil, nil
+	}
 	for item := range strings.SplitSeq(list, ",") {
 		system, arch, ok := strings.Cut(item, "/")
 		if !ok || system == "" || arch == "" {

@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 	out := flags.String("out", "../../out/release", "Directory for the files. Existing files are removed.")
 	version := flags.String("version", "", "Version of the release, for example v0.1.0. Its series must be in config/clusterctl/metadata.yaml.")
 	image := flags.String("image", "capt-manager", "Name of the image, without a tag.")
-	list := flags.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "Platforms of captctl. Those of Linux also get an image.")
+	list := flags.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "Platforms of captctl. Those of Linux also get an image. With none, only manifests and the chart are written.")
 	files := flags.String("root-filesystem", "", "Write only the root file system of the image for the first platform to this directory (used by the Dockerfile).")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -62,6 +62,9 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if *files != "" {
+		if len(r.platforms) == 0 {
+			return errors.New("-root-filesystem needs -platforms")
+		}
 		return r.writeRootFileSystem(ctx, *files)
 	}
 	return r.write(ctx)

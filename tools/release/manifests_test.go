@@ -275,3 +275,11 @@ func TestVersionsMustBeInTheMetadata(t *testing.T) {
 		require.ErrorContains(t, checkVersion(root, version), "-version", regexp.QuoteMeta(version))
 	}
 }
+
+func TestAReleaseWithoutPlatformsHasManifestsAndTheChart(t *testing.T) {
+	out := t.TempDir()
+	require.NoError(t, run(t.Context(), []string{"-root=" + root, "-version=v0.1.0", "-platforms=none", "-out=" + out}))
+	names, err := filepath.Glob(filepath.Join(out, "*"))
+	require.NoError(t, err)
+	require.Len(t, names, len(released(t))+2, "%v: also the chart and checksums", names)
+}
