@@ -29,7 +29,7 @@ type network struct {
 func newNetwork(t *testing.T) *network {
 	t.Helper()
 	// The names of tests are too long for the path of a socket.
-	dir, err := os.MkdirTemp("", "capt-network-")
+	dir, err := os.MkdirTemp(prepared, "network-")
 	require.NoError(t, err)
 	n := &network{dir: dir, routes: map[string]string{}}
 	listener, err := net.Listen("unix", n.socket()) //nolint:noctx // It is closed with the server.
