@@ -253,7 +253,7 @@ $(GOLANGCI_LINT):
 IMAGE ?= capt-manager
 PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
 release verify-release: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null)
-release_files = $(GO) run -C tools/release . -version=$(or $(VERSION),v0.1.0-dev) -image=$(IMAGE) -platforms=$(PLATFORMS) -out=$(CURDIR)/out/$(1)
+release_files = $(GO) run -C tools/release . -version=$(or $(VERSION),v0.4.0-dev) -image=$(IMAGE) -platforms=$(PLATFORMS) -out=$(CURDIR)/out/$(1)
 
 .PHONY: release
 release: ## Make the files of a release in out/release. VERSION, IMAGE and PLATFORMS change them.

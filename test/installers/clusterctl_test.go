@@ -53,13 +53,13 @@ func TestClusterctlInstallsUpgradesAndRemoves(t *testing.T) {
 	before := workspaces(cluster)
 
 	env.shell(`for provider in infrastructure-capt control-plane-capt; do
-		cp -R "$HOME/capt-releases/$provider/v0.1.0" "$HOME/capt-releases/$provider/v0.1.1"
-		sed -i.old 's/capt-manager:v0.1.0/capt-manager:v0.1.1/' "$HOME/capt-releases/$provider/v0.1.1/infrastructure-components.yaml"
+		cp -R "$HOME/capt-releases/$provider/v0.4.0" "$HOME/capt-releases/$provider/v0.4.1"
+		sed -i.old 's/capt-manager:v0.4.0/capt-manager:v0.4.1/' "$HOME/capt-releases/$provider/v0.4.1/infrastructure-components.yaml"
 	done`)
-	require.Contains(t, env.shell("clusterctl upgrade plan"), "v0.1.1")
-	env.shell("clusterctl upgrade apply --infrastructure capt-system/capt:v0.1.1 --control-plane capt-system/capt:v0.1.1")
+	require.Contains(t, env.shell("clusterctl upgrade plan"), "v0.4.1")
+	env.shell("clusterctl upgrade apply --infrastructure capt-system/capt:v0.4.1 --control-plane capt-system/capt:v0.4.1")
 	env.awaitRollout(byDefault)
-	require.Equal(t, "registry.example.org/capt-manager:v0.1.1", env.image())
+	require.Equal(t, "registry.example.org/capt-manager:v0.4.1", env.image())
 	env.requireGuarded(cluster, byDefault)
 	require.Equal(t, before, workspaces(cluster), "nothing was written to them")
 

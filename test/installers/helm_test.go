@@ -16,7 +16,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
-const helmInstall = "helm install capt out/release/capt-0.1.0.tgz --namespace capt-system --create-namespace\nkubectl label"
+const helmInstall = "helm install capt out/release/capt-0.4.0.tgz --namespace capt-system --create-namespace\nkubectl label"
 
 func TestHelmInstallsUpgradesAndRemoves(t *testing.T) {
 	env := newEnvironment(t)
@@ -26,7 +26,7 @@ func TestHelmInstallsUpgradesAndRemoves(t *testing.T) {
 	cluster := env.readyCluster(byDefault)
 	before := workspaces(cluster)
 
-	env.shell(`helm upgrade capt out/release/capt-0.1.0.tgz --namespace capt-system --reuse-values --set replicas=3 --set-json 'extraArgs=["--concurrency=7"]'`)
+	env.shell(`helm upgrade capt out/release/capt-0.4.0.tgz --namespace capt-system --reuse-values --set replicas=3 --set-json 'extraArgs=["--concurrency=7"]'`)
 	env.awaitRollout(byDefault)
 	require.Equal(t, `3 ["--leader-elect","--concurrency=7"]`, env.shell(
 		"kubectl -n capt-system get deployment capt-manager -o jsonpath='{.spec.replicas} {.spec.template.spec.containers[0].args}'"))
@@ -63,7 +63,7 @@ func workspaces(cluster *fixture.Environment) map[string]string {
 // requireTemplateIsInstallYAML requires that helm template prints the objects of install.yaml, except that Helm keeps CRDs and creates the Namespace.
 func (env *environment) requireTemplateIsInstallYAML() {
 	env.Helper()
-	printed, err := manifests.Decode([]byte(env.shell("helm template capt out/release/capt-0.1.0.tgz --namespace capt-system")))
+	printed, err := manifests.Decode([]byte(env.shell("helm template capt out/release/capt-0.4.0.tgz --namespace capt-system")))
 	require.NoError(env, err)
 	applied, err := manifests.Load(filepath.Join(env.dir, "out", "release", "install.yaml"))
 	require.NoError(env, err)

@@ -35,7 +35,7 @@ func TestKubectlInstallsUpgradesAndRemoves(t *testing.T) {
 	// An upgrade, which also is the installation with kustomize.
 	cluster := env.readyCluster(byDefault)
 	env.runDocumented("kustomize edit set image")
-	require.Equal(t, "registry.example.org/capt-manager:v0.1.0", env.image())
+	require.Equal(t, "registry.example.org/capt-manager:v0.4.0", env.image())
 	env.requireDeleted(cluster)
 
 	env.shell("kubectl delete workspacetemplates --all-namespaces --all")

@@ -127,7 +127,7 @@ func TestInstalledElsewhere(t *testing.T) {
 			env.shell("kubectl apply --server-side -k overlay")
 		}},
 		"Helm": {"my-", func(env *environment) {
-			env.shell("helm install capt out/release/capt-0.1.0.tgz --namespace elsewhere --create-namespace --set namePrefix=my-")
+			env.shell("helm install capt out/release/capt-0.4.0.tgz --namespace elsewhere --create-namespace --set namePrefix=my-")
 		}},
 		"clusterctl": {"", func(env *environment) {
 			env.shell("clusterctl init --infrastructure capt --control-plane capt --target-namespace elsewhere")

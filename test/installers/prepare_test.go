@@ -54,7 +54,7 @@ func prepare(ctx context.Context, dir string) error {
 	for _, build := range [][]string{
 		{"build", "-C", filepath.Join(root, "tools", "kustomize"), "-o", filepath.Join(programs, "kustomize"), "sigs.k8s.io/kustomize/kustomize/v5"},
 		{"build", "-C", filepath.Join(root, "tools", "release"), "-o", filepath.Join(programs, "helm"), "helm.sh/helm/v4/cmd/helm"},
-		{"run", "-C", filepath.Join(root, "tools", "release"), ".", "-version=v0.1.0", "-image=registry.example.org/capt-manager", "-platforms=none", "-out=" + filepath.Join(dir, "release")},
+		{"run", "-C", filepath.Join(root, "tools", "release"), ".", "-version=v0.4.0", "-image=registry.example.org/capt-manager", "-platforms=none", "-out=" + filepath.Join(dir, "release")},
 	} {
 		if _, err := output(ctx, "go", build...); err != nil {
 			return err

@@ -49,7 +49,7 @@ func install(t *testing.T, chart *v2.Chart, namespace string, values map[string]
 		if strings.HasSuffix(name, ".yaml") {
 			documents = append(documents, files[name])
 		} else {
-			assert.Contains(t, files[name], "CAPT v0.1.0 is installed in namespace "+namespace)
+			assert.Contains(t, files[name], "CAPT v0.4.0 is installed in namespace "+namespace)
 		}
 	}
 	return decode(t, []byte(strings.Join(documents, "\n"))), nil

@@ -52,7 +52,7 @@ func thisProgram(t *testing.T) []byte {
 var thisPlatform = platform{runtime.GOOS, runtime.GOARCH}
 
 func TestImageRunsItsEntrypointWithoutRoot(t *testing.T) {
-	image, err := newImage(thisProgram(t), "v0.1.0", thisPlatform, time.Unix(0, 0))
+	image, err := newImage(thisProgram(t), "v0.4.0", thisPlatform, time.Unix(0, 0))
 	require.NoError(t, err)
 	output, err := tryImage(t.Context(), image, "--help")
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestImageRunsItsEntrypointWithoutRoot(t *testing.T) {
 }
 
 func TestImageHasOnlyTheManagerAndWhatItNeeds(t *testing.T) {
-	image, err := newImage([]byte("program"), "v0.1.0", thisPlatform, time.Unix(0, 0))
+	image, err := newImage([]byte("program"), "v0.4.0", thisPlatform, time.Unix(0, 0))
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, unpack(image, dir))
@@ -89,12 +89,12 @@ func TestImageHasOnlyTheManagerAndWhatItNeeds(t *testing.T) {
 // The same files give the same bytes, and those are what the library reads again.
 func TestImagesAreReproducible(t *testing.T) {
 	created := time.Unix(1_700_000_000, 0).UTC()
-	tag, err := name.NewTag("registry.example.org/capt-manager:v0.1.0")
+	tag, err := name.NewTag("registry.example.org/capt-manager:v0.4.0")
 	require.NoError(t, err)
 	write := func() (dir string, sums []byte) {
 		dir, images := t.TempDir(), map[platform]v1.Image{}
 		for _, p := range []platform{{"linux", "amd64"}, {"linux", "arm64"}} {
-			images[p], err = newImage([]byte(p.arch), "v0.1.0", p, created)
+			images[p], err = newImage([]byte(p.arch), "v0.4.0", p, created)
 			require.NoError(t, err)
 		}
 		require.NoError(t, writeImages(dir, tag, created, images))
@@ -149,7 +149,7 @@ func TestDockerfileMakesTheSameImage(t *testing.T) {
 func TestBillOfMaterialsListsTheModulesOfAProgram(t *testing.T) {
 	path, err := os.Executable()
 	require.NoError(t, err)
-	data, err := billOfMaterials(path, "program", "v0.1.0", time.Unix(0, 0))
+	data, err := billOfMaterials(path, "program", "v0.4.0", time.Unix(0, 0))
 	require.NoError(t, err)
 	bom := map[string]any{}
 	require.NoError(t, json.Unmarshal(data, &bom))

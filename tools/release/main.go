@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	root := flags.String("root", "../..", "Directory of the repository.")
 	out := flags.String("out", "../../out/release", "Directory for the files. Existing files are removed.")
-	version := flags.String("version", "", "Version of the release, for example v0.1.0. Its series must be in config/clusterctl/metadata.yaml.")
+	version := flags.String("version", "", "Version of the release, for example v0.4.0. Its series must be in config/clusterctl/metadata.yaml.")
 	image := flags.String("image", "capt-manager", "Name of the image, without a tag.")
 	list := flags.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "Platforms of captctl. Those of Linux also get an image. With none, only manifests and the chart are written.")
 	files := flags.String("root-filesystem", "", "Write only the root file system of the image for the first platform to this directory (used by the Dockerfile).")
@@ -86,7 +86,7 @@ func creationTime(seconds string) (time.Time, error) {
 func checkVersion(root, version string) error {
 	parts := regexp.MustCompile(`^v(\d+)\.(\d+)\.\d+(-[0-9A-Za-z.-]+)?$`).FindStringSubmatch(version)
 	if parts == nil {
-		return fmt.Errorf("-version: %q is not a version like v0.1.0", version)
+		return fmt.Errorf("-version: %q is not a version like v0.4.0", version)
 	}
 	metadata, err := fs.ReadFile(os.DirFS(root), "config/clusterctl/metadata.yaml")
 	if err != nil {

@@ -53,8 +53,8 @@ func decode(t *testing.T, data []byte) map[string]object {
 }
 
 var (
-	byDefault = installation{defaultNamespace, "", "registry.example.org/capt-manager", "v0.1.0"}
-	elsewhere = installation{"elsewhere", "my-", "registry.example.org/capt-manager", "v0.1.0"}
+	byDefault = installation{defaultNamespace, "", "registry.example.org/capt-manager", "v0.4.0"}
+	elsewhere = installation{"elsewhere", "my-", "registry.example.org/capt-manager", "v0.4.0"}
 )
 
 // Several tests need these results, and kustomize needs seconds for each.
@@ -103,7 +103,7 @@ func TestInstallYAMLIsConfigDefaultWithAnImage(t *testing.T) {
 	data, err := direct.AsYaml()
 	require.NoError(t, err)
 	want := decode(t, data)
-	field(field(want["Deployment/capt-manager"], "spec", "template", "spec", "containers").([]any)[0]).(object)["image"] = "registry.example.org/capt-manager:v0.1.0"
+	field(field(want["Deployment/capt-manager"], "spec", "template", "spec", "containers").([]any)[0]).(object)["image"] = "registry.example.org/capt-manager:v0.4.0"
 
 	requireEqual(t, want, rendered(t, byDefault))
 }
@@ -167,7 +167,7 @@ func providers(t *testing.T, values map[string]string) map[string]repository.Cli
 	require.NoError(t, err)
 	clients := map[string]repository.Client{}
 	for label, kind := range map[string]v1alpha3.ProviderType{infrastructure: v1alpha3.InfrastructureProviderType, controlPlane: v1alpha3.ControlPlaneProviderType} {
-		version := filepath.Join(folder, label, "v0.1.0")
+		version := filepath.Join(folder, label, "v0.4.0")
 		require.NoError(t, os.MkdirAll(version, 0o755))
 		for name, data := range released(t) {
 			require.NoError(t, os.WriteFile(filepath.Join(version, name), data, 0o644))
@@ -175,7 +175,7 @@ func providers(t *testing.T, values map[string]string) map[string]repository.Cli
 		file := strings.TrimSuffix(label, "-capt") + "-components.yaml"
 		clients[label], err = repository.New(t.Context(), config.NewProvider("capt", "file://"+filepath.Join(version, file), kind), settings)
 		require.NoError(t, err)
-		metadata, err := clients[label].Metadata("v0.1.0").Get(t.Context())
+		metadata, err := clients[label].Metadata("v0.4.0").Get(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, "v1beta2", metadata.ReleaseSeries[0].Contract)
 	}
@@ -188,7 +188,7 @@ func TestClusterctlInstallsWhatKustomizeInstalls(t *testing.T) {
 	for _, names := range []installation{byDefault, {namespace: "elsewhere"}} {
 		want, got := rendered(t, byDefault), map[string]object{}
 		for label, client := range clients {
-			parts, err := client.Components().Get(t.Context(), repository.ComponentsOptions{Version: "v0.1.0", TargetNamespace: names.namespace})
+			parts, err := client.Components().Get(t.Context(), repository.ComponentsOptions{Version: "v0.4.0", TargetNamespace: names.namespace})
 			require.NoError(t, err)
 			assert.Empty(t, parts.Variables(), "clusterctl asks for no values")
 			for _, part := range parts.Objs() {
@@ -239,7 +239,7 @@ func TestClusterctlGeneratesClusters(t *testing.T) {
 		"fargate":      "CAPTCluster CAPTControlPlane Cluster",
 		"clusterclass": "Cluster",
 	} {
-		template, err := client.Templates("v0.1.0").Get(t.Context(), flavor, "team", false)
+		template, err := client.Templates("v0.4.0").Get(t.Context(), flavor, "team", false)
 		require.NoError(t, err, flavor)
 		var got []string
 		for _, o := range template.Objs() {
@@ -248,14 +248,14 @@ func TestClusterctlGeneratesClusters(t *testing.T) {
 		}
 		assert.ElementsMatch(t, strings.Fields(kinds), got, flavor)
 	}
-	class, err := client.ClusterClasses("v0.1.0").Get(t.Context(), "capt", "team", false)
+	class, err := client.ClusterClasses("v0.4.0").Get(t.Context(), "capt", "team", false)
 	require.NoError(t, err)
 	assert.Len(t, class.Objs(), 3)
 
 	for _, name := range sorted(values)[:3] { // AWS_REGION, CAPT_PUBLIC_CIDRS, CLUSTER_NAME
 		without := maps.Clone(values)
 		delete(without, name)
-		_, err := providers(t, without)[infrastructure].Templates("v0.1.0").Get(t.Context(), "", "team", false)
+		_, err := providers(t, without)[infrastructure].Templates("v0.4.0").Get(t.Context(), "", "team", false)
 		assert.ErrorContains(t, err, name)
 	}
 }
@@ -269,16 +269,16 @@ func TestWorkspaceTemplatesHaveNoNamespace(t *testing.T) {
 }
 
 func TestVersionsMustBeInTheMetadata(t *testing.T) {
-	require.NoError(t, checkVersion(root, "v0.1.0"))
-	require.NoError(t, checkVersion(root, "v0.1.7-rc.1"))
-	for _, version := range []string{"", "0.1.0", "v0.1", "v0.1.0+build", "v9.9.0"} {
+	require.NoError(t, checkVersion(root, "v0.4.0"))
+	require.NoError(t, checkVersion(root, "v0.4.7-rc.1"))
+	for _, version := range []string{"", "0.4.0", "v0.4", "v0.4.0+build", "v9.9.0"} {
 		require.ErrorContains(t, checkVersion(root, version), "-version", regexp.QuoteMeta(version))
 	}
 }
 
 func TestAReleaseWithoutPlatformsHasManifestsAndTheChart(t *testing.T) {
 	out := t.TempDir()
-	require.NoError(t, run(t.Context(), []string{"-root=" + root, "-version=v0.1.0", "-platforms=none", "-out=" + out}))
+	require.NoError(t, run(t.Context(), []string{"-root=" + root, "-version=v0.4.0", "-platforms=none", "-out=" + out}))
 	names, err := filepath.Glob(filepath.Join(out, "*"))
 	require.NoError(t, err)
 	require.Len(t, names, len(released(t))+2, "%v: also the chart and checksums", names)
