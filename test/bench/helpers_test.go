@@ -152,8 +152,10 @@ func applyAll(b *testing.B, c client.Client, documents ...string) {
 // environments has the documents of any environment, with the ProviderConfig of the sandbox.
 var environments = &fixture.Environment{Namespace: sandbox.ProviderConfigName, Scope: terraform.ScopeNamespaced}
 
+// cluster has the version of the sandbox's API server, which some benchmarks use as the endpoint: the health check Version compares them.
 func cluster(name string) []string {
-	return []string{fixture.ClusterNamed(name), fixture.CAPTCluster(name), fixture.CAPTControlPlane(name)}
+	controlPlane := strings.Replace(fixture.CAPTControlPlane(name), "version: v1.35.0", "version: v1.36.0", 1)
+	return []string{fixture.ClusterNamed(name), fixture.CAPTCluster(name), controlPlane}
 }
 
 // scrape returns the metrics of the manager.

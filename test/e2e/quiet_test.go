@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -61,7 +62,7 @@ spec: {region: eu-central-1, vpc: {template: {ref: {name: sandbox-vpc}}}}
 apiVersion: controlplane.cluster.x-k8s.io/v1beta2
 kind: CAPTControlPlane
 metadata: {name: %[1]s, namespace: default}
-spec: {version: v1.35.0, workspaceTemplateRef: {name: itself}}
+spec: {version: v1.36.0, workspaceTemplateRef: {name: itself}}
 `
 
 // TestAvailableClustersCauseNoRequests leaves ten clusters alone: CAPT writes nothing and asks for nothing, although Cluster
@@ -79,6 +80,7 @@ func TestAvailableClustersCauseNoRequests(t *testing.T) {
 	env.kubectl("apply", "-f", filepath.Join(samples, "vpc-template.yaml"), "-f", path)
 	for _, name := range names {
 		env.awaitTrue(&clusterv1.Cluster{}, name, clusterv1.AvailableCondition)
+		env.awaitTrue(&controlplanev1.CAPTControlPlane{}, name, controlplanev1.ReadyCondition)
 		captCluster := &infrav1.CAPTCluster{}
 		env.await(captCluster, name, func() string {
 			if captCluster.Status.Endpoint == "" {
