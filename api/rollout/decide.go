@@ -106,9 +106,9 @@ func (d *Decision) assign(user *User, revision string) {
 	}
 }
 
-// withRevision assigns to a user without a revision the one that its Workspace has, if that is stored.
+// withRevision assigns to a user without a revision of the template the one that its Workspace has, if that is stored.
 func (r *rollout) withRevision(user User, d *Decision) User {
-	if user.Assigned != "" || r.History.Find(user.Written) == nil {
+	if r.History.Find(user.Assigned) != nil || r.History.Find(user.Written) == nil {
 		return user
 	}
 	d.assign(&user, user.Written)

@@ -228,7 +228,9 @@ func (f *Facts) setKindMissing(err error) {
 // changeOf returns the change of spec that the policy of the template holds. Otherwise, an update comes from the rollout of the template, or repairs
 // what another client changed. Without a record of the spec that was written, CAPT cannot know that.
 func (f *Facts) changeOf(apply *infrav1.WorkspaceTemplateApply) (c rollout.Change) {
-	held := f.holdsChanges() && apply.DeletionTimestamp.IsZero() && f.outdated() && f.SpecHash != apply.Status.WrittenSpec
+	// A Workspace that no longer exists may have left its state, so that a new one would apply the change.
+	recreated := f.Live == nil && f.Rendered != nil && !f.KindMissing && apply.Status.WorkspaceRef != nil
+	held := f.holdsChanges() && apply.DeletionTimestamp.IsZero() && (f.outdated() || recreated) && f.SpecHash != apply.Status.WrittenSpec
 	if !held || firstConflict(f) != nil { // A conflict is reported first.
 		return c
 	}
@@ -245,9 +247,10 @@ func (f *Facts) Observation() workspace.Observation { return f.observation(!f.wr
 // observationAsWritten is the observation of the Workspace as it was written, although a change is held.
 func (f *Facts) observationAsWritten() workspace.Observation { return f.observation(false) }
 
-// atRest is the observation of the Workspace that a preview is compared with: as it is, if a change is held.
+// atRest is the observation of the Workspace that a preview is compared with: as it is, if a change is held, or if nothing shows what it should
+// be.
 func (f *Facts) atRest() workspace.Observation {
-	if f.Change.IsPending() {
+	if f.Change.IsPending() || f.Rendered == nil {
 		return f.observationAsWritten()
 	}
 	return f.Observation()

@@ -168,6 +168,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 
 // observeLive observes a Workspace that exists: whether this object owns it, and what it reports.
 func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	r.recognizeRevision(apply, f)
 	if len(f.RenderErrors) > 0 && f.Live.RecordedFor(apply) { // An adopted Workspace keeps its references to other namespaces.
 		again := r.renderInput(apply, f)
 		again.Recorded = f.Live.Spec()
@@ -193,6 +194,17 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		f.Failure = r.lastObserved(apply).Failure(f.Live.ErrorHash(), func() (failure.Report, bool) { return r.Workspaces.Explain(ctx, f.Live) })
 	}
 	r.observeInputs(ctx, apply, f)
+}
+
+// recognizeRevision finds out that the Workspace has the current content of the template, although no stored revision is assigned to the object: it
+// was adopted, or came from another template with this content. Nothing is written then.
+func (r *Reconciler) recognizeRevision(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	if f.Current == nil || f.hasRevision() || f.LookupError != nil || f.Live.Scope() != f.Current.Spec.WorkspaceScope.OrDefault() {
+		return
+	}
+	if rendered, errs := r.renderCurrent(apply, f); len(errs) == 0 && !f.Live.Differs(rendered) {
+		f.Template, f.Revision, f.RevisionMissing, f.Rendered = f.Current, f.CurrentRevision, false, rendered
+	}
 }
 
 // observePreview reads the preview of the object, and finds out whether one is wanted: of a change of spec, or of the current revision.
@@ -280,6 +292,8 @@ func (f *Facts) refusedRevision(apply *infrav1.WorkspaceTemplateApply, rendered 
 // assumedPlan returns a result that needs no preview, and why; empty when a preview is needed.
 func (f *Facts) assumedPlan() (infrav1.PreviewResult, string) {
 	switch o := f.atRest(); {
+	case f.Live == nil:
+		return infrav1.PreviewUnavailable, "Workspace " + f.Name + " does not exist"
 	case o.Failed && !f.inProgress():
 		return infrav1.PreviewChanges, "Terraform fails with the content that the Workspace has, so that the plan is not known"
 	case o.UpToDate && !f.Live.SupportsPreviews():
