@@ -149,7 +149,7 @@ func (r *rollout) decide(d *Decision) {
 		return
 	case d.Stage == infrav1.RolloutCanary && r.noCanary():
 		d.Reason, candidates = infrav1.RolloutWaitingReason, nil
-	case d.Stage == infrav1.RolloutPreviewing && r.unavailable() != nil:
+	case d.Stage == infrav1.RolloutPreviewing && len(r.usersWith(infrav1.PreviewUnavailable)) > 0:
 		d.Reason = infrav1.RolloutWaitingReason
 	}
 	r.selectEmpty()

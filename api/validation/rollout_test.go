@@ -86,7 +86,7 @@ func TestTheDefaultPolicyIsChecked(t *testing.T) {
 		"{strategy: Staged, previews: Always}":         `unknown field "previews"`,
 		"{preview: Always}":                            `rollout.strategy: Unsupported value: ""`,
 		"{strategy: staged}":                           `rollout.strategy: Unsupported value: "staged"`,
-		"{strategy: Staged, preview: Sometimes}":             "rollout.preview: Unsupported value",
+		"{strategy: Staged, preview: Sometimes}":       "rollout.preview: Unsupported value",
 		"{strategy: Staged, approval: OnChanges}":      "which requires previews. Set rollout.preview to Always",
 		"{strategy: Staged, state: Paused}":            "rollout.state: Unsupported value",
 		"{strategy: Staged, maxConcurrent: -1}":        "rollout.maxConcurrent: Invalid value",

@@ -6,6 +6,7 @@ package workspacetemplateapply
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -267,4 +268,37 @@ func (f *Facts) observation(differs bool) workspace.Observation {
 	return workspace.Observe(f.Live, workspace.ObserveInput{
 		UnreconciledFor: f.UnreconciledFor, Differs: differs, LastUpdate: f.LastUpdate, Published: published, Failure: f.Failure,
 	})
+}
+
+// canBePreviewed reports whether the Workspace is at rest, and may be changed. The state of the rollout does not concern a change of spec.
+func (f *Facts) canBePreviewed() bool {
+	running := f.Paused == "" && (f.Change.IsPending() || f.Current.Spec.Rollout.State != infrav1.RolloutPaused)
+	return running && f.atRest().UpToDate && firstConflict(f) == nil && len(f.Missing) == 0 && f.LookupError == nil
+}
+
+// refusedRevision returns the result for a revision that the Workspace cannot be written with, and why; empty if it can.
+func (f *Facts) refusedRevision(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered, errs field.ErrorList) (infrav1.PreviewResult, string) {
+	if len(errs) > 0 {
+		return infrav1.PreviewFailed, fmt.Sprintf("WorkspaceTemplate %s: %s", f.TemplateKey, errs.ToAggregate())
+	}
+	if scope := f.Current.Spec.WorkspaceScope.OrDefault(); scope != f.Live.Scope() {
+		return infrav1.PreviewFailed, fmt.Sprintf("Workspace %s has scope %s, and the revision has scope %s", f.Name, f.Live.Scope(), scope)
+	}
+	if want := rendered.ProviderConfig(); want != f.Live.ProviderConfig() && want != apply.Annotations[naming.AllowProviderConfigAnnotation] {
+		return infrav1.PreviewFailed, fmt.Sprintf("Workspace %s uses ProviderConfig %s, and the revision has %s", f.Name, f.Live.ProviderConfig(), want)
+	}
+	return "", ""
+}
+
+// assumedPlan returns a result that needs no preview, and why; empty when a preview is needed.
+func (f *Facts) assumedPlan() (infrav1.PreviewResult, string) {
+	switch o := f.atRest(); {
+	case f.Live == nil:
+		return infrav1.PreviewUnavailable, "Workspace " + f.Name + " does not exist"
+	case o.Failed && !f.inProgress():
+		return infrav1.PreviewChanges, "Terraform fails with the content that the Workspace has, so that the plan is not known"
+	case o.UpToDate && !f.Live.SupportsPreviews():
+		return infrav1.PreviewUnavailable, "previews require provider-terraform v1 or later"
+	}
+	return "", ""
 }

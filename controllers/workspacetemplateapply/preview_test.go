@@ -260,7 +260,9 @@ func TestAnObjectWithoutItsRevisionIsPreviewed(t *testing.T) {
 		"other variables": func(p *previewing) {
 			_, revision := stored(t, stagedTemplate("# 1"))
 			p.remove(revision)
-			p.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables, a.Generation = map[string]string{"a": "b"}, 2 })
+			p.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+				a.Spec.Variables, a.Generation = map[string]string{"a": "b"}, 2
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
