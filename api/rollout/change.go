@@ -48,25 +48,13 @@ func (c Change) NeedsPreview() bool {
 // HeldBy returns the reason why the change is held; empty if it passes. The result is the one of the preview of exactly this change; empty without
 // one. An approval passes whatever the result is.
 func (c Change) HeldBy(result infrav1.PreviewResult) string {
+	required := c.Policy.Approval == infrav1.RolloutApprovalAlways || c.Policy.RequiresApproval() && result != infrav1.PreviewEmpty
 	switch {
 	case !c.IsPending(), c.IsApproved():
 		return ""
-	case !c.Policy.IsPreviewed():
-		return waitIf(c.Policy.RequiresApproval())
-	}
-	switch result {
-	case infrav1.PreviewEmpty:
-		return waitIf(c.Policy.Approval == infrav1.RolloutApprovalAlways)
-	case infrav1.PreviewChanges:
-		return waitIf(c.Policy.RequiresApproval())
-	case infrav1.PreviewFailed, infrav1.PreviewUnavailable:
-		return infrav1.WaitingForApprovalReason
-	}
-	return infrav1.PreviewingChangeReason
-}
-
-func waitIf(required bool) string {
-	if required {
+	case c.Policy.IsPreviewed() && result == "":
+		return infrav1.PreviewingChangeReason
+	case required, result == infrav1.PreviewFailed, result == infrav1.PreviewUnavailable:
 		return infrav1.WaitingForApprovalReason
 	}
 	return ""
@@ -74,32 +62,22 @@ func waitIf(required bool) string {
 
 // Message is why the change is held, and what to do. approve is the command that approves it.
 func (c Change) Message(template string, preview infrav1.RevisionPreview, approve string) string {
-	message := fmt.Sprintf("the changed spec (content %s) is not applied yet: ", c.Revision)
-	switch preview.Result {
-	case infrav1.PreviewEmpty:
-		message += "Terraform would change nothing, and " + c.required(template)
-	case infrav1.PreviewChanges:
-		message += "Terraform would change resources, and " + c.required(template)
-		if preview.Message != "" {
-			message += " (" + preview.Message + ")"
-		}
-	case infrav1.PreviewFailed:
-		message += "its plan fails: " + preview.Message + ". CAPT repeats the plan every ten minutes"
-	case infrav1.PreviewUnavailable:
-		message += "it cannot be previewed: " + preview.Message + ". CAPT tries again every ten minutes"
-	default:
-		if c.Policy.IsPreviewed() {
-			message += "Terraform plans it first, when the Workspace is at rest, as the rollout policy of " + template + " requires"
-		} else {
-			message += c.required(template)
-		}
+	required := "the rollout policy of " + template + " requires an approval"
+	reason := map[infrav1.PreviewResult]string{
+		"":                         required,
+		infrav1.PreviewEmpty:       "Terraform would change nothing, and " + required,
+		infrav1.PreviewChanges:     "Terraform would change resources, and " + required,
+		infrav1.PreviewFailed:      "its plan fails: " + preview.Message + ". CAPT repeats the plan every ten minutes",
+		infrav1.PreviewUnavailable: "it cannot be previewed: " + preview.Message + ". CAPT tries again every ten minutes",
+	}[preview.Result]
+	switch {
+	case preview.Result == "" && c.Policy.IsPreviewed():
+		reason = "Terraform plans it first, when the Workspace is at rest, as the rollout policy of " + template + " requires"
+	case preview.Result == infrav1.PreviewChanges && preview.Message != "":
+		reason += " (" + preview.Message + ")"
 	}
 	if c.Approve != "" && !c.IsApproved() {
-		message += fmt.Sprintf(". The annotation %s is %s, which is another content, and has no effect", naming.ApproveAnnotation, c.Approve)
+		reason += fmt.Sprintf(". The annotation %s is %s, which is another content, and has no effect", naming.ApproveAnnotation, c.Approve)
 	}
-	return message + ". To approve this content, run: " + approve
-}
-
-func (c Change) required(template string) string {
-	return "the rollout policy of " + template + " requires an approval"
+	return fmt.Sprintf("the changed spec (content %s) is not applied yet: %s. To approve this content, run: %s", c.Revision, reason, approve)
 }

@@ -106,9 +106,9 @@ func (d *Decision) assign(user *User, revision string) {
 	}
 }
 
-// withRevision assigns to a user without a revision the one that its Workspace has, if that is stored.
+// withRevision assigns to a user without a revision of the template the one that its Workspace has, if that is stored.
 func (r *rollout) withRevision(user User, d *Decision) User {
-	if user.Assigned != "" || r.History.Find(user.Written) == nil {
+	if r.History.Find(user.Assigned) != nil || r.History.Find(user.Written) == nil {
 		return user
 	}
 	d.assign(&user, user.Written)
@@ -149,7 +149,7 @@ func (r *rollout) decide(d *Decision) {
 		return
 	case d.Stage == infrav1.RolloutCanary && r.noCanary():
 		d.Reason, candidates = infrav1.RolloutWaitingReason, nil
-	case d.Stage == infrav1.RolloutPreviewing && r.unavailable() != nil:
+	case d.Stage == infrav1.RolloutPreviewing && len(r.usersWith(infrav1.PreviewUnavailable)) > 0:
 		d.Reason = infrav1.RolloutWaitingReason
 	}
 	r.selectEmpty()

@@ -145,6 +145,16 @@ func TestNext(t *testing.T) {
 			policy{}, []User{on("a", before, paused), on("b", target)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "Paused users keep their revision until they are unpaused: ns/a"},
 		"users with a change of their own are left out": {
 			policy{}, []User{on("a", before, held), on("b", target)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "Users with a change of their own keep their revision until it is applied or reverted: see the conditions of ns/a"},
+		"an update that waits with a change of its own is not in progress": {
+			policy{MaxConcurrent: 1}, []User{on("a", before, assigned, held), on("b", "older", held, func(u *User) { u.Assigned = before }), on("c", before)}, "", "",
+			"c", infrav1.RolloutRemaining, infrav1.RollingOutReason, "0 of 3 users have revision revision-new; updating: ns/c; waiting: ns/a, ns/b"},
+		"and the message names it": {
+			policy{}, []User{on("a", before, assigned, held), on("b", target)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "see the conditions of ns/a"},
+		"a change during an update of Terraform does not end it": {
+			policy{MaxConcurrent: 1}, []User{on("a", before, assigned, held, func(u *User) { u.Written = target }), on("b", before)}, "", "",
+			"", infrav1.RolloutRemaining, infrav1.RollingOutReason, "updating: ns/a"},
+		"a user that returns from another template keeps what its Workspace has": {
+			policy{State: infrav1.RolloutPaused}, []User{on("a", before, func(u *User) { u.Assigned = "of another template" })}, "", "", "a=" + before, infrav1.RolloutRemaining, infrav1.RolloutWaitingReason, ""},
 		"complete": {
 			policy{Approval: infrav1.RolloutApprovalAlways}, []User{on("a", target)}, "", "", "", infrav1.RolloutComplete, infrav1.RolledOutReason, ""},
 		"complete without users":            {policy{}, nil, "", "", "", infrav1.RolloutComplete, infrav1.RolledOutReason, ""},

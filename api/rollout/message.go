@@ -59,7 +59,7 @@ func (r *rollout) why(d *Decision) string {
 	case r.Policy.State == infrav1.RolloutPaused:
 		return "The rollout is paused: to continue, set spec.rollout.state to Running"
 	case d.Stage == infrav1.RolloutPreviewing:
-		u := r.unavailable()
+		u := r.usersWith(infrav1.PreviewUnavailable)[0]
 		return fmt.Sprintf("%s cannot be previewed: %s. To roll out without previews, set spec.rollout.preview to Never", u.Key, u.Preview.Message)
 	case r.invalid != nil:
 		return "spec.rollout.canary.selector is invalid, so that no user is a canary: " + r.invalid.Error() + ". Correct the selector"

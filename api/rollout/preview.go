@@ -21,10 +21,10 @@ func (r *rollout) withPlan(user User) User {
 	return user
 }
 
-// usersWith returns the users that wait and have a result of the preview.
+// usersWith returns the users that wait, may get another revision, and have a result of the preview; empty means none yet.
 func (r *rollout) usersWith(plan infrav1.PreviewResult) (users []*User) {
 	for i := range r.users {
-		if u := &r.users[i]; u.State(r.Target) == UserWaiting && u.plan == plan {
+		if u := &r.users[i]; u.State(r.Target) == UserWaiting && u.plan == plan && !u.keepsRevision() {
 			users = append(users, u)
 		}
 	}
@@ -37,11 +37,7 @@ func (r *rollout) selectEmpty() {
 	if r.Policy.Approval == infrav1.RolloutApprovalAlways && !r.approved() {
 		return
 	}
-	for _, u := range r.usersWith(infrav1.PreviewEmpty) {
-		if !u.keepsRevision() {
-			r.assigned = append(r.assigned, u)
-		}
-	}
+	r.assigned = append(r.assigned, r.usersWith(infrav1.PreviewEmpty)...)
 }
 
 // unplanned lists the users that must be previewed before any user with changes follows: the canaries are among those with changes. Paused
@@ -52,22 +48,10 @@ func (r *rollout) unplanned() (names []string) {
 	}
 	for _, plan := range []infrav1.PreviewResult{"", infrav1.PreviewUnavailable} {
 		for _, u := range r.usersWith(plan) {
-			if !u.keepsRevision() {
-				names = append(names, u.Key.String())
-			}
+			names = append(names, u.Key.String())
 		}
 	}
 	return names
-}
-
-// unavailable returns the first user that cannot be previewed; nil when there is none.
-func (r *rollout) unavailable() *User {
-	for _, u := range r.usersWith(infrav1.PreviewUnavailable) {
-		if !u.keepsRevision() {
-			return u
-		}
-	}
-	return nil
 }
 
 // countPlans sets the users by the result of the preview.

@@ -115,7 +115,7 @@ func AssignedTo(apply *infrav1.WorkspaceTemplateApply) string {
 type UserState string
 
 const (
-	// UserWaiting has another revision, and has not been assigned the target.
+	// UserWaiting has another revision, and has not been assigned the target, or is not written with it because of a change of its own.
 	UserWaiting UserState = "Waiting"
 	// UserCreating has no Workspace, or got the target before Terraform had applied any revision, so that there is nothing to update.
 	UserCreating UserState = "Creating"
@@ -140,13 +140,16 @@ func (u *User) State(target string) UserState {
 		return UserCreating
 	case u.Failed == target || u.Blocked:
 		return UserFailed
+	case u.Held && u.Written != target:
+		return UserWaiting
 	case u.Written == target && u.Applied == target:
 		return UserCurrent
 	}
 	return UserUpdating
 }
 
-// inFlight reports whether Terraform may be applying another revision than the target.
+// inFlight reports whether Terraform may be applying another revision than the target. It does not while the update waits together with a change.
 func (u *User) inFlight(target string) bool {
-	return u.Applied != "" && u.Assigned != "" && u.Assigned != target && u.Assigned != u.Applied && u.Assigned != u.Failed && !u.Blocked
+	waits := u.Blocked || u.Held && u.Written != u.Assigned
+	return u.Applied != "" && u.Assigned != "" && u.Assigned != target && u.Assigned != u.Applied && u.Assigned != u.Failed && !waits
 }

@@ -349,12 +349,12 @@ func TestARolloutContinuesAfterAnyWriteThatFails(t *testing.T) {
 func TestTheDefaultPolicyAppliesToTemplatesWithoutOne(t *testing.T) {
 	s := newStaging(t, infrav1.WorkspaceTemplateRollout{}, user("a"))
 	s.DefaultRollout = infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways}
-	assert.Nil(t, s.settle().Status.Rollout.DefaultPolicy, "the template has a policy")
+	assert.Empty(t, s.settle().Status.Rollout.DefaultPolicy, "the template has a policy")
 	s.edit(func(template *infrav1.WorkspaceTemplate) { template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{} })
 	s.edit(module("# 2"))
 	template := s.settle()
 	assert.Equal(t, infrav1.RolloutWaitingForApproval, template.Status.Rollout.Stage)
-	assert.Equal(t, &s.DefaultRollout, template.Status.Rollout.DefaultPolicy)
+	assert.Equal(t, s.DefaultRollout, template.Status.Rollout.DefaultPolicy)
 	assert.Equal(t, s.DefaultRollout, template.RolloutPolicy())
 	assert.Empty(t, template.Spec.Rollout, "it is not written")
 

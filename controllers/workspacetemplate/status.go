@@ -25,7 +25,7 @@ func status(template *infrav1.WorkspaceTemplate, f *Facts, p Plan) {
 		s.Revision = f.Revision
 		s.Rollout = rolloutStatus(template, p.Staged)
 		if f.RolloutByDefault && p.Staged != nil {
-			s.Rollout.DefaultPolicy = template.Spec.Rollout.DeepCopy()
+			template.Spec.Rollout.DeepCopyInto(&s.Rollout.DefaultPolicy)
 		}
 	}
 	engine.Set(template, valid(f), inUse(f), deleting(template, f))

@@ -192,3 +192,59 @@ func TestAHeldChangeBlocksNeitherDeletionNorRecovery(t *testing.T) {
 	p.look()
 	assert.Contains(t, p.Writes, "delete Workspace")
 }
+
+// The Terraform state may still have the resources, so that a new Workspace would apply the change to them.
+func TestAHeldChangeIsNotAppliedByANewWorkspace(t *testing.T) {
+	for _, approval := range []infrav1.RolloutApproval{infrav1.RolloutApprovalNone, infrav1.RolloutApprovalOnChanges} {
+		p := newChanging(t, infrav1.WorkspaceTemplateRollout{Preview: infrav1.RolloutPreviewAlways, Approval: approval})
+		p.size("2")
+		held := p.change().Revision
+		p.remove(p.workspace("demo-vpc"))
+		p.destroyed("demo-vpc")
+		p.look()
+		require.Nil(t, p.workspace("demo-vpc"))
+		assert.Contains(t, p.ready("demo-vpc"), "False WaitingForApproval: the changed spec (content "+held+") is not applied yet: it cannot be previewed: Workspace demo-vpc does not exist")
+		p.look()
+		assert.Empty(t, p.mustWrite(), "at rest nothing is written")
+		if approval == infrav1.RolloutApprovalNone {
+			p.size("1")
+			assert.Equal(t, "# 1", p.module(), "the former content needs no approval")
+			continue
+		}
+		p.approve(held)
+		assert.Equal(t, "# 2", p.module())
+	}
+}
+
+// The policy is added together with a new content: the update is decided by the rollout, and is not a change of the object.
+func TestARolloutThatBeginsWithThePolicyIsNotAChange(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithModule("# 1")), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.rest("demo-vpc")
+	p := &previewing{environment: env}
+	p.template(builder.WithModule("# 2"), builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Approval: infrav1.RolloutApprovalAlways}
+		p.target = rollout.HashOf(template)
+	}))
+	p.look()
+	assert.Equal(t, "# 1", p.module())
+	p.edit("demo-vpc", assign(p.target))
+	p.look()
+	assert.Equal(t, "# 2", p.module())
+}
+
+// Pause wins over an approval; it does not lose it.
+func TestAnApprovalDuringAPauseIsAppliedAfterwards(t *testing.T) {
+	p := newChanging(t, infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalAlways})
+	p.size("2")
+	pause := func(change func(*metav1.ObjectMeta)) {
+		p.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { change(&a.ObjectMeta) })
+		p.look()
+	}
+	held := p.change().Revision
+	pause(func(m *metav1.ObjectMeta) { metav1.SetMetaDataAnnotation(m, clusterv1.PausedAnnotation, "") })
+	assert.Equal(t, held, p.change().Revision)
+	p.approve(held)
+	assert.Equal(t, "# 1", p.module())
+	pause(func(m *metav1.ObjectMeta) { delete(m.Annotations, clusterv1.PausedAnnotation) })
+	assert.Equal(t, "# 2", p.module())
+}

@@ -6,6 +6,7 @@ package workspacetemplateapply
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -228,7 +229,9 @@ func (f *Facts) setKindMissing(err error) {
 // changeOf returns the change of spec that the policy of the template holds. Otherwise, an update comes from the rollout of the template, or repairs
 // what another client changed. Without a record of the spec that was written, CAPT cannot know that.
 func (f *Facts) changeOf(apply *infrav1.WorkspaceTemplateApply) (c rollout.Change) {
-	held := f.holdsChanges() && apply.DeletionTimestamp.IsZero() && f.outdated() && f.SpecHash != apply.Status.WrittenSpec
+	// A Workspace that no longer exists may have left its state, so that a new one would apply the change.
+	recreated := f.Live == nil && f.Rendered != nil && !f.KindMissing && apply.Status.WorkspaceRef != nil
+	held := f.holdsChanges() && apply.DeletionTimestamp.IsZero() && (f.outdated() || recreated) && f.SpecHash != apply.Status.WrittenSpec
 	if !held || firstConflict(f) != nil { // A conflict is reported first.
 		return c
 	}
@@ -245,9 +248,10 @@ func (f *Facts) Observation() workspace.Observation { return f.observation(!f.wr
 // observationAsWritten is the observation of the Workspace as it was written, although a change is held.
 func (f *Facts) observationAsWritten() workspace.Observation { return f.observation(false) }
 
-// atRest is the observation of the Workspace that a preview is compared with: as it is, if a change is held.
+// atRest is the observation of the Workspace that a preview is compared with: as it is, if a change is held, or if nothing shows what it should
+// be.
 func (f *Facts) atRest() workspace.Observation {
-	if f.Change.IsPending() {
+	if f.Change.IsPending() || f.Rendered == nil {
 		return f.observationAsWritten()
 	}
 	return f.Observation()
@@ -264,4 +268,37 @@ func (f *Facts) observation(differs bool) workspace.Observation {
 	return workspace.Observe(f.Live, workspace.ObserveInput{
 		UnreconciledFor: f.UnreconciledFor, Differs: differs, LastUpdate: f.LastUpdate, Published: published, Failure: f.Failure,
 	})
+}
+
+// canBePreviewed reports whether the Workspace is at rest, and may be changed. The state of the rollout does not concern a change of spec.
+func (f *Facts) canBePreviewed() bool {
+	running := f.Paused == "" && (f.Change.IsPending() || f.Current.Spec.Rollout.State != infrav1.RolloutPaused)
+	return running && f.atRest().UpToDate && firstConflict(f) == nil && len(f.Missing) == 0 && f.LookupError == nil
+}
+
+// refusedRevision returns the result for a revision that the Workspace cannot be written with, and why; empty if it can.
+func (f *Facts) refusedRevision(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered, errs field.ErrorList) (infrav1.PreviewResult, string) {
+	if len(errs) > 0 {
+		return infrav1.PreviewFailed, fmt.Sprintf("WorkspaceTemplate %s: %s", f.TemplateKey, errs.ToAggregate())
+	}
+	if scope := f.Current.Spec.WorkspaceScope.OrDefault(); scope != f.Live.Scope() {
+		return infrav1.PreviewFailed, fmt.Sprintf("Workspace %s has scope %s, and the revision has scope %s", f.Name, f.Live.Scope(), scope)
+	}
+	if want := rendered.ProviderConfig(); want != f.Live.ProviderConfig() && want != apply.Annotations[naming.AllowProviderConfigAnnotation] {
+		return infrav1.PreviewFailed, fmt.Sprintf("Workspace %s uses ProviderConfig %s, and the revision has %s", f.Name, f.Live.ProviderConfig(), want)
+	}
+	return "", ""
+}
+
+// assumedPlan returns a result that needs no preview, and why; empty when a preview is needed.
+func (f *Facts) assumedPlan() (infrav1.PreviewResult, string) {
+	switch o := f.atRest(); {
+	case f.Live == nil:
+		return infrav1.PreviewUnavailable, "Workspace " + f.Name + " does not exist"
+	case o.Failed && !f.inProgress():
+		return infrav1.PreviewChanges, "Terraform fails with the content that the Workspace has, so that the plan is not known"
+	case o.UpToDate && !f.Live.SupportsPreviews():
+		return infrav1.PreviewUnavailable, "previews require provider-terraform v1 or later"
+	}
+	return "", ""
 }

@@ -168,6 +168,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 
 // observeLive observes a Workspace that exists: whether this object owns it, and what it reports.
 func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	r.recognizeRevision(apply, f)
 	if len(f.RenderErrors) > 0 && f.Live.RecordedFor(apply) { // An adopted Workspace keeps its references to other namespaces.
 		again := r.renderInput(apply, f)
 		again.Recorded = f.Live.Spec()
@@ -193,6 +194,17 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		f.Failure = r.lastObserved(apply).Failure(f.Live.ErrorHash(), func() (failure.Report, bool) { return r.Workspaces.Explain(ctx, f.Live) })
 	}
 	r.observeInputs(ctx, apply, f)
+}
+
+// recognizeRevision finds out that the Workspace has the current content of the template, although no stored revision is assigned to the object: it
+// was adopted, or came from another template with this content. Nothing is written then.
+func (r *Reconciler) recognizeRevision(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	if f.Current == nil || f.hasRevision() || f.LookupError != nil || f.Live.Scope() != f.Current.Spec.WorkspaceScope.OrDefault() {
+		return
+	}
+	if rendered, errs := r.renderCurrent(apply, f); len(errs) == 0 && !f.Live.Differs(rendered) {
+		f.Template, f.Revision, f.RevisionMissing, f.Rendered = f.Current, f.CurrentRevision, false, rendered
+	}
 }
 
 // observePreview reads the preview of the object, and finds out whether one is wanted: of a change of spec, or of the current revision.
@@ -253,39 +265,8 @@ func (r *Reconciler) renderCurrent(apply *infrav1.WorkspaceTemplateApply, f *Fac
 	return rendered, errs
 }
 
-// canBePreviewed reports whether the Workspace is at rest, and may be changed. The state of the rollout does not concern a change of spec.
-func (f *Facts) canBePreviewed() bool {
-	running := f.Paused == "" && (f.Change.IsPending() || f.Current.Spec.Rollout.State != infrav1.RolloutPaused)
-	return running && f.atRest().UpToDate && firstConflict(f) == nil && len(f.Missing) == 0 && f.LookupError == nil
-}
-
 func (r *Reconciler) previews() previews.Runner {
 	return previews.Runner{Workspaces: r.Workspaces, Slots: &r.slots}
-}
-
-// refusedRevision returns the result for a revision that the Workspace cannot be written with, and why; empty if it can.
-func (f *Facts) refusedRevision(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered, errs field.ErrorList) (infrav1.PreviewResult, string) {
-	if len(errs) > 0 {
-		return infrav1.PreviewFailed, fmt.Sprintf("WorkspaceTemplate %s: %s", f.TemplateKey, errs.ToAggregate())
-	}
-	if scope := f.Current.Spec.WorkspaceScope.OrDefault(); scope != f.Live.Scope() {
-		return infrav1.PreviewFailed, fmt.Sprintf("Workspace %s has scope %s, and the revision has scope %s", f.Name, f.Live.Scope(), scope)
-	}
-	if want := rendered.ProviderConfig(); want != f.Live.ProviderConfig() && want != apply.Annotations[naming.AllowProviderConfigAnnotation] {
-		return infrav1.PreviewFailed, fmt.Sprintf("Workspace %s uses ProviderConfig %s, and the revision has %s", f.Name, f.Live.ProviderConfig(), want)
-	}
-	return "", ""
-}
-
-// assumedPlan returns a result that needs no preview, and why; empty when a preview is needed.
-func (f *Facts) assumedPlan() (infrav1.PreviewResult, string) {
-	switch o := f.atRest(); {
-	case o.Failed && !f.inProgress():
-		return infrav1.PreviewChanges, "Terraform fails with the content that the Workspace has, so that the plan is not known"
-	case o.UpToDate && !f.Live.SupportsPreviews():
-		return infrav1.PreviewUnavailable, "previews require provider-terraform v1 or later"
-	}
-	return "", ""
 }
 
 // observeInputs reads what a failed run of Terraform used. An error does not fail the reconcile: then the last result is kept.

@@ -93,7 +93,7 @@ func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts, held bool) Ac
 		return Observe
 	case f.Rendered == nil, len(f.Missing) > 0, f.LookupError != nil, f.NotRecreated, f.Rejected != "", f.TemplateDeleting:
 		return Observe
-	case f.Live == nil:
+	case f.Live == nil && !held:
 		return Create
 	case f.outdated():
 		return f.updateAction(apply, held)

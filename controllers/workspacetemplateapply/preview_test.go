@@ -301,3 +301,67 @@ func TestAPreviewOfAnObjectThatNoLongerExistsIsDeleted(t *testing.T) {
 	env.reconciler.Namespace = "other"
 	assert.Empty(t, env.reconciler.ofWorkspace(t.Context(), orphan), "the cache of this manager has no objects of that namespace")
 }
+
+// A user that moves to another template, or that is edited while its revision is not stored, keeps its Workspace until the rollout assigns a revision:
+// the rollout must not wait for a preview that never runs.
+func TestAnObjectWithoutItsRevisionIsPreviewed(t *testing.T) {
+	for name, change := range map[string]func(p *previewing){
+		"another template": func(p *previewing) {
+			other := builder.WorkspaceTemplate("other", builder.WithModule("# other"), builder.With(func(template *infrav1.WorkspaceTemplate) {
+				template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways}
+			}))
+			p.create(other)
+			p.target = rollout.HashOf(other)
+			p.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name, a.Generation = "other", 2 })
+		},
+		"other variables": func(p *previewing) {
+			_, revision := stored(t, stagedTemplate("# 1"))
+			p.remove(revision)
+			p.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+				a.Spec.Variables, a.Generation = map[string]string{"a": "b"}, 2
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPreviewing(t)
+			change(p)
+			p.look() // A preview of the former content is deleted.
+			p.look()
+			require.NotNil(t, p.preview())
+			assert.Contains(t, p.ready("demo-vpc"), "False RevisionMissing")
+			p.shows(builder.AtRest, "abc")
+			p.look()
+			assert.Equal(t, infrav1.PreviewEmpty, p.result())
+			assert.Equal(t, "# 1", p.module())
+		})
+	}
+}
+
+// An adopted Workspace has what the template renders. Neither a rollout nor a policy may hold the adoption: nothing changes.
+func TestAnAdoptedObjectHasTheRevisionOfItsContent(t *testing.T) {
+	for name, module := range map[string]string{"as rendered": "# 2", "another content": "# 1"} {
+		t.Run(name, func(t *testing.T) {
+			p := newPreviewing(t)
+			p.remove(p.preview())
+			live := p.workspace("demo-vpc")
+			require.NoError(t, unstructured.SetNestedField(live.Object, module, "spec", "forProvider", "module"))
+			p.update(live)
+			p.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRevision, a.Generation = "", 2 })
+			adopted := p.get("demo-vpc")
+			adopted.Status = infrav1.WorkspaceTemplateApplyStatus{WorkspaceName: "demo-vpc", WorkspaceRef: adopted.Status.WorkspaceRef}
+			require.NoError(t, p.Status().Update(t.Context(), adopted))
+			p.look()
+			assert.Equal(t, module, p.module(), "it is not written")
+			status := p.get("demo-vpc").Status
+			if module == "# 1" {
+				assert.Contains(t, p.ready("demo-vpc"), "False WaitingForRollout")
+				assert.Empty(t, status.WrittenTemplateRevision)
+				assert.NotNil(t, p.preview(), "the rollout decides")
+				return
+			}
+			assert.Equal(t, "True UpToDate: ", p.ready("demo-vpc"))
+			assert.Equal(t, p.target, status.WrittenTemplateRevision, "the rollout assigns it without an update")
+			assert.Nil(t, p.preview())
+		})
+	}
+}

@@ -109,8 +109,8 @@ func startedTime(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.
 
 // setWritten records what the Workspace was written with. Without a policy that holds changes, the hash of the spec is not needed.
 func setWritten(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
-	s, written := &apply.Status, f.Rendered != nil && f.written()
-	if written {
+	s, written := &apply.Status, f.written()
+	if written && f.Rendered != nil {
 		s.WrittenGeneration, s.WrittenTemplateRevision = apply.Generation, f.Revision
 	}
 	switch {

@@ -4,6 +4,7 @@
 package rollout_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -92,4 +93,37 @@ func TestAnUpgradeOfAControlPlaneWaitsForItsApproval(t *testing.T) {
 	env.Captctl("template", "approve-change", env.Namespace+"/"+fixture.ControlPlane, "--revision="+env.waitingChange(fixture.ControlPlane), "--yes")
 	upgraded := env.AwaitState(controlplanev1.StateReady, controlplanev1.ReadyReason)
 	assert.Equal(t, "v1.36.0", upgraded.Status.Version)
+}
+
+// A user that moves to another template has a revision that this one does not have. It must not block the rollout of its new template.
+func TestAUserMovesToAnotherTemplate(t *testing.T) {
+	t.Parallel()
+	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced)}
+	policy := "\nspec:\n  rollout: {strategy: Staged, " + previewed + "}\n"
+	for name, arguments := range map[string]string{fixture.VPCTemplate: "", "other": "\n        planArgs: [-parallelism=5]"} {
+		document := env.Template(name, fixture.SizedVPCModule(), "vpc_name", "size")
+		env.User(strings.NewReplacer("\nspec:\n", policy, "\n        source: Inline", arguments+"\n        source: Inline").Replace(document))
+	}
+	applies, move := &infrav1.WorkspaceTemplateApply{}, `{"spec":{"templateRef":{"name":"other"},"variables":{"size":%q}}}`
+	for _, name := range []string{"a", "b"} {
+		env.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, name, "variables: {vpc_name: "+name+", size: small}"))
+	}
+	env.awaitReady("a", "b")
+	env.awaitStage(infrav1.RolloutComplete)
+	applied := len(env.Operations("b", scripted.Apply))
+
+	env.Edit(applies, "a", fmt.Sprintf(move, "small")) // Terraform would change nothing.
+	env.Eventually(func() string {
+		return fixture.Unless(strings.Contains(fmt.Sprint(env.Workspace("a").Object["spec"]), "parallelism"), "the Workspace of a is not updated")
+	})
+	env.awaitReady("a")
+
+	env.Edit(applies, "b", fmt.Sprintf(move, "large"))
+	env.Await(&infrav1.WorkspaceTemplate{}, "other", infrav1.RollingOutCondition, metav1.ConditionTrue, infrav1.RolloutWaitingReason, "Terraform would change: "+env.Namespace+"/b")
+	env.Captctl("template", "approve", env.Namespace+"/other", "--revision=1", "--yes")
+	waiting := env.waitingChange("b")
+	assert.Len(t, env.Operations("b", scripted.Apply), applied, "the approval of the revision is not one of the change")
+	env.Captctl("template", "approve-change", env.Namespace+"/b", "--revision="+waiting, "--yes")
+	env.awaitReady("a", "b")
+	env.Await(&infrav1.WorkspaceTemplate{}, "other", infrav1.RollingOutCondition, metav1.ConditionFalse, infrav1.RolledOutReason)
 }

@@ -250,7 +250,7 @@ type WorkspaceTemplateRolloutStatus struct {
 
 	// defaultPolicy is the policy of the manager (--default-rollout), which applies because spec.rollout is absent; absent otherwise.
 	// +optional
-	DefaultPolicy *WorkspaceTemplateRollout `json:"defaultPolicy,omitempty"`
+	DefaultPolicy WorkspaceTemplateRollout `json:"defaultPolicy,omitempty,omitzero"`
 
 	// startTime is when the template was first observed with the revision.
 	// +optional

@@ -176,8 +176,8 @@ func (t *WorkspaceTemplate) SetConditions(conditions []metav1.Condition) {
 // RolloutPolicy returns spec.rollout or, without it, the default of the manager as status reports it. The manager itself does not read status to
 // decide.
 func (t *WorkspaceTemplate) RolloutPolicy() WorkspaceTemplateRollout {
-	if reported := t.Status.Rollout.DefaultPolicy; t.Spec.Rollout.Strategy == "" && reported != nil {
-		return *reported
+	if t.Spec.Rollout.Strategy == "" {
+		return t.Status.Rollout.DefaultPolicy
 	}
 	return t.Spec.Rollout
 }

@@ -832,11 +832,7 @@ func (in *WorkspaceTemplateRolloutStatus) DeepCopyInto(out *WorkspaceTemplateRol
 		*out = new(int32)
 		**out = **in
 	}
-	if in.DefaultPolicy != nil {
-		in, out := &in.DefaultPolicy, &out.DefaultPolicy
-		*out = new(WorkspaceTemplateRollout)
-		(*in).DeepCopyInto(*out)
-	}
+	in.DefaultPolicy.DeepCopyInto(&out.DefaultPolicy)
 	if in.StartTime != nil {
 		in, out := &in.StartTime, &out.StartTime
 		*out = (*in).DeepCopy()

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -59,7 +61,7 @@ func decideApproval(o *changeOptions, s *staged) (*change, error) {
 	case s.reported().Stage == infrav1.RolloutComplete:
 		return &change{done: name(target) + " has been rolled out already"}, nil
 	}
-	patch, err := merge(map[string]any{"metadata": map[string]any{"annotations": map[string]any{naming.ApproveAnnotation: target.Hash}}})
+	patch, err := approval(target.Hash)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +72,22 @@ func decideApproval(o *changeOptions, s *staged) (*change, error) {
 			p.Linef("%s", p.Paint(output.Strong, fmt.Sprintf("%s: %s", s, name(target))))
 			showChanges(p, before, changes)
 			p.Linef("Users that get it: %d, %s", len(decision.Waiting), p.Paint(output.Plain, first(decision.Canaries)))
-			if isInGit(s.template, "metadata", "annotations", naming.ApproveAnnotation) {
-				p.Linef("%s", p.Paint(output.Attention, gitOpsTool(s.template)+" applies this annotation, and reverts it: approve the revision in Git"))
-			}
+			warnOfApproval(p, s.template, "revision")
 		},
 		question: "approve " + name(target), patch: patch, done: name(target) + " is approved",
 	}, err
+}
+
+// approval returns the patch that approves a content.
+func approval(hash string) (client.Patch, error) {
+	return merge(map[string]any{"metadata": map[string]any{"annotations": map[string]any{naming.ApproveAnnotation: hash}}})
+}
+
+// warnOfApproval warns if the approval of a content will be reverted.
+func warnOfApproval(p *output.Printer, object metav1.Object, content string) {
+	if isInGit(object, "metadata", "annotations", naming.ApproveAnnotation) {
+		p.Linef("%s", p.Paint(output.Attention, gitOpsTool(object)+" applies this annotation, and reverts it: approve the "+content+" in Git"))
+	}
 }
 
 // by is who approved a revision, and when, as the end of a sentence.

@@ -16,20 +16,14 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
 // approveChangeOptions are the options of template approve-change.
-type approveChangeOptions struct {
-	*cli.Environment
-	cluster.Selected
-	cli.Writes
-	revision string
-}
+type approveChangeOptions struct{ changeOptions }
 
 func newApproveChange(environment *cli.Environment) *cobra.Command {
-	o := &approveChangeOptions{Environment: environment, Selected: newSelected(environment)}
+	o := &approveChangeOptions{changeOptions{Environment: environment, Selected: newSelected(environment), confirms: true}}
 	command := &cobra.Command{
 		Use:   "approve-change [NAMESPACE/]NAME [--revision HASH]",
 		Short: "Approve a change of one WorkspaceTemplateApply, such as its version",
@@ -58,19 +52,13 @@ captctl diff shows what changes in the Workspace. The webhooks record who approv
 
 // Validate checks the argument and the flags.
 func (o *approveChangeOptions) Validate() error {
-	if err := errors.Join(o.Selected.Validate(), o.ValidateDryRun("")); err != nil {
-		return err
-	}
-	switch {
-	case !o.Asks() && !o.DryRun() && o.revision == "":
+	if !o.Asks() && !o.DryRun() && o.revision == "" {
 		return errors.New("--yes requires --revision: without a question, it must be known which content is approved")
-	case o.Asks() && !o.Interactive:
-		return cli.ErrNotInteractive
 	}
-	return nil
+	return o.changeOptions.Validate()
 }
 
-// Run reads, asks, writes, and prints what was done.
+// Run reads the WorkspaceTemplateApply, and approves its change.
 func (o *approveChangeOptions) Run(ctx context.Context) error {
 	connected, err := o.Access.Client()
 	if err != nil {
@@ -80,47 +68,25 @@ func (o *approveChangeOptions) Run(ctx context.Context) error {
 	if err := connected.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, apply); err != nil {
 		return err
 	}
-	title, waiting := fmt.Sprintf("WorkspaceTemplateApply %s/%s", o.Namespace, o.Name), apply.Status.Change.Revision
+	title, waiting, c := fmt.Sprintf("WorkspaceTemplateApply %s/%s", o.Namespace, o.Name), apply.Status.Change.Revision, &change{}
 	switch {
 	case o.revision != "" && apply.Annotations[naming.ApproveAnnotation] == o.revision:
-		fmt.Fprintf(o.Out, "%s: unchanged: content %s is approved already%s\n", title, o.revision, by(rollout.ApprovalOf(apply)))
-		return nil
+		c.done = fmt.Sprintf("content %s is approved already%s", o.revision, by(rollout.ApprovalOf(apply)))
 	case waiting == "" || apply.Status.ObservedGeneration != apply.Generation:
 		return fmt.Errorf("%s: no change waits for an approval, or the manager has not observed the current spec yet", title)
 	case o.revision != "" && o.revision != waiting:
 		return fmt.Errorf("%s: content %s is not the one that waits, which is %s", title, o.revision, waiting)
-	}
-	o.show(o.Printer(output.Table), apply)
-	if o.Asks() {
-		if err := o.Confirm(fmt.Sprintf("Do you want to approve content %s of %s in %s?", waiting, title, o.Access.Describe())); err != nil {
-			return err
+	default:
+		c.summary = func(p *output.Printer) {
+			p.Linef("%s", p.Paint(output.Strong, title+": content "+waiting))
+			p.Linef("%s", output.OneLine(conditions.GetMessage(apply, infrav1.ReadyCondition)))
+			warnOfApproval(p, apply, "content")
 		}
+		c.question, c.done = "approve content "+waiting, "content "+waiting+" is approved"
+		c.patch, err = approval(waiting)
 	}
-	return o.write(ctx, connected, apply, title)
-}
-
-// show shows why the change waits.
-func (o *approveChangeOptions) show(p *output.Printer, apply *infrav1.WorkspaceTemplateApply) {
-	p.Linef("%s", p.Paint(output.Strong, fmt.Sprintf("WorkspaceTemplateApply %s/%s: content %s", o.Namespace, o.Name, apply.Status.Change.Revision)))
-	p.Linef("%s", output.OneLine(conditions.GetMessage(apply, infrav1.ReadyCondition)))
-	if isInGit(apply, "metadata", "annotations", naming.ApproveAnnotation) {
-		p.Linef("%s", p.Paint(output.Attention, gitOpsTool(apply)+" applies this annotation, and reverts it: approve the content in Git"))
-	}
-}
-
-func (o *approveChangeOptions) write(ctx context.Context, connected client.Client, apply *infrav1.WorkspaceTemplateApply, title string) error {
-	approved := apply.Status.Change.Revision
-	patch, err := merge(map[string]any{"metadata": map[string]any{"annotations": map[string]any{naming.ApproveAnnotation: approved}}})
 	if err != nil {
 		return err
 	}
-	done, options := "is approved", []client.PatchOption(nil)
-	if o.DryRun() {
-		done, options = done+" (dry run: nothing was written)", []client.PatchOption{client.DryRunAll}
-	}
-	if err := connected.Patch(ctx, apply, patch, options...); err != nil {
-		return fmt.Errorf("writing %s: %w", title, err)
-	}
-	fmt.Fprintf(o.Out, "%s: content %s %s\n", title, approved, done)
-	return nil
+	return o.perform(ctx, connected, apply, title, c)
 }

@@ -125,7 +125,7 @@ func (s *staged) readRevisions(ctx context.Context, reader client.Reader, key cl
 	} else if err != nil {
 		return err
 	}
-	s.byDefault = template.Spec.Rollout.Strategy == "" && template.Status.Rollout.DefaultPolicy != nil
+	s.byDefault = template.Spec.Rollout.Strategy == "" && template.Status.Rollout.DefaultPolicy.Strategy != ""
 	s.template, template.Spec.Rollout = template, template.RolloutPolicy()
 	var revisions appsv1.ControllerRevisionList
 	if err := reader.List(ctx, &revisions, client.InNamespace(key.Namespace), client.HasLabels{naming.TemplateRevisionLabel}); err != nil {

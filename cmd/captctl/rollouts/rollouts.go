@@ -31,7 +31,7 @@ func newSelected(environment *cli.Environment) cluster.Selected {
 	return cluster.Selected{Of: environment.Access, Kind: "NAME"}
 }
 
-// changeOptions are the options of a command that changes a WorkspaceTemplate.
+// changeOptions are the options of a command that changes a WorkspaceTemplate or one of its users.
 type changeOptions struct {
 	*cli.Environment
 	cluster.Selected
@@ -45,13 +45,13 @@ type changeOptions struct {
 	decide func(o *changeOptions, s *staged) (*change, error)
 }
 
-// change is a change of a WorkspaceTemplate.
+// change is a change of an object.
 type change struct {
 	// summary shows what the change means. It may be nil.
 	summary func(*output.Printer)
 	// question is what to confirm; empty if nothing is to be confirmed.
 	question string
-	// patch of the template; nil if there is nothing to change.
+	// patch of the object; nil if there is nothing to change.
 	patch client.Patch
 	// done describes the result.
 	done string
@@ -104,7 +104,7 @@ func (o *changeOptions) Validate() error {
 	return nil
 }
 
-// Run reads, asks, writes, and prints what was done.
+// Run reads the template, and changes it.
 func (o *changeOptions) Run(ctx context.Context) error {
 	connected, err := o.Access.Client()
 	if err != nil {
@@ -122,15 +122,20 @@ func (o *changeOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return o.perform(ctx, connected, s.template, s.String(), c)
+}
+
+// perform asks, writes, and prints what was done.
+func (o *changeOptions) perform(ctx context.Context, connected client.Client, object client.Object, title string, c *change) error {
 	if c.patch == nil {
-		fmt.Fprintf(o.Out, "%s: unchanged: %s\n", s, c.done)
+		fmt.Fprintf(o.Out, "%s: unchanged: %s\n", title, c.done)
 		return nil
 	}
 	if c.summary != nil {
 		c.summary(o.Printer(output.Table))
 	}
 	if c.question != "" && o.Asks() {
-		if err := o.Confirm(fmt.Sprintf("Do you want to %s of %s in %s?", c.question, s, o.Access.Describe())); err != nil {
+		if err := o.Confirm(fmt.Sprintf("Do you want to %s of %s in %s?", c.question, title, o.Access.Describe())); err != nil {
 			return err
 		}
 	}
@@ -138,10 +143,10 @@ func (o *changeOptions) Run(ctx context.Context) error {
 	if o.DryRun() {
 		options, c.done = append(options, client.DryRunAll), c.done+" (dry run: nothing was written)"
 	}
-	if err := connected.Patch(ctx, s.template, c.patch, options...); err != nil {
-		return fmt.Errorf("writing %s: %w", s, err)
+	if err := connected.Patch(ctx, object, c.patch, options...); err != nil {
+		return fmt.Errorf("writing %s: %w", title, err)
 	}
-	fmt.Fprintf(o.Out, "%s: %s\n", s, c.done)
+	fmt.Fprintf(o.Out, "%s: %s\n", title, c.done)
 	return nil
 }
 
