@@ -40,9 +40,11 @@ type environment struct {
 	directory string
 }
 
+// newEnvironment has the strictest rollout policy as the default: no adoption may wait for a preview or an approval.
 func newEnvironment(t *testing.T, fixtures ...string) *environment {
 	t.Helper()
-	return upgraded(t, sandbox.Options{}, func(env *environment) {
+	options := sandbox.Options{ManagerArgs: []string{"--default-rollout={strategy: Staged, preview: Always, approval: Always}"}}
+	return upgraded(t, options, func(env *environment) {
 		for _, name := range fixtures {
 			_, err := env.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
 			require.NoError(t, err)
