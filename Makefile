@@ -131,6 +131,7 @@ SLOW_TESTS := \
   TestAPreviewIsNotTakenForAWorkspace \
   TestAProtectedClusterMovesAndStaysProtected \
   TestARollbackRestoresEveryObject \
+  TestAUnitIsAdoptedOnlyOnAnEmptyPlan \
   TestAnAPIServerThatDoesNotAnswerIsReported \
   TestAvailableClustersCauseNoRequests \
   TestBeforeAdoptionTheManagerWritesOnlyConditions \

@@ -122,10 +122,3 @@ func EachServed(ctx context.Context, reader client.Reader, kind schema.GroupVers
 	}
 	return err
 }
-
-func ignoreMissing(err error) error {
-	if meta.IsNoMatchError(err) {
-		return nil
-	}
-	return err
-}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,7 +61,7 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 	}
 	reads = append(reads, func() error { // Both scopes have the same list.
 		for _, scope := range terraform.Scopes() {
-			if err := ignoreMissing(Each(ctx, reader, scope.GroupVersionKind(), "", s.add)); err != nil {
+			if err := Each(ctx, reader, scope.GroupVersionKind(), "", s.add); err != nil && !meta.IsNoMatchError(err) {
 				return err
 			}
 		}
@@ -81,10 +82,7 @@ func concurrently(reads []func() error) error {
 	group.SetLimit(maxConcurrentReads)
 	errs := make([]error, len(reads))
 	for i, read := range reads {
-		group.Go(func() error {
-			errs[i] = read()
-			return nil
-		})
+		group.Go(func() error { errs[i] = read(); return nil })
 	}
 	_ = group.Wait() // The errors are in errs, in the order of the kinds.
 	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil && !apierrors.IsForbidden(err) }); i >= 0 {
@@ -124,6 +122,7 @@ func (s *Snapshot) related() (refs []ObjectRef) {
 			refs = append(refs, ObjectRef{Group: infrav1.GroupVersion.Group, Kind: kind, Namespace: namespace, Name: name})
 		}
 	}
+	addTemplate := func(key types.NamespacedName) { add("WorkspaceTemplate", key.Namespace, key.Name) }
 	for _, objects := range [][]client.Object{Objects(s.Clusters), Objects(s.CAPTClusters), Objects(s.ControlPlanes), Objects(s.Applies), Objects(s.Templates)} {
 		for _, object := range objects {
 			refs = append(refs, ObjectRef{Kind: "Namespace", Name: object.GetNamespace()})
@@ -134,14 +133,12 @@ func (s *Snapshot) related() (refs []ObjectRef) {
 				}
 			case *infrav1.CAPTCluster:
 				add("WorkspaceTemplateApply", object.Namespace, object.Spec.WorkspaceTemplateApplyRef.Name)
-				template := object.Spec.VPC.Template.Ref.Key(object.Namespace)
-				add("WorkspaceTemplate", template.Namespace, template.Name)
+				addTemplate(object.Spec.VPC.Template.Ref.Key(object.Namespace))
 			case *controlplanev1.CAPTControlPlane:
 				add("WorkspaceTemplateApply", object.Namespace, object.Spec.WorkspaceTemplateApplyRef.Name)
-				template := object.Spec.WorkspaceTemplateRef.Key(object.Namespace)
-				add("WorkspaceTemplate", template.Namespace, template.Name)
+				addTemplate(object.Spec.WorkspaceTemplateRef.Key(object.Namespace))
 			case *infrav1.WorkspaceTemplateApply:
-				add("WorkspaceTemplate", object.TemplateKey().Namespace, object.TemplateKey().Name)
+				addTemplate(object.TemplateKey())
 				if ref := object.Status.WorkspaceRef; ref != nil {
 					refs = append(refs, ObjectRef{Group: schema.FromAPIVersionAndKind(ref.APIVersion, "").Group, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name})
 				}

@@ -23,6 +23,8 @@ func UnadoptedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
 	legacy := LegacyFinalizer(apply)
 	recorded := apply.Status.WorkspaceRef != nil || apply.Status.Applied == metav1.ConditionTrue
 	switch {
+	case AwaitsProof(apply):
+		return apply.Spec.WorkspaceName
 	case apply.Spec.WorkspaceName != "", !legacy && !recorded:
 		return ""
 	case apply.Status.WorkspaceName != "":

@@ -131,5 +131,9 @@ func IsPreview(workspace metav1.Object) bool {
 	return labeled || workspace.GetAnnotations()[PreviewOfAnnotation] != ""
 }
 
+// ProveAnnotation on a WorkspaceTemplateApply that is being adopted requests a proof: a plan of Terraform for what CAPT would write. While it is set, the
+// object counts as not adopted. The value identifies the request. captctl migrate apply --prove sets it, and removes it when all plans are empty.
+const ProveAnnotation = "capt.cluster.x-k8s.io/prove-adoption"
+
 // Claim returns the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }

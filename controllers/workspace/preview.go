@@ -37,6 +37,8 @@ const (
 	lookInterval = 30 * time.Second
 	// settleTime is how long after a request a plan with changes must not become empty, if the preview had it before the request.
 	settleTime = 10 * time.Second
+	// connectTime is for how long the ProviderConfig must not be usable: after a restart, an API server refuses its use for up to half a minute.
+	connectTime = time.Minute
 )
 
 // PreviewOf returns the preview of a WorkspaceTemplateApply; nil without one. A Workspace of that name that is not a preview is returned, too.
@@ -208,7 +210,7 @@ func ObservePreview(preview *Live, now time.Time, report failure.Report) Preview
 	case synced.Reason == reasonPaused:
 		return PreviewObservation{Result: infrav1.PreviewUnavailable, Message: "preview " + preview.object.GetName() + " is paused by another client"}
 	case preview.failed():
-		return observeFailedPreview(synced.Message, report)
+		return observeFailedPreview(now.Sub(synced.LastTransitionTime.Time).Abs(), synced.Message, report)
 	case isTrue(ready) && isTrue(synced) && preview.typed.Status.AtProvider.Checksum != "":
 		return PreviewObservation{Result: infrav1.PreviewEmpty}
 	}
@@ -231,17 +233,20 @@ func (l *Live) observeLooks(now time.Time) PreviewObservation {
 	return PreviewObservation{Result: infrav1.PreviewChanges}
 }
 
-// observeFailedPreview reports a failed plan. A transient error is not a result: the provider retries. A state without resources and outputs
+// observeFailedPreview reports a plan that has failed for some time. A transient error is not a result: the provider retries. A state without resources and outputs
 // cannot be observed.
-func observeFailedPreview(message string, report failure.Report) PreviewObservation {
+func observeFailedPreview(since time.Duration, message string, report failure.Report) PreviewObservation {
 	switch {
 	case strings.Contains(message, policiesOff):
 		return PreviewObservation{Result: infrav1.PreviewUnavailable, Message: "management policies of provider-terraform are off. Enable them (flag --enable-management-policies)"}
 	case strings.Contains(message, notExisting):
 		return PreviewObservation{Result: infrav1.PreviewChanges, Message: "the Terraform state has no resources"}
 	}
-	if report.Class.IsTransient() {
+	switch {
+	case report.Class.IsTransient():
 		return PreviewObservation{}
+	case report.Reason == infrav1.ProviderConfigFailedReason && since < connectTime:
+		return PreviewObservation{RequeueAfter: connectTime - since}
 	}
 	return PreviewObservation{Result: infrav1.PreviewFailed, Message: report.Message}
 }

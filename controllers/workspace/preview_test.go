@@ -80,6 +80,15 @@ func TestObservePreview(t *testing.T) {
 	assert.Contains(t, seen.Message, "Unsupported argument")
 }
 
+// After a restart, the API server may refuse the use of a ProviderConfig.
+func TestAPreviewWithoutItsProviderConfigFailsAfterAMinute(t *testing.T) {
+	live := mustLive(t, builder.Workspace("demo-vpc", builder.ProviderConfigMissing))
+	since := live.condition(conditionSynced).LastTransitionTime.Time
+	assert.Equal(t, PreviewObservation{RequeueAfter: 50 * time.Second}, ObservePreview(live, since.Add(10*time.Second), report(live)))
+	assert.Equal(t, infrav1.PreviewFailed, ObservePreview(live, since.Add(time.Minute), report(live)).Result)
+	assert.Equal(t, infrav1.PreviewFailed, ObservePreview(live, since.Add(-time.Hour), report(live)).Result, "the clocks differ")
+}
+
 func TestAPreviewBelongsToNoObject(t *testing.T) {
 	rendered := rendering{}.must(t)
 	apply := builder.WorkspaceTemplateApply("demo-vpc")

@@ -45,7 +45,7 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	}
 	err := r.serialized(ctx, apply, f, p.Action, func() error {
 		err := r.carryOut(ctx, apply, f, p.Action)
-		if err == nil && f.LookupError != nil && p.Action == Observe && f.Unadopted == "" {
+		if err == nil && f.LookupError != nil && p.Action == Observe && (f.Unadopted == "" || f.Preview.Proof != "") {
 			return f.LookupError // Status reports it, and the lookup is retried.
 		}
 		return err

@@ -41,8 +41,9 @@ func hasOwnership(ownership workspace.Ownership) func(f *Facts) bool {
 }
 
 // firstConflict returns the first rule that applies; nil when none does.
-func firstConflict(f *Facts) *rule {
-	list := rules()
+func firstConflict(f *Facts) *rule { return firstOf(f, rules()) }
+
+func firstOf(f *Facts, list []rule) *rule {
 	if i := slices.IndexFunc(list, func(r rule) bool { return r.applies(f) }); i >= 0 {
 		return &list[i]
 	}

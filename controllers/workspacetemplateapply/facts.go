@@ -53,7 +53,7 @@ type Facts struct {
 	// Change is the change of spec that the policy of the template holds. SpecHash identifies the spec.
 	Change   rollout.Change
 	SpecHash string
-	// Preview has the facts about the preview of Change or, without a change, of CurrentRevision.
+	// Preview has the facts about the preview of the adoption, of Change, or else of CurrentRevision.
 	Preview previews.Facts
 	// RevisionMissing is true when Revision is not stored.
 	RevisionMissing bool
@@ -193,6 +193,38 @@ func (f *Facts) written() bool {
 		return f.owned() && f.WrittenGeneration == f.Generation
 	}
 	return f.owned() && !f.Differs()
+}
+
+// observeProof returns what is to be previewed before an adoption: what CAPT would write. A plan of the same content is wanted as well: state, modules and
+// cloud resources may have changed since the provider's last one.
+func (f *Facts) observeProof(apply *infrav1.WorkspaceTemplateApply) (wanted *render.Rendered) {
+	p, o := &f.Preview, f.observationAsWritten()
+	p.Revision, p.Proof = cmp.Or(f.Revision, f.CurrentRevision), apply.Annotations[naming.ProveAnnotation]
+	p.Assumed, p.Message = f.unprovable(apply, o)
+	if p.Ready = f.Paused == "" && f.LookupError == nil && o.UpToDate; p.Ready {
+		wanted = f.Rendered
+	}
+	return wanted
+}
+
+// unprovable returns a result that needs no preview, and why; empty when a preview is needed.
+func (f *Facts) unprovable(apply *infrav1.WorkspaceTemplateApply, o workspace.Observation) (infrav1.PreviewResult, string) {
+	conflict := firstOf(f, rules()[1:]) // The first rule is that the object is not adopted.
+	switch {
+	case conflict != nil:
+		return infrav1.PreviewFailed, conflict.message(apply, f)
+	case len(f.RenderErrors) > 0:
+		return infrav1.PreviewFailed, rendered(f).Message
+	case f.Template != nil && !f.hasRevision() && f.LookupError == nil: // A rollout assigns a revision only to objects that are adopted.
+		return infrav1.PreviewUnavailable, rendered(f).Message
+	case o.Failed && !o.Class.IsTransient():
+		return infrav1.PreviewFailed, o.Message
+	case o.Reason == infrav1.WorkspacePausedReason:
+		return infrav1.PreviewUnavailable, o.Message
+	case o.UpToDate && !f.Live.SupportsPreviews():
+		return infrav1.PreviewUnavailable, "previews require provider-terraform v1 or later"
+	}
+	return "", ""
 }
 
 // externalName returns the external name of the live Workspace, or the one that a new Workspace would have.

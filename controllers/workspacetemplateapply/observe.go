@@ -207,15 +207,17 @@ func (r *Reconciler) recognizeRevision(apply *infrav1.WorkspaceTemplateApply, f 
 	}
 }
 
-// observePreview reads the preview of the object, and finds out whether one is wanted: of a change of spec, or of the current revision.
+// observePreview reads the preview of the object, and finds out whether one is wanted: of an adoption, a change of spec, or the current revision.
 func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	p := &f.Preview
 	p.Now, f.Change = f.Now, f.changeOf(apply)
-	if p.Live, err = r.previews().Live(ctx, apply); err != nil || !apply.DeletionTimestamp.IsZero() {
+	if p.Live, err = r.previews().Live(ctx, apply, f.Live); err != nil || !apply.DeletionTimestamp.IsZero() {
 		return err
 	}
 	recorded, wanted := &apply.Status.Preview, (*render.Rendered)(nil)
 	switch {
+	case adoption.AwaitsProof(apply):
+		wanted = f.observeProof(apply)
 	case f.Change.NeedsPreview():
 		if recorded = &apply.Status.Change.Preview; apply.Status.Change.Revision != f.Change.Revision {
 			recorded = &infrav1.RevisionPreview{}
@@ -236,7 +238,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	if p.Live != nil && p.Live.ErrorHash() != "" {
 		p.Failure = r.Workspaces.ExplainPreview(ctx, p.Live, f.Live)
 	}
-	p.Ready = f.canBePreviewed()
+	p.Ready = p.Ready || f.canBePreviewed()
 	p.Wanted, err = f.Live.Preview(apply, wanted)
 	return err
 }

@@ -28,7 +28,8 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	s := &apply.Status
 	// Objects without the status of CAPT v0.3, for example from Git, have no status to keep.
 	if apply.DeletionTimestamp.IsZero() && (adoption.UnadoptedWorkspace(apply) != "" || engine.IsMigrating(apply)) {
-		required := f.adoptionRequired()
+		s.Preview = f.proof(p)
+		required := f.adoptionRequired(p)
 		if adoption.NeedsNoAdoption(apply) {
 			required = engine.False(infrav1.AdoptionRequiredCondition, infrav1.NotManagedReason, leftAloneMessage)
 			engine.SetNegativePolarity(apply, required)
@@ -63,7 +64,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	engine.Set(apply, rendered(f), dependenciesReady(f), synced(f, observation), ready(apply, f, p, observation))
 	reportInputs(apply, f)
 	engine.SetNegativePolarity(apply, conflict(apply, f))
-	engine.SetNegativePolarity(apply, f.adoptionRequired())
+	engine.SetNegativePolarity(apply, f.adoptionRequired(p))
 	engine.SetNegativePolarity(apply, engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""))
 }
 
@@ -84,11 +85,48 @@ func reportInputs(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	}
 }
 
-func (f *Facts) adoptionRequired() engine.Condition {
-	if f.Unadopted == "" {
-		return engine.False(infrav1.AdoptionRequiredCondition, infrav1.AdoptionNotRequiredReason, "")
+// proof is the result of the requested proof; the zero value without one.
+func (f *Facts) proof(p Plan) (result infrav1.RevisionPreview) {
+	if f.Preview.Proof != "" {
+		result = ptr.Deref(p.Preview.Recorded(&f.Preview), result)
 	}
-	return engine.True(infrav1.AdoptionRequiredCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
+	return result
+}
+
+func (f *Facts) adoptionRequired(p Plan) engine.Condition {
+	preview := f.proof(p)
+	switch {
+	case f.Unadopted == "":
+		return engine.False(infrav1.AdoptionRequiredCondition, infrav1.AdoptionNotRequiredReason, "")
+	case f.Preview.Proof == "":
+		return engine.True(infrav1.AdoptionRequiredCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
+	case preview.Result == infrav1.PreviewEmpty:
+		return engine.True(infrav1.AdoptionRequiredCondition, infrav1.ProvenReason, fmt.Sprintf(
+			"Terraform would change nothing for Workspace %s: captctl migrate apply adopts it when that is so for all Workspaces of the Cluster", f.Name))
+	case preview.Result == "":
+		return engine.True(infrav1.AdoptionRequiredCondition, infrav1.WaitingForProofReason, fmt.Sprintf(
+			"Workspace %s is adopted when Terraform is known to change nothing: waiting for %s", f.Name, f.proofWaitsFor()))
+	}
+	return engine.True(infrav1.AdoptionRequiredCondition, infrav1.NotProvenReason, fmt.Sprintf(
+		"Workspace %s is not adopted: %s. Remove the cause, and run captctl migrate apply --prove again", f.Name, adoption.WhyNotProven(preview)))
+}
+
+// proofWaitsFor is what the proof of the adoption waits for.
+func (f *Facts) proofWaitsFor() string {
+	o := f.observationAsWritten()
+	switch {
+	case f.Paused != "":
+		return "the end of the pause: " + f.Paused
+	case f.Rendered == nil || f.LookupError != nil:
+		return "its content: " + rendered(f).Message
+	case f.Live == nil:
+		return "the Workspace, which does not exist"
+	case !o.UpToDate:
+		return "the end of what the provider does: " + o.Message
+	case f.Preview.Queued:
+		return "other previews"
+	}
+	return "the plan of provider-terraform in preview " + f.Preview.Wanted.Object.GetName()
 }
 
 // startedTime returns when the current operation of Terraform started; nil if the Workspace is not written yet. The repair of drift starts when

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -34,13 +35,14 @@ func poll(ctx context.Context, timeout time.Duration, check wait.ConditionWithCo
 // errUnreported means that the manager has not reported a unit in time.
 var errUnreported = errors.New("the manager has not confirmed it")
 
-// awaitManager waits until the manager has reported every object and Workspace of a unit; what the user paused is returned. adopted is false after a rollback.
-func (r *run) awaitManager(ctx context.Context, unit *plan.Unit, adopted bool) (paused []string, err error) {
+// awaitManager waits until the manager has reported that every object and Workspace of a unit is adopted or rolled back or, while it is applied, that
+// its adoption is proven. What the user paused is returned.
+func (r *run) awaitManager(ctx context.Context, unit *plan.Unit, is Phase) (paused []string, err error) {
 	var last string
 	// Reads have no deadline: one that is cut off would hide what is waited for.
 	err = poll(ctx, r.Wait, func(context.Context) (bool, error) {
 		var err error
-		last, paused, err = r.pendingReport(ctx, unit, adopted)
+		last, paused, err = r.pendingReport(ctx, unit, is)
 		return last == "", err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
@@ -54,7 +56,7 @@ func (r *run) awaitManager(ctx context.Context, unit *plan.Unit, adopted bool) (
 }
 
 // pendingReport returns the first object of a unit that the manager has not reported, and why; and those that are paused by the user.
-func (r *run) pendingReport(ctx context.Context, unit *plan.Unit, adopted bool) (pending string, paused []string, err error) {
+func (r *run) pendingReport(ctx context.Context, unit *plan.Unit, is Phase) (pending string, paused []string, err error) {
 	owners, byUser := map[types.UID]types.UID{}, map[types.UID]bool{}
 	for _, member := range adoptedMembers(unit) {
 		if member.WorkspaceTemplateApply != nil {
@@ -67,7 +69,7 @@ func (r *run) pendingReport(ctx context.Context, unit *plan.Unit, adopted bool) 
 	}
 	err = eachAdopted(unit, func(ref migrate.ObjectRef) error {
 		live, err := r.read(ctx, ref)
-		if err != nil || pending != "" {
+		if err != nil || pending != "" && is != PhaseApplying {
 			return err
 		}
 		if live != nil && (cluster || pausedByUser(live) || byUser[owners[ref.UID]]) {
@@ -75,7 +77,7 @@ func (r *run) pendingReport(ctx context.Context, unit *plan.Unit, adopted bool) 
 			paused = append(paused, ref.String())
 			return nil
 		}
-		why, err := whyUnreported(live, adopted)
+		why, err := whyUnreported(live, is)
 		if why != "" {
 			pending = fmt.Sprintf("%s: %s", ref, why)
 		}
@@ -107,19 +109,17 @@ type managerReport struct {
 	Status struct {
 		Conditions         []metav1.Condition `json:"conditions"`
 		ObservedGeneration int64              `json:"observedGeneration"`
-		// WrittenGeneration is that of a WorkspaceTemplateApply only.
-		WrittenGeneration int64 `json:"writtenGeneration"`
+		// WrittenGeneration and Preview are those of a WorkspaceTemplateApply only.
+		WrittenGeneration int64                   `json:"writtenGeneration"`
+		Preview           infrav1.RevisionPreview `json:"preview"`
 	} `json:"status"`
 }
 
-// whyUnreported returns why the manager has not reported an object yet; empty if it has. adopted is false after a rollback: then the manager
-// reports only the conditions Paused and AdoptionRequired.
-func whyUnreported(live *unstructured.Unstructured, adopted bool) (string, error) {
+// whyUnreported returns why the manager has not reported an object yet; empty if it has. After a rollback, it reports only the conditions Paused and
+// AdoptionRequired, and before an adoption is proven, only the proof.
+func whyUnreported(live *unstructured.Unstructured, awaited Phase) (string, error) {
 	if live == nil {
-		if adopted {
-			return "it no longer exists", nil
-		}
-		return "", nil
+		return map[bool]string{false: "it no longer exists"}[awaited == PhaseRolledBack], nil
 	}
 	var is managerReport
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, &is); err != nil {
@@ -127,20 +127,33 @@ func whyUnreported(live *unstructured.Unstructured, adopted bool) (string, error
 	}
 	conditions, generation := is.Status.Conditions, live.GetGeneration()
 	required := meta.IsStatusConditionTrue(conditions, infrav1.AdoptionRequiredCondition)
+	if awaited == PhaseApplying {
+		return whyUnproven(live, &is)
+	}
 	switch {
 	case meta.IsStatusConditionTrue(conditions, clusterv1.PausedCondition):
 		return describe(conditions, clusterv1.PausedCondition), nil
-	case required && adopted:
-		return describe(conditions, infrav1.AdoptionRequiredCondition), nil
-	case required:
+	case required && awaited == PhaseRolledBack:
 		return "", nil
+	case required:
+		return describe(conditions, infrav1.AdoptionRequiredCondition), nil
 	case is.Status.ObservedGeneration != generation:
 		return fmt.Sprintf("status.observedGeneration is %d, metadata.generation is %d", is.Status.ObservedGeneration, generation), nil
-	case !adopted || live.GetKind() != applyKind || is.Status.WrittenGeneration == generation:
+	case awaited == PhaseRolledBack || live.GetKind() != applyKind || is.Status.WrittenGeneration == generation:
 		return "", nil
 	}
 	return fmt.Sprintf("the manager has not confirmed that its Workspace is as rendered (status.writtenGeneration is %d, metadata.generation is %d). %s",
 		is.Status.WrittenGeneration, generation, describe(conditions, infrav1.ReadyCondition)), nil
+}
+
+func whyUnproven(live *unstructured.Unstructured, is *managerReport) (string, error) {
+	proof := adoption.ProofResult(live, is.Status.Preview)
+	if proof == "" {
+		return describe(is.Status.Conditions, infrav1.AdoptionRequiredCondition), nil
+	} else if proof != infrav1.PreviewEmpty {
+		return "", &unprovenError{migrate.RefOf(live), is.Status.Preview}
+	}
+	return "", nil
 }
 
 func describe(conditions []metav1.Condition, name string) string {

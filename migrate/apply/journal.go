@@ -58,6 +58,7 @@ type UnitState struct {
 	// Begun is when the plan was first applied to the unit, or first after a rollback. It orders the plans that wrote a unit.
 	Begun    metav1.MicroTime `json:"begun"`
 	Found    []string         `json:"found,omitempty"`    // Found are fields that had the planned value before the first write. A rollback leaves them.
+	Proof    string           `json:"proof,omitempty"`    // Proof is the request for a proof that was written with the adoption. It stays after a rollback because there was none.
 	Endpoint bool             `json:"endpoint,omitempty"` // Endpoint is true once spec.controlPlaneEndpoint of the Cluster was to be written, too.
 }
 
@@ -142,7 +143,7 @@ func decode(configMap *corev1.ConfigMap, state *State) error {
 }
 
 // LoadPlan reads a plan that was applied in this cluster.
-func LoadPlan(ctx context.Context, reader client.Reader, namespace, planID string) (*plan.Plan, error) {
+func LoadPlan(ctx context.Context, reader client.Reader, namespace, planID string) (p *plan.Plan, err error) {
 	state, err := Recorded(ctx, reader, namespace, planID)
 	if err != nil {
 		return nil, err
@@ -159,10 +160,9 @@ func LoadPlan(ctx context.Context, reader client.Reader, namespace, planID strin
 		compressed.Write(configMap.BinaryData[partKey])
 	}
 	decompressed, err := gzip.NewReader(&compressed)
-	if err != nil {
-		return nil, fmt.Errorf("reading plan %s from the cluster: %w", planID, err)
+	if err == nil {
+		p, err = plan.Read(decompressed)
 	}
-	p, err := plan.Read(decompressed)
 	if err == nil && p.Checksum != state.Checksum {
 		err = fmt.Errorf("its checksum is %s, and the journal says %s", p.Checksum, state.Checksum)
 	}
@@ -236,18 +236,17 @@ func (j *journal) set(ctx context.Context, name string, wanted UnitState) error 
 	return j.write(ctx)
 }
 
+// setPhase records how far a unit has come. One that was never started has no phase, and gets none.
 func (j *journal) setPhase(ctx context.Context, name string, phase Phase, message string) error {
 	unit := j.unit(name)
+	if unit.Phase == "" {
+		return nil
+	}
+	if phase != unit.Phase && phase != PhaseRollingBack {
+		unit.Proof = "" // The request has ended.
+	}
 	unit.Phase, unit.Message = phase, message
 	return j.set(ctx, name, unit)
-}
-
-// recordFailure records why a unit was not completed. A unit that was never started has no phase, and gets none.
-func (j *journal) recordFailure(ctx context.Context, name, message string) error {
-	if phase := j.unit(name).Phase; phase != "" {
-		return j.setPhase(ctx, name, phase, message)
-	}
-	return nil
 }
 
 func (j *journal) save(ctx context.Context) error {

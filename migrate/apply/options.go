@@ -31,6 +31,7 @@ type Options struct {
 	// MaxFailures is how many units may fail before no other is started. None is started after a Workspace was found changed.
 	MaxFailures         int
 	FixClusterEndpoints bool          // FixClusterEndpoints also writes spec.controlPlaneEndpoint of Clusters.
+	Prove               bool          // Prove adopts a unit only if the manager reports an empty plan for each of its Workspaces.
 	DryRun              bool          // DryRun sends every write to the API server, which keeps none of them. Nothing else is written.
 	Wait                time.Duration // How long to wait for the manager, per unit.
 	LeaseDuration       time.Duration // How long a run that was killed keeps others waiting.
@@ -67,6 +68,7 @@ const (
 	LeftOut    UnitOutcome = "LeftOut"    // The plan has no steps for the unit, or another run has decided about it since; the message says why.
 	Failed     UnitOutcome = "Failed"     // The message says why. The unit may be written in part.
 	NotStarted UnitOutcome = "NotStarted" // The run ended before.
+	NotProven  UnitOutcome = "NotProven"  // Terraform would change something, or its plan fails: the unit is not adopted, and what was written is reverted.
 	// Interrupted: the run ended while it worked on the unit, which may be written in part. The message says how it is left.
 	Interrupted UnitOutcome = "Interrupted"
 )

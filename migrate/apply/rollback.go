@@ -46,6 +46,9 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 		if steps, notes, err = r.reversible(ctx, unit, recorded, result); err == nil {
 			err = r.revert(ctx, steps, result)
 		}
+		if err == nil {
+			err = r.setProof(ctx, unit, recorded.Proof, backward)
+		}
 		result.Message = strings.Join(slices.Concat(result.Kept, notes), "; ")
 		return err
 	}
@@ -74,7 +77,7 @@ func (r *run) awaitRollback(ctx context.Context, unit *plan.Unit) (unreported []
 	if r.managerSilent.Load() {
 		return nil, nil
 	}
-	_, err = r.awaitManager(ctx, unit, false)
+	_, err = r.awaitManager(ctx, unit, PhaseRolledBack)
 	if errors.Is(err, errUnreported) {
 		r.managerSilent.Store(true)
 		return []string{err.Error()}, nil
@@ -195,7 +198,7 @@ func (r *run) permissionUser(ctx context.Context, unit *plan.Unit, step *plan.St
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, other); err != nil {
 			return err
 		}
-		if other.TemplateKey() == key && adoption.UnadoptedWorkspace(other) == "" && !leaving[other.UID] {
+		if rendered := adoption.AwaitsProof(other) || adoption.UnadoptedWorkspace(other) == ""; rendered && other.TemplateKey() == key && !leaving[other.UID] {
 			user = migrate.Ref(applyKind, other).String()
 		}
 		return nil

@@ -40,6 +40,7 @@ type run struct {
 	mutex         sync.Mutex
 	results       map[string]*UnitResult
 	halted        bool        // Set when a Workspace changed: no other unit is started.
+	unplannable   int         // How many units were reverted because no plan is possible: like a failure, most likely for all units.
 	donePhase     Phase       // The phase of a unit for which nothing is left to do.
 	managerSilent atomic.Bool // Set when the manager did not report a unit that was rolled back: no other one waits for it.
 }
@@ -62,7 +63,7 @@ func Apply(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 		return nil, err
 	}
 	r.donePhase = PhaseApplied
-	result, err := r.runUnits(ctx, "Applying", units, r.writeBackup, r.apply)
+	result, err := r.runUnits(ctx, map[bool]string{false: "Applying", true: "Proving and applying"}[r.Prove], units, r.writeBackup, r.apply)
 	if result == nil || len(left) == 0 {
 		return result, err
 	}
@@ -271,7 +272,7 @@ func (r *run) workOnUnit(ctx context.Context, unit *plan.Unit, work work) UnitOu
 			if paused := r.leftPaused(record, unit); paused != "" {
 				result.Message += ". " + paused
 			}
-			if recording := r.journal.recordFailure(record, unit.Name(), result.Message); recording != nil {
+			if recording := r.journal.setPhase(record, unit.Name(), r.journal.unit(unit.Name()).Phase, result.Message); recording != nil {
 				result.Message = errors.Join(errors.New(result.Message), recording).Error()
 			}
 		}
@@ -288,7 +289,7 @@ func (r *run) workOnUnit(ctx context.Context, unit *plan.Unit, work work) UnitOu
 func (r *run) mayStart() bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	failures := 0
+	failures := r.unplannable
 	for _, result := range r.results {
 		if result.Outcome == Failed {
 			failures++
@@ -316,22 +317,31 @@ func (r *run) result(ctx context.Context, units []*plan.Unit) (*Result, error) {
 // isInterrupted reports whether the user ended the run. If the Lease was lost, it failed.
 func isInterrupted(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.Canceled) }
 
-// runError returns the error of a run; nil if all units are complete and no field was kept.
-func (r *run) runError(ctx context.Context, units []UnitResult) error {
-	number, first, kept, outcome := map[UnitOutcome]int{}, "", []string{}, migrate.Failed
+// summary counts units by outcome. first is the first unit that was not completed, whose result has the message.
+func summary(units []UnitResult) (number map[UnitOutcome]int, first string, kept []string) {
+	number = map[UnitOutcome]int{}
 	for i := range units {
 		number[units[i].Outcome]++
 		if is := units[i].Outcome; is == Failed || is == Interrupted {
-			first = cmp.Or(first, units[i].Unit) // Its result has the message.
+			first = cmp.Or(first, units[i].Unit)
 		} else if len(units[i].Kept) > 0 {
 			kept = append(kept, units[i].Unit+": "+strings.Join(units[i].Kept, "; "))
 		}
-		if r.journal.unit(units[i].Unit).Phase != "" {
-			outcome = migrate.Partly // Something is written.
-		}
+	}
+	return number, first, kept
+}
+
+// runError returns the error of a run; nil if all units are complete and no field was kept.
+func (r *run) runError(ctx context.Context, units []UnitResult) error {
+	number, first, kept := summary(units)
+	outcome := migrate.Failed
+	if slices.ContainsFunc(units, func(unit UnitResult) bool { return r.journal.unit(unit.Unit).Phase != "" }) {
+		outcome = migrate.Partly // Something is written.
 	}
 	again, failed, left := "Run the same command again to resume", number[Failed]+number[Interrupted], number[NotStarted]
 	switch {
+	case failed == 0 && number[NotProven] > 0 && ctx.Err() == nil:
+		return map[bool]migrate.Outcome{true: migrate.NeedsDecision, false: migrate.Partly}[left == 0].Errorf("%d of %d not adopted, because Terraform is not known to change nothing, %d not started", number[NotProven], len(units), left)
 	case failed+left == 0 && len(kept) > 0:
 		return migrate.Partly.Errorf("%d units keep fields that were changed since the plan wrote them: %s", len(kept), strings.Join(kept, "; "))
 	case failed+left == 0:

@@ -6,6 +6,7 @@ package apply
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -86,13 +88,22 @@ func (r *run) adopt(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 		return nil
 	}
 	// Compare with the plan, also after an interruption: a Workspace that changed meanwhile must not be accepted as it is.
-	if err := r.verifyPlannedWorkspaces(ctx, unit); err != nil {
+	if err := beforeFirstWrite(r.verifyWorkspaces(ctx, unit.Workspaces)); err != nil {
 		return err
 	}
 	if written {
 		return r.awaitAndVerify(ctx, unit, unit.Workspaces, result)
 	}
-	return r.writeUnit(ctx, unit, started, is.nextState(recorded), is.write, result)
+	proof := map[bool]string{true: r.Clock.Now().UTC().Format(time.RFC3339Nano)}[r.Prove]
+	return r.writeUnit(ctx, unit, started, is.nextState(recorded, proof), is.write, result)
+}
+
+// beforeFirstWrite returns the error for a Workspace that changed before this run wrote anything.
+func beforeFirstWrite(err error) error {
+	if changed := (*workspaceError)(nil); errors.As(err, &changed) {
+		return fmt.Errorf("%s changed since the plan was created: its UID, spec, labels, annotations or finalizers. Create a new plan", changed.before.ObjectRef)
+	}
+	return err
 }
 
 // leaveOut returns why a run skips a unit; empty if it does not.
@@ -100,7 +111,7 @@ func (r *run) leaveOut(unit string, recorded UnitState) string {
 	if later := r.laterPlan(unit, recorded); later != "" {
 		return fmt.Sprintf("plan %s was applied to it later", later)
 	}
-	if len(r.Units) == 0 && (recorded.Phase == PhaseRolledBack || recorded.Phase == PhaseRollingBack) {
+	if (recorded.Phase == PhaseRolledBack || recorded.Phase == PhaseRollingBack) && len(r.Units) == 0 && (!r.Prove || recorded.Proof == "") {
 		return "it was rolled back; name it with --cluster (or --unit) to adopt it again"
 	}
 	return ""
@@ -143,12 +154,18 @@ func (r *run) checkApplied(ctx context.Context, unit *plan.Unit, recorded UnitSt
 
 // writeUnit writes the steps of a unit and records it as next. started is true if an earlier run has written some of them.
 func (r *run) writeUnit(ctx context.Context, unit *plan.Unit, started bool, next UnitState, steps []plan.Step, result *UnitResult) error {
+	if r.Prove && next.Proof == "" {
+		return errors.New("a run without --prove has begun to write it. Resume it without --prove, or roll it back first")
+	}
 	err := r.Gate(ctx, unit)
 	if err != nil {
 		return err
 	}
 	result.Outcome = Applied
 	write := func(ctx context.Context) error {
+		if err := r.setProof(ctx, unit, next.Proof, forward); err != nil {
+			return err
+		}
 		for i := range steps {
 			if err := r.write(ctx, &steps[i], forward, result); err != nil {
 				return err
@@ -174,16 +191,29 @@ func (r *run) writeUnit(ctx context.Context, unit *plan.Unit, started bool, next
 	return r.awaitAndVerify(ctx, unit, unit.Workspaces, result)
 }
 
-// awaitAndVerify waits for the manager, verifies that no Workspace changed since before, and records a unit as applied. Everything is written.
+// awaitAndVerify waits for the manager, verifies that no Workspace changed since before, and records a unit as applied. Everything is written. A unit
+// that fails its proof is reverted.
 func (r *run) awaitAndVerify(ctx context.Context, unit *plan.Unit, before []migrate.WorkspaceRecord, result *UnitResult) error {
 	if r.DryRun {
 		return nil
 	}
-	paused, err := r.awaitManager(ctx, unit, true)
-	if err != nil {
-		return err
+	if proof := r.journal.unit(unit.Name()).Proof; proof != "" {
+		paused, err := r.awaitManager(ctx, unit, PhaseApplying)
+		if err == nil && len(paused) > 0 {
+			err = &unprovenError{unit.Object, infrav1.RevisionPreview{Result: infrav1.PreviewUnavailable, Message: "resume what you paused: " + strings.Join(paused, ", ")}}
+		}
+		if unproven := (*unprovenError)(nil); errors.As(err, &unproven) {
+			return r.undo(ctx, unit, unproven, result)
+		}
+		if err == nil {
+			err = r.setProof(ctx, unit, proof, backward) // Now the manager adopts all of it.
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err := r.verifyWorkspaces(ctx, before); err != nil {
+	paused, err := r.awaitManager(ctx, unit, PhaseApplied)
+	if err = cmp.Or(err, r.verifyWorkspaces(ctx, before)); err != nil {
 		return err
 	}
 	if len(paused) > 0 {
@@ -203,9 +233,9 @@ type comparison struct {
 }
 
 // nextState returns what is recorded of a unit before the next write of it.
-func (c *comparison) nextState(recorded UnitState) UnitState {
+func (c *comparison) nextState(recorded UnitState, proof string) UnitState {
 	if !recorded.active() {
-		recorded = UnitState{Found: c.found}
+		recorded = UnitState{Found: c.found, Proof: proof}
 	}
 	recorded.Endpoint = recorded.Endpoint || c.endpoint
 	return recorded
@@ -297,34 +327,16 @@ func (r *run) workspaces(ctx context.Context, known []migrate.WorkspaceRecord) (
 
 // verifyWorkspaces fails with a *workspaceError if a Workspace is not what it was before.
 func (r *run) verifyWorkspaces(ctx context.Context, before []migrate.WorkspaceRecord) error {
-	changed, err := r.changedWorkspace(ctx, before)
-	if changed != nil {
-		return &workspaceError{*changed}
-	}
-	return err
-}
-
-// verifyPlannedWorkspaces fails, before the first write, if a Workspace is not what it was when the plan was made.
-func (r *run) verifyPlannedWorkspaces(ctx context.Context, unit *plan.Unit) error {
-	changed, err := r.changedWorkspace(ctx, unit.Workspaces)
-	if changed != nil {
-		return fmt.Errorf("%s changed since the plan was created: its UID, spec, labels, annotations or finalizers. Create a new plan", changed.ObjectRef)
-	}
-	return err
-}
-
-// changedWorkspace returns the first Workspace that is not what it was before; nil if all are.
-func (r *run) changedWorkspace(ctx context.Context, before []migrate.WorkspaceRecord) (*migrate.WorkspaceRecord, error) {
 	after, err := r.workspaces(ctx, before)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for i := range before {
-		if !slices.Contains(after, before[i]) {
-			return &before[i], nil
+	for _, was := range before {
+		if !slices.Contains(after, was) {
+			return &workspaceError{was}
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // legacyGuard reads objects unless CAPT v0.3 has written them since a time.

@@ -55,7 +55,8 @@ func TestTheManagerHasReportedAnObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := &unstructured.Unstructured{Object: map[string]any{"kind": tc.kind, "status": map[string]any(tc.status)}}
 			object.SetGeneration(3)
-			why, err := whyUnreported(object, !tc.rolledBack)
+			awaited := map[bool]Phase{false: PhaseApplied, true: PhaseRolledBack}[tc.rolledBack]
+			why, err := whyUnreported(object, awaited)
 			require.NoError(t, err)
 			if tc.want == "" {
 				assert.Empty(t, why)
@@ -63,7 +64,7 @@ func TestTheManagerHasReportedAnObject(t *testing.T) {
 			assert.Contains(t, why, tc.want)
 		})
 	}
-	why, err := whyUnreported(nil, true)
+	why, err := whyUnreported(nil, PhaseApplied)
 	require.NoError(t, err)
 	assert.NotEmpty(t, why, "an object that was deleted is not adopted")
 }

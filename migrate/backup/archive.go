@@ -32,6 +32,7 @@ import (
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/retry"
 )
@@ -83,11 +84,7 @@ func Writer(reader client.Reader, file string, p *plan.Plan, now clock.PassiveCl
 		if previous != nil { // A file that is missing is on the host that began the migration, or was moved to a safe place.
 			return previous, nil
 		}
-		host, err := os.Hostname()
-		if err != nil {
-			host = "unknown"
-		}
-		return &apply.Backup{Host: host, File: file, Checksum: sum}, nil
+		return &apply.Backup{Host: lock.Host(), File: file, Checksum: sum}, nil
 	}
 }
 
@@ -137,15 +134,11 @@ func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan,
 	if err := os.Rename(partial, file); err != nil {
 		return "", err
 	}
-	return sum, syncDirectory(filepath.Dir(file))
-}
-
-func syncDirectory(name string) error {
-	directory, err := os.Open(name) // #nosec G304 -- The user names the file.
+	directory, err := os.Open(filepath.Dir(file)) // #nosec G304 -- The user names the file.
 	if err != nil {
-		return err
+		return "", err
 	}
-	return errors.Join(directory.Sync(), directory.Close())
+	return sum, errors.Join(directory.Sync(), directory.Close())
 }
 
 // writer writes one object after the other, each as an entry of its own, so that memory does not grow with the fleet.
@@ -221,11 +214,7 @@ func readContents(from io.Reader) (*Contents, error) {
 		return nil, err
 	}
 	contents, archive := &Contents{}, tar.NewReader(compressed)
-	for {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for header, err := archive.Next(); !errors.Is(err, io.EOF); header, err = archive.Next() {
 		if err == nil && header.Name == contentsEntry {
 			err = json.NewDecoder(archive).Decode(contents)
 		}

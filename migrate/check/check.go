@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // Stage of a migration.
@@ -144,8 +146,9 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 type checker struct {
 	options Options
 	client  client.Client
-	version string        // Of CAPT's API that is read.
-	now     time.Time     // Of the API server.
+	version string // Of CAPT's API that is read.
+	user    string
+	now     time.Time     // Of the API server, in seconds.
 	skew    time.Duration // How far the clock of this host is behind the clock of the API server.
 	missing []Right       // As CheckPermissions found them.
 	// installed returns the definitions of CAPT and of CAPT v0.3 that exist, by name. They are large, and read once.
@@ -166,9 +169,11 @@ func newChecker(ctx context.Context, options Options) (*checker, error) {
 	c := &checker{options: options, client: api, version: migrate.Version, installed: sync.OnceValues(func() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 		return migrate.Definitions(ctx, api, slices.Clone(legacyDefinitionNames)...)
 	})}
-	if c.now, err = serverTime(ctx, config); err != nil {
-		return nil, fmt.Errorf("reading the time of the API server: %w", err)
+	review := &authenticationv1.SelfSubjectReview{} // The API server does not store it, and adds the time.
+	if err := retry.Do(ctx, func(ctx context.Context) error { return api.Create(ctx, review) }); err != nil {
+		return nil, fmt.Errorf("reading user and time from the API server: %w", err)
 	}
+	c.user, c.now = review.Status.UserInfo.Username, review.CreationTimestamp.Time
 	c.skew = c.now.Sub(options.Clock.Now().Truncate(time.Second))
 	stage := Apply
 	served, err := c.serves(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))

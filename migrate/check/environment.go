@@ -9,14 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -24,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -134,32 +131,27 @@ func (c *checker) permissions(ctx context.Context) (found Check, err error) {
 	if found.Status == Warning {
 		found.Message = "for apply and rollback, " + found.Message
 	}
-	found.Commands, err = c.bindCommands(ctx, required)
-	return found, err
+	found.Commands = c.bindCommands(required)
+	return found, nil
 }
 
-func (c *checker) bindCommands(ctx context.Context, rights []Right) (commands []string, err error) {
-	review := &authenticationv1.SelfSubjectReview{}
-	if err := retry.Do(ctx, func(ctx context.Context) error { return c.client.Create(ctx, review) }); err != nil {
-		return nil, fmt.Errorf("reading the name of the user: %w", err)
-	}
-	user := review.Status.UserInfo.Username
-	subject := "--user=" + quote(user)
-	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
+func (c *checker) bindCommands(rights []Right) (commands []string) {
+	subject := "--user=" + quote(c.user)
+	if account, ok := strings.CutPrefix(c.user, "system:serviceaccount:"); ok {
 		subject = "--serviceaccount=" + quote(account)
 	}
 	if c.options.Before == Untouched { // Later the roles are part of the installation.
 		commands = append(commands, "kubectl apply -f config/rbac/captctl.yaml")
 	}
 	for _, right := range rights {
-		name := quote(right.Role + ":" + strings.NewReplacer("/", "-", "%", "-").Replace(user)) // One binding per user.
+		name := quote(right.Role + ":" + strings.NewReplacer("/", "-", "%", "-").Replace(c.user)) // One binding per user.
 		command := fmt.Sprintf("kubectl create clusterrolebinding %s --clusterrole=%s %s", name, right.Role, subject)
 		if right.Namespace != "" {
 			command = fmt.Sprintf("kubectl -n %s create rolebinding %s --clusterrole=%s %s", right.Namespace, name, right.Role, subject)
 		}
 		commands = append(commands, command)
 	}
-	return unique(commands), nil
+	return unique(commands)
 }
 
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
@@ -194,30 +186,6 @@ func (c *checker) clock(context.Context) (Check, error) {
 			"the clock of this host differs from that of the API server by %s. Times in reports and journals are wrong. Synchronize it", c.skew.Abs())}, nil
 	}
 	return Check{Status: OK, Message: "the clocks of this host and of the API server agree"}, nil
-}
-
-// serverTime is the API server's time, in seconds. It is in the header of every response, so that no right is needed.
-func serverTime(ctx context.Context, config *rest.Config) (now time.Time, err error) {
-	httpClient, clientErr := rest.HTTPClientFor(config)
-	server, _, serverErr := rest.DefaultServerUrlFor(config)
-	if err := errors.Join(clientErr, serverErr); err != nil {
-		return now, err
-	}
-	err = retry.Do(ctx, func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.JoinPath("version").String(), http.NoBody)
-		if err != nil {
-			return err
-		}
-		response, err := httpClient.Do(request)
-		if err != nil {
-			return err
-		}
-		_, _ = io.Copy(io.Discard, response.Body)
-		_ = response.Body.Close()
-		now, err = http.ParseTime(response.Header.Get("Date"))
-		return err
-	})
-	return now, err
 }
 
 func (c *checker) clusterAPI(context.Context) (Check, error) {

@@ -49,18 +49,11 @@ func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*co
 	case holder.Identity == "" || holder.Identity == l.Identity:
 	case l.seen != "" && l.seen != lease.ResourceVersion:
 		return nil, l.stop(migrate.Failed.Errorf("another run is in progress: %s. Run the same command again when it has ended, or stop it on its host", holder))
-	case l.seen == "":
-		l.noteOtherRun(lease.ResourceVersion, holder)
-	}
-	return lease, nil
-}
-
-// noteOtherRun records the Lease of another run, for which this one waits.
-func (l *leases) noteOtherRun(version string, holder Holder) {
-	l.seen = version
-	if l.Waiting != nil {
+	case l.seen == "": // This run waits for the other one.
+		l.seen = lease.ResourceVersion
 		l.Waiting(holder)
 	}
+	return lease, nil
 }
 
 // Create implements LeaseInterface.

@@ -52,12 +52,12 @@ type Options struct {
 }
 
 // Identity identifies a run, and shows where to look for it: host, process, and a random suffix.
-func Identity() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.String(6))
+func Identity() string { return fmt.Sprintf("%s/%d/%s", Host(), os.Getpid(), rand.String(6)) }
+
+// Host is the name of this host.
+func Host() string {
+	host, _ := os.Hostname()
+	return cmp.Or(host, "unknown")
 }
 
 // Lock is held by this run until it is released or lost.

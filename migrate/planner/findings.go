@@ -14,7 +14,6 @@ import (
 	"gonum.org/v1/gonum/graph/topo"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
@@ -115,15 +114,11 @@ func warning(reason string, object migrate.ObjectRef, format string, args ...any
 	return migrate.Finding{Severity: migrate.Warning, Reason: reason, Object: object, Message: fmt.Sprintf(format, args...)}
 }
 
-func hasCAPTControlPlane(cluster *clusterv1.Cluster) bool {
-	return cluster.Spec.ControlPlaneRef.Kind == kindControlPlane
-}
-
 // invalidEndpoints reports Clusters whose endpoint is the URL that CAPT v0.3 wrote. The manager never writes a Cluster.
 func (f *fleet) invalidEndpoints() (findings []migrate.Finding) {
 	for i := range f.Clusters {
 		cluster := &f.Clusters[i]
-		if !f.inScope(cluster) || !strings.Contains(cluster.Spec.ControlPlaneEndpoint.Host, "://") || !hasCAPTControlPlane(cluster) {
+		if !f.inScope(cluster) || !strings.Contains(cluster.Spec.ControlPlaneEndpoint.Host, "://") || cluster.Spec.ControlPlaneRef.Kind != kindControlPlane {
 			continue
 		}
 		findings = append(findings, warning(ReasonInvalidClusterEndpoint, migrate.Ref("Cluster", cluster),

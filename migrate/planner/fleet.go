@@ -242,18 +242,16 @@ func (f *fleet) inScope(object metav1.Object) bool {
 	return f.Namespace == "" || object.GetNamespace() == f.Namespace
 }
 
-// ownersInScope are the owners in scope, by namespace, Cluster, kind and name. CAPTClusters come before control planes.
+// ownersInScope are the owners in scope, by namespace, Cluster, kind and name. CAPTClusters come before control planes, which wait for their VPCs.
 func (f *fleet) ownersInScope() []*owner {
 	owners := slices.DeleteFunc(slices.Clone(f.owners), func(o *owner) bool { return !f.inScope(o.typed) })
+	rank := func(o *owner) int {
+		return slices.Index([]string{kindCAPTCluster, kindControlPlane, kindApply}, o.Object.Kind)
+	}
 	slices.SortStableFunc(owners, func(a, b *owner) int {
 		return cmp.Or(
-			cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.cluster, b.cluster), a.rank()-b.rank(), cmp.Compare(a.Object.Name, b.Object.Name),
+			cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.cluster, b.cluster), rank(a)-rank(b), cmp.Compare(a.Object.Name, b.Object.Name),
 		)
 	})
 	return owners
-}
-
-// rank is the order of kinds: a control plane waits for the VPC of its CAPTCluster.
-func (o *owner) rank() int {
-	return slices.Index([]string{kindCAPTCluster, kindControlPlane, kindApply}, o.Object.Kind)
 }

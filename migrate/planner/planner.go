@@ -85,7 +85,7 @@ func (f *fleet) planUnit(owners []*owner) (plan.Unit, error) {
 	}
 	if cluster := f.clusters[types.NamespacedName{Namespace: unit.Object.Namespace, Name: owners[0].cluster}]; cluster != nil {
 		unit.Object.UID = cluster.UID
-		if hasCAPTControlPlane(cluster) && (unit.State == plan.Adoptable || unit.State == plan.Adopted) {
+		if cluster.Spec.ControlPlaneRef.Kind == kindControlPlane && (unit.State == plan.Adoptable || unit.State == plan.Adopted) {
 			unit.Endpoint = endpointStep(cluster)
 		}
 	}
@@ -232,8 +232,6 @@ func (c *change) write(field plan.Field, why string) {
 	c.whys = append(c.whys, strings.ReplaceAll(field.Path[1:], "/", ".")+": "+why)
 }
 
-func (c *change) why() string { return strings.Join(c.whys, "; ") }
-
 func (c *change) set(path string, before, after any, why string) {
 	field := plan.Field{Path: path, After: encode(after)}
 	if !reflect.ValueOf(before).IsZero() {
@@ -257,5 +255,5 @@ func stepsFor(kind string, object client.Object, subresource string, c change) [
 	if len(c.fields) == 0 {
 		return nil
 	}
-	return []plan.Step{{Object: migrate.Ref(kind, object), Subresource: subresource, Why: c.why(), Fields: c.fields}}
+	return []plan.Step{{Object: migrate.Ref(kind, object), Subresource: subresource, Why: strings.Join(c.whys, "; "), Fields: c.fields}}
 }

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -34,17 +35,19 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 	for i := range current.Units {
 		steps = append(steps, current.Units[i].Steps...)
 	}
-	for _, write := range writesOf(steps) {
+	planned := writesOf(steps)
+	for _, write := range planned {
 		if !slices.Contains(writesOf(unit.Steps), write) {
 			return write.changedError("would now also")
 		}
 	}
-	for i := range unit.Steps {
-		if err := stillPlanned(s, writesOf(steps), &unit.Steps[i]); err != nil {
-			return err
+	missing, err := missingWrites(s, unit.Steps)
+	for _, write := range missing {
+		if !slices.Contains(planned, write) {
+			return write.changedError("would no longer")
 		}
 	}
-	return nil
+	return err
 }
 
 // firstUndecided returns the first finding that prevents an adoption, as an error; nil if there is none.
@@ -66,17 +69,13 @@ type write struct {
 	subresource, path, after string // All are empty for an object that is created.
 }
 
-func writeOf(step *plan.Step, field *plan.Field) write {
-	return write{object: step.Object, subresource: step.Subresource, path: field.Path, after: string(field.After)}
-}
-
 func writesOf(steps []plan.Step) (writes []write) {
-	for i := range steps {
-		if steps[i].Create != nil {
-			writes = append(writes, write{object: steps[i].Object})
+	for _, step := range steps {
+		if step.Create != nil {
+			writes = append(writes, write{object: step.Object})
 		}
-		for j := range steps[i].Fields {
-			writes = append(writes, writeOf(&steps[i], &steps[i].Fields[j]))
+		for _, field := range step.Fields {
+			writes = append(writes, write{step.Object, step.Subresource, field.Path, string(field.After)})
 		}
 	}
 	return writes
@@ -91,35 +90,30 @@ func (w write) changedError(verb string) error {
 	return fmt.Errorf("%s changed since the plan was created: its adoption %s %s. Create a new plan", w.object, verb, what)
 }
 
-// stillPlanned returns an error if a step of the unit has a write that is neither done nor part of the new plan. planned are the writes of the new plan.
-func stillPlanned(s *migrate.Snapshot, planned []write, step *plan.Step) error {
-	live, err := contentOf(s, step.Object)
-	if err != nil {
-		return err
-	}
-	if created := (write{object: step.Object}); step.Create != nil && live == nil && !slices.Contains(planned, created) {
-		return created.changedError("would no longer")
-	}
-	for i := range step.Fields {
-		state, err := step.Fields[i].State(live)
+// missingWrites returns the writes of steps that are not done.
+func missingWrites(s *migrate.Snapshot, steps []plan.Step) (missing []write, err error) {
+	for _, step := range steps {
+		live, err := contentOf(s, step.Object)
+		if step.Create != nil && live != nil {
+			step.Create = nil
+		}
+		step.Fields = slices.DeleteFunc(slices.Clone(step.Fields), func(field plan.Field) bool {
+			state, stateErr := field.State(live)
+			err = cmp.Or(err, stateErr)
+			return state == plan.Applied
+		})
 		if err != nil {
-			return fmt.Errorf("%s: %w", step.Object, err)
+			return nil, fmt.Errorf("%s: %w", step.Object, err)
 		}
-		if write := writeOf(step, &step.Fields[i]); state != plan.Applied && !slices.Contains(planned, write) {
-			return write.changedError("would no longer")
-		}
+		missing = append(missing, writesOf([]plan.Step{step})...)
 	}
-	return nil
+	return missing, nil
 }
 
 // Written counts the steps whose fields all have the planned values in a snapshot. A field that cannot be compared does not count.
 func Written(s *migrate.Snapshot, steps []plan.Step) (written int) {
 	for i := range steps {
-		live, err := contentOf(s, steps[i].Object)
-		if err == nil && live != nil && !slices.ContainsFunc(steps[i].Fields, func(field plan.Field) bool {
-			state, err := field.State(live)
-			return err != nil || state != plan.Applied
-		}) {
+		if missing, err := missingWrites(s, steps[i:i+1]); err == nil && len(missing) == 0 {
 			written++
 		}
 	}

@@ -8,7 +8,6 @@ package retry
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"time"
 
@@ -20,28 +19,18 @@ import (
 	"github.com/capt-provider/capt/api/retriable"
 )
 
-// backoff retries for about a minute, in which an API server or a webhook usually restarts.
-func backoff() wait.Backoff {
-	return wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 12}
-}
-
 // Do calls attempt until it succeeds, fails for a reason that is not transient, or a minute has passed. It returns the last error, or the cause of the context.
 func Do(ctx context.Context, attempt func(context.Context) error) error {
 	var last error
-	err := wait.ExponentialBackoffWithContext(ctx, backoff(), func(ctx context.Context) (bool, error) {
-		last = attempt(ctx)
-		switch {
-		case last == nil:
-			return true, nil
-		case Transient(last):
-			return false, nil
+	// About a minute, in which an API server or a webhook usually restarts.
+	backoff := wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 12}
+	err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+		if last = attempt(ctx); last != nil && !Transient(last) {
+			return false, last
 		}
-		return false, last
+		return last == nil, nil
 	})
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
+	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return last
@@ -88,8 +77,7 @@ func Transient(err error) bool {
 }
 
 func isTimeout(err error) bool {
-	var network net.Error
-	return errors.As(err, &network) && network.Timeout() && !errors.Is(err, context.DeadlineExceeded)
+	return utilnet.IsTimeout(err) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 func isGateway(err error) bool {

@@ -255,7 +255,7 @@ func (f *Fleet) RemainingWrites(p *plan.Plan, unit *plan.Unit, run Run) int {
 // Run describes a run of a plan, for RemainingWrites.
 type Run struct {
 	Revert           bool
-	Named, Endpoints bool // Named is true if the run names units. Endpoints is true if it repairs those of Clusters.
+	Named, Endpoints bool // Named is true if the run names units, or tries those again that were not proven. Endpoints is true if it repairs those of Clusters.
 }
 
 // NotUpToDate are the Workspaces of a unit that are not up to date, and why.

@@ -29,6 +29,8 @@
 //	    test/bench: BenchmarkMigrate
 //	10 The reference fleet needs no decision, and is adopted, upgraded and deleted
 //	    test/migrate: TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted
+//	11 With --prove, a unit is adopted only if the plan of each Workspace is empty
+//	    test/migrate: TestAUnitIsAdoptedOnlyOnAnEmptyPlan
 //
 // Before the adoption, the manager writes nothing but conditions: TestBeforeAdoptionTheManagerWritesOnlyConditions,
 // TestEveryKindOfFleet.

@@ -49,7 +49,7 @@ func newEnvironment(t *testing.T, options sandbox.Options) *environment {
 	if options.Provider {
 		port, err := process.FreePort()
 		require.NoError(t, err)
-		options.ProviderArgs = []string{"--metrics-addr=" + process.Loopback(port), "--max-reconcile-rate=4"}
+		options.ProviderArgs = append(options.ProviderArgs, "--metrics-addr="+process.Loopback(port), "--max-reconcile-rate=4")
 		env.metrics = "http://" + process.Loopback(port) + "/metrics"
 	}
 	env.Environment = legacy.New(t, options)

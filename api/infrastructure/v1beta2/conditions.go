@@ -154,6 +154,12 @@ const (
 	VPCIDMissingReason = "VPCIDMissing"
 	// AdoptionRequiredReason: the user must specify the WorkspaceTemplateApply that belongs to the object.
 	AdoptionRequiredReason = "AdoptionRequired"
+	// WaitingForProofReason: the object is adopted when the plan of Terraform is known to be empty (captctl migrate apply --prove).
+	WaitingForProofReason = "WaitingForProof"
+	// ProvenReason: Terraform would change nothing. captctl migrate apply completes the adoption when that is so for all of the Cluster.
+	ProvenReason = "Proven"
+	// NotProvenReason: Terraform would change something, its plan fails, or no plan is possible, so the object is not adopted.
+	NotProvenReason = "NotProven"
 	// AdoptionNotRequiredReason: the reference is known.
 	AdoptionNotRequiredReason = "AdoptionNotRequired"
 	// NotManagedReason: CAPT v0.3 recorded no Workspace for a helper, and its deletionPolicy is Retain. CAPT does not modify it.
@@ -200,7 +206,7 @@ func RequiresUserAction(reason string) bool {
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
-		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason, VPCReadyTimeoutReason,
+		AdoptionRequiredReason, NotProvenReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason, VPCReadyTimeoutReason,
 		DefinitionDeletingReason, DeletionProtectedReason, DeletionPolicyConflictReason:
 		return true
 	}

@@ -275,6 +275,12 @@ type RevisionPreview struct {
 	// +kubebuilder:validation:MaxLength=1024
 	RenderedRevision string `json:"renderedRevision,omitempty"`
 
+	// proof is the value of the annotation capt.cluster.x-k8s.io/prove-adoption that requested the preview; absent for a staged rollout.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Proof string `json:"proof,omitempty"`
+
 	// result is Empty, Changes, Failed or Unavailable.
 	// +required
 	Result PreviewResult `json:"result,omitempty"`

@@ -172,8 +172,8 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	FailedTemplateRevision string `json:"failedTemplateRevision,omitempty"`
 
-	// preview is the plan of Terraform for the revision of the WorkspaceTemplate that a staged rollout is about to assign, or has assigned;
-	// absent before there is a result, and without spec.rollout.preview.
+	// preview is the plan of Terraform for the revision of the WorkspaceTemplate that a staged rollout is about to assign, or has assigned, or
+	// with which captctl migrate apply --prove adopts the Workspace; absent before there is a result, and when no preview is requested.
 	// +optional
 	Preview RevisionPreview `json:"preview,omitempty,omitzero"`
 

@@ -39,6 +39,9 @@ the objects, writes the planned fields, resumes the objects, waits until the man
 Workspace up to date, and proves that no Workspace has changed. The first failure ends the run
 (--max-failures).
 
+With --prove, the manager first has provider-terraform plan each Workspace with what it would write.
+A unit for which a plan is not empty, or fails, is reverted (NotProven), and the others go on.
+
 Before the first write, a backup of the objects is written to --backup. Workspaces, ProviderConfigs
 and Secrets are never written, and nothing is deleted.
 
@@ -46,12 +49,15 @@ Run the same command again after an interruption: what is written already is not
 one run writes at a time. The management cluster keeps a copy of the plan, so that its ID is enough.
 
 Exit codes: 0 applied; 1 nothing was written, unless the message says so; 3 applied, except for
-units that need a decision; 4 partly applied.`,
+units that need a decision, or whose proof failed; 4 partly applied.`,
 		Example: `  # One cluster first
   captctl migrate apply plan.json --cluster team-a/demo
 
   # The rest; --yes in scripts
   captctl migrate apply plan.json --yes
+
+  # Only what Terraform is known not to change
+  captctl migrate apply plan.json --prove
 
   # Would the API server accept every write?
   captctl migrate apply plan.json --dry-run=server
@@ -66,6 +72,7 @@ units that need a decision; 4 partly applied.`,
 	flags := command.Flags()
 	flags.StringVar(&o.backup, "backup", "", "File for the backup (default capt-migrate-PLAN_ID.tar.gz).")
 	flags.BoolVar(&o.fixEndpoints, "fix-cluster-endpoints", false, "Also remove https:// from spec.controlPlaneEndpoint.host of Clusters.")
+	flags.BoolVar(&o.prove, "prove", false, "Adopt a unit only if Terraform would change nothing: the manager plans each Workspace first. Raises the default of --wait to 30m.")
 	cli.CompleteFlag(command, "backup", cli.Files("tar.gz"))
 	return command
 }
@@ -114,7 +121,8 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		_, named := writes[unit.Name()]
 		return !named && unit.State == plan.Adoptable && (fleet == nil || fleet.RemainingWrites(p, &unit, status.Run{}) > 0)
 	})
-	return o.execute(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, o.name, o.flags(), rest) })
+	name := o.name + map[bool]string{true: " --prove"}[o.prove]
+	return o.execute(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, name, o.flags(), rest) })
 }
 
 // startsStorageMigration reports whether the manager will migrate stored versions after a run.

@@ -31,7 +31,7 @@ type runOptions struct {
 	cli.Writes
 	units                    []string
 	concurrency, maxFailures int
-	fixEndpoints             bool
+	fixEndpoints, prove      bool
 	wait, lease              time.Duration
 }
 
@@ -62,6 +62,7 @@ func (r *runOptions) Validate() error {
 		{r.maxFailures < 0, "--max-failures must be at least 0"},
 		{r.wait <= 0, "--wait must be more than 0"},
 		{r.lease < time.Second, "--lease-duration must be at least 1s"},
+		{r.prove && r.DryRun(), "--prove and --dry-run cannot be combined: the manager does not see a dry run"},
 		{r.Asks() && !r.Interactive, cli.ErrNotInteractive.Error()},
 	} {
 		if check.wrong {
@@ -107,7 +108,7 @@ func (r *runOptions) writes(fleet *status.Fleet, p *plan.Plan, selected []*plan.
 	for _, unit := range selected {
 		n := len(unit.Steps)
 		if fleet != nil {
-			n = fleet.RemainingWrites(p, unit, status.Run{Revert: revert, Named: len(r.selected()) > 0, Endpoints: r.fixEndpoints})
+			n = fleet.RemainingWrites(p, unit, status.Run{Revert: revert, Named: len(r.selected()) > 0 || r.prove, Endpoints: r.fixEndpoints})
 		}
 		if writes[unit.Name()] = n; n > 0 {
 			units, total = units+1, total+n
@@ -147,10 +148,14 @@ func (r *runOptions) options(connected client.Client, p *plan.Plan, before check
 		return apply.Options{}, err
 	}
 	checks.FixClusterEndpoints = r.fixEndpoints
+	wait := r.wait
+	if r.prove && wait == apply.DefaultWait { // Each Workspace is planned twice, by workers that may be busy.
+		wait = 30 * time.Minute
+	}
 	return apply.Options{
 		Client: connected, Reader: connected, Namespace: r.journal, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
-		DryRun: r.DryRun(), Wait: r.wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(r.output.Format()),
-		FixClusterEndpoints: r.fixEndpoints,
+		DryRun: r.DryRun(), Wait: wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(r.output.Format()),
+		FixClusterEndpoints: r.fixEndpoints, Prove: r.prove,
 		Check: func(ctx context.Context) error {
 			report, err := r.Migration.Check(ctx, checks)
 			if err != nil {

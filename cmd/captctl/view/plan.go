@@ -27,7 +27,7 @@ func style(word string) output.Style {
 	switch word {
 	case string(plan.Adopted), string(plan.Adoptable), string(apply.Applied), string(apply.RolledBack), string(wouldApply), string(wouldRollBack), string(check.OK):
 		return output.Good
-	case string(plan.NeedsDecision), string(plan.PartlyAdopted), string(plan.InProgress), string(apply.NotStarted), string(apply.LeftOut), string(migrate.Ambiguous), string(check.Warning):
+	case string(plan.NeedsDecision), string(plan.PartlyAdopted), string(plan.InProgress), string(apply.NotStarted), string(apply.NotProven), string(apply.LeftOut), string(migrate.Ambiguous), string(check.Warning):
 		return output.Attention
 	case string(plan.Blocked), string(plan.Interrupted), string(check.Failed):
 		return output.Bad

@@ -48,7 +48,7 @@ func LeftOut(result *apply.Result) string {
 	n := 0
 	for _, unit := range result.Units {
 		switch {
-		case unfinished(unit.Outcome):
+		case unfinished(unit.Outcome), unit.Outcome == apply.NotProven:
 			return ""
 		case unit.Outcome == apply.LeftOut && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked):
 			n++
@@ -68,6 +68,7 @@ func unfinished(outcome apply.UnitOutcome) bool {
 // unfinishedUnits are the units that a run did not finish.
 type unfinishedUnits struct {
 	begun     string   // begun are the flags that name the units of which some fields may be written.
+	unproven  string   // unproven are the flags that name the units that were not adopted for want of a proof.
 	unwritten []string // unwritten are the names of the units that failed before their first write.
 	failed    bool     // A unit failed.
 	wrote     bool     // The run wrote something.
@@ -80,6 +81,8 @@ func unfinishedOf(result *apply.Result) (found unfinishedUnits) {
 		found.wrote, found.failed = found.wrote || unit.Writes > 0 || unit.Outcome == apply.Applied, found.failed || unit.Outcome == apply.Failed
 		found.unfinished = found.unfinished || unfinished(unit.Outcome)
 		switch {
+		case unit.Outcome == apply.NotProven:
+			found.unproven += Selection(unit.Unit)
 		case !unfinished(unit.Outcome) || unit.Outcome == apply.NotStarted:
 		case unit.Begun || unit.Writes > 0:
 			found.begun += Selection(unit.Unit)
@@ -90,8 +93,8 @@ func unfinishedOf(result *apply.Result) (found unfinishedUnits) {
 	return found
 }
 
-// AfterApply says what to do after a run of apply. The plan is named as the user did; selected are the flags that named units, and rest is true if
-// units of the plan that were not named are left to adopt.
+// AfterApply says what to do after a run of apply. The plan is named as the user did, with --prove if that was given; selected are the flags that named
+// units, and rest is true if units of the plan that were not named are left to adopt.
 func AfterApply(p *output.Printer, result *apply.Result, name, selected string, rest bool) {
 	found := unfinishedOf(result)
 	if result.DryRun || !found.wrote && found.begun == "" && len(found.unwritten) == 0 {
@@ -100,6 +103,10 @@ func AfterApply(p *output.Printer, result *apply.Result, name, selected string, 
 	p.Blank()
 	p.Linef("Next steps:")
 	again := p.Paint(output.Plain, "captctl migrate apply "+name)
+	if found.unproven != "" {
+		p.Linef("  %s%s  # after the cause is removed", again, p.Paint(output.Plain, found.unproven))
+		p.Linef("  captctl migrate apply %s%s  # or adopt them without a proof", result.PlanID, p.Paint(output.Plain, found.unproven))
+	}
 	if rest && !found.unfinished {
 		p.Linef("  %s  # the rest", again)
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package previews runs the previews of staged rollouts, and of changes of single objects: a second Workspace with the state and the new content of the one of a
+// Package previews runs the previews of staged rollouts, of changes of single objects, and of adoptions: a second Workspace with the state and the new content of the one of a
 // WorkspaceTemplateApply, which may only observe. It shows whether Terraform would change anything.
 package previews
 
@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
@@ -49,6 +50,8 @@ type Facts struct {
 	// Revision is the revision of the template to preview; empty when no preview is wanted. The preview of a change of spec has the revision that the
 	// object has.
 	Revision string
+	// Proof is the request for a proof that the preview answers; empty unless an object is adopted.
+	Proof string
 	// Assigned is true when the object already has the revision, and nothing else changes.
 	Assigned bool
 	// Ready is true while the Workspace is at rest. Otherwise the plan would be about a state that changes.
@@ -139,7 +142,7 @@ func (f *Facts) mustDelete() bool {
 func (f *Facts) isOurs() bool { return f.Live.IsPreview() && !f.Live.Claimed() }
 
 func (f *Facts) result(result infrav1.PreviewResult, message string) *infrav1.RevisionPreview {
-	r := &infrav1.RevisionPreview{TemplateRevision: f.Revision, Result: result, Message: message, CompletionTime: ptr.To(metav1.NewTime(f.Now))}
+	r := &infrav1.RevisionPreview{TemplateRevision: f.Revision, Proof: f.Proof, Result: result, Message: message, CompletionTime: ptr.To(metav1.NewTime(f.Now))}
 	if f.Wanted != nil {
 		r.RenderedRevision = f.Wanted.Revision
 	}
@@ -149,7 +152,7 @@ func (f *Facts) result(result infrav1.PreviewResult, message string) *infrav1.Re
 // recorded returns the last result if it is about the revision and, before that is assigned, about the content of the Workspace.
 func (f *Facts) recorded() *infrav1.RevisionPreview {
 	switch r := f.Recorded; {
-	case r == nil, r.TemplateRevision != f.Revision:
+	case r == nil, r.TemplateRevision != f.Revision, r.Proof != f.Proof:
 		return nil
 	case f.Wanted != nil && r.RenderedRevision != f.Wanted.Revision:
 		return nil
@@ -201,11 +204,17 @@ type Runner struct {
 	Slots      *Slots
 }
 
-// Live returns the preview of a WorkspaceTemplateApply, nil when there is none. Only an object with a recorded Workspace can have one, of the
-// same scope.
-func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*workspace.Live, error) {
+// Live returns the preview of a WorkspaceTemplateApply, nil when there is none. It has the scope of the recorded Workspace. After a rollback, which
+// removes that record, it has the scope of the Workspace that exists.
+func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, of *workspace.Live) (*workspace.Live, error) {
 	scope, ok := scopeOf(apply)
-	if !ok {
+	switch {
+	case ok:
+	case of != nil:
+		scope = of.Scope()
+	case adoption.UnadoptedWorkspace(apply) != "": // CAPT v0.3 created cluster-wide Workspaces.
+		scope = terraform.ScopeCluster
+	default:
 		return nil, nil
 	}
 	live, err := r.Workspaces.PreviewOf(ctx, scope, apply)

@@ -4,14 +4,18 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -21,10 +25,15 @@ import (
 // write at a time, so that what an earlier run left paused is this run's, too.
 const pausedBy = naming.MigrationPause
 
-func pauseStep(object migrate.ObjectRef) *plan.Step {
-	value, _ := json.Marshal(pausedBy) // A string can always be encoded.
-	path := "/metadata/annotations/" + strings.ReplaceAll(clusterv1.PausedAnnotation, "/", "~1")
-	return &plan.Step{Object: object, Why: "paused while captctl writes its Cluster", Fields: []plan.Field{{Path: path, After: value}}}
+// annotate writes an annotation, or removes it, unless the object was deleted or the annotation has another value.
+func (r *run) annotate(ctx context.Context, object migrate.ObjectRef, name, value string, to direction) error {
+	encoded, _ := json.Marshal(value) // A string can always be encoded.
+	field := plan.Field{Path: "/metadata/annotations/" + strings.ReplaceAll(name, "/", "~1"), After: encoded}
+	err := r.write(ctx, &plan.Step{Object: object, Fields: []plan.Field{field}}, to, &UnitResult{})
+	if changed := (*changedError)(nil); errors.As(err, &changed) {
+		return nil
+	}
+	return err
 }
 
 // whilePaused writes a unit while the manager does not reconcile its objects, so that the manager observes all of the writes or none. A unit that is
@@ -48,11 +57,7 @@ func (r *run) whilePaused(ctx context.Context, unit *plan.Unit, started bool, re
 // setPaused pauses or resumes the objects of a unit. Those that the user paused, and those that are deleted, stay as they are.
 func (r *run) setPaused(ctx context.Context, unit *plan.Unit, to direction) error {
 	return eachAdopted(unit, func(object migrate.ObjectRef) error {
-		err := r.write(ctx, pauseStep(object), to, &UnitResult{})
-		if changed := (*changedError)(nil); errors.As(err, &changed) {
-			return nil
-		}
-		return err
+		return r.annotate(ctx, object, clusterv1.PausedAnnotation, pausedBy, to)
 	})
 }
 
@@ -82,20 +87,16 @@ func (r *run) leftPaused(ctx context.Context, unit *plan.Unit) string {
 
 // eachAdopted calls do for the owners and WorkspaceTemplateApplies of a unit that are adopted, an owner before what it writes.
 func eachAdopted(unit *plan.Unit, do func(migrate.ObjectRef) error) error {
-	done := map[migrate.ObjectRef]bool{}
+	var done []migrate.ObjectRef
 	for _, member := range adoptedMembers(unit) {
-		objects := []migrate.ObjectRef{member.Object}
-		if member.WorkspaceTemplateApply != nil {
-			objects = append(objects, *member.WorkspaceTemplateApply)
-		}
-		for _, object := range objects {
-			if done[object] {
+		for _, object := range []migrate.ObjectRef{member.Object, *cmp.Or(member.WorkspaceTemplateApply, &member.Object)} {
+			if slices.Contains(done, object) {
 				continue
 			}
-			done[object] = true
 			if err := do(object); err != nil {
 				return err
 			}
+			done = append(done, object)
 		}
 	}
 	return nil
@@ -109,4 +110,42 @@ func adoptedMembers(unit *plan.Unit) (members []plan.Member) {
 		}
 	}
 	return members
+}
+
+// unprovenError means that the plan of Terraform for a WorkspaceTemplateApply is not known to be empty.
+type unprovenError struct {
+	object migrate.ObjectRef
+	found  infrav1.RevisionPreview
+}
+
+func (e *unprovenError) Error() string {
+	return fmt.Sprintf("%s: %s", e.object, adoption.WhyNotProven(e.found))
+}
+
+// setProof requests a proof of the WorkspaceTemplateApplies that a unit adopts, before their first field is written, or ends the request.
+func (r *run) setProof(ctx context.Context, unit *plan.Unit, request string, to direction) error {
+	for _, member := range adoptedMembers(unit) {
+		if request == "" || member.State != migrate.Adoptable {
+			continue
+		}
+		if err := r.annotate(ctx, *cmp.Or(member.WorkspaceTemplateApply, &member.Object), naming.ProveAnnotation, request, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// undo reverts a unit that failed its proof.
+func (r *run) undo(ctx context.Context, unit *plan.Unit, why *unprovenError, result *UnitResult) error {
+	recorded := r.journal.unit(unit.Name())
+	if err := r.rollBack(ctx, unit, result); err != nil {
+		return errors.Join(why, fmt.Errorf("reverting what was written: %w", err))
+	}
+	result.Outcome = NotProven
+	result.Message = strings.TrimSuffix(fmt.Sprintf("%s. It is not adopted, and what was written is reverted. %s", why, result.Message), " ")
+	recorded.Phase, recorded.Message = PhaseRolledBack, result.Message
+	r.mutex.Lock()
+	r.unplannable += map[bool]int{true: 1}[why.found.Result == infrav1.PreviewUnavailable]
+	r.mutex.Unlock()
+	return r.journal.set(ctx, unit.Name(), recorded)
 }
