@@ -219,9 +219,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	case adoption.AwaitsProof(apply):
 		wanted = f.observeProof(apply)
 	case f.Change.NeedsPreview():
-		if recorded = &apply.Status.Change.Preview; apply.Status.Change.Revision != f.Change.Revision {
-			recorded = &infrav1.RevisionPreview{}
-		}
+		recorded = f.recordedOfChange(apply)
 		p.Revision, wanted = f.Revision, f.Rendered
 		p.Assumed, p.Message = f.assumedPlan()
 	case f.Change.IsPending(), f.Current == nil, !f.Current.Spec.Rollout.IsPreviewed():
@@ -241,6 +239,14 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 	p.Ready = p.Ready || f.canBePreviewed()
 	p.Wanted, err = f.Live.Preview(apply, wanted)
 	return err
+}
+
+// recordedOfChange is the last result of the change that is pending, without a result if it is about another change.
+func (f *Facts) recordedOfChange(apply *infrav1.WorkspaceTemplateApply) *infrav1.RevisionPreview {
+	if change := &apply.Status.Change; change.Revision == f.Change.Revision {
+		return &change.Preview
+	}
+	return &infrav1.RevisionPreview{}
 }
 
 // observeCurrent renders the current content of the template, if that is to be previewed, and finds out whether its plan is known without a preview.
