@@ -79,13 +79,22 @@ type selected struct{ cluster.Selected }
 
 // objects returns the Cluster with its objects.
 func (s *selected) objects(ctx context.Context, reader client.Reader) (*overview.Objects, error) {
+	found, err := s.find(ctx, reader)
+	if err == nil && found == nil {
+		err = fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", s.Name, s.Namespace, elsewhere(ctx, reader, s.Name))
+	}
+	return found, err
+}
+
+// find returns the Cluster with its objects; nil if it does not exist.
+func (s *selected) find(ctx context.Context, reader client.Reader) (*overview.Objects, error) {
 	found, err := read(ctx, reader, s.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	index := slices.IndexFunc(found.clusters, func(objects *overview.Objects) bool { return objects.Cluster.Name == s.Name })
 	if index < 0 {
-		return nil, fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", s.Name, s.Namespace, elsewhere(ctx, reader, s.Name))
+		return nil, nil
 	}
 	return found.clusters[index], nil
 }
