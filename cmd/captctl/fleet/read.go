@@ -35,12 +35,7 @@ func read(ctx context.Context, reader client.Reader, namespace string) (*fleet, 
 	found := &fleet{applies: all.Applies}
 	for i := range all.Clusters {
 		o := &overview.Objects{Cluster: &all.Clusters[i]}
-		if ref := o.Cluster.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
-			o.CAPTCluster = all.CAPTClusters[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name}]
-		}
-		if ref := o.Cluster.Spec.ControlPlaneRef; ref.APIGroup == controlplanev1.GroupVersion.Group {
-			o.ControlPlane = all.ControlPlanes[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name}]
-		}
+		o.CAPTCluster, o.ControlPlane = all.Of(o.Cluster)
 		if !isCAPT(o.Cluster) {
 			continue
 		}
