@@ -376,3 +376,19 @@ func TestPauseResumeAndRetry(t *testing.T) {
 	_, _, err = env.run(t, "retry", "team-a/broken")
 	assert.EqualError(t, err, "the Cluster broken has no CAPTControlPlane, so there is nothing to retry")
 }
+
+func TestReconcileAnnotatesTheObjectsOfTheCluster(t *testing.T) {
+	env := aFleet()
+	out, _, err := env.run(t, "reconcile", "team-a/good")
+	require.NoError(t, err)
+	assert.Equal(t, "Cluster team-a/good: CAPT reconciles 3 objects\n", out)
+	for _, object := range capt("good", "", func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})[1:] {
+		require.NoError(t, env.connected.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+		assert.Equal(t, map[string]string{naming.ReconcileAnnotation: "2026-10-22T10:00:00Z"}, object.GetAnnotations())
+	}
+	_, _, err = env.run(t, "pause", "team-a/good")
+	require.NoError(t, err)
+	out, _, err = env.run(t, "reconcile", "team-a/good")
+	require.NoError(t, err)
+	assert.Contains(t, out, "except those that are paused")
+}

@@ -65,7 +65,7 @@ func sharedFleet() *environment {
 	}
 	env.objects = append(env.objects, template("eks"), template("dns"), template("unused"), alone,
 		object(clusterScope, "", "demo-eks", map[string]any{"forProvider": variables("team-a"), "providerConfigRef": map[string]any{"name": "aws"}}),
-		object(clusterScope, "", "of-somebody-else", map[string]any{"forProvider": variables("team-a")}),
+		object(clusterScope, "", "of-another-client", map[string]any{"forProvider": variables("team-a")}),
 		object(clusterScope.GroupVersion().WithKind("ProviderConfig"), "", "aws", map[string]any{
 			"credentials": []any{map[string]any{"source": "Secret", "secretRef": map[string]any{"namespace": "crossplane-system", "name": "aws"}}}}),
 		object(namespaced, "team-b", "other-eks", map[string]any{"forProvider": variables("")}))
