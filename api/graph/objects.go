@@ -212,14 +212,11 @@ func (b *builder) addOwner(apply *infrav1.WorkspaceTemplateApply) {
 		return
 	}
 	b.uses(key, apply.Spec.TemplateRef)
-	if apply.Spec.WorkspaceName != "" {
-		workspace := NodeOf(apply)
-		workspace.Key = Key{workspaceKind, apply.Namespace, apply.Spec.WorkspaceName}
-		if ref := apply.Status.WorkspaceRef; ref != nil {
-			workspace.Namespace = ref.Namespace
-		}
-		b.AddNode(workspace)
-		b.depends(key, workspace.Key)
+	if workspace, named := WorkspaceOf(apply); named {
+		node := NodeOf(apply)
+		node.Key = workspace
+		b.AddNode(node)
+		b.depends(key, workspace)
 	}
 	switch controller := metav1.GetControllerOf(apply); {
 	case controller == nil:

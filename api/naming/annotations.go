@@ -84,6 +84,10 @@ const (
 // Failed that a timeout caused.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
 
+// ReconcileAnnotation on a CAPTCluster, a CAPTControlPlane or a WorkspaceTemplateApply causes a reconcile, because each of its changes is an event.
+// Its value has no meaning.
+const ReconcileAnnotation = "capt.cluster.x-k8s.io/reconcile-at"
+
 // RecoveryAnnotation on a WorkspaceTemplateApply requests a recovery action for its Workspace. The same value on the Workspace records that
 // the action was carried out, and makes provider-terraform reconcile the Workspace.
 const RecoveryAnnotation = "capt.cluster.x-k8s.io/recovery"

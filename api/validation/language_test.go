@@ -133,3 +133,10 @@ func TestModulesOfTheBundledTerraformHaveNoProblems(t *testing.T) {
 	assert.Empty(t, modules.ParseTemplate(inline("output \"a\" { value = local.account }\n")).References(nil, configuration).Warnings, "the ProviderConfig declares it")
 	assert.Empty(t, problems(inline("resource \"a_b\" \"${name}\" {}\noutput \"a\" { value = a_b.c.id }\n")), "the value may be c")
 }
+
+func TestOnlyVariablesAreCheckedWithoutTheProviderConfig(t *testing.T) {
+	const module = "variable \"region\" {}\noutput \"a\" { value = [local.a, data.b.c, var.region, var.regoin] }\n"
+	assert.Equal(t, []string{"module: line 2, column 54: the module has no var.regoin. Declare it, or correct the spelling"},
+		modules.ParseTemplate(inline(module)).Variables(field.NewPath("module")).Warnings)
+	assert.Len(t, modules.ParseTemplate(inline(module)).References(nil).Warnings, 3)
+}

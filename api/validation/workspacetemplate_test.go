@@ -165,6 +165,8 @@ func TestVariablesThatAModuleDeclares(t *testing.T) {
 			templateSpec + `forProvider.vars[1].key: the module declares no variable "c". Declare the variable, or correct the spelling`}},
 		"undeclared variable in varmap": {option: given(module, varmap), warnings: []string{
 			templateSpec + `forProvider.varmap[c]: the module declares no variable "c"`}},
+		"reference to an undeclared variable": {option: given(module+"output \"x\" { value = var.c }\n", vars("a")), warnings: []string{
+			templateSpec + `forProvider.module: line 7, column 22: the module has no var.c. Declare it, or correct the spelling`}},
 		"name from a placeholder": {option: given(module, vars("${name}"))},
 		"a file may give it": {option: given(module, func(p *terraform.WorkspaceParameters) {
 			p.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Name: "a", Key: "b"}}}

@@ -32,6 +32,8 @@ type scan struct {
 	declared sets.Set[string]
 	// incomplete is true when a placeholder is part of an address, so that not every address is known.
 	incomplete bool
+	// variables is true if only references to variables are checked.
+	variables bool
 	// more counts problems that are not in found, because there are too many.
 	more int
 }
@@ -60,8 +62,13 @@ func (r *Parsed) Language(path *field.Path) validation.Findings {
 	return r.scan(path, &scan{language: &known})
 }
 
-// References returns warnings about references to what neither the module nor the others declare; none for a module in JSON. Besides the module,
-// a ProviderConfig can have declarations, so the webhooks do not check references.
+// Variables returns warnings about references to variables that the module does not declare; none for a module in JSON. Besides the module, a
+// ProviderConfig can have declarations, which the webhooks do not know, so they check no other references.
+func (r *Parsed) Variables(path *field.Path) validation.Findings {
+	return r.scan(path, &scan{declared: sets.New[string](), variables: true})
+}
+
+// References returns warnings about references to what neither the module nor the others declare; none for a module in JSON.
 func (r *Parsed) References(path *field.Path, others ...*Parsed) validation.Findings {
 	s := &scan{declared: sets.New[string]()}
 	for _, other := range others {
@@ -245,6 +252,9 @@ func (s *scan) expression(expression hclsyntax.Expression, iterators []string) {
 // unknown returns the address of a reference if the module does not have it; empty if it has, or if the reference is not to a block.
 func (s *scan) unknown(reference hcl.Traversal) string {
 	steps := 2
+	if s.variables && reference.RootName() != "var" {
+		return ""
+	}
 	switch reference.RootName() {
 	case "each", "count", "self", "path", "terraform":
 		return ""

@@ -19,8 +19,9 @@ import (
 	"github.com/capt-provider/capt/api/validation/modules"
 )
 
-// ValidateWorkspaceTemplate checks a template on its own, without variables.
-func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate) validation.Findings {
+// ValidateWorkspaceTemplate checks a template on its own, without variables. All references of an inline module are checked if the Terraform code of
+// the ProviderConfig, which can declare what they refer to, is given; only those to variables if not.
+func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate, configuration ...*modules.Parsed) validation.Findings {
 	path := field.NewPath("spec", "template", "spec")
 	forProvider := path.Child("forProvider")
 	spec := &template.Spec
@@ -33,6 +34,11 @@ func ValidateWorkspaceTemplate(template *infrav1.WorkspaceTemplate) validation.F
 		module := modules.ParseTemplate(params)
 		findings.Add(module.Findings(forProvider.Child("module")))
 		findings.Add(module.Language(forProvider.Child("module")))
+		if len(configuration) > 0 {
+			findings.Add(module.References(forProvider.Child("module"), configuration...))
+		} else {
+			findings.Add(module.Variables(forProvider.Child("module")))
+		}
 		declared = module.Declarations()
 	}
 	findings.Refuse(ValidateParameters(params, forProvider)...)

@@ -107,3 +107,24 @@ func Show[T any](ctx context.Context, v *View, reader client.WithWatch, watched 
 		}
 	}
 }
+
+// Follow calls a function when an object may have changed, until it returns that it is done, or the context is canceled. Its errors are warnings:
+// the API server may restart.
+func Follow(ctx context.Context, e *Environment, reader client.WithWatch, watched cluster.Watched, changed func(context.Context) (done bool, err error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	due := spaced(ctx, e.Clock, cluster.Changes(ctx, reader, refresh, watched))
+	for {
+		select {
+		case <-ctx.Done():
+			return nil // That is how following ends.
+		case <-due:
+			switch done, err := changed(ctx); {
+			case done:
+				return nil
+			case err != nil && ctx.Err() == nil:
+				fmt.Fprintf(e.ErrOut, "Warning: %v\n", err)
+			}
+		}
+	}
+}

@@ -71,6 +71,24 @@ func (a *Access) CompleteApplies() cobra.CompletionFunc {
 	return a.completeObjects(&infrav1.WorkspaceTemplateApplyList{})
 }
 
+// CompleteImpact with KIND/NAMESPACE/NAME of the objects of CAPT.
+func (a *Access) CompleteImpact() cobra.CompletionFunc {
+	return func(command *cobra.Command, args []string, text string) (found []cobra.Completion, directive cobra.ShellCompDirective) {
+		for _, kind := range []struct {
+			name     string
+			complete cobra.CompletionFunc
+		}{
+			{"WorkspaceTemplate", a.CompleteTemplates()}, {"WorkspaceTemplateApply", a.CompleteApplies()}, {"Cluster", a.CompleteClusters()},
+		} {
+			names, _ := kind.complete(command, args, text)
+			for _, name := range names {
+				found = append(found, kind.name+"/"+name)
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // completeObjects completes with NAMESPACE/NAME.
 func (a *Access) completeObjects(list client.ObjectList) cobra.CompletionFunc {
 	return a.Complete(list, func() (names []string) {

@@ -49,3 +49,14 @@ func Indexed[T any, P interface {
 	}
 	return found
 }
+
+// Of returns the objects of CAPT that a Cluster refers to; nil for one that does not exist or is not CAPT's.
+func (o *Objects) Of(c *clusterv1.Cluster) (captCluster *infrav1.CAPTCluster, controlPlane *controlplanev1.CAPTControlPlane) {
+	if ref := c.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
+		captCluster = o.CAPTClusters[types.NamespacedName{Namespace: c.Namespace, Name: ref.Name}]
+	}
+	if ref := c.Spec.ControlPlaneRef; ref.APIGroup == controlplanev1.GroupVersion.Group {
+		controlPlane = o.ControlPlanes[types.NamespacedName{Namespace: c.Namespace, Name: ref.Name}]
+	}
+	return captCluster, controlPlane
+}

@@ -6,6 +6,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -174,6 +175,80 @@ func TestLogsShowsWhatTerraformReported(t *testing.T) {
 	assert.Equal(t, "WorkspaceTemplateApply good-eks (DestroyFailed):\n  the VPC has dependencies\n", out)
 }
 
+func TestLogsFollowsUntilTheClusterIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := aFleet()
+		env.clock = testclock.NewFakeClock(fleetNow)
+		fails := false
+		env.funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if fails {
+				return errors.New("the API server restarts")
+			}
+			return c.List(ctx, list, options...)
+		}
+		type result struct{ out, errOut string }
+		ended := make(chan result)
+		go func() {
+			out, errOut, err := env.runIn(t.Context(), t, "logs", "team-a/good", "-f")
+			assert.NoError(t, err)
+			ended <- result{out, errOut}
+		}()
+		synctest.Wait()
+		second := func() { env.clock.Step(time.Second); synctest.Wait() }
+		apply := &infrav1.WorkspaceTemplateApply{}
+		change := func(message string, labels map[string]string) {
+			require.NoError(t, env.connected.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "good-eks"}, apply))
+			apply.Status.LastFailureClass, apply.Status.LastFailureMessage, apply.Labels = "Quota", message, labels
+			require.NoError(t, env.connected.Update(t.Context(), apply))
+			synctest.Wait()
+			second()
+		}
+		second() // What changed before the objects were watched is read.
+		change("Error: a\n  with b", nil)
+		change("Error: a\n  with b", map[string]string{"another": "change"})
+		fails = true
+		change("Error: c", nil)
+		fails = false
+		change("Error: c", map[string]string{"further": "change"})
+		change("", nil)
+		change("Error: c", nil)
+		require.NoError(t, env.connected.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "good"}}))
+		synctest.Wait()
+		second()
+		got := <-ended
+		assert.Equal(t, strings.TrimLeft(`
+The last runs of Terraform have reported no errors.
+
+2026-10-22 10:00:02 UTC WorkspaceTemplateApply good-eks (Quota):
+  Error: a
+    with b
+
+2026-10-22 10:00:05 UTC WorkspaceTemplateApply good-eks (Quota):
+  Error: c
+
+2026-10-22 10:00:07 UTC WorkspaceTemplateApply good-eks (Quota):
+  Error: c
+
+2026-10-22 10:00:08 UTC Cluster good is gone.
+`, "\n"), got.out)
+		assert.Equal(t, "Warning: the API server restarts\n", got.errOut)
+	})
+}
+
+func TestLogsFollowsUntilItIsInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, _, err := aFleet().runIn(ctx, t, "logs", "team-a/good", "--follow")
+			ended <- err
+		}()
+		synctest.Wait()
+		interrupt()
+		assert.NoError(t, <-ended, "to be interrupted is not an error")
+	})
+}
+
 func TestDescribeShowsProgress(t *testing.T) {
 	out, _, err := aFleet().run(t, "describe", "growing", "--namespace", "team-a")
 	require.NoError(t, err)
@@ -300,4 +375,20 @@ func TestPauseResumeAndRetry(t *testing.T) {
 	require.NoError(t, env.connected.Delete(t.Context(), controlPlane))
 	_, _, err = env.run(t, "retry", "team-a/broken")
 	assert.EqualError(t, err, "the Cluster broken has no CAPTControlPlane, so there is nothing to retry")
+}
+
+func TestReconcileAnnotatesTheObjectsOfTheCluster(t *testing.T) {
+	env := aFleet()
+	out, _, err := env.run(t, "reconcile", "team-a/good")
+	require.NoError(t, err)
+	assert.Equal(t, "Cluster team-a/good: CAPT reconciles 3 objects\n", out)
+	for _, object := range capt("good", "", func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})[1:] {
+		require.NoError(t, env.connected.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+		assert.Equal(t, map[string]string{naming.ReconcileAnnotation: "2026-10-22T10:00:00Z"}, object.GetAnnotations())
+	}
+	_, _, err = env.run(t, "pause", "team-a/good")
+	require.NoError(t, err)
+	out, _, err = env.run(t, "reconcile", "team-a/good")
+	require.NoError(t, err)
+	assert.Contains(t, out, "except those that are paused")
 }

@@ -204,6 +204,23 @@ func TestTemplateStatusOfEachState(t *testing.T) {
 	}
 }
 
+// A template cannot be deleted while a user remains, also one that is being deleted itself.
+func TestTemplateStatusShowsUsersThatAreBeingDeleted(t *testing.T) {
+	s := newStaging()
+	for _, user := range []*infrav1.WorkspaceTemplateApply{s.a, s.b, s.c} {
+		user.DeletionTimestamp, user.Finalizers = ptr.To(before(1)), []string{infrav1.WorkspaceTemplateApplyFinalizer}
+	}
+	out, _, err := s.run(t, "template", "status", "team-a/vpc")
+	require.NoError(t, err)
+	assert.Regexp(t, `Users: +3 being deleted \(team-a/a, team-a/b, team-b/c\)\n`, out)
+	out, _, err = s.run(t, "template", "status", "team-a/vpc", "-o", "json")
+	require.NoError(t, err)
+	var status rollouts.Status
+	require.NoError(t, json.Unmarshal([]byte(out), &status))
+	assert.Equal(t, []string{"team-a/a", "team-a/b", "team-b/c"}, status.Deleting)
+	assert.Empty(t, status.Users)
+}
+
 func TestTemplateStatusShowsWhatTheUserMayRead(t *testing.T) {
 	s := newStaging()
 	forbid[*appsv1.ControllerRevisionList](s, func(*client.ListOptions) bool { return true })

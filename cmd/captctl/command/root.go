@@ -107,8 +107,8 @@ plugin: kubectl capt.`,
 	})
 	addFlags(root, environment)
 	for _, add := range []func(*cli.Environment) *cobra.Command{
-		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, diff.New, validate.New,
-		template.New, migration.New, convert.New,
+		fleet.NewGet, fleet.NewDescribe, fleet.NewTree, fleet.NewReport, fleet.NewLogs, fleet.NewPause, fleet.NewResume, fleet.NewRetry, fleet.NewReconcile,
+		diff.New, validate.New, template.New, migration.New, convert.New,
 		newVersion,
 	} {
 		root.AddCommand(add(environment))

@@ -35,12 +35,7 @@ func read(ctx context.Context, reader client.Reader, namespace string) (*fleet, 
 	found := &fleet{applies: all.Applies}
 	for i := range all.Clusters {
 		o := &overview.Objects{Cluster: &all.Clusters[i]}
-		if ref := o.Cluster.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group {
-			o.CAPTCluster = all.CAPTClusters[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name}]
-		}
-		if ref := o.Cluster.Spec.ControlPlaneRef; ref.APIGroup == controlplanev1.GroupVersion.Group {
-			o.ControlPlane = all.ControlPlanes[client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name}]
-		}
+		o.CAPTCluster, o.ControlPlane = all.Of(o.Cluster)
 		if !isCAPT(o.Cluster) {
 			continue
 		}
@@ -79,13 +74,22 @@ type selected struct{ cluster.Selected }
 
 // objects returns the Cluster with its objects.
 func (s *selected) objects(ctx context.Context, reader client.Reader) (*overview.Objects, error) {
+	found, err := s.find(ctx, reader)
+	if err == nil && found == nil {
+		err = fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", s.Name, s.Namespace, elsewhere(ctx, reader, s.Name))
+	}
+	return found, err
+}
+
+// find returns the Cluster with its objects; nil if it does not exist.
+func (s *selected) find(ctx context.Context, reader client.Reader) (*overview.Objects, error) {
 	found, err := read(ctx, reader, s.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	index := slices.IndexFunc(found.clusters, func(objects *overview.Objects) bool { return objects.Cluster.Name == s.Name })
 	if index < 0 {
-		return nil, fmt.Errorf("there is no Cluster %s of CAPT in namespace %s; %s", s.Name, s.Namespace, elsewhere(ctx, reader, s.Name))
+		return nil, nil
 	}
 	return found.clusters[index], nil
 }

@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
+	"github.com/capt-provider/capt/cmd/captctl/impact"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/picture"
 )
@@ -43,36 +44,68 @@ type Tree struct {
 type treeOptions struct {
 	cli.View
 	selected
+	impact string
+	object impact.Object // Object is that of --impact.
 }
 
 // NewTree returns captctl tree.
 func NewTree(environment *cli.Environment) *cobra.Command {
-	o := &treeOptions{cli.NewView(environment, svg, dot, mermaid), selected{cluster.Selected{Of: environment.Access}}}
+	o := &treeOptions{View: cli.NewView(environment, svg, dot, mermaid), selected: selected{cluster.Selected{Of: environment.Access}}}
 	command := &cobra.Command{
-		Use:   "tree [NAMESPACE/]CLUSTER",
+		Use:   "tree ([NAMESPACE/]CLUSTER | --impact KIND/[NAMESPACE/]NAME)",
 		Short: "Show what a Cluster depends on, and what depends on it",
 		Long: `Shows the dependency graph of a Cluster as a tree: below each object are those that it depends on,
 with their readiness. An object whose dependencies are shown above is followed by "...". Then come
 the objects that depend on the control plane, for example Fargate profiles and kubeconfigs.
 
 The objects are those of status.dependencies: the Cluster, CAPT's objects, Workspaces, templates and
-Secrets. Of Secrets only the names are read. A picture omits arrows that follow from others.`,
+Secrets. Of Secrets only the names are read. A picture omits arrows that follow from others.
+
+With --impact it shows what an edit or the deletion of an object can affect, in all namespaces that
+you may read: below each object are those that depend on it. What the Workspaces of these clusters
+refer to is included: Secrets, ConfigMaps, ProviderConfigs and their credentials.`,
 		Example: `  captctl tree team-a/demo
 
   # As a picture
   captctl tree team-a/demo -o svg > demo.svg
   captctl tree team-a/demo -o dot | dot -Tpng > demo.png
-  captctl tree team-a/demo -o mermaid`,
-		Args:              cobra.ExactArgs(1),
+  captctl tree team-a/demo -o mermaid
+
+  # Which Clusters and Workspaces does an edit of a template affect?
+  captctl tree --impact WorkspaceTemplate/platform/eks
+  captctl tree --impact Secret/team-a/database -o json | jq '.clusters[]'`,
+		Args: func(command *cobra.Command, args []string) error {
+			if o.impact != "" {
+				return cobra.NoArgs(command, args)
+			}
+			return cobra.ExactArgs(1)(command, args)
+		},
 		ValidArgsFunction: environment.Access.CompleteClusters(),
 		RunE:              cli.Run(o),
 	}
 	o.AddFlags(command)
+	command.Flags().StringVar(&o.impact, "impact", "", "Show what depends on this object (KIND/NAME or KIND/NAMESPACE/NAME) instead.")
+	cli.CompleteFlag(command, "impact", environment.Access.CompleteImpact())
 	return command
+}
+
+// Complete takes the argument. The object of --impact is in the same default namespace.
+func (o *treeOptions) Complete(args []string) (err error) {
+	if o.impact == "" {
+		return o.selected.Complete(args)
+	}
+	if o.object, err = impact.Parse(o.impact); err != nil {
+		return err
+	}
+	o.Namespace, _, err = o.Access.ToRawKubeConfigLoader().Namespace()
+	return err
 }
 
 // Validate checks the argument and the flags.
 func (o *treeOptions) Validate() error {
+	if o.impact != "" {
+		return o.View.Validate()
+	}
 	return errors.Join(o.selected.Validate(), o.View.Validate())
 }
 
@@ -82,6 +115,13 @@ func (o *treeOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	templates := infrav1.GroupVersion.WithKind("WorkspaceTemplate")
+	if o.impact != "" {
+		all := &impact.Reader{Reader: reader, Namespace: o.Namespace, Warnings: o.ErrOut}
+		return cli.Show(ctx, &o.View, reader, watched("", templates), func(ctx context.Context) (*impact.Impact, error) {
+			return all.Read(ctx, o.object)
+		}, showImpact)
+	}
 	read := func(ctx context.Context) (*Tree, error) {
 		found, err := o.objects(ctx, reader)
 		if err != nil {
@@ -89,21 +129,36 @@ func (o *treeOptions) Run(ctx context.Context) error {
 		}
 		return readTree(ctx, reader, found)
 	}
-	return cli.Show(ctx, &o.View, reader, watched(o.Namespace, infrav1.GroupVersion.WithKind("WorkspaceTemplate")), read, func(p *output.Printer, tree *Tree) error {
-		drawn, err := tree.picture(p.Format)
-		return errors.Join(err, p.Document(tree, func(p *output.Printer) {
-			switch p.Format {
-			case svg:
-				p.Linef("%s", drawn)
-			case dot:
-				tree.dot(p)
-			case mermaid:
-				tree.mermaid(p)
-			default:
-				tree.text(p)
-			}
-		}))
+	return cli.Show(ctx, &o.View, reader, watched(o.Namespace, templates), read, func(p *output.Printer, tree *Tree) error {
+		return tree.show(p, tree, tree.text)
 	})
+}
+
+// showImpact prints the tree of what depends on an object, and how much that is.
+func showImpact(p *output.Printer, found *impact.Impact) error {
+	tree := &Tree{Root: found.Root, Graph: found.Graph}
+	return tree.show(p, found, func(p *output.Printer) {
+		p.Table(treeColumns("Object"), tree.rows(tree.Root, sets.New[string]()))
+		p.Blank()
+		p.Linef("%s and %s depend on it.", output.Count(len(found.Clusters), "Cluster"), output.Count(len(found.Workspaces), "Workspace"))
+	})
+}
+
+// show prints a document in the format of the user.
+func (t *Tree) show(p *output.Printer, document any, text func(*output.Printer)) error {
+	drawn, err := t.picture(p.Format)
+	return errors.Join(err, p.Document(document, func(p *output.Printer) {
+		switch p.Format {
+		case svg:
+			p.Linef("%s", drawn)
+		case dot:
+			t.dot(p)
+		case mermaid:
+			t.mermaid(p)
+		default:
+			text(p)
+		}
+	}))
 }
 
 // picture is the graph as SVG; empty for other formats.
@@ -114,20 +169,21 @@ func (t *Tree) picture(format output.Format) (string, error) {
 	return picture.New(t.Graph, t.Root).SVG()
 }
 
+func treeColumns(name string) []output.Column {
+	return []output.Column{{Name: name}, {Name: "Ready", Style: stateStyle}, {Name: "Reason"}}
+}
+
 // text prints the tree of the Cluster, then trees of what depends on it.
 func (t *Tree) text(p *output.Printer) {
 	shown := sets.New[string]()
-	columns := func(name string) []output.Column {
-		return []output.Column{{Name: name}, {Name: "Ready", Style: stateStyle}, {Name: "Reason"}}
-	}
-	p.Table(columns("Object"), t.rows(t.Root, shown))
+	p.Table(treeColumns("Object"), t.rows(t.Root, shown))
 	rows := output.Rows{}
 	for _, name := range slices.DeleteFunc(slices.Sorted(maps.Keys(t.Graph.Nodes)), shown.Has) {
 		if !shown.Has(name) {
 			rows = append(rows, t.rows(name, shown)...)
 		}
 	}
-	section(p, columns("Dependent"), rows)
+	section(p, treeColumns("Dependent"), rows)
 }
 
 // rows are the lines of a tree, with the state of their objects.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,8 @@ type staged struct {
 	// unreadable is why the revisions cannot be read; nil if they were.
 	unreadable error
 	users      []rollout.User
+	// deleting are the users that are being deleted. They do not take part in the rollout.
+	deleting []string
 	// byDefault is true if the policy is the default of the manager.
 	byDefault bool
 	applies   map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
@@ -152,7 +155,11 @@ func (r *reader) readUsers(ctx context.Context, s *staged, namespace string) err
 		if ok {
 			permitted = append(permitted, apply)
 		}
+		if ok && !apply.DeletionTimestamp.IsZero() {
+			s.deleting = append(s.deleting, key.String())
+		}
 	}
+	slices.Sort(s.deleting)
 	clusters := map[types.NamespacedName]*clusterv1.Cluster{}
 	if s.template.Spec.Rollout.Canary.Selector != nil {
 		var list clusterv1.ClusterList

@@ -111,6 +111,9 @@ func (s *Status) countsText() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
+	if len(s.Deleting) > 0 {
+		parts = append(parts, fmt.Sprintf("%d being deleted (%s)", len(s.Deleting), rollout.Names(s.Deleting)))
+	}
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 

@@ -47,10 +47,12 @@ type Status struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// NextStep is what to do if the rollout does not proceed.
-	NextStep  *view.Next                `json:"nextStep,omitempty"`
-	Counts    map[rollout.UserState]int `json:"counts"`    // Counts has the number of users by state.
-	Users     []User                    `json:"users"`     // Users are sorted by namespace and name, in the order in which they follow.
-	Revisions []Revision                `json:"revisions"` // Revisions that are stored, the newest first.
+	NextStep *view.Next                `json:"nextStep,omitempty"`
+	Counts   map[rollout.UserState]int `json:"counts"` // Counts has the number of users by state.
+	Users    []User                    `json:"users"`  // Users are sorted by namespace and name, in the order in which they follow.
+	// Deleting are NAMESPACE/NAME of users that are being deleted. They do not take part in the rollout, and the template cannot be deleted before them.
+	Deleting  []string   `json:"deleting,omitempty"`
+	Revisions []Revision `json:"revisions"` // Revisions that are stored, the newest first.
 }
 
 // Approval is who approved a revision, and when, as the webhooks recorded it.
@@ -157,7 +159,7 @@ func statusOf(s *staged, decision rollout.Decision) *Status {
 	status := &Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "TemplateStatus"}, Namespace: s.template.Namespace, Name: s.template.Name,
 		Strategy: cmp.Or(policy.Strategy, infrav1.RolloutImmediate), Revision: target.Hash,
-		Counts: map[rollout.UserState]int{}, Users: []User{}, Revisions: []Revision{},
+		Counts: map[rollout.UserState]int{}, Users: []User{}, Deleting: s.deleting, Revisions: []Revision{},
 	}
 	observed := s.template.Status.Revision == target.Hash
 	if policy.IsStaged() {

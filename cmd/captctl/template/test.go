@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -141,11 +140,8 @@ var ofModule = regexp.MustCompile(`^(spec\.publishOutputs|spec\.template\.spec\.
 
 // check applies the rules. Warnings about the module are errors, unless values of variables decide.
 func (t *Test) check(template source[*infrav1.WorkspaceTemplate]) {
-	findings := templates.ValidateWorkspaceTemplate(template.typed)
-	if params := template.typed.Spec.Template.Spec.ForProvider; params.Source == terraform.SourceInline {
-		configuration := modules.ParseTemplate(terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: t.configuration})
-		findings.Add(modules.ParseTemplate(params).References(field.NewPath("spec", "template", "spec", "forProvider", "module"), configuration))
-	}
+	configuration := modules.ParseTemplate(terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: t.configuration})
+	findings := templates.ValidateWorkspaceTemplate(template.typed, configuration)
 	for _, err := range findings.Errors {
 		t.add(template.Object, validate.LevelError, err.Field, err.Detail)
 	}
