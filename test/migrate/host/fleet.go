@@ -69,9 +69,10 @@ func Name(object *unstructured.Unstructured) string {
 }
 
 // Desired is a view without what the manager writes as soon as it manages an object, and keeps after a rollback: finalizers, annotations for itself,
-// and status except for the reference to the Workspace.
+// the revision that a staged rollout assigns, and status except for the reference to the Workspace.
 func Desired(object *unstructured.Unstructured) {
 	object.SetFinalizers(nil)
+	unstructured.RemoveNestedField(object.Object, "spec", "templateRevision")
 	annotations := object.GetAnnotations()
 	maps.DeleteFunc(annotations, func(name, _ string) bool {
 		return strings.HasPrefix(name, naming.ExternalNameAnnotation) || name == preserve.Annotation
