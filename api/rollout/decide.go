@@ -29,10 +29,10 @@ type Facts struct {
 	Users []User
 }
 
-// FactsOf returns the facts of a template that has its current content in its history.
-func FactsOf(template *infrav1.WorkspaceTemplate, history History, users []User, now time.Time) Facts {
+// FactsOf returns the facts of a template that has its current content in its history. The policy may be the default of the manager.
+func FactsOf(template *infrav1.WorkspaceTemplate, policy infrav1.WorkspaceTemplateRollout, history History, users []User, now time.Time) Facts {
 	return Facts{
-		Now: now, Policy: template.Spec.Rollout, Target: HashOf(template), History: history, Users: users,
+		Now: now, Policy: policy, Target: HashOf(template), History: history, Users: users,
 		Approve: template.Annotations[naming.ApproveAnnotation], Resume: template.Annotations[naming.ResumeAnnotation],
 	}
 }

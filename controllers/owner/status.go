@@ -92,12 +92,12 @@ func (f *Facts) Working() bool {
 	case !f.Apply.DeletionTimestamp.IsZero():
 		return false
 	}
-	switch conditions.GetReason(f.Apply, infrav1.ReadyCondition) {
-	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.QueuedReason, infrav1.UpToDateReason,
-		infrav1.PreviewingChangeReason, infrav1.WaitingForApprovalReason: // The cluster is as it was before the change.
+	reason := conditions.GetReason(f.Apply, infrav1.ReadyCondition)
+	switch reason {
+	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.QueuedReason, infrav1.UpToDateReason:
 		return true
 	}
-	return false
+	return infrav1.IsHeld(reason) // The cluster is as it was before the change.
 }
 
 // ResourcesAbsent reports whether the cloud resources certainly cannot be used: they are being created for the first time, are being destroyed,

@@ -27,6 +27,5 @@ func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplat
 	if err != nil {
 		return err
 	}
-	applyDefault(template, r.DefaultRollout) // The response of the API server does not have it.
 	return r.rollOut(ctx, template, f, p)
 }

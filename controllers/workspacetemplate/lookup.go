@@ -28,14 +28,12 @@ type Lookup struct {
 	DefaultRollout infrav1.WorkspaceTemplateRollout
 }
 
-// applyDefault sets the policy of a template without one, in memory: writes of the template are patches of other fields. It reports whether the
-// default applies.
-func applyDefault(template *infrav1.WorkspaceTemplate, policy infrav1.WorkspaceTemplateRollout) bool {
-	if template.Spec.Rollout.Strategy != "" || policy.Strategy == "" {
-		return false
+// policyOf returns spec.rollout of a template or, without it, the default of the manager.
+func policyOf(template *infrav1.WorkspaceTemplate, byDefault infrav1.WorkspaceTemplateRollout) infrav1.WorkspaceTemplateRollout {
+	if template.Spec.Rollout.Strategy == "" {
+		return byDefault
 	}
-	policy.DeepCopyInto(&template.Spec.Rollout)
-	return true
+	return template.Spec.Rollout
 }
 
 // readerOf returns the reader for templates of a namespace, and for their revisions.
@@ -79,7 +77,7 @@ func (l Lookup) Permitted(ctx context.Context, key types.NamespacedName, namespa
 	if template == nil {
 		return nil, nil
 	}
-	applyDefault(template, l.DefaultRollout)
+	template.Spec.Rollout = policyOf(template, l.DefaultRollout) // The template is a copy, which is not written.
 	permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) {
 		return engine.NamespaceLabels(ctx, l.Cached, namespace)
 	})

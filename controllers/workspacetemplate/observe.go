@@ -36,14 +36,13 @@ type Facts struct {
 	Assigned []types.NamespacedName
 	// Errors of the template.
 	Errors field.ErrorList
-	// RolloutByDefault is true if the policy is the default of the manager.
-	RolloutByDefault bool
+	// Policy is spec.rollout or, without it, the default of the manager.
+	Policy infrav1.WorkspaceTemplateRollout
 	// AwaitsAdoption is true while CAPT v0.3 wrote the template last.
 	AwaitsAdoption bool
 }
 
 func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTemplate) (*Facts, error) {
-	byDefault := applyDefault(template, r.DefaultRollout)
 	var users infrav1.WorkspaceTemplateApplyList
 	key := client.ObjectKeyFromObject(template).String()
 	// They are not changed, so the cache need not copy them.
@@ -52,7 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	}
 	f := &Facts{
 		Errors: templates.ValidateWorkspaceTemplate(template).Errors, AwaitsAdoption: awaitsAdoption(template, users.Items), Revision: rollout.HashOf(template),
-		RolloutByDefault: byDefault,
+		Policy: policyOf(template, r.DefaultRollout),
 	}
 	var permitted []*infrav1.WorkspaceTemplateApply
 	for i := range users.Items {

@@ -36,8 +36,8 @@ func plan(template *infrav1.WorkspaceTemplate, f *Facts) (Plan, error) {
 	p := Plan{Action: action(template, f)}
 	switch {
 	case f.Staged != nil:
-		p.Staged = planStaged(template, f.Staged)
-	case !template.Spec.Rollout.IsStaged(): // A template that is being deleted keeps its users as they are.
+		p.Staged = planStaged(template, f)
+	case !f.Policy.IsStaged(): // A template that is being deleted keeps its users as they are.
 		p.Unassign = f.Assigned
 	}
 	return p, nil

@@ -54,7 +54,7 @@ func (r *Reconciler) observeRollout(ctx context.Context, template *infrav1.Works
 			f.Assigned = append(f.Assigned, client.ObjectKeyFromObject(user))
 		}
 	}
-	if !template.Spec.Rollout.IsStaged() || f.AwaitsAdoption || !template.DeletionTimestamp.IsZero() {
+	if !f.Policy.IsStaged() || f.AwaitsAdoption || !template.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	var revisions appsv1.ControllerRevisionList
@@ -64,15 +64,18 @@ func (r *Reconciler) observeRollout(ctx context.Context, template *infrav1.Works
 	f.Staged = &stagedFacts{History: rollout.HistoryOf(template, revisions.Items), Now: r.Clock.Now()}
 	var err error
 	f.Staged.Users, err = rollout.UsersOf(users, func(user *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
-		return r.clusterLabels(ctx, template, user)
+		if f.Policy.Canary.Selector == nil {
+			return nil, nil
+		}
+		return r.clusterLabels(ctx, user)
 	})
 	return err
 }
 
-// clusterLabels returns the labels of the Cluster of a user, if they select canaries; nil without a Cluster.
-func (r *Reconciler) clusterLabels(ctx context.Context, template *infrav1.WorkspaceTemplate, user *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
+// clusterLabels returns the labels of the Cluster of a user; nil without a Cluster.
+func (r *Reconciler) clusterLabels(ctx context.Context, user *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
 	name := user.Labels[clusterv1.ClusterNameLabel]
-	if template.Spec.Rollout.Canary.Selector == nil || name == "" {
+	if name == "" {
 		return nil, nil
 	}
 	cluster, err := engine.Get(ctx, r.Client, client.ObjectKey{Namespace: user.Namespace, Name: name}, &clusterv1.Cluster{})
@@ -83,12 +86,13 @@ func (r *Reconciler) clusterLabels(ctx context.Context, template *infrav1.Worksp
 }
 
 // planStaged decides how the rollout continues.
-func planStaged(template *infrav1.WorkspaceTemplate, f *stagedFacts) *stagedPlan {
+func planStaged(template *infrav1.WorkspaceTemplate, facts *Facts) *stagedPlan {
+	f := facts.Staged
 	revision := f.History.Record(template)
 	found := f.History.Find(revision.Hash)
 	history := f.History.With(revision)
 	p := &stagedPlan{
-		Decision: rollout.Next(rollout.FactsOf(template, history, f.Users, f.Now)), Obsolete: history.Obsolete(f.Users), At: f.Now,
+		Decision: rollout.Next(rollout.FactsOf(template, facts.Policy, history, f.Users, f.Now)), Obsolete: history.Obsolete(f.Users), At: f.Now,
 		Write: found == nil || found.Number != revision.Number || found.RolledOut != revision.RolledOut || found.Approval != revision.Approval,
 	}
 	if p.Stage == infrav1.RolloutComplete && !revision.RolledOut {
@@ -180,7 +184,7 @@ func (r *Reconciler) assign(ctx context.Context, user types.NamespacedName, revi
 }
 
 // rolloutStatus returns the status of a staged rollout. The time at which it started is kept for the same revision.
-func rolloutStatus(template *infrav1.WorkspaceTemplate, p *stagedPlan) (s infrav1.WorkspaceTemplateRolloutStatus) {
+func rolloutStatus(template *infrav1.WorkspaceTemplate, policy infrav1.WorkspaceTemplateRollout, p *stagedPlan) (s infrav1.WorkspaceTemplateRolloutStatus) {
 	if p == nil {
 		return s
 	}
@@ -191,7 +195,7 @@ func rolloutStatus(template *infrav1.WorkspaceTemplate, p *stagedPlan) (s infrav
 		Current: count(p.Current), Updating: count(p.Updating), Waiting: count(p.Waiting), Failed: count(p.Failed),
 		StartTime: before.StartTime,
 	}
-	if template.Spec.Rollout.IsPreviewed() {
+	if policy.IsPreviewed() {
 		s.PreviewedEmpty, s.PreviewedChanges, s.PreviewFailed = count(p.PreviewedEmpty), count(p.PreviewedChanges), count(p.PreviewFailed)
 	}
 	if before.Revision != s.Revision || before.Number != s.Number || before.StartTime == nil {

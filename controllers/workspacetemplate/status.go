@@ -23,9 +23,9 @@ func status(template *infrav1.WorkspaceTemplate, f *Facts, p Plan) {
 		s.Users = ptr.To(int32(len(f.Users)))                             //nolint:gosec // No cluster holds 2^31 objects.
 		s.OutdatedUsers = ptr.To(int32(len(f.Failing) + len(f.Outdated))) //nolint:gosec // As above.
 		s.Revision = f.Revision
-		s.Rollout = rolloutStatus(template, p.Staged)
-		if f.RolloutByDefault && p.Staged != nil {
-			template.Spec.Rollout.DeepCopyInto(&s.Rollout.DefaultPolicy)
+		s.Rollout = rolloutStatus(template, f.Policy, p.Staged)
+		if template.Spec.Rollout.Strategy == "" && p.Staged != nil {
+			f.Policy.DeepCopyInto(&s.Rollout.DefaultPolicy)
 		}
 	}
 	engine.Set(template, valid(f), inUse(f), deleting(template, f))

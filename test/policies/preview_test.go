@@ -124,7 +124,7 @@ func TestTheMarksOfPreviewsDoNotChange(t *testing.T) {
 			require.Contains(t, message, object.GetName(), patch)
 		}
 	}
-	require.NoError(t, patched(env, shared.API, other, `{"spec":{"managementPolicies":["Observe"]}}`), "a Workspace that is no preview")
+	require.NoError(t, patched(env, shared.API, other, `{"spec":{"managementPolicies":["Observe"]}}`), "a Workspace that is not a preview")
 	require.NoError(t, patched(env, shared.API, preview, `{"metadata":{"annotations":{"`+naming.PreviewOfAnnotation+`":null,"clusterctl.cluster.x-k8s.io/delete-for-move":""}}}`), "clusterctl move removes annotations")
 	require.True(t, render.OnlyObserves(preview))
 }

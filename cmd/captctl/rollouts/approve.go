@@ -49,7 +49,7 @@ func decideApproval(o *changeOptions, s *staged) (*change, error) {
 		return nil, err
 	}
 	target := s.target()
-	decision := rollout.Next(rollout.FactsOf(s.template, s.history, s.users, o.Clock.Now()))
+	decision := rollout.Next(rollout.FactsOf(s.template, s.template.Spec.Rollout, s.history, s.users, o.Clock.Now()))
 	switch {
 	case revision.Hash != target.Hash:
 		return nil, fmt.Errorf("%s: %s is not the current content, which is %s. Only that can be approved. captctl template rollback %s --to-revision %d returns to %[2]s",

@@ -71,7 +71,7 @@ func (s *staged) warnOfState(p *output.Printer) {
 }
 
 func decideResume(o *changeOptions, s *staged) (*change, error) {
-	decision := rollout.Next(rollout.FactsOf(s.template, s.history, s.users, o.Clock.Now()))
+	decision := rollout.Next(rollout.FactsOf(s.template, s.template.Spec.Rollout, s.history, s.users, o.Clock.Now()))
 	paused, stopped := s.template.Spec.Rollout.State == infrav1.RolloutPaused, s.isStopped(decision)
 	if !paused && !stopped {
 		return &change{done: "the rollout is neither paused nor stopped by a failure"}, nil

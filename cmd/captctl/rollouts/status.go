@@ -147,7 +147,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		}
 		return s, err
 	}, func(p *output.Printer, s *staged) error {
-		status := statusOf(s, rollout.Next(rollout.FactsOf(s.template, s.history, s.users, o.Clock.Now())))
+		status := statusOf(s, rollout.Next(rollout.FactsOf(s.template, s.template.Spec.Rollout, s.history, s.users, o.Clock.Now())))
 		return p.Document(status, func(p *output.Printer) { status.show(p, o.Clock.Now()) })
 	})
 }
