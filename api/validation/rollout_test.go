@@ -77,6 +77,41 @@ func TestAnEditOfATemplateWarnsOfHowItReachesUsers(t *testing.T) {
 	}
 }
 
+func TestThePolicyIsNotRemovedWhileUsersWait(t *testing.T) {
+	withPolicy := func(strategy infrav1.RolloutStrategy, module string) *infrav1.WorkspaceTemplate {
+		return builder.WorkspaceTemplate("vpc", builder.WithModule(module), with(func(spec *infrav1.WorkspaceTemplateSpec) { spec.Rollout.Strategy = strategy }))
+	}
+	for name, row := range map[string]struct {
+		stage                      infrav1.RolloutStage
+		strategy                   infrav1.RolloutStrategy
+		module                     string
+		refused, warned, outOfDate bool
+	}{
+		"removed while users wait":                      {stage: infrav1.RolloutCanary, refused: true},
+		"removed after it was complete":                 {stage: infrav1.RolloutComplete},
+		"removed before an edit was observed":           {stage: infrav1.RolloutComplete, outOfDate: true, refused: true},
+		"removed by the edit":                           {stage: infrav1.RolloutComplete, module: "# edited", refused: true, warned: true},
+		"removed before the manager observed it":        {},
+		"Immediate while users wait":                    {stage: infrav1.RolloutCanary, strategy: infrav1.RolloutImmediate, warned: true},
+		"Immediate after it was complete":               {stage: infrav1.RolloutComplete, strategy: infrav1.RolloutImmediate},
+		"Immediate by the edit":                         {stage: infrav1.RolloutComplete, strategy: infrav1.RolloutImmediate, module: "# edited", warned: true},
+		"Staged as before, with another edit meanwhile": {stage: infrav1.RolloutCanary, strategy: infrav1.RolloutStaged, module: "# edited", warned: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, updated := withPolicy(infrav1.RolloutStaged, ""), withPolicy(row.strategy, row.module)
+			old.Status.Rollout.Stage, old.Status.Rollout.Revision = row.stage, rollout.HashOf(old)
+			if row.outOfDate {
+				old.Status.Rollout.Revision = "0123456789ab"
+			}
+			errs := templates.ValidateUpdate(old, updated)
+			assert.Equal(t, row.refused, len(errs) > 0, errs)
+			warnings, err := templates.UpdateWarnings(t.Context(), users{}, old, updated)
+			require.NoError(t, err)
+			assert.Equal(t, row.warned, len(warnings) > 0, warnings)
+		})
+	}
+}
+
 func TestTheDefaultPolicyIsChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                   "",

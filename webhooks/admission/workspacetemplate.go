@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -64,6 +65,9 @@ func workspaceTemplateValidator(reader validation.Reader) validator[*infrav1.Wor
 		},
 		check: func(_ context.Context, _ validation.Reader, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
 			return templates.ValidateWorkspaceTemplate(template), nil
+		},
+		change: func(_ context.Context, _ validation.Reader, old, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
+			return templates.ValidateUpdate(old, template), nil
 		},
 		warn: func(ctx context.Context, reader validation.Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
 			fields, err := consumption.WorkspaceTemplateUpdateWarnings(ctx, reader, old, template)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -15,12 +16,30 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
+// ValidateUpdate refuses an update that removes the policy of a staged rollout, for example with a manifest that lacks it, if that could let a
+// content reach all users at once. Strategy Immediate does that on purpose.
+func ValidateUpdate(old, template *infrav1.WorkspaceTemplate) (errs field.ErrorList) {
+	removed := old.Spec.Rollout.IsStaged() && template.Spec.Rollout.Strategy == ""
+	if removed && (rollout.HashOf(old) != rollout.HashOf(template) || isRollingOut(old)) {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "rollout"),
+			"cannot be removed together with a change of the content, or before its rollout is complete: it could reach all users at once. Keep the policy, or set spec.rollout.strategy to Immediate to update all users at once"))
+	}
+	return errs
+}
+
+// isRollingOut reports whether users of a template with a staged rollout may still have another revision.
+func isRollingOut(template *infrav1.WorkspaceTemplate) bool {
+	status := template.Status.Rollout
+	return status.Stage != "" && (status.Stage != infrav1.RolloutComplete || status.Revision != rollout.HashOf(template))
+}
+
 // UpdateWarnings warns of a template update that reaches existing Workspaces: Terraform runs in each of them, or, if the update changes the
 // ProviderConfig, none of them gets it. It is not an error, because the change may be intended, in the second case for new
 // WorkspaceTemplateApplies.
 func UpdateWarnings(ctx context.Context, reader validation.Reader, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
 	before, after := old.Spec.Template.Spec, template.Spec.Template.Spec
-	if equality.Semantic.DeepEqual(before, after) { // Other fields are not rendered.
+	released := isRollingOut(old) && template.Spec.Rollout.Strategy == infrav1.RolloutImmediate
+	if equality.Semantic.DeepEqual(before, after) && !released { // Other fields are not rendered.
 		return nil, nil
 	}
 	users, err := reader.UsersOf(ctx, validation.KeyOf(template))
