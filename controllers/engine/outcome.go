@@ -28,6 +28,21 @@ func (e *waitError) Error() string {
 // Wait ends a reconcile that is repeated after a while, because no watch reports what it waits for.
 func Wait(reason string, after time.Duration) error { return &waitError{reason: reason, after: after} }
 
+// mayDelay reports whether a status write may wait after this error of Act: the next reconcile is certain, or there was no error.
+func mayDelay(err error) bool {
+	_, waits := err.(*waitError) //nolint:errorlint // An error that is joined to it has other consequences.
+	return err == nil || waits
+}
+
+// sooner returns the outcome that repeats the reconcile earlier; actErr passed mayDelay.
+func sooner(actErr, delay error) error {
+	var is, next *waitError
+	if errors.As(actErr, &is) && errors.As(delay, &next) && is.after < next.after {
+		return actErr
+	}
+	return delay
+}
+
 // staleError is a write to the reconciled object that the API server refused because the cache was stale. The event of the change
 // causes the next reconcile.
 type staleError struct{ error }
