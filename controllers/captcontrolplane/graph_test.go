@@ -213,8 +213,8 @@ func TestDetailsOfALongStepAreWritten(t *testing.T) {
 	assert.Empty(t, env.reconcile())
 }
 
-// A failure is no detail, and neither is its end.
-func TestAFailingCheckIsNoDetail(t *testing.T) {
+// Failures are not details, and neither is their end.
+func TestAFailingCheckIsNotADetail(t *testing.T) {
 	env := built(t)
 	for _, row := range []struct {
 		was, is controlplanev1.HealthState

@@ -126,7 +126,7 @@ func (p *state) advance(in *Observed) {
 	percent := max(ptr.Deref(p.PercentComplete, 0), percentAt(operation, in.Step))
 	if started || percent != ptr.Deref(p.PercentComplete, 0) {
 		p.PercentComplete = &percent
-		// CAPT itself completes a new WorkspaceTemplateApply, which changes its generation: that alone is no progress.
+		// CAPT itself completes a new WorkspaceTemplateApply, which changes its generation: that alone must not cause a status write.
 		p.Revision = cmp.Or(in.Revision, p.Revision)
 		p.estimate(in)
 	}

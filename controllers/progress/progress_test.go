@@ -145,8 +145,8 @@ func TestLifeOfProgress(t *testing.T) {
 	}
 }
 
-// CAPT completes a new WorkspaceTemplateApply, which changes its generation: that alone is no write, but the record of a failure has it.
-func TestARevisionAloneIsNoProgress(t *testing.T) {
+// CAPT itself completes a new WorkspaceTemplateApply, which changes its generation. The record of a failure has the last one.
+func TestARevisionAloneChangesNothing(t *testing.T) {
 	look := Observed{Operation: creation, Step: ControlPlane, Revision: 1, Now: at(0)}
 	first := Next(nil, &look)
 	look.Revision, look.Now = 2, at(1)
