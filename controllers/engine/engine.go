@@ -184,8 +184,10 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 	before := obj.DeepCopyObject().(O)
 	phases.Status(obj, facts, plan)
 	reportRefusal(obj, cmp.Or(phases.SummaryCondition, infrav1.ReadyCondition), actErr)
-	if wait := delayDetails(e, before, obj, facts, phases); wait > 0 && mayDelay(actErr) {
-		return sooner(actErr, Wait("the next status write", wait))
+	if wait := delayOf(e, before, obj, facts, phases); wait > 0 {
+		if outcome, mayWait := whileDelayed(actErr, wait); mayWait {
+			return outcome
+		}
 	}
 	err = writeStatus(ctx, e, before, obj, phases)
 	switch {
@@ -199,8 +201,8 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 	return fmt.Errorf("writing status: %w", err)
 }
 
-// delayDetails returns how long the write of the status has to wait, because it only changes details; zero or less if it is written now.
-func delayDetails[O Object, F, P any](e Engine, before, after O, facts *F, phases Phases[O, F, P]) time.Duration {
+// delayOf returns how long the write of a status that only changes details has to wait; zero or less if it is written now.
+func delayOf[O Object, F, P any](e Engine, before, after O, facts *F, phases Phases[O, F, P]) time.Duration {
 	if phases.Details == nil {
 		return 0
 	}

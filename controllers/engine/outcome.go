@@ -28,19 +28,14 @@ func (e *waitError) Error() string {
 // Wait ends a reconcile that is repeated after a while, because no watch reports what it waits for.
 func Wait(reason string, after time.Duration) error { return &waitError{reason: reason, after: after} }
 
-// mayDelay reports whether a status write may wait after this error of Act: the next reconcile is certain, or there was no error.
-func mayDelay(err error) bool {
-	_, waits := err.(*waitError) //nolint:errorlint // An error that is joined to it has other consequences.
-	return err == nil || waits
-}
-
-// sooner returns the outcome that repeats the reconcile earlier; actErr passed mayDelay.
-func sooner(actErr, delay error) error {
-	var is, next *waitError
-	if errors.As(actErr, &is) && errors.As(delay, &next) && is.after < next.after {
-		return actErr
+// whileDelayed returns the outcome of a reconcile that ended with actErr, and whose status is written later; false if it must be written now,
+// because a retry after an error may be late.
+func whileDelayed(actErr error, wait time.Duration) (outcome error, mayWait bool) {
+	is, waits := actErr.(*waitError) //nolint:errorlint // An error that is joined to it has other consequences.
+	if waits && is.after < wait {
+		return actErr, true
 	}
-	return delay
+	return Wait("the next status write", wait), waits || actErr == nil
 }
 
 // staleError is a write to the reconciled object that the API server refused because the cache was stale. The event of the change
