@@ -73,12 +73,12 @@ func (r *Reconciler) reconcileProbes(_ context.Context, controlPlane *controlpla
 		return nil
 	case f.EndpointProbe == controlplanev1.EndpointProbeDisabled, f.Paused != "":
 		r.Probes.Stop(key)
-	case kubeconfig == nil:
-		r.Probes.Stop(key)
-		f.Probed = health.NotProbed("waiting for the kubeconfig")
 	case f.Apply.ResourcesAbsent():
 		r.Probes.Stop(key)
 		f.Probed = health.NotProbed("Terraform has not created the cluster, or is destroying it")
+	case kubeconfig == nil:
+		r.Probes.Stop(key)
+		f.Probed = health.NotProbed("waiting for the kubeconfig")
 	default:
 		target := probe.Target{Kubeconfig: kubeconfig, Required: f.EndpointProbe == controlplanev1.EndpointProbeRequired, Last: controlPlane.Status.Health}
 		if p.Apply.Ready() && p.Blocked == nil {

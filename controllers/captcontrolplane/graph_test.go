@@ -226,6 +226,7 @@ func TestAFailingCheckIsNotADetail(t *testing.T) {
 	} {
 		before, after := env.get(), env.get()
 		before.Status.Health.Overall, after.Status.Health.Overall = row.was, row.is
+		before.Status.Progress.EstimatedSecondsRemaining = ptr.To[int32](60)
 		details(before, after, &Facts{})
 		assert.Equal(t, row.detail, equality.Semantic.DeepEqual(before, after), "from %s to %s", row.was, row.is)
 	}
