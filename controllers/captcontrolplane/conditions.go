@@ -99,17 +99,22 @@ func details(before, after *controlplanev1.CAPTControlPlane, f *Facts) time.Dura
 	}
 	waits := conditions.GetReason(after, controlplanev1.ReadyCondition) == controlplanev1.WaitingForInfrastructureReason
 	if waits && f.Infrastructure != nil && conditions.IsTrue(f.Infrastructure, infrav1.ReadyCondition) {
-		for i := range is.Conditions {
-			condition := &is.Conditions[i]
-			if known := conditions.Get(before, condition.Type); known != nil && known.Reason == condition.Reason {
-				condition.Message = known.Message
-			}
-		}
+		keepMessages(before, after)
 	}
 	if is.Phase == controlplanev1.PhaseCreating {
 		return progressDetailsDelay
 	}
 	return detailsDelay
+}
+
+// keepMessages restores the messages of conditions whose reason is the same.
+func keepMessages(before, after *controlplanev1.CAPTControlPlane) {
+	for i := range after.Status.Conditions {
+		condition := &after.Status.Conditions[i]
+		if known := conditions.Get(before, condition.Type); known != nil && known.Reason == condition.Reason {
+			condition.Message = known.Message
+		}
+	}
 }
 
 // addHealth evaluates the health checks. Those that repeat a condition only report it; docs/status.md has the effect of the others.

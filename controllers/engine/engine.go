@@ -185,7 +185,7 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 	phases.Status(obj, facts, plan)
 	reportRefusal(obj, cmp.Or(phases.SummaryCondition, infrav1.ReadyCondition), actErr)
 	if wait := delayOf(e, before, obj, facts, phases); wait > 0 {
-		if outcome, mayWait := whileDelayed(actErr, wait); mayWait {
+		if mayWait, outcome := whileDelayed(actErr, wait); mayWait {
 			return outcome
 		}
 	}
