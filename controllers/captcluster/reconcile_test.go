@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -356,4 +357,40 @@ func TestSafety23ControlPlanesAreNamedInOneOrder(t *testing.T) {
 	names, err := env.existingControlPlanes(t.Context(), builder.CAPTCluster("demo", labeled), cluster)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b", "c"}, names)
+}
+
+// The start of Terraform is written with the next change, or later than the others.
+func TestTheStartOfTerraformIsADetail(t *testing.T) {
+	env := newEnvironment(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
+	clock := builder.NewClock()
+	env.State.Clock = clock
+	assert.Contains(t, env.reconcile(), "status")
+	update(env, env.apply("demo-vpc"), func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Status.StartedTime, apply.Status.WorkspaceName = ptr.To(metav1.NewTime(clock.Now())), "demo-vpc"
+	})
+	next := func() ([]string, time.Duration) {
+		env.Writes = nil
+		got, err := env.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(env.get())})
+		require.NoError(t, err)
+		return env.Writes, got.RequeueAfter
+	}
+	writes, after := next()
+	assert.Empty(t, writes)
+	assert.Equal(t, 10*time.Second, after)
+	clock.Pass(after)
+	writes, after = next()
+	assert.Equal(t, []string{"status"}, writes)
+	assert.Greater(t, after, 10*time.Minute, "the timeout")
+	assert.Equal(t, "demo-vpc", env.get().Status.WorkspaceTemplateApply.WorkspaceName)
+	writes, _ = next()
+	assert.Empty(t, writes)
+
+	update(env, env.apply("demo-vpc"), func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.StartedTime = nil })
+	writes, _ = next()
+	assert.Empty(t, writes)
+	update(env, env.apply("demo-vpc"), func(apply *infrav1.WorkspaceTemplateApply) {
+		builder.NotUpToDate("ApplyFailed", "no permission")(apply)
+	})
+	writes, _ = next()
+	assert.Equal(t, []string{"status"}, writes, "a failure does not wait")
 }

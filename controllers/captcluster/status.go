@@ -63,6 +63,14 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 	owner.ReportTemplates(captCluster, &f.Template)
 }
 
+// details restores what may be written later, because the next write that has another cause is certain: that Terraform has started.
+func details(before, after *infrav1.CAPTCluster, _ *Facts) time.Duration {
+	if was, is := before.Status.WorkspaceTemplateApply, after.Status.WorkspaceTemplateApply; was != nil && is != nil {
+		owner.KeepStart(was, is)
+	}
+	return 10 * time.Second
+}
+
 // reportLegacyReadiness reports in the condition Ready what CAPT v0.3 reported in status.ready alone: kubectl get and Cluster API read
 // the condition.
 func reportLegacyReadiness(captCluster *infrav1.CAPTCluster, f *Facts) {

@@ -6,10 +6,12 @@ package captcontrolplane
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -19,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/health"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/recovery"
 )
 
@@ -71,6 +74,47 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 	c.working = !c.failed && c.inProgress(f)
 	c.addHealth(controlPlane, f)
 	return c
+}
+
+// Delays of status writes that only change details. They are longer while Terraform creates or updates the control plane, because another
+// change follows.
+const (
+	detailsDelay         = 1500 * time.Millisecond
+	progressDetailsDelay = 10 * time.Second
+)
+
+// details restores what may be written later: dependencies, the remaining time, when Terraform started, checks of which none fails, and that
+// Cluster API has not reported a VPC that is ready, which it usually does immediately.
+func details(before, after *controlplanev1.CAPTControlPlane, f *Facts) time.Duration {
+	was, is := &before.Status, &after.Status
+	is.Dependencies = was.Dependencies
+	if was.Progress != nil && is.Progress != nil {
+		is.Progress.EstimatedSecondsRemaining = was.Progress.EstimatedSecondsRemaining
+	}
+	if was.WorkspaceTemplateApply != nil && is.WorkspaceTemplateApply != nil {
+		owner.KeepStart(&was.WorkspaceTemplateApply.WorkspaceTemplateApplySummary, &is.WorkspaceTemplateApply.WorkspaceTemplateApplySummary)
+	}
+	if health.NoneFails(was.Health) && health.NoneFails(is.Health) {
+		is.Health = was.Health
+	}
+	waits := conditions.GetReason(after, controlplanev1.ReadyCondition) == controlplanev1.WaitingForInfrastructureReason
+	if waits && f.Infrastructure != nil && conditions.IsTrue(f.Infrastructure, infrav1.ReadyCondition) {
+		keepMessages(before, after)
+	}
+	if is.Phase == controlplanev1.PhaseCreating {
+		return progressDetailsDelay
+	}
+	return detailsDelay
+}
+
+// keepMessages restores the messages of conditions whose reason is the same.
+func keepMessages(before, after *controlplanev1.CAPTControlPlane) {
+	for i := range after.Status.Conditions {
+		condition := &after.Status.Conditions[i]
+		if known := conditions.Get(before, condition.Type); known != nil && known.Reason == condition.Reason {
+			condition.Message = known.Message
+		}
+	}
 }
 
 // addHealth evaluates the health checks. Those that repeat a condition only report it; docs/status.md has the effect of the others.

@@ -68,7 +68,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			),
 			r.awaitTimeouts,
 		),
-		Status: status,
+		Status:  status,
+		Details: details,
 		EventConditions: []string{
 			controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.DependencyCycleCondition,
 			controlplanev1.RecoveringCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition,

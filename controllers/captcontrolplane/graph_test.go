@@ -11,7 +11,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,7 +61,7 @@ func TestDependenciesAreReportedInTheStatusWriteOfTheChange(t *testing.T) {
 func TestANeighborCausesOneWritePerTransition(t *testing.T) {
 	env := built(t)
 	require.NoError(t, env.Client.Create(t.Context(), vpcApply()))
-	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Equal(t, []string{"status"}, env.settle())
 	for _, row := range []struct {
 		state  builder.Option
 		writes int
@@ -70,7 +73,7 @@ func TestANeighborCausesOneWritePerTransition(t *testing.T) {
 		{builder.UpToDate(nil), 1},
 	} {
 		env.become(vpcApply(row.state))
-		assert.Len(t, env.reconcile(), row.writes)
+		assert.Len(t, env.settle(), row.writes)
 	}
 }
 
@@ -152,4 +155,79 @@ func TestEveryObjectOfTheGraphEnqueuesTheControlPlane(t *testing.T) {
 	}
 	assert.Empty(t, env.ofApply(t.Context(), builder.WorkspaceTemplateApply("unrelated", builder.WithWorkspaceName("unrelated"))))
 	assert.Empty(t, env.ofTemplate(t.Context(), builder.WorkspaceTemplate("unrelated")))
+}
+
+// From the creation to Ready, each write of status reports a step. What changes between the steps is written with the next one.
+func TestDetailsOfACreationAreWrittenWithTheNextStep(t *testing.T) {
+	objects := prepared()
+	objects[0] = builder.Cluster("demo")
+	env := newEnvironment(t, append(objects, vpcApply())...)
+	infrastructure := func(ready metav1.ConditionStatus, reason, message, id string) {
+		change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) {
+			builder.OwnedBy(objects[0])(c)
+			c.Spec.VPC.Template.Ref.Name, c.Status.VPC.ID = "vpc", id
+			conditions.Set(c, metav1.Condition{Type: infrav1.ReadyCondition, Status: ready, Reason: reason, Message: message})
+		})
+	}
+	infrastructure(metav1.ConditionFalse, infrav1.WaitingForOwnerReason, "no Cluster", "")
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	infrastructure(metav1.ConditionFalse, infrav1.ProvisioningReason, "waiting for Terraform", "")
+	assert.Empty(t, env.reconcile())
+	infrastructure(metav1.ConditionTrue, "Ready", "", "vpc-1")
+	assert.Empty(t, env.reconcile())
+	assert.Equal(t, progressDetailsDelay, env.again)
+	change(env, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { builder.WithInfrastructureProvisioned()(c) })
+	assert.Equal(t, []string{"patch", "apply " + applyName, "status"}, env.reconcile())
+
+	env.terraform(builder.NotUpToDate(infrav1.ProvisioningReason, "init"))
+	env.terraform(builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Generation++ }))
+	assert.Empty(t, env.reconcile())
+	env.terraform(started(env.clock.Now()))
+	assert.Empty(t, env.reconcile())
+	env.terraformMade()
+	assert.Contains(t, env.reconcile(), "status")
+	assert.Equal(t, controlplanev1.StateReady, env.get().Status.State)
+
+	change(env, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) {
+		c.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	})
+	assert.Empty(t, env.reconcile())
+	assert.Equal(t, detailsDelay, env.again)
+	env.clock.Pass(detailsDelay)
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.Contains(t, env.dependencies(), "Downstream Cluster demo True")
+}
+
+// A step that takes long does not keep details from being written.
+func TestDetailsOfALongStepAreWritten(t *testing.T) {
+	env := newEnvironment(t, prepared()...)
+	env.reconcile()
+	at := env.clock.Now()
+	env.terraform(builder.NotUpToDate(infrav1.ProvisioningReason, "init"))
+	env.terraform(started(at))
+	assert.Empty(t, env.reconcile())
+	assert.Equal(t, progressDetailsDelay, env.again)
+	env.clock.Pass(env.again)
+	assert.Equal(t, []string{"status"}, env.reconcile())
+	assert.True(t, env.get().Status.WorkspaceTemplateApply.StartedTime.Time.Equal(at))
+	assert.Empty(t, env.reconcile())
+}
+
+// Failures are not details, and neither is their end.
+func TestAFailingCheckIsNotADetail(t *testing.T) {
+	env := built(t)
+	for _, row := range []struct {
+		was, is controlplanev1.HealthState
+		detail  bool
+	}{
+		{controlplanev1.HealthUnknown, controlplanev1.HealthHealthy, true},
+		{controlplanev1.HealthHealthy, controlplanev1.HealthUnhealthy, false},
+		{controlplanev1.HealthUnhealthy, controlplanev1.HealthHealthy, false},
+	} {
+		before, after := env.get(), env.get()
+		before.Status.Health.Overall, after.Status.Health.Overall = row.was, row.is
+		before.Status.Progress.EstimatedSecondsRemaining = ptr.To[int32](60)
+		details(before, after, &Facts{})
+		assert.Equal(t, row.detail, equality.Semantic.DeepEqual(before, after), "from %s to %s", row.was, row.is)
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -185,12 +187,22 @@ func (in *input) waitingForInfrastructure() string {
 		return fmt.Sprintf("waiting for CAPTCluster %s, which does not exist. Create it, or correct spec.infrastructureRef of the Cluster", name)
 	}
 	switch ready := conditions.Get(in.Infrastructure, infrav1.ReadyCondition); {
+	case in.vpcInProgress():
+		return fmt.Sprintf("waiting for Terraform to create the VPC of CAPTCluster %s", name)
 	case ready != nil && ready.Status == metav1.ConditionTrue:
 		return fmt.Sprintf("CAPTCluster %s is Ready; waiting until Cluster API reports the infrastructure of Cluster %s as provisioned", name, in.Cluster.Name)
 	case ready != nil && ready.Message != "":
 		return fmt.Sprintf("waiting for CAPTCluster %s: %s", name, ready.Message)
 	}
 	return fmt.Sprintf("waiting for CAPTCluster %s to be provisioned", name)
+}
+
+// vpcInProgress reports whether Terraform creates the VPC, or is about to: the CAPTCluster may not have reported yet that the Cluster owns it.
+func (in *input) vpcInProgress() bool {
+	reason := conditions.GetReason(in.Infrastructure, infrav1.ReadyCondition)
+	owned := util.IsOwnedByObject(in.Infrastructure, in.Cluster, clusterv1.GroupVersion.WithKind("Cluster").GroupKind())
+	started := reason == infrav1.ProvisioningReason || owned && (reason == "" || reason == infrav1.WaitingForOwnerReason)
+	return started && in.Infrastructure.Spec.VPC.Template.IsDefined() && !conditions.IsTrue(in.Infrastructure, clusterv1.PausedCondition)
 }
 
 // regionMissing blocks a control plane whose region is known neither from its spec nor from the infrastructure.

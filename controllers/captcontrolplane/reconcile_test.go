@@ -89,6 +89,17 @@ func (env *environment) reconcile() []string {
 	return env.Writes
 }
 
+// settle reconciles until no details wait, and returns the writes.
+func (env *environment) settle() []string {
+	env.Helper()
+	writes := env.reconcile()
+	if env.again > 0 && env.again <= detailsDelay {
+		env.clock.Pass(env.again)
+		writes = append(writes, env.reconcile()...)
+	}
+	return writes
+}
+
 func demo() []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}}
 }

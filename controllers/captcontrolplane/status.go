@@ -4,6 +4,7 @@
 package captcontrolplane
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -13,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -129,7 +131,7 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 	}
 	return &controlplanev1.WorkspaceTemplateApplyStatus{
 		WorkspaceTemplateApplySummary: *summary,
-		State:                         p.Apply.ReadyReason(),
+		State:                         cmp.Or(p.Apply.ReadyReason(), infrav1.ProvisioningReason),
 		Outputs:                       p.Apply.Apply.Status.Outputs,
 	}
 }

@@ -225,6 +225,8 @@ func TestWaitingForInfrastructureNamesTheCause(t *testing.T) {
 		ready engine.Condition
 		want  string
 	}{
+		"Terraform creates it":                 {engine.False(infrav1.ReadyCondition, infrav1.ProvisioningReason, "step 3"), "waiting for Terraform to create the VPC of CAPTCluster demo"},
+		"it does not know its owner yet":       {engine.False(infrav1.ReadyCondition, infrav1.WaitingForOwnerReason, "no Cluster"), "waiting for Terraform to create the VPC of CAPTCluster demo"},
 		"it fails":                             {engine.False(infrav1.ReadyCondition, "ApplyFailed", "Terraform failed"), "waiting for CAPTCluster demo: Terraform failed"},
 		"Cluster API has not yet marked it":    {engine.True(infrav1.ReadyCondition, "Ready", ""), "CAPTCluster demo is Ready; waiting until Cluster API reports"},
 		"it is Ready, with a message (paused)": {engine.True(infrav1.ReadyCondition, "Ready", "paused"), "CAPTCluster demo is Ready; waiting until Cluster API reports"},
@@ -232,6 +234,7 @@ func TestWaitingForInfrastructureNamesTheCause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := newObservation(t).with(func(f *Facts) {
 				f.Cluster.Status.Initialization.InfrastructureProvisioned = nil
+				builder.OwnedBy(f.Cluster)(f.Infrastructure)
 				engine.Set(f.Infrastructure, row.ready)
 			})
 			assert.Contains(t, o.plan().Blocked.Message, row.want)

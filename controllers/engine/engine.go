@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -46,6 +47,9 @@ type Phases[O Object, F, P any] struct {
 	Act Phase[O, F, P]
 	// Status computes the status of obj from facts and plan. It is pure.
 	Status func(obj O, facts *F, plan P)
+	// Details restores in after, which is a copy, what may be written later, and returns how much later: a write that only changes such
+	// details waits for the next one for this long. It is pure; nil if nothing may wait.
+	Details func(before, after O, facts *F) time.Duration
 	// SummaryCondition is the condition that shows a refused write; Ready when it is empty.
 	SummaryCondition string
 	// EventConditions lists the conditions whose transitions become events, in this order.
@@ -180,6 +184,11 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 	before := obj.DeepCopyObject().(O)
 	phases.Status(obj, facts, plan)
 	reportRefusal(obj, cmp.Or(phases.SummaryCondition, infrav1.ReadyCondition), actErr)
+	if wait := delayOf(e, before, obj, facts, phases); wait > 0 {
+		if mayWait, outcome := whileDelayed(actErr, wait); mayWait {
+			return outcome
+		}
+	}
 	err = writeStatus(ctx, e, before, obj, phases)
 	switch {
 	case err == nil:
@@ -190,6 +199,21 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 		return actErr
 	}
 	return fmt.Errorf("writing status: %w", err)
+}
+
+// delayOf returns how long the write of a status that only changes details has to wait; zero or less if it is written now.
+func delayOf[O Object, F, P any](e Engine, before, after O, facts *F, phases Phases[O, F, P]) time.Duration {
+	if phases.Details == nil {
+		return 0
+	}
+	key, delay := client.ObjectKeyFromObject(after), time.Duration(0)
+	if !equality.Semantic.DeepEqual(before, after) {
+		restored := after.DeepCopyObject().(O)
+		if allowed := phases.Details(before, restored, facts); equality.Semantic.DeepEqual(before, restored) {
+			delay = allowed
+		}
+	}
+	return e.State.remainingDelay(key, delay)
 }
 
 // reportFailure handles an error before Act. It keeps the status, except that it reports a request that the API server refused, because equal

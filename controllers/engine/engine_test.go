@@ -15,7 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -249,4 +251,92 @@ func TestHowAReconcileEnds(t *testing.T) {
 			assert.Len(t, s.recorded(), row.events)
 		})
 	}
+}
+
+// delaying is a reconciler whose messages may wait for two seconds.
+func delaying(t *testing.T) (*testReconciler, *builder.Clock) {
+	s, clock := newTestReconciler(t, builder.CAPTCluster("demo")), builder.NewClock()
+	s.engine.State.Clock = clock
+	s.phases.Details = func(before, after *infrav1.CAPTCluster, _ *facts) time.Duration {
+		for i := range after.Status.Conditions {
+			if known := conditions.Get(before, after.Status.Conditions[i].Type); known != nil {
+				after.Status.Conditions[i].Message = known.Message
+			}
+		}
+		return 2 * time.Second
+	}
+	s.show(False("Ready", "Provisioning", "first"))
+	s.mustReconcile()
+	return s, clock
+}
+
+func (s *testReconciler) requireWaits(want time.Duration, writes int) {
+	s.Helper()
+	got, err := s.reconcile()
+	require.NoError(s, err)
+	require.Equal(s, want, got.RequeueAfter)
+	require.Equal(s, writes, s.writes)
+}
+
+func TestDetailsAreWrittenWithTheNextChangeOrAfterADelay(t *testing.T) {
+	s, clock := delaying(t)
+	s.show(False("Ready", "Provisioning", "second"))
+	s.requireWaits(2*time.Second, 1)
+	clock.Pass(1500 * time.Millisecond)
+	s.show(False("Ready", "Provisioning", "third"))
+	s.requireWaits(500*time.Millisecond, 1)
+	clock.Pass(500 * time.Millisecond)
+	s.requireWaits(0, 2)
+	assert.Equal(t, "third", conditions.GetMessage(s.get(), "Ready"))
+	s.requireWaits(0, 2)
+
+	s.show(False("Ready", "Provisioning", "fourth"))
+	s.requireWaits(2*time.Second, 2)
+	s.show(True("Ready", "Ready", ""))
+	s.requireWaits(0, 3)
+
+	s.show(True("Ready", "Ready", "a detail that disappears"))
+	s.requireWaits(2*time.Second, 3)
+	clock.Pass(time.Second)
+	s.show(True("Ready", "Ready", ""))
+	s.requireWaits(0, 3)
+	s.show(True("Ready", "Ready", "a later one waits as long"))
+	s.requireWaits(2*time.Second, 3)
+}
+
+// A manager that is restarted has no record of the delay, and begins another one.
+func TestDelayedDetailsSurviveARestart(t *testing.T) {
+	s, clock := delaying(t)
+	s.show(False("Ready", "Provisioning", "second"))
+	s.requireWaits(2*time.Second, 1)
+	s.engine.State = &StateCache{Clock: clock}
+	s.requireWaits(2*time.Second, 1)
+	clock.Pass(2 * time.Second)
+	s.requireWaits(0, 2)
+}
+
+func TestDetailsDoNotReplaceOtherWaitsAndAreWrittenWithErrors(t *testing.T) {
+	for name, row := range map[string]struct {
+		err    error
+		want   time.Duration
+		writes int
+	}{
+		"an earlier reconcile": {Wait("a token", time.Second), time.Second, 1},
+		"a later reconcile":    {Wait("a timeout", time.Minute), 2 * time.Second, 1},
+		"a joined wait":        {errors.Join(Wait("a timeout", time.Minute)), time.Minute, 2},
+		"a conflict":           {markStale(apierrors.NewConflict(schema.GroupResource{}, "demo", nil)), 0, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := delaying(t)
+			s.show(False("Ready", "Provisioning", "second"))
+			s.ends(row.err)
+			s.requireWaits(row.want, row.writes)
+		})
+	}
+	s, _ := delaying(t)
+	s.show(False("Ready", "Provisioning", "second"))
+	s.ends(errors.New("the backoff of the queue may be longer than the delay"))
+	_, err := s.reconcile()
+	require.Error(t, err)
+	assert.Equal(t, 2, s.writes)
 }

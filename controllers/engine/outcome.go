@@ -28,6 +28,16 @@ func (e *waitError) Error() string {
 // Wait ends a reconcile that is repeated after a while, because no watch reports what it waits for.
 func Wait(reason string, after time.Duration) error { return &waitError{reason: reason, after: after} }
 
+// whileDelayed returns the outcome of a reconcile that ended with actErr, and whose status is written later. It must be written now after an
+// error, because a retry may be late.
+func whileDelayed(actErr error, wait time.Duration) (mayWait bool, outcome error) {
+	is, waits := actErr.(*waitError) //nolint:errorlint // An error that is joined to it has other consequences.
+	if waits && is.after < wait {
+		return true, actErr
+	}
+	return waits || actErr == nil, Wait("the next status write", wait)
+}
+
 // staleError is a write to the reconciled object that the API server refused because the cache was stale. The event of the change
 // causes the next reconcile.
 type staleError struct{ error }

@@ -43,6 +43,8 @@ type objectState struct {
 	refused      string
 	refusedSince time.Time
 	timers       map[string]timer
+	// delayedSince is since when status has details that are not written; zero when there are none.
+	delayedSince time.Time
 	// kindState is what the controller of the kind adds, see StateOf.
 	kindState any
 }
@@ -111,6 +113,20 @@ func StateOf[T any](c *StateCache, key client.ObjectKey) *T {
 		state.kindState = new(T)
 	}
 	return state.kindState.(*T)
+}
+
+// remainingDelay returns how long a status write still waits that may be delayed. A delay of zero ends the wait.
+func (c *StateCache) remainingDelay(key client.ObjectKey, delay time.Duration) time.Duration {
+	state := c.lockedState(key)
+	defer state.Unlock()
+	switch {
+	case delay == 0:
+		state.delayedSince = time.Time{}
+		return 0
+	case state.delayedSince.IsZero():
+		state.delayedSince = c.clock().Now()
+	}
+	return delay - c.clock().Since(state.delayedSince)
 }
 
 // clearRefusal records that the API server no longer refuses a request.

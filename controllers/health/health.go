@@ -136,6 +136,11 @@ func worse(a, b controlplanev1.HealthState) controlplanev1.HealthState {
 	return controlplanev1.HealthHealthy
 }
 
+// NoneFails reports whether no check of status fails.
+func NoneFails(health *controlplanev1.Health) bool {
+	return health == nil || health.Overall != controlplanev1.HealthUnhealthy
+}
+
 // Find returns a check of status; nil when it has none of this name.
 func Find(health *controlplanev1.Health, name string) *controlplanev1.HealthCheck {
 	if health == nil {

@@ -32,6 +32,11 @@ func (p *Plan) Summary() *infrav1.WorkspaceTemplateApplySummary {
 	}
 }
 
+// KeepStart restores in a summary that Terraform has started, for which an owner need not write its status immediately.
+func KeepStart(was, is *infrav1.WorkspaceTemplateApplySummary) {
+	is.WorkspaceName, is.StartedTime = was.WorkspaceName, was.StartedTime
+}
+
 // started reports whether Terraform has begun its first run.
 func (f *Facts) started() bool {
 	s := f.Apply.Status

@@ -6,6 +6,7 @@
 package progress
 
 import (
+	"cmp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,6 +92,7 @@ func (p *state) end(outcome controlplanev1.Outcome, in *Observed) {
 		return
 	}
 	last.CompletionTime, last.Outcome, last.Message = timeOf(in.Now), outcome, ""
+	p.Revision = cmp.Or(in.Revision, p.Revision)
 	if outcome == controlplanev1.OutcomeFailed {
 		last.Message = failure.Truncate(in.Message, maxMessage)
 	}
@@ -120,12 +122,12 @@ func (p *state) advance(in *Observed) {
 		started = true
 	}
 	operation := p.last().Name
-	if p.CurrentOperation = operation; in.Revision != 0 {
-		p.Revision = in.Revision
-	}
+	p.CurrentOperation = operation
 	percent := max(ptr.Deref(p.PercentComplete, 0), percentAt(operation, in.Step))
 	if started || percent != ptr.Deref(p.PercentComplete, 0) {
 		p.PercentComplete = &percent
+		// CAPT itself completes a new WorkspaceTemplateApply, which changes its generation: that alone must not cause a status write.
+		p.Revision = cmp.Or(in.Revision, p.Revision)
 		p.estimate(in)
 	}
 }

@@ -145,6 +145,18 @@ func TestLifeOfProgress(t *testing.T) {
 	}
 }
 
+// CAPT itself completes a new WorkspaceTemplateApply, which changes its generation. The record of a failure has the last one.
+func TestARevisionAloneChangesNothing(t *testing.T) {
+	look := Observed{Operation: creation, Step: ControlPlane, Revision: 1, Now: at(0)}
+	first := Next(nil, &look)
+	look.Revision, look.Now = 2, at(1)
+	second := Next(first, &look)
+	assert.Equal(t, first, second)
+	failed := Next(second, &Observed{Step: ControlPlane, Failed: true, Message: "quota", Revision: 2, Now: at(2)})
+	assert.EqualValues(t, 2, failed.Revision)
+	assert.Equal(t, "Creation 25%, Creation 0", text(Next(failed, &look)), "it is retried")
+}
+
 func TestHistoryIsBounded(t *testing.T) {
 	var p *controlplanev1.Progress
 	for i := range 30 {

@@ -152,8 +152,8 @@ func (f *fleet) create() {
 	f.report(peakMemory(f.B, f.s)/(1<<20), "peak-rss-MiB")
 }
 
-// shared are what is written for many clusters together, or only describes them.
-var shared = []string{"events", "leases", "workspacetemplates"}
+// shared are what is written for many clusters together, or only describes them. Definitions are marked once after an installation.
+var shared = []string{"events", "leases", "workspacetemplates", "customresourcedefinitions"}
 
 // make makes one cluster.
 func (f *fleet) make(ctx context.Context, name string) error {
