@@ -152,7 +152,7 @@ func FargateIntent(controlPlane *controlplanev1.CAPTControlPlane, profile *contr
 		naming.EKSConnectionVariable: in.Connection,
 		naming.VPCConnectionVariable: in.VPCSecret,
 	}
-	for name, value := range map[string]any{"selectors": profile.Selectors, "tags": orEmptyMap(controlPlane.Spec.AdditionalTags)} {
+	for name, value := range map[string]any{naming.SelectorsVariable: profile.Selectors, naming.TagsVariable: orEmptyMap(controlPlane.Spec.AdditionalTags)} {
 		text, err := json.Marshal(value)
 		if err != nil {
 			return Intent{}, fmt.Errorf("encoding variable %s: %w", name, err)

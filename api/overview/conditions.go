@@ -29,7 +29,7 @@ func (o *Objects) Conditions() (list []Condition) {
 			if _, is := object.(*clusterv1.Cluster); is && condition.Type != clusterv1.ClusterRemoteConnectionProbeCondition {
 				continue
 			}
-			if (condition.Status == metav1.ConditionTrue) == isNegative(condition.Type) {
+			if (condition.Status == metav1.ConditionTrue) == isNegative(condition.Type) || explainsFailure(condition.Reason) {
 				list = append(list, Condition{graph.NodeOf(object).Kind, object.GetName(), condition})
 			}
 		}
@@ -45,4 +45,13 @@ func isNegative(condition string) bool {
 		controlplanev1.RecoveringCondition, controlplanev1.DependencyCycleCondition, controlplanev1.FargateProfileCreatingCondition,
 		controlplanev1.FargateProfileFailedCondition,
 	}, condition)
+}
+
+// explainsFailure reports whether a condition with its normal status explains why a failure is not repaired: recovery waits, or cannot help.
+func explainsFailure(reason string) bool {
+	switch reason {
+	case controlplanev1.RecoveryBlockedReason, controlplanev1.RecoveryExhaustedReason, controlplanev1.WaitingForRetryReason, infrav1.CreateNotRecoverableReason:
+		return true
+	}
+	return false
 }

@@ -195,7 +195,7 @@ func (o *Objects) missing() *Cause {
 		if meta.FindStatusCondition(object.GetConditions(), infrav1.ReadyCondition) == nil {
 			return &Cause{
 				Kind: graph.NodeOf(object).Kind, Name: object.GetName(), Reason: NotReconciledReason, Since: object.GetCreationTimestamp(),
-				Message: "CAPT has not reconciled it yet. Check that the manager of CAPT runs, and watches this namespace",
+				Message: "CAPT has not reconciled it yet. Check that the manager of CAPT runs and watches this namespace",
 			}
 		}
 	}

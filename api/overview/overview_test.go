@@ -176,7 +176,8 @@ func TestConditionsAreThoseThatAReadyClusterDoesNotHave(t *testing.T) {
 	o.Applies[0].Status.Conditions = append(o.Applies[0].Status.Conditions, condition("WorkspaceConflict", metav1.ConditionTrue, "Conflict"), condition("Rendered", metav1.ConditionTrue, "Rendered"))
 	o.ControlPlane.Status.Conditions = []metav1.Condition{
 		condition("Ready", metav1.ConditionFalse, "Wrong"), condition("Degraded", metav1.ConditionTrue, "Wrong"), condition("Paused", metav1.ConditionFalse, "NotPaused"),
-		condition("EndpointAvailable", metav1.ConditionUnknown, "Waiting"),
+		condition("EndpointAvailable", metav1.ConditionUnknown, "Waiting"), condition("Recovering", metav1.ConditionFalse, "RecoveryBlocked"),
+		condition("Recovering", metav1.ConditionFalse, "NotRecovering"),
 	}
 	o.Cluster.Status.Conditions = []metav1.Condition{condition("RemoteConnectionProbe", metav1.ConditionFalse, "ProbeFailed"), condition("Available", metav1.ConditionFalse, "NotAvailable")}
 	var found []string
@@ -185,6 +186,6 @@ func TestConditionsAreThoseThatAReadyClusterDoesNotHave(t *testing.T) {
 	}
 	assert.Equal(t, []string{
 		"WorkspaceTemplateApply vpc WorkspaceConflict True", "CAPTControlPlane demo Ready False", "CAPTControlPlane demo Degraded True",
-		"CAPTControlPlane demo EndpointAvailable Unknown", "Cluster demo RemoteConnectionProbe False",
+		"CAPTControlPlane demo EndpointAvailable Unknown", "CAPTControlPlane demo Recovering False", "Cluster demo RemoteConnectionProbe False",
 	}, found)
 }

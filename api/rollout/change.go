@@ -67,17 +67,17 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 		"":                         required,
 		infrav1.PreviewEmpty:       "Terraform would change nothing, and " + required,
 		infrav1.PreviewChanges:     "Terraform would change resources, and " + required,
-		infrav1.PreviewFailed:      "its plan fails: " + preview.Message + ". CAPT repeats the plan every ten minutes",
-		infrav1.PreviewUnavailable: "it cannot be previewed: " + preview.Message + ". CAPT tries again every ten minutes",
+		infrav1.PreviewFailed:      "its plan fails: " + preview.Message + ". CAPT retries every 10 minutes",
+		infrav1.PreviewUnavailable: "it cannot be previewed: " + preview.Message + ". CAPT retries every 10 minutes",
 	}[preview.Result]
 	switch {
 	case preview.Result == "" && c.Policy.IsPreviewed():
-		reason = "Terraform plans it first, when the Workspace is at rest, as the rollout policy of " + template + " requires"
+		reason = "Terraform plans it first, when the Workspace is up to date, as the rollout policy of " + template + " requires"
 	case preview.Result == infrav1.PreviewChanges && preview.Message != "":
 		reason += " (" + preview.Message + ")"
 	}
 	if c.Approve != "" && !c.IsApproved() {
-		reason += fmt.Sprintf(". The annotation %s is %s, which is another content, and has no effect", naming.ApproveAnnotation, c.Approve)
+		reason += fmt.Sprintf(". The annotation %s is %s, which is the hash of another content, and has no effect", naming.ApproveAnnotation, c.Approve)
 	}
 	return fmt.Sprintf("the changed spec (content %s) is not applied yet: %s. To approve this content, run: %s", c.Revision, reason, approve)
 }

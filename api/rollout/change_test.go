@@ -50,18 +50,18 @@ func TestTheMessageOfAChangeNamesTheCommand(t *testing.T) {
 		change  Change
 		preview infrav1.RevisionPreview
 	}{
-		"Terraform plans it first, when the Workspace is at rest, as the rollout policy of T requires": {Change{Policy: policy}, infrav1.RevisionPreview{}},
-		"Terraform would change resources, and the rollout policy of T requires an approval":           {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewChanges}},
-		"Terraform would change nothing, and the rollout policy of T requires an approval":             {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewEmpty}},
-		"its plan fails: no. CAPT repeats the plan every ten minutes":                                  {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewFailed, Message: "no"}},
-		"it cannot be previewed: no. CAPT tries again every ten minutes":                               {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewUnavailable, Message: "no"}},
-		"the rollout policy of T requires an approval":                                                 {Change{Approve: "a"}, infrav1.RevisionPreview{}},
+		"Terraform plans it first, when the Workspace is up to date, as the rollout policy of T requires": {Change{Policy: policy}, infrav1.RevisionPreview{}},
+		"Terraform would change resources, and the rollout policy of T requires an approval":              {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewChanges}},
+		"Terraform would change nothing, and the rollout policy of T requires an approval":                {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewEmpty}},
+		"its plan fails: no. CAPT retries every 10 minutes":                                               {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewFailed, Message: "no"}},
+		"it cannot be previewed: no. CAPT retries every 10 minutes":                                       {Change{Policy: policy}, infrav1.RevisionPreview{Result: infrav1.PreviewUnavailable, Message: "no"}},
+		"the rollout policy of T requires an approval":                                                    {Change{Approve: "a"}, infrav1.RevisionPreview{}},
 	} {
 		change := row.change
 		change.Revision = "b"
 		stale := ""
 		if change.Approve = cmp.Or(change.Approve, "b"); !change.IsApproved() {
-			stale = ". The annotation capt.cluster.x-k8s.io/approve is a, which is another content, and has no effect"
+			stale = ". The annotation capt.cluster.x-k8s.io/approve is a, which is the hash of another content, and has no effect"
 		}
 		assert.Equal(t, "the changed spec (content b) is not applied yet: "+want+stale+". To approve this content, run: command", change.Message("T", row.preview, "command"))
 	}

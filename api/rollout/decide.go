@@ -68,8 +68,10 @@ type rollout struct {
 	*Facts
 	// users take part: they have a Workspace.
 	users []User
-	assigned,
+	// assigned are the users that get the target revision now.
+	assigned []*User
 	canaries []*User
+	// invalid is the error of the selector of canaries.
 	invalid error
 }
 

@@ -62,7 +62,7 @@ func (r *rollout) why(d *Decision) string {
 		u := r.usersWith(infrav1.PreviewUnavailable)[0]
 		return fmt.Sprintf("%s cannot be previewed: %s. To roll out without previews, set spec.rollout.preview to Never", u.Key, u.Preview.Message)
 	case r.invalid != nil:
-		return "spec.rollout.canary.selector is invalid, so that no user is a canary: " + r.invalid.Error() + ". Correct the selector"
+		return "spec.rollout.canary.selector is invalid, so no user is a canary: " + r.invalid.Error() + ". Correct the selector"
 	default:
 		return "No user is a canary, because spec.rollout.canary.selector matches no Cluster. Correct the selector, or label a Cluster"
 	}

@@ -6,11 +6,13 @@ package validation
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -75,4 +77,15 @@ func ApplyInUse(ctx context.Context, reader Reader, controlPlane *controlplanev1
 // KeyOf returns the namespace and name of an object.
 func KeyOf(object metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// ClusterName returns the name of the Cluster that an object belongs to: the Cluster that owns it or, without an owner, the one in its label; empty
+// if it names none.
+func ClusterName(object metav1.Object) string {
+	for _, ref := range object.GetOwnerReferences() {
+		if group, _, _ := strings.Cut(ref.APIVersion, "/"); ref.Kind == "Cluster" && group == clusterv1.GroupVersion.Group {
+			return ref.Name
+		}
+	}
+	return object.GetLabels()[clusterv1.ClusterNameLabel]
 }

@@ -39,7 +39,7 @@ func TestRolloutPolicies(t *testing.T) {
 		"with canaries": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Canary: canary})},
 		"immediate":     {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutImmediate})},
 		"fields without effect": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutImmediate, Canary: canary}),
-			warnings: []string{"spec.rollout.strategy: is Immediate, so that the other fields of spec.rollout have no effect"}},
+			warnings: []string{"spec.rollout.strategy: is Immediate, so the other fields of spec.rollout have no effect"}},
 		"a soak time without canaries": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Canary: infrav1.RolloutCanaries{SoakSeconds: 60}}),
 			errors: []finding{{"spec.rollout.canary", field.ErrorTypeInvalid, "selects no user"}}},
 		"with previews": {option: policy(infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges})},

@@ -155,7 +155,7 @@ func (o *options) validate() error {
 
 func (o *options) validateTokens() error {
 	if o.eksTokensIMDS && !o.eksTokens {
-		return errors.New("--eks-tokens-instance-metadata needs --eks-tokens")
+		return errors.New("--eks-tokens-instance-metadata requires --eks-tokens")
 	}
 	return nil
 }

@@ -129,8 +129,8 @@ func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, 
 	if apiServer == nil {
 		return
 	}
-	set := func(reason, before string, check *controlplanev1.HealthCheck) {
-		c.unhealthy = engine.False(controlplanev1.ReadyCondition, reason, before+check.Message)
+	set := func(reason, prefix string, check *controlplanev1.HealthCheck) {
+		c.unhealthy = engine.False(controlplanev1.ReadyCondition, reason, prefix+check.Message)
 	}
 	first := !ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
 	switch {

@@ -172,7 +172,7 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 		return engine.True(conditionType, infrav1.AdoptionRequiredReason, f.unadoptedMessage())
 	case len(f.OwnedCandidates) > 0:
 		return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
-			"the deletion is blocked: WorkspaceTemplateApply %s has an owner reference to this object, but spec.workspaceTemplateApplyRef does not name it. To delete it, too, set the reference; to keep it and its cloud resources, remove its owner reference",
+			"the deletion is blocked: WorkspaceTemplateApply %s has an owner reference to this object, but spec.workspaceTemplateApplyRef does not name it. To delete it too, set the reference; to keep it and its cloud resources, remove its owner reference",
 			strings.Join(f.OwnedCandidates, ", ")))
 	}
 	if waiting := f.waitingFor(); waiting != "" {

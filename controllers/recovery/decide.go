@@ -241,7 +241,7 @@ func (d *Decision) wait(in Input, restarted bool) time.Duration {
 	switch wait := backoff(in.Strategy, in.Seed, d.Attempt-1); {
 	case restarted:
 		return 0
-	case d.Attempt == 1 && classOf(in.Failure.Class).providerFirst && (in.Strategy == nil || in.Strategy.Backoff.InitialSeconds == 0):
+	case d.Attempt == 1 && policyOf(in.Failure.Class).providerFirst && (in.Strategy == nil || in.Strategy.Backoff.InitialSeconds == 0):
 		return max(wait, providerRetries)
 	default:
 		return wait

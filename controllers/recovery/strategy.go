@@ -36,8 +36,8 @@ const providerRetries = 2 * time.Minute
 // readyPeriod is how long a control plane must be Ready before its attempts are reset.
 const readyPeriod = time.Hour
 
-// class is what CAPT does by default about a class of errors.
-type class struct {
+// policy is what CAPT does by default about a class of errors.
+type policy struct {
 	// actions in their order. Without actions, only a change of the inputs or a manual retry makes CAPT ask the provider to run again.
 	actions []controlplanev1.RecoveryActionType
 	// providerFirst is true if the retries of the provider are likely to help.
@@ -46,21 +46,21 @@ type class struct {
 	advice string
 }
 
-// classOf returns the row of a class.
-func classOf(name failure.Class) class {
+// policyOf returns the policy for a class of errors.
+func policyOf(class failure.Class) policy {
 	reapply := []controlplanev1.RecoveryActionType{controlplanev1.RecoveryReapply}
-	switch name {
+	switch class {
 	case failure.ClassAuth:
-		return class{advice: "Correct the credentials of the ProviderConfig, or their permissions"}
+		return policy{advice: "Correct the credentials of the ProviderConfig, or their permissions"}
 	case failure.ClassQuota:
-		return class{advice: "Request an increase of the AWS quota, or delete resources that are not needed"}
+		return policy{advice: "Request an increase of the AWS quota, or delete resources that are not needed"}
 	case failure.ClassConfig:
-		return class{advice: "Correct the WorkspaceTemplate, the variables or the ProviderConfig"}
+		return policy{advice: "Correct the WorkspaceTemplate, the variables or the ProviderConfig"}
 	case failure.ClassInterrupted:
-		return class{actions: []controlplanev1.RecoveryActionType{controlplanev1.RecoveryClearInterruptedCreate, controlplanev1.RecoveryReapply}}
+		return policy{actions: []controlplanev1.RecoveryActionType{controlplanev1.RecoveryClearInterruptedCreate, controlplanev1.RecoveryReapply}}
 	case failure.ClassThrottle, failure.ClassLock, failure.ClassTimeout, failure.ClassNetwork, failure.ClassUnknown:
 	}
-	return class{actions: reapply, providerFirst: true}
+	return policy{actions: reapply, providerFirst: true}
 }
 
 // maxRetries is the limit of attempts.
@@ -108,16 +108,16 @@ func timeoutOf(action controlplanev1.RecoveryAction) time.Duration {
 
 // actionsFor returns the actions that can help with a failure, and why others cannot, which is empty for those that have nothing to do with it.
 func actionsFor(in Input) (usable []controlplanev1.RecoveryAction, refused string) {
-	row := classOf(in.Failure.Class)
-	if len(row.actions) == 0 {
-		return nil, row.advice
+	byDefault := policyOf(in.Failure.Class)
+	if len(byDefault.actions) == 0 {
+		return nil, byDefault.advice
 	}
 	var list []controlplanev1.RecoveryAction
 	if in.Strategy != nil {
 		list = in.Strategy.Actions
 	}
 	if len(list) == 0 {
-		for _, of := range row.actions {
+		for _, of := range byDefault.actions {
 			list = append(list, controlplanev1.RecoveryAction{Type: of})
 		}
 	}

@@ -183,11 +183,10 @@ func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 	return other, nil
 }
 
+// scopesOf returns the scopes to look for the recorded Workspace in: its own, or all if it is unknown.
 func scopesOf(ref *infrav1.WorkspaceReference) []terraform.Scope {
-	for _, scope := range terraform.Scopes() {
-		if ref != nil && scope.GroupVersionKind().GroupVersion().String() == ref.APIVersion {
-			return []terraform.Scope{scope}
-		}
+	if scope, ok := ref.Scope(); ok {
+		return []terraform.Scope{scope}
 	}
 	return terraform.Scopes()
 }

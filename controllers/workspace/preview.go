@@ -94,8 +94,8 @@ func (c *Client) CreatePreview(ctx context.Context, apply *infrav1.WorkspaceTemp
 	return nil
 }
 
-// Look makes the provider plan a preview again, by a change of an annotation.
-func (c *Client) Look(ctx context.Context, preview *Live, now time.Time) error {
+// Replan makes the provider plan a preview again, by a change of an annotation.
+func (c *Client) Replan(ctx context.Context, preview *Live, now time.Time) error {
 	object := preview.object.DeepCopy()
 	before := client.MergeFromWithOptions(preview.object, client.MergeFromWithOptimisticLock{})
 	annotations := object.GetAnnotations()
@@ -193,8 +193,8 @@ type PreviewObservation struct {
 	// Result is empty while it is not known.
 	Result  infrav1.PreviewResult
 	Message string
-	// Look is true when the provider must plan again.
-	Look bool
+	// Replan is true when the provider must plan again.
+	Replan bool
 	// RequeueAfter is when the observation changes without an event; zero if it does not.
 	RequeueAfter time.Duration
 }
@@ -224,7 +224,7 @@ func (l *Live) observeLooks(now time.Time) PreviewObservation {
 	at, then := l.lookedAt()
 	switch {
 	case at.IsZero(), checksum == "" && now.Sub(at) >= lookInterval:
-		return PreviewObservation{Look: true}
+		return PreviewObservation{Replan: true}
 	case checksum == "":
 		return PreviewObservation{RequeueAfter: lookInterval - now.Sub(at)}
 	case then != "" && now.Sub(at) < settleTime:

@@ -51,12 +51,12 @@ func TestObservePreview(t *testing.T) {
 		want    PreviewObservation
 	}{
 		"not reached":                         {builder.Queued, nil, PreviewObservation{}},
-		"the first look of an empty plan":     {builder.ResourcesExist, nil, PreviewObservation{Look: true}},
+		"the first look of an empty plan":     {builder.ResourcesExist, nil, PreviewObservation{Replan: true}},
 		"waiting for the second":              {builder.ResourcesExist, []builder.Option{looked(10*time.Second, "")}, PreviewObservation{RequeueAfter: 20 * time.Second}},
-		"the second look was missed":          {builder.ResourcesExist, []builder.Option{looked(30*time.Second, "")}, PreviewObservation{Look: true}},
+		"the second look was missed":          {builder.ResourcesExist, []builder.Option{looked(30*time.Second, "")}, PreviewObservation{Replan: true}},
 		"Ready without a checksum":            {builder.AtRest, []builder.Option{looked(time.Second, "")}, PreviewObservation{RequeueAfter: 29 * time.Second}},
 		"empty":                               {builder.AtRest, []builder.Option{checksum(), looked(time.Second, "")}, PreviewObservation{Result: infrav1.PreviewEmpty}},
-		"changes after the first look":        {builder.ResourcesExist, []builder.Option{checksum()}, PreviewObservation{Look: true}},
+		"changes after the first look":        {builder.ResourcesExist, []builder.Option{checksum()}, PreviewObservation{Replan: true}},
 		"changes after a second look":         {builder.ResourcesExist, []builder.Option{checksum(), looked(time.Second, "")}, PreviewObservation{Result: infrav1.PreviewChanges}},
 		"changes, and a second look may come": {builder.ResourcesExist, []builder.Option{checksum(), looked(time.Second, "abc")}, PreviewObservation{RequeueAfter: 9 * time.Second}},
 		"changes after both looks":            {builder.ResourcesExist, []builder.Option{checksum(), looked(10*time.Second, "abc")}, PreviewObservation{Result: infrav1.PreviewChanges}},
@@ -154,7 +154,7 @@ func TestALookChangesAnAnnotation(t *testing.T) {
 	env.Client.Client = env.api
 	live, err := get(t.Context(), env.api, terraform.ScopeNamespaced, builder.Namespace, "demo-vpc")
 	require.NoError(t, err)
-	require.NoError(t, env.Look(t.Context(), live, previewNow))
+	require.NoError(t, env.Replan(t.Context(), live, previewNow))
 	live, err = get(t.Context(), env.api, terraform.ScopeNamespaced, builder.Namespace, "demo-vpc")
 	require.NoError(t, err)
 	at, had := live.lookedAt()

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/modules"
@@ -29,8 +30,8 @@ import (
 
 // Requests for recovery actions that are carried out on a Workspace: <type>/<UID of the Workspace>/<time>.
 const (
-	reapplyRequest = "Reapply"
-	clearRequest   = "ClearInterruptedCreate"
+	reapplyRequest = string(controlplanev1.RecoveryReapply)
+	clearRequest   = string(controlplanev1.RecoveryClearInterruptedCreate)
 )
 
 // RecoveryRequested reports whether a request is for this Workspace and was not carried out. A request for an earlier Workspace of the name

@@ -85,7 +85,7 @@ func TestAChangeWaitsForItsPreviewAndItsApproval(t *testing.T) {
 
 	p.approve("0123456789ab")
 	assert.Equal(t, "# 1", p.module())
-	assert.Contains(t, p.ready("demo-vpc"), "is 0123456789ab, which is another content, and has no effect")
+	assert.Contains(t, p.ready("demo-vpc"), "is 0123456789ab, which is the hash of another content, and has no effect")
 	p.approve(held.Revision)
 	assert.Equal(t, "# 2", p.module())
 	assert.Empty(t, p.change())

@@ -280,9 +280,9 @@ func (f *Facts) Observation() workspace.Observation { return f.observation(!f.wr
 // observationAsWritten is the observation of the Workspace as it was written, although a change is held.
 func (f *Facts) observationAsWritten() workspace.Observation { return f.observation(false) }
 
-// atRest is the observation of the Workspace that a preview is compared with: as it is, if a change is held, or if nothing shows what it should
+// observationForPreview is the observation of the Workspace that a preview is compared with: as it is, if a change is held, or if nothing shows what it should
 // be.
-func (f *Facts) atRest() workspace.Observation {
+func (f *Facts) observationForPreview() workspace.Observation {
 	if f.Change.IsPending() || f.Rendered == nil {
 		return f.observationAsWritten()
 	}
@@ -302,10 +302,10 @@ func (f *Facts) observation(differs bool) workspace.Observation {
 	})
 }
 
-// canBePreviewed reports whether the Workspace is at rest, and may be changed. The state of the rollout does not concern a change of spec.
+// canBePreviewed reports whether the Workspace is up to date, and may be changed. The state of the rollout does not concern a change of spec.
 func (f *Facts) canBePreviewed() bool {
 	running := f.Paused == "" && (f.Change.IsPending() || f.Current.Spec.Rollout.State != infrav1.RolloutPaused)
-	return running && f.atRest().UpToDate && firstConflict(f) == nil && len(f.Missing) == 0 && f.LookupError == nil
+	return running && f.observationForPreview().UpToDate && firstConflict(f) == nil && len(f.Missing) == 0 && f.LookupError == nil
 }
 
 // refusedRevision returns the result for a revision that the Workspace cannot be written with, and why; empty if it can.
@@ -324,11 +324,11 @@ func (f *Facts) refusedRevision(apply *infrav1.WorkspaceTemplateApply, rendered 
 
 // assumedPlan returns a result that needs no preview, and why; empty when a preview is needed.
 func (f *Facts) assumedPlan() (infrav1.PreviewResult, string) {
-	switch o := f.atRest(); {
+	switch o := f.observationForPreview(); {
 	case f.Live == nil:
 		return infrav1.PreviewUnavailable, "Workspace " + f.Name + " does not exist"
 	case o.Failed && !f.inProgress():
-		return infrav1.PreviewChanges, "Terraform fails with the content that the Workspace has, so that the plan is not known"
+		return infrav1.PreviewChanges, "Terraform fails with the current content of the Workspace, so the plan is not known"
 	case o.UpToDate && !f.Live.SupportsPreviews():
 		return infrav1.PreviewUnavailable, "previews require provider-terraform v1 or later"
 	}

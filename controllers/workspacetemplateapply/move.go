@@ -113,7 +113,7 @@ func (f *Facts) moveBlockedBy(apply *infrav1.WorkspaceTemplateApply) string {
 	case f.KindMissing:
 		return f.kindMissingMessage()
 	case f.Preview.Live != nil:
-		return "the preview of another revision is being deleted"
+		return "its preview is being deleted"
 	case f.Live == nil && ref == nil:
 		return "" // Nothing was created.
 	case f.Live == nil:

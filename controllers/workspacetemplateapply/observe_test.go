@@ -209,7 +209,7 @@ func TestWaitingForDependencies(t *testing.T) {
 		"two keys are missing":                    {secret(nil), all, "Secret s has no value for key a; Secret s has no value for key b"},
 		"every key is there":                      {secret(map[string]string{"a": "x", "b": "y"}), all, ""},
 		"Secret in another namespace":             {elsewhere.DeepCopy(), some, "Secret s does not exist"},
-		"Secret of another namespace asked for":   {elsewhere.DeepCopy(), inOther, "Secret s must be in namespace default"},
+		"Secret of another namespace asked for":   {elsewhere.DeepCopy(), inOther, "Secret s must be in namespace default, the namespace of this object. Correct its namespace in spec.waitForSecrets"},
 		"writer of the Secret failed":             {writer(failed), some, "Secret s does not exist: WorkspaceTemplateApply writer is not ready: no zones"},
 		"writer of the Secret at work":            {writer(builder.NotUpToDate("Provisioning", "50%")), some, "Secret s does not exist"},
 		"writer of a Secret, another namespace":   {writer(ofTeam, failed), some, "Secret s does not exist"},

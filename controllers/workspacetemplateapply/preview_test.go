@@ -191,7 +191,7 @@ func TestAPreviewThatIsNotPossible(t *testing.T) {
 				template.Spec.Template.Spec.ForProvider.Env = []terraform.EnvVar{{Name: "TF_WORKSPACE", Value: "another"}}
 			}))
 		},
-		"Changes Terraform fails with the content that the Workspace has": func(p *previewing) {
+		"Changes Terraform fails with the current content of the Workspace": func(p *previewing) {
 			p.provide("demo-vpc", builder.PlanFailed)
 		},
 	} {

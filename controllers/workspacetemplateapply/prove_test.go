@@ -241,10 +241,10 @@ func TestAProofWaits(t *testing.T) {
 		row    builder.Row
 		change func(p *proving)
 	}{
-		"the end of what the provider does: ":           {builder.Updating, func(*proving) {}},
-		"the end of the pause: ":                        {builder.AtRest, func(p *proving) { p.edit("demo-apply", pause) }},
-		"its content: WorkspaceTemplate default/vpc do": {builder.AtRest, func(p *proving) { p.remove(builder.WorkspaceTemplate("vpc")) }},
-		"the plan of provider-terraform in preview":     {builder.AtRest, func(*proving) {}},
+		"the Workspace to be up to date: ":                       {builder.Updating, func(*proving) {}},
+		"the end of the pause: ":                                 {builder.AtRest, func(p *proving) { p.edit("demo-apply", pause) }},
+		"the content to write: WorkspaceTemplate default/vpc do": {builder.AtRest, func(p *proving) { p.remove(builder.WorkspaceTemplate("vpc")) }},
+		"the plan of provider-terraform in preview":              {builder.AtRest, func(*proving) {}},
 	} {
 		t.Run(want, func(t *testing.T) {
 			p := newProving(t, terraform.ScopeCluster, row.row)

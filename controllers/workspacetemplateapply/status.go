@@ -105,7 +105,7 @@ func (f *Facts) adoptionRequired(p Plan) engine.Condition {
 			"Terraform would change nothing for Workspace %s: captctl migrate apply adopts it when that is so for all Workspaces of the Cluster", f.Name))
 	case preview.Result == "":
 		return engine.True(infrav1.AdoptionRequiredCondition, infrav1.WaitingForProofReason, fmt.Sprintf(
-			"Workspace %s is adopted when Terraform is known to change nothing: waiting for %s", f.Name, f.proofWaitsFor()))
+			"Workspace %s is adopted when a plan shows that Terraform would change nothing: waiting for %s", f.Name, f.proofWaitsFor()))
 	}
 	return engine.True(infrav1.AdoptionRequiredCondition, infrav1.NotProvenReason, fmt.Sprintf(
 		"Workspace %s is not adopted: %s. Remove the cause, and run captctl migrate apply --prove again", f.Name, adoption.WhyNotProven(preview)))
@@ -118,11 +118,11 @@ func (f *Facts) proofWaitsFor() string {
 	case f.Paused != "":
 		return "the end of the pause: " + f.Paused
 	case f.Rendered == nil || f.LookupError != nil:
-		return "its content: " + rendered(f).Message
+		return "the content to write: " + rendered(f).Message
 	case f.Live == nil:
 		return "the Workspace, which does not exist"
 	case !o.UpToDate:
-		return "the end of what the provider does: " + o.Message
+		return "the Workspace to be up to date: " + o.Message
 	case f.Preview.Queued:
 		return "other previews"
 	}

@@ -341,7 +341,10 @@ func (r *run) runError(ctx context.Context, units []UnitResult) error {
 	again, failed, left := "Run the same command again to resume", number[Failed]+number[Interrupted], number[NotStarted]
 	switch {
 	case failed == 0 && number[NotProven] > 0 && ctx.Err() == nil:
-		return map[bool]migrate.Outcome{true: migrate.NeedsDecision, false: migrate.Partly}[left == 0].Errorf("%d of %d not adopted, because Terraform is not known to change nothing, %d not started", number[NotProven], len(units), left)
+		if outcome = migrate.Partly; left == 0 {
+			outcome = migrate.NeedsDecision
+		}
+		return outcome.Errorf("%d of %d not adopted, because no plan shows that Terraform would change nothing, %d not started", number[NotProven], len(units), left)
 	case failed+left == 0 && len(kept) > 0:
 		return migrate.Partly.Errorf("%d units keep fields that were changed since the plan wrote them: %s", len(kept), strings.Join(kept, "; "))
 	case failed+left == 0:

@@ -103,7 +103,7 @@ func (r *Report) Failed() []Check {
 // Options of Run.
 type Options struct {
 	Config              *rest.Config
-	JournalNamespace    string        // Where captctl keeps its Lease and its journals; capt-system by default.
+	JournalNamespace    string        // Where captctl keeps its Lease and its journals.
 	FixClusterEndpoints bool          // Requires the right to write Clusters.
 	Quiet               time.Duration // For how long CAPT v0.3 must not have written; a minute by default.
 	Clock               clock.PassiveClock
@@ -114,7 +114,6 @@ type Options struct {
 
 // Run runs the checks of a stage. There is a report whenever the API server could be reached. A failed check is not an error: see Report.Failed.
 func Run(ctx context.Context, options Options) (*Report, error) {
-	options.JournalNamespace = cmp.Or(options.JournalNamespace, "capt-system")
 	options.Quiet = cmp.Or(options.Quiet, time.Minute)
 	options.Clock = cmp.Or[clock.PassiveClock](options.Clock, clock.RealClock{})
 	options.Progress = cmp.Or[migrate.Progress](options.Progress, migrate.Silent{})

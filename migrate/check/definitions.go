@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
 )
 
@@ -50,7 +51,7 @@ func replaceTemplates() []string {
 	const name = migrate.OlderTemplateDefinition
 	return []string{
 		"kubectl get " + name + " --all-namespaces -o yaml > captcontrolplanetemplates.yaml",
-		"kubectl annotate --overwrite crd " + name + " capt.cluster.x-k8s.io/allow-delete=true",
+		"kubectl annotate --overwrite crd " + name + " " + naming.AllowDeleteAnnotation + "=true",
 		"kubectl delete crd " + name,
 	}
 }

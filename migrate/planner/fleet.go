@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -21,6 +20,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -208,13 +208,7 @@ func (f *fleet) adoptedReference(o *owner, decided types.UID) *infrav1.Workspace
 }
 
 func (f *fleet) clusterOf(object client.Object) *clusterv1.Cluster {
-	name := object.GetLabels()[clusterv1.ClusterNameLabel]
-	for _, ref := range object.GetOwnerReferences() {
-		if ref.Kind == "Cluster" && schema.FromAPIVersionAndKind(ref.APIVersion, "").Group == clusterv1.GroupVersion.Group {
-			name = ref.Name
-		}
-	}
-	return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: name}]
+	return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: validation.ClusterName(object)}]
 }
 
 // claimant returns an owner for MatchFleet; false if the owner has no WorkspaceTemplateApply, because its VPC exists already.

@@ -290,7 +290,7 @@ func (f *fleet) wasEdited(created *infrav1.WorkspaceTemplate) bool {
 
 func pinFailed(o *owner, why error) *obstacle {
 	return &obstacle{reason: ReasonPinFailed, message: fmt.Sprintf(
-		"a WorkspaceTemplate cannot reproduce Workspace %s: %v. Change that field of owner or WorkspaceTemplateApply while no manager runs, and plan again%s", o.live.GetName(), why, orSkip)}
+		"a WorkspaceTemplate cannot reproduce Workspace %s: %v. Change that field of the owner or of the WorkspaceTemplateApply while no manager runs, and plan again%s", o.live.GetName(), why, orSkip)}
 }
 
 // pinErrors returns the validation errors of a template that reproduces a Workspace, without those that the old template has, too.

@@ -375,3 +375,13 @@ type WorkspaceTemplateApplyList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []WorkspaceTemplateApply `json:"items"`
 }
+
+// Scope returns the scope of the Workspace; false without a reference, or if no scope has its apiVersion.
+func (r *WorkspaceReference) Scope() (terraform.Scope, bool) {
+	for _, scope := range terraform.Scopes() {
+		if r != nil && scope.GroupVersionKind().GroupVersion().String() == r.APIVersion {
+			return scope, true
+		}
+	}
+	return "", false
+}

@@ -95,7 +95,7 @@ func implicitClaimant(ctx context.Context, reader validation.Reader, apply *infr
 
 // scopeOf returns the scope of the recorded Workspace, or the scope of the template; false if neither is known.
 func scopeOf(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (terraform.Scope, bool) {
-	if scope, ok := recordedScope(apply); ok {
+	if scope, ok := apply.Status.WorkspaceRef.Scope(); ok {
 		return scope, true
 	}
 	if template == nil {
@@ -107,7 +107,7 @@ func scopeOf(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceT
 // hasClusterScope reports whether the Workspace of a WorkspaceTemplateApply is, or will be, cluster-scoped. It returns false if that is
 // unknown.
 func hasClusterScope(ctx context.Context, reader validation.Reader, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
-	if scope, ok := recordedScope(apply); ok {
+	if scope, ok := apply.Status.WorkspaceRef.Scope(); ok {
 		return scope == terraform.ScopeCluster, nil
 	}
 	template, permitted, err := validation.PermittedTemplate(ctx, reader, apply.TemplateKey(), apply.Namespace)

@@ -14,7 +14,6 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/modules"
 )
@@ -107,7 +106,7 @@ func validateIdentityUpdate(old, apply *infrav1.WorkspaceTemplateApply) field.Er
 
 // validateScopeUpdate rejects a template whose scope is not the scope of the recorded Workspace.
 func validateScopeUpdate(ctx context.Context, reader validation.Reader, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
-	scope, recorded := recordedScope(old)
+	scope, recorded := old.Status.WorkspaceRef.Scope()
 	if !recorded || old.TemplateKey() == apply.TemplateKey() {
 		return nil, nil
 	}
@@ -162,16 +161,4 @@ func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
 		return apply.Status.WorkspaceName
 	}
 	return adoption.UnadoptedWorkspace(apply)
-}
-
-// recordedScope returns the scope of the Workspace that status records; false when status records none.
-func recordedScope(apply *infrav1.WorkspaceTemplateApply) (terraform.Scope, bool) {
-	if ref := apply.Status.WorkspaceRef; ref != nil {
-		for _, scope := range terraform.Scopes() {
-			if scope.GroupVersionKind().GroupVersion().String() == ref.APIVersion {
-				return scope, true
-			}
-		}
-	}
-	return "", false
 }

@@ -24,7 +24,7 @@ func validateRollout(template *infrav1.WorkspaceTemplate) validation.Findings {
 	policy, path := template.Spec.Rollout, field.NewPath("spec", "rollout")
 	findings.Refuse(validatePolicy(policy, path)...)
 	if policy.Strategy == infrav1.RolloutImmediate && policy != (infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutImmediate}) {
-		findings.Warn(path.Child("strategy"), "is Immediate, so that the other fields of spec.rollout have no effect. Set it to Staged")
+		findings.Warn(path.Child("strategy"), "is Immediate, so the other fields of spec.rollout have no effect. Set it to Staged")
 	}
 	for _, annotation := range []string{naming.ApproveAnnotation, naming.ResumeAnnotation} {
 		named, revision := template.Annotations[annotation], rollout.HashOf(template)

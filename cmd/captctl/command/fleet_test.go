@@ -139,7 +139,7 @@ Cause: WorkspaceTemplateApply broken-eks: ApplyFailed (not Ready for 5m)
   AccessDenied: not allowed to create a cluster
   ^[[31mred
 
-Next step: Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. An edit starts Terraform again immediately, and without one it tries again by itself.
+Next step: Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. An edit starts Terraform immediately; without one, provider-terraform retries.
   captctl logs team-a/broken
   kubectl edit captcontrolplane -n team-a broken
 

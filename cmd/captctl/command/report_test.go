@@ -91,7 +91,7 @@ func TestReportShowsClustersOfEveryState(t *testing.T) {
 	require.Len(t, sections, 6)
 	for i, want := range []struct{ row, section string }{
 		{`team-a/checkout-3 Failed v1.35.0 12d 42m ApplyFailed: Terraform failed: Error: creating EKS Cluster (checkout) with`,
-			`An edit starts Terraform again immediately, and without one it tries again by itself. captctl logs team-a/checkout-3 kubectl edit workspacetemplate -n team-a eks kubectl edit captcontrolplane -n team-a checkout-3`},
+			`An edit starts Terraform immediately; without one, provider-terraform retries. captctl logs team-a/checkout-3 kubectl edit workspacetemplate -n team-a eks kubectl edit captcontrolplane -n team-a checkout-3`},
 		{"team-a/orders-2 Degraded v1.35.0 Unhealthy 12d 42m TemplateNotFound: WorkspaceTemplate fargate does not exist", "APIServer Unhealthy 20m the API server has not answered"},
 		{"team-a/search-1 Provisioning v1.35.0 12d 42m Provisioning: waiting for Terraform to apply a change", "42% of Creation, about 8m left"},
 		{"team-a/old-4 Deleting v1.35.0 Healthy 12d 42m WaitingForDestroy: waiting for Terraform to destroy", "Fargate profiles Profile State Since Message default Deleting 40m"},

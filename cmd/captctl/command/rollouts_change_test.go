@@ -59,9 +59,9 @@ func TestApproveRefusesWhatIsNotTheTarget(t *testing.T) {
 		"an older revision": {func(*staging) {}, "1", "is not the current content, which is revision 2 (<two>). Only that can be approved. captctl template rollback team-a/vpc --to-revision 1 returns to revision 1 (<one>)"},
 		"unknown":           {func(*staging) {}, "7", "WorkspaceTemplate team-a/vpc has no revision 7; captctl template status team-a/vpc lists its revisions"},
 		"no approval is needed": {func(s *staging) { s.template.Spec.Rollout.Approval = "" }, "2",
-			"spec.rollout.approval is None, so that no revision needs an approval"},
+			"spec.rollout.approval is None, so no revision needs an approval"},
 		"not staged": {func(s *staging) { s.template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{} }, "2",
-			"spec.rollout.strategy is not Staged: all users follow an edit at once, and there is no rollout to change"},
+			"spec.rollout.strategy is not Staged: edits reach all users at once, and there is no rollout to change"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStaging()

@@ -190,7 +190,7 @@ func TestTemplateStatusOfEachState(t *testing.T) {
 		"without a staged rollout": {func(s *staging) {
 			s.template.Spec.Rollout, s.template.Status.Revision = infrav1.WorkspaceTemplateRollout{}, s.two
 			s.b.Status.TemplateRevision, s.b.Status.WrittenTemplateRevision, s.b.Spec.TemplateRevision = s.two, s.two, ""
-		}, []string{"Strategy:  Immediate: all users follow an edit at once\nRevision:  " + "<two>" + "\nUsers:     2 Updating, 1 Current\n"}},
+		}, []string{"Strategy:  Immediate: edits reach all users at once\nRevision:  " + "<two>" + "\nUsers:     2 Updating, 1 Current\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStaging()

@@ -85,7 +85,7 @@ func (u *unit) postponedBy(template *infrav1.WorkspaceTemplate, content string) 
 func (w *Workspace) destroy(apply *infrav1.WorkspaceTemplateApply) {
 	w.Action, w.Message = ActionDestroy, "spec of the CAPTControlPlane no longer has the Fargate profile"
 	if apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain {
-		w.Action, w.Message = ActionBlocked, w.Message+"; deletionPolicy is Retain, so that the Workspace and its resources are kept"
+		w.Action, w.Message = ActionBlocked, w.Message+"; deletionPolicy is Retain, so the Workspace and its resources are kept"
 	}
 }
 

@@ -82,7 +82,7 @@ const (
 	ActionUpdate  Action = "Update"  // The Workspace would be changed, and Terraform would plan and apply.
 	ActionDestroy Action = "Destroy" // The Workspace would be deleted, and Terraform would destroy its resources.
 	ActionBlocked Action = "Blocked" // The manager writes nothing; the message has the reason.
-	ActionInvalid Action = "Invalid" // The Workspace cannot be rendered, so that the manager writes nothing; the message has the errors.
+	ActionInvalid Action = "Invalid" // The Workspace cannot be rendered, so the manager writes nothing; the message has the errors.
 )
 
 // changes reports whether a Workspace would change.

@@ -24,10 +24,10 @@ func nextStep(o *overview.Objects, c *overview.Cluster) *view.Next {
 	name := c.Namespace + "/" + c.Name
 	switch {
 	case ptr.Deref(o.Cluster.Spec.Paused, false):
-		return &view.Next{Step: "It is paused. Resume it when the reason for that has ended.", Commands: []string{"captctl resume " + name}}
+		return &view.Next{Step: "It is paused. Resume it when the reason for the pause has ended.", Commands: []string{"captctl resume " + name}}
 	case c.Paused:
 		return &view.Next{Step: "Some of its objects are paused by the annotation cluster.x-k8s.io/paused. If its value is " + naming.MigrationPause +
-			", a run of captctl migrate was interrupted: see captctl migrate status. Otherwise remove the annotation when the reason for it has ended.", Commands: unpause(o)}
+			", a run of captctl migrate was interrupted: see captctl migrate status. Otherwise remove the annotation when the reason for the pause has ended.", Commands: unpause(o)}
 	case c.Cause == nil || c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
@@ -49,9 +49,9 @@ func nextStepFor(o *overview.Objects, c *overview.Cluster, name string) *view.Ne
 	switch c.Cause.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason:
 		return &view.Next{Step: "Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. " +
-			"An edit starts Terraform again immediately, and without one it tries again by itself.", Commands: append([]string{"captctl logs " + name}, edit...)}
+			"An edit starts Terraform immediately; without one, provider-terraform retries.", Commands: append([]string{"captctl logs " + name}, edit...)}
 	case infrav1.DestroyFailedReason:
-		return &view.Next{Step: "Delete what still uses the resources, or correct what Terraform reports. It tries again by itself.", Commands: []string{"captctl logs " + name}}
+		return &view.Next{Step: "Delete what still uses the resources, or correct what Terraform reports. provider-terraform retries.", Commands: []string{"captctl logs " + name}}
 	case infrav1.ProviderConfigFailedReason:
 		return &view.Next{Step: "Create or correct the ProviderConfig, or the Secret with its credentials. If the WorkspaceTemplate names the wrong one, correct " +
 			"spec.template.spec.providerConfigRef.", Commands: edit}
@@ -61,7 +61,7 @@ func nextStepFor(o *overview.Objects, c *overview.Cluster, name string) *view.Ne
 	case infrav1.TemplateInvalidReason, infrav1.WorkspaceRejectedReason:
 		return &view.Next{Step: "Correct the WorkspaceTemplate or the variables of the Cluster.", Commands: edit}
 	case controlplanev1.APIServerNotAnsweringReason, controlplanev1.HealthCheckFailedReason:
-		return &view.Next{Step: "See whether it answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
+		return &view.Next{Step: "Check whether the API server answers you. If it does, the network or the kubeconfig of CAPT is the cause.", Commands: []string{
 			fmt.Sprintf("clusterctl get kubeconfig %s -n %s > %[1]s.kubeconfig", c.Name, c.Namespace),
 			fmt.Sprintf("kubectl --kubeconfig %s.kubeconfig get --raw '/readyz?verbose'", c.Name),
 		}}

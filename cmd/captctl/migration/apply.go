@@ -70,7 +70,7 @@ units that need a decision, or whose proof failed; 4 partly applied.`,
 	}
 	o.addFlags(command)
 	flags := command.Flags()
-	flags.StringVar(&o.backup, "backup", "", "File for the backup (default capt-migrate-PLAN_ID.tar.gz).")
+	flags.StringVar(&o.backup, "backup", "", "File for the backup (default: capt-migrate-PLAN_ID.tar.gz).")
 	flags.BoolVar(&o.fixEndpoints, "fix-cluster-endpoints", false, "Also remove https:// from spec.controlPlaneEndpoint.host of Clusters.")
 	flags.BoolVar(&o.prove, "prove", false, "Adopt a unit only if Terraform would change nothing: the manager plans each Workspace first. Raises the default of --wait to 30m.")
 	cli.CompleteFlag(command, "backup", cli.Files("tar.gz"))

@@ -55,7 +55,7 @@ func decideApproval(o *changeOptions, s *staged) (*change, error) {
 		return nil, fmt.Errorf("%s: %s is not the current content, which is %s. Only that can be approved. captctl template rollback %s --to-revision %d returns to %[2]s",
 			s, name(revision), name(target), s.argument(), revision.Number)
 	case !s.template.Spec.Rollout.RequiresApproval():
-		return nil, fmt.Errorf("%s: spec.rollout.approval is None, so that no revision needs an approval", s)
+		return nil, fmt.Errorf("%s: spec.rollout.approval is None, so no revision needs an approval", s)
 	case s.template.Annotations[naming.ApproveAnnotation] == target.Hash:
 		return &change{done: name(target) + " is approved already" + by(target.Approval)}, nil
 	case s.reported().Stage == infrav1.RolloutComplete:

@@ -75,7 +75,7 @@ func (s *staged) usable() error {
 	case !s.template.DeletionTimestamp.IsZero():
 		return fmt.Errorf("%s is being deleted", s)
 	case !s.template.Spec.Rollout.IsStaged():
-		return fmt.Errorf("%s: spec.rollout.strategy is not Staged: all users follow an edit at once, and there is no rollout to change", s)
+		return fmt.Errorf("%s: spec.rollout.strategy is not Staged: edits reach all users at once, and there is no rollout to change", s)
 	}
 	return nil
 }

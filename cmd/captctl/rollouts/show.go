@@ -25,7 +25,7 @@ func (s *Status) show(p *output.Printer, now time.Time) {
 	if staged {
 		revision = fmt.Sprintf("%d (%s)", s.Number, s.Revision)
 	} else {
-		strategy += ": all users follow an edit at once"
+		strategy += ": edits reach all users at once"
 	}
 	for _, field := range [][2]string{
 		{"Template:", p.Paint(output.Strong, s.Namespace+"/"+s.Name)}, {"Strategy:", strategy}, {"Revision:", p.Paint(output.Plain, revision)},

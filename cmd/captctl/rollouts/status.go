@@ -242,7 +242,7 @@ func nextStep(s *Status, observed bool) *view.Next {
 		return &view.Next{Step: "See why the revision fails. Then edit the template again, roll back, or continue although it fails.", Commands: append(s.failures(),
 			"captctl template rollback "+name, "captctl template resume "+name)}
 	case s.State == infrav1.RolloutPaused && s.Stage != infrav1.RolloutComplete:
-		return &view.Next{Step: "The rollout is paused. Resume it when the reason for that has ended.", Commands: []string{"captctl template resume " + name}}
+		return &view.Next{Step: "The rollout is paused. Resume it when the reason for the pause has ended.", Commands: []string{"captctl template resume " + name}}
 	}
 	return nil
 }

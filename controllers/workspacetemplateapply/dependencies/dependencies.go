@@ -26,8 +26,7 @@ import (
 )
 
 const (
-	secretKind    = "Secret"
-	workspaceKind = "Workspace"
+	secretKind = "Secret"
 	// maxNamed limits how many dependencies a message names.
 	maxNamed = 20
 	// maxCause limits the cause of one dependency, in bytes.
@@ -57,7 +56,7 @@ func (r Reader) Missing(ctx context.Context, apply *infrav1.WorkspaceTemplateApp
 			return nil, err
 		}
 		if message != "" {
-			missing = append(missing, infrav1.MissingDependency{Kind: workspaceKind, Name: dependency.Name, Message: message})
+			missing = append(missing, infrav1.MissingDependency{Kind: terraform.WorkspaceKind, Name: dependency.Name, Message: message})
 		}
 	}
 	for i := range missing {
@@ -98,7 +97,7 @@ func (r Reader) missingSecret(ctx context.Context, apply *infrav1.WorkspaceTempl
 		missing = append(missing, infrav1.MissingDependency{Kind: secretKind, Name: dependency.Name, Key: key, Message: fmt.Sprintf(format, args...)})
 	}
 	if dependency.Namespace != "" && dependency.Namespace != apply.Namespace {
-		add("", "Secret %s must be in namespace %s", dependency.Name, apply.Namespace)
+		add("", "Secret %s must be in namespace %s, the namespace of this object. Correct its namespace in spec.waitForSecrets", dependency.Name, apply.Namespace)
 		return missing, nil
 	}
 	secret, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: apply.Namespace, Name: dependency.Name}, &corev1.Secret{})

@@ -38,8 +38,8 @@ const (
 	None Step = ""
 	// Create the preview, when a slot is free.
 	Create Step = "Create"
-	// Look: make the provider plan again.
-	Look Step = "Look"
+	// Replan: make the provider plan again.
+	Replan Step = "Replan"
 	// Delete the preview. If the provider may do more than observe it, that is reverted first.
 	Delete Step = "Delete"
 )
@@ -124,8 +124,8 @@ func (f *Facts) decide(d *Decision) {
 		}
 	default:
 		seen := workspace.ObservePreview(f.Live, f.Now, f.Failure)
-		if d.After = seen.RequeueAfter; seen.Look {
-			d.Step = Look
+		if d.After = seen.RequeueAfter; seen.Replan {
+			d.Step = Replan
 		}
 		if seen.Result != "" {
 			d.Result = f.result(seen.Result, seen.Message)
@@ -207,7 +207,7 @@ type Runner struct {
 // Live returns the preview of a WorkspaceTemplateApply, nil when there is none. It has the scope of the recorded Workspace. After a rollback, which
 // removes that record, it has the scope of the Workspace that exists.
 func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, of *workspace.Live) (*workspace.Live, error) {
-	scope, ok := scopeOf(apply)
+	scope, ok := apply.Status.WorkspaceRef.Scope()
 	switch {
 	case ok:
 	case of != nil:
@@ -224,16 +224,6 @@ func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply,
 	return live, err
 }
 
-func scopeOf(apply *infrav1.WorkspaceTemplateApply) (terraform.Scope, bool) {
-	ref := apply.Status.WorkspaceRef
-	for _, scope := range terraform.Scopes() {
-		if ref != nil && scope.GroupVersionKind().GroupVersion().String() == ref.APIVersion {
-			return scope, true
-		}
-	}
-	return "", false
-}
-
 // Act carries a decision out. A preview that the API server rejects is a result.
 func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, d Decision) error {
 	switch key := client.ObjectKeyFromObject(apply); {
@@ -245,8 +235,8 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 	switch d.Step {
 	case Create:
 		return r.create(ctx, apply, f)
-	case Look:
-		return r.Workspaces.Look(ctx, f.Live, f.Now)
+	case Replan:
+		return r.Workspaces.Replan(ctx, f.Live, f.Now)
 	case Delete:
 		return r.Workspaces.DeletePreview(ctx, f.Live)
 	case None:
@@ -258,7 +248,7 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	key := client.ObjectKeyFromObject(apply)
 	free, err := r.Slots.Take(key, func() ([]client.ObjectKey, error) {
-		scope, _ := scopeOf(apply) // Those of the other scope have slots, if this process reconciles their objects.
+		scope, _ := apply.Status.WorkspaceRef.Scope() // Those of the other scope have slots, if this process reconciles their objects.
 		return r.Workspaces.Previews(ctx, scope)
 	})
 	if err != nil {

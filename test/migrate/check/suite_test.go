@@ -59,7 +59,7 @@ func report(t *testing.T, user string, change ...func(*check.Options)) *check.Re
 	config, err := env.ConfigOf(user)
 	require.NoError(t, err)
 	// Earlier tests may have written as CAPT v0.3 in the same second.
-	options := check.Options{Config: config, Quiet: -time.Minute}
+	options := check.Options{Config: config, JournalNamespace: "capt-system", Quiet: -time.Minute}
 	for _, c := range change {
 		c(&options)
 	}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -194,13 +193,7 @@ func (r Reader) ClusterOf(ctx context.Context, owner validation.Owner) (*cluster
 // clusterByOwnerReference returns the Cluster that an object names although the Cluster does not refer to the object yet: Cluster API
 // creates the objects of a ClusterClass before it refers to them. A Cluster that refers to another object is not returned.
 func (r Reader) clusterByOwnerReference(ctx context.Context, owner validation.Owner, kind string) (*clusterv1.Cluster, error) {
-	name := owner.GetLabels()[clusterv1.ClusterNameLabel]
-	for _, ref := range owner.GetOwnerReferences() {
-		if group, _, _ := strings.Cut(ref.APIVersion, "/"); ref.Kind == "Cluster" && group == clusterv1.GroupVersion.Group {
-			name = ref.Name
-		}
-	}
-	cluster, err := r.Cluster(ctx, key(owner.GetNamespace(), name))
+	cluster, err := r.Cluster(ctx, key(owner.GetNamespace(), validation.ClusterName(owner)))
 	if err != nil || cluster == nil {
 		return nil, err
 	}
