@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,16 +72,16 @@ func TestServingCertificateIsForTheService(t *testing.T) {
 	assert.NotEqual(t, authority.Spec.SecretName, c.Spec.SecretName)
 }
 
-func TestServiceAndPodDisruptionBudgetSelectTheManager(t *testing.T) {
+func TestSelectorsMatchTheManager(t *testing.T) {
 	i := load(t)
 	service, deployment := one[corev1.Service](t, i, "Service"), one[appsv1.Deployment](t, i, "Deployment")
 	pod := deployment.Spec.Template
 	set := labels.Set(pod.Labels)
 	require.NotEmpty(t, service.Spec.Selector)
 	assert.True(t, labels.SelectorFromSet(service.Spec.Selector).Matches(set))
-	budget := one[policyv1.PodDisruptionBudget](t, i, "PodDisruptionBudget")
+	budget, policy := one[policyv1.PodDisruptionBudget](t, i, "PodDisruptionBudget"), one[networkingv1.NetworkPolicy](t, i, "NetworkPolicy")
 	for _, selector := range []*metav1.LabelSelector{
-		deployment.Spec.Selector, budget.Spec.Selector, pod.Spec.TopologySpreadConstraints[0].LabelSelector,
+		deployment.Spec.Selector, budget.Spec.Selector, &policy.Spec.PodSelector, pod.Spec.TopologySpreadConstraints[0].LabelSelector,
 	} {
 		selects, err := metav1.LabelSelectorAsSelector(selector)
 		require.NoError(t, err)
@@ -90,10 +91,14 @@ func TestServiceAndPodDisruptionBudgetSelectTheManager(t *testing.T) {
 	assert.EqualValues(t, 2, *deployment.Spec.Replicas)
 	assert.Equal(t, 1, budget.Spec.MaxUnavailable.IntValue(), "one replica stays")
 
-	var ports []string
+	var ports, open []string
 	for _, port := range pod.Spec.Containers[0].Ports {
 		ports = append(ports, port.Name)
 	}
+	for _, port := range policy.Spec.Ingress[0].Ports {
+		open = append(open, port.Port.StrVal)
+	}
+	assert.Equal(t, ports, open)
 	assert.Contains(t, ports, service.Spec.Ports[0].TargetPort.StrVal)
 	assert.EqualValues(t, 443, service.Spec.Ports[0].Port)
 }
@@ -104,7 +109,7 @@ func TestAllNamespacedObjectsAreInOneNamespace(t *testing.T) {
 	assert.Equal(t, "restricted", namespace.Labels["pod-security.kubernetes.io/enforce"])
 	for _, object := range i.objects {
 		switch object.GetKind() {
-		case "Role", "RoleBinding", "ServiceAccount", "Deployment", "Service", "PodDisruptionBudget", "Certificate", "Issuer":
+		case "Role", "RoleBinding", "ServiceAccount", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "Certificate", "Issuer":
 			assert.Equal(t, namespace.Name, object.GetNamespace(), "%s %s", object.GetKind(), object.GetName())
 		default:
 			assert.Empty(t, object.GetNamespace(), "%s %s", object.GetKind(), object.GetName())

@@ -54,3 +54,7 @@ func (c certificate) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- gauge(c.description, float64(chain[0].NotAfter.Unix()))
 	}
 }
+
+func gauge(description *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(description, prometheus.GaugeValue, value, labels...)
+}

@@ -5,9 +5,12 @@ package metrics
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,7 +41,7 @@ const collectTimeout = 5 * time.Second
 //   - capt_cache_objects{kind}: the number of objects in the cache, including those that another manager reconciles.
 type objects struct {
 	ObjectsOptions
-	info, state, condition, failing, stage, users, blocked, cached *prometheus.Desc
+	info, state, condition, failing, stage, users, blocked, cached description
 }
 
 // ObjectsOptions are what NewObjects needs.
@@ -53,27 +56,26 @@ type ObjectsOptions struct {
 
 // NewObjects registers the metrics. It panics when they are already registered.
 func NewObjects(registry prometheus.Registerer, options ObjectsOptions) {
-	object := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, append([]string{"kind", "namespace", "name", "cluster_name"}, labels...), nil)
+	object := func(name, help string, labels ...string) description {
+		return describe(name, help, append([]string{"kind", "namespace", "name", "cluster_name"}, labels...)...)
 	}
 	registry.MustRegister(&objects{
 		ObjectsOptions: options,
 		info:           object("capt_resource_info", "Information about an object; the value is 1.", "version", "workspace"),
 		state:          object("capt_resource_state", "The current state of an object; the value is 1.", "state"),
 		condition:      object("capt_resource_condition", "A condition of an object; the value is 1.", "condition", "status", "reason"),
-		failing: prometheus.NewDesc("capt_workspace_error", "1 while the Workspace of a WorkspaceTemplateApply fails, by class of the error.",
-			[]string{"namespace", "name", "cluster_name", "class"}, nil),
-		stage:   prometheus.NewDesc("capt_rollout_stage", "The stage of the staged rollout of a WorkspaceTemplate; the value is 1.", []string{"namespace", "name", "stage"}, nil),
-		users:   prometheus.NewDesc("capt_rollout_users", "Number of users of a WorkspaceTemplate in a staged rollout, by state.", []string{"namespace", "name", "state"}, nil),
-		blocked: prometheus.NewDesc("capt_dependency_blocked", "Number of objects whose dependencies are not ready, by reason.", []string{"kind", "reason"}, nil),
-		cached:  prometheus.NewDesc("capt_cache_objects", "Number of objects in the cache of the manager.", []string{"kind"}, nil),
+		failing:        describe("capt_workspace_error", "1 while the Workspace of a WorkspaceTemplateApply fails, by class of the error.", "namespace", "name", "cluster_name", "class"),
+		stage:          describe("capt_rollout_stage", "The stage of the staged rollout of a WorkspaceTemplate; the value is 1.", "namespace", "name", "stage"),
+		users:          describe("capt_rollout_users", "Number of users of a WorkspaceTemplate in a staged rollout, by state.", "namespace", "name", "state"),
+		blocked:        describe("capt_dependency_blocked", "Number of objects whose dependencies are not ready, by reason.", "kind", "reason"),
+		cached:         describe("capt_cache_objects", "Number of objects in the cache of the manager.", "kind"),
 	})
 }
 
 // Describe implements prometheus.Collector.
 func (m *objects) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, description := range []*prometheus.Desc{m.info, m.state, m.condition, m.failing, m.stage, m.users, m.blocked, m.cached} {
-		descriptions <- description
+	for _, d := range []description{m.info, m.state, m.condition, m.failing, m.stage, m.users, m.blocked, m.cached} {
+		descriptions <- d.Desc
 	}
 }
 
@@ -86,7 +88,7 @@ func (m *objects) Collect(metrics chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	blocked := map[[2]string]int{}
+	s := &scrape{metrics: metrics, pairs: map[[2]string]*dto.LabelPair{}, blocked: map[[2]string]int{}}
 	for kind, list := range map[string]client.ObjectList{
 		"CAPTCluster": &infrav1.CAPTClusterList{}, "CAPTControlPlane": &controlplanev1.CAPTControlPlaneList{},
 		"WorkspaceTemplate": &infrav1.WorkspaceTemplateList{}, "WorkspaceTemplateApply": &infrav1.WorkspaceTemplateApplyList{},
@@ -96,16 +98,16 @@ func (m *objects) Collect(metrics chan<- prometheus.Metric) {
 			ctrl.Log.WithName("metrics").Error(err, "Cannot list objects", "kind", kind)
 			continue
 		}
-		metrics <- gauge(m.cached, float64(meta.LenList(list)), kind)
+		s.gauge(m.cached, float64(meta.LenList(list)), kind)
 		_ = meta.EachListItem(list, func(item runtime.Object) error {
 			if object := item.(graphObject); m.Watches(object) {
-				m.collect(metrics, kind, object, blocked)
+				m.collect(s, kind, object)
 			}
 			return nil
 		})
 	}
-	for labels, count := range blocked {
-		metrics <- gauge(m.blocked, float64(count), labels[:]...)
+	for labels, count := range s.blocked {
+		s.gauge(m.blocked, float64(count), labels[:]...)
 	}
 }
 
@@ -115,43 +117,84 @@ type graphObject interface {
 }
 
 // collect sends the metrics of one object, and counts it if it is blocked.
-func (m *objects) collect(metrics chan<- prometheus.Metric, kind string, object graphObject, blocked map[[2]string]int) {
-	labels := []string{kind, object.GetNamespace(), object.GetName(), object.GetLabels()[clusterv1.ClusterNameLabel]}
-	labels = labels[:len(labels):len(labels)]
+func (m *objects) collect(s *scrape, kind string, object graphObject) {
+	labels := append(make([]string, 0, 7), kind, object.GetNamespace(), object.GetName(), object.GetLabels()[clusterv1.ClusterNameLabel])
 	version, workspace := "", ""
 	switch object := object.(type) {
 	case *controlplanev1.CAPTControlPlane:
 		version = object.Status.Version
 	case *infrav1.WorkspaceTemplate:
-		m.collectRollout(metrics, object)
+		m.collectRollout(s, object)
 	case *infrav1.WorkspaceTemplateApply:
 		workspace = object.Status.WorkspaceName
 		if class := object.Status.LastFailureClass; class != "" {
-			metrics <- gauge(m.failing, 1, append(labels, class)[1:]...)
+			s.gauge(m.failing, 1, append(labels, class)[1:]...)
 		}
 	}
-	metrics <- gauge(m.info, 1, append(labels, version, workspace)...)
-	metrics <- gauge(m.state, 1, append(labels, string(overview.StateOf(object)))...)
+	s.gauge(m.info, 1, append(labels, version, workspace)...)
+	s.gauge(m.state, 1, append(labels, string(overview.StateOf(object)))...)
 	for _, condition := range object.GetConditions() {
-		metrics <- gauge(m.condition, 1, append(labels, condition.Type, string(condition.Status), condition.Reason)...)
+		s.gauge(m.condition, 1, append(labels, condition.Type, string(condition.Status), condition.Reason)...)
 		if condition.Type == infrav1.DependenciesReadyCondition && condition.Status != metav1.ConditionTrue {
-			blocked[[2]string{kind, condition.Reason}]++
+			s.blocked[[2]string{kind, condition.Reason}]++
 		}
 	}
 }
 
 // collectRollout sends the metrics of a staged rollout.
-func (m *objects) collectRollout(metrics chan<- prometheus.Metric, template *infrav1.WorkspaceTemplate) {
-	s := &template.Status.Rollout
-	if s.Stage == "" {
+func (m *objects) collectRollout(s *scrape, template *infrav1.WorkspaceTemplate) {
+	rollout := &template.Status.Rollout
+	if rollout.Stage == "" {
 		return
 	}
-	metrics <- gauge(m.stage, 1, template.Namespace, template.Name, string(s.Stage))
-	for state, count := range map[string]*int32{"Current": s.Current, "Updating": s.Updating, "Waiting": s.Waiting, "Failed": s.Failed} {
-		metrics <- gauge(m.users, float64(ptr.Deref(count, 0)), template.Namespace, template.Name, state)
+	s.gauge(m.stage, 1, template.Namespace, template.Name, string(rollout.Stage))
+	for state, count := range map[string]*int32{"Current": rollout.Current, "Updating": rollout.Updating, "Waiting": rollout.Waiting, "Failed": rollout.Failed} {
+		s.gauge(m.users, float64(ptr.Deref(count, 0)), template.Namespace, template.Name, state)
 	}
 }
 
-func gauge(description *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(description, prometheus.GaugeValue, value, labels...)
+// description has the names of the labels, which prometheus.Desc does not give.
+type description struct {
+	*prometheus.Desc
+	labels []string
+}
+
+func describe(name, help string, labels ...string) description {
+	return description{prometheus.NewDesc(name, help, labels, nil), labels}
+}
+
+// scrape collects metrics once. Series share the label pairs that they have in common: a constant metric of client_golang has its own, which were
+// more than half of what a scrape allocated.
+type scrape struct {
+	metrics chan<- prometheus.Metric
+	pairs   map[[2]string]*dto.LabelPair
+	// blocked objects by kind and reason.
+	blocked map[[2]string]int
+}
+
+func (s *scrape) gauge(of description, value float64, labels ...string) {
+	metric := series{description: of.Desc, value: value, labels: make([]*dto.LabelPair, len(labels))}
+	for i, name := range of.labels {
+		key := [2]string{name, labels[i]}
+		if s.pairs[key] == nil {
+			s.pairs[key] = &dto.LabelPair{Name: ptr.To(key[0]), Value: ptr.To(key[1])}
+		}
+		metric.labels[i] = s.pairs[key]
+	}
+	slices.SortFunc(metric.labels, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Name, *b.Name) })
+	s.metrics <- &metric
+}
+
+// series implements prometheus.Metric.
+type series struct {
+	description *prometheus.Desc
+	value       float64
+	labels      []*dto.LabelPair
+}
+
+func (s *series) Desc() *prometheus.Desc { return s.description }
+
+func (s *series) Write(to *dto.Metric) error {
+	to.Label, to.Gauge = s.labels, &dto.Gauge{Value: &s.value}
+	return nil
 }

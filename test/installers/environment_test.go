@@ -35,6 +35,12 @@ type environment struct {
 // newEnvironment starts a control plane. Each test has its own, because only one installation of CAPT fits into one.
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
+	return newEnvironmentWith(t, nil)
+}
+
+// newEnvironmentWith runs CAPT in an image.
+func newEnvironmentWith(t *testing.T, image *image) *environment {
+	t.Helper()
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "config"), os.DirFS(filepath.Join(root, "config"))))
@@ -54,7 +60,7 @@ func newEnvironment(t *testing.T) *environment {
 	})
 	server, err := fixture.Connect(s)
 	require.NoError(t, err)
-	return &environment{T: t, Server: server, node: startNode(t, server, network), dir: dir}
+	return &environment{T: t, Server: server, node: startNode(t, server, network, image), dir: dir}
 }
 
 // shell runs a script as a user would, and returns its output. It must succeed.

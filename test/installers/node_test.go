@@ -6,6 +6,7 @@ package installers_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -39,7 +40,9 @@ import (
 // injects their authority and aggregates ClusterRoles.
 type node struct {
 	*fixture.Server
-	network   *network
+	network *network
+	// image is what Pods of CAPT run. Without it, they run the manager of the sandbox.
+	image     *image
 	authority *pki.Authority
 	dir       string
 	pods      map[client.ObjectKey]*pod
@@ -58,11 +61,13 @@ type pod struct {
 }
 
 // startNode runs a node until the test ends.
-func startNode(t *testing.T, server *fixture.Server, network *network) *node {
+func startNode(t *testing.T, server *fixture.Server, network *network, image *image) *node {
 	t.Helper()
 	authority, err := pki.NewAuthority("cert-manager")
 	require.NoError(t, err)
-	n := &node{Server: server, network: network, authority: authority, dir: t.TempDir(), pods: map[client.ObjectKey]*pod{}, injected: map[types.UID]string{}}
+	n := &node{
+		Server: server, network: network, image: image, authority: authority, dir: t.TempDir(), pods: map[client.ObjectKey]*pod{}, injected: map[types.UID]string{},
+	}
 	guard, err := reaper.Start(server.Binary(binaries.Sandbox), n.dir, false)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -174,48 +179,86 @@ func (n *node) log(key client.ObjectKey) string {
 	return filepath.Join(n.dir, key.Namespace+"-"+key.Name+".log")
 }
 
+// container is how the container of a Pod is run, and the ports of its webhooks and its health.
+type container struct {
+	process.Spec
+	webhooks, health int
+}
+
 // start starts the process of a Pod of a Deployment, as a kubelet would.
 func (n *node) start(ctx context.Context, d *appsv1.Deployment, name string, certificate *corev1.Secret) (*pod, error) {
 	key := client.ObjectKeyFromObject(d)
-	dir := filepath.Join(n.dir, d.Namespace+"-"+d.Name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	for file, data := range certificate.Data {
-		if err := os.WriteFile(filepath.Join(dir, file), data, 0o600); err != nil {
-			return nil, err
-		}
-	}
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := n.login(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Spec.Template.Spec.ServiceAccountName}, kubeconfig); err != nil {
-		return nil, err
-	}
-	webhooks, err := process.FreePort()
+	account, err := n.login(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Spec.Template.Spec.ServiceAccountName})
 	if err != nil {
 		return nil, err
+	}
+	volumes := volumes{certificate: filepath.Join(n.dir, d.Namespace+"-"+d.Name), account: filepath.Join(n.dir, d.Namespace+"-"+d.Name+"-account")}
+	if err := errors.Join(write(volumes.certificate, certificate.Data), write(volumes.account, account)); err != nil {
+		return nil, err
+	}
+	var run container
+	if name == binaries.Manager && n.image != nil {
+		run, err = n.image.container(d, volumes, n.Config().Host)
+	} else {
+		run, err = n.withoutImage(d, name, volumes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := n.connect(ctx, d, process.Loopback(run.webhooks)); err != nil {
+		return nil, err
+	}
+	run.Name, run.Log = key.String(), n.log(key)
+	started, err := process.Start(run.Spec)
+	if err != nil {
+		return nil, err
+	}
+	n.started.Record(state.Process{ID: started.ID(), Name: run.Name, Log: run.Log, Path: run.Path, Args: run.Args, Env: run.Env})
+	return &pod{Process: started, health: "http://" + process.Loopback(run.health) + "/readyz"}, n.started.Save(n.dir)
+}
+
+// withoutImage runs a program of the sandbox, on ports of its own.
+func (n *node) withoutImage(d *appsv1.Deployment, name string, from volumes) (container, error) {
+	webhooks, err := process.FreePort()
+	if err != nil {
+		return container{}, err
 	}
 	health, err := process.FreePort()
 	if err != nil {
-		return nil, err
+		return container{}, err
 	}
-	if err := n.connect(ctx, d, process.Loopback(webhooks)); err != nil {
-		return nil, err
+	kubeconfig := filepath.Join(from.account, "kubeconfig")
+	config := clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"": {Server: n.Config().Host, CertificateAuthority: filepath.Join(from.account, corev1.ServiceAccountRootCAKey)}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"": {TokenFile: filepath.Join(from.account, corev1.ServiceAccountTokenKey)}},
+		Contexts:       map[string]*clientcmdapi.Context{"pod": {}},
+		CurrentContext: "pod",
 	}
-	container := d.Spec.Template.Spec.Containers[0]
-	args := append(container.Args, "--kubeconfig="+kubeconfig, "--health-addr="+process.Loopback(health), "--diagnostics-address=127.0.0.1:0",
-		"--insecure-diagnostics=true", fmt.Sprintf("--webhook-port=%d", webhooks), "--webhook-cert-dir="+dir)
+	installed := d.Spec.Template.Spec.Containers[0]
+	args := append(installed.Args, "--kubeconfig="+kubeconfig, "--health-addr="+process.Loopback(health), "--diagnostics-address=127.0.0.1:0",
+		"--insecure-diagnostics=true", fmt.Sprintf("--webhook-port=%d", webhooks), "--webhook-cert-dir="+from.certificate)
 	if name == binaries.Manager {
 		args = append(args, "--leader-elect-namespace="+d.Namespace, "--shutdown-delay-duration=0s")
 	} else {
 		args = append(args, "--leader-elect=false") // It finds the namespace of the Lease only in a Pod.
 	}
-	spec := process.Spec{Name: key.String(), Path: n.Binary(name), Args: args, Env: env(d, container.Env), Log: n.log(key)}
-	started, err := process.Start(spec)
-	if err != nil {
-		return nil, err
+	return container{process.Spec{Path: n.Binary(name), Args: args, Env: env(d, installed.Env)}, webhooks, health}, clientcmd.WriteToFile(config, kubeconfig)
+}
+
+// volumes are the directories that a Pod mounts.
+type volumes struct{ certificate, account string }
+
+// write writes the files of a volume, which every user can read.
+func write(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
-	n.started.Record(state.Process{ID: started.ID(), Name: spec.Name, Log: spec.Log, Path: spec.Path, Args: spec.Args, Env: spec.Env})
-	return &pod{Process: started, health: "http://" + process.Loopback(health) + "/readyz"}, n.started.Save(n.dir)
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // env returns the environment of a container.
@@ -231,21 +274,16 @@ func env(d *appsv1.Deployment, variables []corev1.EnvVar) []string {
 	return all
 }
 
-// login writes a kubeconfig with a token of a ServiceAccount.
-func (n *node) login(ctx context.Context, account client.ObjectKey, file string) error {
+// login returns the files of a volume with a token of a ServiceAccount.
+func (n *node) login(ctx context.Context, account client.ObjectKey) (map[string][]byte, error) {
 	token := &authenticationv1.TokenRequest{}
 	object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: account.Namespace, Name: account.Name}}
 	if err := n.API.SubResource("token").Create(ctx, object, token); err != nil {
-		return err
+		return nil, err
 	}
-	admin := n.Config()
-	config := clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"": {Server: admin.Host, CertificateAuthorityData: admin.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"": {Token: token.Status.Token}},
-		Contexts:       map[string]*clientcmdapi.Context{"pod": {}},
-		CurrentContext: "pod",
-	}
-	return clientcmd.WriteToFile(config, file)
+	return map[string][]byte{
+		corev1.ServiceAccountTokenKey: []byte(token.Status.Token), corev1.ServiceAccountRootCAKey: n.Config().CAData, corev1.ServiceAccountNamespaceKey: []byte(account.Namespace),
+	}, nil
 }
 
 // connect leads the Services that select a Deployment's Pods to a process.

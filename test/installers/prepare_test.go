@@ -7,11 +7,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -19,9 +19,6 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 )
-
-// certManagerVersion is the version that clusterctl v1.14 installs.
-const certManagerVersion = "v1.21.1"
 
 // prepared is a directory with what all tests use: the files of a release, the programs of users, and repositories for clusterctl.
 var prepared string
@@ -54,36 +51,38 @@ func prepare(ctx context.Context, dir string) error {
 	for _, build := range [][]string{
 		{"build", "-C", filepath.Join(root, "tools", "kustomize"), "-o", filepath.Join(programs, "kustomize"), "sigs.k8s.io/kustomize/kustomize/v5"},
 		{"build", "-C", filepath.Join(root, "tools", "release"), "-o", filepath.Join(programs, "helm"), "helm.sh/helm/v4/cmd/helm"},
-		{"run", "-C", filepath.Join(root, "tools", "release"), ".", "-version=v0.4.0", "-image=registry.example.org/capt-manager", "-platforms=none", "-out=" + filepath.Join(dir, "release")},
+		{"run", "-C", filepath.Join(root, "tools", "release"), ".", "-version=v0.4.0", "-image=registry.example.org/capt-manager", "-platforms=linux/" + runtime.GOARCH, "-out=" + filepath.Join(dir, "release")},
 	} {
 		if _, err := output(ctx, "go", build...); err != nil {
 			return err
 		}
 	}
-	return errors.Join(prepareClusterAPI(ctx, dir), prepareCertManager(ctx, dir))
+	return prepareClusterAPI(ctx, dir)
 }
 
 // prepareClusterAPI makes repositories for clusterctl from the module of Cluster API, as the release of Cluster API does it: with kustomize.
 func prepareClusterAPI(ctx context.Context, dir string) error {
-	listed, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", "sigs.k8s.io/cluster-api")
+	source, err := module(ctx, root, "sigs.k8s.io/cluster-api")
 	if err != nil {
 		return err
 	}
-	source, version, _ := strings.Cut(strings.TrimSpace(string(listed)), " ")
-	metadata, err := os.ReadFile(filepath.Join(source, "metadata.yaml"))
+	metadata, err := os.ReadFile(filepath.Join(source.Dir, "metadata.yaml"))
 	if err != nil {
 		return err
 	}
-	config := "cert-manager:\n  url: file://" + filepath.Join(dir, "cert-manager", certManagerVersion, "cert-manager.yaml") + "\n"
+	config, err := prepareCertManager(ctx, dir)
+	if err != nil {
+		return err
+	}
 	for _, provider := range []struct{ label, name, kind, components, config string }{
 		{"cluster-api", "cluster-api", "CoreProvider", "core-components.yaml", "core/config/default"},
 		{"bootstrap-kubeadm", "kubeadm", "BootstrapProvider", "bootstrap-components.yaml", "bootstrap/kubeadm/config/default"},
 	} {
-		components, err := output(ctx, filepath.Join(dir, "bin", "kustomize"), "build", filepath.Join(source, filepath.FromSlash(provider.config)))
+		components, err := output(ctx, filepath.Join(dir, "bin", "kustomize"), "build", filepath.Join(source.Dir, filepath.FromSlash(provider.config)))
 		if err != nil {
 			return err
 		}
-		repository := filepath.Join(dir, provider.label, version)
+		repository := filepath.Join(dir, provider.label, source.Version)
 		if err := os.MkdirAll(repository, 0o700); err != nil {
 			return err
 		}
@@ -97,34 +96,42 @@ func prepareClusterAPI(ctx context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "clusterctl.yaml"), []byte(config), 0o600)
 }
 
-// prepareCertManager makes a file with the CRDs of cert-manager and the namespace that clusterctl looks for. Its controllers are not needed: node
-// issues the certificates.
-func prepareCertManager(ctx context.Context, dir string) error {
-	downloaded, err := output(ctx, "go", "mod", "download", "-json", "github.com/cert-manager/cert-manager@"+certManagerVersion)
+// prepareCertManager makes a file with the CRDs of cert-manager and the namespace that clusterctl looks for, and returns the configuration with which
+// clusterctl installs it. Its controllers are not needed: node issues the certificates.
+func prepareCertManager(ctx context.Context, dir string) (config string, err error) {
+	source, err := module(ctx, filepath.Join(root, "test", "sandbox", "binaries", "cert-manager"), "github.com/cert-manager/cert-manager")
 	if err != nil {
-		return err
+		return "", err
 	}
-	module := struct{ Dir string }{}
-	if err := json.Unmarshal(downloaded, &module); err != nil {
-		return err
-	}
-	names, err := filepath.Glob(filepath.Join(module.Dir, "deploy", "crds", "*.yaml"))
+	names, err := filepath.Glob(filepath.Join(source.Dir, "deploy", "crds", "*.yaml"))
 	if err != nil {
-		return err
+		return "", err
 	}
 	text := []byte("{apiVersion: v1, kind: Namespace, metadata: {name: cert-manager}}\n")
 	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return err
+			return "", err
 		}
 		text = append(append(text, "---\n"...), data...)
 	}
-	repository := filepath.Join(dir, "cert-manager", certManagerVersion)
+	repository := filepath.Join(dir, "cert-manager", source.Version)
 	if err := os.MkdirAll(repository, 0o700); err != nil {
-		return err
+		return "", err
 	}
-	return os.WriteFile(filepath.Join(repository, "cert-manager.yaml"), text, 0o600)
+	file := filepath.Join(repository, "cert-manager.yaml")
+	return "cert-manager:\n  version: " + source.Version + "\n  url: file://" + file + "\n", os.WriteFile(file, text, 0o600)
+}
+
+type source struct{ Dir, Version string }
+
+// module returns the source of a module in the version that the module in a directory pins.
+func module(ctx context.Context, dir, name string) (found source, err error) {
+	downloaded, err := output(ctx, "go", "mod", "download", "-C", dir, "-json", name)
+	if err != nil {
+		return source{}, err
+	}
+	return found, json.Unmarshal(downloaded, &found)
 }
 
 func output(ctx context.Context, program string, args ...string) ([]byte, error) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -162,4 +163,12 @@ func TestBillOfMaterialsListsTheModulesOfAProgram(t *testing.T) {
 	assert.Equal(t, "pkg:golang/std@"+strings.TrimPrefix(runtime.Version(), "go"), found["std"])
 	assert.Regexp(t, `^pkg:golang/github.com/google/go-containerregistry@v`, found["github.com/google/go-containerregistry"])
 	assert.NotContains(t, bom, "serialNumber", "it would differ from run to run")
+}
+
+func TestBillOfMaterialsOfAnImageListsTheCertificateAuthorities(t *testing.T) {
+	program, err := exec.LookPath("go") // It has no certificate authorities itself.
+	require.NoError(t, err)
+	data, err := billOfMaterials(program, "program", "v0.4.0", time.Unix(0, 0), authorities)
+	require.NoError(t, err)
+	assert.Regexp(t, `"purl": "pkg:golang/`+authorities+`@v`, string(data))
 }

@@ -159,8 +159,8 @@ func (r *release) writeCaptctl(ctx context.Context, p platform) error {
 	return r.writeSBOM(file, "captctl", p)
 }
 
-func (r *release) writeSBOM(file, program string, p platform) error {
-	bom, err := billOfMaterials(file, program, r.version, r.created)
+func (r *release) writeSBOM(file, program string, p platform, beside ...string) error {
+	bom, err := billOfMaterials(file, program, r.version, r.created, beside...)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (r *release) image(ctx context.Context, p platform) (image v1.Image, err er
 	if err := buildManager(ctx, r.root, r.version, p, file); err != nil {
 		return nil, err
 	}
-	if err := r.writeSBOM(file, "capt-manager", p); err != nil {
+	if err := r.writeSBOM(file, "capt-manager", p, authorities); err != nil {
 		return nil, err
 	}
 	data, err := os.ReadFile(file) //nolint:gosec // It was built above.

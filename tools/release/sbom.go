@@ -8,17 +8,25 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// billOfMaterials returns the SBOM of a Go program in CycloneDX JSON: the modules that the linker recorded in it, and the standard library.
-func billOfMaterials(file, program, version string, created time.Time) ([]byte, error) {
+// authorities is the module of the certificate authorities in an image (see base).
+const authorities = "golang.org/x/crypto/x509roots/fallback"
+
+// billOfMaterials returns the SBOM of a Go program in CycloneDX JSON: the modules that the linker recorded in it, the standard library, and modules
+// whose files are beside the program in an image. Those were linked into this program.
+func billOfMaterials(file, program, version string, created time.Time, beside ...string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
 		return nil, err
+	}
+	if own, ok := debug.ReadBuildInfo(); ok {
+		info.Deps = append(info.Deps, slices.DeleteFunc(own.Deps, func(module *debug.Module) bool { return !slices.Contains(beside, module.Path) })...)
 	}
 	main := cdx.Component{
 		BOMRef: "pkg:golang/" + info.Main.Path + "@" + version + "#cmd/" + program, PackageURL: "pkg:golang/" + info.Main.Path + "@" + version + "#cmd/" + program,
