@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/capt-provider/capt/migrate"
 )
@@ -17,16 +18,22 @@ import (
 // explained adds to errors of the API server what to do about them. Only a migration has a list of the permissions that it needs.
 func explained(command *cobra.Command, err error) error {
 	var known *migrate.OutcomeError
-	forbidden := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+	var missing *meta.NoKindMatchError
+	forbidden := apierrors.IsForbidden(err)
 	switch {
 	case err == nil || errors.As(err, &known):
 		return err
+	case apierrors.IsUnauthorized(err):
+		return migrate.Failed.Errorf("the API server rejects the credentials of the kubeconfig: %w; log in again, or choose others with --context or --user", err)
 	case forbidden && strings.Contains(command.CommandPath(), " migrate "):
 		return migrate.Failed.Errorf("%w; captctl migrate check lists the missing permissions", err)
 	case forbidden:
 		return migrate.Failed.Errorf("%w; ask for a role that grants this: CAPT's installation has the ClusterRoles capt-view, capt-edit and capt-template-author", err)
-	case meta.IsNoMatchError(err):
-		return migrate.Failed.Errorf("%w; captctl migrate check shows what has to be installed first", err)
+	case errors.As(err, &missing):
+		return migrate.Failed.Errorf("the API server does not serve the kind %s of %s in a version that captctl reads: Cluster API or CAPT is not installed there, or is older. "+
+			"Check --context; captctl migrate check shows what is missing", missing.GroupKind.Kind, missing.GroupKind.Group)
+	case utilnet.IsTimeout(err), utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err):
+		return migrate.Failed.Errorf("%w; check that the API server runs, and --context", err)
 	}
 	return err
 }

@@ -124,6 +124,9 @@ func setPaused(o *overview.Objects, paused bool) (change, error) {
 	done, still := "is not paused", o.PausedByAnnotation()
 	if paused {
 		done = "is paused"
+		if !o.Cluster.DeletionTimestamp.IsZero() {
+			done += ", so its deletion does not continue before captctl resume"
+		}
 	}
 	if len(still) > 0 && !paused {
 		done += fmt.Sprintf(", but these objects are, by their annotation %s: %s", clusterv1.PausedAnnotation, strings.Join(still, ", "))

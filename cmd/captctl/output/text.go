@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mitchellh/go-wordwrap"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -45,11 +46,15 @@ func (p *Printer) wrapped(text string, width int) string {
 	return wordwrap.WrapString(text, uint(max(width, narrowest)))
 }
 
-// shortened replaces the middle of a text that is too long: names differ at their ends.
+// shortened replaces the middle of a text that is too long: names differ at their ends. Of Kind/name, the kind is shortened first.
 func shortened(text string, width int) string {
 	runes := []rune(text)
 	if len(runes) <= width || width < 2 {
 		return text
+	}
+	if kind, name, found := strings.Cut(text, "/"); found && width > 2*narrowestCell {
+		short := shortened(kind, max(narrowestCell, utf8.RuneCountInString(kind)-len(runes)+width))
+		return short + "/" + shortened(name, width-1-utf8.RuneCountInString(short))
 	}
 	return string(runes[:width/2]) + "…" + string(runes[len(runes)-(width-1)/2:])
 }

@@ -166,9 +166,7 @@ func printLines(p *output.Printer, indent string, lines []string) {
 			p.Linef("  and %d more, which -o wide shows", len(lines)-shown)
 			return
 		}
-		for part := range strings.SplitSeq(line, "\n") {
-			p.Linef("%s%s", indent, p.Paint(output.Plain, part))
-		}
+		p.Text(indent, output.Plain, line)
 	}
 }
 

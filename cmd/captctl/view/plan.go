@@ -291,7 +291,7 @@ func ApplyCommands(fleet *status.Fleet, file string) []string {
 		flag = "  # add " + fixFlag + " to repair endpoints, see InvalidClusterEndpoint"
 	}
 	switch {
-	case Writes(fleet.Plan) == 0:
+	case Writes(fleet.Plan) == 0 && flag != "":
 		return []string{all + " " + fixFlag + "  # see InvalidClusterEndpoint"}
 	case clusters < 2:
 		return []string{all + flag}

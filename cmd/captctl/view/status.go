@@ -5,7 +5,6 @@ package view
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -38,7 +37,10 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 			p.Linef("Stored versions: %s.", p.Paint(output.Plain, one.Message))
 		case one.Status != check.OK:
 			p.Linef("%s", p.Paint(output.Bad, output.OneLine(one.Message)+"."))
-			printLines(p, "  ", slices.Concat(one.Objects, one.Commands))
+			printLines(p, "  ", one.Objects)
+			for _, command := range one.Commands {
+				p.Linef("  %s", p.Paint(output.Plain, command))
+			}
 		}
 	}
 	switch undecided, left := Left(s); {
