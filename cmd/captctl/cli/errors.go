@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/capt-provider/capt/migrate"
 )
@@ -18,7 +19,7 @@ import (
 // explained adds to errors of the API server what to do about them. Only a migration has a list of the permissions that it needs.
 func explained(command *cobra.Command, err error) error {
 	var known *migrate.OutcomeError
-	var missing *meta.NoKindMatchError
+	var undiscovered *apiutil.ErrResourceDiscoveryFailed
 	forbidden := apierrors.IsForbidden(err)
 	switch {
 	case err == nil || errors.As(err, &known):
@@ -29,9 +30,8 @@ func explained(command *cobra.Command, err error) error {
 		return migrate.Failed.Errorf("%w; captctl migrate check lists the missing permissions", err)
 	case forbidden:
 		return migrate.Failed.Errorf("%w; ask for a role that grants this: CAPT's installation has the ClusterRoles capt-view, capt-edit and capt-template-author", err)
-	case errors.As(err, &missing):
-		return migrate.Failed.Errorf("the API server does not serve the kind %s of %s in a version that captctl reads: Cluster API or CAPT is not installed there, or is older. "+
-			"Check --context; captctl migrate check shows what is missing", missing.GroupKind.Kind, missing.GroupKind.Group)
+	case meta.IsNoMatchError(err), errors.As(err, &undiscovered):
+		return migrate.Failed.Errorf("Cluster API or CAPT is not installed in the management cluster, or is older than captctl: %w. Check --context; captctl migrate check shows what is missing", err)
 	case utilnet.IsTimeout(err), utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err):
 		return migrate.Failed.Errorf("%w; check that the API server runs, and --context", err)
 	}

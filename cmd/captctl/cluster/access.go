@@ -36,6 +36,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/version"
+	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/lock"
 )
 
@@ -95,7 +96,7 @@ func reachable(config *rest.Config, warnings io.Writer) error {
 		fmt.Fprintf(warnings, "Warning: the API server has not answered within %s. Waiting; check --context and the network if this takes long\n", reachableTimeout)
 		return nil
 	}
-	return fmt.Errorf("%w; check --kubeconfig, --context and --server", err)
+	return migrate.Failed.Errorf("%w; check --kubeconfig, --context and --server", err)
 }
 
 // Describe names the management cluster for a question: the context of the kubeconfig, and the address.

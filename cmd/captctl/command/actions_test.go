@@ -5,6 +5,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"os"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -37,11 +39,11 @@ func TestAPauseOfAClusterThatIsBeingDeletedSaysWhatItMeans(t *testing.T) {
 func TestErrorsOfTheAPIServerSayWhatToDo(t *testing.T) {
 	kind := clusterv1.GroupVersion.WithKind("Cluster")
 	for want, response := range map[string]error{
-		"captctl reads: Cluster API or CAPT is not installed there, or is older. Check --context": &meta.NoKindMatchError{GroupKind: kind.GroupKind()},
-		"log in again, or choose others with --context or --user":                                 apierrors.NewUnauthorized("no"),
-		"ask for a role that grants this":                                                         apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "", nil),
-		"check that the API server runs, and --context":                                           &url.Error{Op: "Get", URL: "https://example.com", Err: os.ErrDeadlineExceeded},
-		"captctl migrate check shows what is missing":                                             &meta.NoKindMatchError{GroupKind: kind.GroupKind()},
+		"CAPT is not installed in the management cluster, or is older than captctl: no matches": &meta.NoKindMatchError{GroupKind: kind.GroupKind()},
+		"captctl migrate check shows what is missing":                                           &apiutil.ErrResourceDiscoveryFailed{kind.GroupVersion(): errors.New("no matches")},
+		"log in again, or choose others with --context or --user":                               apierrors.NewUnauthorized("no"),
+		"ask for a role that grants this":                                                       apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "", nil),
+		"check that the API server runs, and --context":                                         &url.Error{Op: "Get", URL: "https://example.com", Err: os.ErrDeadlineExceeded},
 	} {
 		env := aFleet()
 		env.funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {

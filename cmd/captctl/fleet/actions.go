@@ -168,6 +168,6 @@ func (o *actionOptions) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintf(o.Out, "Cluster %s/%s: %s\n", o.Namespace, o.Name, change.done)
+	o.Printer(output.Table).Text("", output.Plain, fmt.Sprintf("Cluster %s/%s: %s", o.Namespace, o.Name, change.done))
 	return nil
 }

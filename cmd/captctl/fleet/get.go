@@ -76,7 +76,7 @@ func (o *getOptions) Run(ctx context.Context) error {
 		}
 		return p.Document(list, func(p *output.Printer) {
 			if len(list.Clusters) == 0 {
-				p.Linef("%s", o.none(ctx, reader))
+				p.Text("", output.Plain, o.none(ctx, reader))
 				return
 			}
 			showClusters(p, list, o.Clock.Now())

@@ -95,8 +95,8 @@ func TestShortProseStaysInItsColumn(t *testing.T) {
 
 func TestOfKindAndNameTheKindIsShortenedFirst(t *testing.T) {
 	const text = "└── WorkspaceTemplateApply/demo-eks-controlplane-apply"
-	assert.Equal(t, "└── Works…lateApply/demo-eks-controlplane-apply", shortened(text, 47))
-	assert.Equal(t, "└── Wo…Apply/demo-eks-c…lane-apply", shortened(text, 34))
+	assert.Equal(t, "└── Worksp…eApply/demo-eks-controlplane-apply", shortened(text, 45))
+	assert.Equal(t, "└── Worksp…Apply/demo-eks-…ane-apply", shortened(text, 36))
 	assert.Equal(t, "└── Workspa…lane-apply", shortened(text, 22), "too narrow for both")
 }
 

@@ -167,7 +167,7 @@ func (p *Printer) fit(columns []Column, rows Rows) ([]Column, Rows, *prose) {
 		p.shorten(rows, all)
 		return columns, rows, nil
 	}
-	if space := p.width - p.total(fixed) - padding; space >= narrowestProse || space >= narrowestCell && all[last] <= 2*space {
+	if space := p.width - p.total(fixed) - padding; space >= narrowestProse || all[last] <= 2*space && longestWord(rows, last) < space-len(" .") {
 		return columns, rows, p.inColumn(rows, space, columns[last].Prose)
 	}
 	more := &prose{}
@@ -211,6 +211,15 @@ func widths(columns []Column, rows Rows) []int {
 		}
 	}
 	return all
+}
+
+func longestWord(rows Rows, column int) (length int) {
+	for _, row := range rows {
+		for word := range strings.FieldsSeq(row[column]) {
+			length = max(length, utf8.RuneCountInString(word))
+		}
+	}
+	return length
 }
 
 func lastOptional(columns []Column) int {
