@@ -54,10 +54,10 @@ func shortened(text string, width int) string {
 		return text
 	}
 	at := max(0, strings.IndexFunc(text, unicode.IsLetter))
-	room := width - utf8.RuneCountInString(text[:at])
-	if kind, name, found := strings.Cut(text[at:], "/"); found && room > 2*narrowestCell {
+	space := width - utf8.RuneCountInString(text[:at])
+	if kind, name, found := strings.Cut(text[at:], "/"); found && space > 2*narrowestCell {
 		kind = shortened(kind, max(narrowestCell, utf8.RuneCountInString(kind)-excess))
-		return text[:at] + kind + "/" + shortened(name, room-1-utf8.RuneCountInString(kind))
+		return text[:at] + kind + "/" + shortened(name, space-1-utf8.RuneCountInString(kind))
 	}
 	runes := []rune(text)
 	return string(runes[:width/2]) + "…" + string(runes[len(runes)-(width-1)/2:])

@@ -75,8 +75,8 @@ func rowsOf(of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[s
 
 // PlanSummary shows what a run writes: some units of a plan, as they are now.
 func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[string]int) {
-	p.Linef("Plan %s of %s, management cluster %s, %s", p.Paint(output.Strong, of.ID), output.Moment(of.Created.Time),
-		p.Paint(output.Plain, string(of.ClusterUID)), namespaces(of.Namespace))
+	p.Item("Plan "+of.ID, "Plan "+p.Paint(output.Strong, of.ID), "  ", output.Plain,
+		fmt.Sprintf("of %s, management cluster %s, %s", output.Moment(of.Created.Time), of.ClusterUID, namespaces(of.Namespace)))
 	p.Blank()
 	showUnits(p, of, rowsOf(of, units, fleet, writes))
 }
