@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/command"
+	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 )
 
@@ -42,14 +42,15 @@ func main() {
 // report prints what went wrong, and returns the exit code. Pending work and missing decisions are printed without "Error:".
 func report(ctx context.Context, streams genericiooptions.IOStreams, err error) migrate.Outcome {
 	outcome := migrate.OutcomeOf(err)
+	prefix := "Error: "
 	switch {
 	case err == nil:
+		return outcome
 	case outcome == migrate.Pending, outcome == migrate.NeedsDecision:
-		fmt.Fprintln(streams.ErrOut, cli.Line(err))
+		prefix = ""
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintln(streams.ErrOut, "Error: interrupted:", cli.Line(err))
-	default:
-		fmt.Fprintln(streams.ErrOut, "Error:", cli.Line(err))
+		prefix = "Error: interrupted: "
 	}
+	output.NewPrinter(streams.ErrOut, output.Table, true).Text("", output.Plain, prefix+cli.Line(err))
 	return outcome
 }

@@ -99,7 +99,11 @@ func Evaluate(f *Facts, last *controlplanev1.Health, now time.Time) *controlplan
 		if check.Probes && f.Disabled {
 			continue
 		}
-		is := check.status(check.Evaluate(f), Find(last, check.Name), now)
+		result := check.Evaluate(f)
+		if check.Probes && result.Status == "" && f.APIServer.Status != "" && Status(last, check.Name) == controlplanev1.HealthUnknown {
+			result = Unknown("not known before check APIServer passes") // Why it was not known may be outdated.
+		}
+		is := check.status(result, Find(last, check.Name), now)
 		health.Checks = append(health.Checks, is)
 		health.Overall = worse(health.Overall, is.Status)
 	}

@@ -70,6 +70,17 @@ func TestWithoutNewsNothingChanges(t *testing.T) {
 	assert.Equal(t, first, health.Evaluate(facts, first, now.Add(time.Hour)))
 }
 
+func TestAnOldReasonWhyAResultIsNotKnownIsNotKept(t *testing.T) {
+	facts := allHealthy()
+	facts.Probed = health.NotProbed("waiting for the kubeconfig")
+	first := health.Evaluate(facts, nil, now)
+	facts.Probed = health.Probed{APIServer: health.Unknown("the API server refuses connections")}
+	second := health.Evaluate(facts, first, now)
+	assert.Equal(t, "not known before check APIServer passes", health.Find(second, health.Version).Message)
+	facts.Probed = health.Probed{}
+	assert.Equal(t, second, health.Evaluate(facts, second, now), "a restarted manager writes nothing")
+}
+
 func TestTheTransitionTimeChangesWithTheStatusOnly(t *testing.T) {
 	facts, later := allHealthy(), now.Add(time.Hour)
 	facts.APIServer = health.Unhealthy("one")

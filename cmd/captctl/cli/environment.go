@@ -76,8 +76,11 @@ func (e *Environment) Redraw(format output.Format, draw func(*output.Printer) er
 	if err := draw(e.Printer(format).To(&text)); err != nil {
 		return err
 	}
-	if printers.IsTerminal(e.Out) {
+	switch {
+	case printers.IsTerminal(e.Out):
 		fmt.Fprint(e.Out, clearScreen)
+	case format == output.YAML:
+		fmt.Fprintln(e.Out, "---")
 	}
 	if !format.ForMachines() {
 		fmt.Fprintf(e.Out, "%s\n\n", e.Clock.Now().UTC().Format(time.RFC3339))

@@ -10,25 +10,46 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 )
 
 // explained adds to errors of the API server what to do about them. Only a migration has a list of the permissions that it needs.
 func explained(command *cobra.Command, err error) error {
 	var known *migrate.OutcomeError
-	forbidden := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+	var undiscovered *apiutil.ErrResourceDiscoveryFailed
+	forbidden := apierrors.IsForbidden(err)
 	switch {
 	case err == nil || errors.As(err, &known):
 		return err
+	case apierrors.IsUnauthorized(err):
+		return migrate.Failed.Errorf("the API server rejects the credentials of the kubeconfig: %w; log in again, or choose others with --context or --user", err)
 	case forbidden && strings.Contains(command.CommandPath(), " migrate "):
 		return migrate.Failed.Errorf("%w; captctl migrate check lists the missing permissions", err)
-	case forbidden:
+	case forbidden && isCAPT(err):
 		return migrate.Failed.Errorf("%w; ask for a role that grants this: CAPT's installation has the ClusterRoles capt-view, capt-edit and capt-template-author", err)
-	case meta.IsNoMatchError(err):
-		return migrate.Failed.Errorf("%w; captctl migrate check shows what has to be installed first", err)
+	case forbidden:
+		return migrate.Failed.Errorf("%w; ask for a role that grants this. The ClusterRoles of CAPT are about its own kinds only", err)
+	case meta.IsNoMatchError(err), errors.As(err, &undiscovered):
+		return migrate.Failed.Errorf("Cluster API or CAPT is not installed in the management cluster, or is older than captctl: %w. Check --context; captctl migrate check shows what is missing", err)
+	case utilnet.IsTimeout(err), utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err):
+		return migrate.Failed.Errorf("%w; check that the API server runs, and --context", err)
 	}
 	return err
+}
+
+// isCAPT reports whether an error of the API server is about a kind of CAPT.
+func isCAPT(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	group := status.Status().Details.Group
+	return group == infrav1.GroupVersion.Group || group == controlplanev1.GroupVersion.Group
 }
 
 // ListError is an error with several lines, which Line keeps.

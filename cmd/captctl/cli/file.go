@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -41,7 +42,10 @@ func ExpandPaths(paths []string, recursive bool) ([]string, error) {
 			continue
 		}
 		visitors, err := resource.ExpandPathsToFileVisitors(nil, path, recursive, resource.FileExtensions, nil)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("the path %q does not exist", path)
+		case err != nil:
 			return nil, err
 		}
 		for _, visitor := range visitors {

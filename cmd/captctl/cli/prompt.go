@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
 // dryRunNone and dryRunServer are the values of --dry-run.
@@ -58,7 +60,8 @@ func (e *Environment) Confirm(question string) error {
 	if !e.Interactive {
 		return ErrNotInteractive
 	}
-	fmt.Fprintf(e.ErrOut, "\n%s\n  Only \"yes\" is accepted to confirm.\n\n  Enter a value: ", question)
+	output.NewPrinter(e.ErrOut, output.Table, e.NoColor).Text("", output.Plain, "\n"+question)
+	fmt.Fprint(e.ErrOut, "  Only \"yes\" is accepted to confirm.\n\n  Enter a value: ")
 	answer, err := bufio.NewReader(e.In).ReadString('\n')
 	if strings.TrimSpace(answer) == "yes" {
 		return nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -35,6 +36,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/version"
+	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/lock"
 )
 
@@ -44,8 +46,8 @@ const (
 	defaultBurst = 200
 )
 
-// reachableTimeout limits the request by which reachable finds out whether the server accepts connections. A timeout is not an error: the server
-// may only be slow.
+// reachableTimeout limits the request by which reachable finds out whether the server accepts connections. A timeout is a warning: the server may
+// only be slow.
 const reachableTimeout = 5 * time.Second
 
 // Access is how commands reach the cluster.
@@ -68,7 +70,7 @@ func New(warnings io.Writer) *Access {
 		ConfigFlags: genericclioptions.NewConfigFlags(true),
 		QPS:         defaultQPS, Burst: defaultBurst, Warnings: warnings,
 		Connect: func(config *rest.Config) (client.WithWatch, error) {
-			if err := reachable(config); err != nil {
+			if err := reachable(config, warnings); err != nil {
 				return nil, err
 			}
 			return client.NewWithWatch(config, client.Options{Scheme: Scheme()})
@@ -76,18 +78,25 @@ func New(warnings io.Writer) *Access {
 	}
 }
 
-// reachable fails if the API server refuses connections, as it does if no kubeconfig was found. Later, reads are retried: a server may restart.
-func reachable(config *rest.Config) error {
-	config = rest.CopyConfig(config)
-	config.Timeout = reachableTimeout
-	versions, err := discovery.NewDiscoveryClientForConfig(config)
+// reachable fails if there is no API server at the address, for example because no kubeconfig was found, or if it cannot be trusted. Later, reads are
+// retried: a server may restart.
+func reachable(config *rest.Config, warnings io.Writer) error {
+	limited := rest.CopyConfig(config)
+	limited.Timeout = cmp.Or(min(config.Timeout, reachableTimeout), reachableTimeout)
+	versions, err := discovery.NewDiscoveryClientForConfig(limited)
 	if err != nil {
 		return err
 	}
-	if _, err := versions.ServerVersion(); utilnet.IsConnectionRefused(err) {
-		return fmt.Errorf("%w; check --kubeconfig, --context and --server", err)
+	var answered apierrors.APIStatus
+	_, err = versions.ServerVersion()
+	switch {
+	case err == nil, errors.As(err, &answered):
+		return nil
+	case utilnet.IsTimeout(err) && config.Timeout != limited.Timeout:
+		fmt.Fprintf(warnings, "Warning: the API server has not answered within %s. Waiting; check --context and the network if this takes long\n", reachableTimeout)
+		return nil
 	}
-	return nil
+	return migrate.Failed.Errorf("%w; check --kubeconfig, --context and --server", err)
 }
 
 // Describe names the management cluster for a question: the context of the kubeconfig, and the address.

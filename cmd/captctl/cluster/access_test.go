@@ -6,16 +6,19 @@ package cluster
 import (
 	"bytes"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -42,6 +45,34 @@ func TestARefusedConnectionIsNotRetried(t *testing.T) {
 	access.APIServer = &server
 	_, err := access.Client()
 	require.ErrorContains(t, err, "connection refused; check --kubeconfig, --context and --server")
+}
+
+func TestAnAPIServerIsReachedOrTheErrorSaysWhatToCheck(t *testing.T) {
+	answers := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	answers.Config.ErrorLog = log.New(io.Discard, "", 0)
+	answers.StartTLS()
+	defer answers.Close()
+	connect := func(change func(*rest.Config)) error {
+		config := &rest.Config{Host: answers.URL}
+		change(config)
+		return reachable(config, io.Discard)
+	}
+	assert.NoError(t, connect(func(c *rest.Config) { c.Insecure = true }), "what it answers is reported later")
+	for name, change := range map[string]func(*rest.Config){
+		"an unknown certificate": func(*rest.Config) {},
+		"no TLS":                 func(c *rest.Config) { c.Host = "https://" + plainServer(t) },
+		"a timeout of the user":  func(c *rest.Config) { c.Insecure, c.Timeout = true, time.Nanosecond },
+	} {
+		assert.ErrorContains(t, connect(change), "; check --kubeconfig, --context and --server", name)
+	}
+}
+
+// plainServer is the address of a server without TLS.
+func plainServer(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
 }
 
 func TestAWarningNamesTheObjectThatIsWritten(t *testing.T) {

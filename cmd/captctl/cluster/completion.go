@@ -71,6 +71,18 @@ func (a *Access) CompleteApplies() cobra.CompletionFunc {
 	return a.completeObjects(&infrav1.WorkspaceTemplateApplyList{})
 }
 
+// CompleteFailing with NAMESPACE/NAME of the Clusters, and with KIND/NAMESPACE/NAME of the WorkspaceTemplateApplies.
+func (a *Access) CompleteFailing() cobra.CompletionFunc {
+	return func(command *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		found, directive := a.CompleteClusters()(command, args, text)
+		applies, _ := a.CompleteApplies()(command, args, text)
+		for _, name := range applies {
+			found = append(found, "workspacetemplateapply/"+name)
+		}
+		return found, directive
+	}
+}
+
 // CompleteImpact with KIND/NAMESPACE/NAME of the objects of CAPT.
 func (a *Access) CompleteImpact() cobra.CompletionFunc {
 	return func(command *cobra.Command, args []string, text string) (found []cobra.Completion, directive cobra.ShellCompDirective) {

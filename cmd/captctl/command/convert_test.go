@@ -145,7 +145,7 @@ func TestConvertRefusesFlagsThatDoNotFit(t *testing.T) {
 	for complaint, arguments := range map[string][]string{
 		"--filename is required":                         {},
 		"--write cannot be combined with standard input": {"-f", "-", "--write"},
-		"no such file or directory":                      {"-f", "missing.yaml"},
+		`the path "missing.yaml" does not exist`:         {"-f", "missing.yaml"},
 	} {
 		_, _, err := run(t, name, append([]string{"convert"}, arguments...)...)
 		require.ErrorContains(t, err, complaint)

@@ -6,7 +6,6 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,7 +25,6 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/cmd/captctl/fleet"
 )
 
@@ -122,7 +120,14 @@ team-a      growing   Configuring   v1.35.0->v1.36.0   Healthy   40% 12m    10m 
 
 	out, _, err = aFleet().run(t, "get", "--namespace", "team-b")
 	require.NoError(t, err)
-	assert.Equal(t, "There are no Clusters of CAPT.\n", out)
+	assert.Equal(t, "There is no namespace team-b. captctl get -A lists the Clusters of all namespaces.\n", out)
+	env := &environment{objects: []client.Object{namespace("team-b")}}
+	out, _, err = env.run(t, "get", "--namespace", "team-b")
+	require.NoError(t, err)
+	assert.Equal(t, "There are no Clusters of CAPT in namespace team-b. captctl get -A lists those of all namespaces.\n", out)
+	out, _, err = env.run(t, "get", "-A")
+	require.NoError(t, err)
+	assert.Contains(t, out, "There are no Clusters of CAPT. Create one as described in docs/quickstart.md")
 }
 
 func TestDescribeShowsTheCauseAndTheNextStep(t *testing.T) {
@@ -151,102 +156,6 @@ CAPTControlPlane/broken             False   ApplyFailed   60m
 AGE   TYPE      REASON        OBJECT                              MESSAGE
 4m    Warning   ApplyFailed   WorkspaceTemplateApply broken-eks   AccessDenied
 `, "\n"), out)
-}
-
-func TestLogsShowsWhatTerraformReported(t *testing.T) {
-	env := aFleet()
-	out, _, err := env.run(t, "logs", "team-a/good")
-	require.NoError(t, err)
-	assert.Equal(t, "The last runs of Terraform have reported no errors.\n", out)
-	apply := &infrav1.WorkspaceTemplateApply{}
-	require.NoError(t, env.connected.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "good-eks"}, apply))
-	apply.Status.LastFailureMessage, apply.Status.LastFailureClass = "Error: a\n  with b", "Auth"
-	require.NoError(t, env.connected.Update(t.Context(), apply))
-	out, _, err = env.run(t, "logs", "team-a/good")
-	require.NoError(t, err)
-	assert.Equal(t, "WorkspaceTemplateApply good-eks (Auth):\n  Error: a\n    with b\n", out)
-
-	apply.Status = infrav1.WorkspaceTemplateApplyStatus{Conditions: []metav1.Condition{
-		{Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.DestroyFailedReason, Message: "the VPC has dependencies"},
-	}}
-	require.NoError(t, env.connected.Update(t.Context(), apply))
-	out, _, err = env.run(t, "logs", "team-a/good")
-	require.NoError(t, err)
-	assert.Equal(t, "WorkspaceTemplateApply good-eks (DestroyFailed):\n  the VPC has dependencies\n", out)
-}
-
-func TestLogsFollowsUntilTheClusterIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		env := aFleet()
-		env.clock = testclock.NewFakeClock(fleetNow)
-		fails := false
-		env.funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if fails {
-				return errors.New("the API server restarts")
-			}
-			return c.List(ctx, list, options...)
-		}
-		type result struct{ out, errOut string }
-		ended := make(chan result)
-		go func() {
-			out, errOut, err := env.runIn(t.Context(), t, "logs", "team-a/good", "-f")
-			assert.NoError(t, err)
-			ended <- result{out, errOut}
-		}()
-		synctest.Wait()
-		second := func() { env.clock.Step(time.Second); synctest.Wait() }
-		apply := &infrav1.WorkspaceTemplateApply{}
-		change := func(message string, labels map[string]string) {
-			require.NoError(t, env.connected.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "good-eks"}, apply))
-			apply.Status.LastFailureClass, apply.Status.LastFailureMessage, apply.Labels = "Quota", message, labels
-			require.NoError(t, env.connected.Update(t.Context(), apply))
-			synctest.Wait()
-			second()
-		}
-		second() // What changed before the objects were watched is read.
-		change("Error: a\n  with b", nil)
-		change("Error: a\n  with b", map[string]string{"another": "change"})
-		fails = true
-		change("Error: c", nil)
-		fails = false
-		change("Error: c", map[string]string{"further": "change"})
-		change("", nil)
-		change("Error: c", nil)
-		require.NoError(t, env.connected.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "good"}}))
-		synctest.Wait()
-		second()
-		got := <-ended
-		assert.Equal(t, strings.TrimLeft(`
-The last runs of Terraform have reported no errors.
-
-2026-10-22 10:00:02 UTC WorkspaceTemplateApply good-eks (Quota):
-  Error: a
-    with b
-
-2026-10-22 10:00:05 UTC WorkspaceTemplateApply good-eks (Quota):
-  Error: c
-
-2026-10-22 10:00:07 UTC WorkspaceTemplateApply good-eks (Quota):
-  Error: c
-
-2026-10-22 10:00:08 UTC Cluster good is gone.
-`, "\n"), got.out)
-		assert.Equal(t, "Warning: the API server restarts\n", got.errOut)
-	})
-}
-
-func TestLogsFollowsUntilItIsInterrupted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, interrupt := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() {
-			_, _, err := aFleet().runIn(ctx, t, "logs", "team-a/good", "--follow")
-			ended <- err
-		}()
-		synctest.Wait()
-		interrupt()
-		assert.NoError(t, <-ended, "to be interrupted is not an error")
-	})
 }
 
 func TestDescribeShowsProgress(t *testing.T) {
@@ -342,53 +251,16 @@ func TestDescribeReadsAtMostOncePerSecondAndNoticesEvents(t *testing.T) {
 	})
 }
 
-func TestPauseResumeAndRetry(t *testing.T) {
-	env := aFleet()
-	env.clock = testclock.NewFakeClock(fleetNow)
-	cluster, controlPlane := &clusterv1.Cluster{}, &controlplanev1.CAPTControlPlane{}
-	key := client.ObjectKey{Namespace: "team-a", Name: "broken"}
-	for _, row := range []struct {
-		command, want string
-		paused        bool
-	}{
-		{"resume", "unchanged: is not paused", false},
-		{"pause", "is paused", true},
-		{"pause", "unchanged: is paused", true},
-		{"resume", "is not paused", false},
-		{"retry", "CAPTControlPlane broken: timeouts and recovery attempts start again", false},
-	} {
-		out, _, err := env.run(t, row.command, "team-a/broken")
+func TestTheNextStepDependsOnTheClassOfTheError(t *testing.T) {
+	for class, want := range map[string]string{"Auth": "It is not in the template", "Config": "Correct what Terraform reports"} {
+		env := aFleet()
+		for _, object := range env.objects {
+			if apply, is := object.(*infrav1.WorkspaceTemplateApply); is {
+				apply.Status.LastFailureClass = class
+			}
+		}
+		out, _, err := env.run(t, "describe", "team-a/broken")
 		require.NoError(t, err)
-		assert.Equal(t, "Cluster team-a/broken: "+row.want+"\n", out)
-		require.NoError(t, env.connected.Get(t.Context(), key, cluster))
-		assert.Equal(t, row.paused, ptr.Deref(cluster.Spec.Paused, false), row.command)
+		assert.Contains(t, out, want)
 	}
-	require.NoError(t, env.connected.Get(t.Context(), key, controlPlane))
-	assert.Equal(t, map[string]string{naming.RetryAnnotation: "2026-10-22T10:00:00Z"}, controlPlane.Annotations)
-
-	controlPlane.Annotations[clusterv1.PausedAnnotation] = ""
-	require.NoError(t, env.connected.Update(t.Context(), controlPlane))
-	out, _, err := env.run(t, "resume", "team-a/broken")
-	require.NoError(t, err)
-	assert.Contains(t, out, "unchanged: is not paused, but these objects are, by their annotation cluster.x-k8s.io/paused: CAPTControlPlane broken")
-
-	require.NoError(t, env.connected.Delete(t.Context(), controlPlane))
-	_, _, err = env.run(t, "retry", "team-a/broken")
-	assert.EqualError(t, err, "the Cluster broken has no CAPTControlPlane, so there is nothing to retry")
-}
-
-func TestReconcileAnnotatesTheObjectsOfTheCluster(t *testing.T) {
-	env := aFleet()
-	out, _, err := env.run(t, "reconcile", "team-a/good")
-	require.NoError(t, err)
-	assert.Equal(t, "Cluster team-a/good: CAPT reconciles 3 objects\n", out)
-	for _, object := range capt("good", "", func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})[1:] {
-		require.NoError(t, env.connected.Get(t.Context(), client.ObjectKeyFromObject(object), object))
-		assert.Equal(t, map[string]string{naming.ReconcileAnnotation: "2026-10-22T10:00:00Z"}, object.GetAnnotations())
-	}
-	_, _, err = env.run(t, "pause", "team-a/good")
-	require.NoError(t, err)
-	out, _, err = env.run(t, "reconcile", "team-a/good")
-	require.NoError(t, err)
-	assert.Contains(t, out, "except those that are paused")
 }

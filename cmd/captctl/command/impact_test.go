@@ -154,6 +154,12 @@ func TestTreeExplainsAnImpactThatItCannotFind(t *testing.T) {
 	assert.ErrorContains(t, err, "wrong arguments")
 }
 
+func TestAClusterIsNotPartOfItsImpact(t *testing.T) {
+	out, _, err := sharedFleet().run(t, "tree", "--impact", "Cluster/team-a/demo")
+	require.NoError(t, err)
+	assert.Contains(t, out, "0 Clusters and 0 Workspaces depend on it.")
+}
+
 func TestTreeShowsTheImpactThatTheUserMaySee(t *testing.T) {
 	env := sharedFleet()
 	env.funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {

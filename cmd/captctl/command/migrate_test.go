@@ -97,7 +97,8 @@ func TestCheckFailsIfACheckFailed(t *testing.T) {
 	env.report = check.Report{Stage: check.Apply, Checks: []check.Check{{Name: check.CheckDefinitions, Status: check.Failed, Message: "not installed"}}}
 	out, _, err := env.run(t, "migrate", "check")
 	assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err), "before what is undecided")
-	assert.ErrorContains(t, err, "definitions: not installed")
+	assert.EqualError(t, err, "1 check failed")
+	assert.Contains(t, out, "  Failed   definitions: not installed\n")
 	assert.Contains(t, out, "Resolve the failed checks")
 }
 

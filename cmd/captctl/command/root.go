@@ -139,7 +139,7 @@ func explainArguments(command *cobra.Command) {
 		if similar := command.SuggestionsFor(args[0]); len(similar) > 0 {
 			return fmt.Errorf("%w; did you mean %s?", err, strings.Join(similar, " or "))
 		}
-		return err
+		return fmt.Errorf("%w; %s --help lists the commands", err, command.CommandPath())
 	}
 }
 

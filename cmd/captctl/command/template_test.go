@@ -83,6 +83,9 @@ func TestAModuleThatIsNotASingleFileNeedsASource(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, out, "module: git::https://example.com/m.git//vpc?ref=v1\n")
 	assert.Contains(t, out, "source: Remote\n")
+	out, _, err = run(t, name, "template", "init", vpcModule(t, map[string]string{"main.tf": "variable \"a\" { \r\n}\n"}), "--name", "x")
+	require.NoError(t, err)
+	assert.Contains(t, out, "module: |\n          variable \"a\" {\n          }\n", "spaces at the end of a line do not make it unreadable")
 	_, _, err = run(t, name, "template", "init", vpcModule(t, map[string]string{"main.tf": "variable {"}))
 	assert.ErrorContains(t, err, "main.tf: line 1, column ")
 }

@@ -234,5 +234,8 @@ func (d *Diff) add(w Workspace) {
 }
 
 func (d *Diff) summary() string {
+	if len(d.Workspaces) == 0 {
+		return "no Workspace depends on these objects"
+	}
 	return fmt.Sprintf("%d of %s would change", d.Changed, output.Count(len(d.Workspaces), "Workspace"))
 }

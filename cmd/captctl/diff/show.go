@@ -73,9 +73,10 @@ func showGroup(p *output.Printer, group []*Workspace) {
 		}
 		of := ""
 		if w.Cluster != "" {
-			of = " of Cluster " + w.Cluster
+			of = "of Cluster " + w.Cluster + " "
 		}
-		p.Linef("%s%s", p.Paint(style, sign+" Workspace "+name), p.Paint(output.Plain, of+" (WorkspaceTemplate "+w.Template+")"))
+		label := sign + " Workspace " + name
+		p.Item(label, p.Paint(style, label), indent, output.Plain, of+"(WorkspaceTemplate "+w.Template+")")
 	}
 	if w := group[0]; w.Message != "" {
 		p.Text(indent, style, output.OneLine(w.Message))

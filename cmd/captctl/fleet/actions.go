@@ -124,6 +124,9 @@ func setPaused(o *overview.Objects, paused bool) (change, error) {
 	done, still := "is not paused", o.PausedByAnnotation()
 	if paused {
 		done = "is paused"
+		if !o.Cluster.DeletionTimestamp.IsZero() {
+			done += ", so its deletion does not continue before captctl resume"
+		}
 	}
 	if len(still) > 0 && !paused {
 		done += fmt.Sprintf(", but these objects are, by their annotation %s: %s", clusterv1.PausedAnnotation, strings.Join(still, ", "))
@@ -165,6 +168,6 @@ func (o *actionOptions) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintf(o.Out, "Cluster %s/%s: %s\n", o.Namespace, o.Name, change.done)
+	o.Printer(output.Table).Text("", output.Plain, fmt.Sprintf("Cluster %s/%s: %s", o.Namespace, o.Name, change.done))
 	return nil
 }

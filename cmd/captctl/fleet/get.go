@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
@@ -71,8 +74,26 @@ func (o *getOptions) Run(ctx context.Context) error {
 		for _, objects := range found.clusters {
 			list.Clusters = append(list.Clusters, overview.Of(objects, o.Now()))
 		}
-		return p.Document(list, func(p *output.Printer) { showClusters(p, list, o.Clock.Now()) })
+		return p.Document(list, func(p *output.Printer) {
+			if len(list.Clusters) == 0 {
+				p.Text("", output.Plain, o.none(ctx, reader))
+				return
+			}
+			showClusters(p, list, o.Clock.Now())
+		})
 	})
+}
+
+// none says where there are no Clusters, and that a namespace does not exist if the user may read it.
+func (o *getOptions) none(ctx context.Context, reader client.Reader) string {
+	namespace := o.Only(o.Access)
+	switch {
+	case namespace == "":
+		return "There are no Clusters of CAPT. Create one as described in docs/quickstart.md, or choose another management cluster with --context."
+	case apierrors.IsNotFound(reader.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})):
+		return "There is no namespace " + namespace + ". captctl get -A lists the Clusters of all namespaces."
+	}
+	return "There are no Clusters of CAPT in namespace " + namespace + ". captctl get -A lists those of all namespaces."
 }
 
 // ClusterList lists the Clusters of CAPT, sorted by namespace and name.
@@ -83,10 +104,6 @@ type ClusterList struct {
 
 // showClusters shows one line per Cluster, and how many are in each state.
 func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
-	if len(list.Clusters) == 0 {
-		p.Linef("There are no Clusters of CAPT.")
-		return
-	}
 	rows, counts := output.Rows{}, map[string]int{}
 	for i := range list.Clusters {
 		c := &list.Clusters[i]

@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -48,6 +49,9 @@ func nextStepFor(o *overview.Objects, c *overview.Cluster, name string) *view.Ne
 	edit := editTemplate(o, c.Cause)
 	switch c.Cause.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason:
+		if isElsewhere(o, c.Cause) {
+			return &view.Next{Step: "Remove the cause that the message names. It is not in the template, and Terraform tries again by itself.", Commands: []string{"captctl logs " + name}}
+		}
 		return &view.Next{Step: "Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. " +
 			"An edit starts Terraform immediately; without one, provider-terraform retries.", Commands: append([]string{"captctl logs " + name}, edit...)}
 	case infrav1.DestroyFailedReason:
@@ -73,6 +77,14 @@ func nextStepFor(o *overview.Objects, c *overview.Cluster, name string) *view.Ne
 	return nil
 }
 
+// isElsewhere reports whether the class of an error of Terraform rules out that the module or its variables are the cause (docs/recovery.md).
+func isElsewhere(o *overview.Objects, cause *overview.Cause) bool {
+	i := slices.IndexFunc(o.Applies, func(apply *infrav1.WorkspaceTemplateApply) bool {
+		return cause.Kind == applyKind && cause.Name == apply.Name
+	})
+	return i >= 0 && !slices.Contains([]string{"", "Config", "Unknown"}, o.Applies[i].Status.LastFailureClass)
+}
+
 // editTemplate are the commands that edit the template of the object that is the cause, and the object that has its variables.
 func editTemplate(o *overview.Objects, cause *overview.Cause) (commands []string) {
 	edit := func(kind string, object types.NamespacedName) {
@@ -80,7 +92,7 @@ func editTemplate(o *overview.Objects, cause *overview.Cause) (commands []string
 	}
 	isVPC := o.CAPTCluster != nil && cause.Kind == "CAPTCluster"
 	for _, apply := range o.Applies {
-		if cause.Kind == "WorkspaceTemplateApply" && cause.Name == apply.Name && apply.Spec.TemplateRef.Name != "" {
+		if cause.Kind == applyKind && cause.Name == apply.Name && apply.Spec.TemplateRef.Name != "" {
 			edit("workspacetemplate", apply.TemplateKey())
 			isVPC = o.CAPTCluster != nil && o.CAPTCluster.Spec.WorkspaceTemplateApplyRef.Name == apply.Name
 		}

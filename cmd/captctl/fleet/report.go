@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -148,7 +149,7 @@ func tables(d *Description, conditions []overview.Condition, drawn bool, now tim
 		}
 		rows = append(rows, []page.State{
 			text(condition.Kind + " " + condition.Name), text(condition.Type + " " + string(condition.Status)), text(condition.Reason),
-			{Text: since(now, &condition.LastTransitionTime), Class: "since"}, text(condition.Message),
+			{Text: since(now, &condition.LastTransitionTime), Class: "since"}, text(messageOf(condition.Message, d.Cause)),
 		})
 	}
 	add("Other conditions", []string{"Object", "Condition", "Reason", "Since", "Message"}, rows)
@@ -172,6 +173,14 @@ func tables(d *Description, conditions []overview.Condition, drawn bool, now tim
 		add("Objects", []string{"Object", "Ready", "Age", "Reason"}, rows)
 	}
 	return list
+}
+
+// messageOf is the message of a condition. That of the cause, which many conditions repeat, is shown once.
+func messageOf(message string, cause *overview.Cause) string {
+	if cause != nil && cause.Message != "" && strings.HasSuffix(message, cause.Message) {
+		return strings.TrimSuffix(message, cause.Message) + "see the cause"
+	}
+	return message
 }
 
 func text(of string) page.State { return page.State{Text: of} }

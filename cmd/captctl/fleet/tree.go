@@ -140,7 +140,10 @@ func showImpact(p *output.Printer, found *impact.Impact) error {
 	return tree.show(p, found, func(p *output.Printer) {
 		p.Table(treeColumns("Object"), tree.rows(tree.Root, sets.New[string]()))
 		p.Blank()
-		p.Linef("%s and %s depend on it.", output.Count(len(found.Clusters), "Cluster"), output.Count(len(found.Workspaces), "Workspace"))
+		of := func(names []string, kind string) string {
+			return output.Count(len(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == found.Root })), kind)
+		}
+		p.Linef("%s and %s depend on it.", of(found.Clusters, "Cluster"), of(found.Workspaces, "Workspace"))
 	})
 }
 

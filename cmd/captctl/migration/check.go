@@ -94,7 +94,7 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })
 	switch {
 	case len(report.Failed()) > 0:
-		return failedChecks(report, "")
+		return migrate.Failed.Errorf("%s failed", output.Count(len(report.Failed()), "check")) // What they found is above.
 	case err != nil:
 		return err
 	case printed != nil:

@@ -100,13 +100,13 @@ func (c *common) readChecks(ctx context.Context, names ...string) ([]check.Check
 	return report.Checks, nil
 }
 
-// failedChecks returns an error with the first sentence of each failed check; nil if none failed. next is a sentence about where the rest is.
-func failedChecks(report *check.Report, next string) error {
-	list := &cli.ListError{Title: "checks failed", Next: next}
+// failedChecks returns an error with the first sentence of each failed check; nil if none failed.
+func failedChecks(report *check.Report) error {
+	list := &cli.ListError{Title: "checks failed", Next: "captctl migrate check shows the commands, and with -o wide all details"}
 	for _, one := range report.Failed() {
 		sentence, _, _ := strings.Cut(strings.Join(strings.Fields(one.Message), " "), ". ")
 		list.Items = append(list.Items, one.Name+": "+sentence)
-		if one.Name == check.CheckPermissions && next != "" { // A user who lacks permissions must request all at once; check has shown them.
+		if one.Name == check.CheckPermissions { // A user who lacks permissions must request all at once.
 			list.Items = append(list.Items, one.Objects...)
 		}
 	}

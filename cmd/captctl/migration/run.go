@@ -161,7 +161,7 @@ func (r *runOptions) options(connected client.Client, p *plan.Plan, before check
 			if err != nil {
 				return err
 			}
-			return failedChecks(report, "captctl migrate check shows the commands, and with -o wide all details")
+			return failedChecks(report)
 		},
 		Gate: apply.Gate(connected, p, r.Clock),
 	}, nil

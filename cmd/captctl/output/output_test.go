@@ -87,6 +87,19 @@ other   Ready
 	assert.True(t, strings.HasSuffix(long, "word …\n"), long)
 }
 
+func TestShortProseStaysInItsColumn(t *testing.T) {
+	columns := []Column{{Name: "Name"}, {Name: "Message", Prose: 4}}
+	assert.Equal(t, "NAME              MESSAGE\na-name-in-full    adopted already\nanother-of-them   the manager adopts\n                  it\n",
+		narrow(38, columns, Rows{{"a-name-in-full", "adopted already"}, {"another-of-them", "the manager adopts it"}}))
+}
+
+func TestOfKindAndNameTheKindIsShortenedFirst(t *testing.T) {
+	const text = "└── WorkspaceTemplateApply/demo-eks-controlplane-apply"
+	assert.Equal(t, "└── Worksp…eApply/demo-eks-controlplane-apply", shortened(text, 45))
+	assert.Equal(t, "└── Worksp…Apply/demo-eks-…ane-apply", shortened(text, 36))
+	assert.Equal(t, "└── Workspa…lane-apply", shortened(text, 22), "too narrow for both")
+}
+
 func TestTextIsBrokenBetweenWords(t *testing.T) {
 	screen := &Screen{Columns: 24}
 	p := NewPrinter(screen, Table, true)
@@ -94,6 +107,9 @@ func TestTextIsBrokenBetweenWords(t *testing.T) {
 	p.Title("Next step:", Plain, "correct the template, and look again")
 	p.Text("  ", Plain, "one\n  two and three and four")
 	assert.Equal(t, "Next step: correct the\n  template, and look\n  again\n  one\n    two and three and\n  four\n", screen.String())
+	screen.Reset()
+	p.Item("~ Workspace team-a/demo-vpc", "~ Workspace team-a/demo-vpc", "    ", Plain, "of Cluster demo")
+	assert.Equal(t, "~ Workspace team-a/demo-vpc\n    of Cluster demo\n", screen.String(), "a label that is too long is not broken")
 	var out bytes.Buffer
 	NewPrinter(&out, Table, true).Title("Next step:", Plain, "correct the template, and look again")
 	assert.Equal(t, "Next step: correct the template, and look again\n", out.String(), "not in a pipe")

@@ -92,10 +92,16 @@ func (p *Printer) Text(indent string, style Style, text string) {
 
 // Title prints a title and a text on the same line. On a terminal, further lines of the text are indented.
 func (p *Printer) Title(title string, style Style, text string) {
-	first, rest, more := strings.Cut(p.wrapped(title+" "+text, p.width), "\n")
-	p.Linef("%s%s", p.Paint(Strong, title), p.Paint(style, strings.TrimPrefix(first, title)))
+	p.Item(title, p.Paint(Strong, title), "  ", style, text)
+}
+
+// Item prints a label, which is painted already, and a text on the same line. On a terminal, further lines of the text have an indent.
+func (p *Printer) Item(label, painted, indent string, style Style, text string) {
+	label = strings.ReplaceAll(label, " ", "\u00a0") // It is not broken.
+	first, rest, more := strings.Cut(p.wrapped(label+" "+text, p.width), "\n")
+	p.Linef("%s%s", painted, p.Paint(style, strings.TrimPrefix(first, label)))
 	if more {
-		p.Text("  ", style, strings.Join(strings.Split(rest, "\n"), " "))
+		p.Text(indent, style, OneLine(rest))
 	}
 }
 

@@ -167,7 +167,7 @@ func (p *Printer) fit(columns []Column, rows Rows) ([]Column, Rows, *prose) {
 		p.shorten(rows, all)
 		return columns, rows, nil
 	}
-	if space := p.width - p.total(fixed) - padding; space >= narrowestProse {
+	if space := p.width - p.total(fixed) - padding; space >= narrowestProse || all[last] <= 2*space && longestWord(rows, last) < space-len(" .") {
 		return columns, rows, p.inColumn(rows, space, columns[last].Prose)
 	}
 	more := &prose{}
@@ -213,6 +213,15 @@ func widths(columns []Column, rows Rows) []int {
 	return all
 }
 
+func longestWord(rows Rows, column int) (length int) {
+	for _, row := range rows {
+		for word := range strings.FieldsSeq(row[column]) {
+			length = max(length, utf8.RuneCountInString(word))
+		}
+	}
+	return length
+}
+
 func lastOptional(columns []Column) int {
 	for i, column := range slices.Backward(columns) {
 		if column.Optional {
@@ -241,16 +250,12 @@ func (p *Printer) total(widths []int) (total int) {
 
 // shorten shortens the widest columns until the table fits.
 func (p *Printer) shorten(rows Rows, widths []int) {
-	for p.total(widths) > p.width {
-		j := slices.Index(widths, slices.Max(widths))
-		excess := p.total(widths) - p.width
-		width := max(narrowestCell, widths[j]-excess)
-		if width >= widths[j] {
-			return
-		}
-		widths[j] = width
-		for i := range rows {
-			rows[i][j] = shortened(rows[i][j], width)
+	for p.total(widths) > p.width && slices.Max(widths) > narrowestCell {
+		widths[slices.Index(widths, slices.Max(widths))]--
+	}
+	for _, row := range rows {
+		for j := range widths {
+			row[j] = shortened(row[j], widths[j])
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/mitchellh/go-wordwrap"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -45,11 +47,18 @@ func (p *Printer) wrapped(text string, width int) string {
 	return wordwrap.WrapString(text, uint(max(width, narrowest)))
 }
 
-// shortened replaces the middle of a text that is too long: names differ at their ends.
+// shortened replaces the middle of a text that is too long: names differ at their ends. Of Kind/name, also in a tree, the kind is shortened first.
 func shortened(text string, width int) string {
-	runes := []rune(text)
-	if len(runes) <= width || width < 2 {
+	excess := utf8.RuneCountInString(text) - width
+	if excess <= 0 || width < 2 {
 		return text
 	}
+	at := max(0, strings.IndexFunc(text, unicode.IsLetter))
+	space := width - utf8.RuneCountInString(text[:at])
+	if kind, name, found := strings.Cut(text[at:], "/"); found && space > 2*narrowestCell {
+		kind = shortened(kind, max(narrowestCell, utf8.RuneCountInString(kind)-excess))
+		return text[:at] + kind + "/" + shortened(name, space-1-utf8.RuneCountInString(kind))
+	}
+	runes := []rune(text)
 	return string(runes[:width/2]) + "…" + string(runes[len(runes)-(width-1)/2:])
 }

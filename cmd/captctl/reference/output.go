@@ -41,6 +41,7 @@ var kinds = []struct {
 	{"ClusterDescription", reflect.TypeFor[fleet.Description](), "`captctl describe` prints it; with `--watch`, one document after another."},
 	{"Tree", reflect.TypeFor[fleet.Tree](), "`captctl tree` prints it; with `--watch`, one document after another."},
 	{"Impact", reflect.TypeFor[impact.Impact](), "`captctl tree --impact` prints it; with `--watch`, one document after another."},
+	{"TerraformErrors", reflect.TypeFor[fleet.TerraformErrors](), "`captctl logs` prints it; with `--follow`, one document after another: the first one, and one for each further error."},
 	{"Diff", reflect.TypeFor[diff.Diff](), "`captctl diff` prints it."},
 	{"ValidationReport", reflect.TypeFor[validate.Report](), "`captctl validate` prints it."},
 	{"TemplateTest", reflect.TypeFor[template.Test](), "`captctl template test` prints it."},

@@ -69,9 +69,9 @@ func decideApproval(o *changeOptions, s *staged) (*change, error) {
 	changes, err := differences(before, target)
 	return &change{
 		summary: func(p *output.Printer) {
-			p.Linef("%s", p.Paint(output.Strong, fmt.Sprintf("%s: %s", s, name(target))))
+			p.Text("", output.Strong, fmt.Sprintf("%s: %s", s, name(target)))
 			showChanges(p, before, changes)
-			p.Linef("Users that get it: %d, %s", len(decision.Waiting), p.Paint(output.Plain, first(decision.Canaries)))
+			p.Text("", output.Plain, fmt.Sprintf("Users that get it: %d, %s", len(decision.Waiting), first(decision.Canaries)))
 			warnOfApproval(p, s.template, "revision")
 		},
 		question: "approve " + name(target), patch: patch, done: name(target) + " is approved",
@@ -86,7 +86,7 @@ func approval(hash string) (client.Patch, error) {
 // warnOfApproval warns if the approval of a content will be reverted.
 func warnOfApproval(p *output.Printer, object metav1.Object, content string) {
 	if isInGit(object, "metadata", "annotations", naming.ApproveAnnotation) {
-		p.Linef("%s", p.Paint(output.Attention, gitOpsTool(object)+" applies this annotation, and reverts it: approve the "+content+" in Git"))
+		p.Text("", output.Attention, gitOpsTool(object)+" applies this annotation, and reverts it: approve the "+content+" in Git")
 	}
 }
 

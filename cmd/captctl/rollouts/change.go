@@ -78,8 +78,8 @@ func (o *approveChangeOptions) Run(ctx context.Context) error {
 		return fmt.Errorf("%s: content %s is not the one that waits, which is %s", title, o.revision, waiting)
 	default:
 		c.summary = func(p *output.Printer) {
-			p.Linef("%s", p.Paint(output.Strong, title+": content "+waiting))
-			p.Linef("%s", output.OneLine(conditions.GetMessage(apply, infrav1.ReadyCondition)))
+			p.Text("", output.Strong, title+": content "+waiting)
+			p.Text("", output.Plain, output.OneLine(conditions.GetMessage(apply, infrav1.ReadyCondition)))
 			warnOfApproval(p, apply, "content")
 		}
 		c.question, c.done = "approve content "+waiting, "content "+waiting+" is approved"

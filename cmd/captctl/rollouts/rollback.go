@@ -64,7 +64,7 @@ func decideRollback(o *changeOptions, s *staged) (*change, error) {
 	changes, err := differences(target, revision)
 	c := &change{
 		summary: func(p *output.Printer) {
-			p.Linef("%s", p.Paint(output.Strong, fmt.Sprintf("%s: back from %s to the content of %s", s, name(target), name(revision))))
+			p.Text("", output.Strong, fmt.Sprintf("%s: back from %s to the content of %s", s, name(target), name(revision)))
 			showChanges(p, target, changes)
 			s.showReturning(p, revision)
 		},
@@ -89,9 +89,9 @@ func (s *staged) showReturning(p *output.Printer, revision *rollout.Revision) {
 	}
 	p.Linef("Users that return to it: %d. Users that have it: %d.", returning, len(s.users)-returning)
 	if s.template.Spec.Rollout.State == infrav1.RolloutPaused {
-		p.Linef("%s", p.Paint(output.Attention, "The rollout is paused: captctl template resume "+s.argument()+" starts it"))
+		p.Text("", output.Attention, "The rollout is paused: captctl template resume "+s.argument()+" starts it")
 	}
 	if tool := gitOpsTool(s.template); tool != "" {
-		p.Linef("%s", p.Paint(output.Attention, tool+" applies this template, and reverts the rollback unless the content is changed in Git as well"))
+		p.Text("", output.Attention, tool+" applies this template, and reverts the rollback unless the content is changed in Git as well")
 	}
 }

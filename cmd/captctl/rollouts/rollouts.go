@@ -127,12 +127,13 @@ func (o *changeOptions) Run(ctx context.Context) error {
 
 // perform asks, writes, and prints what was done.
 func (o *changeOptions) perform(ctx context.Context, connected client.Client, object client.Object, title string, c *change) error {
+	p := o.Printer(output.Table)
 	if c.patch == nil {
-		fmt.Fprintf(o.Out, "%s: unchanged: %s\n", title, c.done)
+		p.Text("", output.Plain, title+": unchanged: "+c.done)
 		return nil
 	}
 	if c.summary != nil {
-		c.summary(o.Printer(output.Table))
+		c.summary(p)
 	}
 	if c.question != "" && o.Asks() {
 		if err := o.Confirm(fmt.Sprintf("Do you want to %s of %s in %s?", c.question, title, o.Access.Describe())); err != nil {
@@ -146,7 +147,7 @@ func (o *changeOptions) perform(ctx context.Context, connected client.Client, ob
 	if err := connected.Patch(ctx, object, c.patch, options...); err != nil {
 		return fmt.Errorf("writing %s: %w", title, err)
 	}
-	fmt.Fprintf(o.Out, "%s: %s\n", title, c.done)
+	p.Text("", output.Plain, title+": "+c.done)
 	return nil
 }
 

@@ -66,7 +66,7 @@ func stateIs(state infrav1.RolloutState) map[string]any {
 // warnOfState warns if the change of spec.rollout.state will be reverted.
 func (s *staged) warnOfState(p *output.Printer) {
 	if isInGit(s.template, "spec", "rollout", "state") {
-		p.Linef("%s", p.Paint(output.Attention, gitOpsTool(s.template)+" applies spec.rollout.state, and reverts it unless it is changed in Git as well"))
+		p.Text("", output.Attention, gitOpsTool(s.template)+" applies spec.rollout.state, and reverts it unless it is changed in Git as well")
 	}
 }
 
@@ -84,7 +84,7 @@ func decideResume(o *changeOptions, s *staged) (*change, error) {
 	if target := s.target(); stopped {
 		fields["metadata"] = map[string]any{"annotations": map[string]any{naming.ResumeAnnotation: target.Hash}}
 		c.summary = func(p *output.Printer) {
-			p.Linef("%s", p.Paint(output.Bad, fmt.Sprintf("%s: %s fails for %s", s, name(target), cmp.Or(rollout.Names(decision.Failed), "users that you may not read"))))
+			p.Text("", output.Bad, fmt.Sprintf("%s: %s fails for %s", s, name(target), cmp.Or(rollout.Names(decision.Failed), "users that you may not read")))
 			p.Linef("If it continues, no failure of this revision stops it. Waiting: %s.", output.Count(len(decision.Waiting), "user"))
 			if paused {
 				s.warnOfState(p)

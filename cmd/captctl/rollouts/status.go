@@ -256,5 +256,5 @@ func (s *Status) failures() []string {
 	case s.Users[i].Cluster != "":
 		return []string{"captctl logs " + s.Users[i].Namespace + "/" + s.Users[i].Cluster}
 	}
-	return []string{"kubectl describe workspacetemplateapply -n " + s.Users[i].Namespace + " " + s.Users[i].Name}
+	return []string{"captctl logs workspacetemplateapply/" + s.Users[i].Namespace + "/" + s.Users[i].Name}
 }

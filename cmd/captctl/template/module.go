@@ -93,6 +93,9 @@ func (m *module) purpose() string {
 // fromDirectory matches what reads other files of the directory: an inline module is a single file.
 var fromDirectory = regexp.MustCompile(`\bpath\.(module|root)\b|\b(templatefile|fileset|file[a-z0-9]*)\(|\bsource\s*=\s*"\.\.?/`)
 
+// trailingSpace is before the ends of lines. With it, YAML would have the module on one line, with escape sequences.
+var trailingSpace = regexp.MustCompile(`(?m)[ \t\r]+$`)
+
 // inline returns the text of the module as a single file.
 func (m *module) inline() (string, error) {
 	const instead = "; name the address of the module with --source"
@@ -105,6 +108,9 @@ func (m *module) inline() (string, error) {
 		}
 		if at := fromDirectory.FindStringIndex(text); at != nil {
 			return "", fmt.Errorf("%s:%d: an inline module is a single file, and cannot read other files of its directory%s", file, 1+strings.Count(text[:at[0]], "\n"), instead)
+		}
+		if !strings.Contains(text, "<<") { // In a heredoc they are part of a value.
+			text = trailingSpace.ReplaceAllString(text, "")
 		}
 		if len(m.files) > 1 {
 			fmt.Fprintf(&b, "# %s\n", name)

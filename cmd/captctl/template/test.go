@@ -164,7 +164,7 @@ func (t *Test) show(p *output.Printer) {
 	validate.Show(p, t.Findings)
 	for _, v := range t.Validations {
 		text := map[Result]string{ResultPassed: v.Tool + " validate found no errors", ResultFailed: v.Tool + " validate found errors", ResultNotRun: "tofu or terraform validate was not run: " + v.Message}[v.Result]
-		p.Linef("%s: %s", p.Paint(output.Plain, v.Template), p.Paint(output.Plain, output.OneLine(text)))
+		p.Text("", output.Plain, v.Template+": "+output.OneLine(text))
 	}
 	if slices.ContainsFunc(t.Findings, func(f validate.Finding) bool { return strings.Contains(f.Message, modules.NotDeclaredNote) }) {
 		p.Text("", output.Plain, "If the ProviderConfig declares what a module refers to, name its Terraform code: --provider-configuration FILE")

@@ -230,6 +230,7 @@ func Show(p *output.Printer, findings []Finding) {
 		if finding.Field != "" {
 			text = fmt.Sprintf("%s: %s: %s", finding.Object, finding.Field, finding.Message)
 		}
-		p.Linef("%s:%d:%d: %s: %s", finding.File, finding.Line, max(1, finding.Column), p.Paint(style, string(finding.Level)), p.Paint(output.Plain, output.OneLine(text)))
+		position := fmt.Sprintf("%s:%d:%d: ", finding.File, finding.Line, max(1, finding.Column))
+		p.Item(position+string(finding.Level)+":", p.Paint(output.Plain, position)+p.Paint(style, string(finding.Level))+":", "    ", output.Plain, output.OneLine(text))
 	}
 }

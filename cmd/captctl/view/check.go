@@ -86,7 +86,7 @@ func ShowCheck(p *output.Printer, c *Check) {
 	p.Blank()
 	p.Linef("%s", p.Paint(output.Strong, "Next steps:"))
 	for i, next := range c.Next {
-		p.Linef("%d. %s", i+1, p.Paint(output.Plain, next.Step))
+		p.Title(fmt.Sprintf("%d.", i+1), output.Plain, next.Step)
 		for _, command := range next.Commands {
 			p.Linef("     %s", p.Paint(output.Plain, command))
 		}
@@ -105,11 +105,12 @@ func showChecks(p *output.Printer, checks []check.Check) {
 		if one.Status == check.OK && !p.Wide() {
 			continue
 		}
-		p.Linef("  %s  %s: %s", p.Paint(style(string(one.Status)), fmt.Sprintf("%-7s", one.Status)), p.Paint(output.Strong, one.Name), p.Paint(output.Plain, output.OneLine(one.Message)))
+		status, indent := fmt.Sprintf("  %-7s", one.Status), "           "
+		p.Item(status+"  "+one.Name+":", p.Paint(style(string(one.Status)), status)+"  "+p.Paint(output.Strong, one.Name)+":", indent, output.Plain, output.OneLine(one.Message))
 		if one.Name == check.CheckPermissions && !p.Wide() && len(one.Objects) > 0 {
-			p.Linef("             -o wide lists them")
+			p.Linef("%s  -o wide lists them", indent)
 			continue
 		}
-		printLines(p, "             ", one.Objects)
+		printLines(p, indent+"  ", one.Objects)
 	}
 }

@@ -40,7 +40,7 @@ func showStep(p *output.Printer, step *plan.Step, condition string) {
 	if step.Subresource != "" {
 		target += " (" + step.Subresource + ")"
 	}
-	p.Linef("  %s: %s", p.Paint(output.Plain, target), p.Paint(output.Faint, step.Why+condition))
+	p.Item("  "+target+":", "  "+p.Paint(output.Plain, target+":"), indent, output.Faint, step.Why+condition)
 	if step.Create != nil {
 		p.Change(indent, "new object", output.Value{}, output.ValueOf(step.Create))
 	}

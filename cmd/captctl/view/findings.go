@@ -107,7 +107,7 @@ func showFinding(p *output.Printer, equal []migrate.Finding) {
 	finding, lines := equal[0], []string{}
 	severity := p.Paint(style(string(finding.Severity)), string(finding.Severity))
 	if len(equal) == 1 {
-		p.Linef("%s: %s (%s)", severity, p.Paint(output.Strong, names(finding.Objects())), finding.Reason)
+		p.Item(string(finding.Severity)+":", severity+":", "  ", output.Strong, fmt.Sprintf("%s (%s)", names(finding.Objects()), finding.Reason))
 		lines = append(lines, finding.Message)
 	} else {
 		p.Linef("%s: %s", severity, p.Paint(output.Strong, fmt.Sprintf("%s (%d), with the same differences", finding.Reason, len(equal))))
@@ -126,12 +126,12 @@ func showFinding(p *output.Printer, equal []migrate.Finding) {
 		if candidate.Owner != nil {
 			whose = " for " + candidate.Owner.String()
 		}
-		p.Linef("    %s%s (UID %s)", p.Paint(output.Plain, candidate.Object.String()), whose, p.Paint(output.Plain, string(candidate.Object.UID)))
+		p.Text("    ", output.Plain, fmt.Sprintf("%s%s (UID %s)", candidate.Object, whose, candidate.Object.UID))
 		for _, evidence := range candidate.For {
-			p.Linef("      %s", p.Paint(output.Good, "for:     "+evidence))
+			p.Text("      ", output.Good, "for:     "+evidence)
 		}
 		for _, evidence := range candidate.Against {
-			p.Linef("      %s", p.Paint(output.Bad, "against: "+evidence))
+			p.Text("      ", output.Bad, "against: "+evidence)
 		}
 	}
 	if len(finding.Differences) > 0 {
@@ -166,9 +166,7 @@ func printLines(p *output.Printer, indent string, lines []string) {
 			p.Linef("  and %d more, which -o wide shows", len(lines)-shown)
 			return
 		}
-		for part := range strings.SplitSeq(line, "\n") {
-			p.Linef("%s%s", indent, p.Paint(output.Plain, part))
-		}
+		p.Text(indent, output.Plain, line)
 	}
 }
 

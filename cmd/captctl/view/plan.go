@@ -75,8 +75,8 @@ func rowsOf(of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[s
 
 // PlanSummary shows what a run writes: some units of a plan, as they are now.
 func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[string]int) {
-	p.Linef("Plan %s of %s, management cluster %s, %s", p.Paint(output.Strong, of.ID), output.Moment(of.Created.Time),
-		p.Paint(output.Plain, string(of.ClusterUID)), namespaces(of.Namespace))
+	p.Item("Plan "+of.ID, "Plan "+p.Paint(output.Strong, of.ID), "  ", output.Plain,
+		fmt.Sprintf("of %s, management cluster %s, %s", output.Moment(of.Created.Time), of.ClusterUID, namespaces(of.Namespace)))
 	p.Blank()
 	showUnits(p, of, rowsOf(of, units, fleet, writes))
 }
@@ -291,7 +291,7 @@ func ApplyCommands(fleet *status.Fleet, file string) []string {
 		flag = "  # add " + fixFlag + " to repair endpoints, see InvalidClusterEndpoint"
 	}
 	switch {
-	case Writes(fleet.Plan) == 0:
+	case Writes(fleet.Plan) == 0 && flag != "":
 		return []string{all + " " + fixFlag + "  # see InvalidClusterEndpoint"}
 	case clusters < 2:
 		return []string{all + flag}

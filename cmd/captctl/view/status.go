@@ -5,7 +5,6 @@ package view
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -23,7 +22,7 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 		rows = append(rows, statusRow(unit))
 	}
 	p.Table([]output.Column{
-		{Name: "Unit"}, {Name: "State", Style: style}, {Name: "Phase"}, {Name: "Plan"}, {Name: "Would-Change"}, {Name: "Paused"}, {Name: "Message", Prose: 4},
+		{Name: "Unit"}, {Name: "State", Style: style}, {Name: "Phase", Optional: true}, {Name: "Plan", Optional: true}, {Name: "Would-Change"}, {Name: "Paused"}, {Name: "Message", Prose: 4},
 	}, rows)
 	if len(s.Plans) > 0 {
 		plans(p, s.Plans, now)
@@ -35,10 +34,13 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 	for _, one := range s.Checks {
 		switch {
 		case one.Name == check.CheckStored:
-			p.Linef("Stored versions: %s.", p.Paint(output.Plain, one.Message))
+			p.Text("", output.Plain, "Stored versions: "+one.Message+".")
 		case one.Status != check.OK:
-			p.Linef("%s", p.Paint(output.Bad, output.OneLine(one.Message)+"."))
-			printLines(p, "  ", slices.Concat(one.Objects, one.Commands))
+			p.Text("", output.Bad, output.OneLine(one.Message)+".")
+			printLines(p, "  ", one.Objects)
+			for _, command := range one.Commands {
+				p.Linef("  %s", p.Paint(output.Plain, command))
+			}
 		}
 	}
 	switch undecided, left := Left(s); {
@@ -139,7 +141,7 @@ func plans(p *output.Printer, applied []status.Plan, now time.Time) {
 	}
 	p.Blank()
 	p.Table([]output.Column{
-		{Name: "Plan"}, {Name: "Started"}, {Name: "Updated"}, {Name: "Applied"}, {Name: "Applying"}, {Name: "Rolling-Back"}, {Name: "Rolled-Back"},
+		{Name: "Plan"}, {Name: "Started", Optional: true}, {Name: "Updated", Optional: true}, {Name: "Applied"}, {Name: "Applying"}, {Name: "Rolling-Back"}, {Name: "Rolled-Back"},
 		{Name: "Last-Run", Wide: true}, {Name: "Backup", Wide: true},
 	}, rows)
 }

@@ -126,7 +126,15 @@ func Explain(message string, secrets Secrets, command string) Report {
 		advice += " Complete text: " + command
 	}
 	limit := maxMessageLength - len(at.failed) - len(": ") - len(". ") - len(advice)
-	return Report{Class: class, Reason: at.reason, Message: at.failed + ": " + strings.TrimRight(Truncate(cause, limit), ".") + ". " + advice}
+	return Report{Class: class, Reason: at.reason, Message: at.failed + ": " + sentence(Truncate(cause, limit)) + " " + advice}
+}
+
+// sentence is a text that ends as a sentence does.
+func sentence(text string) string {
+	if text = strings.TrimRight(text, "."); strings.HasSuffix(text, "?") || strings.HasSuffix(text, "!") {
+		return text
+	}
+	return text + "."
 }
 
 func stageOf(readable string) stage {
