@@ -21,9 +21,3 @@ func (l *Live) Differs(rendered *render.Rendered) bool {
 func (l *Live) LostManagedFields(apply *infrav1.WorkspaceTemplateApply) bool {
 	return l.ClaimedBy(apply) && managedfields.Lost(l.object, naming.WorkspaceTemplateApplyFieldManager)
 }
-
-// equals reports whether the Workspace is exactly as rendered, except for defaults. That applying changes nothing does not prove ownership:
-// the fewer fields a template has, the more Workspaces it matches.
-func (l *Live) equals(rendered *render.Rendered) bool {
-	return len(render.Differences(l.object, rendered)) == 0
-}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -192,6 +193,23 @@ func TestDiffShowsWhatIsPendingInTheCluster(t *testing.T) {
 }
 
 // The requests must not grow with the fleet.
+func TestDiffShowsThatTheManagerDoesNotWriteARetainedWorkspace(t *testing.T) {
+	env := templated(t, "a")
+	for _, object := range env.objects {
+		switch object := object.(type) {
+		case *infrav1.WorkspaceTemplateApply:
+			object.CreationTimestamp, object.Status = metav1.Now(), infrav1.WorkspaceTemplateApplyStatus{}
+		case *unstructured.Unstructured:
+			object.SetCreationTimestamp(metav1.NewTime(time.Now().Add(-time.Hour)))
+			require.Equal(t, "team-a/a-eks-controlplane-apply", object.GetAnnotations()[naming.ClaimAnnotation], "it was created for an earlier object of this name")
+		}
+	}
+	out, _, err := env.run(t, "diff", "-f", written(t, strings.ReplaceAll(eksTemplate, "size = 1", "size = 2")))
+	require.NoError(t, err)
+	assert.Contains(t, out, "the Workspace does not belong to the WorkspaceTemplateApply")
+	assert.Contains(t, out, "0 of 1 Workspace would change")
+}
+
 func TestDiffOfAFleetListsEachKindOnce(t *testing.T) {
 	names := make([]string, 200)
 	for i := range names {

@@ -108,10 +108,11 @@ func blockedBy(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Workspac
 	if ref != nil && ref.APIVersion != kind.GroupVersion().String() {
 		return fmt.Sprintf("the Workspace has another scope than the template (%s)", template.Spec.WorkspaceScope.OrDefault())
 	}
-	if live != nil {
-		return blockedByLive(apply, live)
-	}
 	switch {
+	case live != nil && live.GetDeletionTimestamp() != nil:
+		return "the Workspace is being deleted"
+	case live != nil:
+		return ""
 	case ref != nil && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
 		return "the Workspace does not exist, and is not recreated because deletionPolicy is Retain"
 	case applies.IsStateUnknown(apply, template):
@@ -120,23 +121,10 @@ func blockedBy(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Workspac
 	return ""
 }
 
-// blockedByLive returns why the manager does not change an existing Workspace; empty if it does.
-func blockedByLive(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured) string {
-	if live.GetDeletionTimestamp() != nil {
-		return "the Workspace is being deleted"
-	}
-	ref, claim := apply.Status.WorkspaceRef, live.GetAnnotations()[naming.ClaimAnnotation]
-	recorded := ref != nil && ref.UID == live.GetUID() || apply.Status.WorkspaceName == live.GetName()
-	if claim != "" && claim != naming.Claim(validation.KeyOf(apply)) || claim == "" && !recorded {
-		return "the Workspace does not belong to the WorkspaceTemplateApply; see the conditions of the WorkspaceTemplateApply"
-	}
-	return ""
-}
-
 // render renders the Workspace and compares it with the live one, as the controller does.
 func (w *Workspace) render(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, live *unstructured.Unstructured) error {
 	in := render.Input{Apply: apply, Template: template, Name: w.Name}
-	if live != nil && apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID == live.GetUID() {
+	if live != nil && render.IsRecorded(live, apply) {
 		spec, _, _ := unstructured.NestedMap(live.Object, "spec")
 		in.Recorded = &terraform.WorkspaceSpec{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, in.Recorded); err != nil {
@@ -154,6 +142,10 @@ func (w *Workspace) render(apply *infrav1.WorkspaceTemplateApply, template *infr
 	w.revision = rendered.Revision
 	if live == nil {
 		w.Action, w.Changes = ActionCreate, rendered.Content()
+		return nil
+	}
+	if render.OwnerOf(live, apply, rendered) != render.Owned {
+		w.Message = "the Workspace does not belong to the WorkspaceTemplateApply; see the conditions of the WorkspaceTemplateApply"
 		return nil
 	}
 	if w.Changes = rendered.Changes(live); len(w.Changes) == 0 {
