@@ -26,6 +26,8 @@ import (
 // Facts are what a reconcile observed, and the results of its writes.
 type Facts struct {
 	Now time.Time
+	// ReconcileAt is the annotation of captctl reconcile.
+	ReconcileAt string
 	// Paused is why the object is paused; empty when it is not.
 	Paused string
 	// PausedForMove is true when the object is paused like clusterctl move does: by its Cluster, or by itself without a Cluster.
@@ -243,7 +245,7 @@ func (f *Facts) request() *observed.Request {
 	if f.Rendered == nil {
 		return nil
 	}
-	request := &observed.Request{Revision: f.Rendered.Revision}
+	request := &observed.Request{Revision: f.Rendered.Revision, ReconcileAt: f.ReconcileAt}
 	if f.Live != nil {
 		request.Workspace, request.Generation = f.Live.UID(), f.Live.Generation()
 	}

@@ -38,7 +38,7 @@ import (
 func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Facts, error) {
 	f := &Facts{
 		Now: r.Clock.Now(), Unadopted: adoption.UnadoptedWorkspace(apply), Retained: retained(apply), Restored: adoption.Restored(apply),
-		Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
+		ReconcileAt: apply.Annotations[naming.ReconcileAnnotation], Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate, SpecHash: rollout.SpecHash(apply),
 	}
 	if err := r.observePause(ctx, apply, f); err != nil {
 		return nil, err

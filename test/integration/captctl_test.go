@@ -4,6 +4,7 @@
 package integration_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -13,8 +14,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -44,6 +49,7 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 		return ""
 	})
 	assert.Contains(t, env.Captctl("logs", env.Namespace+"/demo"), "AccessDenied: not allowed to create a VPC")
+	assert.Contains(t, env.Captctl("logs", "wta/"+env.Namespace+"/demo-vpc", "-o", "json"), "AccessDenied: not allowed to create a VPC")
 	assert.Regexp(t, `WorkspaceTemplateApply/demo-vpc +False +ApplyFailed`, env.Captctl("tree", env.Namespace+"/demo"))
 	env.SetScript(fixture.VPC, scripted.Script{})
 	env.awaitReady()
@@ -97,6 +103,60 @@ func (env environment) diffAgreesWithTheManager() {
 		}
 		return ""
 	})
+}
+
+// The API server rejects a Workspace. CAPT sends it again after minutes, or at once with captctl reconcile. Without a cause, that changes nothing.
+func TestCaptctlReconcileSkipsTheWaitAfterARejection(t *testing.T) {
+	t.Parallel()
+	env := newEnvironment(t)
+	accept := env.rejectWorkspaces()
+	env.Eventually(func() string { // The API server needs a moment to apply the policy.
+		workspace := fixture.Decode(env, env.Namespace, "{apiVersion: tf.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: probe}, spec: {forProvider: {source: Inline, module: ''}}}")
+		return fixture.Unless(apierrors.IsInvalid(env.Create(env.Context(), workspace, client.DryRunAll)), "the policy has no effect yet")
+	})
+	env.User(env.Everything()...)
+	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WorkspaceRejectedReason, "Next attempt at")
+	accept()
+	env.Eventually(func() string {
+		env.Captctl("reconcile", env.Namespace+"/demo")
+		return fixture.Unless(env.Workspace(fixture.VPC) != nil, "the Workspace is not sent again")
+	})
+	env.awaitReady()
+
+	applied := len(env.Operations(fixture.VPC, scripted.Apply)) + len(env.Operations(fixture.ControlPlane, scripted.Apply))
+	generations := func() (all []int64) {
+		for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
+			all = append(all, env.Workspace(name).GetGeneration())
+		}
+		return all
+	}
+	before := generations()
+	assert.Contains(t, env.Captctl("reconcile", env.Namespace+"/demo"), "CAPT reconciles 4 objects")
+	env.awaitReady()
+	assert.Equal(t, before, generations())
+	assert.Equal(t, applied, len(env.Operations(fixture.VPC, scripted.Apply))+len(env.Operations(fixture.ControlPlane, scripted.Apply)))
+}
+
+// rejectWorkspaces makes the API server reject all Workspaces of the namespace, until the returned function is called.
+func (env environment) rejectWorkspaces() (accept func()) {
+	env.Helper()
+	name := metav1.ObjectMeta{Name: env.Namespace}
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: name, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule:       admissionv1.Rule{APIGroups: []string{"tf.m.upbound.io"}, APIVersions: []string{"*"}, Resources: []string{"workspaces"}},
+		}}}},
+		Validations: []admissionv1.Validation{{Expression: "false", Message: "rejected by a test"}},
+	}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: name, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: env.Namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		MatchResources: &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: env.Namespace}}},
+	}}
+	for _, object := range []client.Object{policy, binding} {
+		require.NoError(env, env.Create(env.Context(), object))
+		env.Cleanup(func() { assert.NoError(env, client.IgnoreNotFound(env.Delete(context.Background(), object))) })
+	}
+	return func() { require.NoError(env, env.Delete(env.Context(), binding)) }
 }
 
 // captctl template test runs OpenTofu, which finds what no rule of CAPT knows, and places it in the file.

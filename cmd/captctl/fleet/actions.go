@@ -94,9 +94,9 @@ func NewReconcile(environment *cli.Environment) *cobra.Command {
 		Long: `Sets the annotation capt.cluster.x-k8s.io/reconcile-at of the CAPTCluster, the CAPTControlPlane and
 the WorkspaceTemplateApplies of a Cluster to the current time. CAPT reconciles an object whenever
 something that it depends on changes, so this is only needed to skip the wait before CAPT tries
-again after an error, for example of the API server. It does not touch Workspaces: Terraform runs
-only if CAPT finds a change that it has not written yet. To restart timeouts and recovery attempts,
-use captctl retry.`,
+again after an error, for example if the API server rejected a Workspace. It touches no Workspaces
+otherwise: Terraform runs only if CAPT finds a change that it has not written yet. To restart
+timeouts and recovery attempts, use captctl retry.`,
 		Example: "  captctl reconcile team-a/demo",
 	}, func(o *overview.Objects, now time.Time) (change, error) {
 		var objects []client.Object

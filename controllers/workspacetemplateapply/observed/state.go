@@ -34,11 +34,13 @@ type explained struct {
 	failure.Report
 }
 
-// Request identifies a write to the API server: a revision, for a generation of a Workspace.
+// Request identifies a write to the API server: a revision, for a generation of a Workspace. A user repeats it with captctl reconcile, which
+// changes the annotation reconcile-at.
 type Request struct {
-	Revision   string
-	Workspace  types.UID
-	Generation int64
+	Revision    string
+	Workspace   types.UID
+	Generation  int64
+	ReconcileAt string
 }
 
 type rejection struct {
