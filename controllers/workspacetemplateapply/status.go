@@ -148,12 +148,12 @@ func startedTime(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.
 // setWritten records what the Workspace was written with. Without a policy that holds changes, the hash of the spec is not needed.
 func setWritten(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	s, written := &apply.Status, f.written()
-	if written && f.Rendered != nil {
+	if written && (f.Rendered != nil || f.RevisionMissing) {
 		s.WrittenGeneration, s.WrittenTemplateRevision = apply.Generation, f.Revision
 	}
 	switch {
 	case f.Template == nil:
-	case !f.holdsChanges():
+	case !f.Policy.HoldsChanges():
 		s.WrittenSpec = ""
 	case written:
 		s.WrittenSpec = f.SpecHash
@@ -177,12 +177,10 @@ func setPreviews(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan) {
 }
 
 func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan, o workspace.Observation) {
-	if f.Rendered == nil {
-		return
-	}
 	switch {
-	case p.HeldBy != "":
+	case p.HeldBy != "", f.RevisionMissing && f.written():
 		setRevisionsAsWritten(s, f.observationAsWritten())
+	case f.Rendered == nil:
 	case f.Rejected != "":
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, f.Rejected, string(failure.ClassConfig)
 		s.FailedTemplateRevision = f.Revision
