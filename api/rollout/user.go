@@ -113,16 +113,17 @@ func AssignedTo(apply *infrav1.WorkspaceTemplateApply) string {
 }
 
 // ContentFor returns the template with the content from which the Workspace of a user is rendered under a policy, and its revision: the current one,
-// unless rollouts are staged. The revision is empty before one is assigned, and the template is nil if there is none, or if it is not stored. get reads
-// a ControllerRevision, and returns nil if it does not exist.
+// unless rollouts are staged. The revision is empty before one is assigned. The template is nil if the revision is not stored. get reads a
+// ControllerRevision, and returns nil if it does not exist.
 func ContentFor(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, policy infrav1.WorkspaceTemplateRollout,
 	get func(types.NamespacedName) (*appsv1.ControllerRevision, error),
 ) (at *infrav1.WorkspaceTemplate, revision string, err error) {
-	revision = HashOf(template)
-	if assigned := AssignedTo(apply); !policy.IsStaged() || assigned == revision {
+	current := HashOf(template)
+	if !policy.IsStaged() {
+		return template, current, nil
+	}
+	if revision = AssignedTo(apply); revision == "" || revision == current {
 		return template, revision, nil
-	} else if revision = assigned; revision == "" {
-		return nil, "", nil
 	}
 	object, err := get(types.NamespacedName{Namespace: template.Namespace, Name: naming.TemplateRevision(template.Name, revision)})
 	if object == nil || err != nil {

@@ -101,8 +101,7 @@ func (r *Reconciler) observeRevision(ctx context.Context, templates workspacetem
 	at, revision, err := rollout.ContentFor(apply, f.Template, f.Policy, func(key types.NamespacedName) (*appsv1.ControllerRevision, error) {
 		return templates.Revision(ctx, key)
 	})
-	f.Revision, f.RevisionMissing = revision, revision != "" && at == nil
-	if at != nil {
+	if f.Revision, f.RevisionMissing = revision, at == nil; at != nil {
 		f.Template = at
 	}
 	// clusterctl moves neither revisions nor status. The object waits for its move until the Workspace is as spec requires, and spec has not changed since.

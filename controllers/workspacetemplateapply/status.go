@@ -242,7 +242,7 @@ func (f *Facts) noRevision() engine.Condition {
 			fmt.Sprintf("revision %s of WorkspaceTemplate %s cannot be read: %s. CAPT retries", f.Revision, f.TemplateKey, failure.OneLine(f.LookupError.Error())))
 	case f.RevisionMissing:
 		return engine.False(infrav1.RenderedCondition, infrav1.RevisionMissingReason, fmt.Sprintf(
-			"revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout", f.Revision, f.TemplateKey))
+			"revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout. After clusterctl move, create the saved revisions (docs/move.md)", f.Revision, f.TemplateKey))
 	}
 	return engine.False(infrav1.RenderedCondition, infrav1.WaitingForRolloutReason, fmt.Sprintf(
 		"no revision of WorkspaceTemplate %s is assigned yet: check condition RollingOut of the template", f.TemplateKey))

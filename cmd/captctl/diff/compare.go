@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
@@ -137,10 +136,9 @@ func blockedByLive(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Uns
 func (w *Workspace) render(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, live *unstructured.Unstructured) error {
 	in := render.Input{Apply: apply, Template: template, Name: w.Name}
 	if live != nil && apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID == live.GetUID() {
-		spec, _, _ := unstructured.NestedMap(live.Object, "spec")
-		in.Recorded = &terraform.WorkspaceSpec{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, in.Recorded); err != nil {
-			return fmt.Errorf("reading Workspace %s: %w", w.Name, err)
+		var err error
+		if in.Recorded, err = render.SpecOf(live); err != nil {
+			return err
 		}
 	}
 	rendered, errs := render.Workspace(in)
