@@ -123,6 +123,8 @@ SLOW := captctl|crash|gitops|installers|migrate/(crash|reapply)|provider/conform
 SAMPLED := defects|deletion|fargate|faults
 SLOW_TESTS := \
   TestAFargateProfileMovesWithItsCluster \
+  TestAClusterMovesWhileARolloutWaits \
+  TestAClusterOfAClusterClassWaitsForApprovalsAndStaysProtected \
   TestAMoveDuringAPreviewFailsAndIsStartedAgain \
   TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain \
   TestAMoveWaitsForTerraformAndGoesOn \

@@ -6,12 +6,15 @@ package migrate
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+const revisionKind = "ControllerRevision"
 
 // ObjectRef identifies an object.
 type ObjectRef struct {
@@ -48,7 +51,7 @@ func (r ObjectRef) String() string {
 
 // GroupVersionKind returns the kind of an object in the version that captctl reads and writes.
 func (r ObjectRef) GroupVersionKind() (schema.GroupVersionKind, error) {
-	for _, kind := range append(ReadOrWritten(), corev1.SchemeGroupVersion.WithKind("Namespace")) {
+	for _, kind := range append(ReadOrWritten(), corev1.SchemeGroupVersion.WithKind("Namespace"), appsv1.SchemeGroupVersion.WithKind(revisionKind)) {
 		if kind.Group == r.Group && kind.Kind == r.Kind {
 			return kind, nil
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,6 +26,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate/retry"
 )
@@ -43,6 +45,7 @@ type Snapshot struct {
 	Applies       []infrav1.WorkspaceTemplateApply
 	Workspaces    []unstructured.Unstructured // Those of all scopes.
 	Namespaces    []corev1.Namespace
+	Revisions     []appsv1.ControllerRevision // Those of WorkspaceTemplates and of other kinds.
 }
 
 // Read takes a snapshot. It writes nothing. CAPT's and Cluster API's objects are read in v1beta2 or v1beta1, whichever is served.
@@ -52,6 +55,7 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 	reads := []func() error{
 		func() (err error) { s.ClusterUID, err = ClusterUID(ctx, reader); return err },
 		func() error { return Each(ctx, reader, corev1.SchemeGroupVersion.WithKind("Namespace"), "", s.add) },
+		func() error { return Each(ctx, reader, appsv1.SchemeGroupVersion.WithKind(revisionKind), "", s.add) },
 		func() error { return each(ctx, clusterv1.GroupVersion.WithKind("Cluster"), namespace, s.add) },
 	}
 	for _, kind := range Kinds() {
@@ -138,7 +142,11 @@ func (s *Snapshot) related() (refs []ObjectRef) {
 				add("WorkspaceTemplateApply", object.Namespace, object.Spec.WorkspaceTemplateApplyRef.Name)
 				addTemplate(object.Spec.WorkspaceTemplateRef.Key(object.Namespace))
 			case *infrav1.WorkspaceTemplateApply:
-				addTemplate(object.TemplateKey())
+				key := object.TemplateKey()
+				addTemplate(key)
+				if revision := rollout.AssignedTo(object); revision != "" {
+					refs = append(refs, ObjectRef{Group: appsv1.GroupName, Kind: revisionKind, Namespace: key.Namespace, Name: naming.TemplateRevision(key.Name, revision)})
+				}
 				if ref := object.Status.WorkspaceRef; ref != nil {
 					refs = append(refs, ObjectRef{Group: schema.FromAPIVersionAndKind(ref.APIVersion, "").Group, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name})
 				}
@@ -162,6 +170,8 @@ func (s *Snapshot) add(object *unstructured.Unstructured) error {
 	switch object.GetKind() {
 	case "Namespace":
 		return appendTyped(&s.Namespaces, object)
+	case revisionKind:
+		return appendTyped(&s.Revisions, object)
 	case "Cluster":
 		return appendTyped(&s.Clusters, object)
 	case "WorkspaceTemplate":

@@ -30,6 +30,18 @@ func ExpectationOfFargateProfile(clusterName string, profile *controlplanev1.Far
 	return want
 }
 
+// OfFargateProfile reports whether a Fargate profile refers to a WorkspaceTemplateApply, or gets it by the naming scheme. clusterName is empty while
+// the Cluster is unknown.
+func OfFargateProfile(apply *infrav1.WorkspaceTemplateApply, clusterName string, profile *controlplanev1.FargateProfile) bool {
+	switch ref := profile.WorkspaceTemplateApplyRef; {
+	case ref.IsDefined():
+		return ref.Name == apply.Name
+	case clusterName == "": // Its name will be known when its Cluster is.
+		return profile.Name == apply.Spec.Variables[naming.ProfileVariable]
+	}
+	return ExpectationOfFargateProfile(clusterName, profile).SchemeName == apply.Name
+}
+
 // profileDifference returns the difference in the variable profile_name, as a message for users; empty when there is none. A
 // WorkspaceTemplateApply with that variable never belongs to a VPC or a control plane.
 func (want Expectation) profileDifference(apply *infrav1.WorkspaceTemplateApply) string {

@@ -33,8 +33,13 @@ func IsPending(object metav1.Object) bool {
 // NeedsNoAdoption reports whether a helper needs no adoption: CAPT v0.3 recorded no Workspace for it, and its deletionPolicy is Retain, so
 // that no cloud resources of it are destroyed.
 func NeedsNoAdoption(apply *infrav1.WorkspaceTemplateApply) bool {
-	recorded := apply.Spec.WorkspaceName != "" || apply.Status.WorkspaceName != "" || apply.Status.WorkspaceRef != nil || apply.Status.Applied == metav1.ConditionTrue
-	return !recorded && HelperRole(apply) != "" && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
+	return !RecordsWorkspace(apply) && HelperRole(apply) != "" && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
+}
+
+// RecordsWorkspace reports whether CAPT v0.3 or this version recorded a Workspace in a WorkspaceTemplateApply.
+func RecordsWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
+	s := &apply.Status
+	return apply.Spec.WorkspaceName != "" || s.WorkspaceName != "" || s.WorkspaceRef != nil || s.Applied == metav1.ConditionTrue
 }
 
 // ownerIsPending reports whether the conditions of an owner require its adoption, or CAPT v0.3 wrote its status last.

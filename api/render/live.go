@@ -4,10 +4,15 @@
 package render
 
 import (
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/ssa"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // For returns what to apply to a live Workspace. Its external name is the name of its state and is never changed, and an adopted Workspace
@@ -22,6 +27,24 @@ func (r *Rendered) For(live *unstructured.Unstructured) *unstructured.Unstructur
 		want.SetAnnotations(map[string]string{ExternalNameAnnotation: name, naming.ClaimAnnotation: claim})
 	}
 	return want
+}
+
+// ReferenceTo returns a reference to a live Workspace, for status.
+func ReferenceTo(live *unstructured.Unstructured) *infrav1.WorkspaceReference {
+	return &infrav1.WorkspaceReference{
+		APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName(), Namespace: live.GetNamespace(), UID: live.GetUID(),
+		ExternalName: live.GetAnnotations()[ExternalNameAnnotation],
+	}
+}
+
+// SpecOf returns the spec of a live Workspace.
+func SpecOf(live *unstructured.Unstructured) (*terraform.WorkspaceSpec, error) {
+	spec, _ := live.Object["spec"].(map[string]any)
+	typed := &terraform.WorkspaceSpec{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, typed); err != nil {
+		return nil, fmt.Errorf("reading Workspace %s: %w", live.GetName(), err)
+	}
+	return typed, nil
 }
 
 // Differs reports whether applying the rendered Workspace would change the live one.

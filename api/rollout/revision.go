@@ -11,10 +11,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -43,6 +45,8 @@ type Revision struct {
 	Approval Approval
 	// Created is when it was first stored; zero if it is not stored.
 	Created metav1.Time
+	// Copied is true if it is stored without an owner: a user copied it from another management cluster, and the template gets it.
+	Copied bool
 }
 
 // Approval is who approved a revision, and when, as the webhooks recorded it.
@@ -88,11 +92,11 @@ func (r *Revision) Object(template *infrav1.WorkspaceTemplate) (*appsv1.Controll
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: template.Namespace, Name: naming.TemplateRevision(template.Name, r.Hash),
 			Labels: map[string]string{naming.TemplateRevisionLabel: r.Hash},
-			OwnerReferences: []metav1.OwnerReference{
-				*metav1.NewControllerRef(template, infrav1.GroupVersion.WithKind("WorkspaceTemplate")),
-			},
 		},
 		Data: runtime.RawExtension{Raw: data}, Revision: r.Number,
+	}
+	if !r.Copied {
+		object.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(template, infrav1.GroupVersion.WithKind("WorkspaceTemplate"))}
 	}
 	for annotation, value := range map[string]string{
 		naming.RolledOutAnnotation:  map[bool]string{true: "true"}[r.RolledOut],
@@ -110,7 +114,7 @@ func (r *Revision) Object(template *infrav1.WorkspaceTemplate) (*appsv1.Controll
 func Parse(object *appsv1.ControllerRevision) (*Revision, error) {
 	r := &Revision{
 		Hash: object.Labels[naming.TemplateRevisionLabel], Number: object.Revision, RolledOut: object.Annotations[naming.RolledOutAnnotation] == "true",
-		Approval: approvalIn(object.Annotations), Created: object.CreationTimestamp,
+		Approval: approvalIn(object.Annotations), Created: object.CreationTimestamp, Copied: len(object.OwnerReferences) == 0,
 	}
 	if err := json.Unmarshal(object.Data.Raw, &r.Content); err != nil {
 		return nil, fmt.Errorf("decoding ControllerRevision %s: %w", object.Name, err)
@@ -121,6 +125,15 @@ func Parse(object *appsv1.ControllerRevision) (*Revision, error) {
 	return r, nil
 }
 
+// TemplateOf returns the key of the template that a ControllerRevision belongs to: of its controller or, without an owner, as its name says.
+func TemplateOf(object metav1.Object) types.NamespacedName {
+	name := strings.TrimSuffix(object.GetName(), naming.TemplateRevision("", object.GetLabels()[naming.TemplateRevisionLabel]))
+	if controller := metav1.GetControllerOfNoCopy(object); controller != nil {
+		name = controller.Name
+	}
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: name}
+}
+
 // History has the revisions of a template.
 type History []Revision
 
@@ -128,10 +141,10 @@ type History []Revision
 func HistoryOf(template *infrav1.WorkspaceTemplate, objects []appsv1.ControllerRevision) History {
 	var history History
 	for i := range objects {
-		if !metav1.IsControlledBy(&objects[i], template) {
+		if key := TemplateOf(&objects[i]); key.Name != template.Name || key.Namespace != template.Namespace {
 			continue
 		}
-		if revision, err := Parse(&objects[i]); err == nil {
+		if revision, err := Parse(&objects[i]); err == nil && (revision.Copied || metav1.IsControlledBy(&objects[i], template)) {
 			history = append(history, *revision)
 		}
 	}
@@ -164,6 +177,7 @@ func (h History) Record(template *infrav1.WorkspaceTemplate) Revision {
 	case len(h) == 0:
 	case h[0].Hash == r.Hash:
 		r = h[0]
+		r.Copied = false
 	default:
 		r.Number, r.RolledOut = h[0].Number+1, h.Stable() == r.Hash
 		if stored := h.Find(r.Hash); stored != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -109,6 +110,30 @@ func UsersOf(applies []*infrav1.WorkspaceTemplateApply, clusterLabels func(*infr
 // Workspace has. It is empty before the first assignment.
 func AssignedTo(apply *infrav1.WorkspaceTemplateApply) string {
 	return cmp.Or(apply.Spec.TemplateRevision, apply.Status.WrittenTemplateRevision, apply.Status.TemplateRevision)
+}
+
+// ContentFor returns the template with the content from which the Workspace of a user is rendered under a policy, and its revision: the current one,
+// unless rollouts are staged. The revision is empty before one is assigned. The template is nil if the revision is not stored. get reads a
+// ControllerRevision, and returns nil if it does not exist.
+func ContentFor(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, policy infrav1.WorkspaceTemplateRollout,
+	get func(types.NamespacedName) (*appsv1.ControllerRevision, error),
+) (at *infrav1.WorkspaceTemplate, revision string, err error) {
+	current := HashOf(template)
+	if !policy.IsStaged() {
+		return template, current, nil
+	}
+	if revision = AssignedTo(apply); revision == "" || revision == current {
+		return template, revision, nil
+	}
+	object, err := get(types.NamespacedName{Namespace: template.Namespace, Name: naming.TemplateRevision(template.Name, revision)})
+	if object == nil || err != nil {
+		return nil, revision, err
+	}
+	stored, err := Parse(object)
+	if err != nil || stored.Hash != revision {
+		return nil, revision, nil //nolint:nilerr // Another client changed it, so that it does not have the content.
+	}
+	return stored.At(template), revision, nil
 }
 
 // UserState is how far a user has come with the target revision of a rollout.

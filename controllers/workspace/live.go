@@ -34,11 +34,7 @@ func newLive(object *unstructured.Unstructured) (*Live, error) {
 
 // Reference to the Workspace, for status.
 func (l *Live) Reference() *infrav1.WorkspaceReference {
-	return &infrav1.WorkspaceReference{
-		APIVersion: l.object.GetAPIVersion(), Kind: l.object.GetKind(),
-		Name: l.object.GetName(), Namespace: l.object.GetNamespace(), UID: l.object.GetUID(),
-		ExternalName: l.ExternalName(),
-	}
+	return render.ReferenceTo(l.object)
 }
 
 // RecordedFor reports whether status of a WorkspaceTemplateApply, which users cannot write, records the UID of this Workspace.

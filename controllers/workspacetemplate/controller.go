@@ -77,7 +77,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			return []ctrl.Request{{NamespacedName: object.(*infrav1.WorkspaceTemplateApply).TemplateKey()}}
 		}), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.Funcs{UpdateFunc: countLater}).
-		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &infrav1.WorkspaceTemplate{}, handler.OnlyControllerOwner())).
+		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
+			return []ctrl.Request{{NamespacedName: rollout.TemplateOf(object)}}
+		})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(relabeled())).
 		Complete(r)
 }

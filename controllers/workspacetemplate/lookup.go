@@ -13,8 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
@@ -24,16 +22,6 @@ type Lookup struct {
 	Cached, Uncached client.Reader
 	// Namespace is the only namespace in the cache; empty means all. Templates of other namespaces are read from the API server.
 	Namespace string
-	// DefaultRollout is the policy of templates without spec.rollout.
-	DefaultRollout infrav1.WorkspaceTemplateRollout
-}
-
-// policyOf returns spec.rollout of a template or, without it, the default of the manager.
-func policyOf(template *infrav1.WorkspaceTemplate, byDefault infrav1.WorkspaceTemplateRollout) infrav1.WorkspaceTemplateRollout {
-	if template.Spec.Rollout.Strategy == "" {
-		return byDefault
-	}
-	return template.Spec.Rollout
 }
 
 // readerOf returns the reader for templates of a namespace, and for their revisions.
@@ -44,23 +32,16 @@ func (l Lookup) readerOf(namespace string) client.Reader {
 	return l.Cached
 }
 
-// At returns a template with the content of a revision, or nil if that is not stored. A revision may be assigned before the cache has it, so it
-// is missing only if the API server does not have it.
-func (l Lookup) At(ctx context.Context, template *infrav1.WorkspaceTemplate, hash string) (*infrav1.WorkspaceTemplate, error) {
-	if hash == rollout.HashOf(template) {
-		return template, nil
-	}
-	key := client.ObjectKey{Namespace: template.Namespace, Name: naming.TemplateRevision(template.Name, hash)}
-	for _, reader := range []client.Reader{l.readerOf(template.Namespace), l.Uncached} {
+// Revision returns a ControllerRevision, or nil if it does not exist. A revision may be assigned before the cache has it, so it is missing only
+// if the API server does not have it.
+func (l Lookup) Revision(ctx context.Context, key types.NamespacedName) (*appsv1.ControllerRevision, error) {
+	for _, reader := range []client.Reader{l.readerOf(key.Namespace), l.Uncached} {
 		object, err := engine.Get(ctx, reader, key, &appsv1.ControllerRevision{})
 		if err != nil {
 			return nil, fmt.Errorf("reading ControllerRevision %s: %w", key, err)
 		}
-		if object == nil {
-			continue
-		}
-		if revision, err := rollout.Parse(object); err == nil && revision.Hash == hash {
-			return revision.At(template), nil
+		if object != nil {
+			return object, nil
 		}
 	}
 	return nil, nil
@@ -77,7 +58,6 @@ func (l Lookup) Permitted(ctx context.Context, key types.NamespacedName, namespa
 	if template == nil {
 		return nil, nil
 	}
-	template.Spec.Rollout = policyOf(template, l.DefaultRollout) // The template is a copy, which is not written.
 	permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) {
 		return engine.NamespaceLabels(ctx, l.Cached, namespace)
 	})

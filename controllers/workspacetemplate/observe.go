@@ -51,7 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	}
 	f := &Facts{
 		Errors: templates.ValidateWorkspaceTemplate(template).Errors, AwaitsAdoption: awaitsAdoption(template, users.Items), Revision: rollout.HashOf(template),
-		Policy: policyOf(template, r.DefaultRollout),
+		Policy: template.RolloutPolicyOr(r.DefaultRollout),
 	}
 	var permitted []*infrav1.WorkspaceTemplateApply
 	for i := range users.Items {

@@ -41,6 +41,8 @@ type stagedPlan struct {
 	// Revision is the one to roll out; Write is true if it has to be stored.
 	Revision rollout.Revision
 	Write    bool
+	// Copied are other revisions, which have no owner yet.
+	Copied []rollout.Revision
 	// Obsolete are the revisions to delete.
 	Obsolete []string
 	// At is the time of the facts.
@@ -93,7 +95,13 @@ func planStaged(template *infrav1.WorkspaceTemplate, facts *Facts) *stagedPlan {
 	history := f.History.With(revision)
 	p := &stagedPlan{
 		Decision: rollout.Next(rollout.FactsOf(template, facts.Policy, history, f.Users, f.Now)), Obsolete: history.Obsolete(f.Users), At: f.Now,
-		Write: found == nil || found.Number != revision.Number || found.RolledOut != revision.RolledOut || found.Approval != revision.Approval,
+		Write: found == nil || found.Number != revision.Number || found.RolledOut != revision.RolledOut || found.Approval != revision.Approval || found.Copied,
+	}
+	for _, other := range f.History {
+		if other.Copied && other.Hash != revision.Hash {
+			other.Copied = false
+			p.Copied = append(p.Copied, other)
+		}
 	}
 	if p.Stage == infrav1.RolloutComplete && !revision.RolledOut {
 		revision.RolledOut, p.Write = true, true
@@ -113,8 +121,12 @@ func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTem
 	if p.Staged == nil {
 		return nil
 	}
+	write := p.Staged.Copied
 	if p.Staged.Write {
-		if err := r.store(ctx, template, p.Staged.Revision, f.Staged.History); err != nil {
+		write = append(write, p.Staged.Revision)
+	}
+	for _, revision := range write {
+		if err := r.store(ctx, template, revision, f.Staged.History); err != nil {
 			return err
 		}
 	}

@@ -253,23 +253,52 @@ func TestOldRevisionsAreDeleted(t *testing.T) {
 	assert.Len(t, list.Items, 10)
 }
 
-func TestATemplateAtARevision(t *testing.T) {
+func TestARevisionIsReadFromTheAPIServerIfTheCacheDoesNotHaveIt(t *testing.T) {
 	s := newStaging(t, infrav1.WorkspaceTemplateRollout{})
-	old := s.settle()
-	s.edit(module("# 2"))
-	template := s.settle()
-	lookup := Lookup{Cached: builder.Clients().Build(), Uncached: s.Client} // The cache is stale.
-	at, err := lookup.At(t.Context(), template, rollout.HashOf(old))
+	hash := rollout.HashOf(s.settle())
+	key := client.ObjectKey{Namespace: builder.Namespace, Name: naming.TemplateRevision("vpc", hash)}
+	stale := builder.Clients().Build()
+	found, err := Lookup{Cached: stale, Uncached: s.Client}.Revision(t.Context(), key)
 	require.NoError(t, err)
-	assert.Equal(t, old.Spec.Template.Spec, at.Spec.Template.Spec)
-	at, err = lookup.At(t.Context(), template, rollout.HashOf(template))
+	assert.Equal(t, hash, found.Labels[naming.TemplateRevisionLabel])
+	found, err = Lookup{Cached: stale, Uncached: stale}.Revision(t.Context(), key)
 	require.NoError(t, err)
-	assert.Equal(t, template, at)
-	at, err = lookup.At(t.Context(), template, "0123456789ab")
-	require.NoError(t, err)
-	assert.Nil(t, at)
-	_, err = Lookup{Cached: builder.FailingGet[*appsv1.ControllerRevision](builder.Clients().Build(), assert.AnError)}.At(t.Context(), template, "0123456789ab")
+	assert.Nil(t, found)
+	_, err = Lookup{Cached: builder.FailingGet[*appsv1.ControllerRevision](stale, assert.AnError)}.Revision(t.Context(), key)
 	require.ErrorIs(t, err, assert.AnError)
+}
+
+// A user copied them from another management cluster, before or after the manager stored the current content here.
+func TestTheTemplateGetsRevisionsWithoutAnOwner(t *testing.T) {
+	s := newStaging(t, infrav1.WorkspaceTemplateRollout{State: infrav1.RolloutPaused}, user("a"))
+	for _, text := range []string{"# 1", "# 2", "# 3"} {
+		s.edit(module(text))
+	}
+	var copies, list appsv1.ControllerRevisionList
+	template := s.settle()
+	require.NoError(t, s.Client.List(t.Context(), &copies))
+	require.Len(t, copies.Items, 3)
+	for _, stored := range []bool{false, true} {
+		for i := range copies.Items {
+			require.NoError(t, s.Client.Delete(t.Context(), copies.Items[i].DeepCopy()))
+		}
+		if stored {
+			s.settle()
+		}
+		for i := range copies.Items {
+			revision := copies.Items[i].DeepCopy()
+			revision.ResourceVersion, revision.OwnerReferences = "", nil
+			require.NoError(t, client.IgnoreAlreadyExists(s.Client.Create(t.Context(), revision)))
+		}
+		template = s.settle()
+		require.NoError(t, s.Client.List(t.Context(), &list))
+		history := rollout.HistoryOf(template, list.Items)
+		require.Len(t, history, 3)
+		assert.Equal(t, rollout.HashOf(template), history[0].Hash)
+		for i := range list.Items {
+			assert.True(t, metav1.IsControlledBy(&list.Items[i], template), "already stored: %v", stored)
+		}
+	}
 }
 
 func TestTheTemplateOfAUserIsReconciledWhenItsRolloutMayContinue(t *testing.T) {
@@ -362,15 +391,6 @@ func TestTheDefaultPolicyAppliesToTemplatesWithoutOne(t *testing.T) {
 	template = s.settle()
 	assert.Empty(t, template.Status.Rollout, "a template can opt out")
 	assert.Equal(t, infrav1.RolloutImmediate, template.RolloutPolicy().Strategy)
-}
-
-func TestTheDefaultPolicyAppliesWhereTheTemplateIsUsed(t *testing.T) {
-	s := newStaging(t, infrav1.WorkspaceTemplateRollout{})
-	s.edit(func(template *infrav1.WorkspaceTemplate) { template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{} })
-	lookup := Lookup{Cached: s.Client, Uncached: s.Client, DefaultRollout: infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged, Preview: infrav1.RolloutPreviewAlways}}
-	template, err := lookup.Permitted(t.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}, builder.Namespace)
-	require.NoError(t, err)
-	assert.Equal(t, lookup.DefaultRollout, template.Spec.Rollout)
 }
 
 func TestStagesAndApprovalsAreEvents(t *testing.T) {

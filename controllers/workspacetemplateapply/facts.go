@@ -52,13 +52,16 @@ type Facts struct {
 	Revision, CurrentRevision string
 	// Current is the template with the content that it has now, if its rollouts are staged.
 	Current *infrav1.WorkspaceTemplate
+	// Policy of the rollouts of the template.
+	Policy infrav1.WorkspaceTemplateRollout
 	// Change is the change of spec that the policy of the template holds. SpecHash identifies the spec.
 	Change   rollout.Change
 	SpecHash string
 	// Preview has the facts about the preview of the adoption, of Change, or else of CurrentRevision.
 	Preview previews.Facts
-	// RevisionMissing is true when Revision is not stored.
-	RevisionMissing bool
+	// RevisionMissing is true when Revision is not stored. MovedAsWritten is also true when the object was created by clusterctl move or from a backup,
+	// and its spec has not changed since: then the Workspace counts as written with Revision.
+	RevisionMissing, MovedAsWritten bool
 	// Name is the name of the Workspace: spec.workspaceName, or the derived name.
 	Name string
 	// TemplateDeleting is true when the template is being deleted, and the object never had a Workspace.
@@ -192,7 +195,7 @@ func (f *Facts) changedProviderConfig(allowed string) string {
 // written reports whether the Workspace is as spec requires. Without a template, the recorded generation decides.
 func (f *Facts) written() bool {
 	if f.Rendered == nil {
-		return f.owned() && f.WrittenGeneration == f.Generation
+		return f.owned() && (f.WrittenGeneration == f.Generation || f.MovedAsWritten)
 	}
 	return f.owned() && !f.Differs()
 }
@@ -265,15 +268,11 @@ func (f *Facts) setKindMissing(err error) {
 func (f *Facts) changeOf(apply *infrav1.WorkspaceTemplateApply) (c rollout.Change) {
 	// A Workspace that no longer exists may have left its state, so that a new one would apply the change.
 	recreated := f.Live == nil && f.Rendered != nil && !f.KindMissing && apply.Status.WorkspaceRef != nil
-	held := f.holdsChanges() && apply.DeletionTimestamp.IsZero() && (f.outdated() || recreated) && f.SpecHash != apply.Status.WrittenSpec
+	held := f.Policy.HoldsChanges() && apply.DeletionTimestamp.IsZero() && (f.outdated() || recreated) && f.SpecHash != apply.Status.WrittenSpec
 	if !held || firstConflict(f) != nil { // A conflict is reported first.
 		return c
 	}
-	return rollout.Change{Policy: f.Template.Spec.Rollout, Revision: f.Rendered.Revision, Approve: apply.Annotations[naming.ApproveAnnotation]}
-}
-
-func (f *Facts) holdsChanges() bool {
-	return f.Template != nil && f.Template.Spec.Rollout.HoldsChanges()
+	return rollout.Change{Policy: f.Policy, Revision: f.Rendered.Revision, Approve: apply.Annotations[naming.ApproveAnnotation]}
 }
 
 // Observation of the owned Workspace; the zero value when there is none.
@@ -306,7 +305,7 @@ func (f *Facts) observation(differs bool) workspace.Observation {
 
 // canBePreviewed reports whether the Workspace is up to date, and may be changed. The state of the rollout does not concern a change of spec.
 func (f *Facts) canBePreviewed() bool {
-	running := f.Paused == "" && (f.Change.IsPending() || f.Current.Spec.Rollout.State != infrav1.RolloutPaused)
+	running := f.Paused == "" && (f.Change.IsPending() || f.Policy.State != infrav1.RolloutPaused)
 	return running && f.observationForPreview().UpToDate && firstConflict(f) == nil && len(f.Missing) == 0 && f.LookupError == nil
 }
 

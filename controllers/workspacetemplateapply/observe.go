@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
@@ -74,7 +75,7 @@ func (r *Reconciler) owners() owners.Reader {
 // observeTemplate reads and renders the template, and reads the dependencies.
 func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	f.TemplateKey = apply.TemplateKey()
-	templates := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace, DefaultRollout: r.DefaultRollout}
+	templates := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
 	f.Template, f.LookupError = templates.Permitted(ctx, f.TemplateKey, apply.Namespace)
 	f.Name = applies.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
@@ -93,18 +94,18 @@ func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.Workspa
 // observeRevision replaces the template with its content of the revision that is assigned to the object, if rollouts of the template are
 // staged.
 func (r *Reconciler) observeRevision(ctx context.Context, templates workspacetemplate.Lookup, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	f.CurrentRevision = rollout.HashOf(f.Template)
-	if f.Revision = f.CurrentRevision; !f.Template.Spec.Rollout.IsStaged() {
-		return nil
+	f.CurrentRevision, f.Policy = rollout.HashOf(f.Template), f.Template.RolloutPolicyOr(r.DefaultRollout)
+	if f.Policy.IsStaged() {
+		f.Current = f.Template
 	}
-	f.Current = f.Template
-	if f.Revision = rollout.AssignedTo(apply); f.Revision == "" {
-		return nil
-	}
-	at, err := templates.At(ctx, f.Template, f.Revision)
-	if f.RevisionMissing = at == nil; at != nil {
+	at, revision, err := rollout.ContentFor(apply, f.Template, f.Policy, func(key types.NamespacedName) (*appsv1.ControllerRevision, error) {
+		return templates.Revision(ctx, key)
+	})
+	if f.Revision, f.RevisionMissing = revision, at == nil; at != nil {
 		f.Template = at
 	}
+	// clusterctl moves neither revisions nor status. The object waits for its move until the Workspace is as spec requires, and spec has not changed since.
+	f.MovedAsWritten = f.RevisionMissing && err == nil && f.WrittenGeneration == 0 && f.Generation == 1
 	return err
 }
 
@@ -222,7 +223,7 @@ func (r *Reconciler) observePreview(ctx context.Context, apply *infrav1.Workspac
 		recorded = f.recordedOfChange(apply)
 		p.Revision, wanted = f.Revision, f.Rendered
 		p.Assumed, p.Message = f.assumedPlan()
-	case f.Change.IsPending(), f.Current == nil, !f.Current.Spec.Rollout.IsPreviewed():
+	case f.Change.IsPending(), f.Current == nil, !f.Policy.IsPreviewed():
 	default:
 		p.Revision, p.Assigned = f.CurrentRevision, f.Revision == f.CurrentRevision
 		wanted = r.observeCurrent(apply, f)

@@ -108,6 +108,51 @@ func TestAMissingRevisionChangesNoWorkspace(t *testing.T) {
 	assert.Contains(t, env.mustReconcile("demo-vpc"), "delete Workspace", "it can be deleted nevertheless")
 }
 
+// clusterctl moves the Workspace and the object, but not its status and the revision.
+func TestAnObjectThatWasMovedWithoutItsRevisionStaysReady(t *testing.T) {
+	template := stagedTemplate("# 2")
+	template.Spec.Rollout.Approval = infrav1.RolloutApprovalAlways
+	old, revision := stored(t, stagedTemplate("# 1"))
+	env := newEnvironment(t, template, revision, builder.WorkspaceTemplateApply("demo-vpc", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRevision = old })))
+	env.mustReconcile("demo-vpc")
+	env.provide("demo-vpc", builder.AtRest)
+	env.mustReconcile("demo-vpc")
+	env.remove(revision)
+	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) { apply.Generation = 1 })
+	moved := env.get("demo-vpc")
+	moved.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	require.NoError(t, env.API.Status().Update(t.Context(), moved))
+
+	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
+	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"))
+	status := env.get("demo-vpc").Status
+	assert.Equal(t, []string{old, old}, []string{status.WrittenTemplateRevision, status.TemplateRevision})
+	assert.Equal(t, rollout.SpecHash(env.get("demo-vpc")), status.WrittenSpec)
+	assert.Equal(t, "False RevisionMissing", builder.ConditionSummary(status.Conditions)["Rendered"])
+	assert.Empty(t, env.mustReconcile("demo-vpc"), "nothing is written at rest")
+
+	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.Variables, apply.Generation = map[string]string{"a": "b"}, 2
+	})
+	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
+	assert.Contains(t, env.ready("demo-vpc"), "False RevisionMissing: ")
+
+	revision.ResourceVersion = ""
+	require.NoError(t, env.Create(t.Context(), revision))
+	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.Variables = nil })
+	env.mustReconcile("demo-vpc")
+	assert.Equal(t, "True UpToDate: ", env.ready("demo-vpc"))
+	assert.Equal(t, "True RevisionHeld", builder.ConditionSummary(env.get("demo-vpc").Status.Conditions)["Rendered"])
+	assert.Equal(t, "# 1", env.module())
+}
+
+func TestTheDefaultPolicyHoldsAnObject(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.reconciler.DefaultRollout.Strategy = infrav1.RolloutStaged
+	env.mustReconcile("demo-vpc")
+	assert.Contains(t, env.ready("demo-vpc"), "False WaitingForRollout: ")
+}
+
 func TestTheFailureOfARevisionIsRecordedUntilAnApplySucceeds(t *testing.T) {
 	s := newFixture(t).withWorkspace(builder.UpdateFailed)
 	assert.Equal(t, s.Revision, s.status().FailedTemplateRevision)

@@ -148,12 +148,12 @@ func startedTime(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.
 // setWritten records what the Workspace was written with. Without a policy that holds changes, the hash of the spec is not needed.
 func setWritten(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	s, written := &apply.Status, f.written()
-	if written && f.Rendered != nil {
+	if written && (f.Rendered != nil || f.RevisionMissing) {
 		s.WrittenGeneration, s.WrittenTemplateRevision = apply.Generation, f.Revision
 	}
 	switch {
 	case f.Template == nil:
-	case !f.holdsChanges():
+	case !f.Policy.HoldsChanges():
 		s.WrittenSpec = ""
 	case written:
 		s.WrittenSpec = f.SpecHash
@@ -177,12 +177,10 @@ func setPreviews(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan) {
 }
 
 func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan, o workspace.Observation) {
-	if f.Rendered == nil {
-		return
-	}
 	switch {
-	case p.HeldBy != "":
+	case p.HeldBy != "", f.RevisionMissing && f.written():
 		setRevisionsAsWritten(s, f.observationAsWritten())
+	case f.Rendered == nil:
 	case f.Rejected != "":
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, f.Rejected, string(failure.ClassConfig)
 		s.FailedTemplateRevision = f.Revision
@@ -244,7 +242,7 @@ func (f *Facts) noRevision() engine.Condition {
 			fmt.Sprintf("revision %s of WorkspaceTemplate %s cannot be read: %s. CAPT retries", f.Revision, f.TemplateKey, failure.OneLine(f.LookupError.Error())))
 	case f.RevisionMissing:
 		return engine.False(infrav1.RenderedCondition, infrav1.RevisionMissingReason, fmt.Sprintf(
-			"revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout", f.Revision, f.TemplateKey))
+			"revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout. After clusterctl move, create the saved revisions (docs/move.md)", f.Revision, f.TemplateKey))
 	}
 	return engine.False(infrav1.RenderedCondition, infrav1.WaitingForRolloutReason, fmt.Sprintf(
 		"no revision of WorkspaceTemplate %s is assigned yet: check condition RollingOut of the template", f.TemplateKey))

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
@@ -57,6 +60,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("workspacetemplateapply").
 		WithOptions(options).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(r.ofRevision),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.relatedApplies)).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofGroup), builder.WithPredicates(membershipChanged())).
 		WatchesRawSource(source.Func(r.enqueueQueued)).
@@ -150,6 +155,13 @@ func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ct
 // ofTemplate reconciles the users of a template.
 func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctrl.Request {
 	return r.requests(ctx, client.MatchingFields{workspacetemplate.UserIndex: namespacedKey(object)})
+}
+
+// ofRevision reconciles the users of a template that should run a revision, which may have been missing.
+func (r *Reconciler) ofRevision(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requestsFor(ctx, func(apply *infrav1.WorkspaceTemplateApply) bool {
+		return rollout.AssignedTo(apply) == object.GetLabels()[naming.TemplateRevisionLabel]
+	}, client.MatchingFields{workspacetemplate.UserIndex: rollout.TemplateOf(object).String()})
 }
 
 // ofDefinition reconciles objects that wait for a definition, or whose move depends on its labels; all objects when it is deleted.

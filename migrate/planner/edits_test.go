@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
@@ -90,6 +91,39 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 			assert.Equal(t, tc.fields, fields)
 			assert.Equal(t, tc.want, summary(got))
 			assert.Equal(t, map[string]plan.UnitState{"team-a/demo": plan.Adopted}, states(got), "it is adopted, whatever is edited")
+		})
+	}
+}
+
+// The manager writes the revision that a rollout assigned, and nothing while that is not stored.
+func TestAnEditThatARolloutHoldsIsNotPending(t *testing.T) {
+	for name, stored := range map[string]bool{"stored": true, "not stored": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture("demo", "team-a").withWorkspaces(t)
+			f.plane.Spec.ControlPlaneEndpoint.Host = f.endpoint()
+			adopt(f.vpc, f.eks)
+			record := rollout.History(nil).Record(f.vpcTemplate)
+			revision, err := record.Object(f.vpcTemplate)
+			require.NoError(t, err)
+			f.vpc.Spec.TemplateRevision = record.Hash
+			f.vpcTemplate.Spec.Rollout.Strategy = infrav1.RolloutStaged
+			f.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
+			s := snapshot(t, f)
+			if stored {
+				s.Revisions = append(s.Revisions, *revision)
+			}
+			got, err := planner.New(s, planner.Options{Now: now})
+			require.NoError(t, err)
+			assert.Empty(t, summary(got))
+
+			for i := range s.Applies {
+				if s.Applies[i].Name == f.vpc.Name {
+					s.Applies[i].Spec.TemplateRevision = rollout.HashOf(f.vpcTemplate)
+				}
+			}
+			got, err = planner.New(s, planner.Options{Now: now})
+			require.NoError(t, err)
+			assert.Equal(t, []string{"Warning PendingChange CAPTCluster demo"}, summary(got), "it is assigned")
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,6 +44,7 @@ type fleet struct {
 	templates    map[types.NamespacedName]*infrav1.WorkspaceTemplate
 	applies      map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
 	workspaces   map[types.NamespacedName]*unstructured.Unstructured
+	revisions    map[types.NamespacedName]*appsv1.ControllerRevision
 	// claims are the WorkspaceTemplateApplies that refer to a Workspace, by its key. Only one of them can have it.
 	claims  map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply
 	outputs map[types.UID]map[string]string // outputs are those that a Workspace reports, by the UID of its WorkspaceTemplateApply.
@@ -93,6 +95,7 @@ func newFleet(s *migrate.Snapshot, options Options) *fleet {
 		templates:    byKey(s.Templates),
 		applies:      byKey(s.Applies),
 		workspaces:   byKey(s.Workspaces),
+		revisions:    byKey(s.Revisions),
 		claims:       map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply{},
 		outputs:      map[types.UID]map[string]string{},
 		users:        map[types.NamespacedName][]user{},

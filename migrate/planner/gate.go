@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,6 +22,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/consumption"
@@ -168,7 +171,7 @@ func (f *fleet) editedObject(v variant, differences []render.Difference) string 
 // variants returns the WorkspaceTemplateApply as it is once adopted, and as its owner writes it then: only the first, and an error, if it cannot.
 func (f *fleet) variants(o *owner) ([]variant, error) {
 	apply := o.apply.DeepCopy()
-	apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = o.live.GetName(), workspaceReference(o.live)
+	apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = o.live.GetName(), render.ReferenceTo(o.live)
 	variants := []variant{{apply: apply}}
 	if o.Object.Kind == kindApply {
 		return variants, nil
@@ -188,10 +191,15 @@ func (f *fleet) differencesFrom(apply *infrav1.WorkspaceTemplateApply, live *uns
 	if template == nil {
 		return nil, fmt.Errorf("WorkspaceTemplate %s does not exist", apply.TemplateKey())
 	}
-	spec, _ := live.Object["spec"].(map[string]any)
-	recorded := &terraform.WorkspaceSpec{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, recorded); err != nil {
-		return nil, fmt.Errorf("reading Workspace %s: %w", live.GetName(), err)
+	template, _, err := rollout.ContentFor(apply, template, template.RolloutPolicy(), func(key types.NamespacedName) (*appsv1.ControllerRevision, error) {
+		return f.revisions[key], nil
+	})
+	if template == nil { // The manager changes nothing until the rollout assigns a revision that is stored.
+		return nil, err
+	}
+	recorded, err := render.SpecOf(live)
+	if err != nil {
+		return nil, err
 	}
 	rendered, errs := render.Workspace(render.Input{
 		Apply: apply, Template: template, Name: live.GetName(), ExternalName: live.GetAnnotations()[render.ExternalNameAnnotation], Recorded: recorded,

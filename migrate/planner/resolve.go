@@ -14,7 +14,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capt-provider/capt/api/adoption"
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
@@ -287,21 +286,10 @@ func (f *fleet) belongsToProfile(o *owner) bool {
 			continue
 		}
 		for i := range other.controlPlane.Spec.FargateProfiles {
-			if isOfProfile(o.apply, other.cluster, &other.controlPlane.Spec.FargateProfiles[i]) {
+			if adoption.OfFargateProfile(o.apply, other.cluster, &other.controlPlane.Spec.FargateProfiles[i]) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// isOfProfile reports whether a Fargate profile refers to a WorkspaceTemplateApply, or gets it by the naming scheme. cluster is empty while unknown.
-func isOfProfile(apply *infrav1.WorkspaceTemplateApply, cluster string, profile *controlplanev1.FargateProfile) bool {
-	switch ref := profile.WorkspaceTemplateApplyRef; {
-	case ref.IsDefined():
-		return ref.Name == apply.Name
-	case cluster == "": // Its name will be known when its Cluster is.
-		return profile.Name == apply.Spec.Variables[naming.ProfileVariable]
-	}
-	return adoption.ExpectationOfFargateProfile(cluster, profile).SchemeName == apply.Name
 }

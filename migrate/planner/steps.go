@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -57,7 +56,7 @@ func (o *owner) applySteps() []plan.Step {
 		status.set("/status/workspaceName", "", o.live.GetName(), "CAPT v0.3 did not record it, or the status was lost")
 	}
 	if o.live != nil && apply.Status.WorkspaceRef == nil {
-		status.set("/status/workspaceRef", "", workspaceReference(o.live), "no other Workspace of that name is used")
+		status.set("/status/workspaceRef", "", render.ReferenceTo(o.live), "no other Workspace of that name is used")
 	}
 	return append(stepsFor(kindApply, apply, "", c), stepsFor(kindApply, apply, "status", status)...)
 }
@@ -83,13 +82,6 @@ func (o *owner) controllerReference() metav1.OwnerReference {
 		version = controlplanev1.GroupVersion
 	}
 	return *metav1.NewControllerRef(o.typed, version.WithKind(o.Object.Kind))
-}
-
-func workspaceReference(live *unstructured.Unstructured) *infrav1.WorkspaceReference {
-	return &infrav1.WorkspaceReference{
-		APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName(), Namespace: live.GetNamespace(), UID: live.GetUID(),
-		ExternalName: live.GetAnnotations()[render.ExternalNameAnnotation],
-	}
 }
 
 func (o *owner) ownerSteps() []plan.Step {

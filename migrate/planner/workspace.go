@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -216,9 +215,8 @@ func (f *fleet) claimCandidates(key types.NamespacedName) []migrate.Candidate {
 // neverBuilt reports whether CAPT v0.3 stopped before it created the Workspace of an owner. It returns false if any record of the owner, or of the
 // control plane of its Cluster, shows that a Workspace exists or existed.
 func (f *fleet) neverBuilt(o *owner) bool {
-	status, key := &o.apply.Status, f.workspaceKey(o.apply)
-	recorded := o.apply.Spec.WorkspaceName != "" || status.WorkspaceName != "" || status.WorkspaceRef != nil || status.Applied == metav1.ConditionTrue
-	if recorded || !adoption.LegacyFinalizer(o.apply) || f.workspaces[types.NamespacedName{Name: key.Name}] != nil {
+	key := f.workspaceKey(o.apply)
+	if adoption.RecordsWorkspace(o.apply) || !adoption.LegacyFinalizer(o.apply) || f.workspaces[types.NamespacedName{Name: key.Name}] != nil {
 		return false
 	}
 	return !slices.ContainsFunc(f.owners, func(other *owner) bool {

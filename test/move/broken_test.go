@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -168,23 +167,18 @@ func TestABrokenMoveIsRevertedAtOnce(t *testing.T) {
 	require.NotContains(t, workspace.GetAnnotations(), "clusterctl.cluster.x-k8s.io/delete-for-move")
 }
 
-// clusterctl lists a preview, and CAPT deletes it when the Cluster is paused: the move fails before anything is deleted. The manual asks to complete
-// or to revert rollouts before a move.
+// clusterctl lists a preview, and CAPT deletes it when the Cluster is paused: the move fails before anything is deleted. The manual asks to wait
+// for previews before a move.
 func TestAMoveDuringAPreviewFailsAndIsStartedAgain(t *testing.T) {
 	env := readyCluster(t)
 	t.Parallel()
-	staged := func(module string) string {
-		return strings.Replace(documents(terraform.ScopeNamespaced).VPCTemplate(module), "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, preview: Always, approval: OnChanges}\n", 1)
-	}
-	env.apply(source, staged(fixture.VPCModule))
-	template := &infrav1.WorkspaceTemplate{}
-	env.await(source, template, fixture.VPCTemplate, func() string {
-		return fixture.Unless(template.Status.Rollout.Stage == infrav1.RolloutComplete, "the rollout is %+v", template.Status.Rollout)
-	})
+	const policy = "preview: Always, approval: OnChanges"
+	env.apply(source, stagedTemplate(policy, fixture.VPCModule))
+	env.awaitStage(source, infrav1.RolloutComplete)
 	began := time.Now()
 	preview := naming.PreviewWorkspace(env.key(vpc))
 	env.setScript(preview, scripted.Script{Plan: scripted.Step{Hang: true}})
-	env.apply(source, staged(fixture.VPCModule+"# changed\n"))
+	env.apply(source, stagedTemplate(policy, fixture.VPCModule+"# changed\n"))
 	fixture.EventuallyTrue(t, tick, func() bool { return slices.Contains(env.names(source, workspaceKind), preview) }, "there is no preview")
 
 	move := env.startMove()
@@ -196,7 +190,7 @@ func TestAMoveDuringAPreviewFailsAndIsStartedAgain(t *testing.T) {
 	require.Empty(t, env.done(began))
 
 	env.setScript(preview, scripted.Script{})
-	env.apply(source, staged(fixture.VPCModule)) // Revisions are not moved, so that a user of another one would not be Ready on the new side.
+	env.apply(source, stagedTemplate(policy, fixture.VPCModule))
 	env.follow(takePauseAway, "NAME", "demo")
 	env.awaitReady(source, "v1.34.0")
 	env.awaitBlock(vpc, "until-paused")

@@ -30,6 +30,8 @@ type step string
 
 const (
 	labelDefinition step = "label crd"
+	saveRevisions   step = "get controllerrevisions"
+	createRevisions step = "create -f revisions-"
 	lookBefore      step = "-look\n"
 	lookAgain       step = "-l look=before-move look="
 	reportAtOnce    step = "--all look="
@@ -79,7 +81,7 @@ func TestNoStepOfTheManualIsUnknown(t *testing.T) {
 	t.Parallel()
 	known := map[string]step{}
 	for _, s := range []step{
-		labelDefinition, lookBefore, lookAgain, reportAtOnce, lookNoMore, stopProvider, moveNamespace, pauseByHand, unpauseByHand,
+		labelDefinition, saveRevisions, createRevisions, lookBefore, lookAgain, reportAtOnce, lookNoMore, stopProvider, moveNamespace, pauseByHand, unpauseByHand,
 		lookAfterwards, askWhy, takePauseAway, unmarkMoved, copyWide, releaseMove, removeWide,
 	} {
 		known[commands(t, s)] = s

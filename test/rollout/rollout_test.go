@@ -5,6 +5,7 @@ package rollout_test
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -105,6 +107,8 @@ func TestAContentThatIsNotApprovedReachesNoCluster(t *testing.T) {
 	env.never(aWhile, func() bool { return env.revision("a") != first.Revision || len(env.Cloud()) != 2 })
 	assert.Len(t, env.Operations("a", scripted.Apply), applied)
 
+	// For captctl, what the rollout holds back is no change that the manager would write.
+	assert.NotContains(t, env.Captctl("migrate", "plan", "-n", env.Namespace, "--out", filepath.Join(t.TempDir(), "plan.json")), planner.ReasonPendingChange)
 	bypass := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"templateRevision":"`+revision+`"}}`))
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "a"}}
 	require.ErrorContains(t, env.Patch(t.Context(), apply, bypass), "is assigned by CAPT")

@@ -176,8 +176,13 @@ func (t *WorkspaceTemplate) SetConditions(conditions []metav1.Condition) {
 // RolloutPolicy returns spec.rollout or, without it, the default of the manager as status reports it. The manager itself does not read status to
 // decide.
 func (t *WorkspaceTemplate) RolloutPolicy() WorkspaceTemplateRollout {
+	return t.RolloutPolicyOr(t.Status.Rollout.DefaultPolicy)
+}
+
+// RolloutPolicyOr returns spec.rollout or, without it, a default.
+func (t *WorkspaceTemplate) RolloutPolicyOr(byDefault WorkspaceTemplateRollout) WorkspaceTemplateRollout {
 	if t.Spec.Rollout.Strategy == "" {
-		return t.Status.Rollout.DefaultPolicy
+		return byDefault
 	}
 	return t.Spec.Rollout
 }

@@ -6,7 +6,6 @@ package impact
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -176,13 +175,9 @@ func (r *Reader) addWorkspaces(ctx context.Context, scope terraform.Scope, appli
 
 // addReferences adds the Secrets and ConfigMaps that a Workspace reads.
 func (r *Reader) addReferences(owner graph.Key, workspace *unstructured.Unstructured) error {
-	spec := &terraform.WorkspaceSpec{}
-	data, err := json.Marshal(workspace.Object["spec"])
-	if err == nil {
-		err = json.Unmarshal(data, spec)
-	}
+	spec, err := render.SpecOf(workspace)
 	if err != nil {
-		return fmt.Errorf("spec of Workspace %s: %w", client.ObjectKeyFromObject(workspace), err)
+		return err
 	}
 	for _, ref := range spec.References(nil) {
 		if !ref.Connection {

@@ -49,12 +49,12 @@ func decideApproval(o *changeOptions, s *staged) (*change, error) {
 		return nil, err
 	}
 	target := s.target()
-	decision := rollout.Next(rollout.FactsOf(s.template, s.template.Spec.Rollout, s.history, s.users, o.Clock.Now()))
+	decision := rollout.Next(rollout.FactsOf(s.template, s.policy, s.history, s.users, o.Clock.Now()))
 	switch {
 	case revision.Hash != target.Hash:
 		return nil, fmt.Errorf("%s: %s is not the current content, which is %s. Only that can be approved. captctl template rollback %s --to-revision %d returns to %[2]s",
 			s, name(revision), name(target), s.argument(), revision.Number)
-	case !s.template.Spec.Rollout.RequiresApproval():
+	case !s.policy.RequiresApproval():
 		return nil, fmt.Errorf("%s: spec.rollout.approval is None, so no revision needs an approval", s)
 	case s.template.Annotations[naming.ApproveAnnotation] == target.Hash:
 		return &change{done: name(target) + " is approved already" + by(target.Approval)}, nil

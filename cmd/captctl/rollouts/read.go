@@ -28,6 +28,7 @@ import (
 // staged is a template, and what its rollout depends on.
 type staged struct {
 	template *infrav1.WorkspaceTemplate
+	policy   infrav1.WorkspaceTemplateRollout
 	// history has the stored revisions, and first the current one, which may not be stored yet.
 	history rollout.History
 	// unreadable is why the revisions cannot be read; nil if they were.
@@ -74,7 +75,7 @@ func (s *staged) usable() error {
 		return s.unreadable
 	case !s.template.DeletionTimestamp.IsZero():
 		return fmt.Errorf("%s is being deleted", s)
-	case !s.template.Spec.Rollout.IsStaged():
+	case !s.policy.IsStaged():
 		return fmt.Errorf("%s: spec.rollout.strategy is not Staged: edits reach all users at once, and there is no rollout to change", s)
 	}
 	return nil
@@ -129,7 +130,7 @@ func (s *staged) readRevisions(ctx context.Context, reader client.Reader, key cl
 		return err
 	}
 	s.byDefault = template.Spec.Rollout.Strategy == "" && template.Status.Rollout.DefaultPolicy.Strategy != ""
-	s.template, template.Spec.Rollout = template, template.RolloutPolicy()
+	s.template, s.policy = template, template.RolloutPolicy()
 	var revisions appsv1.ControllerRevisionList
 	if err := reader.List(ctx, &revisions, client.InNamespace(key.Namespace), client.HasLabels{naming.TemplateRevisionLabel}); err != nil {
 		return fmt.Errorf("listing the revisions of WorkspaceTemplate %s: %w", key, err)
@@ -161,7 +162,7 @@ func (r *reader) readUsers(ctx context.Context, s *staged, namespace string) err
 	}
 	slices.Sort(s.deleting)
 	clusters := map[types.NamespacedName]*clusterv1.Cluster{}
-	if s.template.Spec.Rollout.Canary.Selector != nil {
+	if s.policy.Canary.Selector != nil {
 		var list clusterv1.ClusterList
 		if err := r.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 			return fmt.Errorf("listing Clusters, whose labels select the canaries: %w", err)

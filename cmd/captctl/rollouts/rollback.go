@@ -72,7 +72,7 @@ func decideRollback(o *changeOptions, s *staged) (*change, error) {
 		// Between reading and writing, another client may have edited the template: its edit must not be lost.
 		patch: client.MergeFromWithOptions(s.template.DeepCopy(), client.MergeFromWithOptimisticLock{}),
 	}
-	if s.template.Spec.Rollout.RequiresApproval() {
+	if s.policy.RequiresApproval() {
 		c.done += fmt.Sprintf("; to approve it, run captctl template approve %s --revision %s", s.argument(), revision.Hash)
 	}
 	s.template = after
@@ -88,7 +88,7 @@ func (s *staged) showReturning(p *output.Printer, revision *rollout.Revision) {
 		}
 	}
 	p.Linef("Users that return to it: %d. Users that have it: %d.", returning, len(s.users)-returning)
-	if s.template.Spec.Rollout.State == infrav1.RolloutPaused {
+	if s.policy.State == infrav1.RolloutPaused {
 		p.Text("", output.Attention, "The rollout is paused: captctl template resume "+s.argument()+" starts it")
 	}
 	if tool := gitOpsTool(s.template); tool != "" {

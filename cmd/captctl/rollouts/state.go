@@ -46,12 +46,12 @@ fail are skipped.`,
 }
 
 func decidePause(_ *changeOptions, s *staged) (*change, error) {
-	if s.template.Spec.Rollout.State == infrav1.RolloutPaused {
+	if s.policy.State == infrav1.RolloutPaused {
 		return &change{done: "the rollout is paused already"}, nil
 	}
 	fields := stateIs(infrav1.RolloutPaused)
 	if s.byDefault { // With a state alone, the template would have another policy.
-		policy := s.template.Spec.Rollout
+		policy := s.policy
 		policy.State = infrav1.RolloutPaused
 		fields = map[string]any{"rollout": policy}
 	}
@@ -71,8 +71,8 @@ func (s *staged) warnOfState(p *output.Printer) {
 }
 
 func decideResume(o *changeOptions, s *staged) (*change, error) {
-	decision := rollout.Next(rollout.FactsOf(s.template, s.template.Spec.Rollout, s.history, s.users, o.Clock.Now()))
-	paused, stopped := s.template.Spec.Rollout.State == infrav1.RolloutPaused, s.isStopped(decision)
+	decision := rollout.Next(rollout.FactsOf(s.template, s.policy, s.history, s.users, o.Clock.Now()))
+	paused, stopped := s.policy.State == infrav1.RolloutPaused, s.isStopped(decision)
 	if !paused && !stopped {
 		return &change{done: "the rollout is neither paused nor stopped by a failure"}, nil
 	}

@@ -147,7 +147,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		}
 		return s, err
 	}, func(p *output.Printer, s *staged) error {
-		status := statusOf(s, rollout.Next(rollout.FactsOf(s.template, s.template.Spec.Rollout, s.history, s.users, o.Clock.Now())))
+		status := statusOf(s, rollout.Next(rollout.FactsOf(s.template, s.policy, s.history, s.users, o.Clock.Now())))
 		return p.Document(status, func(p *output.Printer) { status.show(p, o.Clock.Now()) })
 	})
 }
@@ -155,7 +155,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 // statusOf returns the status of a template. Its users are as the manager left them: of the decision only the canaries are shown, not what the
 // manager does next.
 func statusOf(s *staged, decision rollout.Decision) *Status {
-	policy, target, reported := &s.template.Spec.Rollout, s.target(), s.reported()
+	policy, target, reported := &s.policy, s.target(), s.reported()
 	status := &Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "TemplateStatus"}, Namespace: s.template.Namespace, Name: s.template.Name,
 		Strategy: cmp.Or(policy.Strategy, infrav1.RolloutImmediate), Revision: target.Hash,
