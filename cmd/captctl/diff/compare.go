@@ -123,18 +123,10 @@ func blockedBy(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Workspac
 // render renders the Workspace and compares it with the live one, as the controller does.
 func (w *Workspace) render(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, live *unstructured.Unstructured) error {
 	in := render.Input{Apply: apply, Template: template, Name: w.Name}
-<<<<<<< HEAD
 	if live != nil && render.IsRecorded(live, apply) {
-		spec, _, _ := unstructured.NestedMap(live.Object, "spec")
-		in.Recorded = &terraform.WorkspaceSpec{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, in.Recorded); err != nil {
-			return fmt.Errorf("reading Workspace %s: %w", w.Name, err)
-=======
-	if live != nil && apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID == live.GetUID() {
 		var err error
 		if in.Recorded, err = render.SpecOf(live); err != nil {
 			return err
->>>>>>> h-roll
 		}
 	}
 	rendered, errs := render.Workspace(in)
