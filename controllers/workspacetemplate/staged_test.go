@@ -5,7 +5,6 @@ package workspacetemplate
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -240,65 +239,6 @@ func TestAUserThatAwaitsAdoptionIsNotWritten(t *testing.T) {
 	s := newStaging(t, infrav1.WorkspaceTemplateRollout{}, builder.WorkspaceTemplateApply("a", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)))
 	s.settle()
 	assert.Equal(t, "a", s.assigned(""))
-}
-
-func TestOldRevisionsAreDeleted(t *testing.T) {
-	s := newStaging(t, infrav1.WorkspaceTemplateRollout{State: infrav1.RolloutPaused}, user("a"))
-	for i := range 13 {
-		s.edit(module(fmt.Sprint("# ", i)))
-	}
-	s.settle()
-	var list appsv1.ControllerRevisionList
-	require.NoError(t, s.Client.List(t.Context(), &list))
-	assert.Len(t, list.Items, 10)
-}
-
-func TestARevisionIsReadFromTheAPIServerIfTheCacheDoesNotHaveIt(t *testing.T) {
-	s := newStaging(t, infrav1.WorkspaceTemplateRollout{})
-	hash := rollout.HashOf(s.settle())
-	key := client.ObjectKey{Namespace: builder.Namespace, Name: naming.TemplateRevision("vpc", hash)}
-	stale := builder.Clients().Build()
-	found, err := Lookup{Cached: stale, Uncached: s.Client}.Revision(t.Context(), key)
-	require.NoError(t, err)
-	assert.Equal(t, hash, found.Labels[naming.TemplateRevisionLabel])
-	found, err = Lookup{Cached: stale, Uncached: stale}.Revision(t.Context(), key)
-	require.NoError(t, err)
-	assert.Nil(t, found)
-	_, err = Lookup{Cached: builder.FailingGet[*appsv1.ControllerRevision](stale, assert.AnError)}.Revision(t.Context(), key)
-	require.ErrorIs(t, err, assert.AnError)
-}
-
-// A user copied them from another management cluster, before or after the manager stored the current content here.
-func TestTheTemplateGetsRevisionsWithoutAnOwner(t *testing.T) {
-	s := newStaging(t, infrav1.WorkspaceTemplateRollout{State: infrav1.RolloutPaused}, user("a"))
-	for _, text := range []string{"# 1", "# 2", "# 3"} {
-		s.edit(module(text))
-	}
-	var copies, list appsv1.ControllerRevisionList
-	template := s.settle()
-	require.NoError(t, s.Client.List(t.Context(), &copies))
-	require.Len(t, copies.Items, 3)
-	for _, stored := range []bool{false, true} {
-		for i := range copies.Items {
-			require.NoError(t, s.Client.Delete(t.Context(), copies.Items[i].DeepCopy()))
-		}
-		if stored {
-			s.settle()
-		}
-		for i := range copies.Items {
-			revision := copies.Items[i].DeepCopy()
-			revision.ResourceVersion, revision.OwnerReferences = "", nil
-			require.NoError(t, client.IgnoreAlreadyExists(s.Client.Create(t.Context(), revision)))
-		}
-		template = s.settle()
-		require.NoError(t, s.Client.List(t.Context(), &list))
-		history := rollout.HistoryOf(template, list.Items)
-		require.Len(t, history, 3)
-		assert.Equal(t, rollout.HashOf(template), history[0].Hash)
-		for i := range list.Items {
-			assert.True(t, metav1.IsControlledBy(&list.Items[i], template), "already stored: %v", stored)
-		}
-	}
 }
 
 func TestTheTemplateOfAUserIsReconciledWhenItsRolloutMayContinue(t *testing.T) {
