@@ -4,7 +4,6 @@
 package workspacetemplate
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,17 +17,6 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/test/builder"
 )
-
-func TestOldRevisionsAreDeleted(t *testing.T) {
-	s := newStaging(t, infrav1.WorkspaceTemplateRollout{State: infrav1.RolloutPaused}, user("a"))
-	for i := range 13 {
-		s.edit(module(fmt.Sprint("# ", i)))
-	}
-	s.settle()
-	var list appsv1.ControllerRevisionList
-	require.NoError(t, s.Client.List(t.Context(), &list))
-	assert.Len(t, list.Items, 10)
-}
 
 func TestARevisionIsReadFromTheAPIServerIfTheCacheDoesNotHaveIt(t *testing.T) {
 	s := newStaging(t, infrav1.WorkspaceTemplateRollout{})
@@ -52,7 +40,7 @@ func TestTheTemplateGetsRevisionsWithoutAnOwner(t *testing.T) {
 		s.edit(module(text))
 	}
 	var copies, list appsv1.ControllerRevisionList
-	s.settle()
+	template := s.settle()
 	require.NoError(t, s.Client.List(t.Context(), &copies))
 	require.Len(t, copies.Items, 3)
 	for _, stored := range []bool{false, true} {
@@ -67,7 +55,7 @@ func TestTheTemplateGetsRevisionsWithoutAnOwner(t *testing.T) {
 			revision.ResourceVersion, revision.OwnerReferences = "", nil
 			require.NoError(t, client.IgnoreAlreadyExists(s.Client.Create(t.Context(), revision)))
 		}
-		template := s.settle()
+		template = s.settle()
 		require.NoError(t, s.Client.List(t.Context(), &list))
 		history := rollout.HistoryOf(template, list.Items)
 		require.Len(t, history, 3)

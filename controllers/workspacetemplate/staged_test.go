@@ -5,6 +5,7 @@ package workspacetemplate
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -239,6 +240,17 @@ func TestAUserThatAwaitsAdoptionIsNotWritten(t *testing.T) {
 	s := newStaging(t, infrav1.WorkspaceTemplateRollout{}, builder.WorkspaceTemplateApply("a", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)))
 	s.settle()
 	assert.Equal(t, "a", s.assigned(""))
+}
+
+func TestOldRevisionsAreDeleted(t *testing.T) {
+	s := newStaging(t, infrav1.WorkspaceTemplateRollout{State: infrav1.RolloutPaused}, user("a"))
+	for i := range 13 {
+		s.edit(module(fmt.Sprint("# ", i)))
+	}
+	s.settle()
+	var list appsv1.ControllerRevisionList
+	require.NoError(t, s.Client.List(t.Context(), &list))
+	assert.Len(t, list.Items, 10)
 }
 
 func TestTheTemplateOfAUserIsReconciledWhenItsRolloutMayContinue(t *testing.T) {
