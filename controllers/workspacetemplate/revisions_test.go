@@ -40,7 +40,7 @@ func TestTheTemplateGetsRevisionsWithoutAnOwner(t *testing.T) {
 		s.edit(module(text))
 	}
 	var copies, list appsv1.ControllerRevisionList
-	template := s.settle()
+	s.settle()
 	require.NoError(t, s.Client.List(t.Context(), &copies))
 	require.Len(t, copies.Items, 3)
 	for _, stored := range []bool{false, true} {
@@ -55,7 +55,7 @@ func TestTheTemplateGetsRevisionsWithoutAnOwner(t *testing.T) {
 			revision.ResourceVersion, revision.OwnerReferences = "", nil
 			require.NoError(t, client.IgnoreAlreadyExists(s.Client.Create(t.Context(), revision)))
 		}
-		template = s.settle()
+		template := s.settle()
 		require.NoError(t, s.Client.List(t.Context(), &list))
 		history := rollout.HistoryOf(template, list.Items)
 		require.Len(t, history, 3)
