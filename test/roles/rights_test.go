@@ -6,6 +6,7 @@ package roles_test
 import (
 	"net/http"
 	"path"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,7 +72,8 @@ func (u *usage) add(t *testing.T, s *sandbox.Sandbox, user string, since time.Ti
 	require.NotEmpty(t, events)
 	for _, event := range events {
 		ref := event.ObjectRef
-		if ref == nil {
+		// For up to 30 s, an API server with OwnerReferencesPermissionEnforcement does not know a new version of a kind. The manager retries.
+		if ref == nil || strings.Contains(event.ResponseStatus.Message, "cannot find RESTMapping") {
 			continue
 		}
 		assert.NotEqual(t, int32(http.StatusForbidden), event.ResponseStatus.Code, "%s %s: %s", event.Verb, event.RequestURI, event.ResponseStatus.Message)
