@@ -64,11 +64,11 @@ var (
 var (
 	crossplaneText     = regexp.MustCompile(`crossplane\.io|upbound\.io`)
 	crossplanePackages = map[string]string{
-		"api/terraform":                 "the part of provider-terraform's API that CAPT uses",
-		"controllers/workspace":         "the port to Terraform",
-		"api/render":                    "WorkspaceTemplateApply → Workspace",
-		"controllers/workspace/failure": "reasons for errors of provider-terraform",
-		"migrate/apply":                 "advice to annotate a Workspace",
+		"api/terraform":         "the part of provider-terraform's API that CAPT uses",
+		"controllers/workspace": "the port to Terraform",
+		"api/render":            "WorkspaceTemplateApply → Workspace",
+		"api/terraform/failure": "reasons for errors of provider-terraform",
+		"migrate/apply":         "advice to annotate a Workspace",
 	}
 )
 

@@ -43,3 +43,19 @@ func (s *WorkspaceSpec) References(path *field.Path) []Reference {
 	}
 	return refs
 }
+
+// SecretKeys lists the keys of Secrets that the Workspace takes values from.
+func (s *WorkspaceSpec) SecretKeys() []KeyReference {
+	var refs []KeyReference
+	for _, file := range s.ForProvider.VarFiles {
+		if file.SecretKeyRef != nil {
+			refs = append(refs, *file.SecretKeyRef)
+		}
+	}
+	for _, env := range s.ForProvider.Env {
+		if env.SecretKeyRef != nil {
+			refs = append(refs, *env.SecretKeyRef)
+		}
+	}
+	return refs
+}

@@ -25,9 +25,9 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/recovery"
-	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
 // observeHistory reads what shows whether the control plane was ever initialized, if spec allows to recreate it and it fails.

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
 // Condition is a condition without generation and time, which Set adds.

@@ -15,7 +15,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/retriable"
-	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
 // isRefusal reports whether a status code means that the same request is refused until something else changes.

@@ -3,7 +3,7 @@
 
 package fargate
 
-import "github.com/capt-provider/capt/controllers/workspace/failure"
+import "github.com/capt-provider/capt/api/terraform/failure"
 
 // Dependencies of Fargate profiles, as messages name them.
 const (

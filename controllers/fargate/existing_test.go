@@ -20,7 +20,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/provider/executor"
 	"github.com/capt-provider/capt/test/provider/failures"

@@ -14,7 +14,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
 // Failure is what recovery is about: the error of the control plane's WorkspaceTemplateApply or, if that has none, of a Fargate profile's.

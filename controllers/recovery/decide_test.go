@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
 // Defaults of spec.recovery.

@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
 // statusIsCurrent reports whether the status is of the current generation. Ready cannot show this, because it stays True while an update is
@@ -32,7 +33,7 @@ func (l *Live) statusIsCurrent(last *infrav1.WorkspaceUpdate) bool {
 	// the same second may be older than the change. managedFields do not record removed fields, so this can be late by one poll interval of
 	// the provider, ten minutes.
 	changed := lastChange(l)
-	return changed.IsZero() || lastStatus(l).After(changed)
+	return changed.IsZero() || l.typed.LastStatus().After(changed)
 }
 
 // UpdateRecord returns the record of a change of the Workspace, for the status of the WorkspaceTemplateApply.
@@ -86,24 +87,9 @@ func (l *Live) Started(known time.Time) time.Time {
 
 // lastChange is when the spec of the Workspace was last changed; zero if unknown.
 func lastChange(live *Live) (changed time.Time) {
-	return latestWrite(live.object, func(entry metav1.ManagedFieldsEntry) bool {
+	return terraform.LatestWrite(live.object, func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.GetRawBytes()), `"f:spec"`)
 	})
-}
-
-// lastStatus is when the provider last changed the status.
-func lastStatus(live *Live) time.Time {
-	return latestWrite(live.object, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "status" })
-}
-
-// latestWrite is the time of the latest matching write; zero if there is none.
-func latestWrite(object metav1.Object, matches func(metav1.ManagedFieldsEntry) bool) (last time.Time) {
-	for _, entry := range object.GetManagedFields() {
-		if entry.Time != nil && entry.Time.After(last) && matches(entry) {
-			last = entry.Time.Time
-		}
-	}
-	return last
 }
 
 // InProgress reports whether Terraform is creating, changing or destroying the resources of a Workspace, or is about to. last is the change

@@ -14,14 +14,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
 // Conditions, reasons and the finalizer of provider-terraform.
 const (
 	conditionReady  = "Ready"
-	conditionSynced = "Synced"
-	reasonPaused    = "ReconcilePaused"
+	conditionSynced = terraform.ConditionSynced
+	reasonPaused    = terraform.ReasonPaused
 	finalizer       = "finalizer.managedresource.crossplane.io"
 )
 
@@ -109,10 +110,7 @@ func (l *Live) ErrorHash() string {
 func hash(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data))[:hashLength] }
 
 // failed reports whether the Workspace has an error, of any generation.
-func (l *Live) failed() bool {
-	synced := l.condition(conditionSynced)
-	return synced != nil && synced.Status == metav1.ConditionFalse && synced.Reason != reasonPaused
-}
+func (l *Live) failed() bool { return l.typed.Failure() != nil }
 
 // isCurrent reports whether an error is of the current generation. provider-terraform before v1 does not report the generation, and a repeated
 // error does not change the condition. So without a generation, an error counts as current.

@@ -21,7 +21,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -330,7 +330,7 @@ func failing(options ...builder.Option) *unstructured.Unstructured {
 func TestSecretsOfAWorkspace(t *testing.T) {
 	env := newEnvironment(t, terraform.Scopes(), secretObjects()...)
 	secrets := env.secrets(ctx, mustLive(t, failing()))
-	assert.False(t, secrets.Incomplete)
+	require.NoError(t, secrets.Missing)
 	var values []string
 	for _, value := range secrets.Values {
 		values = append(values, string(value))
@@ -342,7 +342,7 @@ func TestSecretsOfAWorkspace(t *testing.T) {
 func TestSecretsAreReadOnlyAfterAnError(t *testing.T) {
 	env := newEnvironment(t, terraform.Scopes(), secretObjects()...)
 	env.Uncached = builder.FailingGet[client.Object](env.api, errors.New("nothing should be read"))
-	report, complete := env.Explain(ctx, mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, withSecrets())))
+	report, complete := env.Explain(ctx, builder.WorkspaceTemplateApply("demo-vpc"), mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, withSecrets())))
 	assert.Empty(t, report)
 	assert.True(t, complete)
 }
@@ -359,7 +359,7 @@ func TestAChangedSecretOmitsTheErrorText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := newEnvironment(t, terraform.Scopes(), objects...)
-			assert.Equal(t, name != "only of the outputs", env.secrets(ctx, mustLive(t, failing())).Incomplete)
+			assert.Equal(t, name != "only of the outputs", env.secrets(ctx, mustLive(t, failing())).Missing != nil)
 		})
 	}
 }
@@ -368,7 +368,7 @@ func TestForbiddenSecretsOmitTheErrorText(t *testing.T) {
 	env := newEnvironment(t, terraform.Scopes(), secretObjects()...)
 	env.Uncached = builder.FailingGet[client.Object](env.api, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "inputs", nil))
 	live := mustLive(t, failing())
-	report, complete := env.Explain(ctx, live)
+	report, complete := env.Explain(ctx, builder.WorkspaceTemplateApply("demo-vpc"), live)
 	require.False(t, complete)
 
 	got := Observe(live, ObserveInput{Failure: report})

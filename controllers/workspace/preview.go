@@ -4,6 +4,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,8 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
-	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
 // Parts of errors of Crossplane. With management policies off, it refuses a Workspace that may only observe, before it runs Terraform.
@@ -261,6 +262,6 @@ func (l *Live) lookedAt() (at time.Time, checksum string) {
 // ExplainPreview explains the error of a preview, without the secrets that it or the state of the Workspace may have.
 func (c *Client) ExplainPreview(ctx context.Context, preview, live *Live) failure.Report {
 	secrets, ofLive := c.secrets(ctx, preview), c.secrets(ctx, live)
-	secrets.Values, secrets.Incomplete = append(secrets.Values, ofLive.Values...), secrets.Incomplete || ofLive.Incomplete
+	secrets.Values, secrets.Missing = append(secrets.Values, ofLive.Values...), cmp.Or(secrets.Missing, ofLive.Missing)
 	return failure.Explain(preview.condition(conditionSynced).Message, secrets, "")
 }

@@ -113,7 +113,7 @@ func (c *Client) Inputs(ctx context.Context, live *Live) (in RunInputs, err erro
 		return in, err
 	}
 	in.NotRemote = notRemote(config)
-	for _, key := range append(credentialsOf(config), live.secretKeys()...) {
+	for _, key := range append(credentialsOf(config), live.typed.Spec.SecretKeys()...) {
 		secret := &metav1.PartialObjectMetadata{}
 		secret.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
 		secret.SetNamespace(cmp.Or(key.Namespace, live.object.GetNamespace()))

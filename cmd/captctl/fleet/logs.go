@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,11 +12,18 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -46,9 +54,14 @@ func NewLogs(environment *cli.Environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "logs ([NAMESPACE/]CLUSTER | workspacetemplateapply/[NAMESPACE/]NAME)",
 		Short: "Show the last errors of Terraform for a Cluster or a WorkspaceTemplateApply",
-		Long: `Shows the last error of Terraform, without secrets, of each WorkspaceTemplateApply of a Cluster
-whose last apply or destroy failed, or of one WorkspaceTemplateApply. The complete output of
-Terraform is in the log of provider-terraform.
+		Long: `Shows the complete text of the last error of Terraform, without secrets, of each
+WorkspaceTemplateApply of a Cluster whose last apply or destroy failed, or of one
+WorkspaceTemplateApply.
+
+The text is in the status of the Workspace, and may quote the Secrets that the Workspace uses. To
+redact their values, captctl reads them: it needs the right to get the Workspace and these Secrets.
+Without it, or if one of the Secrets has changed since the error, captctl shows the shortened
+message that the manager has published, and why.
 
 A name without a kind is that of a Cluster or of a WorkspaceTemplateApply. If there are both, write
 cluster/NAME or workspacetemplateapply/NAME; the short name of the kind is wta.
@@ -103,26 +116,80 @@ type TerraformErrors struct {
 
 // TerraformError is the last error of Terraform for a WorkspaceTemplateApply.
 type TerraformError struct {
-	Name    string `json:"name"`  // Name of the WorkspaceTemplateApply.
-	Class   string `json:"class"` // Class of the error, see docs/recovery.md, or DestroyFailed.
-	Message string `json:"message"`
+	Name    string `json:"name"`    // Name of the WorkspaceTemplateApply.
+	Class   string `json:"class"`   // Class of the error, see docs/recovery.md, or DestroyFailed.
+	Message string `json:"message"` // Message is shortened, as the manager publishes it.
+	// Text is the complete text of Terraform, with line breaks and without secrets. It is absent if it is not available.
+	Text string `json:"text,omitempty"`
+	// TextUnavailable is why there is no text.
+	TextUnavailable string `json:"textUnavailable,omitempty"`
 	// Observed is when captctl --follow observed it; absent if it was there before.
 	Observed *metav1.Time `json:"observed,omitempty"`
 }
 
 // errorsOf returns the errors of WorkspaceTemplateApplies.
-func errorsOf(applies []*infrav1.WorkspaceTemplateApply) []TerraformError {
+func errorsOf(ctx context.Context, reader client.Reader, applies []*infrav1.WorkspaceTemplateApply) []TerraformError {
 	found := []TerraformError{}
 	for _, apply := range applies {
-		class, message := apply.Status.LastFailureClass, apply.Status.LastFailureMessage
+		one := TerraformError{Name: apply.Name, Class: apply.Status.LastFailureClass, Message: apply.Status.LastFailureMessage}
 		if destroy := meta.FindStatusCondition(apply.Status.Conditions, infrav1.DeletingCondition); destroy != nil && destroy.Reason == infrav1.DestroyFailedReason {
-			class, message = destroy.Reason, destroy.Message
+			one.Class, one.Message = destroy.Reason, destroy.Message
 		}
-		if message != "" {
-			found = append(found, TerraformError{apply.Name, class, message, nil})
+		// Other errors, such as a Workspace that the API server rejected, are complete.
+		if one.Message == "" || strings.Contains(one.Message, failure.CompleteText) {
+			one.addText(ctx, reader, apply)
+		}
+		if one.Message != "" {
+			found = append(found, one)
 		}
 	}
 	return found
+}
+
+// addText adds the text of the Workspace. If the manager has not published the error, because it does not run or has not observed it yet, the
+// rest is added, too.
+func (e *TerraformError) addText(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply) {
+	failed, secrets, err := failureOf(ctx, reader, apply)
+	if failed != nil {
+		if e.Message == "" {
+			report := failure.Explain(failed.Message, secrets, failure.Command(apply))
+			e.Class, e.Message = string(report.Class), report.Message
+		}
+		e.Text, err = failure.Text(failed.Message, secrets), secrets.Missing
+	}
+	if e.Text == "" && err != nil {
+		e.TextUnavailable = output.OneLine(err.Error())
+	}
+}
+
+// repeats reports whether an error is the same as an earlier one. Texts differ at each attempt, for example in IDs of requests.
+func (e TerraformError) repeats(earlier TerraformError) bool {
+	return e.Name == earlier.Name && e.Class == earlier.Class && e.Message == earlier.Message
+}
+
+// failureOf reads the error of the Workspace of a WorkspaceTemplateApply, and the secrets that it may quote; the error says why there is none.
+func failureOf(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply) (*metav1.Condition, failure.Secrets, error) {
+	ref := apply.Status.WorkspaceRef
+	scope, ok := ref.Scope()
+	if !ok {
+		return nil, failure.Secrets{}, errors.New("status.workspaceRef names no Workspace")
+	}
+	live, workspace := &unstructured.Unstructured{}, &terraform.Workspace{}
+	live.SetGroupVersionKind(scope.GroupVersionKind())
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, live); err != nil {
+		return nil, failure.Secrets{}, fmt.Errorf("reading Workspace %s: %w", ref.Name, err)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, workspace); err != nil {
+		return nil, failure.Secrets{}, fmt.Errorf("decoding Workspace %s: %w", ref.Name, err)
+	}
+	failed := workspace.Failure()
+	if failed == nil || !render.IsRecorded(live, apply) {
+		return nil, failure.Secrets{}, fmt.Errorf("the Workspace %s does not have this error now", ref.Name)
+	}
+	return failed, failure.SecretsOf(workspace, func(key types.NamespacedName) (*corev1.Secret, error) {
+		secret := &corev1.Secret{}
+		return secret, reader.Get(ctx, key, secret)
+	}), nil
 }
 
 // read returns the WorkspaceTemplateApplies of the object; false if it does not exist.
@@ -180,7 +247,7 @@ func (o *logsOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found := errorsOf(applies)
+	found := errorsOf(ctx, reader, applies)
 	if err := o.show(found); err != nil || !o.follow {
 		return err
 	}
@@ -200,7 +267,11 @@ func (o *logsOptions) show(list []TerraformError) error {
 				at = output.Moment(one.Observed.Time) + " "
 			}
 			p.Linef("%s%s (%s):", at, p.Paint(output.Strong, applyKind+" "+one.Name), p.Paint(output.Bad, one.Class))
-			p.Text("  ", output.Plain, one.Message)
+			message, _, _ := strings.Cut(one.Message, failure.CompleteText)
+			p.Text("  ", output.Plain, cmp.Or(one.Text, message))
+			if one.TextUnavailable != "" {
+				p.Text("  ", output.Attention, "The complete text is not available: "+one.TextUnavailable+".")
+			}
 		}
 		if len(list) == 0 {
 			p.Linef("The last runs of Terraform have reported no errors.")
@@ -221,9 +292,9 @@ func (o *logsOptions) followErrors(ctx context.Context, reader client.WithWatch,
 			}
 			return true, nil
 		}
-		now := errorsOf(applies)
+		now := errorsOf(ctx, reader, applies)
 		for _, one := range now {
-			if slices.Contains(before, one) {
+			if slices.ContainsFunc(before, one.repeats) {
 				continue
 			}
 			observed := o.Now()

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/api/terraform/failure"
 )
 
 // RejectedInterval is how often a Workspace that the API server rejected is sent again without a change: the CRD, or an admission rule of

@@ -6,6 +6,7 @@ package failure
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -23,13 +24,6 @@ type Report struct {
 	Reason string
 	// Message has at most 1,024 bytes, and no secrets.
 	Message string
-}
-
-// Secrets are secret values that the output of Terraform may contain.
-type Secrets struct {
-	Values [][]byte
-	// Incomplete is true when some of the values are not known. Then the text of Terraform is omitted.
-	Incomplete bool
 }
 
 // stage is an operation of the provider. The beginning of its message names it.
@@ -101,6 +95,19 @@ var adviceOf = map[Class]string{
 // API server, which has names and no values: nothing was read, and Terraform did not run.
 const varFileError = "cannot determine Terraform options: cannot get tfvars: "
 
+func isVarFileError(readable string) bool {
+	_, why, _ := strings.Cut(readable, " failed: ")
+	return strings.HasPrefix(why, varFileError)
+}
+
+// CompleteText is before the command at the end of the messages about errors of Terraform.
+const CompleteText = " Complete text: "
+
+// Command is the command that shows the complete text of the error of a WorkspaceTemplateApply.
+func Command(apply *infrav1.WorkspaceTemplateApply) string {
+	return fmt.Sprintf("captctl logs -n %s workspacetemplateapply/%s", apply.Namespace, apply.Name)
+}
+
 // Explain explains the message of condition Synced of a Workspace. command shows the complete text.
 func Explain(message string, secrets Secrets, command string) Report {
 	readable := withoutTail(message)
@@ -114,16 +121,16 @@ func Explain(message string, secrets Secrets, command string) Report {
 	case at.reason == infrav1.DestroyFailedReason:
 		advice = cmp.Or(inUseAdvice(message), advice)
 	}
-	if _, why, _ := strings.Cut(readable, " failed: "); strings.HasPrefix(why, varFileError) {
+	if isVarFileError(readable) {
 		advice = "A Secret or ConfigMap in varFiles of the Workspace cannot be read. Recreate it, or correct the WorkspaceTemplate. " + retries
-		secrets.Incomplete = false
+		secrets.Missing = nil
 	}
 	cause := "details omitted: they may contain credentials"
-	if !secrets.Incomplete {
+	if secrets.Missing == nil {
 		cause = causeOf(message, readable, secrets.Values)
 	}
 	if command != "" {
-		advice += " Complete text: " + command
+		advice += CompleteText + command
 	}
 	limit := maxMessageLength - len(at.failed) - len(": ") - len(". ") - len(advice)
 	return Report{Class: class, Reason: at.reason, Message: at.failed + ": " + sentence(Truncate(cause, limit)) + " " + advice}

@@ -4,6 +4,7 @@
 package failure
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,6 +42,9 @@ func TestOneLineTruncatesAtACharacter(t *testing.T) {
 	}
 }
 
+// unknown are secrets that cannot be read.
+var unknown = Secrets{Missing: errors.New("forbidden")}
+
 // failed is the error of the provider for an output of Terraform.
 func failed(prefix, stderr string) string {
 	return prefix + ": " + executor.Failure(stderr).Error()
@@ -52,11 +56,11 @@ const (
 	planFailed    = "observe failed: cannot diff (i.e. plan) Terraform configuration"
 	destroyFailed = "delete failed: cannot destroy Terraform configuration"
 	initFailed    = "connect failed: cannot initialize Terraform configuration"
-	describe      = "kubectl -n team-a describe workspaces.tf.m.upbound.io demo-vpc"
+	command       = "captctl logs -n team-a workspacetemplateapply/demo-vpc"
 )
 
 func TestMessages(t *testing.T) {
-	const corrected = ". Correct the WorkspaceTemplate or the variables. Complete text: " + describe
+	const corrected = ". Correct the WorkspaceTemplate or the variables. Complete text: " + command
 	samples := map[string]string{}
 	for _, sample := range failures.Samples() {
 		samples[sample.Class+"/"+sample.Name] = sample.Stderr
@@ -69,17 +73,17 @@ func TestMessages(t *testing.T) {
 		"Config/resource-postcondition-boxed":      {planFailed, `Terraform plan failed: data "aws_ami" "node" (main.tf line 26): Resource postcondition failed: Nodes need an image for arm64` + corrected},
 		"Config/output-precondition":               {planFailed, `Terraform plan failed: output "cluster_endpoint" (outputs.tf line 4): Module output value precondition failed: EKS returned no endpoint` + corrected},
 		"Config/check-block-beside-an-error":       {planFailed, `Terraform plan failed: vpc.auto.tfvars line 1: Invalid value for input variable: The given value is not suitable for var.single_nat_gateway declared at main.tf:7,1-30: a bool is required` + corrected},
-		"Config/syntax-only-second-error-explains": {initFailed, `Terraform init failed: Terraform encountered problems during initialisation, including problems with the configuration, described below: The Terraform configuration must be valid before initialization so that Terraform can determine which modules and providers need to be installed.; resource "terraform_data" "this" (main.tf line 2): Invalid multi-line string: Quoted strings may not be split over multiple lines. To produce a multi-line string, either use the \n escape to represent a newline character or use the "heredoc" multi-line template syntax (2 of 3 errors). Correct the module in the WorkspaceTemplate, or the backend in the ProviderConfig. Complete text: ` + describe},
-		"Auth/sts-expired-token":                   {planFailed, `Terraform plan failed: provider["registry.terraform.io/hashicorp/aws"] (main.tf line 9): Retrieving AWS account details: validating provider credentials: retrieving caller identity from STS: operation error STS: GetCallerIdentity, ExpiredToken: The security token included in the request is expired. The credentials were rejected or lack a permission. Correct the credentials of the ProviderConfig. provider-terraform retries. Complete text: ` + describe},
-		"Lock/kubernetes-backend-tofu":             {updateFailed, `Terraform apply failed: Error acquiring the state lock: Error message: the state is already locked by another tofu client Lock Info: ID: 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102 Path: Operation: OperationTypeApply Who: provider@provider-terraform-7d9c8b6f5-x2x4k Version: 1.12.6 Created: 2026-01-01 03:00:00.000000001 +0000 UTC Info. Another run holds the lock of the Terraform state, or AWS is changing the same resource. provider-terraform retries. If no run is active, remove the lock of the state with terraform force-unlock. Complete text: ` + describe},
-		"Quota/vpc-limit":                          {createFailed, `Terraform apply failed: module.vpc.aws_vpc.this[0] (.terraform/modules/vpc/main.tf line 29): creating EC2 VPC: operation error EC2: CreateVpc, VpcLimitExceeded: The maximum number of VPCs has been reached. A limit of the AWS account is reached. Request an increase, or delete resources that are not needed. provider-terraform retries. Complete text: ` + describe},
-		"Timeout/eks-addon-only-detail-explains":   {updateFailed, `Terraform apply failed: aws_eks_addon.this["coredns"] (main.tf line 40): creating EKS Add-On (demo:coredns): waiting for EKS Add-On (demo:coredns) create: timeout while waiting for state to become 'ACTIVE' (last state: 'DEGRADED', timeout: 20m0s). The operation exceeded its timeout. provider-terraform retries. If the error persists, raise --timeout of provider-terraform, or the timeouts in the module. Complete text: ` + describe},
-		"Interrupted/killed-without-a-word":        {createFailed, `Terraform apply failed: Terraform printed no error; it was probably killed, for example because provider-terraform reached its memory limit. The run was interrupted before it saved its state. provider-terraform retries. If the error persists, compare the state with AWS. Complete text: ` + describe},
-		"Config/eks-fargate-already-exists-sdk-v1": {createFailed, `Terraform apply failed: aws_eks_fargate_profile.this (main.tf line 14): error creating EKS Fargate Profile (demo:apps): ResourceInUseException: A Fargate Profile already exists with this name in this cluster. provider-terraform retries. If the error persists, correct the WorkspaceTemplate or the variables. Complete text: ` + describe},
+		"Config/syntax-only-second-error-explains": {initFailed, `Terraform init failed: Terraform encountered problems during initialisation, including problems with the configuration, described below: The Terraform configuration must be valid before initialization so that Terraform can determine which modules and providers need to be installed.; resource "terraform_data" "this" (main.tf line 2): Invalid multi-line string: Quoted strings may not be split over multiple lines. To produce a multi-line string, either use the \n escape to represent a newline character or use the "heredoc" multi-line template syntax (2 of 3 errors). Correct the module in the WorkspaceTemplate, or the backend in the ProviderConfig. Complete text: ` + command},
+		"Auth/sts-expired-token":                   {planFailed, `Terraform plan failed: provider["registry.terraform.io/hashicorp/aws"] (main.tf line 9): Retrieving AWS account details: validating provider credentials: retrieving caller identity from STS: operation error STS: GetCallerIdentity, ExpiredToken: The security token included in the request is expired. The credentials were rejected or lack a permission. Correct the credentials of the ProviderConfig. provider-terraform retries. Complete text: ` + command},
+		"Lock/kubernetes-backend-tofu":             {updateFailed, `Terraform apply failed: Error acquiring the state lock: Error message: the state is already locked by another tofu client Lock Info: ID: 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102 Path: Operation: OperationTypeApply Who: provider@provider-terraform-7d9c8b6f5-x2x4k Version: 1.12.6 Created: 2026-01-01 03:00:00.000000001 +0000 UTC Info. Another run holds the lock of the Terraform state, or AWS is changing the same resource. provider-terraform retries. If no run is active, remove the lock of the state with terraform force-unlock. Complete text: ` + command},
+		"Quota/vpc-limit":                          {createFailed, `Terraform apply failed: module.vpc.aws_vpc.this[0] (.terraform/modules/vpc/main.tf line 29): creating EC2 VPC: operation error EC2: CreateVpc, VpcLimitExceeded: The maximum number of VPCs has been reached. A limit of the AWS account is reached. Request an increase, or delete resources that are not needed. provider-terraform retries. Complete text: ` + command},
+		"Timeout/eks-addon-only-detail-explains":   {updateFailed, `Terraform apply failed: aws_eks_addon.this["coredns"] (main.tf line 40): creating EKS Add-On (demo:coredns): waiting for EKS Add-On (demo:coredns) create: timeout while waiting for state to become 'ACTIVE' (last state: 'DEGRADED', timeout: 20m0s). The operation exceeded its timeout. provider-terraform retries. If the error persists, raise --timeout of provider-terraform, or the timeouts in the module. Complete text: ` + command},
+		"Interrupted/killed-without-a-word":        {createFailed, `Terraform apply failed: Terraform printed no error; it was probably killed, for example because provider-terraform reached its memory limit. The run was interrupted before it saved its state. provider-terraform retries. If the error persists, compare the state with AWS. Complete text: ` + command},
+		"Config/eks-fargate-already-exists-sdk-v1": {createFailed, `Terraform apply failed: aws_eks_fargate_profile.this (main.tf line 14): error creating EKS Fargate Profile (demo:apps): ResourceInUseException: A Fargate Profile already exists with this name in this cluster. provider-terraform retries. If the error persists, correct the WorkspaceTemplate or the variables. Complete text: ` + command},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, samples, name)
-			assert.Equal(t, row.want, Explain(failed(row.prefix, samples[name]), Secrets{}, describe).Message)
+			assert.Equal(t, row.want, Explain(failed(row.prefix, samples[name]), Secrets{}, command).Message)
 		})
 	}
 }
@@ -104,7 +108,7 @@ func TestReasonsAndAdvice(t *testing.T) {
 			infrav1.CreateInterruptedReason, ClassInterrupted, []string{"does not continue by itself", "change another annotation in the same command"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Explain(row.message, Secrets{}, describe)
+			got := Explain(row.message, Secrets{}, command)
 			assert.Equal(t, row.reason, got.Reason)
 			assert.Equal(t, row.class, got.Class)
 			for _, part := range row.parts {
@@ -117,11 +121,11 @@ func TestReasonsAndAdvice(t *testing.T) {
 func TestEveryErrorKeepsItsCause(t *testing.T) {
 	for _, sample := range failures.Samples() {
 		t.Run(sample.Name, func(t *testing.T) {
-			got := Explain(failed(updateFailed, sample.Stderr), Secrets{}, describe)
+			got := Explain(failed(updateFailed, sample.Stderr), Secrets{}, command)
 			assert.Equal(t, Class(sample.Class), got.Class)
 			assert.Equal(t, infrav1.ApplyFailedReason, got.Reason)
 			assert.LessOrEqual(t, len(got.Message), maxMessageLength)
-			assert.True(t, strings.HasSuffix(got.Message, describe))
+			assert.True(t, strings.HasSuffix(got.Message, command))
 			for _, wrapper := range []string{"echo ", "base64", "update failed", "Terraform encountered an error", "StatusCode"} {
 				assert.NotContains(t, got.Message, wrapper)
 			}
@@ -136,12 +140,12 @@ func TestEveryErrorKeepsItsCause(t *testing.T) {
 func TestAMissingSecretOfVarFilesIsNamed(t *testing.T) {
 	const why = `cannot determine Terraform options: cannot get tfvars: secrets "demo-vpc-connection" not found`
 	for operation, reason := range map[string]string{"observe": infrav1.PlanFailedReason, "create": infrav1.ApplyFailedReason, "update": infrav1.ApplyFailedReason, "delete": infrav1.DestroyFailedReason} {
-		got := Explain(operation+" failed: "+why, Secrets{Incomplete: true}, describe)
+		got := Explain(operation+" failed: "+why, unknown, command)
 		assert.Equal(t, reason, got.Reason)
 		assert.Contains(t, got.Message, "in varFiles of the Workspace cannot be read. Recreate it")
 		assert.Contains(t, got.Message, `secrets "demo-vpc-connection" not found`)
 	}
-	quoted := Explain(failed(updateFailed, "Error: hunter22 cannot apply failed: "+why+"\n"), Secrets{Incomplete: true}, describe)
+	quoted := Explain(failed(updateFailed, "Error: hunter22 cannot apply failed: "+why+"\n"), unknown, command)
 	assert.NotContains(t, quoted.Message, "demo-vpc-connection", "the text of Terraform is omitted")
 }
 
@@ -163,7 +167,7 @@ func TestSecretsInTheOutputAreRedacted(t *testing.T) {
 		"excerpt": "Error: no\n\n  on main.tf line 1:\n   1: password = \"" + secret + "\"\n    │ var.x is \"" + secret + "\"\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Explain(failed(updateFailed, stderr), Secrets{Values: [][]byte{[]byte(secret)}}, describe)
+			got := Explain(failed(updateFailed, stderr), Secrets{Values: [][]byte{[]byte(secret)}}, command)
 			for word := range strings.FieldsSeq(secret) {
 				assert.NotContains(t, got.Message, word)
 			}
@@ -173,7 +177,7 @@ func TestSecretsInTheOutputAreRedacted(t *testing.T) {
 }
 
 func TestWithoutAllSecretsTheTextIsOmitted(t *testing.T) {
-	got := Explain(failed(updateFailed, "Error: VpcLimitExceeded: for hunter22\n"), Secrets{Incomplete: true}, describe)
+	got := Explain(failed(updateFailed, "Error: VpcLimitExceeded: for hunter22\n"), unknown, command)
 	assert.Equal(t, ClassQuota, got.Class)
 	assert.NotContains(t, got.Message, "hunter22")
 	assert.Contains(t, got.Message, "details omitted: they may contain credentials")
@@ -189,15 +193,15 @@ Error: deleting Security Group (sg-0ddddddddddddddd4): api error InvalidGroup.In
 `
 
 func TestSafety28LeftoversAreReported(t *testing.T) {
-	for name, unknown := range map[string]bool{"secrets are known": false, "secrets cannot be read": true} {
+	for name, secrets := range map[string]Secrets{"secrets are known": {}, "secrets cannot be read": unknown} {
 		t.Run(name, func(t *testing.T) {
-			got := Explain(failed(destroyFailed, leftovers), Secrets{Incomplete: unknown}, "")
+			got := Explain(failed(destroyFailed, leftovers), secrets, "")
 			assert.Equal(t, infrav1.DestroyFailedReason, got.Reason)
 			assert.Equal(t, ClassConfig, got.Class)
 			assert.Contains(t, got.Message, "still use igw-0ccccccccccccccc3, subnet-0aaaaaaaaaaaaaaa1, vpc-0bbbbbbbbbbbbbbb2, usually load balancers",
 				"of all errors, sorted")
 			assert.Contains(t, got.Message, "Delete them as described in docs/deletion.md (Leftovers in the VPC).")
-			assert.Equal(t, !unknown, strings.Contains(got.Message, "has dependencies and cannot be deleted"))
+			assert.Equal(t, secrets.Missing == nil, strings.Contains(got.Message, "has dependencies and cannot be deleted"))
 		})
 	}
 }
