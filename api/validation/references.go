@@ -18,6 +18,12 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
+// Incomplete is a Reader that has only some of the objects of a cluster, for example those of files.
+type Incomplete interface {
+	// Absence describes an object that the Reader does not have.
+	Absence() string
+}
+
 // TemplateReference looks up the template that an object in a namespace refers to. The returned template is nil if it does not exist or
 // does not allow that namespace. A template that does not exist is a warning, because it may be created later; one that does not allow the
 // namespace, or is being deleted, is an error. For a template in another namespace, "does not exist" and "does not allow" have the same
@@ -35,7 +41,11 @@ func TemplateReference(ctx context.Context, reader Reader, ref infrav1.Workspace
 		}
 		return template, findings, nil
 	case key.Namespace == namespace:
-		findings.Warn(path, "WorkspaceTemplate %s does not exist yet. Nothing is created until it exists", key.Name)
+		absence := "does not exist yet"
+		if incomplete, ok := reader.(Incomplete); ok {
+			absence = incomplete.Absence()
+		}
+		findings.Warn(path, "WorkspaceTemplate %s %s. Nothing is created until it exists", key.Name, absence)
 		return nil, findings, nil
 	}
 	const elsewhere = "WorkspaceTemplate %s does not exist, or does not allow namespace %s. Correct the reference, or ask the owner of the template to add the namespace to spec.allowedNamespaces"

@@ -5,6 +5,7 @@ package validation_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -74,6 +75,28 @@ func TestAnEditOfATemplateWarnsOfHowItReachesUsers(t *testing.T) {
 		require.Len(t, warnings, 1)
 		assert.Contains(t, warnings[0], "3 WorkspaceTemplateApply objects in 2 Clusters")
 		assert.Contains(t, warnings[0], want)
+	}
+}
+
+func TestAnEditThatRemovesARequiredOutputIsAWarning(t *testing.T) {
+	const vpc = `output "vpc_id" { value = "vpc-1" }`
+	for name, row := range map[string]struct {
+		before, after string
+		policy        infrav1.WorkspaceTemplateRollout
+		warned        bool
+	}{
+		"renamed":                        {before: vpc, after: `output "id" { value = "vpc-1" }`, warned: true},
+		"renamed, with a staged rollout": {before: vpc, after: "# edited", policy: infrav1.WorkspaceTemplateRollout{Strategy: infrav1.RolloutStaged}, warned: true},
+		"kept":                           {before: vpc, after: "# edited\n" + vpc},
+		"never there":                    {before: "# Fargate", after: "# edited"},
+		"not known":                      {before: vpc, after: `output "${name}" { value = "vpc-1" }`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			edited := builder.WorkspaceTemplate("vpc", builder.WithModule(row.after), with(func(spec *infrav1.WorkspaceTemplateSpec) { spec.Rollout = row.policy }))
+			warnings, err := templates.UpdateWarnings(t.Context(), users{}, builder.WorkspaceTemplate("vpc", builder.WithModule(row.before)), edited)
+			require.NoError(t, err)
+			assert.Equal(t, row.warned, strings.Contains(warnings[0], `the module no longer has the output "vpc_id"`), warnings)
+		})
 	}
 }
 

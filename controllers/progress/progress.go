@@ -135,7 +135,7 @@ func (p *state) advance(in *Observed) {
 // superseded reports whether the operation in progress is replaced by another one.
 func (p *state) superseded(in *Observed) bool {
 	switch {
-	case in.Operation == "", in.Paused:
+	case in.Operation == "", in.Paused, in.Operation == controlplanev1.OperationFargateProfileUpdate: // A step of the operation in progress.
 		return false
 	case in.Operation == controlplanev1.OperationRecreation:
 		return p.last().Name != controlplanev1.OperationRecreation

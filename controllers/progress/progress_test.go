@@ -81,6 +81,11 @@ func TestLifeOfProgress(t *testing.T) {
 			{12, done, "100%, Creation 0-12 Succeeded"},
 			{20, done, "100%, Creation 0-12 Succeeded"},
 		},
+		"Fargate profiles are a part of the creation, although CAPT has completed the WorkspaceTemplateApply meanwhile": {
+			{0, step(creation, ControlPlane, 1), "Creation 25%, Creation 0"},
+			{8, step(fargate, FargateProfiles, 2), "Creation 90%, Creation 0"},
+			{9, Observed{Step: Done, Revision: 2}, "100%, Creation 0-9 Succeeded"},
+		},
 		"a step that is repeated does not reduce the percentage": {
 			{0, step(creation, ControlPlane, 1), "Creation 25%, Creation 0"},
 			{1, step(creation, Validation, 1), "Creation 25%, Creation 0"},

@@ -87,9 +87,13 @@ func scopeMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
 }
 
 func providerConfigMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	harmless := "If both have the same account and backend"
+	if apply.Status.LastAppliedRevision == "" {
+		harmless += ", or if Terraform has not created anything yet"
+	}
 	return fmt.Sprintf("Workspace %s uses ProviderConfig %s, and providerConfigRef of WorkspaceTemplate %s is now %s: with another account or backend, Terraform would create all resources a second time. "+
-		"Nothing is updated. Revert the template. If both have the same account and backend, run: %s",
-		f.Name, f.Live.ProviderConfig(), f.TemplateKey, f.ProviderConfig, annotateCommand(apply, naming.AllowProviderConfigAnnotation, f.ProviderConfig))
+		"Nothing is updated. Revert the template. %s, run: %s",
+		f.Name, f.Live.ProviderConfig(), f.TemplateKey, f.ProviderConfig, harmless, annotateCommand(apply, naming.AllowProviderConfigAnnotation, f.ProviderConfig))
 }
 
 func replacedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {

@@ -249,6 +249,7 @@ func TestSafety02ProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
 			assert.Equal(t, before, env.workspace("demo-vpc").Object["spec"])
 			assert.Contains(t, env.ready("demo-vpc"), "False ProviderConfigConflict: Workspace demo-vpc uses ProviderConfig "+row.is+", and providerConfigRef of WorkspaceTemplate default/")
 			assert.Contains(t, env.ready("demo-vpc"), " is now "+row.wanted+": ")
+			assert.NotContains(t, env.ready("demo-vpc"), "has not created anything yet")
 			assert.Contains(t, env.ready("demo-vpc"), "capt.cluster.x-k8s.io/allow-provider-config="+row.wanted)
 
 			env.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[naming.AllowProviderConfigAnnotation] = "true" })
@@ -260,6 +261,18 @@ func TestSafety02ProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
 			assert.Contains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
 		})
 	}
+}
+
+// A user who has corrected a ProviderConfig that does not exist must not be advised to revert the correction only.
+func TestAProviderConfigThatNeverWorkedCanBeReplaced(t *testing.T) {
+	env := newEnvironment(t, builder.WorkspaceTemplate("vpc", inAccount("missing", "")), builder.WorkspaceTemplateApply("demo-vpc"))
+	env.mustReconcile("demo-vpc")
+	env.mustReconcile("demo-vpc")
+	require.NotNil(t, env.workspace("demo-vpc"))
+	env.template(inAccount("sandbox", ""))
+	env.mustReconcile("demo-vpc")
+	assert.Contains(t, env.ready("demo-vpc"), "or if Terraform has not created anything yet, run: kubectl -n default annotate --overwrite workspacetemplateapply demo-vpc "+
+		"capt.cluster.x-k8s.io/allow-provider-config=ClusterProviderConfig/sandbox")
 }
 
 func TestTheDefaultProviderConfigDoesNotConflict(t *testing.T) {

@@ -125,10 +125,10 @@ func (f *Facts) moveBlockedBy(apply *infrav1.WorkspaceTemplateApply) string {
 	case f.MoveBlock == blockUntilManual:
 		return fmt.Sprintf("Workspace %s is cluster-wide, and clusterctl cannot move it. Move it manually as described in docs/move.md", f.Name)
 	case f.MoveBlock == blockUntilLabeled:
-		return fmt.Sprintf("clusterctl would not move Workspace %s, because its CustomResourceDefinition had no clusterctl labels. Stop clusterctl, %s, then run kubectl label crd %s %s= %s= and restart the move",
+		return fmt.Sprintf("clusterctl would not move Workspace %s, because its CustomResourceDefinition had no clusterctl labels. To move it, stop clusterctl, %s, then run kubectl label crd %s %s= %s= and start the move again",
 			f.Name, unpause, workspace.DefinitionOf(f.Live.Scope()), clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveHierarchyLabel)
 	case apply.Annotations[clusterctlv1.BlockMoveAnnotation] != blockUntilPaused:
-		return fmt.Sprintf("Workspace %s could not be moved yet when clusterctl listed the objects. Stop clusterctl, %s, and restart the move", f.Name, unpause)
+		return fmt.Sprintf("Workspace %s could not be moved yet when clusterctl listed the objects. To move it, stop clusterctl, %s, and start the move again", f.Name, unpause)
 	}
 	if o := f.Observation(); !o.UpToDate {
 		return fmt.Sprintf("Workspace %s is not up to date (%s). See its conditions Ready and Synced", f.Name, o.Reason)

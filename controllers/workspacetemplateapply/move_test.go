@@ -268,7 +268,7 @@ func TestMoveWaits(t *testing.T) {
 		before, after func(env *environment)
 		want          string
 	}{
-		"Terraform is running": {nil, row(builder.FirstApplyRunning), "clusterctl move waits: Workspace demo-vpc is not up to date (" + infrav1.ProvisioningReason + ")"},
+		"Terraform is running": {nil, row(builder.FirstApplyRunning), "clusterctl move would wait: Workspace demo-vpc is not up to date (" + infrav1.ProvisioningReason + ")"},
 		"an update failed":     {nil, row(builder.UpdateFailed), "Workspace demo-vpc is not up to date (" + infrav1.ApplyFailedReason + ")"},
 		"a plan failed":        {nil, row(builder.PlanFailed), "Workspace demo-vpc is not up to date (" + infrav1.PlanFailedReason + ")"},
 		"a deletion": {func(env *environment) {
@@ -282,7 +282,7 @@ func TestMoveWaits(t *testing.T) {
 		}, "Workspace demo-vpc does not exist"},
 		"the policy, of which the user may have installed others": {nil, func(env *environment) {
 			env.remove(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces"}})
-		}, "clusterctl move waits: ValidatingAdmissionPolicyBinding capt-moved-workspaces, which protects moved Workspaces from provider-terraform, is not installed"},
+		}, "clusterctl move would wait: ValidatingAdmissionPolicyBinding capt-moved-workspaces, which protects moved Workspaces from provider-terraform, is not installed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := atRest(t, moved...)

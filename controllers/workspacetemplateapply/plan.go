@@ -75,7 +75,7 @@ func planPaused(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Action, string
 		return Observe, f.Paused
 	}
 	if blocked := f.moveBlockedBy(apply); blocked != "" {
-		return Observe, f.Paused + "; clusterctl move waits: " + blocked
+		return Observe, f.Paused + "; clusterctl move would wait: " + blocked
 	}
 	return AllowMove, f.Paused
 }

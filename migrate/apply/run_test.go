@@ -260,7 +260,7 @@ func TestAUnitThatAnotherPlanAdoptedIsUnchanged(t *testing.T) {
 	p := env.plan("plan", label("one"))
 	p.Units[0].Workspaces = []migrate.WorkspaceRecord{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}
 	env.set("one", "planned")
-	assert.Equal(t, UnitResult{Unit: unitName, Outcome: Unchanged, Message: "adopted already"}, env.apply(p))
+	assert.Equal(t, UnitResult{Unit: unitName, Outcome: Unchanged, Message: "nothing to adopt"}, env.apply(p))
 	assert.Empty(t, env.recorded("plan").Phase)
 }
 

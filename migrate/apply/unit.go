@@ -84,7 +84,7 @@ func (r *run) adopt(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 	}
 	written, started := !is.pending && len(paused) == 0, recorded.active()
 	if written && !started { // Its Workspaces may have been upgraded since.
-		result.Message = "adopted already"
+		result.Message = "nothing to adopt"
 		return nil
 	}
 	// Compare with the plan, also after an interruption: a Workspace that changed meanwhile must not be accepted as it is.

@@ -176,7 +176,7 @@ func TestAMoveWaitsForTerraformAndGoesOn(t *testing.T) {
 	fixture.EventuallyTrue(t, tick, func() bool { return len(env.done(began)) == 1 }, "Terraform does not begin")
 
 	move := env.startMove()
-	env.awaitCondition(source, &infrav1.WorkspaceTemplateApply{}, eks, clusterv1.PausedCondition, "clusterctl move waits: Workspace "+eksWorkspace+" is not up to date")
+	env.awaitCondition(source, &infrav1.WorkspaceTemplateApply{}, eks, clusterv1.PausedCondition, "clusterctl move would wait: Workspace "+eksWorkspace+" is not up to date")
 	env.awaitBlock(vpc, "")
 	env.awaitBlock(eks, "until-paused")
 	require.Empty(t, env.names(target, clusterv1.GroupVersion.WithKind("Cluster")))
@@ -199,7 +199,7 @@ func TestAMoveWithoutWorkspacesIsNotPossible(t *testing.T) {
 
 	move := env.startMove()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	env.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "clusterctl move waits: clusterctl would not move Workspace "+vpcWorkspace)
+	env.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "clusterctl move would wait: clusterctl would not move Workspace "+vpcWorkspace)
 	env.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "kubectl label crd "+definition+" clusterctl.cluster.x-k8s.io= clusterctl.cluster.x-k8s.io/move-hierarchy=")
 	env.labeled()
 	env.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "Workspace "+vpcWorkspace+" could not be moved yet when clusterctl listed the objects")

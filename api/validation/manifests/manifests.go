@@ -25,6 +25,12 @@ type Objects []validation.Owner
 
 var _ validation.Reader = Objects{}
 
+// Files are the objects of files. A cluster may have others.
+type Files struct{ Objects }
+
+// Absence implements validation.Incomplete.
+func (Files) Absence() string { return "is not among the files" }
+
 func find[T validation.Owner](o Objects, is func(T) bool) (found T) {
 	for _, object := range o {
 		if object, ok := object.(T); ok && is(object) {

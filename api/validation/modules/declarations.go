@@ -70,6 +70,19 @@ func (d *Declarations) Variables() map[string]bool { return d.variables }
 // Outputs returns the names of the outputs; the value is true if the output is literally sensitive.
 func (d *Declarations) Outputs() map[string]bool { return d.outputs }
 
+// OutputsOf returns the outputs that the inline module of a template declares; nil if not all are known.
+func OutputsOf(template *infrav1.WorkspaceTemplate) map[string]bool {
+	params := template.Spec.Template.Spec.ForProvider
+	if params.Source != terraform.SourceInline {
+		return nil
+	}
+	module := ParseTemplate(params).Declarations()
+	if module == nil || module.incomplete {
+		return nil
+	}
+	return module.outputs
+}
+
 // isLiteralTrue reports whether an attribute, which may be nil, has the literal value true.
 func isLiteralTrue(attribute *hcl.Attribute) bool {
 	if attribute == nil {

@@ -13,7 +13,9 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
 )
 
 // ValidateUpdate refuses an update that removes the policy of a staged rollout, for example with a manifest that lacks it, if that could let a
@@ -51,12 +53,25 @@ func UpdateWarnings(ctx context.Context, reader validation.Reader, old, template
 			"spec.template.spec.providerConfigRef: %d WorkspaceTemplateApply objects use this template; their Workspaces keep their ProviderConfig, and get no update of this template until annotation %s of the WorkspaceTemplateApply names the new one",
 			users.Applies, naming.AllowProviderConfigAnnotation)}, nil
 	}
+	warnings := lostOutputs(old, template)
 	if template.RolloutPolicy().IsStaged() {
-		return []string{stagedWarning(template, users)}, nil
+		return append(warnings, stagedWarning(template, users)), nil
 	}
-	return []string{fmt.Sprintf(
+	return append(warnings, fmt.Sprintf(
 		"spec.template.spec: %d WorkspaceTemplateApply objects in %d Clusters use this template: their Workspaces are rendered again, and Terraform applies what changes. captctl diff -f shows the changes of a file before it is applied",
-		users.Applies, users.Clusters)}, nil
+		users.Applies, users.Clusters)), nil
+}
+
+// lostOutputs warns of outputs without which a VPC or a control plane is not Ready.
+func lostOutputs(old, template *infrav1.WorkspaceTemplate) (warnings []string) {
+	before, after := modules.OutputsOf(old), modules.OutputsOf(template)
+	for _, output := range []string{terraform.OutputVPCID, terraform.OutputClusterEndpoint} {
+		_, had := before[output]
+		if _, has := after[output]; had && !has && after != nil {
+			warnings = append(warnings, fmt.Sprintf("spec.template.spec.forProvider.module: the module no longer has the output %q, without which users of the template are not Ready. Keep the output", output))
+		}
+	}
+	return warnings
 }
 
 // stagedWarning describes how an update reaches users in stages.

@@ -163,7 +163,17 @@ spec:
 	_, errOut, err := env.run(t, "diff", "-f", written(t, "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: CAPTControlPlane\nmetadata: {name: new, namespace: team-a}\n"+
 		"spec: {version: v1.35.0, region: eu-central-1, workspaceTemplateRef: {name: eks, namespace: platform}}\n"))
 	require.NoError(t, err)
-	assert.Contains(t, errOut, "CAPTControlPlane new is not in the cluster")
+	assert.Contains(t, errOut, "edited.yaml:1:1: CAPTControlPlane new is not in the cluster")
+
+	_, _, err = env.run(t, "diff", "-f", written(t, "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: CAPTControlPlane\nmetadata: {name: b, namespace: team-a}\n"+
+		"spec: {version: v1.35.0, region: eu-central-1}\n"))
+	assert.ErrorContains(t, err, "edited.yaml:4:1: CAPTControlPlane b: spec.workspaceTemplateRef: Required value")
+
+	out, _, err = env.run(t, "diff", "-f", written(t, "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: CAPTControlPlane\nmetadata: {name: b, namespace: team-a}\n"+
+		"spec:\n  version: v1.35.0\n  region: eu-central-1\n  workspaceTemplateRef: {name: eks, namespace: platform}\n"+
+		"  fargateProfiles: [{name: jobs, selectors: [{namespace: jobs}], workspaceTemplateRef: {name: nowhere}}]\n"))
+	require.NoError(t, err)
+	assert.Contains(t, out, "! WorkspaceTemplateApply team-a/b-jobs-fargate-apply of Cluster team-a/b (WorkspaceTemplate team-a/nowhere)\n")
 }
 
 func TestDiffShowsWhatIsPendingInTheCluster(t *testing.T) {

@@ -65,9 +65,6 @@ func capt(name string, state controlplanev1.State, change func(*controlplanev1.C
 	return []client.Object{cluster, captCluster, apply, controlPlane}
 }
 
-// denied is the error of Terraform for the Cluster that failed.
-const denied = "AccessDenied: not allowed to create a cluster\n\x1b[31mred"
-
 // aFleet has a Ready Cluster, one that is updated, one that failed, and one of another provider.
 func aFleet() *environment {
 	objects := capt("good", controlplanev1.StateReady, func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})
@@ -84,13 +81,13 @@ func aFleet() *environment {
 		c.Status.Conditions = readyCondition(metav1.ConditionFalse, "Provisioning", "waiting for Terraform to apply a change")
 	})...)
 	objects = append(objects, capt("broken", controlplanev1.StateFailed, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
-		apply.Status.Conditions = readyCondition(metav1.ConditionFalse, "ApplyFailed", denied)
+		apply.Status.Conditions = readyCondition(metav1.ConditionFalse, "ApplyFailed", "AccessDenied: not allowed to create a cluster\n\x1b[31mred")
 		c.Status.Conditions = readyCondition(metav1.ConditionFalse, "ApplyFailed", "see the WorkspaceTemplateApply")
 		c.Status.Health, c.Status.Version = nil, ""
 	})...)
 	objects = append(objects, &clusterv1.Cluster{ObjectMeta: named("another-providers")},
 		&eventsv1.Event{
-			ObjectMeta: named("event"), EventTime: metav1.NewMicroTime(before(4).Time), Type: corev1.EventTypeWarning, Reason: "ApplyFailed", Note: denied,
+			ObjectMeta: named("event"), EventTime: metav1.NewMicroTime(before(4).Time), Type: corev1.EventTypeWarning, Reason: "ApplyFailed", Note: "AccessDenied",
 			Regarding: corev1.ObjectReference{Kind: "WorkspaceTemplateApply", Name: "broken-eks", UID: "uid-of-broken-eks"},
 		},
 		&eventsv1.Event{ObjectMeta: named("other-event"), Regarding: corev1.ObjectReference{Kind: "Pod", Name: "another", UID: "another"}})
@@ -157,7 +154,7 @@ WorkspaceTemplateApply/broken-eks   False   ApplyFailed   60m
 CAPTControlPlane/broken             False   ApplyFailed   60m
 
 AGE   TYPE      REASON        OBJECT                              MESSAGE
-4m    Warning   ApplyFailed   WorkspaceTemplateApply broken-eks   see the cause
+4m    Warning   ApplyFailed   WorkspaceTemplateApply broken-eks   AccessDenied
 `, "\n"), out)
 }
 
@@ -252,6 +249,28 @@ func TestDescribeReadsAtMostOncePerSecondAndNoticesEvents(t *testing.T) {
 		assert.Regexp(t, `Normal +First`, out)
 		assert.Regexp(t, `Normal +Third`, out)
 	})
+}
+
+func TestTheNextStepDependsOnTheReason(t *testing.T) {
+	for reason, want := range map[string]string{
+		infrav1.WaitingForApprovalReason:   "\n  captctl template approve-change team-a/broken-eks\n",
+		infrav1.VPCIDMissingReason:         "Add the output to the module of the WorkspaceTemplate",
+		infrav1.ProviderConfigFailedReason: "and then run the command that captctl describe shows",
+	} {
+		env := aFleet()
+		for _, object := range env.objects {
+			if reporter, is := object.(interface{ GetConditions() []metav1.Condition }); is {
+				for i, condition := range reporter.GetConditions() {
+					if condition.Reason == infrav1.ApplyFailedReason {
+						reporter.GetConditions()[i].Reason = reason
+					}
+				}
+			}
+		}
+		out, _, err := env.run(t, "describe", "team-a/broken")
+		require.NoError(t, err)
+		assert.Contains(t, out, want)
+	}
 }
 
 func TestTheNextStepDependsOnTheClassOfTheError(t *testing.T) {

@@ -82,6 +82,16 @@ func TestValidateReportsFileLineAndColumn(t *testing.T) {
 		assert.True(t, strings.HasPrefix(lines[i], want), lines[i])
 	}
 
+	out, _, err = run(t, name, "validate", "-f", written(t, strings.ReplaceAll(eksTemplate, "size = 1", "size =")+`---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: CAPTControlPlane
+metadata: {name: demo}
+spec: {version: v1.35.0, workspaceTemplateRef: {name: elsewhere}}
+`))
+	require.Error(t, err)
+	assert.Regexp(t, `edited.yaml:15:\d+: error: WorkspaceTemplate eks: spec.template.spec.forProvider.module: Invalid value: line 4, column \d+: `, out)
+	assert.Contains(t, out, "WorkspaceTemplate elsewhere is not among the files. Nothing is created until it exists")
+
 	out, _, err = run(t, name, "validate", file, "-o", "sarif")
 	require.Error(t, err)
 	var log map[string]any

@@ -5,6 +5,7 @@
 package diff
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,7 +212,7 @@ func readable(files *manifest.Content) error {
 	for _, object := range files.Objects {
 		for _, err := range object.Errors {
 			line, column := object.Position(err.Field, err.Detail)
-			found = append(found, fmt.Sprintf("%s:%d:%d: %s: %s: %s", object.File, line, column, object, err.Field, err.Detail))
+			found = append(found, fmt.Sprintf("%s:%d:%d: %s: %s: %s", object.File, line, column, object, err.Field, cmp.Or(err.Detail, err.Type.String())))
 		}
 	}
 	for _, problem := range files.Problems {

@@ -36,7 +36,8 @@ func (s *source) edit(ctx context.Context, files *manifest.Content, warnings io.
 			return err
 		}
 		if live == nil {
-			fmt.Fprintf(warnings, "Warning: %s:%s is not in the cluster, so there is nothing to compare; captctl template render shows what a template renders to\n", object.File, object)
+			line, column := object.Position("", "")
+			fmt.Fprintf(warnings, "Warning: %s:%d:%d: %s is not in the cluster, so there is nothing to compare; captctl template render shows what a template renders to\n", object.File, line, column, object)
 			continue
 		}
 		findings, err := rules.New(ctx, s.lookup(), live)

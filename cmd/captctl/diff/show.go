@@ -76,6 +76,9 @@ func showGroup(p *output.Printer, group []*Workspace) {
 			of = "of Cluster " + w.Cluster + " "
 		}
 		label := sign + " Workspace " + name
+		if w.Name == "" { // It depends on the template, which does not exist.
+			label = sign + " WorkspaceTemplateApply " + w.Apply
+		}
 		p.Item(label, p.Paint(style, label), indent, output.Plain, of+"(WorkspaceTemplate "+w.Template+")")
 	}
 	if w := group[0]; w.Message != "" {

@@ -29,7 +29,12 @@ func nextStep(o *overview.Objects, c *overview.Cluster) *view.Next {
 	case c.Paused:
 		return &view.Next{Step: "Some of its objects are paused by the annotation cluster.x-k8s.io/paused. If its value is " + naming.MigrationPause +
 			", a run of captctl migrate was interrupted: see captctl migrate status. Otherwise remove the annotation when the reason for the pause has ended.", Commands: unpause(o)}
-	case c.Cause == nil || c.Cause.IsWaiting():
+	case c.Cause == nil:
+		return nil
+	case c.Cause.Reason == infrav1.WaitingForApprovalReason:
+		return &view.Next{Step: "See why the change waits, and approve it, or revert it.",
+			Commands: []string{fmt.Sprintf("captctl template approve-change %s/%s", c.Namespace, c.Cause.Name)}}
+	case c.Cause.IsWaiting():
 		return nil
 	case c.Cause.Condition == infrav1.AdoptionRequiredCondition:
 		return &view.Next{Step: "CAPT v0.3 created it, and it has not been adopted. See what its adoption needs.", Commands: []string{"captctl migrate check --cluster " + name}}
@@ -58,7 +63,9 @@ func nextStepFor(o *overview.Objects, c *overview.Cluster, name string) *view.Ne
 		return &view.Next{Step: "Delete what still uses the resources, or correct what Terraform reports. provider-terraform retries.", Commands: []string{"captctl logs " + name}}
 	case infrav1.ProviderConfigFailedReason:
 		return &view.Next{Step: "Create or correct the ProviderConfig, or the Secret with its credentials. If the WorkspaceTemplate names the wrong one, correct " +
-			"spec.template.spec.providerConfigRef.", Commands: edit}
+			"spec.template.spec.providerConfigRef, and then run the command that captctl describe shows.", Commands: edit}
+	case infrav1.VPCIDMissingReason, controlplanev1.EndpointMissingReason:
+		return &view.Next{Step: "Add the output to the module of the WorkspaceTemplate, or correct its name.", Commands: edit}
 	case infrav1.TemplateNotFoundReason:
 		return &view.Next{Step: "Create the WorkspaceTemplate, or correct the reference to it. A template of another namespace must allow this one in spec.allowedNamespaces.",
 			Commands: []string{"kubectl get workspacetemplates -A"}}
@@ -91,6 +98,12 @@ func editTemplate(o *overview.Objects, cause *overview.Cause) (commands []string
 		commands = append(commands, fmt.Sprintf("kubectl edit %s -n %s %s", kind, object.Namespace, object.Name))
 	}
 	isVPC := o.CAPTCluster != nil && cause.Kind == "CAPTCluster"
+	switch {
+	case isVPC && o.CAPTCluster.Spec.VPC.Template.IsDefined():
+		edit("workspacetemplate", o.CAPTCluster.Spec.VPC.Template.Ref.Key(o.CAPTCluster.Namespace))
+	case o.ControlPlane != nil && cause.Kind == "CAPTControlPlane":
+		edit("workspacetemplate", o.ControlPlane.Spec.WorkspaceTemplateRef.Key(o.ControlPlane.Namespace))
+	}
 	for _, apply := range o.Applies {
 		if cause.Kind == applyKind && cause.Name == apply.Name && apply.Spec.TemplateRef.Name != "" {
 			edit("workspacetemplate", apply.TemplateKey())

@@ -81,7 +81,7 @@ func (o *Object) Position(path, message string) (line, column int) {
 }
 
 // inModule matches the position within a module that messages begin with.
-var inModule = regexp.MustCompile(`^line (\d+), column (\d+): `)
+var inModule = regexp.MustCompile(`^(?:Invalid value: )?line (\d+), column (\d+): `)
 
 // find returns the value at a path, and its key, or the last ones on the way to it.
 func (o *Object) find(path string) (value, key *yaml.Node) {

@@ -54,7 +54,7 @@ func (c *common) nextSteps(report *check.Report, fleet *status.Fleet) []view.Nex
 		steps = append(steps, c.planning(fleet), view.Next{Step: "Repair the endpoints of Clusters, see InvalidClusterEndpoint.", Commands: view.ApplyCommands(fleet, "plan.json")})
 	}
 	return append(steps,
-		view.Next{Step: "Everything is adopted, except what decisions skip. Convert the manifests in Git, and resume the tools that apply them.", Commands: []string{"captctl convert -f manifests/ -R --from-cluster --write"}},
+		view.Next{Step: "Nothing is left to adopt, except what decisions skip. Convert the manifests in Git, and resume the tools that apply them.", Commands: []string{"captctl convert -f manifests/ -R --from-cluster --write"}},
 		view.Next{Step: "Check the status again later.", Commands: []string{"captctl migrate status"}},
 	)
 }

@@ -53,7 +53,7 @@ captctl diff shows what changes in the Workspace. The webhooks record who approv
 // Validate checks the argument and the flags.
 func (o *approveChangeOptions) Validate() error {
 	if !o.Asks() && !o.DryRun() && o.revision == "" {
-		return errors.New("--yes requires --revision: without a question, it must be known which content is approved")
+		return errors.New("--yes requires --revision: without a question, it must be known which content is approved. The condition Ready of the object names it")
 	}
 	return o.changeOptions.Validate()
 }

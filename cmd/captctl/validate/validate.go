@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/capt-provider/capt/api/validation/manifests"
 	"github.com/capt-provider/capt/api/validation/rules"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/manifest"
@@ -142,7 +143,7 @@ func (o *options) check(ctx context.Context) (*Report, error) {
 
 // checkAll checks objects, which can refer to each other.
 func (r *Report) checkAll(ctx context.Context, content *manifest.Content) error {
-	all := content.Typed()
+	all := manifests.Files{Objects: content.Typed()}
 	r.duplicates(content.Objects)
 	for _, object := range content.Objects {
 		if object.IsCAPT() {

@@ -159,7 +159,7 @@ func counts(p *output.Printer, units []row) string {
 func unitMessage(of *plan.Plan, unit *plan.Unit, state plan.UnitState) string {
 	switch state {
 	case plan.Adopted:
-		return "adopted already" + endpointNote(unit)
+		return "nothing to adopt" + endpointNote(unit)
 	case plan.Adoptable:
 		if skipped := skippedMembers(unit); len(skipped) > 0 {
 			return "the manager adopts it, except for " + names(skipped) + " (skipped)" + endpointNote(unit)
