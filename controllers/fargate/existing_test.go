@@ -4,6 +4,7 @@
 package fargate
 
 import (
+	"errors"
 	"context"
 	"fmt"
 	"testing"
@@ -258,7 +259,7 @@ func TestFailedDependency(t *testing.T) {
 
 // provider-terraform reads the Secrets of varFiles before it runs Terraform. The values of one that is missing are not known.
 func TestAMissingSecretOfTheTemplateIsADependency(t *testing.T) {
-	message := failure.Explain(`observe failed: cannot determine Terraform options: cannot get tfvars: Secret "demo-vpc-connection" not found`, failure.Secrets{Incomplete: true}, "").Message
+	message := failure.Explain(`observe failed: cannot determine Terraform options: cannot get tfvars: Secret "demo-vpc-connection" not found`, failure.Secrets{Missing: errors.New("forbidden")}, "").Message
 	what, ok := failedDependency(message)
 	assert.True(t, ok)
 	assert.Equal(t, templateSecret, what)

@@ -191,7 +191,7 @@ func (s *fixture) withWorkspace(row builder.Row, options ...builder.Option) *fix
 	require.NoError(s, err)
 	require.NotNil(s, live)
 	s.Live, s.Ownership = live, workspace.Owned
-	s.Failure, _ = workspaces.Explain(s.Context(), s.Apply, s.Live)
+	s.Failure, _ = workspaces.Explain(s.Context(), s.apply, s.Live)
 	return s
 }
 

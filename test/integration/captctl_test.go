@@ -40,7 +40,7 @@ func (env environment) described() (description fleet.Description) {
 func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
-	env.SetScript(fixture.VPC, scripted.Script{Apply: scripted.Step{Stderr: "\nError: AccessDenied: not allowed to create a VPC\n"}})
+	env.SetScript(fixture.VPC, scripted.Script{Apply: scripted.Step{Stderr: "\nError: AccessDenied: not allowed to create a VPC\n\nError: another error\n\n  on main.tf line 1:\n"}})
 	env.User(env.Everything()...)
 	env.Eventually(func() string {
 		if cause := env.described().Cause; cause == nil || cause.Name != fixture.VPC || cause.Reason != "ApplyFailed" {
@@ -48,7 +48,7 @@ func TestCaptctlShowsAClusterAsItIs(t *testing.T) {
 		}
 		return ""
 	})
-	assert.Contains(t, env.Captctl("logs", env.Namespace+"/demo"), "AccessDenied: not allowed to create a VPC")
+	assert.Contains(t, env.Captctl("logs", env.Namespace+"/demo"), "\n  Error: AccessDenied: not allowed to create a VPC\n\n  Error: another error\n\n    on main.tf line 1:\n")
 	assert.Contains(t, env.Captctl("logs", "wta/"+env.Namespace+"/demo-vpc", "-o", "json"), "AccessDenied: not allowed to create a VPC")
 	assert.Regexp(t, `WorkspaceTemplateApply/demo-vpc +False +ApplyFailed`, env.Captctl("tree", env.Namespace+"/demo"))
 	env.SetScript(fixture.VPC, scripted.Script{})

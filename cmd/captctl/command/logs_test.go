@@ -93,7 +93,7 @@ func TestLogsShowsTheCompleteTextWithoutSecrets(t *testing.T) {
 
     on main.tf line 1:
      1: [redacted]
-`, strings.ReplaceAll(out, "\n  \n", "\n\n"))
+`, out)
 
 	out, _, err = env.run(t, "logs", "wta/team-a/failing", "-o", "json")
 	require.NoError(t, err)

@@ -161,7 +161,7 @@ func describeObjects(p *output.Printer, d *Description, now time.Time) {
 		rows = append(rows, []string{object.Kind + "/" + object.Name, string(object.Ready), object.Reason, since(now, &object.Created)})
 	}
 	p.Blank()
-	p.Table([]output.Column{{Name: "Object"}, {Name: "Ready", Style: stateStyle}, {Name: "Reason"}, {Name: "Age"}}, rows)
+	p.Table(append(readyColumns("Object"), output.Column{Name: "Age"}), rows)
 	rows = output.Rows{}
 	for _, check := range d.Checks {
 		rows = append(rows, []string{check.Name, string(check.Status), since(now, check.LastTransitionTime), output.OneLine(check.Message)})

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/overview"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -147,12 +148,25 @@ func stateStyle(state string) output.Style {
 	switch state {
 	case string(controlplanev1.StateReady), string(controlplanev1.HealthHealthy), string(metav1.ConditionTrue):
 		return output.Good
-	case string(controlplanev1.StateFailed), string(controlplanev1.StateDegraded), string(controlplanev1.HealthUnhealthy), string(metav1.ConditionFalse):
+	case string(controlplanev1.StateFailed), string(controlplanev1.StateDegraded), string(controlplanev1.HealthUnhealthy):
 		return output.Bad
-	case string(controlplanev1.StateRecovering), string(overview.StateDeleting):
+	case string(controlplanev1.StateRecovering), string(overview.StateDeleting), string(metav1.ConditionFalse): // The reason has the color of a failure.
 		return output.Attention
 	}
 	return output.Plain
+}
+
+// reasonStyle is the style of the reason why an object is not Ready.
+func reasonStyle(reason string) output.Style {
+	if infrav1.RequiresUserAction(reason) {
+		return output.Bad
+	}
+	return stateStyle(reason)
+}
+
+// readyColumns are the columns of a table of objects.
+func readyColumns(name string) []output.Column {
+	return []output.Column{{Name: name}, {Name: "Ready", Style: stateStyle}, {Name: "Reason", Style: reasonStyle}}
 }
 
 // versionText is the version, and the one that it is updated to.

@@ -168,7 +168,7 @@ func tables(d *Description, conditions []overview.Condition, drawn bool, now tim
 	if !drawn { // There is no graph that has them.
 		rows = nil
 		for _, object := range d.Objects {
-			rows = append(rows, []page.State{text(object.Kind + " " + object.Name), stateOf(string(object.Ready)), {Text: since(now, &object.Created), Class: "age"}, text(object.Reason)})
+			rows = append(rows, []page.State{text(object.Kind + " " + object.Name), stateOf(string(object.Ready)), {Text: since(now, &object.Created), Class: "age"}, {Text: object.Reason, Class: classOf(reasonStyle(object.Reason))}})
 		}
 		add("Objects", []string{"Object", "Ready", "Age", "Reason"}, rows)
 	}
@@ -190,8 +190,11 @@ func stateOf(state string) page.State {
 	if state == string(controlplanev1.FargateProfileStateDependencyMissing) {
 		return page.State{Text: state, Class: "bad"}
 	}
-	classes := map[output.Style]page.Class{output.Good: "good", output.Bad: "bad", output.Attention: "attention", output.Plain: "plain"}
-	return page.State{Text: state, Class: classes[stateStyle(state)]}
+	return page.State{Text: state, Class: classOf(stateStyle(state))}
+}
+
+func classOf(style output.Style) page.Class {
+	return map[output.Style]page.Class{output.Good: "good", output.Bad: "bad", output.Attention: "attention", output.Plain: "plain"}[style]
 }
 
 func age(now time.Time, at *metav1.Time) page.Time {

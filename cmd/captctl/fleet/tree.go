@@ -138,7 +138,7 @@ func (o *treeOptions) Run(ctx context.Context) error {
 func showImpact(p *output.Printer, found *impact.Impact) error {
 	tree := &Tree{Root: found.Root, Graph: found.Graph}
 	return tree.show(p, found, func(p *output.Printer) {
-		p.Table(treeColumns("Object"), tree.rows(tree.Root, sets.New[string]()))
+		p.Table(readyColumns("Object"), tree.rows(tree.Root, sets.New[string]()))
 		p.Blank()
 		of := func(names []string, kind string) string {
 			return output.Count(len(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == found.Root })), kind)
@@ -172,21 +172,17 @@ func (t *Tree) picture(format output.Format) (string, error) {
 	return picture.New(t.Graph, t.Root).SVG()
 }
 
-func treeColumns(name string) []output.Column {
-	return []output.Column{{Name: name}, {Name: "Ready", Style: stateStyle}, {Name: "Reason"}}
-}
-
 // text prints the tree of the Cluster, then trees of what depends on it.
 func (t *Tree) text(p *output.Printer) {
 	shown := sets.New[string]()
-	p.Table(treeColumns("Object"), t.rows(t.Root, shown))
+	p.Table(readyColumns("Object"), t.rows(t.Root, shown))
 	rows := output.Rows{}
 	for _, name := range slices.DeleteFunc(slices.Sorted(maps.Keys(t.Graph.Nodes)), shown.Has) {
 		if !shown.Has(name) {
 			rows = append(rows, t.rows(name, shown)...)
 		}
 	}
-	section(p, treeColumns("Dependent"), rows)
+	section(p, readyColumns("Dependent"), rows)
 }
 
 // rows are the lines of a tree, with the state of their objects.

@@ -86,6 +86,10 @@ func (p *Printer) Linef(format string, args ...any) { p.text(fmt.Sprintf(format,
 // Text prints the lines of a text, each after an indent. On a terminal it breaks them between words.
 func (p *Printer) Text(indent string, style Style, text string) {
 	for line := range strings.SplitSeq(p.wrapped(text, p.width-len(indent)), "\n") {
+		if line == "" {
+			p.Blank()
+			continue
+		}
 		p.Linef("%s%s", indent, p.Paint(style, line))
 	}
 }
