@@ -67,18 +67,11 @@ func showGroup(p *output.Printer, group []*Workspace) {
 			p.Linef("%s", p.Paint(style, fmt.Sprintf("%s and %d more (-o wide lists all)", sign, len(group)-i)))
 			break
 		}
-		name := w.Name
-		if w.Namespace != "" {
-			name = w.Namespace + "/" + name
-		}
 		of := ""
 		if w.Cluster != "" {
 			of = "of Cluster " + w.Cluster + " "
 		}
-		label := sign + " Workspace " + name
-		if w.Name == "" { // It depends on the template, which does not exist.
-			label = sign + " WorkspaceTemplateApply " + w.Apply
-		}
+		label := sign + " " + w.label()
 		p.Item(label, p.Paint(style, label), indent, output.Plain, of+"(WorkspaceTemplate "+w.Template+")")
 	}
 	if w := group[0]; w.Message != "" {
@@ -91,4 +84,15 @@ func showGroup(p *output.Printer, group []*Workspace) {
 		}
 		p.Change(indent, change.Field, output.ValueOf(change.Live), output.ValueOf(change.Rendered))
 	}
+}
+
+// label is the kind and the name of the Workspace. While its template does not exist, only that of the WorkspaceTemplateApply is known.
+func (w *Workspace) label() string {
+	switch {
+	case w.Name == "":
+		return "WorkspaceTemplateApply " + w.Apply
+	case w.Namespace == "":
+		return "Workspace " + w.Name
+	}
+	return "Workspace " + w.Namespace + "/" + w.Name
 }

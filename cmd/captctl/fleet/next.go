@@ -98,11 +98,8 @@ func editTemplate(o *overview.Objects, cause *overview.Cause) (commands []string
 		commands = append(commands, fmt.Sprintf("kubectl edit %s -n %s %s", kind, object.Namespace, object.Name))
 	}
 	isVPC := o.CAPTCluster != nil && cause.Kind == "CAPTCluster"
-	switch {
-	case isVPC && o.CAPTCluster.Spec.VPC.Template.IsDefined():
-		edit("workspacetemplate", o.CAPTCluster.Spec.VPC.Template.Ref.Key(o.CAPTCluster.Namespace))
-	case o.ControlPlane != nil && cause.Kind == "CAPTControlPlane":
-		edit("workspacetemplate", o.ControlPlane.Spec.WorkspaceTemplateRef.Key(o.ControlPlane.Namespace))
+	if template := templateOf(o, cause.Kind); template.Name != "" {
+		edit("workspacetemplate", template)
 	}
 	for _, apply := range o.Applies {
 		if cause.Kind == applyKind && cause.Name == apply.Name && apply.Spec.TemplateRef.Name != "" {
@@ -117,6 +114,17 @@ func editTemplate(o *overview.Objects, cause *overview.Cause) (commands []string
 		edit("captcontrolplane", client.ObjectKeyFromObject(o.ControlPlane))
 	}
 	return commands
+}
+
+// templateOf is the template that the spec of an owner names; empty if the kind is another one.
+func templateOf(o *overview.Objects, kind string) types.NamespacedName {
+	switch {
+	case kind == "CAPTCluster" && o.CAPTCluster != nil:
+		return o.CAPTCluster.Spec.VPC.Template.Ref.Key(o.CAPTCluster.Namespace)
+	case kind == "CAPTControlPlane" && o.ControlPlane != nil:
+		return o.ControlPlane.Spec.WorkspaceTemplateRef.Key(o.ControlPlane.Namespace)
+	}
+	return types.NamespacedName{}
 }
 
 // unpause are the commands that remove the annotation cluster.x-k8s.io/paused.
