@@ -4,8 +4,8 @@
 package fargate
 
 import (
-	"errors"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
