@@ -145,12 +145,16 @@ func (f *fleet) checkMatch(o *owner) (blocked bool) {
 	case f.wasBuilt(o):
 		o.markBlocked(ReasonWorkspaceTemplateApplyNotFound, "it was built, and there is no evidence for any WorkspaceTemplateApply of its namespace: the manager would create it a second time. Restore the WorkspaceTemplateApply from a backup or from Git, and plan again"+orSkip)
 	default:
-		if o.State = migrate.NothingToAdopt; o.isOfThisVersion() {
-			return true
-		}
-		o.addFinding(migrate.Warning, ReasonNeverBuilt, "it has no WorkspaceTemplateApply, and there is no evidence that it was ever built: the manager will create it. If it is not wanted, stop CAPT v0.3 first, then delete it")
+		o.markNeverBuilt()
 	}
 	return true
+}
+
+// markNeverBuilt reports that the manager will create the resources of an owner, unless it does so already.
+func (o *owner) markNeverBuilt() {
+	if o.State = migrate.NothingToAdopt; !o.isOfThisVersion() {
+		o.addFinding(migrate.Warning, ReasonNeverBuilt, "it has no WorkspaceTemplateApply, and there is no evidence that it was ever built: the manager will create it. If it is not wanted, stop CAPT v0.3 first, then delete it")
+	}
 }
 
 // findCandidates adds the WorkspaceTemplateApplies for which the manager would create nothing for an owner, and reports whether there are any.
