@@ -37,7 +37,7 @@ type legacyServer struct {
 
 func newLegacyServer(objects map[string]string) *legacyServer {
 	return &legacyServer{objects: objects, kinds: []string{
-		"v1, Kind=NamespaceList", "cluster.x-k8s.io/v1beta1, Kind=ClusterList",
+		"v1, Kind=NamespaceList", "apps/v1, Kind=ControllerRevisionList", "cluster.x-k8s.io/v1beta1, Kind=ClusterList",
 		"infrastructure.cluster.x-k8s.io/v1beta1, Kind=WorkspaceTemplateList", "infrastructure.cluster.x-k8s.io/v1beta1, Kind=WorkspaceTemplateApplyList",
 		"infrastructure.cluster.x-k8s.io/v1beta1, Kind=CAPTClusterList", "controlplane.cluster.x-k8s.io/v1beta1, Kind=CAPTControlPlaneList",
 	}}

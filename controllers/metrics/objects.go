@@ -174,8 +174,8 @@ type scrape struct {
 
 func (s *scrape) gauge(of description, value float64, labels ...string) {
 	metric := series{description: of.Desc, value: value, labels: make([]*dto.LabelPair, len(labels))}
-	for i, name := range of.labels {
-		key := [2]string{name, labels[i]}
+	for i, label := range labels {
+		key := [2]string{of.labels[i], label}
 		if s.pairs[key] == nil {
 			s.pairs[key] = &dto.LabelPair{Name: ptr.To(key[0]), Value: ptr.To(key[1])}
 		}

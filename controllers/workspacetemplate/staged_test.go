@@ -253,54 +253,6 @@ func TestOldRevisionsAreDeleted(t *testing.T) {
 	assert.Len(t, list.Items, 10)
 }
 
-func TestARevisionIsReadFromTheAPIServerIfTheCacheDoesNotHaveIt(t *testing.T) {
-	s := newStaging(t, infrav1.WorkspaceTemplateRollout{})
-	hash := rollout.HashOf(s.settle())
-	key := client.ObjectKey{Namespace: builder.Namespace, Name: naming.TemplateRevision("vpc", hash)}
-	stale := builder.Clients().Build()
-	found, err := Lookup{Cached: stale, Uncached: s.Client}.Revision(t.Context(), key)
-	require.NoError(t, err)
-	assert.Equal(t, hash, found.Labels[naming.TemplateRevisionLabel])
-	found, err = Lookup{Cached: stale, Uncached: stale}.Revision(t.Context(), key)
-	require.NoError(t, err)
-	assert.Nil(t, found)
-	_, err = Lookup{Cached: builder.FailingGet[*appsv1.ControllerRevision](stale, assert.AnError)}.Revision(t.Context(), key)
-	require.ErrorIs(t, err, assert.AnError)
-}
-
-// A user copied them from another management cluster, before or after the manager stored the current content here.
-func TestTheTemplateGetsRevisionsWithoutAnOwner(t *testing.T) {
-	s := newStaging(t, infrav1.WorkspaceTemplateRollout{State: infrav1.RolloutPaused}, user("a"))
-	for _, text := range []string{"# 1", "# 2", "# 3"} {
-		s.edit(module(text))
-	}
-	var copies, list appsv1.ControllerRevisionList
-	template := s.settle()
-	require.NoError(t, s.Client.List(t.Context(), &copies))
-	require.Len(t, copies.Items, 3)
-	for _, stored := range []bool{false, true} {
-		for i := range copies.Items {
-			require.NoError(t, s.Client.Delete(t.Context(), copies.Items[i].DeepCopy()))
-		}
-		if stored {
-			s.settle()
-		}
-		for i := range copies.Items {
-			revision := copies.Items[i].DeepCopy()
-			revision.ResourceVersion, revision.OwnerReferences = "", nil
-			require.NoError(t, client.IgnoreAlreadyExists(s.Client.Create(t.Context(), revision)))
-		}
-		template = s.settle()
-		require.NoError(t, s.Client.List(t.Context(), &list))
-		history := rollout.HistoryOf(template, list.Items)
-		require.Len(t, history, 3)
-		assert.Equal(t, rollout.HashOf(template), history[0].Hash)
-		for i := range list.Items {
-			assert.True(t, metav1.IsControlledBy(&list.Items[i], template), "already stored: %v", stored)
-		}
-	}
-}
-
 func TestTheTemplateOfAUserIsReconciledWhenItsRolloutMayContinue(t *testing.T) {
 	was := user("a", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRevision = "new" })).(*infrav1.WorkspaceTemplateApply)
 	for name, row := range map[string]struct {

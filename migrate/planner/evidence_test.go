@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
@@ -190,6 +191,19 @@ func TestWhatWasNeverBuiltDoesNotBlockItsCluster(t *testing.T) {
 			assert.Equal(t, migrate.NothingToAdopt, after.Members[1].State)
 		})
 	}
+}
+
+// This version refers to the WorkspaceTemplateApply of a new control plane before it creates it.
+func TestAControlPlaneOfThisVersionThatWaitsBlocksNothing(t *testing.T) {
+	s := newFixture("demo", "team-a").withWorkspaces(t)
+	s.plane.Spec.ControlPlaneEndpoint.Host, s.plane.Spec.ControlPlaneEndpoint.Port = "", 0
+	s.plane.Spec.WorkspaceTemplateApplyRef.Name = s.eks.Name
+	s.gone[s.eks], s.gone[s.more[1]] = true, true
+	assert.Contains(t, summary(planFor(t, nil, s)), "Blocked WorkspaceTemplateApplyNotFound CAPTControlPlane demo", "CAPT v0.3 wrote the reference when it had created it")
+	s.plane.Status = controlplanev1.CAPTControlPlaneStatus{ObservedGeneration: 1}
+	assert.NotContains(t, summary(planFor(t, nil, s)), "CAPTControlPlane demo")
+	s.gone[s.more[1]] = false
+	assert.Contains(t, summary(planFor(t, nil, s)), "Blocked WorkspaceTemplateApplyNotFound CAPTControlPlane demo", "a Workspace of CAPT v0.3 is left")
 }
 
 // A control plane is not built without its VPC: the record of the VPC was lost.

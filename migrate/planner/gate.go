@@ -191,7 +191,8 @@ func (f *fleet) differencesFrom(apply *infrav1.WorkspaceTemplateApply, live *uns
 	if template == nil {
 		return nil, fmt.Errorf("WorkspaceTemplate %s does not exist", apply.TemplateKey())
 	}
-	template, _, err := rollout.ContentFor(apply, template, template.RolloutPolicy(), func(key types.NamespacedName) (*appsv1.ControllerRevision, error) {
+	// Status may have a default policy that the next manager does not have, so only the one in spec holds an edit back.
+	template, _, err := rollout.ContentFor(apply, template, template.Spec.Rollout, func(key types.NamespacedName) (*appsv1.ControllerRevision, error) {
 		return f.revisions[key], nil
 	})
 	if template == nil { // The manager changes nothing until the rollout assigns a revision that is stored.

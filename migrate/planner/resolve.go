@@ -145,7 +145,9 @@ func (f *fleet) checkMatch(o *owner) (blocked bool) {
 	case f.wasBuilt(o):
 		o.markBlocked(ReasonWorkspaceTemplateApplyNotFound, "it was built, and there is no evidence for any WorkspaceTemplateApply of its namespace: the manager would create it a second time. Restore the WorkspaceTemplateApply from a backup or from Git, and plan again"+orSkip)
 	default:
-		o.State = migrate.NothingToAdopt
+		if o.State = migrate.NothingToAdopt; o.isOfThisVersion() {
+			return true
+		}
 		o.addFinding(migrate.Warning, ReasonNeverBuilt, "it has no WorkspaceTemplateApply, and there is no evidence that it was ever built: the manager will create it. If it is not wanted, stop CAPT v0.3 first, then delete it")
 	}
 	return true
@@ -180,7 +182,16 @@ func (f *fleet) wasBuilt(o *owner) bool {
 	if _, left := f.workspaces[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]; left && len(f.claims[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]) == 0 {
 		return true
 	}
-	return o.match.Claimant.Want.ProvisionedField != "" || o.referenceInSpec().IsDefined()
+	return o.match.Claimant.Want.ProvisionedField != "" || o.referenceInSpec().IsDefined() && !o.isOfThisVersion()
+}
+
+// isOfThisVersion reports whether this version reconciles an owner, and so creates the WorkspaceTemplateApply that the owner refers to. Until an
+// adoption, it writes only conditions.
+func (o *owner) isOfThisVersion() bool {
+	if o.controlPlane != nil {
+		return o.controlPlane.Status.ObservedGeneration != 0
+	}
+	return o.captCluster != nil && o.captCluster.Status.ObservedGeneration != 0
 }
 
 func (f *fleet) candidates(o *owner) []migrate.Candidate {

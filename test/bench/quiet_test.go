@@ -109,7 +109,7 @@ const (
 
 // BenchmarkClusters makes clusters whose control planes are words alone, with real Terraform, and reports
 //   - start-s: the start of the whole sandbox, in seconds
-//   - writes/cluster: writes of the manager until all are Ready and it is idle, Events and templates aside; more than 30 are a failure
+//   - writes/cluster: writes of the manager until all are Ready and it is idle, Events, templates and definitions aside; more than 30 are a failure
 //   - p50-ms, p99-ms: from the Workspace being up to date to the control plane being Ready, in milliseconds
 //   - rest-writes: writes of the manager in two minutes of rest, for all clusters together, which are 0 therefore
 //   - rest-requests: its other requests in that time, watches aside

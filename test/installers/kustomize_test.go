@@ -39,7 +39,7 @@ func TestKubectlInstallsUpgradesAndRemoves(t *testing.T) {
 	env.requireDeleted(cluster)
 
 	env.shell("kubectl delete workspacetemplates --all-namespaces --all")
-	env.runDocumented("kubectl delete -k config/default")
+	env.runDocumented("kubectl delete --ignore-not-found -k config/default")
 	require.Empty(t, env.definitions())
 	require.NotContains(t, env.shell("kubectl get namespaces -o name"), "capt-system")
 }

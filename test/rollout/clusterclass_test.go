@@ -52,10 +52,10 @@ func topology(version string, protection infrav1.DeletionProtection) string {
 // An edit of a template, and an upgrade by the topology, wait for their approvals. Cluster API does not revert what CAPT writes meanwhile.
 func TestAClusterOfAClusterClassWaitsForApprovalsAndStaysProtected(t *testing.T) {
 	t.Parallel()
-	env := newEnvironment(t, "approval: OnChanges")
+	env := newEnvironment(t, previewed)
 	module := strings.Replace(fixture.ControlPlaneModule, "${var.tags}", "${var.tags} ${var.kubernetes_version}", 1) + "variable \"kubernetes_version\" { type = string }\n"
 	controlPlane := env.Template(fixture.ControlPlaneTemplate, module, "cluster_name", "tags", "kubernetes_version")
-	env.User(strings.Replace(controlPlane, "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, approval: OnChanges}\n", 1),
+	env.User(strings.Replace(controlPlane, "\nspec:\n", "\nspec:\n  rollout: {strategy: Staged, "+previewed+"}\n", 1),
 		"apiVersion: infrastructure.cluster.x-k8s.io/v1beta2\nkind: CAPTClusterTemplate\nmetadata: {name: eks}\n"+
 			"spec: {template: {spec: {region: eu-central-1, vpc: {template: {ref: {name: "+fixture.VPCTemplate+"}}}}}}\n",
 		"apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: CAPTControlPlaneTemplate\nmetadata: {name: eks}\n"+

@@ -5,7 +5,6 @@ package rollout_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -163,7 +162,7 @@ func TestAPreviewIsDeletedWithItsObject(t *testing.T) {
 		env.awaitReady("a", "b")
 		env.awaitStage(infrav1.RolloutComplete)
 		for _, name := range []string{"a", "b"} {
-			require.NoError(t, env.Scripts.SetScript(env.previewKey(name), scripted.Script{Plan: scripted.Step{Delay: 5 * time.Second}}))
+			require.NoError(t, env.Scripts.SetScript(env.previewKey(name), scripted.Script{Plan: scripted.Step{Hang: true}}))
 		}
 		env.edit(changed)
 		env.Eventually(func() string {
@@ -174,11 +173,13 @@ func TestAPreviewIsDeletedWithItsObject(t *testing.T) {
 		assert.NotContains(t, preview.GetAnnotations(), naming.ClaimAnnotation)
 
 		env.Remove(&infrav1.WorkspaceTemplateApply{}, "a")
+		require.NoError(t, env.Scripts.SetScript(env.previewKey("a"), scripted.Script{}))
 		env.AwaitGone(&infrav1.WorkspaceTemplateApply{}, "a")
 		env.awaitNoPreviews("a")
 		require.Len(t, env.Cloud(), 1, "only the resources of a are destroyed")
 
 		env.edit(fixture.VPCModule) // The edit is reverted.
+		require.NoError(t, env.Scripts.SetScript(env.previewKey("b"), scripted.Script{}))
 		env.awaitNoPreviews("b")
 	})
 }

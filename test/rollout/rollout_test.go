@@ -107,7 +107,7 @@ func TestAContentThatIsNotApprovedReachesNoCluster(t *testing.T) {
 	env.never(aWhile, func() bool { return env.revision("a") != first.Revision || len(env.Cloud()) != 2 })
 	assert.Len(t, env.Operations("a", scripted.Apply), applied)
 
-	// For captctl, what the rollout holds back is no change that the manager would write.
+	// For captctl, what the rollout holds back is not a change that the manager would write.
 	assert.NotContains(t, env.Captctl("migrate", "plan", "-n", env.Namespace, "--out", filepath.Join(t.TempDir(), "plan.json")), planner.ReasonPendingChange)
 	bypass := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"templateRevision":"`+revision+`"}}`))
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "a"}}

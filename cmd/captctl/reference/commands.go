@@ -46,7 +46,7 @@ For completions of captctl itself, see ` + "`captctl completion --help`" + `. Na
   can be read on dark and on light backgrounds.
 - Tables and texts fit the terminal: messages are broken into lines and limited, long names are shortened in the middle, and columns of less
   interest are left out. ` + "`-o wide`" + ` or a pipe shows everything.
-- An error is one line that begins with ` + "`Error:`" + ` and says what to do.
+- An error is one line that begins with ` + "`Error:`" + ` and says what to do. On a terminal it is broken between words.
 - The kubeconfig is found as kubectl finds it. ` + "`captctl migrate`" + ` reads all namespaces unless ` + "`--namespace`" + ` is set; the
   namespace of the kubeconfig's context does not limit it.
 `
