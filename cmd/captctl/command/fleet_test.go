@@ -65,6 +65,9 @@ func capt(name string, state controlplanev1.State, change func(*controlplanev1.C
 	return []client.Object{cluster, captCluster, apply, controlPlane}
 }
 
+// denied is the error of Terraform for the Cluster that failed.
+const denied = "AccessDenied: not allowed to create a cluster\n\x1b[31mred"
+
 // aFleet has a Ready Cluster, one that is updated, one that failed, and one of another provider.
 func aFleet() *environment {
 	objects := capt("good", controlplanev1.StateReady, func(*controlplanev1.CAPTControlPlane, *infrav1.WorkspaceTemplateApply) {})
@@ -81,13 +84,13 @@ func aFleet() *environment {
 		c.Status.Conditions = readyCondition(metav1.ConditionFalse, "Provisioning", "waiting for Terraform to apply a change")
 	})...)
 	objects = append(objects, capt("broken", controlplanev1.StateFailed, func(c *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) {
-		apply.Status.Conditions = readyCondition(metav1.ConditionFalse, "ApplyFailed", "AccessDenied: not allowed to create a cluster\n\x1b[31mred")
+		apply.Status.Conditions = readyCondition(metav1.ConditionFalse, "ApplyFailed", denied)
 		c.Status.Conditions = readyCondition(metav1.ConditionFalse, "ApplyFailed", "see the WorkspaceTemplateApply")
 		c.Status.Health, c.Status.Version = nil, ""
 	})...)
 	objects = append(objects, &clusterv1.Cluster{ObjectMeta: named("another-providers")},
 		&eventsv1.Event{
-			ObjectMeta: named("event"), EventTime: metav1.NewMicroTime(before(4).Time), Type: corev1.EventTypeWarning, Reason: "ApplyFailed", Note: "AccessDenied",
+			ObjectMeta: named("event"), EventTime: metav1.NewMicroTime(before(4).Time), Type: corev1.EventTypeWarning, Reason: "ApplyFailed", Note: denied,
 			Regarding: corev1.ObjectReference{Kind: "WorkspaceTemplateApply", Name: "broken-eks", UID: "uid-of-broken-eks"},
 		},
 		&eventsv1.Event{ObjectMeta: named("other-event"), Regarding: corev1.ObjectReference{Kind: "Pod", Name: "another", UID: "another"}})
@@ -154,7 +157,7 @@ WorkspaceTemplateApply/broken-eks   False   ApplyFailed   60m
 CAPTControlPlane/broken             False   ApplyFailed   60m
 
 AGE   TYPE      REASON        OBJECT                              MESSAGE
-4m    Warning   ApplyFailed   WorkspaceTemplateApply broken-eks   AccessDenied
+4m    Warning   ApplyFailed   WorkspaceTemplateApply broken-eks   see the cause
 `, "\n"), out)
 }
 

@@ -188,7 +188,7 @@ func describeHistory(p *output.Printer, d *Description, now time.Time) {
 		if operation.StartTime != nil && operation.CompletionTime != nil {
 			took = duration.HumanDuration(operation.CompletionTime.Sub(operation.StartTime.Time))
 		}
-		rows = append(rows, []string{string(operation.Name), cmp.Or(string(operation.Outcome), "in progress"), since(now, operation.StartTime), took, output.OneLine(operation.Message)})
+		rows = append(rows, []string{string(operation.Name), cmp.Or(string(operation.Outcome), "in progress"), since(now, operation.StartTime), took, output.OneLine(messageOf(operation.Message, d.Cause))})
 	}
 	section(p, []output.Column{{Name: "Operation"}, {Name: "Outcome"}, {Name: "Started"}, {Name: "Took"}, {Name: "Message", Prose: 4}}, rows)
 	rows = output.Rows{}
@@ -200,7 +200,7 @@ func describeHistory(p *output.Printer, d *Description, now time.Time) {
 		if event.Count > 1 {
 			reason += fmt.Sprintf(" (x%d)", event.Count)
 		}
-		rows = append(rows, []string{since(now, &event.Time), event.Type, reason, event.Object, output.OneLine(event.Message)})
+		rows = append(rows, []string{since(now, &event.Time), event.Type, reason, event.Object, output.OneLine(messageOf(event.Message, d.Cause))})
 	}
 	section(p, []output.Column{{Name: "Age"}, {Name: "Type", Style: eventStyle}, {Name: "Reason"}, {Name: "Object"}, {Name: "Message", Prose: 2}}, rows)
 }

@@ -175,7 +175,7 @@ func tables(d *Description, conditions []overview.Condition, drawn bool, now tim
 	return list
 }
 
-// messageOf is the message of a condition. That of the cause, which many conditions repeat, is shown once.
+// messageOf is the message of a condition, an event or an operation. That of the cause, which many repeat, is shown once.
 func messageOf(message string, cause *overview.Cause) string {
 	if cause != nil && cause.Message != "" && strings.HasSuffix(message, cause.Message) {
 		return strings.TrimSuffix(message, cause.Message) + "see the cause"
