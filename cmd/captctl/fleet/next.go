@@ -55,7 +55,7 @@ func nextStepFor(o *overview.Objects, c *overview.Cluster, name string) *view.Ne
 	switch c.Cause.Reason {
 	case infrav1.ApplyFailedReason, infrav1.PlanFailedReason:
 		if isElsewhere(o, c.Cause) {
-			return &view.Next{Step: "Remove the cause that the message names. It is not in the template, and Terraform tries again by itself.", Commands: []string{"captctl logs " + name}}
+			return &view.Next{Step: "Remove the cause that the message names. It is not in the template. provider-terraform retries.", Commands: []string{"captctl logs " + name}}
 		}
 		return &view.Next{Step: "Correct what Terraform reports: the module of the WorkspaceTemplate, a variable of the Cluster, or something in AWS. " +
 			"An edit starts Terraform immediately; without one, provider-terraform retries.", Commands: append([]string{"captctl logs " + name}, edit...)}

@@ -176,8 +176,8 @@ func TestAPoisonedEditDestroysNothingButTheCanaryAlsoWhenTheLeaderIsKilled(t *te
 	assert.Equal(t, untouched, env.applies(canary), "the others were never touched")
 }
 
-// For scripted Terraform, each edit of the module is a change. Arguments of the plan are none.
-func TestAnEditWithAnEmptyPlanReachesAFleetWithoutAnApproval(t *testing.T) {
+// For scripted Terraform, each edit of the module is a change. Other arguments of the plan are not.
+func TestWithoutAnApprovalOnlyAnEditWithAnEmptyPlanReachesAFleet(t *testing.T) {
 	env := &environment{shared.NewEnvironment(t, terraform.ScopeNamespaced), "preview: Always, approval: OnChanges, canary: {count: 1, soakSeconds: 3600}"}
 	shared.StartInstance(t, "only", elect()...)
 	env.edit(fixture.VPCModule)
@@ -197,6 +197,15 @@ func TestAnEditWithAnEmptyPlanReachesAFleetWithoutAnApproval(t *testing.T) {
 		left := fixture.List(env, env.Client, terraform.ScopeNamespaced.GroupVersionKind(), client.InNamespace(env.Namespace))
 		return fixture.Unless(len(left) == clusters, "%d Workspaces exist, with previews", len(left))
 	})
+	assert.Len(t, env.Cloud(), clusters)
+
+	began = time.Now()
+	poisoned := env.edit(destroying)
+	status = env.await(infrav1.RolloutWaitingForApproval)
+	t.Logf("%d previews with changes took %v", clusters, time.Since(began).Round(time.Second))
+	assert.Equal(t, []int32{0, clusters, 0}, []int32{*status.PreviewedEmpty, *status.PreviewedChanges, *status.PreviewFailed})
+	assert.Zero(t, env.revisions()[poisoned], "without an approval, no cluster is touched")
+	assert.Equal(t, untouched, env.applies(""))
 	assert.Len(t, env.Cloud(), clusters)
 }
 
