@@ -118,7 +118,7 @@ func showClusters(p *output.Printer, list *ClusterList, now time.Time) {
 		{Name: "Applied", Optional: true}, {Name: "Age"}, {Name: "Endpoint", Wide: true}, {Name: "Message", Prose: 4},
 	}, rows)
 	p.Blank()
-	p.Linef("%s: %s", output.Count(len(list.Clusters), "Cluster"), countsText(counts))
+	p.Text("", output.Plain, output.Count(len(list.Clusters), "Cluster")+": "+countsText(counts))
 }
 
 // states in the order in which they are counted.

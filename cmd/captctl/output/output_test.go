@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -85,6 +86,9 @@ other   Ready
 	long := narrow(80, columns, Rows{{"demo", "Blocked", strings.Repeat("word ", 100)}})
 	assert.Equal(t, 5, strings.Count(long, "\n"))
 	assert.True(t, strings.HasSuffix(long, "word …\n"), long)
+	for line := range strings.Lines(narrow(80, columns, Rows{{"demo", "Blocked", strings.Repeat(strings.Repeat("x", 62)+" ", 10)}})) {
+		assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, line)
+	}
 }
 
 func TestShortProseStaysInItsColumn(t *testing.T) {

@@ -196,7 +196,8 @@ func (p *Printer) inColumn(rows Rows, width, most int) *prose {
 func (p *Printer) proseLines(text string, width, most int) []string {
 	lines := strings.Split(p.wrapped(text, width-len(" .")), "\n")
 	if len(lines) > most {
-		lines = append(lines[:most-1], lines[most-1]+" …")
+		last := []rune(lines[most-1]) // A word that is too long is not broken elsewhere, so that it can be copied.
+		lines = append(lines[:most-1], string(last[:min(len(last), max(width-len(" ."), 0))])+" …")
 	}
 	return lines
 }
