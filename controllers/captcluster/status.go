@@ -68,7 +68,7 @@ func details(before, after *infrav1.CAPTCluster, _ *Facts) time.Duration {
 	if was, is := before.Status.WorkspaceTemplateApply, after.Status.WorkspaceTemplateApply; was != nil && is != nil {
 		owner.KeepStart(was, is)
 	}
-	return 10 * time.Second
+	return owner.StartDelay
 }
 
 // reportLegacyReadiness reports in the condition Ready what CAPT v0.3 reported in status.ready alone: kubectl get and Cluster API read

@@ -80,7 +80,7 @@ func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Pl
 // change follows.
 const (
 	detailsDelay         = 1500 * time.Millisecond
-	progressDetailsDelay = 10 * time.Second
+	progressDetailsDelay = owner.StartDelay
 )
 
 // details restores what may be written later: dependencies, the remaining time, when Terraform started, checks of which none fails, and that

@@ -6,6 +6,7 @@ package owner
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,10 @@ func (p *Plan) Summary() *infrav1.WorkspaceTemplateApplySummary {
 	}
 }
 
-// KeepStart restores in a summary that Terraform has started, for which an owner need not write its status immediately.
+// StartDelay is for how long an owner may delay a status write that only reports that Terraform has started: the result usually follows.
+const StartDelay = 10 * time.Second
+
+// KeepStart restores in a summary that Terraform has started.
 func KeepStart(was, is *infrav1.WorkspaceTemplateApplySummary) {
 	is.WorkspaceName, is.StartedTime = was.WorkspaceName, was.StartedTime
 }

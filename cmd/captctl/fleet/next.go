@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/overview"
+	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 )
 
@@ -89,7 +90,7 @@ func isElsewhere(o *overview.Objects, cause *overview.Cause) bool {
 	i := slices.IndexFunc(o.Applies, func(apply *infrav1.WorkspaceTemplateApply) bool {
 		return cause.Kind == applyKind && cause.Name == apply.Name
 	})
-	return i >= 0 && !slices.Contains([]string{"", "Config", "Unknown"}, o.Applies[i].Status.LastFailureClass)
+	return i >= 0 && !slices.Contains([]failure.Class{"", failure.ClassConfig, failure.ClassUnknown}, failure.Class(o.Applies[i].Status.LastFailureClass))
 }
 
 // editTemplate are the commands that edit the template of the object that is the cause, and the object that has its variables.
