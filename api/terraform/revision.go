@@ -12,7 +12,7 @@ import (
 const (
 	// wholeRevision is how many digits a revision has.
 	wholeRevision = 2 * sha256.Size
-	// shortRevision is how many of them are shown to people. Earlier versions recorded no more.
+	// shortRevision is how many of them texts show. Earlier versions recorded no more.
 	shortRevision = 12
 )
 

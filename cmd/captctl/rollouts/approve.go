@@ -31,7 +31,7 @@ returns, and asks. Only the current content can be approved. If it changes at th
 approval has no effect, because the new content has another hash.
 
 The first twelve digits of the hash are enough to name the revision; the annotation gets the whole
-hash. With --yes, nobody compares the content, so that the whole hash or the number is required.
+hash. With --yes, no user confirms the content, so that the whole hash or the number is required.
 
 The webhooks record who approved the revision, and when.`,
 		Example: `  captctl template approve team-a/vpc --revision 4

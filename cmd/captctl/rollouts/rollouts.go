@@ -100,7 +100,7 @@ func (o *changeOptions) Validate() error {
 	case o.required && o.revision == "":
 		return errors.New("--revision is required: it names the revision by number or hash; captctl template status lists the revisions")
 	case o.confirms && o.revision != "" && o.namesPartOfHash():
-		return errors.New("--yes requires the whole hash in --revision: without a question, nobody compares the content, and another one can have the same first digits. kubectl get shows it: status.revision of the template, or status.change.revision of the WorkspaceTemplateApply")
+		return errors.New("--yes requires the whole hash in --revision: no user confirms the content, and another one can have the same first digits. It is in status.revision of the WorkspaceTemplate, or in status.change.revision of the WorkspaceTemplateApply")
 	case o.confirms && o.Asks() && !o.Interactive:
 		return cli.ErrNotInteractive
 	}
