@@ -4,7 +4,6 @@
 package rollout
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -46,17 +45,23 @@ func (r *Revision) hasShortName() bool {
 // Resolve returns the revision that a recorded value means. The first digits mean the only revision that has them, if an earlier version stored it: a later
 // one may have been searched for. Otherwise the result is the value, which is then no revision of the template. The history must have the current content.
 func (h History) Resolve(recorded string) string {
-	found := ""
+	if !terraform.IsShortRevision(recorded) {
+		return recorded
+	}
+	found, storedEarlier := recorded, false
 	for i := range h {
 		switch {
-		case !terraform.IsShortRevision(recorded) || terraform.ShortRevision(h[i].Hash) != recorded:
-		case found != "" || !h[i].hasShortName():
+		case terraform.ShortRevision(h[i].Hash) != recorded:
+		case found != recorded && found != h[i].Hash:
 			return recorded
 		default:
-			found = h[i].Hash
+			found, storedEarlier = h[i].Hash, storedEarlier || h[i].hasShortName()
 		}
 	}
-	return cmp.Or(found, recorded)
+	if !storedEarlier {
+		return recorded
+	}
+	return found
 }
 
 // resolved returns a copy of a WorkspaceTemplateApply with the revisions that its fields mean.
