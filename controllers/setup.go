@@ -135,7 +135,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}
 
 	metrics.NewObjects(ctrlmetrics.Registry, metrics.ObjectsOptions{Cache: mgr.GetClient(), Elected: mgr.Elected(), Watches: options.watches})
-	templates := &workspacetemplate.Reconciler{Engine: engineFor("workspacetemplate-controller"), Clock: clock.RealClock{}, DefaultRollout: options.DefaultRollout}
+	templates := &workspacetemplate.Reconciler{
+		Engine: engineFor("workspacetemplate-controller"), Uncached: mgr.GetAPIReader(), Clock: clock.RealClock{}, DefaultRollout: options.DefaultRollout,
+	}
 	templates.WatchFilterValue = options.watchFilterOf(&infrav1.WorkspaceTemplate{})
 	if err := templates.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)

@@ -25,6 +25,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/recovery"
@@ -103,7 +104,8 @@ func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) 
 		return recovery.Failure{}
 	}
 	if inputs := apply.Status.FailureInputs; inputs != "" {
-		found.Inputs = fmt.Sprintf("%s/%d/%s", apply.Status.LastFailedRevision, controlPlane.Generation, inputs)
+		// Status has it from earlier versions with short revisions: another form would count as another input, for which Terraform runs again.
+		found.Inputs = fmt.Sprintf("%s/%d/%s", terraform.ShortRevision(apply.Status.LastFailedRevision), controlPlane.Generation, inputs)
 	}
 	return found
 }

@@ -31,7 +31,6 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -159,9 +158,10 @@ func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctr
 
 // ofRevision reconciles the users of a template that should run a revision, which may have been missing.
 func (r *Reconciler) ofRevision(ctx context.Context, object client.Object) []ctrl.Request {
+	template := rollout.TemplateOf(object)
 	return r.requestsFor(ctx, func(apply *infrav1.WorkspaceTemplateApply) bool {
-		return rollout.AssignedTo(apply) == object.GetLabels()[naming.TemplateRevisionLabel]
-	}, client.MatchingFields{workspacetemplate.UserIndex: rollout.TemplateOf(object).String()})
+		return slices.Contains(rollout.StoredAs(template, rollout.AssignedTo(apply)), client.ObjectKeyFromObject(object))
+	}, client.MatchingFields{workspacetemplate.UserIndex: template.String()})
 }
 
 // ofDefinition reconciles objects that wait for a definition, or whose move depends on its labels; all objects when it is deleted.
