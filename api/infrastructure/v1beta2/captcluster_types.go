@@ -142,6 +142,12 @@ type CAPTClusterStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conversionData is the part of status that only v1beta1 has, for the conversion between the versions.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1048576
+	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // CAPTClusterInitializationStatus is part of the Cluster API contract.

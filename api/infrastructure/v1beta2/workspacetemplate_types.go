@@ -132,6 +132,12 @@ type WorkspaceTemplateStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conversionData is the part of status that only v1beta1 has, for the conversion between the versions.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1048576
+	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // WorkspaceTemplate is a Terraform module and its settings, for Workspaces of provider-terraform.

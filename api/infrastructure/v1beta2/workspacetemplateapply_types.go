@@ -228,6 +228,12 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conversionData is the part of status that only v1beta1 has, for the conversion between the versions.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1048576
+	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // MissingDependency is a Secret, a key of a Secret, or a Workspace that is missing or not ready.
