@@ -103,6 +103,13 @@ func TestATenantReadsItsClustersWithCaptctl(t *testing.T) {
 	assert.Contains(t, printed, "reading WorkspaceTemplate "+platform.Namespace+"/vpc: ")
 	assert.Contains(t, printed, "0 of 2 Workspaces would change, 1 cannot be compared")
 
+	_, warned, err = u.captctl("template", "status", fixture.ControlPlaneTemplate)
+	require.NoError(t, err)
+	assert.Contains(t, warned, "stored revisions are not shown")
+	assert.Contains(t, warned, "users in other namespaces than "+u.Namespace+" are not shown")
+	_, _, err = u.captctl("template", "status", platform.Namespace+"/"+fixture.VPCTemplate)
+	assert.ErrorContains(t, err, "ask for a role in the namespace that grants this: CAPT's installation has the ClusterRoles capt-tenant")
+
 	_, _, err = u.captctl("get", "--all-namespaces")
 	assert.ErrorContains(t, err, "at the cluster scope; to read one namespace, set --namespace")
 	for namespace, object := range map[string]client.Object{
