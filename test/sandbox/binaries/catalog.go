@@ -41,8 +41,8 @@ const (
 )
 
 // binary describes how one program is built. A pinned binary comes from a module below test/sandbox/binaries and is
-// cached by version; one whose main package is in that module, and not in a dependency, also by its source. A binary without a pin is CAPT's own: it is always passed to go build, which is quick when nothing
-// has changed.
+// cached by version; one whose main package is in that module, and not in a dependency, also by its source. A binary
+// without a pin is CAPT's own: it is always passed to go build, which is quick when nothing has changed.
 type binary struct {
 	name string
 	// pin is the directory below test/sandbox/binaries and the prefix of the directory in bin. Empty for CAPT's own.

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command controllers is kube-controller-manager with only the controllers that the sandbox needs: garbage collection, namespaces, service
-// accounts, and the aggregation of ClusterRoles. Compiling the others, with everything that they need of nodes, volumes and clouds, would take a minute.
+// accounts, and the aggregation of ClusterRoles. Compiling the others, with everything that they need of nodes, volumes and clouds, would take
+// a minute.
 package main
 
 import (
