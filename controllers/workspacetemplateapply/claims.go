@@ -20,7 +20,8 @@ import (
 )
 
 // olderClaim returns an older WorkspaceTemplateApply with the same Workspace. The oldest wins, so that exactly one of two objects that
-// were admitted concurrently continues. Objects of all namespaces can have the same cluster-wide Workspace.
+// were admitted concurrently continues. Objects of all namespaces can have the same cluster-wide Workspace. A record in status, which users cannot
+// write, outweighs a name in spec, which they can.
 func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
 	if f.Name == "" || (f.Live != nil && f.Live.ClaimedBy(apply)) {
 		return "", nil
@@ -34,10 +35,11 @@ func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTem
 	if err != nil {
 		return "", err
 	}
+	recorded := f.Live != nil && f.Live.RecordedFor(apply)
 	for i := range others {
 		other := &others[i]
 		switch {
-		case other.UID == apply.UID || !engine.Older(other, apply):
+		case other.UID == apply.UID || !engine.Older(other, apply) || recorded && !f.Live.RecordedFor(other):
 		case other.Namespace == apply.Namespace:
 			return "WorkspaceTemplateApply " + other.Name, nil
 		case claimsClusterWide(other, apply, f.Name):

@@ -176,11 +176,9 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		f.Rendered, f.RenderErrors = render.Workspace(again)
 	}
 	f.ScopeChanged = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
-	rendered := f.Rendered
-	if f.OlderClaim != "" {
-		rendered = nil // A Workspace that both objects render belongs to the older one.
+	if f.Ownership = workspace.Foreign; f.OlderClaim == "" { // Whatever this object records, also during its deletion.
+		f.Ownership = f.Live.Owner(apply, f.Rendered)
 	}
-	f.Ownership = f.Live.Owner(apply, rendered)
 	if !apply.DeletionTimestamp.IsZero() && f.Ownership == workspace.Foreign && f.OlderClaim == "" && !f.Live.Claimed() && adoption.LegacyFinalizer(apply) {
 		f.Unadopted = f.Name // A user set spec.workspaceName: releasing the object would orphan the Workspace.
 	}
