@@ -36,7 +36,8 @@ func TestAnObjectContinuesWhenTheForeignWorkspaceIsGone(t *testing.T) {
 		theirs := foreign(env, fixture.VPC)
 		env.User(env.Everything()...)
 		apply := &infrav1.WorkspaceTemplateApply{}
-		env.Await(apply, fixture.VPC, infrav1.WorkspaceConflictCondition, metav1.ConditionTrue, infrav1.WorkspaceConflictReason, "belongs to another object")
+		env.Await(apply, fixture.VPC, infrav1.WorkspaceConflictCondition, metav1.ConditionTrue, infrav1.WorkspaceConflictReason,
+			"belongs to another object", "CAPT continues when it no longer exists", "delete Cluster demo, and create it with a CAPTCluster of another name")
 		require.Empty(env, apply.Spec.WorkspaceName)
 
 		require.NoError(env, env.Delete(env.Context(), theirs))
@@ -64,7 +65,7 @@ func TestAnObjectContinuesWhenTheOlderOneIsGone(t *testing.T) {
 		}
 		return "neither object is Ready"
 	})
-	env.Await(&infrav1.WorkspaceTemplateApply{}, names[1], infrav1.WorkspaceConflictCondition, metav1.ConditionTrue, infrav1.WorkspaceConflictReason, names[0])
+	env.Await(&infrav1.WorkspaceTemplateApply{}, names[1], infrav1.WorkspaceConflictCondition, metav1.ConditionTrue, infrav1.WorkspaceConflictReason)
 
 	env.Remove(&infrav1.WorkspaceTemplateApply{}, names[0])
 	env.awaitUpToDate(names[1])

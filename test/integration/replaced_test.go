@@ -93,7 +93,7 @@ func TestAReplacedVPCIsReportedUntilItIsBack(t *testing.T) {
 	require.NotNil(t, described.Cause)
 	assert.Equal(t, infrav1.VPCReplacedReason, described.Cause.Reason)
 	assert.Contains(t, env.Captctl("describe", env.Namespace+"/demo"), replacedBy)
-	assert.Contains(t, env.Captctl("get", "-n", env.Namespace), "VPCReplaced")
+	assert.Contains(t, env.Captctl("get", "-n", env.Namespace), "Terraform replaced VPC "+old)
 
 	env.User(env.VPCTemplate(fixture.VPCModule))
 	env.awaitSameVPC(old)
