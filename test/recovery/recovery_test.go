@@ -179,3 +179,28 @@ func TestAnInitializedControlPlaneIsNeverFailed(t *testing.T) {
 		end(env)
 	})
 }
+
+// What is protected from deletion is not destroyed by recovery either: not while the control plane is protected, and not while its VPC is.
+func TestAProtectedControlPlaneIsNotRecreated(t *testing.T) {
+	t.Parallel()
+	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+	start(env, scripted.Script{Apply: scripted.Step{Stderr: throttled}}, "deletionProtection: Enabled",
+		`recovery: {backoff: {initialSeconds: 1, maxSeconds: 2}, actions: [{type: RecreateWorkspace, parameters: {allowDestroy: "true"}}]}`)
+	apply := &infrav1.WorkspaceTemplateApply{}
+	first := func() bool { return env.Exists(apply, fixture.ControlPlane) && apply.DeletionTimestamp.IsZero() }
+	awaitRecovering(env, metav1.ConditionFalse, controlplanev1.RecoveryBlockedReason,
+		"RecreateWorkspace is refused: spec.deletionProtection of CAPTControlPlane demo is Enabled. To allow the action, set it to Disabled")
+	require.True(t, first())
+	uid := apply.UID
+
+	env.Edit(&infrav1.CAPTCluster{}, fixture.Demo, `{"spec":{"deletionProtection":"Enabled"}}`)
+	env.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"deletionProtection":"Disabled"}}`)
+	awaitRecovering(env, metav1.ConditionFalse, controlplanev1.RecoveryBlockedReason, "spec.deletionProtection of CAPTCluster demo is Enabled")
+	require.True(t, first())
+	require.Equal(t, uid, apply.UID)
+
+	env.SetScript(fixture.ControlPlane, scripted.Script{})
+	env.Edit(&infrav1.CAPTCluster{}, fixture.Demo, `{"spec":{"deletionProtection":"Disabled"}}`)
+	env.AwaitState(controlplanev1.StateReady, "")
+	end(env)
+}
