@@ -75,7 +75,7 @@ func TestAReplacedVPCIsReportedUntilItIsBack(t *testing.T) {
 	t.Parallel()
 	env := ready(t)
 	old := env.vpcID()
-	env.User(env.VPCTemplate(strings.Replace(fixture.VPCModule, `"vpc-0${`, `"vpc-1${`, 1)))
+	env.User(env.VPCTemplate(strings.NewReplacer(`"vpc-0${`, `"vpc-1${`, "input = var.vpc_name", `input = "${var.vpc_name} 2"`).Replace(fixture.VPCModule)))
 	replacedBy := env.awaitReplaced(old)
 	require.Equal(t, strings.Replace(old, "vpc-0", "vpc-1", 1), replacedBy)
 	require.Equal(t, old, env.passedVPCID())
