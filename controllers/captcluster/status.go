@@ -37,9 +37,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 		reportLegacyReadiness(captCluster, f)
 		return
 	}
-	if id := vpcID(captCluster, f); s.ObservedGeneration == 0 && s.VPC.ID != "" && id != "" && captCluster.Spec.VPC.Template.IsDefined() {
-		s.VPC.ID = id // Not what CAPT v0.3 recorded, which may be outdated.
-	}
+	forgetLegacyVPC(captCluster, f)
 	s.ObservedGeneration = captCluster.Generation
 	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
 		endpoint := owners.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint)
@@ -130,6 +128,14 @@ func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
 		return ""
 	}
 	return f.Apply.Apply.Status.Outputs[terraform.OutputVPCID]
+}
+
+// forgetLegacyVPC replaces the ID that CAPT v0.3 recorded, which may be outdated, with the one that Terraform reports.
+func forgetLegacyVPC(captCluster *infrav1.CAPTCluster, f *Facts) {
+	s, id := &captCluster.Status, vpcID(captCluster, f)
+	if s.ObservedGeneration == 0 && s.VPC.ID != "" && id != "" && captCluster.Spec.VPC.Template.IsDefined() {
+		s.VPC.ID = id
+	}
 }
 
 // vpcStatus returns the VPC for status, once its ID is known.

@@ -40,10 +40,8 @@ func RefuseRecreation(action controlplanev1.RecoveryAction, h *History) string {
 		return "the history of the control plane is unknown"
 	case h.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
 		return "spec.deletionPolicy of WorkspaceTemplateApply " + h.Apply.Name + " is Retain"
-	case h.ControlPlane.IsDeletionProtected():
-		return "spec.deletionProtection of CAPTControlPlane " + h.ControlPlane.Name + protected
-	case h.CAPTCluster != nil && h.CAPTCluster.IsDeletionProtected():
-		return "spec.deletionProtection of CAPTCluster " + h.CAPTCluster.Name + protected
+	case h.protected() != "":
+		return "spec.deletionProtection of " + h.protected() + " is Enabled. To allow the action, set it to Disabled"
 	case h.Secret != "":
 		return "the control plane may have been initialized: Secret " + h.Secret + " exists"
 	}
@@ -55,8 +53,16 @@ func RefuseRecreation(action controlplanev1.RecoveryAction, h *History) string {
 	return ""
 }
 
-// protected is the end of the message about an object that is protected from deletion.
-const protected = " is Enabled. To allow the action, set it to Disabled"
+// protected is the object that protects the control plane from deletion; empty if there is none.
+func (h *History) protected() string {
+	switch {
+	case h.ControlPlane.IsDeletionProtected():
+		return "CAPTControlPlane " + h.ControlPlane.Name
+	case h.CAPTCluster != nil && h.CAPTCluster.IsDeletionProtected():
+		return "CAPTCluster " + h.CAPTCluster.Name
+	}
+	return ""
+}
 
 func controlPlaneEvidence(c *controlplanev1.CAPTControlPlane) string {
 	s := &c.Status
