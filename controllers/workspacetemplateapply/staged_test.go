@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -23,10 +24,11 @@ func stagedTemplate(module string) *infrav1.WorkspaceTemplate {
 	}))
 }
 
-// stored is the ControllerRevision of the content of a template.
+// stored is the ControllerRevision of the content of a template that was rolled out.
 func stored(t *testing.T, template *infrav1.WorkspaceTemplate) (string, *appsv1.ControllerRevision) {
 	t.Helper()
 	revision := rollout.History(nil).Record(template)
+	revision.RolledOut = true
 	object, err := revision.Object(template)
 	require.NoError(t, err)
 	return revision.Hash, object
@@ -69,6 +71,28 @@ func TestAnObjectRunsTheRevisionThatIsAssignedToIt(t *testing.T) {
 	assert.Equal(t, "# 2", env.module())
 	assert.Equal(t, rollout.HashOf(template), env.get("demo-vpc").Status.WrittenTemplateRevision)
 	assert.Equal(t, "True Rendered", builder.ConditionSummary(env.get("demo-vpc").Status.Conditions)["Rendered"])
+}
+
+// Without admission, a user could write any stored or current revision into a new object.
+func TestANewObjectGetsNoRevisionThatIsNeitherRolledOutNorApproved(t *testing.T) {
+	template := stagedTemplate("# 2")
+	old, revision := stored(t, stagedTemplate("# 1"))
+	revision.Annotations = nil
+	env := newEnvironment(t, template, revision, builder.WorkspaceTemplateApply("demo-vpc", builder.With(assign(old))))
+	for _, unproven := range []string{old, rollout.HashOf(template)} {
+		env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRevision = unproven })
+		env.mustReconcile("demo-vpc")
+		assert.Nil(t, env.workspace("demo-vpc"))
+		assert.Contains(t, env.ready("demo-vpc"), "False WaitingForRollout: no revision of WorkspaceTemplate default/vpc is assigned yet")
+	}
+	for annotation, value := range map[string]string{naming.RolledOutAnnotation: "true", naming.ApprovedByAnnotation: "somebody"} {
+		env := newEnvironment(t, template, builder.WorkspaceTemplateApply("demo-vpc", builder.With(assign(old))))
+		_, proven := stored(t, stagedTemplate("# 1"))
+		proven.Annotations = map[string]string{annotation: value}
+		env.create(proven)
+		env.mustReconcile("demo-vpc")
+		assert.Equal(t, "# 1", env.module(), annotation)
+	}
 }
 
 // The policy can be added together with a new content, and captctl or another client can remove an assignment.
