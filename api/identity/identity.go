@@ -7,8 +7,8 @@
 package identity
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -26,7 +26,7 @@ type Field struct {
 }
 
 // Of returns the fields of an object. The fields of a Fargate profile exist as long as the profile does.
-func Of(object client.Object) []Field {
+func Of(object metav1.Object) []Field {
 	spec := field.NewPath("spec")
 	reference := func(path *field.Path, ref *infrav1.WorkspaceTemplateApplyReference) Field {
 		return Field{Path: path.Child("workspaceTemplateApplyRef", "name"), Value: &ref.Name}
@@ -52,7 +52,7 @@ func Of(object client.Object) []Field {
 
 // Keep restores the fields that an update omits, for example when a manifest without them replaces the object. A field that CAPT assigns may be
 // removed.
-func Keep(old, object client.Object) {
+func Keep(old, object metav1.Object) {
 	before := byPath(old)
 	for _, f := range Of(object) {
 		if *f.Value == "" && !f.Assigned {
@@ -62,7 +62,7 @@ func Keep(old, object client.Object) {
 }
 
 // Assigned returns the fields that only CAPT may assign, and that an update sets to another value. The old object of a new one is empty.
-func Assigned(old, object client.Object) []Field {
+func Assigned(old, object metav1.Object) []Field {
 	before := byPath(old)
 	var found []Field
 	for _, f := range Of(object) {
@@ -73,7 +73,7 @@ func Assigned(old, object client.Object) []Field {
 	return found
 }
 
-func byPath(object client.Object) map[string]string {
+func byPath(object metav1.Object) map[string]string {
 	values := map[string]string{}
 	for _, f := range Of(object) {
 		values[f.Path.String()] = *f.Value

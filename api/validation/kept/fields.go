@@ -6,7 +6,7 @@
 package kept
 
 import (
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/identity"
@@ -15,7 +15,7 @@ import (
 )
 
 // Fields restores the fields of an object that an update omits: its identity, and fields of spec that CAPT wrote.
-func Fields(old, object client.Object) {
+func Fields(old, object metav1.Object) {
 	identity.Keep(old, object)
 	if controlPlane, ok := object.(*controlplanev1.CAPTControlPlane); ok {
 		keepControlPlane(old.(*controlplanev1.CAPTControlPlane), controlPlane)
