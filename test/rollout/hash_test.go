@@ -4,7 +4,6 @@
 package rollout_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -97,21 +95,16 @@ func (env *environment) downgrade(user string) (upgrade func()) {
 		}
 	}
 	external(`"test"`)
-	manager, apply := env.asManager(), &infrav1.WorkspaceTemplateApply{}
-	write := func(object client.Object, name string, change func(), write func(context.Context, client.Object) error) {
-		require.NoError(env, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-			require.True(env, env.Exists(object, name))
-			change()
-			return write(env.Context(), object)
-		}))
-	}
-	shorten := func() { builder.RecordedEarlier(apply) }
-	write(apply, user, shorten, func(ctx context.Context, object client.Object) error { return manager.Update(ctx, object) })
-	write(apply, user, shorten, func(ctx context.Context, object client.Object) error { return manager.Status().Update(ctx, object) })
-	template := &infrav1.WorkspaceTemplate{}
-	write(template, fixture.VPCTemplate, func() {
-		template.Status.Revision, template.Status.Rollout.Revision = builder.Short(template.Status.Revision), builder.Short(template.Status.Rollout.Revision)
-	}, func(ctx context.Context, object client.Object) error { return manager.Status().Update(ctx, object) })
+	manager, apply, template := env.asManager(), &infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplate{}
+	require.True(env, env.Exists(apply, user))
+	require.True(env, env.Exists(template, fixture.VPCTemplate))
+	earlier := apply.DeepCopy()
+	builder.RecordedEarlier(earlier)
+	require.NoError(env, manager.Patch(env.Context(), earlier.DeepCopy(), client.MergeFrom(apply)))
+	require.NoError(env, manager.Status().Patch(env.Context(), earlier, client.MergeFrom(apply)))
+	before := template.DeepCopy()
+	template.Status.Revision, template.Status.Rollout.Revision = builder.Short(template.Status.Revision), builder.Short(template.Status.Rollout.Revision)
+	require.NoError(env, manager.Status().Patch(env.Context(), template, client.MergeFrom(before)))
 	env.annotate(naming.ApproveAnnotation, builder.Short(template.Annotations[naming.ApproveAnnotation]))
 	for _, revision := range env.revisions() {
 		require.NoError(env, env.Delete(env.Context(), revision.DeepCopy()))
