@@ -80,6 +80,9 @@ func Next(f Facts) Decision {
 	r := &rollout{Facts: &f}
 	var d Decision
 	for _, user := range f.Users {
+		if user.Abbreviated && !user.Paused { // It has the revision, so that no stage matters.
+			d.Assign = append(d.Assign, Assignment{User: user.Key, Revision: user.Assigned})
+		}
 		if !user.Created {
 			d.assign(&user, f.History.Stable())
 			continue

@@ -10,6 +10,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // namedUsers limits how many users a message names.
@@ -28,7 +29,7 @@ func (r *rollout) message(d *Decision) string {
 	if d.Stage == infrav1.RolloutComplete && len(d.Failed) == 0 {
 		return ""
 	}
-	parts := []string{fmt.Sprintf("%d of %d users have revision %s", len(d.Current), len(d.Current)+len(d.Updating)+len(d.Failed)+len(d.Waiting), r.Target)}
+	parts := []string{fmt.Sprintf("%d of %d users have revision %s", len(d.Current), len(d.Current)+len(d.Updating)+len(d.Failed)+len(d.Waiting), terraform.ShortRevision(r.Target))}
 	for _, list := range []struct {
 		title string
 		users []string

@@ -84,7 +84,7 @@ func (r *Reconciler) unadopted(ctx context.Context, apply *infrav1.WorkspaceTemp
 
 // belongsToAnother reports whether another WorkspaceTemplateApply has, or may adopt, a Workspace without a claim.
 func (r *Reconciler) belongsToAnother(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (bool, error) {
-	for _, field := range []string{index.WorkspaceName, index.LegacyName} {
+	for _, field := range []string{index.WorkspaceName, index.DerivedName} {
 		others, err := r.list(ctx, client.MatchingFields{field: name})
 		taken := slices.ContainsFunc(others, func(other infrav1.WorkspaceTemplateApply) bool {
 			self := other.Namespace == apply.Namespace && other.Name == apply.Name

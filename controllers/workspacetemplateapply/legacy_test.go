@@ -28,6 +28,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 	"github.com/capt-provider/capt/test/builder"
@@ -55,6 +56,9 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	}
 	clients := builder.Clients(objects...).WithRESTMapper(mapper).WithStatusSubresource(&infrav1.WorkspaceTemplateApply{})
 	require.NoError(t, index.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
+	clients.WithIndex(&infrav1.WorkspaceTemplateApply{}, workspacetemplate.UserIndex, func(object client.Object) []string {
+		return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
+	})
 	env.API = builder.NewAPI(clients)
 	env.reconciler = &Reconciler{
 		Engine: engine.Engine{Client: env.API, Recorder: env.recorder, State: &engine.StateCache{}},

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
@@ -98,9 +97,7 @@ func (r *Reconciler) observeRevision(ctx context.Context, templates workspacetem
 	if f.Policy.IsStaged() {
 		f.Current = f.Template
 	}
-	at, revision, err := rollout.ContentFor(apply, f.Template, f.Policy, func(key types.NamespacedName) (*appsv1.ControllerRevision, error) {
-		return templates.Revision(ctx, key)
-	})
+	at, revision, err := rollout.ContentFor(apply, f.Template, f.Policy, templates.Revisions(ctx))
 	if f.Revision, f.RevisionMissing = revision, at == nil; at != nil {
 		f.Template = at
 	}

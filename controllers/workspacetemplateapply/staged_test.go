@@ -93,7 +93,7 @@ func TestAnObjectWithoutAssignmentKeepsItsWorkspace(t *testing.T) {
 		apply.Spec.Variables, apply.Generation = map[string]string{"a": "b"}, 2
 	})
 	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
-	assert.Contains(t, env.ready("demo-vpc"), "False RevisionMissing: revision "+rollout.HashOf(template)+" of WorkspaceTemplate default/vpc is not stored")
+	assert.Contains(t, env.ready("demo-vpc"), "False RevisionMissing: revision "+rollout.HashOf(template)[:12]+" of WorkspaceTemplate default/vpc is not stored")
 }
 
 func TestAMissingRevisionChangesNoWorkspace(t *testing.T) {

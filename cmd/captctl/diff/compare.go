@@ -82,8 +82,8 @@ func (u *unit) postponedBy(template *infrav1.WorkspaceTemplate, content string) 
 	switch {
 	case isPaused(u):
 		return "written when it is no longer paused"
-	case policy.IsStaged() && rollout.AssignedTo(u.apply()) != revision:
-		return "written when the rollout of the template assigns revision " + revision
+	case policy.IsStaged() && !terraform.IsRecordedAs(revision, rollout.AssignedTo(u.apply())):
+		return "written when the rollout of the template assigns revision " + terraform.ShortRevision(revision)
 	case policy.HoldsChanges() && status.WorkspaceRef != nil && rollout.SpecHash(u.apply()) != status.WrittenSpec && u.apply().Annotations[naming.ApproveAnnotation] != content:
 		return "written as the rollout policy of the template allows: after its preview, or when content " + content + " is approved"
 	}
