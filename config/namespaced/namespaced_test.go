@@ -75,7 +75,9 @@ func decode[T any](t *testing.T, object *unstructured.Unstructured) *T {
 }
 
 // built are the objects of the installation that test/roles runs. kustomize takes a second.
-var built = sync.OnceValues(func() ([]*unstructured.Unstructured, error) { return manifests.Load("../../test/roles/testdata/namespaced") })
+var built = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
+	return manifests.Load("../../test/roles/testdata/namespaced")
+})
 
 // installed returns the objects of a kind.
 func installed[T any](t *testing.T, kind, name string) (found []*T) {

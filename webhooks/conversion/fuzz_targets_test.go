@@ -175,9 +175,10 @@ func requireStatusKept[From, To client.Object](t *testing.T, seed int64, forge f
 	withForged, without := fresh[From](), fresh[From]()
 	require.NoError(t, back(t.Context(), forged, withForged))
 	require.NoError(t, back(t.Context(), honest, without))
-	requireSame(t, string(parts(t, without)["status"]), string(parts(t, withForged)["status"]), annotations[preserve.Annotation])
 	requireReadable(t, forged, withForged)
 	requireReturn(t, withForged, there, back)
+	// A field of spec that is restored can make a field of status lost, which is then stored, and not changed.
+	requireSame(t, string(parts(t, withoutLostFields(without))["status"]), string(parts(t, withoutLostFields(withForged))["status"]), annotations[preserve.Annotation])
 }
 
 // object returns an object as an API server would send it: in the JSON encoding of the type. Input that cannot be decoded is skipped.
