@@ -106,26 +106,6 @@ func (r *Reconciler) observeRevision(ctx context.Context, templates workspacetem
 	return err
 }
 
-// dismissRevision lets an object that never had a Workspace wait for its revision, unless the one in spec was rolled out or approved: only such a revision is
-// assigned to new objects, and a user could have written another one.
-func (r *Reconciler) dismissRevision(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	if f.Current == nil || !f.hasRevision() || apply.Status.WorkspaceRef != nil || !apply.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	uncached := workspacetemplate.Lookup{Cached: r.Uncached, Uncached: r.Uncached} // The record may be newer than the cache.
-	object, err := uncached.Revisions(ctx).First(rollout.StoredAs(f.TemplateKey, f.Revision)...)
-	if err != nil {
-		return err
-	}
-	if object != nil {
-		if stored, err := rollout.Parse(object); err == nil && stored.Hash == f.Revision && (stored.RolledOut || stored.Approval != rollout.Approval{}) {
-			return nil
-		}
-	}
-	f.Revision, f.Rendered, f.RenderErrors = "", nil, nil
-	return nil
-}
-
 func (r *Reconciler) renderInput(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
 	return render.Input{Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply), StatePrefix: r.StatePrefix}
 }

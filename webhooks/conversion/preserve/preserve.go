@@ -7,7 +7,7 @@
 // a conversion, the reverse rules are applied to the result, and each field that they do not restore (a lost field) is stored in the result.
 // The next conversion in the reverse direction restores these fields, except those that were changed since.
 //
-// Lost fields of spec are stored in Cluster API's conversion-data annotation: whoever can write it can write spec, too. Lost fields of status
+// Lost fields of spec are stored in Cluster API's conversion-data annotation: every client that can write it can write spec, too. Lost fields of status
 // are stored in status.conversionData, because users can write annotations, but not status: the API server keeps the status of the stored
 // object in each write of another part of an object, in the version of the request. So an annotation never becomes status.
 //
