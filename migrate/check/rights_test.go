@@ -35,6 +35,7 @@ func TestTheRolesGrantNoMoreThanTheCommandsWrite(t *testing.T) {
 		"patch workspacetemplateapplies" + infrastructure, "patch workspacetemplateapplies/status" + infrastructure, "patch captcontrolplanes" + controlPlane,
 		"list leases.coordination.k8s.io", "create leases.coordination.k8s.io in namespace capt-system", "update leases.coordination.k8s.io in namespace capt-system",
 		"create configmaps in namespace capt-system", "update configmaps in namespace capt-system",
+		"migrate guards.capt.cluster.x-k8s.io",
 	}, list(check.RoleWriter, check.RoleJournal))
 	assert.Equal(t, []string{"patch clusters.cluster.x-k8s.io"}, list(check.RoleEndpoints))
 	assert.Len(t, list(check.RoleOwners), 3)
