@@ -74,7 +74,7 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 		})}, office, opens, nil},
 		"in a comment": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.Module += "// ${endpoint_public_access_cidrs}\n"
-		})}, office, opens, nil},
+		})}, office, opens, []string{"spec.endpointAccess.publicCIDRs: the value of variable \"endpoint_public_access_cidrs\" has characters that could change the module"}},
 		"to a module in JSON": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.InlineFormat, p.Module = terraform.FormatJSON, `{"output": {"x": {"value": "${var.x} ${var.kubernetes_version}"}}}`
 			p.Vars = append(p.Vars, terraform.Var{Key: "x", Value: "${endpoint_public_access_cidrs}"})
@@ -299,7 +299,7 @@ func TestValuesInTheTextOfAModule(t *testing.T) {
 		"anything, when the template has no use it": {builder.WithModule(""), `correcthorse"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			findings := modules.ValidateVariableValues(builder.WorkspaceTemplate("vpc", row.option), map[string]string{"owner": row.value}, variablesPath)
+			findings := modules.ValidateVariableValues(builder.WorkspaceTemplate("vpc", row.option), map[string]string{"owner": row.value}, variablesPath.Key)
 			if !row.refused {
 				assert.Empty(t, findings)
 				return
@@ -310,10 +310,46 @@ func TestValuesInTheTextOfAModule(t *testing.T) {
 	}
 }
 
+// Variables that CAPT sets later are literals in the meantime.
+func TestValuesThatChangeTheStructureOfAModuleAreRefusedAtAdmission(t *testing.T) {
+	const text = "variable \"x\" {}\nlocals {\n  a = ${owner}\n  b = ${kubernetes_version}\n  c = \"${region}\"\n}\n"
+	template := builder.WorkspaceTemplate("vpc", builder.WithModule(text))
+	for value, refused := range map[string]bool{"1": false, "-1": false, "true": false, "demo": true, "var.x": true, "1, 2": true, "": true} {
+		findings := modules.ValidateVariableValues(template, map[string]string{"owner": value, "region": "eu-west-1"}, variablesPath.Key)
+		if !refused {
+			assert.Empty(t, findings, value)
+			continue
+		}
+		assertRefused(t, findings.Errors, finding{"spec.variables[owner]", field.ErrorTypeInvalid, `the values of its variables ("owner") would change the structure of the module`})
+	}
+}
+
+func TestFieldsThatAreInsertedIntoAModule(t *testing.T) {
+	tagged := func(value controlplanev1.TagValue) builder.Option {
+		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
+			c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"size": value}
+		})
+	}
+	inserted := builder.WithParameters(func(params *terraform.WorkspaceParameters) { params.Module += "locals { size = ${tags_size} }\n" })
+	for value, refused := range map[controlplanev1.TagValue][]finding{
+		"3": nil, "var.x": {{"spec.additionalTags[size]", field.ErrorTypeInvalid, `("tags_size") would change the structure of the module`}},
+	} {
+		object := builder.CAPTControlPlane("demo", tagged(value))
+		expect(t, refused)(owners.ValidateCAPTControlPlane(t.Context(), newFakeReader(passing(inserted), object), object))
+	}
+	named := func(name string) builder.Option {
+		return builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Name = name })
+	}
+	template := builder.WorkspaceTemplate("vpc", builder.WithModule("locals {\n  a = \"${cluster_name}${region}\"\n  b = ${vpc_name}\n}\n"))
+	object := builder.CAPTCluster("demo", named("main"))
+	expect(t, []finding{{"spec.vpc.template.name", field.ErrorTypeInvalid, `("vpc_name") would change the structure of the module`}})(
+		owners.ValidateCAPTCluster(t.Context(), newFakeReader(template, object), object))
+}
+
 func TestVariableWorkspaceNameOfAUserHasNoEffect(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${WORKSPACE_NAME}" }`))
 	given := map[string]string{"WORKSPACE_NAME": `"`}
-	assert.Empty(t, modules.ValidateVariableValues(template, given, variablesPath), "what has no effect does no harm")
+	assert.Empty(t, modules.ValidateVariableValues(template, given, variablesPath.Key), "what has no effect does no harm")
 	assertWarned(t, modules.UnusedVariableWarnings(template, given, variablesPath),
 		"spec.variables[WORKSPACE_NAME]: has no effect: CAPT always sets ${WORKSPACE_NAME} to the name of the Workspace")
 }
