@@ -219,12 +219,15 @@ func (r *Reconciler) relatedApplies(ctx context.Context, object client.Object) [
 // Workspace. Fleets have the same names in every namespace.
 func (r *Reconciler) withSameWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) []ctrl.Request {
 	options := []client.ListOption{client.MatchingFields{index.WorkspaceName: apply.Spec.WorkspaceName}}
+	var unadopted []ctrl.Request // Objects of equal names, for which CAPT v0.3 created none.
 	if hasNamespacedWorkspace(apply) {
 		options = append(options, client.InNamespace(apply.Namespace))
+	} else {
+		unadopted = r.requests(ctx, client.MatchingFields{index.LegacyName: apply.Spec.WorkspaceName})
 	}
-	return r.requestsFor(ctx, func(other *infrav1.WorkspaceTemplateApply) bool {
+	return append(unadopted, r.requestsFor(ctx, func(other *infrav1.WorkspaceTemplateApply) bool {
 		return other.Namespace == apply.Namespace || !hasNamespacedWorkspace(other)
-	}, options...)
+	}, options...)...)
 }
 
 // membershipChanged passes events that may remove a WorkspaceTemplateApply from its group: deletion, other labels, or another manager.
