@@ -166,7 +166,7 @@ func TestAClusterWideWorkspaceOfAnotherNamespaceIsNotFoundByItsName(t *testing.T
 	env.requireSameAsMissing(env.unready(), "waitForWorkspaces: [{name: NAME}]")
 }
 
-// Workspaces of CAPT v0.3 have no claim. What the tenant can write, a name and a finalizer of CAPT v0.3, is no evidence that one is its own.
+// Workspaces of CAPT v0.3 have no claim. A name and a finalizer of CAPT v0.3, which the tenant can write, do not prove that one is its own.
 func TestAWorkspaceThatV03CreatedForAnotherNamespaceIsNotFoundByItsName(t *testing.T) {
 	for name, inTenant := range map[string]string{"the name alone": "mine", "an object as of CAPT v0.3": "THEIRS"} {
 		t.Run(name, func(t *testing.T) {
