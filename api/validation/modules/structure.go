@@ -114,7 +114,7 @@ func structureOfTokens(tokens hclsyntax.Tokens) (found []string) {
 		case token.Type == hclsyntax.TokenQuotedLit, token.Type == hclsyntax.TokenStringLit:
 		case token.Type == hclsyntax.TokenComment:
 			found = append(found, "comment")
-		case last(i) != hclsyntax.TokenDot && (token.Type == hclsyntax.TokenNumberLit || text == "true" || text == "false"): // After a dot, it is a name or an index.
+		case last(i) != hclsyntax.TokenDot && isLiteral(token): // After a dot, it is a name or an index.
 			if n := len(found); last(i) == hclsyntax.TokenMinus && (i < 2 || !endsOperand(tokens[i-2].Type)) {
 				found = found[:n-1] // A negative number.
 			}
@@ -124,6 +124,11 @@ func structureOfTokens(tokens hclsyntax.Tokens) (found []string) {
 		}
 	}
 	return found
+}
+
+func isLiteral(token hclsyntax.Token) bool {
+	text := string(token.Bytes)
+	return token.Type == hclsyntax.TokenNumberLit || token.Type == hclsyntax.TokenIdent && (text == "true" || text == "false")
 }
 
 // endsOperand reports whether a minus after a token subtracts.
@@ -141,48 +146,67 @@ var labels = map[string]int{"resource": 2, "data": 2, "ephemeral": 2, "variable"
 
 // structureOfJSON returns the structure of a module in JSON; false if it is not valid. Its strings are templates. A key is a part of the
 // structure, because it may be the name of an argument, unless it is the label of a block.
-func structureOfJSON(text string) (found []string, valid bool) {
+func structureOfJSON(text string) ([]string, bool) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
-	var path []string // The keys of the objects around a token.
-	var lists []bool  // Whether what is around a token is a list.
-	key := false
+	var s jsonStructure
 	for {
 		token, err := decoder.Token()
 		if err != nil {
-			return found, errors.Is(err, io.EOF)
+			return s.found, errors.Is(err, io.EOF)
 		}
-		switch token := token.(type) {
-		case json.Delim:
-			found = append(found, token.String())
-			switch token {
-			case '{':
-				path, lists = append(path, ""), append(lists, false)
-			case '[':
-				lists = append(lists, true)
-			default:
-				if !lists[len(lists)-1] {
-					path = path[:len(path)-1]
-				}
-				lists = lists[:len(lists)-1]
-			}
-			key = len(lists) > 0 && !lists[len(lists)-1]
-			continue
-		case string:
-			if key {
-				path[len(path)-1], key = token, false
-				if depth := len(path) - 1; depth == 0 || depth > labels[path[0]] {
-					found = append(found, token)
-				}
-				continue
-			}
-			found = append(found, structureOfTemplate(token)...)
-		case nil:
-			found = append(found, "null")
-		default:
-			found = append(found, literalToken)
-		}
-		key = len(lists) > 0 && !lists[len(lists)-1]
+		s.add(token)
+	}
+}
+
+// jsonStructure collects the structure of a module in JSON, token by token.
+type jsonStructure struct {
+	found []string
+	// path has the keys of the objects around a token, lists whether what is around it is a list.
+	path  []string
+	lists []bool
+	// hasKey is true between a key and its value.
+	hasKey bool
+}
+
+func (s *jsonStructure) add(token json.Token) {
+	text, isString := token.(string)
+	if isString && !s.hasKey && len(s.lists) > 0 && !s.lists[len(s.lists)-1] {
+		s.key(text)
+		return
+	}
+	s.hasKey = false
+	switch token := token.(type) {
+	case json.Delim:
+		s.delimiter(token)
+	case string:
+		s.found = append(s.found, structureOfTemplate(text)...)
+	case nil:
+		s.found = append(s.found, "null")
+	default:
+		s.found = append(s.found, literalToken)
+	}
+}
+
+func (s *jsonStructure) key(name string) {
+	s.hasKey, s.path[len(s.path)-1] = true, name
+	if depth := len(s.path) - 1; depth == 0 || depth > labels[s.path[0]] {
+		s.found = append(s.found, name)
+	}
+}
+
+func (s *jsonStructure) delimiter(delimiter json.Delim) {
+	s.found = append(s.found, delimiter.String())
+	last := len(s.lists) - 1
+	switch delimiter {
+	case '{':
+		s.path, s.lists = append(s.path, ""), append(s.lists, false)
+	case '[':
+		s.lists = append(s.lists, true)
+	case '}':
+		s.path, s.lists = s.path[:len(s.path)-1], s.lists[:last]
+	default:
+		s.lists = s.lists[:last]
 	}
 }
 
