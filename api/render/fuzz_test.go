@@ -5,6 +5,7 @@ package render
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -67,7 +68,149 @@ func moduleUnchangedOrRefused(t *testing.T, module, name, value, other string) (
 		after, _ := structure(want)
 		require.Equal(t, before, after)
 	}
+	if want != module { // A value is a literal: with another one, the module has the same structure.
+		for _, literal := range []string{"0", "1"} {
+			other, _ := substituted(module, map[string]string{"other": literal, name: literal, workspaceNameVariable: literal})
+			require.Equal(t, syntaxTree(t, other), syntaxTree(t, want), "%s\n%s", other, want)
+		}
+	}
 	return true
+}
+
+// No value may change a module in JSON, where every string may be a template, and names are in quotes.
+func FuzzModulesInJSONUnchangedOrRejected(f *testing.F) {
+	for _, module := range []string{
+		`{"output": {"${value}": {"value": "x$${value}{abspath(path.root)}${var.a}%{ if true }${other}%{ endif }"}}}`,
+		`{"locals": {"a": [${value}, {"b": ${other}}], "c": "${var.${value}} ${${other}}"}, "${value}": 1}`,
+		`{"resource": [{"a": {"b": {"${value}": [${other}]}}}]}`,
+	} {
+		for _, value := range []string{"", "demo", "-1", "true", "null", "1, 2", "var.b", "0"} {
+			f.Add(module, value, "x")
+			f.Add(module, "1", value)
+		}
+	}
+	f.Fuzz(func(t *testing.T, module, value, other string) {
+		skipUnlessText(t, module, value, other)
+		rendered, errs := Workspace(rendering{apply: variables("value", value, "other", other), template: params(func(p *terraform.WorkspaceParameters) {
+			p.InlineFormat, p.Module = terraform.FormatJSON, module
+		})}.input())
+		if len(errs) > 0 {
+			assert.Nil(t, rendered)
+			return
+		}
+		want, unsafe := substituted(module, map[string]string{"value": value, "other": other, workspaceNameVariable: "demo-vpc"})
+		require.Empty(t, unsafe)
+		for _, literal := range []string{"0", "1"} {
+			other, _ := substituted(module, map[string]string{"value": literal, "other": literal, workspaceNameVariable: literal})
+			require.Equal(t, jsonTree(t, other), jsonTree(t, want), "%s\n%s", other, want)
+		}
+	})
+}
+
+// syntaxTree lists the nodes of a module and all names in it, without literals and the labels of blocks. It is a second implementation of what
+// the structure of a module is.
+func syntaxTree(t *testing.T, module string) []string {
+	t.Helper()
+	file, diags := hclsyntax.ParseConfig([]byte(module), "", hcl.InitialPos)
+	require.False(t, diags.HasErrors(), "%s\n%v", module, diags)
+	var found []string
+	var visit func(body *hclsyntax.Body)
+	visit = func(body *hclsyntax.Body) {
+		for _, name := range slices.Sorted(maps.Keys(body.Attributes)) {
+			found = append(found, "argument "+name)
+			found = append(found, nodes(body.Attributes[name].Expr)...)
+		}
+		for _, block := range body.Blocks {
+			found = append(found, "block "+block.Type+" "+strconv.Itoa(len(block.Labels)))
+			visit(block.Body)
+			found = append(found, "end")
+		}
+	}
+	visit(file.Body.(*hclsyntax.Body))
+	return found
+}
+
+// nodes lists the nodes of an expression.
+func nodes(expression hclsyntax.Expression) (found []string) {
+	_ = hclsyntax.VisitAll(expression, func(node hclsyntax.Node) hcl.Diagnostics {
+		text := fmt.Sprintf("%T", node)
+		switch node := node.(type) {
+		case *hclsyntax.LiteralValueExpr:
+			if node.Val.IsNull() {
+				found = append(found, "null")
+			}
+			return nil
+		case *hclsyntax.UnaryOpExpr:
+			if _, isNumber := node.Val.(*hclsyntax.LiteralValueExpr); isNumber && node.Op == hclsyntax.OpNegate {
+				return nil
+			}
+		case *hclsyntax.TemplateWrapExpr: // A template, and nothing around it.
+			text = fmt.Sprintf("%T", &hclsyntax.TemplateExpr{})
+		case *hclsyntax.FunctionCallExpr:
+			text += node.Name
+		case *hclsyntax.BinaryOpExpr:
+			text += fmt.Sprintf("%p", node.Op)
+		case *hclsyntax.ForExpr:
+			text += node.KeyVar + " " + node.ValVar
+		case *hclsyntax.ScopeTraversalExpr:
+			text += path(node.Traversal)
+		case *hclsyntax.RelativeTraversalExpr:
+			text += path(node.Traversal)
+		}
+		found = append(found, text)
+		return nil
+	})
+	return found
+}
+
+// path lists the names of a reference, and its numbers that are not in brackets.
+func path(traversal hcl.Traversal) (text string) {
+	for _, step := range traversal {
+		switch step := step.(type) {
+		case hcl.TraverseRoot:
+			text += step.Name
+		case hcl.TraverseAttr:
+			text += "." + step.Name
+		default:
+			text += fmt.Sprintf("%T", step)
+		}
+	}
+	return text
+}
+
+// jsonTree lists the tokens of a module in JSON, without literals; strings are templates.
+func jsonTree(t *testing.T, module string) []string {
+	t.Helper()
+	var tree any
+	require.NoError(t, json.Unmarshal([]byte(module), &tree), module)
+	var found []string
+	var visit func(node any)
+	visit = func(node any) {
+		switch node := node.(type) {
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(node)) {
+				found = append(found, "key")
+				visit(node[key])
+			}
+		case []any:
+			found = append(found, strconv.Itoa(len(node)))
+			for i := range node {
+				visit(node[i])
+			}
+		case string:
+			if template, diags := hclsyntax.ParseTemplate([]byte(node), "", hcl.InitialPos); !diags.HasErrors() {
+				found = append(found, nodes(template)...)
+			}
+			found = append(found, "string")
+		case nil:
+			found = append(found, "null")
+		default:
+			found = append(found, "literal")
+		}
+	}
+	visit(tree)
+	slices.Sort(found) // Labels are keys, and sorted by their text.
+	return found
 }
 
 func FuzzVarsReachTerraformUnchanged(f *testing.F) {

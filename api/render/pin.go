@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation/modules"
 )
 
 // Pin returns the spec of a template that reproduces the spec of a live Workspace for each of the given WorkspaceTemplateApplies.
@@ -48,6 +49,13 @@ func Pin(live map[string]any, name string, old *infrav1.WorkspaceTemplate, appli
 	spec := &terraform.WorkspaceSpec{}
 	if err := json.Unmarshal(data, spec); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
+	}
+	if len(p.errs) == 0 && old != nil && slices.ContainsFunc(p.variables, func(variables map[string]string) bool {
+		return modules.IsUnsafe(spec.ForProvider, variables)
+	}) { // CAPT v0.3 inserted any value into the text of a module.
+		old = old.DeepCopy()
+		old.Spec.Template.Spec.ForProvider.Module = ""
+		return Pin(live, name, old, applies...)
 	}
 	return spec, p.errs
 }
@@ -125,5 +133,7 @@ func (p *pinning) text(live string, template any, path *field.Path) string {
 
 // rendersTo reports whether a string of a template becomes the live one with the variables of each WorkspaceTemplateApply.
 func (p *pinning) rendersTo(template, live string) bool {
-	return !slices.ContainsFunc(p.variables, func(variables map[string]string) bool { return replacePlaceholders(template, variables) != live })
+	return !slices.ContainsFunc(p.variables, func(variables map[string]string) bool {
+		return modules.ReplacePlaceholders(template, variables) != live
+	})
 }

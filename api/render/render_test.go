@@ -285,6 +285,18 @@ func TestPinnedTemplateReproducesTheWorkspace(t *testing.T) {
 	assert.Equal(t, "demo-$", spec.ForProvider.Vars[1].Value)
 }
 
+// CAPT v0.3 inserted any value into the text of a module.
+func TestPinnedTemplateHasTheTextOfAModuleThatIsNotRenderedWithItsVariables(t *testing.T) {
+	old := builder.WorkspaceTemplate("vpc", builder.WithModule("a = ${value}\n"), builder.WithParameters(func(p *terraform.WorkspaceParameters) {
+		p.Vars = []terraform.Var{{Key: "x", Value: "${value}"}}
+	}))
+	live := map[string]any{"forProvider": map[string]any{"source": "Inline", "module": "a = demo\n", "vars": []any{map[string]any{"key": "x", "value": "demo"}}}}
+	spec, errs := Pin(live, "demo", old, builder.WorkspaceTemplateApply("demo", builder.WithVariables(map[string]string{"value": "demo"})))
+	require.Empty(t, errs)
+	assert.Equal(t, "a = demo\n", spec.ForProvider.Module)
+	assert.Equal(t, "${value}", spec.ForProvider.Vars[0].Value, "others keep their placeholders")
+}
+
 // The template language cannot escape a placeholder.
 func TestPinnedTemplateCannotContainALiteralPlaceholder(t *testing.T) {
 	live := map[string]any{"forProvider": map[string]any{"source": "Inline", "module": `locals { x = [for region in ["a"] : "${region}"] }`}}

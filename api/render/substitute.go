@@ -45,19 +45,13 @@ func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]stri
 		for _, name := range modules.UnsafeInSource(template.ForProvider.Module, variables) {
 			s.errs = append(s.errs, modules.UnsafeSourceError(module, name))
 		}
-		return spec, s.errs
 	}
-	return spec, validateStructure(&template.ForProvider, &spec.ForProvider, s.used, module)
-}
-
-// replacePlaceholders replaces the placeholders of a string without checking the values.
-func replacePlaceholders(text string, variables map[string]string) string {
-	return terraform.Placeholder.ReplaceAllStringFunc(text, func(match string) string {
-		if value, ok := variables[match[2:len(match)-1]]; ok {
-			return value
-		}
-		return match
-	})
+	inModule := spec.ForProvider
+	inModule.Module = template.ForProvider.Module
+	if changing := modules.ChangingStructure(inModule, variables); len(changing) > 0 {
+		s.errs = append(s.errs, modules.StructureError(module, changing...))
+	}
+	return spec, s.errs
 }
 
 // substitution replaces the placeholders in all strings of a spec, and collects the errors.
@@ -65,9 +59,7 @@ type substitution struct {
 	variables map[string]string
 	// module is the path of the field forProvider.module.
 	module string
-	// used are the names of the variables that were replaced in the module.
-	used []string
-	errs field.ErrorList
+	errs   field.ErrorList
 }
 
 func (s *substitution) walk(node any, path *field.Path) any {
@@ -100,9 +92,6 @@ func (s *substitution) replace(text string, path *field.Path) string {
 				refused = append(refused, name)
 			}
 			return match
-		}
-		if inModule && !slices.Contains(s.used, name) {
-			s.used = append(s.used, name)
 		}
 		return value
 	})

@@ -5,6 +5,8 @@ package render
 
 import (
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -148,34 +150,107 @@ func TestValuesCannotChangeTheStructureOfAModule(t *testing.T) {
 		"begins a condition":    {`a = "%${value}{ if true }x%${value}{ endif }"`, ""},
 		"begins a loop":         {`a = "%${value}{ for x in [1] }x%${value}{ endfor }"`, ""},
 		"brings in another one": {`a = "${value}$${value}{var.value}"`, ""},
+		// Not valid before the substitution.
+		"is a name":                      {"a = ${value}\n", "demo"},
+		"is a reference":                 {"a = ${value}\n", "var.secret"},
+		"is null":                        {"a = ${value}\n", "null"},
+		"is a keyword in a string":       {`a = "${${value}}"`, "path.root"},
+		"selects a variable":             {"a = var.${value}\n", "secret"},
+		"selects a variable by its end":  {"a = var.x${value}\n", "0"},
+		"selects a variable by a bool":   {"a = var.${value}\n", "true"},
+		"selects an element":             {"a = local.all.${value}\n", "1"},
+		"selects an alias of a provider": {"resource \"a\" \"b\" {\n  provider = aws.${value}\n}\n", "other"},
+		"is the name of an argument":     {"${value} = 1\n", "demo"},
+		"is the type of a block":         {"${value} \"a\" \"b\" {}\n", "provider"},
+		"is a label without quotes":      {"resource a ${value} {}\n", "demo"},
+		"is a name of a heredoc":         {"a = <<${value}\nx\nEOT\n", "EOT"},
+		"adds fields":                    {"tags = { Name = ${value} }\n", "1, Owner = 2"},
+		"adds elements":                  {"a = [${value}, 3]\n", "1, 2"},
+		"is a name in a list":            {"a = [\"${value}\", ${value}]\n", "demo"},
+		"subtracts":                      {"a = 5${value}\n", "-1"},
+		"divides":                        {"a = ${value}\n", "1/2"},
+		"compares":                       {"a = ${value}\n", "1 == 2"},
+		"begins a comment":               {"a = ${value} + 5\n", "1 //"},
+		"calls a function":               {"a = ${value}(1)\n", "abs"},
+		"is the variable of a loop":      {"a = [for ${value} in [1] : x]\n", "x"},
+		"is an escape":                   {`a = "\${value}"`, "n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rendered, errs := Workspace(rendering{apply: variables("value", row.value), template: []builder.Option{builder.WithModule(row.module)}}.input())
-			assert.Nil(t, rendered)
-			require.Len(t, errs, 1)
-			assert.Equal(t, "spec.template.spec.forProvider.module", errs[0].Field)
-			assert.Contains(t, errs[0].Detail, `("value") would change the structure of the module`)
-			assert.Contains(t, errs[0].Detail, "forProvider.vars or varmap")
+			requireStructureError(t, row.module, row.value, "")
 		})
 	}
 }
 
-func TestPlaceholdersAreAllowedInAnyTextOfAModule(t *testing.T) {
-	for _, module := range []string{
-		`a = "${value}"`,
-		`a = "x${value}y${var.b}$${value}"`,
-		`a = { "${value}" = 1, "x${value}" = local.b["${value}"].c, d = value["${value}"] }`,
-		`a = "${var.b == "${value}" ? upper("${value}") : join(",", ["${value}", "x"])}"`,
-		`a = [for value in var.b : "${value}-%{ if value == "${value}" }x%{ endif }"]`,
-		"a = <<-EOT\n  x ${value}\n  EOT\nb = <<EOT\n${value}\nEOT\n",
-		"# ${value}\n// ${value}\n/* ${value} */\na = 1\n",
-		"resource \"terraform_data\" \"a\" {\n  input = \"${value}\"\n  provisioner \"local-exec\" { command = \"${value}\" }\n}\n",
-		// Where a placeholder is not valid HCL, it is replaced as a part of the structure.
-		"resource \"terraform_data\" \"${value}\" {}\n",
-		"a = ${value}\n", "${value} = 1\n", "a = [${value}, ${value}]\n",
+// requireStructureError requires that a value of the variable "value" is refused in a module.
+func requireStructureError(t *testing.T, module, value string, format terraform.FileFormat) {
+	t.Helper()
+	rendered, errs := Workspace(rendering{apply: variables("value", value), template: params(func(p *terraform.WorkspaceParameters) {
+		p.InlineFormat, p.Module = format, module
+	})}.input())
+	assert.Nil(t, rendered)
+	require.NotEmpty(t, errs)
+	assert.Equal(t, "spec.template.spec.forProvider.module", errs[0].Field)
+	assert.Contains(t, errs[0].Detail, `("value") would change the structure of the module`)
+	assert.Contains(t, errs[0].Detail, "forProvider.vars or varmap")
+}
+
+// In JSON, every name is in quotes, too.
+func TestValuesCannotChangeTheStructureOfAModuleInJSON(t *testing.T) {
+	for name, row := range map[string]struct{ module, value string }{
+		"starts an expression":       {`{"output": {"a": {"value": "$${value}{abspath(path.root)}"}}}`, ""},
+		"selects a variable":         {`{"output": {"a": {"value": "${var.${value}}"}}}`, "secret"},
+		"is a name in an expression": {`{"output": {"a": {"value": "${${value}}"}}}`, "path.root"},
+		"is the name of an argument": {`{"output": {"a": {"${value}": "x"}}}`, "sensitive"},
+		"is the type of a block":     {`{"${value}": {"a": {"value": "x"}}}`, "output"},
+		"is the name of a local":     {`{"locals": {"${value}": 1}}`, "a"},
+		"adds elements":              {`{"locals": {"a": [${value}]}}`, "1, 2"},
+		"is null":                    {`{"locals": {"a": ${value}}}`, "null"},
 	} {
-		t.Run(module, func(t *testing.T) {
-			rendering{apply: variables("value", "demo"), template: []builder.Option{builder.WithModule(module)}}.must(t)
+		t.Run(name, func(t *testing.T) {
+			requireStructureError(t, row.module, row.value, terraform.FormatJSON)
+		})
+	}
+}
+
+func TestPlaceholdersAreAllowedForLiteralsInAModule(t *testing.T) {
+	for module, values := range map[string][]string{
+		`a = "${value}"`:                    {"demo", "", "-1", "10.0.0.0/16", "a=b, c"},
+		`a = "x${value}y${var.b}$${value}"`: {"demo"},
+		`a = { "${value}" = 1, "x${value}" = local.b["${value}"].c, d = value["${value}"] }`:                                        {"demo"},
+		`a = "${var.b == "${value}" ? upper("${value}") : join(",", ["${value}", "x"])}"`:                                           {"demo"},
+		`a = [for value in var.b : "${value}-%{ if value == "${value}" }x%{ endif }"]`:                                              {"demo"},
+		"a = <<-EOT\n  x ${value}\n  EOT\nb = <<EOT\n${value}\nEOT\n":                                                               {"demo", ""},
+		"# ${value}\n// ${value}\n/* ${value} */\na = 1\n":                                                                          {"demo", ""},
+		"resource \"terraform_data\" \"a\" {\n  input = \"${value}\"\n  provisioner \"local-exec\" { command = \"${value}\" }\n}\n": {"demo"},
+		// Not valid before the substitution.
+		"resource \"terraform_data\" \"${value}\" {}\n": {"demo", "1"},
+		"a = ${value}\n": {"1", "-1", "1.5", "1e5", "-1.5E-3", "true", "false"},
+		"a = [${value}, \"${value}\", x - ${value}]\n": {"1", "-1", "true"},
+		"a = { b = ${value} == 1 ? ${value} : 2 }\n":   {"1", "-1"},
+	} {
+		for _, value := range values {
+			t.Run(module+" "+value, func(t *testing.T) {
+				rendering{apply: variables("value", value), template: []builder.Option{builder.WithModule(module)}}.must(t)
+			})
+		}
+	}
+}
+
+func TestAnErrorAboutTheStructureNamesTheVariablesThatCauseIt(t *testing.T) {
+	for name, row := range map[string]struct {
+		module, value, other string
+		names                []string
+	}{
+		"one":                         {"a = \"${other}\"\nb = ${value}\n", "demo", "demo", []string{"value"}},
+		"both":                        {"a = ${other}\nb = ${value}\n", "demo", "demo", []string{"other", "value"}},
+		"two that only do it jointly": {"a = <<EOT\n${value}${other}\nb = <<EOT\nEOT\n", "EO", "T", []string{"other", "value"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, errs := Workspace(rendering{apply: variables("value", row.value, "other", row.other), template: []builder.Option{builder.WithModule(row.module)}}.input())
+			require.Len(t, errs, 1)
+			for _, variable := range []string{"value", "other"} {
+				assert.Equal(t, slices.Contains(row.names, variable), strings.Contains(errs[0].Detail, strconv.Quote(variable)), errs[0].Detail)
+			}
 		})
 	}
 }
@@ -203,7 +278,14 @@ var hostileModules = []string{
 	"/* *${value}${other} a {} /* */\n",
 	"a = \"$${value}{var.a}%${value}{ if true }x%${value}{ endif }\"\n",
 	"# ${value}\na = \"%{ if var.a }${other}%{ endif }\"\n",
+	"a = ${value}\nb = [${other}, x - ${value}]\nc = { d = ${other} }\n",
+	"a = var.x${value}\nb = local.all.${other}\n",
+	"a = 1${value}\n${other} = 2\n",
+	"a = [for ${value} in [1] : ${other}]\nb = \"${upper(${value})}\"\n",
 }
+
+// literals are values that are a literal of Terraform, also in parts.
+var literals = []string{"0", "7", "-1", ".5", "e3", "true", "false", "null", "var", "."}
 
 // fragments are strings that can end a string or start an expression.
 var fragments = []string{
@@ -214,9 +296,15 @@ var fragments = []string{
 // harmless are fragments of characters that are safe in a module.
 var harmless = []string{"EOT", "/", "demo", "0", " ", ".", "_", ":", "@", "+", "=", ",", "-", "resource"}
 
-// value returns a random value of fragments and other characters; every second value has harmless fragments only.
+// value returns a random value of literals, of harmless fragments, or of any fragments and other characters.
 func value(random *rand.Rand) string {
 	var text strings.Builder
+	if random.IntN(4) == 0 {
+		for range 1 + random.IntN(2) {
+			text.WriteString(literals[random.IntN(len(literals))])
+		}
+		return text.String()
+	}
 	if random.IntN(2) == 0 {
 		for range random.IntN(8) {
 			text.WriteString(harmless[random.IntN(len(harmless))])

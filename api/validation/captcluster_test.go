@@ -59,7 +59,7 @@ func TestCAPTClusters(t *testing.T) {
 		"with an existing VPC":        {object: []builder.Option{builder.WithExistingVPC("vpc-1")}},
 		"template does not exist yet": {warnings: []string{"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet"}},
 		"template does not allow the namespace": {existing: []validation.Owner{private, namespace("shared", nil), namespace("default", nil)}, object: []builder.Option{vpcNamed("shared")},
-			refused: []finding{{"spec.vpc.template.ref", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
+			warnings: []string{"spec.vpc.template.ref: WorkspaceTemplate shared/vpc does not exist, or does not allow namespace default"}},
 		"with the longest name that fits": {existing: []validation.Owner{vpc}, object: []builder.Option{renamed(longest)}},
 		"with a name that is longer": {existing: []validation.Owner{vpc}, object: []builder.Option{renamed(longest + "n")},
 			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 239 characters, so names that CAPT derives from it would be truncated"}}},

@@ -25,9 +25,8 @@ type Incomplete interface {
 }
 
 // TemplateReference looks up the template that an object in a namespace refers to. The returned template is nil if it does not exist or
-// does not allow that namespace. A template that does not exist is a warning, because it may be created later; one that does not allow the
-// namespace, or is being deleted, is an error. For a template in another namespace, "does not exist" and "does not allow" have the same
-// message, so that the message reveals nothing about that namespace.
+// does not allow that namespace. Both are warnings with the same text for a template in another namespace, so that the answer reveals nothing
+// about that namespace: the template may be created, or allow the namespace, later. A template that is being deleted is an error.
 func TemplateReference(ctx context.Context, reader Reader, ref infrav1.WorkspaceTemplateReference, namespace string, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
 	var findings Findings
 	key := ref.Key(namespace)
@@ -48,12 +47,7 @@ func TemplateReference(ctx context.Context, reader Reader, ref infrav1.Workspace
 		findings.Warn(path, "WorkspaceTemplate %s %s. Nothing is created until it exists", key.Name, absence)
 		return nil, findings, nil
 	}
-	const elsewhere = "WorkspaceTemplate %s does not exist, or does not allow namespace %s. Correct the reference, or ask the owner of the template to add the namespace to spec.allowedNamespaces"
-	if template == nil {
-		findings.Warn(path, elsewhere, key, namespace)
-	} else {
-		findings.Refuse(Forbidden(path, elsewhere, key, namespace))
-	}
+	findings.Warn(path, "WorkspaceTemplate %s does not exist, or does not allow namespace %s. Nothing is created until it does. Correct the reference, or ask the owner of the template to add the namespace to spec.allowedNamespaces", key, namespace)
 	return nil, findings, nil
 }
 

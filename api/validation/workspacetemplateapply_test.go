@@ -73,7 +73,7 @@ func TestWorkspaceTemplateApplies(t *testing.T) {
 		"a good one":               {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc")},
 		"one without its template": {apply: builder.WorkspaceTemplateApply("demo-vpc"), warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet"}},
 		"template does not allow the namespace": {existing: []validation.Owner{shared(infrav1.AllowedNamespaces{})}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
-			errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, "WorkspaceTemplate shared/vpc does not exist, or does not allow namespace default"}}},
+			warnings: []string{"spec.templateRef: WorkspaceTemplate shared/vpc does not exist, or does not allow namespace default"}},
 		"outputs into a Secret":              {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", ""))},
 		"connection Secret in its namespace": {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "default"))},
 		"outputs into another namespace":     {existing: existing, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "other")), errors: []finding{{"spec.writeConnectionSecretToRef.namespace", field.ErrorTypeForbidden, own}}},

@@ -53,30 +53,34 @@ type Facts struct {
 type Reader struct {
 	Cached   client.Reader
 	Uncached client.Reader
-	// Confirm makes Observe ask the API server when the cache does not have the referenced one, which may have been created a moment ago.
+	// Confirm makes Observe ask the API server when the cache has neither the referenced one nor a candidate, which may have been created a
+	// moment ago.
 	Confirm bool
 }
 
-// Observe reads the WorkspaceTemplateApply that an owner refers to or, without a reference, those that may belong to it. It reads candidates,
-// and WorkspaceTemplateApplies to delete, from the API server, because none must be missed.
+// Observe reads the WorkspaceTemplateApply that an owner refers to or, without a reference, those that may belong to it. It asks the API server
+// before one is deleted, and before one may be created, because none must be missed. An owner that waits for a decision sends no request.
 func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
-	switch {
-	case !ref.IsDefined():
-		return r.observeCandidates(ctx, object, want)
-	case !object.GetDeletionTimestamp().IsZero():
-		return observeReferenced(ctx, r.Uncached, object, ref, want)
+	observe := func(reader client.Reader) (Facts, error) {
+		if !ref.IsDefined() {
+			return observeCandidates(ctx, reader, object, want)
+		}
+		return observeReferenced(ctx, reader, object, ref, want)
 	}
-	facts, err := observeReferenced(ctx, r.Cached, object, ref, want)
+	if !object.GetDeletionTimestamp().IsZero() {
+		return observe(r.Uncached)
+	}
+	facts, err := observe(r.Cached)
 	if err == nil && r.Confirm && facts.Apply == nil && facts.Conflict == "" && !facts.NeedsDecision() {
-		return observeReferenced(ctx, r.Uncached, object, ref, want)
+		return observe(r.Uncached)
 	}
 	return facts, err
 }
 
 // observeCandidates looks for the WorkspaceTemplateApplies that may belong to an owner without a reference.
-func (r Reader) observeCandidates(ctx context.Context, object client.Object, want adoption.Expectation) (Facts, error) {
+func observeCandidates(ctx context.Context, reader client.Reader, object client.Object, want adoption.Expectation) (Facts, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
-	if err := r.Uncached.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
+	if err := reader.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
 		return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
 	}
 	candidates := want.Candidates(object, applies.Items)

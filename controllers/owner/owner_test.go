@@ -167,6 +167,40 @@ func TestObserve(t *testing.T) {
 	}, f.Candidates)
 }
 
+// An owner that waits for a decision is reconciled by every event of its namespace. Before, each listed all WorkspaceTemplateApplies there.
+func TestAnOwnerWithoutAReferenceAsksTheAPIServerOnlyBeforeSomethingIsCreatedOrDeleted(t *testing.T) {
+	candidate := builder.WorkspaceTemplateApply("demo-vpc")
+	built, nothing := expected, expected
+	built.ProvisionedField = "status.vpc.id"
+	for name, row := range map[string]struct {
+		cached   []client.Object
+		want     adoption.Expectation
+		confirm  bool
+		owner    client.Object
+		requests int
+	}{
+		"a candidate":                         {[]client.Object{candidate}, nothing, true, builder.CAPTCluster("demo"), 0},
+		"no candidate, and it was built":      {nil, built, true, builder.CAPTCluster("demo"), 0},
+		"nothing, and nothing is created":     {nil, nothing, false, builder.CAPTCluster("demo"), 0},
+		"nothing, and one may be created":     {nil, nothing, true, builder.CAPTCluster("demo"), 1},
+		"in deletion, so that none is missed": {[]client.Object{candidate}, nothing, false, builder.CAPTCluster("demo", builder.Deleting()), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requests := 0
+			live := interceptor.NewClient(newClient(candidate.DeepCopy()), interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					requests++
+					return c.List(ctx, list, options...)
+				},
+			})
+			f, err := Reader{Cached: newClient(row.cached...), Uncached: live, Confirm: row.confirm}.Observe(ctx, row.owner, infrav1.WorkspaceTemplateApplyReference{}, row.want)
+			require.NoError(t, err)
+			assert.Equal(t, row.requests, requests)
+			assert.Equal(t, row.cached != nil || row.requests > 0, len(f.Candidates) > 0, "what the API server has is found")
+		})
+	}
+}
+
 // Defaulting sets the reference when nothing of the name exists. What is created under it afterwards may not be in the cache.
 func TestObserveConfirmsThatTheReferencedOneIsMissing(t *testing.T) {
 	owner := builder.CAPTCluster("demo")

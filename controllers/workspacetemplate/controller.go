@@ -11,6 +11,8 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -70,6 +72,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return err
 	}
+	namespaces := &metav1.PartialObjectMetadata{}
+	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplate{}).
 		Named("workspacetemplate").
@@ -82,6 +86,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			return []ctrl.Request{{NamespacedName: rollout.TemplateOf(object)}}
 		})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(relabeled())).
+		WatchesMetadata(namespaces, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(relabeled())).
 		Complete(r)
 }
 
@@ -101,7 +106,7 @@ func countLater(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRat
 	}
 }
 
-// relabeled passes changes of the labels of Clusters, by which they may become canaries.
+// relabeled passes changes of labels: those of Clusters make them canaries, those of namespaces permit them to use a template.
 func relabeled() predicate.Predicate {
 	return predicate.And[client.Object](predicate.LabelChangedPredicate{}, predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
@@ -109,11 +114,20 @@ func relabeled() predicate.Predicate {
 }
 
 // ofCluster reconciles the templates that a Cluster uses.
-func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) (requests []ctrl.Request) {
+func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
+	return r.usedBy(ctx, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()})
+}
+
+// ofNamespace reconciles the templates that objects of a namespace use, also those in deletion: without the permission, a user does not block it.
+func (r *Reconciler) ofNamespace(ctx context.Context, namespace client.Object) []ctrl.Request {
+	return r.usedBy(ctx, client.InNamespace(namespace.GetName()))
+}
+
+// usedBy returns requests for the templates of the WorkspaceTemplateApplies that a list with these options returns.
+func (r *Reconciler) usedBy(ctx context.Context, options ...client.ListOption) (requests []ctrl.Request) {
 	var users infrav1.WorkspaceTemplateApplyList
-	err := r.Client.List(ctx, &users, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of a Cluster")
+	if err := r.Client.List(ctx, &users, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list WorkspaceTemplateApplies to reconcile their templates", "options", options)
 	}
 	for i := range users.Items {
 		requests = append(requests, ctrl.Request{NamespacedName: users.Items[i].TemplateKey()})

@@ -6,6 +6,7 @@ package workspacetemplateapply
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,6 +89,34 @@ func (r *Reconciler) unadopted(ctx context.Context, apply *infrav1.WorkspaceTemp
 		return "", err
 	}
 	return name, nil
+}
+
+// observeAdopter finds out that the Workspace which CAPT v0.3 shared between objects of equal names was adopted for another one. Status, which
+// users cannot write, records that.
+func (r *Reconciler) observeAdopter(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if f.Unadopted == "" || adoption.AwaitsProof(apply) {
+		return nil
+	}
+	others, err := r.list(ctx, client.MatchingFields{index.WorkspaceName: f.Unadopted})
+	if err != nil {
+		return err
+	}
+	for i := range others {
+		other, ref := &others[i], others[i].Status.WorkspaceRef
+		if other.UID == apply.UID || ref == nil || ref.Namespace != "" || ref.Name != f.Unadopted {
+			continue
+		}
+		if f.AdoptedFor = "an object of another namespace"; other.Namespace == apply.Namespace { // Its name is not disclosed.
+			f.AdoptedFor = "WorkspaceTemplateApply " + other.Name
+		}
+		scope := terraform.ScopeCluster
+		if f.Template != nil {
+			scope = f.Template.Spec.WorkspaceScope
+		}
+		f.BuildCommand = fmt.Sprintf(`kubectl -n %s patch workspacetemplateapply %s --type=merge -p '{"spec":{"workspaceName":%q}}'`,
+			apply.Namespace, apply.Name, naming.Workspace(scope, client.ObjectKeyFromObject(apply)))
+	}
+	return nil
 }
 
 // belongsToAnother reports whether another WorkspaceTemplateApply has, or may adopt, a Workspace without a claim. Of other namespaces, only what status

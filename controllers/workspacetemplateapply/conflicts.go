@@ -61,6 +61,9 @@ func conflict(apply *infrav1.WorkspaceTemplateApply, f *Facts) engine.Condition 
 }
 
 func unadoptedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	if f.AdoptedFor != "" {
+		return fmt.Sprintf("Workspace %s belongs to %s, for which it was adopted: CAPT v0.3 created none for this object, and nothing is written or deleted. To create a Workspace with another name, and its cloud resources, run: %s", f.Unadopted, f.AdoptedFor, f.BuildCommand)
+	}
 	return fmt.Sprintf("Workspace %s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate (see captctl migrate check); if it belongs to another object, set spec.workspaceName to another name", f.Unadopted)
 }
 

@@ -71,6 +71,8 @@ type Facts struct {
 	RenderErrors field.ErrorList
 	// Unadopted is the Workspace that CAPT v0.3 created for the object and that has not been adopted; empty when there is none.
 	Unadopted string
+	// AdoptedFor is the object that has Unadopted since its adoption, so that this one has no Workspace; BuildCommand creates one for it.
+	AdoptedFor, BuildCommand string
 	// LookupError is why a template or dependency could not be read. Nothing is written then, and the reconcile is retried.
 	LookupError error
 	// Missing lists the dependencies that are not ready.

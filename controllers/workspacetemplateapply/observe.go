@@ -45,7 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	r.observeTemplate(ctx, apply, f)
 	for _, observe := range []func(context.Context, *infrav1.WorkspaceTemplateApply, *Facts) error{
-		r.observeDeletion, r.observeWorkspace, r.observeOwners, r.observeMove, r.observePreview,
+		r.observeDeletion, r.observeWorkspace, r.observeAdopter, r.observeOwners, r.observeMove, r.observePreview,
 	} {
 		if err := observe(ctx, apply, f); err != nil {
 			return nil, err

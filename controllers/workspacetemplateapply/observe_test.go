@@ -230,7 +230,9 @@ func TestWaitingForDependencies(t *testing.T) {
 		"status of the owner is outdated":         {owner(upToDate, notSeen), net, "Workspace net is not up to date"},
 		"Workspace without owner":                 {builder.Workspace("net", builder.AtRest), net, ""},
 		"Workspace without owner, updating":       {builder.Workspace("net", builder.Updating), net, "Workspace net is not up to date"},
-		"Workspace without owner, cluster-wide":   {builder.Workspace("net", builder.AtRest, builder.InClusterScope()), net, ""},
+		"Workspace without owner, cluster-wide":   {builder.Workspace("net", builder.AtRest, builder.InClusterScope(), connected(builder.Namespace)), net, ""},
+		"cluster-wide, of another namespace":      {builder.Workspace("net", builder.AtRest, builder.InClusterScope(), connected("other")), net, "Workspace net does not exist"},
+		"cluster-wide, of an unknown namespace":   {builder.Workspace("net", builder.AtRest, builder.InClusterScope()), net, "Workspace net does not exist"},
 		"Workspace is named with its namespace":   {owner(ofTeam, upToDate), netOfTeam, ""},
 		"Workspace of another namespace, no name": {owner(ofTeam, upToDate), net, "Workspace net does not exist"},
 	} {
@@ -248,6 +250,49 @@ func TestWaitingForDependencies(t *testing.T) {
 			}
 			if apply, ok := row.object.(*infrav1.WorkspaceTemplateApply); ok && apply.Namespace == builder.Namespace {
 				assert.Contains(t, env.reconciler.relatedApplies(t.Context(), apply), request("demo-vpc"))
+			}
+		})
+	}
+}
+
+// connected is a Workspace whose connection Secret is in a namespace.
+func connected(namespace string) builder.Option {
+	return builder.With(func(workspace *unstructured.Unstructured) {
+		workspace.Object["spec"].(map[string]any)["writeConnectionSecretToRef"] = map[string]any{"name": "net", "namespace": namespace}
+	})
+}
+
+// In a fleet that is adopted one object at a time, an object can depend on one that is not adopted.
+func TestADependencyThatV03CreatedBelongsToTheNamespaceThatStatusRecords(t *testing.T) {
+	net := builder.Workspace("net", builder.AtRest, builder.InClusterScope(), connected("default")) // CAPT v0.3 wrote the Secrets of some to default.
+	unadopted := func(namespace, workspace string) client.Object {
+		return builder.WorkspaceTemplateApply("net-apply", builder.WithNamespace(namespace), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
+			builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.WorkspaceName = workspace }))
+	}
+	adopted := func(namespace string) client.Object {
+		return builder.WorkspaceTemplateApply("net-apply", builder.WithNamespace(namespace), builder.WithWorkspaceName("net"), builder.WithRecordedWorkspace(net))
+	}
+	for name, row := range map[string]struct {
+		objects []client.Object
+		found   bool
+	}{
+		"recorded in the namespace":                            {[]client.Object{unadopted("team", "net")}, true},
+		"not recorded: a user can write such an object":        {[]client.Object{unadopted("team", "")}, false},
+		"recorded in another namespace":                        {[]client.Object{unadopted("other", "net")}, false},
+		"recorded in both, adopted in the other namespace":     {[]client.Object{unadopted("team", "net"), adopted("other")}, false},
+		"recorded nowhere, and the Secret in another one":      {nil, false},
+		"an object of the namespace that only claims the name": {[]client.Object{builder.WorkspaceTemplateApply("net", builder.WithNamespace("team"))}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := newEnvironment(t, append(row.objects, net.DeepCopy())...)
+			apply := builder.WorkspaceTemplateApply("addon", builder.WithNamespace("team"), builder.WaitingForWorkspace("net", ""))
+			reader := dependencies.Reader{Client: env.API, Uncached: env.API, Workspaces: env.reconciler.Workspaces}
+			missing, err := reader.Missing(t.Context(), apply, now)
+			require.NoError(t, err)
+			if row.found {
+				assert.Empty(t, missing)
+			} else {
+				assert.Equal(t, "Workspace net does not exist", withoutSince(dependencies.Message(missing)))
 			}
 		})
 	}

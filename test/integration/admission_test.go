@@ -173,18 +173,30 @@ func (env environment) refusesWithoutCluster(row request) {
 	}), "%+v", report.Findings)
 }
 
-// A template of another namespace is for that one alone, unless it allows others.
-func TestATemplateOfAnotherNamespaceIsRefused(t *testing.T) {
+// Otherwise a tenant could find out which templates exist in other namespaces.
+func TestATemplateOfAnotherNamespaceLooksLikeAMissingOne(t *testing.T) {
 	t.Parallel()
 	env, platform := newEnvironment(t), newEnvironment(t)
 	platform.User(platform.VPCTemplate(fixture.VPCModule))
-	ref := `{name: vpc, namespace: ` + platform.Namespace + `}`
-	for field, document := range map[string]string{
-		"spec.vpc.template.ref":                        network(`{region: eu-central-1, vpc: {template: {ref: ` + ref + `}}}`),
-		"spec.fargateProfiles[0].workspaceTemplateRef": legacyPlane(`additionalFargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: ` + ref + `}]`),
-		"spec.templateRef":                             document("WorkspaceTemplateApply", "a", `{templateRef: `+ref+`}`),
+	api, heard := env.listening()
+	env.Eventually(func() string { // The webhooks see the template.
+		require.NoError(t, platform.dryRun(api, document("WorkspaceTemplateApply", "a", `{templateRef: {name: vpc}}`)))
+		said := heard.take()
+		return fixture.Unless(!strings.Contains(said, "does not exist"), "%s", said)
+	})
+	for _, written := range []string{
+		network(`{region: eu-central-1, vpc: {template: {ref: REF}}}`),
+		legacyPlane(`additionalFargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: REF}]`),
+		document("CAPTControlPlane", fixture.Demo, `{version: "1.35", workspaceTemplateRef: REF}`),
+		document("WorkspaceTemplateApply", "a", `{templateRef: REF}`),
 	} {
-		env.refuses(document, field, "spec.allowedNamespaces")
+		var answers []string
+		for _, template := range []string{"vpc", "absent"} {
+			require.NoError(t, env.dryRun(api, strings.ReplaceAll(written, "REF", `{name: `+template+`, namespace: `+platform.Namespace+`}`)))
+			answers = append(answers, strings.ReplaceAll(heard.take(), platform.Namespace+"/"+template, "TEMPLATE"))
+		}
+		require.Contains(t, answers[0], "WorkspaceTemplate TEMPLATE does not exist, or does not allow namespace "+env.Namespace)
+		require.Equal(t, answers[1], answers[0])
 	}
 }
 
@@ -227,14 +239,20 @@ func (w *warnings) take() string {
 	return texts
 }
 
+// listening returns a client whose warnings are recorded.
+func (env environment) listening() (client.Client, *warnings) {
+	env.Helper()
+	heard, config := &warnings{}, shared.Config()
+	config.WarningHandler = heard
+	api, err := client.New(config, client.Options{Scheme: controllers.Scheme()})
+	require.NoError(env, err)
+	return api, heard
+}
+
 func TestProblemsThatALaterObjectCanResolveAreWarnings(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t)
-	heard := &warnings{}
-	config := shared.Config()
-	config.WarningHandler = heard
-	api, err := client.New(config, client.Options{Scheme: controllers.Scheme()})
-	require.NoError(t, err)
+	api, heard := env.listening()
 	env.User(closed(env), plane(`endpointAccess: {publicCIDRs: [10.0.0.0/8]}`))
 	for warning, document := range map[string]string{
 		"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet. Nothing is created until it exists": network(`{region: eu-central-1, ` + vpcRef + `}`),

@@ -166,6 +166,19 @@ func TestAClusterWideWorkspaceOfAnotherNamespaceIsNotFoundByItsName(t *testing.T
 	env.requireSameAsMissing(env.unready(), "waitForWorkspaces: [{name: NAME}]")
 }
 
+// Workspaces of CAPT v0.3 have no claim. A name and a finalizer of CAPT v0.3, which the tenant can write, do not prove that one is its own.
+func TestAWorkspaceThatV03CreatedForAnotherNamespaceIsNotFoundByItsName(t *testing.T) {
+	for name, inTenant := range map[string]string{"the name alone": "mine", "an object as of CAPT v0.3": "THEIRS"} {
+		t.Run(name, func(t *testing.T) {
+			env := newEnvironment(t, terraform.ScopeCluster)
+			theirs := env.olderWorkspace("vars: [{key: word, value: demo}]").GetName() // It is ready.
+			env.apply(env.a, strings.Replace(uses(strings.ReplaceAll(inTenant, "THEIRS", theirs), env.a, "absent", ""),
+				"metadata: {", "metadata: {finalizers: ["+infrav1.LegacyWorkspaceTemplateApplyFinalizer+"], ", 1))
+			env.requireSameAsMissing(theirs, "waitForWorkspaces: [{name: NAME}]")
+		})
+	}
+}
+
 // unready makes a Workspace of the other namespace that Terraform never gets done with, and returns its name.
 func (env *environment) unready() string {
 	env.Helper()

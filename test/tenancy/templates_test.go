@@ -99,6 +99,22 @@ func TestARefusedUserDoesNotHoldATemplate(t *testing.T) {
 	env.awaitGone(template, env.b, "closed")
 }
 
+// No other event would report that the last user may no longer use the template.
+func TestATemplateInDeletionIsReleasedWhenTheNamespaceOfItsUserLosesItsLabel(t *testing.T) {
+	env := newEnvironment(t, terraform.ScopeNamespaced)
+	env.label(env.a, "team", "tenant")
+	env.apply(env.b, echo("shared", allows("{selector: {matchLabels: {team: tenant}}}")))
+	env.apply(env.a, uses("user", env.b, "shared", says("hello")))
+	env.awaitReady(env.a, "user")
+	template := &infrav1.WorkspaceTemplate{}
+	env.read(template, env.b, "shared")
+	require.NoError(t, env.Delete(t.Context(), template))
+	env.awaitCondition(template, env.b, "shared", infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForUsersReason)
+
+	env.label(env.a, "team", "former-tenant")
+	env.awaitGone(template, env.b, "shared")
+}
+
 func TestPermissionThatIsWithdrawnLeavesTheWorkspaceAsItWas(t *testing.T) {
 	for name, row := range map[string]struct {
 		allowed  string

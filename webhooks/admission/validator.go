@@ -160,7 +160,7 @@ func (r validator[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) 
 }
 
 // isAllowedForMigration reports whether captctl migrate may make a change despite an error. A rollback restores references to templates
-// that do not allow the namespace, which CAPT v0.3 did not check. To pin a template, it changes the template of the owner before the
+// that are being deleted. To pin a template, it changes the template of the owner before the
 // template of the WorkspaceTemplateApply: in the other order, the manager could write the old template. In both cases the manager does not
 // write Workspaces.
 func isAllowedForMigration(err *field.Error) bool {

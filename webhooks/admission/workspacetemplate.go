@@ -88,8 +88,8 @@ func warnOfUnpinning[T client.Object](kind string, template func(T) infrav1.Work
 		if request, err := admission.RequestFromContext(ctx); before == after || err == nil && namesMigration(request) {
 			return nil, nil
 		}
-		pinned, err := reader.WorkspaceTemplate(ctx, before)
-		if err != nil || pinned == nil || pinned.Labels[naming.PinnedLabel] != "true" {
+		pinned, permitted, err := validation.PermittedTemplate(ctx, reader, before, object.GetNamespace())
+		if err != nil || !permitted || pinned.Labels[naming.PinnedLabel] != "true" {
 			return nil, err
 		}
 		used, err := reader.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: apply(object)})

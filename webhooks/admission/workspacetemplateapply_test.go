@@ -4,12 +4,16 @@
 package admission
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -268,13 +272,72 @@ func TestOnlyCAPTAssignsARevision(t *testing.T) {
 	}
 }
 
-// CAPT v0.3 did not check templates of other namespaces. Pinning replaces the reference, and a rollback restores it.
-func TestRollbackMayRestoreAReferenceThatIsNotPermitted(t *testing.T) {
-	w := newEnvironment(t, builder.WorkspaceTemplate("eks", builder.WithNamespace("shared")), builder.WorkspaceTemplate("demo-pinned-0", builder.WithNamespace("shared"), allowing(builder.Namespace)))
-	pinned, restored := builder.WorkspaceTemplateApply("demo", of("shared", "demo-pinned-0")), builder.WorkspaceTemplateApply("demo", of("shared", "eks"))
+// Pinning replaces the reference, and a rollback restores it.
+func TestRollbackMayRestoreAReferenceToATemplateInDeletion(t *testing.T) {
+	deleted := builder.WorkspaceTemplate("eks", builder.WithFinalizers("f"), builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	}))
+	w := newEnvironment(t, deleted, builder.WorkspaceTemplate("demo-pinned-0"))
+	pinned, restored := builder.WorkspaceTemplateApply("demo", of("", "demo-pinned-0")), builder.WorkspaceTemplateApply("demo", of("", "eks"))
 	for manager, want := range map[string][]string{naming.MigrationFieldManager: nil, "kubectl": {"spec.templateRef"}} {
 		t.Run(manager, func(t *testing.T) {
 			assert.Equal(t, want, refusedFields(t, validated(t, workspaceTemplateApplyValidator(w), pinned, restored, by(manager))))
 		})
 	}
+}
+
+// Otherwise a tenant could find out which templates exist in the namespaces of others, and which of them captctl migrate created.
+func TestAdmissionDoesNotDiscloseTemplatesOfOtherNamespaces(t *testing.T) {
+	closed := func(name string, options ...builder.Option) client.Object {
+		return builder.WorkspaceTemplate(name, append(options, builder.WithNamespace("platform"))...)
+	}
+	blue := builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.AllowedNamespaces.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}}
+	})
+	w := newEnvironment(t, closed("closed"), closed("others", allowing("another-team")), closed("labels", blue),
+		closed("pinned", builder.WithLabel(naming.PinnedLabel, "true")),
+		closed("consuming", builder.Consuming("endpoint_public_access_cidrs"), builder.WithModule(`output "a" { value = "${word}" }`)),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: builder.Namespace}},
+		builder.WorkspaceTemplate("own"), builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("demo")))
+	for _, template := range []string{"closed", "others", "labels", "pinned", "consuming"} {
+		t.Run(template, func(t *testing.T) {
+			assert.Equal(t, answers(t, w, "absent"), answers(t, w, template))
+		})
+	}
+}
+
+// answers returns all that admission answers to requests with a template of the namespace platform, without the name of the template.
+func answers(t *testing.T, w lookup.Reader, template string) (texts []string) {
+	t.Helper()
+	ref := infrav1.WorkspaceTemplateReference{Namespace: "platform", Name: template}
+	apply := func(ref infrav1.WorkspaceTemplateReference) *infrav1.WorkspaceTemplateApply {
+		return builder.WorkspaceTemplateApply("demo", of(ref.Namespace, ref.Name), builder.WithVariables(map[string]string{"word": `"`}))
+	}
+	captCluster := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Ref = ref }))
+	controlPlane := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.WorkspaceTemplateRef, c.Spec.Variables = ref, map[string]string{"word": `"`}
+		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
+		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "web", WorkspaceTemplateRef: ref, Selectors: []controlplanev1.FargateSelector{{Namespace: "web"}}}}
+	}))
+	add := func(object client.Object, responses ...admission.Response) {
+		data, err := json.Marshal(object)
+		require.NoError(t, err)
+		texts = append(texts, string(data))
+		for _, response := range responses {
+			data, err := json.Marshal(response)
+			require.NoError(t, err)
+			texts = append(texts, string(data))
+		}
+	}
+	defaulter := workspaceTemplateApplyDefaulter(w)
+	own := apply(infrav1.WorkspaceTemplateReference{Name: "own"})
+	add(defaulted(t, defaulter, nil, apply(ref)), validated(t, workspaceTemplateApplyValidator(w), nil, apply(ref)),
+		validated(t, workspaceTemplateApplyValidator(w), own, apply(ref)), validated(t, workspaceTemplateApplyValidator(w), apply(ref), own))
+	add(replaced(t, defaulter, apply(ref), own, "v1beta1"))
+	add(defaulted(t, captClusterDefaulter(w), nil, captCluster.DeepCopy()), validated(t, captClusterValidator(w), nil, captCluster))
+	add(defaulted(t, captControlPlaneDefaulter(w), nil, controlPlane.DeepCopy()), validated(t, captControlPlaneValidator(w), nil, controlPlane))
+	for i := range texts {
+		texts[i] = strings.ReplaceAll(texts[i], template, "NAME")
+	}
+	return texts
 }

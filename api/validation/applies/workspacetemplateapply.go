@@ -60,7 +60,7 @@ func ValidateWorkspaceTemplateApply(ctx context.Context, reader validation.Reade
 	}
 	findings.Add(found)
 	if template != nil {
-		findings.Add(modules.ValidateVariableValues(template, apply.Spec.Variables, variables))
+		findings.Add(modules.ValidateVariableValues(template, apply.Spec.Variables, variables.Key))
 		// Controllers set all their variables for every template, so unused ones are normal.
 		if metav1.GetControllerOf(apply) == nil {
 			findings.Warnings = append(findings.Warnings, modules.UnusedVariableWarnings(template, apply.Spec.Variables, variables)...)

@@ -105,8 +105,8 @@ func reproducesWorkspace(ctx context.Context, reader validation.Reader, old, con
 	if key == old.Spec.WorkspaceTemplateRef.Key(old.Namespace) {
 		return true, nil
 	}
-	template, _, err := validation.PermittedTemplate(ctx, reader, key, controlPlane.Namespace)
-	return template != nil && template.Labels[naming.PinnedLabel] == "true", err
+	template, permitted, err := validation.PermittedTemplate(ctx, reader, key, controlPlane.Namespace)
+	return permitted && template.Labels[naming.PinnedLabel] == "true", err
 }
 
 // WorkspaceTemplateUpdateWarnings warns of a template update after which fields of control planes that restrict access have no effect.

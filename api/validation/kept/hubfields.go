@@ -97,8 +97,8 @@ func keepPinned(ctx context.Context, reader validation.Reader, namespace string,
 	if before.Key(namespace) == now.Key(namespace) {
 		return nil
 	}
-	template, err := reader.WorkspaceTemplate(ctx, before.Key(namespace))
-	if err == nil && template != nil && template.Labels[naming.PinnedLabel] == "true" {
+	template, permitted, err := validation.PermittedTemplate(ctx, reader, before.Key(namespace), namespace)
+	if err == nil && permitted && template.Labels[naming.PinnedLabel] == "true" {
 		*now = before
 	}
 	return err

@@ -62,6 +62,17 @@ func UnsafeInModuleError(path *field.Path, variable string) *field.Error {
 		strconv.Quote(variable))
 }
 
+// StructureError returns the error about variables whose values would change the structure of a module. The values may be secrets.
+func StructureError(path *field.Path, variables ...string) *field.Error {
+	quoted := make([]string, len(variables))
+	for i, name := range variables {
+		quoted[i] = strconv.Quote(name)
+	}
+	return validation.Invalid(path,
+		"the values of its variables (%s) would change the structure of the module: only a string in quotes, a number or a bool can be inserted. Declare Terraform variables, and set them in forProvider.vars or varmap",
+		strings.Join(quoted, ", "))
+}
+
 // UnsafeInSource lists the variables whose values could change the address of a module to another module. The part after the question mark
 // is not checked: it selects the version, and may have slashes.
 func UnsafeInSource(source string, variables map[string]string) []string {
@@ -83,19 +94,32 @@ func UnsafeSourceError(path *field.Path, variable string) *field.Error {
 		strconv.Quote(variable))
 }
 
-// ValidateVariableValues checks that the values of variables are safe where the template uses them: in the module or in its address.
-func ValidateVariableValues(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path) validation.Findings {
+// ValidateVariableValues checks that the values of variables are safe where the template uses them: in the module or in its address. pathOf
+// returns the field of a variable. Variables that are not given yet are checked when the Workspace is rendered.
+func ValidateVariableValues(template *infrav1.WorkspaceTemplate, variables map[string]string, pathOf func(name string) *field.Path) validation.Findings {
 	var findings validation.Findings
-	for _, name := range sets.List(placeholdersIn(template.Spec.Template.Spec.ForProvider.Module)) {
-		if value, ok := variables[name]; ok && name != WorkspaceNameVariable && !SafeInModule(value) {
-			findings.Refuse(UnsafeInModuleError(path.Key(name), name))
+	parameters := template.Spec.Template.Spec.ForProvider
+	given, assumed := map[string]string{}, map[string]string{}
+	for _, name := range sets.List(placeholdersIn(parameters.Module)) {
+		value, ok := variables[name]
+		switch {
+		case !ok || name == WorkspaceNameVariable:
+			assumed[name] = literals[0]
+		case SafeInModule(value):
+			given[name], assumed[name] = value, value
+		default:
+			assumed[name] = literals[0]
+			findings.Refuse(UnsafeInModuleError(pathOf(name), name))
 		}
 	}
-	if parameters := template.Spec.Template.Spec.ForProvider; parameters.Source == terraform.SourceRemote {
-		given := maps.Clone(variables)
-		maps.DeleteFunc(given, func(name, value string) bool { return name == WorkspaceNameVariable || !SafeInModule(value) })
+	for _, name := range ChangingStructure(parameters, assumed) {
+		if _, ok := given[name]; ok {
+			findings.Refuse(StructureError(pathOf(name), name))
+		}
+	}
+	if parameters.Source == terraform.SourceRemote {
 		for _, name := range UnsafeInSource(parameters.Module, given) {
-			findings.Refuse(UnsafeSourceError(path.Key(name), name))
+			findings.Refuse(UnsafeSourceError(pathOf(name), name))
 		}
 	}
 	return findings

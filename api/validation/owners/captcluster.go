@@ -63,5 +63,9 @@ func validateVPC(ctx context.Context, reader validation.Reader, captCluster *inf
 
 // validateVPCTemplate checks the template of a VPC and its variables, for a CAPTCluster and for a CAPTClusterTemplate.
 func validateVPCTemplate(ctx context.Context, vpc infrav1.VPCTemplate, path *field.Path, lookUp templateLookup) (validation.Findings, error) {
-	return validateTemplateUse(ctx, vpc.Ref, path.Child("ref"), vpc.Variables, path.Child("variables"), VPCVariables(), lookUp)
+	variables := variablesOf{given: vpc.Variables, path: path.Child("variables"), setByCAPT: VPCVariables()}
+	if vpc.Name != "" {
+		variables.derived = map[string]derived{naming.VPCVariable: {value: vpc.Name, path: path.Child("name")}}
+	}
+	return validateTemplateUse(ctx, vpc.Ref, path.Child("ref"), variables, lookUp)
 }

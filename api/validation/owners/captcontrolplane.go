@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
@@ -67,8 +68,12 @@ func ValidateCAPTControlPlane(ctx context.Context, reader validation.Reader, con
 
 // validateControlPlaneSpec checks the fields that a CAPTControlPlane and a CAPTControlPlaneTemplate have in common.
 func validateControlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path, lookUp templateLookup) (validation.Findings, error) {
+	derived, err := derivedFrom(spec, path)
+	if err != nil {
+		return validation.Findings{}, err
+	}
 	findings, err := validateTemplateUse(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"),
-		spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), lookUp)
+		variablesOf{spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), derived}, lookUp)
 	if err != nil {
 		return findings, err
 	}
@@ -78,6 +83,32 @@ func validateControlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTCont
 	profiles, err := validateFargateProfiles(ctx, spec.FargateProfiles, path.Child("fargateProfiles"), lookUp)
 	findings.Add(profiles)
 	return findings, err
+}
+
+// derivedFrom returns the variables that CAPT sets from fields that are set.
+func derivedFrom(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) (map[string]derived, error) {
+	intent, err := adoption.ControlPlaneIntent(&controlplanev1.CAPTControlPlane{
+		Spec: controlplanev1.CAPTControlPlaneSpec{CAPTControlPlaneTemplateResourceSpec: *spec},
+	}, adoption.ControlPlaneInputs{})
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]derived{}
+	document := func(name string, fields ...string) {
+		found[name] = derived{intent.Variables[name], path.Child(fields[0], fields[1:]...), true}
+	}
+	tags := path.Child("additionalTags")
+	for tag, value := range spec.AdditionalTags {
+		found[naming.TagPrefix+tag] = derived{string(value), tags.Key(tag), false}
+		document(naming.TagsVariable, "additionalTags")
+	}
+	if len(spec.Addons) > 0 {
+		document(naming.AddonsVariable, "addons")
+	}
+	if spec.EndpointAccess != nil && len(spec.EndpointAccess.PublicCIDRs) > 0 {
+		document(naming.PublicAccessCIDRsVariable, "endpointAccess", "publicCIDRs")
+	}
+	return found, nil
 }
 
 // recoveryParameters are the parameters of the recovery actions that have some.

@@ -50,7 +50,7 @@ func validateFargateProfiles(ctx context.Context, profiles []controlplanev1.Farg
 		}
 		findings.Add(found)
 		if template != nil {
-			findings.Add(warnOfProfileTemplate(template, path.Child("workspaceTemplateRef")))
+			findings.Add(warnOfProfileTemplate(template, profile.Name, path.Child("workspaceTemplateRef")))
 		}
 		// EKS accepts such a name, so it is not an error. Pods can select a profile by the label eks.amazonaws.com/fargate-profile.
 		if len(content.IsLabelValue(profile.Name)) > 0 {
@@ -66,7 +66,7 @@ func validateFargateProfiles(ctx context.Context, profiles []controlplanev1.Farg
 
 // warnOfProfileTemplate warns of placeholders in the template of a Fargate profile that have no value, or whose value is not allowed at
 // their position. These are not errors, because the template can be corrected later.
-func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, path *field.Path) validation.Findings {
+func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, profile string, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	given := FargateVariables()
 	_, needed := modules.Placeholders(&template.Spec.Template.Spec)
@@ -74,7 +74,8 @@ func warnOfProfileTemplate(template *infrav1.WorkspaceTemplate, path *field.Path
 		findings.Warn(path, "placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
 			template.Namespace, template.Name, name, strings.Join(given, ", "))
 	}
-	for _, e := range modules.ValidateVariableValues(template, map[string]string{naming.SelectorsVariable: "[{}]", naming.TagsVariable: "{}"}, path).Errors {
+	values := map[string]string{naming.ProfileVariable: profile, naming.SelectorsVariable: "[{}]", naming.TagsVariable: "{}"}
+	for _, e := range modules.ValidateVariableValues(template, values, path.Key).Errors {
 		findings.Warn(path, "WorkspaceTemplate %s/%s: %s", template.Namespace, template.Name, e.Detail)
 	}
 	return findings

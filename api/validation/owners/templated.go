@@ -36,30 +36,62 @@ func lookupFromClass(reader validation.Reader, namespace string) templateLookup 
 	}
 }
 
-// validateTemplateUse checks the WorkspaceTemplate that an owner refers to, and the variables of the user. setByCAPT are the names of the
-// variables that CAPT sets, which override variables of the user.
-func validateTemplateUse(
-	ctx context.Context, ref infrav1.WorkspaceTemplateReference, refPath *field.Path, variables map[string]string, variablesPath *field.Path, setByCAPT []string, lookUp templateLookup,
-) (validation.Findings, error) {
+// derived is the value of a variable that CAPT sets from a field.
+type derived struct {
+	value string
+	path  *field.Path
+	// document is true for JSON, which can never be inserted into the text of a module: the template is to be corrected, not the field.
+	document bool
+}
+
+// variablesOf are the variables of an owner.
+type variablesOf struct {
+	// given are those of the user, in the field at path.
+	given map[string]string
+	path  *field.Path
+	// setByCAPT are the names of those that CAPT sets, which override those of the user. derived are the values that come from other fields.
+	setByCAPT []string
+	derived   map[string]derived
+}
+
+// pathOf returns the field of a variable.
+func (v variablesOf) pathOf(name string) *field.Path {
+	if d, ok := v.derived[name]; ok {
+		return d.path
+	}
+	return v.path.Key(name)
+}
+
+// validateTemplateUse checks the WorkspaceTemplate that an owner refers to, and the values of its variables.
+func validateTemplateUse(ctx context.Context, ref infrav1.WorkspaceTemplateReference, refPath *field.Path, variables variablesOf, lookUp templateLookup) (validation.Findings, error) {
 	template, findings, err := lookUp(ctx, ref, refPath)
 	if err != nil {
 		return findings, err
 	}
-	findings.Refuse(modules.ValidateVariableNames(variables, variablesPath)...)
-	effective := make(map[string]string, len(variables))
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
+	findings.Refuse(modules.ValidateVariableNames(variables.given, variables.path)...)
+	effective := make(map[string]string, len(variables.given))
+	for _, name := range slices.Sorted(maps.Keys(variables.given)) {
 		switch {
 		case name == naming.ProfileVariable:
-			findings.Refuse(validation.Forbidden(variablesPath.Key(name), "is reserved for Fargate profiles. Rename the variable"))
-		case slices.Contains(setByCAPT, name):
-			findings.Warn(variablesPath.Key(name), "has no effect: CAPT sets this variable. Remove it")
+			findings.Refuse(validation.Forbidden(variables.path.Key(name), "is reserved for Fargate profiles. Rename the variable"))
+		case slices.Contains(variables.setByCAPT, name):
+			findings.Warn(variables.path.Key(name), "has no effect: CAPT sets this variable. Remove it")
 		case modules.VariableName.MatchString(name): // Other names are errors already, so no warning is added.
-			effective[name] = variables[name]
+			effective[name] = variables.given[name]
 		}
 	}
 	if template != nil {
-		findings.Add(modules.ValidateVariableValues(template, effective, variablesPath))
-		findings.Warnings = append(findings.Warnings, modules.UnusedVariableWarnings(template, effective, variablesPath, setByCAPT...)...)
+		findings.Warnings = append(findings.Warnings, modules.UnusedVariableWarnings(template, effective, variables.path, variables.setByCAPT...)...)
+		documents := map[string]string{}
+		for name, d := range variables.derived {
+			if d.document {
+				documents[name] = d.value
+			} else {
+				effective[name] = d.value
+			}
+		}
+		findings.Add(modules.ValidateVariableValues(template, effective, variables.pathOf))
+		findings.AddWarnings(modules.ValidateVariableValues(template, documents, variables.pathOf).Errors)
 	}
 	return findings, nil
 }

@@ -63,19 +63,50 @@ func (e *Environment) ReadFile(file string) ([]byte, error) {
 	return os.ReadFile(file) //nolint:gosec // Users name the files.
 }
 
-// Save writes a file: completely or not at all. An existing file is replaced.
+// Save writes a file: completely or not at all. An existing file is replaced: it keeps its mode, and a link to it stays a link. Nothing
+// is written to a file that the user must not write, although the rights of the directory would permit to replace it.
 func Save(file string, write func(io.Writer) error) error {
-	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
-	if err != nil {
+	if err := replace(file, write); err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
+	return nil
+}
+
+func replace(file string, write func(io.Writer) error) error {
+	existing, err := os.OpenFile(file, os.O_WRONLY, 0) //nolint:gosec // Users name the files.
+	if err == nil {
+		defer existing.Close() //nolint:errcheck // It is not written.
+		if file, err = filepath.EvalSymlinks(file); err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
+	if err != nil {
+		return err
+	}
 	defer os.Remove(temporary.Name()) //nolint:errcheck // It exists only after an error, which is reported.
+	defer temporary.Close()           //nolint:errcheck // It is open only after an error, which is reported.
 	for _, step := range []func() error{
-		func() error { return write(temporary) }, temporary.Sync, temporary.Close, func() error { return os.Rename(temporary.Name(), file) },
+		func() error { return write(temporary) }, func() error { return copyMode(existing, temporary) }, temporary.Sync, temporary.Close,
+		func() error { return os.Rename(temporary.Name(), file) },
 	} {
 		if err := step(); err != nil {
-			return fmt.Errorf("writing %s: %w", file, err)
+			return err
 		}
 	}
 	return nil
+}
+
+// copyMode gives a file the mode of another one, if that exists.
+func copyMode(from, to *os.File) error {
+	if from == nil {
+		return nil
+	}
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	return to.Chmod(info.Mode())
 }

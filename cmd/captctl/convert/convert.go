@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -154,7 +155,10 @@ func (o *Options) Run(ctx context.Context) error {
 func (o *Options) put(file string, result *convert.Result) error {
 	switch {
 	case o.write && result.Changed():
-		return os.WriteFile(file, result.New, 0)
+		return cli.Save(file, func(out io.Writer) error {
+			_, err := out.Write(result.New)
+			return err
+		})
 	case o.write:
 		return nil
 	case o.asDiff:

@@ -163,8 +163,12 @@ func (r Reader) missingWorkspace(ctx context.Context, apply *infrav1.WorkspaceTe
 func (r Reader) missingUnowned(ctx context.Context, namespace, name string) (string, error) {
 	for _, scope := range terraform.Scopes() {
 		live, err := r.Workspaces.Get(ctx, scope, namespace, name)
-		if live != nil && live.ClaimedElsewhere(namespace) {
-			live = nil // It belongs to another namespace.
+		if live != nil {
+			if ours, err := r.belongsTo(ctx, namespace, live, name); err != nil {
+				return "", err
+			} else if !ours {
+				live = nil // That it exists is not disclosed.
+			}
 		}
 		switch {
 		case errors.Is(err, workspace.ErrKindMissing):
@@ -177,6 +181,29 @@ func (r Reader) missingUnowned(ctx context.Context, namespace, name string) (str
 		}
 	}
 	return fmt.Sprintf("Workspace %s does not exist", name), nil
+}
+
+// belongsTo reports whether a Workspace belongs to a namespace. A cluster-wide one without a claim, as CAPT v0.3 created it, belongs to the
+// namespace of the WorkspaceTemplateApply whose status, which users cannot write, records it, or else to that of its connection Secret.
+func (r Reader) belongsTo(ctx context.Context, namespace string, live *workspace.Live, name string) (bool, error) {
+	if live.Scope() != terraform.ScopeCluster || live.Claimed() {
+		return !live.ClaimedElsewhere(namespace), nil
+	}
+	adopted, err := r.listApplies(ctx, "", client.MatchingFields{index.WorkspaceName: name})
+	if err != nil {
+		return false, err
+	}
+	for i := range adopted {
+		if live.RecordedFor(&adopted[i]) {
+			return adopted[i].Namespace == namespace, nil
+		}
+	}
+	unadopted, err := r.listApplies(ctx, namespace, client.MatchingFields{index.DerivedName: name})
+	if err != nil || slices.ContainsFunc(unadopted, func(apply infrav1.WorkspaceTemplateApply) bool { return apply.Status.WorkspaceName == name }) {
+		return err == nil, err
+	}
+	ref := live.Spec().WriteConnectionSecretToRef
+	return ref != nil && ref.Namespace == namespace, nil
 }
 
 func (r Reader) causeOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, match client.MatchingFields) (string, error) {

@@ -6,16 +6,19 @@ package units_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -88,4 +91,14 @@ func TestWhatWasDecidedIsAdopted(t *testing.T) {
 			env.requireAdopted(&p.Units[i])
 		}
 	}
+
+	// The second of equal names was never built.
+	second := types.NamespacedName{Namespace: twins + "-other", Name: twins + "-demo-eks-controlplane-apply"}
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		found := &infrav1.WorkspaceTemplateApply{}
+		require.NoError(c, env.Admin.Get(t.Context(), second, found))
+		message := conditions.GetMessage(found, infrav1.AdoptionRequiredCondition)
+		assert.Contains(c, message, "belongs to an object of another namespace, for which it was adopted")
+		assert.Contains(c, message, "kubectl -n "+second.Namespace+" patch workspacetemplateapply "+second.Name+" --type=merge -p ")
+	}, 2*time.Minute, 200*time.Millisecond)
 }

@@ -3,10 +3,7 @@
 
 package preserve
 
-import (
-	"reflect"
-	"slices"
-)
+import "reflect"
 
 // differences returns the fields of spec and status in which have, the result of the reverse rules, differs from want, the source.
 func (s *shape) differences(have, want reflect.Value) ([]loss, error) {
@@ -112,12 +109,13 @@ func (p *place) path() string {
 // keys returns the keys of the elements of a list; ok is false when two are the same, or one is empty.
 func (s *shape) keys(list reflect.Value) (found []string, ok bool) {
 	found = make([]string, 0, list.Len())
+	known := make(map[string]struct{}, list.Len())
 	for i := range list.Len() {
 		k := s.keyOf(list.Index(i))
-		if k == "" || slices.Contains(found, k) {
+		if _, again := known[k]; k == "" || again {
 			return nil, false
 		}
-		found = append(found, k)
+		found, known[k] = append(found, k), struct{}{}
 	}
 	return found, true
 }

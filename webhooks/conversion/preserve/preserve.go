@@ -72,9 +72,7 @@ func (c *Converter[From, To]) Convert(src From, dst To) error {
 	metadata(src).DeepCopyInto(metadata(dst))
 	stored := append(parse(takeAnnotation(dst), specPath), parse(statusData(src).String(), statusPath)...)
 	c.convert(src, dst)
-	for _, f := range stored {
-		f.restore(c.to, reflect.ValueOf(dst).Elem())
-	}
+	restoreAll(stored, c.to, reflect.ValueOf(dst).Elem())
 	c.correct(src, dst)
 
 	lost, err := c.lost(src, dst)

@@ -86,7 +86,7 @@ func TestInvalidLostFieldsAreIgnored(t *testing.T) {
 	} {
 		out := &cluster{Status: infrav1beta1.CAPTClusterStatus{Conditions: []metav1.Condition{{Type: "A"}}}}
 		before := out.DeepCopy()
-		f.restore(shapeOf(reflect.TypeFor[cluster]()), reflect.ValueOf(out).Elem())
+		restoreAll([]field{f}, shapeOf(reflect.TypeFor[cluster]()), reflect.ValueOf(out).Elem())
 		assert.Equal(t, before, out, f.Path)
 	}
 }

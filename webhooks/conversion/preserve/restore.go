@@ -6,45 +6,118 @@ package preserve
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 )
 
-// restore sets a lost field in an object, if the plain rules returned the same value as when the field was stored. Otherwise a client
+// restoreAll sets the lost fields in an object, if the plain rules returned the same value as when the field was stored. Otherwise a client
 // changed the field since, and the stored value is dropped. A value that does not match the type is dropped, too: every client can write
 // the annotation, and a wrong one must not make the object unreadable.
-func (f field) restore(s *shape, object reflect.Value) {
-	f.restoreIn(s, object, names(f.Path))
+func restoreAll(fields []field, s *shape, object reflect.Value) {
+	var l lists
+	for _, f := range fields {
+		f.restoreIn(s, object, names(f.Path), &l)
+	}
+	l.sweep()
 }
 
 // restoreIn restores the field in a value; path is the rest of the path within the value.
-func (f field) restoreIn(s *shape, v reflect.Value, path []string) {
+func (f field) restoreIn(s *shape, v reflect.Value, path []string, l *lists) {
 	switch {
 	case len(path) == 0:
 		f.set(v)
 	case s.members != nil:
 		if m, in, ok := s.find(v, path[0]); ok {
-			f.restoreIn(m, in, path[1:])
+			f.restoreIn(m, in, path[1:], l)
 		}
 	case v.Kind() == reflect.Pointer && !v.IsNil():
-		f.restoreIn(s.elem, v.Elem(), path)
+		f.restoreIn(s.elem, v.Elem(), path, l)
 	case v.Kind() == reflect.Slice:
-		f.restoreInList(s, v, path)
+		f.restoreInList(s, v, path, l)
 	}
 }
 
 // restoreInList restores the field in an element of a list, or removes the element.
-func (f field) restoreInList(s *shape, list reflect.Value, path []string) {
+func (f field) restoreInList(s *shape, v reflect.Value, path []string, l *lists) {
+	list := l.indexOf(s, v)
+	i, ok := list.positions[path[0]]
+	if !ok {
+		return
+	}
+	if element := v.Index(i); len(path) > 1 || f.Is != nil {
+		f.restoreIn(s.elem, element, path[1:], l)
+	} else if f.unchanged(element) {
+		list.removed[i] = true
+	}
+}
+
+// lists are the lists with lost fields. Each is indexed once, and its elements are removed at the end: both for each field would take
+// quadratic time, and every client can write an annotation with thousands of fields.
+type lists struct {
+	byAddress map[any]*indexed
+	visited   []*indexed
+}
+
+// indexed is a list with the positions of its elements, by key.
+type indexed struct {
+	list      reflect.Value
+	content   content
+	positions map[string]int
+	removed   map[int]bool
+}
+
+// content identifies the elements of a list, which a lost field may replace.
+type content struct {
+	first  any
+	length int
+}
+
+func contentOf(list reflect.Value) content {
+	if list.Len() == 0 {
+		return content{}
+	}
+	return content{list.Index(0).Addr().Interface(), list.Len()}
+}
+
+// indexOf returns the index of a list.
+func (l *lists) indexOf(s *shape, list reflect.Value) *indexed {
+	address := list.Addr().Interface()
+	found := l.byAddress[address]
+	if found != nil && found.content == contentOf(list) {
+		return found
+	}
+	found = &indexed{list: list, content: contentOf(list), positions: make(map[string]int, list.Len()), removed: map[int]bool{}}
 	for i := range list.Len() {
-		element := list.Index(i)
-		if k := s.elem.keyOf(element); k == "" || k != path[0] {
+		k := s.elem.keyOf(list.Index(i))
+		if _, known := found.positions[k]; k != "" && !known {
+			found.positions[k] = i
+		}
+	}
+	if l.byAddress == nil {
+		l.byAddress = map[any]*indexed{}
+	}
+	l.byAddress[address] = found
+	l.visited = append(l.visited, found)
+	return found
+}
+
+// sweep removes the elements that are to be removed: those of inner lists first, because the others move them.
+func (l *lists) sweep() {
+	for _, in := range slices.Backward(l.visited) {
+		if len(in.removed) == 0 || in.content != contentOf(in.list) {
 			continue
 		}
-		if len(path) > 1 || f.Is != nil {
-			f.restoreIn(s.elem, element, path[1:])
-		} else if f.unchanged(element) {
-			list.Set(reflect.AppendSlice(list.Slice3(0, i, i), list.Slice(i+1, list.Len())))
+		kept := 0
+		for i := range in.list.Len() {
+			if in.removed[i] {
+				continue
+			}
+			if kept < i {
+				in.list.Index(kept).Set(in.list.Index(i))
+			}
+			kept++
 		}
-		return
+		in.list.Set(in.list.Slice(0, kept))
 	}
 }
 

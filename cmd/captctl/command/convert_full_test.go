@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package command
+
+import (
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// fullDisk names the manifest that a child process converts while it can write only half of it.
+const fullDisk = "CAPT_TEST_FULL_DISK"
+
+// Before, the file was truncated first: a full disk left a part of the manifest.
+func TestConvertKeepsAManifestThatItCannotWrite(t *testing.T) {
+	if file := os.Getenv(fullDisk); file != "" {
+		signal.Ignore(syscall.SIGXFSZ) // The write fails, as on a full disk.
+		half := uint64(len(legacyApply) / 2)
+		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: half, Max: half}))
+		_, _, err := run(t, name, "convert", "-f", file, "--write")
+		require.ErrorIs(t, err, syscall.EFBIG)
+		return
+	}
+	root := repository(t, map[string]string{"apply.yaml": legacyApply})
+	limited := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v") //nolint:gosec // This test.
+	limited.Env = append(os.Environ(), fullDisk+"="+filepath.Join(root, "apply.yaml"))
+	out, err := limited.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: "+t.Name())
+
+	assert.Equal(t, legacyApply, content(t, root, "apply.yaml"))
+	files, err := os.ReadDir(root)
+	require.NoError(t, err)
+	for _, file := range files {
+		assert.False(t, strings.HasPrefix(file.Name(), ".apply"), "%s is left", file.Name())
+	}
+}
+
+func TestConvertKeepsModesAndLinks(t *testing.T) {
+	root := repository(t, map[string]string{"base/apply.yaml": legacyApply, "empty/readme.md": ""})
+	target, link := filepath.Join(root, "base", "apply.yaml"), filepath.Join(root, "link.yaml")
+	require.NoError(t, os.Chmod(target, 0o640)) //nolint:gosec // Another mode than that of new files.
+	require.NoError(t, os.Symlink(filepath.Join("base", "apply.yaml"), link))
+
+	_, _, err := run(t, name, "convert", "-f", link, "--write")
+	require.NoError(t, err)
+	assert.Equal(t, convertedApply, content(t, root, "base", "apply.yaml"))
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	assert.NotZero(t, info.Mode()&os.ModeSymlink)
+	info, err = os.Stat(target)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o640), info.Mode())
+}
