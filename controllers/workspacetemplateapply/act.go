@@ -40,10 +40,15 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	if p.Action != Update {
 		r.RateLimiter.Cancel(client.ObjectKeyFromObject(apply), f.Now)
 	}
-	if err := r.previews().Act(ctx, apply, &f.Preview, p.Preview); err != nil {
-		return err
+	// A preview that cannot be written must not keep the object out of its group: all other members would queue.
+	previewErr, action := r.previews().Act(ctx, apply, &f.Preview, p.Preview), p.Action
+	if previewErr != nil {
+		action = Observe
 	}
-	err := r.serialized(ctx, apply, f, p.Action, func() error {
+	err := r.serialized(ctx, apply, f, action, func() error {
+		if previewErr != nil {
+			return previewErr
+		}
 		err := r.carryOut(ctx, apply, f, p.Action)
 		if err == nil && f.LookupError != nil && p.Action == Observe && (f.Unadopted == "" || f.Preview.Proof != "") {
 			return f.LookupError // Status reports it, and the lookup is retried.
