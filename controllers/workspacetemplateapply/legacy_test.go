@@ -56,6 +56,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	clients := builder.Clients(objects...).WithRESTMapper(mapper).WithStatusSubresource(&infrav1.WorkspaceTemplateApply{})
 	require.NoError(t, index.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
 	env.API = builder.NewAPI(clients)
+	env.CreationTime = now
 	env.reconciler = &Reconciler{
 		Engine: engine.Engine{Client: env.API, Recorder: env.recorder, State: &engine.StateCache{}},
 		Workspaces: &workspace.Client{Client: env.API, Uncached: env.API, Watch: func(context.Context, terraform.Scope) error {
