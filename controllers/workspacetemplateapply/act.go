@@ -22,6 +22,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
@@ -231,6 +232,10 @@ func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTe
 	}
 	f.Live, f.Ownership = live, live.Owner(apply, f.Rendered)
 	return nil
+}
+
+func rejectionMessage(err error) string {
+	return "the API server rejected the Workspace: " + failure.OneLine(err.Error())
 }
 
 // protect sets the finalizer, spec.workspaceName and the annotations, in one patch. The finalizer of CAPT v0.3 stays until the object is

@@ -64,7 +64,7 @@ func TestSlotsAreLimited(t *testing.T) {
 	q.existing = nil
 	release("b")
 	assert.Equal(t, []client.ObjectKey{{Name: "e"}}, q.enqueued, "the first that waits")
-	assert.False(t, take("f"), "it is not its turn")
+	assert.False(t, take("f"), "the slot is kept for e")
 	assert.True(t, take("e"))
 	release("f")
 	release("c")
@@ -143,7 +143,7 @@ func TestAnObjectThatIsNotReconciledAnyMoreKeepsNoSlot(t *testing.T) {
 	q.release(in("a", "0"))
 	require.Equal(t, []client.ObjectKey{in("b", "excluded")}, q.enqueued)
 	require.Positive(t, q.take(in("c", "x"), "c/vpc"))
-	q.now = q.now.Add(turnTimeout)
+	q.now = q.now.Add(keptTimeout)
 	assert.Zero(t, q.take(in("c", "x"), "c/vpc"), "the other did not come")
 	require.Positive(t, q.take(in("d", "x"), "d/vpc"))
 	q.now = q.now.Add(slotTimeout)

@@ -19,8 +19,8 @@ const (
 	// slotTimeout is how long a preview counts. Its object ends it before, after previewTimeout. An object that is no longer reconciled, for example
 	// because a user excluded it from this manager, must not keep its slot.
 	slotTimeout = previewTimeout + time.Minute
-	// turnTimeout is how long a free slot is kept for the object that was enqueued for it. After that, the next one gets it.
-	turnTimeout = time.Minute
+	// keptTimeout is how long a free slot is kept for the object that was enqueued for it. After that, the next one gets it.
+	keptTimeout = time.Minute
 	// slotInterval is how often one object of those that wait tries to get a slot without an event: another manager may have ended a preview, or the
 	// object that was enqueued may not be reconciled any more.
 	slotInterval = 30 * time.Second
@@ -55,8 +55,8 @@ type slot struct {
 type waiter struct {
 	template string
 	arrival  int
-	// turn is until when a slot is kept for it; zero if it was not enqueued.
-	turn time.Time
+	// keptUntil is until when a slot is kept for it; zero if it was not enqueued.
+	keptUntil time.Time
 }
 
 // EnqueueWith sets how objects are enqueued.
@@ -88,13 +88,13 @@ func (s *Slots) Take(key client.ObjectKey, template string, now time.Time, other
 		s.hold(key, template, now)
 		return 0, nil
 	case free <= 0:
-		s.fullUntil, s.waiting[key].turn = now.Add(fullInterval), time.Time{}
+		s.fullUntil, s.waiting[key].keptUntil = now.Add(fullInterval), time.Time{}
 		return s.interval(), nil
 	}
-	if w := s.waiting[key]; !now.Before(w.turn) { // It comes late.
-		w.turn = time.Time{}
+	if w := s.waiting[key]; !now.Before(w.keptUntil) { // It comes late.
+		w.keptUntil = time.Time{}
 	}
-	if s.serve(free, now, key); s.waiting[key].turn.IsZero() {
+	if s.serve(free, now, key); s.waiting[key].keptUntil.IsZero() {
 		return s.interval(), nil
 	}
 	s.hold(key, template, now)
@@ -141,8 +141,8 @@ func (s *Slots) expire(now time.Time) {
 	}
 }
 
-// serve enqueues the objects whose turn it is, as many as there are free slots, unless they are being reconciled. An object that did not come in its
-// turn is skipped; its next reconcile adds it again.
+// serve enqueues the objects that get the free slots, unless they are being reconciled. An object that did not come in time is skipped; its next
+// reconcile adds it again.
 func (s *Slots) serve(free int, now time.Time, reconciled client.ObjectKey) {
 	load := map[share]int{}
 	for key, slot := range s.taken {
@@ -151,9 +151,9 @@ func (s *Slots) serve(free int, now time.Time, reconciled client.ObjectKey) {
 	}
 	for key, w := range s.waiting {
 		switch {
-		case w.turn.IsZero():
+		case w.keptUntil.IsZero():
 			continue
-		case !now.Before(w.turn):
+		case !now.Before(w.keptUntil):
 			delete(s.waiting, key)
 			continue
 		}
@@ -166,7 +166,7 @@ func (s *Slots) serve(free int, now time.Time, reconciled client.ObjectKey) {
 		if w == nil {
 			return
 		}
-		w.turn = now.Add(turnTimeout)
+		w.keptUntil = now.Add(keptTimeout)
 		load[share{namespace: key.Namespace}]++
 		load[share{template: w.template}]++
 		if s.enqueue != nil && key != reconciled {
@@ -181,7 +181,7 @@ func (s *Slots) next(load map[share]int) (best client.ObjectKey, w *waiter) {
 	for key, other := range s.waiting {
 		namespace, template := share{namespace: key.Namespace}, share{template: other.template}
 		of := [4]int{load[namespace] + load[template], s.served[namespace], s.served[template], other.arrival}
-		if other.turn.IsZero() && (w == nil || less(of, rank)) {
+		if other.keptUntil.IsZero() && (w == nil || less(of, rank)) {
 			best, w, rank = key, other, of
 		}
 	}
@@ -230,7 +230,7 @@ func (s *Slots) Release(key client.ObjectKey, now time.Time) {
 	w := s.waiting[key]
 	delete(s.taken, key)
 	delete(s.waiting, key)
-	if had || w != nil && !w.turn.IsZero() {
+	if had || w != nil && !w.keptUntil.IsZero() {
 		s.expire(now)
 		s.serve(MaxPreviews-len(s.taken), now, key)
 	}
