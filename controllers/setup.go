@@ -135,14 +135,17 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}
 
 	metrics.NewObjects(ctrlmetrics.Registry, metrics.ObjectsOptions{Cache: mgr.GetClient(), Elected: mgr.Elected(), Watches: options.watches})
-	templates := &workspacetemplate.Reconciler{Engine: engineFor("workspacetemplate-controller"), Clock: clock.RealClock{}, DefaultRollout: options.DefaultRollout}
+	templates := &workspacetemplate.Reconciler{
+		Engine: engineFor("workspacetemplate-controller"), Uncached: mgr.GetAPIReader(), Clock: clock.RealClock{}, DefaultRollout: options.DefaultRollout,
+	}
 	templates.WatchFilterValue = options.watchFilterOf(&infrav1.WorkspaceTemplate{})
 	if err := templates.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)
 	}
+	workspaces := &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()}
 	applies := &workspacetemplateapply.Reconciler{
 		Engine:     engineFor("workspacetemplateapply-controller"),
-		Workspaces: &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()},
+		Workspaces: workspaces,
 		Uncached:   mgr.GetAPIReader(), Clock: clock.RealClock{},
 		RateLimiter: serialize.NewRateLimiter(),
 		Unclaimed:   metrics.NewUnclaimed(ctrlmetrics.Registry),
@@ -168,7 +171,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Namespace:      options.Namespace,
 	}
 	if options.Recovery {
-		controlPlanes.Recovery = metrics.NewRecovery(ctrlmetrics.Registry)
+		controlPlanes.Recovery, controlPlanes.Workspaces = metrics.NewRecovery(ctrlmetrics.Registry), workspaces
 	}
 	if options.HealthProbes {
 		if err := controlPlanes.AddProbes(mgr, metrics.NewHealth(ctrlmetrics.Registry)); err != nil {

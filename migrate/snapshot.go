@@ -144,8 +144,8 @@ func (s *Snapshot) related() (refs []ObjectRef) {
 			case *infrav1.WorkspaceTemplateApply:
 				key := object.TemplateKey()
 				addTemplate(key)
-				if revision := rollout.AssignedTo(object); revision != "" {
-					refs = append(refs, ObjectRef{Group: appsv1.GroupName, Kind: revisionKind, Namespace: key.Namespace, Name: naming.TemplateRevision(key.Name, revision)})
+				for _, stored := range rollout.StoredAs(key, rollout.AssignedTo(object)) {
+					refs = append(refs, ObjectRef{Group: appsv1.GroupName, Kind: revisionKind, Namespace: stored.Namespace, Name: stored.Name})
 				}
 				if ref := object.Status.WorkspaceRef; ref != nil {
 					refs = append(refs, ObjectRef{Group: schema.FromAPIVersionAndKind(ref.APIVersion, "").Group, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name})

@@ -21,7 +21,18 @@ import (
 type WorkspaceRecord struct {
 	ObjectRef  `json:",inline"`
 	Generation int64  `json:"generation"`
-	Hash       string `json:"hash"` // Hash of spec, labels, annotations and finalizers, 16 hexadecimal digits.
+	Hash       string `json:"hash"` // Hash of spec, labels, annotations and finalizers: SHA-256, as 64 hexadecimal digits.
+}
+
+// earlierHash is how many digits of a hash the plans of earlier versions have.
+const earlierHash = 16
+
+// IsUnchanged reports whether a Workspace is still as it was recorded.
+func (r WorkspaceRecord) IsUnchanged(now WorkspaceRecord) bool {
+	if len(r.Hash) == earlierHash {
+		now.Hash = now.Hash[:earlierHash]
+	}
+	return r == now
 }
 
 // RecordWorkspace records a Workspace, with a hash of what a migration must not change: spec, labels, annotations and finalizers.
@@ -35,7 +46,7 @@ func RecordWorkspace(workspace *unstructured.Unstructured) (WorkspaceRecord, err
 		return WorkspaceRecord{}, fmt.Errorf("encoding Workspace %s: %w", workspace.GetName(), err)
 	}
 	sum := sha256.Sum256(data)
-	return WorkspaceRecord{ObjectRef: RefOf(workspace), Generation: workspace.GetGeneration(), Hash: hex.EncodeToString(sum[:])[:16]}, nil
+	return WorkspaceRecord{ObjectRef: RefOf(workspace), Generation: workspace.GetGeneration(), Hash: hex.EncodeToString(sum[:])}, nil
 }
 
 // WhyNotUpToDate is why a Workspace is not up to date; empty if it is. It has reasons only: messages of Terraform may hold secrets.

@@ -20,8 +20,8 @@ const (
 	RolloutFieldManager = "capt-rollout"
 	// RecoveryFieldManager writes RecoveryAnnotation. It differs from the managers of server-side apply, so that they do not remove it.
 	RecoveryFieldManager = "capt-recovery"
-	// MigrationFieldManager is captctl migrate. Only this field manager may remove a reference or the name of a Workspace, which are
-	// immutable once set, to roll back an adoption (config/policy).
+	// MigrationFieldManager is captctl migrate. It grants nothing, because every client can use it: it says which requests of a user with
+	// GuardMigrateVerb may remove a field that is part of the identity of an object, to roll back an adoption.
 	MigrationFieldManager = "captctl"
 )
 
@@ -44,14 +44,16 @@ const AllowDeleteAnnotation = "capt.cluster.x-k8s.io/allow-delete"
 // PolicyLabel identifies a ValidatingAdmissionPolicyBinding of CAPT. Installations can rename the binding.
 const PolicyLabel = "capt.cluster.x-k8s.io/policy"
 
-// GuardGroup, GuardResource and the verbs form an RBAC permission by which policies and webhooks recognize the manager. The resource does
-// not exist. The ClusterRole of the manager grants GuardVerb. No role grants GuardWildcardVerb by name: a client that has it has a wildcard
-// permission, so that cluster administrators are not treated as the manager.
+// GuardGroup, GuardResource and the verbs form RBAC permissions that policies and webhooks check. The resource does not exist. By GuardVerb, which
+// the ClusterRole of the manager grants, they recognize the manager. No role grants GuardWildcardVerb by name: a client that has it has a wildcard
+// permission, so that cluster administrators are not treated as the manager. GuardMigrateVerb is the right to move the identity of objects: to roll
+// back an adoption, to delete objects that clusterctl has moved, and to create objects with what CAPT had assigned to them.
 const (
 	GuardGroup        = "capt.cluster.x-k8s.io"
 	GuardResource     = "guards"
 	GuardVerb         = "bypass"
 	GuardWildcardVerb = "bypass-by-wildcard"
+	GuardMigrateVerb  = "migrate"
 )
 
 // AllowReleaseFromAnnotation on a WorkspaceTemplateApply with deletionPolicy Retain allows its deletion although other

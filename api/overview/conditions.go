@@ -41,7 +41,7 @@ func (o *Objects) Conditions() (list []Condition) {
 func isNegative(condition string) bool {
 	return slices.Contains([]string{
 		clusterv1.PausedCondition, infrav1.AdoptionRequiredCondition, infrav1.DeletingCondition, infrav1.CreateRecoverableCondition,
-		infrav1.WorkspaceConflictCondition, controlplanev1.CreatingCondition, controlplanev1.FailedCondition, controlplanev1.DegradedCondition,
+		infrav1.WorkspaceConflictCondition, infrav1.VPCReplacedCondition, controlplanev1.CreatingCondition, controlplanev1.FailedCondition, controlplanev1.DegradedCondition,
 		controlplanev1.RecoveringCondition, controlplanev1.DependencyCycleCondition, controlplanev1.FargateProfileCreatingCondition,
 		controlplanev1.FargateProfileFailedCondition,
 	}, condition)

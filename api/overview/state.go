@@ -27,6 +27,8 @@ func StateOf(object graph.Object) controlplanev1.State {
 		return controlplanev1.StateReady
 	case node.Reason == "":
 		return controlplanev1.StatePending
+	case node.Reason == infrav1.VPCReplacedReason: // Both VPCs may exist.
+		return controlplanev1.StateDegraded
 	case infrav1.RequiresUserAction(node.Reason):
 		return controlplanev1.StateFailed
 	}

@@ -220,3 +220,49 @@ func FuzzRedact(f *testing.F) {
 		}
 	})
 }
+
+// Callers pass several values: of which one can be a part of another, or begin where another one ends.
+func FuzzRedactSeveral(f *testing.F) {
+	for _, values := range [][2]string{{"hunter2", "hunter22"}, {"abcdef123", "123xyz-uvw"}, {"a b c d", "c d e f"}, {`{"a": "hunter22"}`, "hunter22"}, {"redact", "[redacted"}, {"eu-central-1", "central-1-x"}} {
+		for _, glue := range []string{"", " ", "=", "\n", `": "`, "%"} {
+			f.Add(values[0], values[1], glue, uint8(0))
+			f.Add(values[1], values[0], glue, uint8(1))
+		}
+	}
+	f.Fuzz(func(t *testing.T, first, second, glue string, overlap uint8) {
+		shared := int(overlap) % (min(len(first), len(second)) + 1)
+		text := glue + first + glue + second + glue + first
+		if strings.HasSuffix(first, second[:shared]) {
+			text += first + second[shared:]
+		}
+		known := [][]byte{[]byte(first), []byte(second)}
+		got := Text(text, known)
+		require.Equal(t, got, Text(got, known), "redacting again changes nothing")
+		require.Equal(t, got, Text(text, [][]byte{[]byte(second), []byte(first)}), "the order has no effect")
+		require.LessOrEqual(t, len(got), 3*len(text)+len(Placeholder))
+		for _, value := range []string{first, second} {
+			if trimmed := strings.TrimSpace(value); len(trimmed) < minSecret || trimmed != value || isPublic(value) || strings.Contains(value, Placeholder) {
+				continue
+			}
+			for _, piece := range strings.Split(got, Placeholder) {
+				assert.NotContains(t, piece, value)
+			}
+		}
+	})
+}
+
+// captctl shows variables of modules by their names.
+func FuzzRedactVariables(f *testing.F) {
+	for _, name := range []string{"password", "db_password", "region", "token", "api_key", "a\nb", "", "secret_name"} {
+		for _, value := range []string{"hunter2-hunter2", "eu-central-1", "\n", `"`, "[redacted]", "x = y"} {
+			f.Add(name, value)
+		}
+	}
+	f.Fuzz(func(t *testing.T, name, value string) {
+		got := Value(name, value)
+		require.LessOrEqual(t, len(got), 3*len(value)+len(Placeholder))
+		if strings.HasSuffix(name, "password") {
+			require.Equal(t, Placeholder, got)
+		}
+	})
+}

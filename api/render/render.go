@@ -51,7 +51,7 @@ type Input struct {
 type Rendered struct {
 	// Object has only the fields that CAPT owns, for server-side apply.
 	Object *unstructured.Unstructured
-	// Revision is a hash of its spec: 12 hexadecimal digits.
+	// Revision is a hash of its spec (terraform.Revision).
 	Revision string
 }
 

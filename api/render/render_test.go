@@ -137,7 +137,7 @@ func TestRenderingDoesNotModifyItsInput(t *testing.T) {
 func TestRevision(t *testing.T) {
 	revision := func(options ...builder.Option) string { return rendering{template: options}.must(t).Revision }
 	base := revision()
-	assert.Regexp(t, "^[0-9a-f]{12}$", base)
+	assert.Regexp(t, "^[0-9a-f]{64}$", base)
 	assert.Equal(t, base, revision(builder.WithLabel("any", "thing"), builder.WithGeneration(9)), "metadata of the template does not count")
 	assert.NotEqual(t, base, revision(builder.WithModule("# another")))
 	assert.NotEqual(t, base, revision(builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { spec.ProviderConfigRef.Name = "other" })))

@@ -77,7 +77,7 @@ func (c Change) Message(template string, preview infrav1.RevisionPreview, approv
 		reason += " (" + preview.Message + ")"
 	}
 	if c.Approve != "" && !c.IsApproved() {
-		reason += fmt.Sprintf(". The annotation %s is %s, which is the hash of another content, and has no effect", naming.ApproveAnnotation, c.Approve)
+		reason += fmt.Sprintf(". The annotation %s is %s, which is not the hash of this content, and has no effect", naming.ApproveAnnotation, c.Approve)
 	}
-	return fmt.Sprintf("the changed spec (content %s) is not applied yet: %s. To approve this content, run: %s", c.Revision, reason, approve)
+	return fmt.Sprintf("the changed spec (content %s) is not applied yet: %s. To approve this content, run: %s", terraform.ShortRevision(c.Revision), reason, approve)
 }

@@ -61,7 +61,7 @@ func TestTheMessageOfAChangeNamesTheCommand(t *testing.T) {
 		change.Revision = "b"
 		stale := ""
 		if change.Approve = cmp.Or(change.Approve, "b"); !change.IsApproved() {
-			stale = ". The annotation capt.cluster.x-k8s.io/approve is a, which is the hash of another content, and has no effect"
+			stale = ". The annotation capt.cluster.x-k8s.io/approve is a, which is not the hash of this content, and has no effect"
 		}
 		assert.Equal(t, "the changed spec (content b) is not applied yet: "+want+stale+". To approve this content, run: command", change.Message("T", row.preview, "command"))
 	}

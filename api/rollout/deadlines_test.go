@@ -231,7 +231,7 @@ func (s *shared) manage() {
 
 // decide lets the manager decide, and an administrator approve what is asked for, and resume what has waited for ten minutes.
 func (s *shared) decide(waited *int) {
-	users, err := UsersOf(s.users, func(a *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
+	users, err := UsersOf(s.users, s.history, func(a *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
 		return labels.Set{"canary": map[bool]string{true: "yes"}[a.Name == hostile || a.Name == "m"]}, nil
 	})
 	require.NoError(s, err)

@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // Facts are everything that decides how a rollout continues. All of it is stored in API objects, so that another manager, or the same one
@@ -38,7 +39,7 @@ func FactsOf(template *infrav1.WorkspaceTemplate, policy infrav1.WorkspaceTempla
 		Approve: template.Annotations[naming.ApproveAnnotation], Resume: template.Annotations[naming.ResumeAnnotation],
 	}
 	reported, target := &template.Status.Rollout, history.Find(f.Target)
-	if reported.Revision == f.Target && reported.StartTime != nil && target != nil && target.Number == reported.Number {
+	if terraform.IsRecordedAs(f.Target, reported.Revision) && reported.StartTime != nil && target != nil && target.Number == reported.Number {
 		f.Started = reported.StartTime.Time
 	}
 	return f
@@ -101,8 +102,11 @@ func Next(f Facts) Decision {
 	r := &rollout{Facts: &f}
 	var d Decision
 	for _, user := range f.Users {
+		if user.Abbreviated && !user.Paused { // It has the revision, so that no stage matters.
+			d.Assign = append(d.Assign, Assignment{User: user.Key, Revision: user.Assigned})
+		}
 		switch {
-		case user.Unrecorded && (!user.Observed || f.History.Find(user.Assigned) != nil):
+		case user.Unrecorded && (!user.Observed || f.History.isProven(user.Assigned)):
 			// It keeps its revision until the manager has found its Workspace, or that there is none.
 			r.unobserved = r.unobserved || !user.Observed
 		case !user.Created:
@@ -287,6 +291,12 @@ func (r *rollout) stopped() bool {
 		return slices.ContainsFunc(r.canaries, isFailed)
 	}
 	return slices.ContainsFunc(pointers(r.users), isFailed)
+}
+
+// isProven reports whether a revision is stored, and was rolled out or approved. An object without a Workspace gets no other one.
+func (h History) isProven(hash string) bool {
+	found := h.Find(hash)
+	return found != nil && (found.RolledOut || found.Approval != Approval{})
 }
 
 // rolledOut reports whether a rollout of the target was completed before.

@@ -10,6 +10,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // namedUsers limits how many users a message names.
@@ -29,7 +30,7 @@ func (r *rollout) message(d *Decision) string {
 		return ""
 	}
 	all := len(d.Current) + len(d.Updating) + len(d.Failed) + len(d.Stalled) + len(d.Waiting) + len(d.LeftBehind)
-	parts := []string{fmt.Sprintf("%d of %d users have revision %s", len(d.Current), all, r.Target)}
+	parts := []string{fmt.Sprintf("%d of %d users have revision %s", len(d.Current), all, terraform.ShortRevision(r.Target))}
 	for _, list := range []struct {
 		title string
 		users []string

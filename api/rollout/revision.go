@@ -34,8 +34,10 @@ type Content struct {
 
 // Revision is a content that a template had.
 type Revision struct {
-	// Hash of Content: 12 hexadecimal digits.
+	// Hash of Content: SHA-256, as 64 hexadecimal digits.
 	Hash string
+	// Name of the ControllerRevision that stores it; empty if it is not stored.
+	Name string
 	// Number is higher than the numbers of all earlier revisions of the template.
 	Number  int64
 	Content Content
@@ -90,8 +92,8 @@ func (r *Revision) Object(template *infrav1.WorkspaceTemplate) (*appsv1.Controll
 	}
 	object := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: template.Namespace, Name: naming.TemplateRevision(template.Name, r.Hash),
-			Labels: map[string]string{naming.TemplateRevisionLabel: r.Hash},
+			Namespace: template.Namespace, Name: cmp.Or(r.Name, naming.TemplateRevision(template.Name, r.Hash)),
+			Labels: map[string]string{naming.TemplateRevisionLabel: terraform.ShortRevision(r.Hash)},
 		},
 		Data: runtime.RawExtension{Raw: data}, Revision: r.Number,
 	}
@@ -109,25 +111,26 @@ func (r *Revision) Object(template *infrav1.WorkspaceTemplate) (*appsv1.Controll
 	return object, nil
 }
 
-// Parse returns the revision in a ControllerRevision. It is an error if the content does not have the hash in the label: another client
-// changed one of them.
+// Parse returns the revision in a ControllerRevision. It is an error if the name does not have the hash of the content: then it is not what CAPT
+// stored. The API server lets no client change either of them.
 func Parse(object *appsv1.ControllerRevision) (*Revision, error) {
 	r := &Revision{
-		Hash: object.Labels[naming.TemplateRevisionLabel], Number: object.Revision, RolledOut: object.Annotations[naming.RolledOutAnnotation] == "true",
+		Name: object.Name, Number: object.Revision, RolledOut: object.Annotations[naming.RolledOutAnnotation] == "true",
 		Approval: approvalIn(object.Annotations), Created: object.CreationTimestamp, Copied: len(object.OwnerReferences) == 0,
 	}
 	if err := json.Unmarshal(object.Data.Raw, &r.Content); err != nil {
 		return nil, fmt.Errorf("decoding ControllerRevision %s: %w", object.Name, err)
 	}
-	if hash := r.Content.hash(); r.Hash == "" || hash != r.Hash {
-		return nil, fmt.Errorf("ControllerRevision %s: the content has hash %s, and the label %s has %q", object.Name, hash, naming.TemplateRevisionLabel, r.Hash)
+	if r.Hash = r.Content.hash(); !strings.HasSuffix(r.Name, naming.TemplateRevision("", r.Hash)) && !r.hasShortName() {
+		return nil, fmt.Errorf("ControllerRevision %s: the name is not that of its content, which has hash %s", object.Name, r.Hash)
 	}
 	return r, nil
 }
 
 // TemplateOf returns the key of the template that a ControllerRevision belongs to: of its controller or, without an owner, as its name says.
 func TemplateOf(object metav1.Object) types.NamespacedName {
-	name := strings.TrimSuffix(object.GetName(), naming.TemplateRevision("", object.GetLabels()[naming.TemplateRevisionLabel]))
+	name := object.GetName()
+	name = name[:max(0, strings.LastIndex(name, naming.TemplateRevision("", "")))]
 	if controller := metav1.GetControllerOfNoCopy(object); controller != nil {
 		name = controller.Name
 	}
@@ -141,15 +144,32 @@ type History []Revision
 func HistoryOf(template *infrav1.WorkspaceTemplate, objects []appsv1.ControllerRevision) History {
 	var history History
 	for i := range objects {
-		if key := TemplateOf(&objects[i]); key.Name != template.Name || key.Namespace != template.Namespace {
-			continue
-		}
-		if revision, err := Parse(&objects[i]); err == nil && (revision.Copied || metav1.IsControlledBy(&objects[i], template)) {
+		if revision, err := parseFor(template, &objects[i]); err == nil {
 			history = append(history, *revision)
 		}
 	}
 	slices.SortFunc(history, func(a, b Revision) int { return cmp.Or(cmp.Compare(b.Number, a.Number), cmp.Compare(a.Hash, b.Hash)) })
 	return history
+}
+
+// parseFor is Parse for a ControllerRevision of a template. It is an error if it is not one.
+func parseFor(template *infrav1.WorkspaceTemplate, object *appsv1.ControllerRevision) (*Revision, error) {
+	key := types.NamespacedName{Namespace: template.Namespace, Name: template.Name}
+	if TemplateOf(object) != key || len(object.OwnerReferences) > 0 && !metav1.IsControlledBy(object, template) {
+		return nil, fmt.Errorf("ControllerRevision %s: WorkspaceTemplate %s is not its controller", object.Name, key)
+	}
+	return Parse(object)
+}
+
+// WhyNotInHistory returns why HistoryOf does not have a ControllerRevision with the name of a revision, and what to do; empty if it has.
+func WhyNotInHistory(template *infrav1.WorkspaceTemplate, object *appsv1.ControllerRevision) string {
+	if _, labeled := object.Labels[naming.TemplateRevisionLabel]; !labeled {
+		return fmt.Sprintf("ControllerRevision %s does not have the label %s. Restore the label, with any value", object.Name, naming.TemplateRevisionLabel)
+	}
+	if _, err := parseFor(template, object); err != nil {
+		return err.Error() + ". Delete the ControllerRevision, so that CAPT stores it again"
+	}
+	return ""
 }
 
 // Find returns the revision with a hash; nil when there is none.
@@ -181,7 +201,7 @@ func (h History) Record(template *infrav1.WorkspaceTemplate) Revision {
 	default:
 		r.Number, r.RolledOut = h[0].Number+1, h.Stable() == r.Hash
 		if stored := h.Find(r.Hash); stored != nil {
-			r.Created = stored.Created
+			r.Name, r.Created = stored.Name, stored.Created
 		}
 	}
 	if template.Annotations[naming.ApproveAnnotation] == r.Hash {
@@ -196,12 +216,21 @@ func (h History) With(revision Revision) History {
 	return slices.Insert(others, 0, revision)
 }
 
-// Named returns the revision with a number or a hash; nil when there is none.
-func (h History) Named(name string) *Revision {
-	if i := slices.IndexFunc(h, func(r Revision) bool { return name == r.Hash || name == strconv.FormatInt(r.Number, 10) }); i >= 0 {
-		return &h[i]
+// Named returns the revision with a number, or with a hash of which a user gave at least the digits that are shown; nil when there is none, or more
+// than one.
+func (h History) Named(name string) (named *Revision) {
+	for i := range h {
+		byHash := len(name) >= len(terraform.ShortRevision(h[i].Hash)) && strings.HasPrefix(h[i].Hash, name)
+		switch {
+		case name == strconv.FormatInt(h[i].Number, 10):
+			return &h[i]
+		case byHash && named != nil:
+			return nil
+		case byHash:
+			named = &h[i]
+		}
 	}
-	return nil
+	return named
 }
 
 // Previous returns the revision that a rollback from the target returns to: the newest other one that was rolled out, or else the newest other
@@ -217,15 +246,14 @@ func (h History) Previous(target string) *Revision {
 	return &others[0]
 }
 
-// Obsolete lists the revisions to delete: those that no user has, except for the newest ones and for the one that new users get.
-func (h History) Obsolete(users []User) (hashes []string) {
+// Obsolete lists the ControllerRevisions to delete: of revisions that no user has, except for the newest ones and for the one that new users get.
+func (h History) Obsolete(users []User) (names []string) {
 	stable := h.Stable()
 	for i := range h {
-		hash := h[i].Hash
-		inUse := slices.ContainsFunc(users, func(u User) bool { return hash == u.Assigned || hash == u.Written || hash == u.Applied })
-		if i >= maxRevisions && hash != stable && !inUse {
-			hashes = append(hashes, hash)
+		inUse := slices.ContainsFunc(users, func(u User) bool { return u.mayHave(h[i].Hash) })
+		if i >= maxRevisions && h[i].Hash != stable && !inUse {
+			names = append(names, h[i].Name)
 		}
 	}
-	return hashes
+	return names
 }

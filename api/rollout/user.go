@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,6 +17,7 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // User is what a rollout needs of a WorkspaceTemplateApply that uses the template. Revisions are hashes.
@@ -28,6 +28,8 @@ type User struct {
 	// Assigned is the revision that it should run, Written the one that its Workspace was written with, Applied the one that Terraform
 	// applied last, and Failed the one whose apply failed last.
 	Assigned, Written, Applied, Failed string
+	// Abbreviated is true when spec has only the first digits of Assigned.
+	Abbreviated bool
 	// Blocked is true when its Workspace cannot be written with the assigned revision.
 	Blocked bool
 	// ReadySince is since when it is Ready; zero when it is not.
@@ -61,7 +63,7 @@ func UserOf(apply *infrav1.WorkspaceTemplateApply, cluster labels.Set) User {
 		Paused:    meta.IsStatusConditionTrue(s.Conditions, clusterv1.PausedCondition),
 		CreatedAt: apply.CreationTimestamp.Time, Created: s.WorkspaceRef != nil, Preview: s.Preview,
 	}
-	if s.Assignment.TemplateRevision == u.Assigned && s.Assignment.Time != nil {
+	if terraform.IsRecordedAs(u.Assigned, s.Assignment.TemplateRevision) && s.Assignment.Time != nil {
 		u.AssignedAt = s.Assignment.Time.Time
 	}
 	for _, annotation := range []string{clusterv1.PausedAnnotation, clusterv1.ManagedByAnnotation} { // With either, the manager does not write it.
@@ -100,8 +102,8 @@ func blocks(reason string) bool {
 }
 
 // UsersOf returns the users that take part in the rollout of their template, in the order in which they follow. The function returns the labels
-// of the Cluster of a user.
-func UsersOf(applies []*infrav1.WorkspaceTemplateApply, clusterLabels func(*infrav1.WorkspaceTemplateApply) (labels.Set, error)) (users []User, err error) {
+// of the Cluster of a user. The history has the current content.
+func UsersOf(applies []*infrav1.WorkspaceTemplateApply, history History, clusterLabels func(*infrav1.WorkspaceTemplateApply) (labels.Set, error)) (users []User, err error) {
 	for _, apply := range applies {
 		if !apply.DeletionTimestamp.IsZero() || adoption.UnadoptedWorkspace(apply) != "" {
 			continue
@@ -110,7 +112,9 @@ func UsersOf(applies []*infrav1.WorkspaceTemplateApply, clusterLabels func(*infr
 		if err != nil {
 			return nil, err
 		}
-		users = append(users, UserOf(apply, of))
+		user := UserOf(history.resolved(apply), of)
+		user.Abbreviated = user.Assigned != apply.Spec.TemplateRevision
+		users = append(users, user)
 	}
 	slices.SortFunc(users, func(a, b User) int {
 		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
@@ -125,25 +129,33 @@ func AssignedTo(apply *infrav1.WorkspaceTemplateApply) string {
 }
 
 // ContentFor returns the template with the content from which the Workspace of a user is rendered under a policy, and its revision: the current one,
-// unless rollouts are staged. The revision is empty before one is assigned. The template is nil if the revision is not stored. get reads a
-// ControllerRevision, and returns nil if it does not exist.
-func ContentFor(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, policy infrav1.WorkspaceTemplateRollout,
-	get func(types.NamespacedName) (*appsv1.ControllerRevision, error),
-) (at *infrav1.WorkspaceTemplate, revision string, err error) {
+// unless rollouts are staged. The revision is empty before one is assigned. The template is nil if the revision is not stored, or if its record may mean
+// more than one.
+func ContentFor(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, policy infrav1.WorkspaceTemplateRollout, store Store) (
+	at *infrav1.WorkspaceTemplate, revision string, err error,
+) {
 	current := HashOf(template)
 	if !policy.IsStaged() {
 		return template, current, nil
 	}
-	if revision = AssignedTo(apply); revision == "" || revision == current {
+	if revision = AssignedTo(apply); terraform.IsShortRevision(revision) {
+		objects, err := store.All(template.Namespace)
+		if err != nil {
+			return nil, revision, err
+		}
+		history := HistoryOf(template, objects)
+		revision = history.With(history.Record(template)).Resolve(revision)
+	}
+	if revision == "" || revision == current {
 		return template, revision, nil
 	}
-	object, err := get(types.NamespacedName{Namespace: template.Namespace, Name: naming.TemplateRevision(template.Name, revision)})
+	object, err := store.First(StoredAs(types.NamespacedName{Namespace: template.Namespace, Name: template.Name}, revision)...)
 	if object == nil || err != nil {
 		return nil, revision, err
 	}
 	stored, err := Parse(object)
 	if err != nil || stored.Hash != revision {
-		return nil, revision, nil //nolint:nilerr // Another client changed it, so that it does not have the content.
+		return nil, revision, nil //nolint:nilerr // It does not have the content.
 	}
 	return stored.At(template), revision, nil
 }

@@ -20,7 +20,7 @@ func TestUsersAreSortedWithoutThoseThatAreDeleted(t *testing.T) {
 		builder.WorkspaceTemplateApply("b"), builder.WorkspaceTemplateApply("z", builder.WithNamespace("a")), builder.WorkspaceTemplateApply("a"),
 		builder.WorkspaceTemplateApply("gone", builder.Deleting()),
 	}
-	users, err := UsersOf(applies, func(apply *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
+	users, err := UsersOf(applies, nil, func(apply *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
 		return labels.Set{"of": apply.Name}, nil
 	})
 	require.NoError(t, err)
@@ -29,7 +29,7 @@ func TestUsersAreSortedWithoutThoseThatAreDeleted(t *testing.T) {
 		names = append(names, user.Key.String()+" "+user.Labels["of"])
 	}
 	assert.Equal(t, []string{"a/z z", "default/a a", "default/b b"}, names)
-	_, err = UsersOf(applies, func(*infrav1.WorkspaceTemplateApply) (labels.Set, error) { return nil, errors.New("unreadable") })
+	_, err = UsersOf(applies, nil, func(*infrav1.WorkspaceTemplateApply) (labels.Set, error) { return nil, errors.New("unreadable") })
 	assert.EqualError(t, err, "unreadable")
 }
 

@@ -9,10 +9,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // role returns the ClusterRole with a name.
@@ -73,6 +79,27 @@ func TestUserRolesDoNotAllowCodeExecution(t *testing.T) {
 			assert.Equal(t, code, allows(author.Rules, group, resource, verb), "%s %s", verb, resource)
 		}
 	}
+}
+
+func TestTenantsWriteNoTemplatesAndReadNoSecrets(t *testing.T) {
+	i := load(t)
+	rule := role(t, i, "capt-tenant").AggregationRule
+	require.Len(t, rule.ClusterRoleSelectors, 1)
+	selector, err := metav1.LabelSelectorAsSelector(&rule.ClusterRoleSelectors[0])
+	require.NoError(t, err)
+	var parts []string
+	for _, role := range all[rbacv1.ClusterRole](t, i, "ClusterRole") {
+		if !selector.Matches(labels.Set(role.Labels)) {
+			continue
+		}
+		parts = append(parts, role.Name)
+		for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
+			assert.False(t, allows(role.Rules, infrav1.GroupVersion.Group, "workspacetemplates", verb), "%s %s", role.Name, verb)
+			assert.False(t, allows(role.Rules, terraform.ScopeNamespaced.GroupVersionKind().Group, "workspaces", verb), "%s %s", role.Name, verb)
+		}
+		assert.False(t, allows(role.Rules, "", "secrets", "get"), role.Name)
+	}
+	assert.ElementsMatch(t, []string{"capt-view", "capt-edit", "capt-tenant-clusters"}, parts)
 }
 
 func TestNoRoleHasAWildcard(t *testing.T) {

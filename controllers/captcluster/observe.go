@@ -36,6 +36,9 @@ type Facts struct {
 	Running time.Duration
 	// ControlPlanes are the names of the Cluster's control planes that still exist; read only while the CAPTCluster is being deleted.
 	ControlPlanes []string
+	// KeepVPC is true when status.vpc.id must not be overwritten: a control plane was created in that VPC. It is observed only when Terraform
+	// reports another VPC.
+	KeepVPC bool
 }
 
 func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTCluster) (*Facts, error) {
@@ -54,6 +57,9 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 		observe = r.observeVPC
 	}
 	if err := observe(ctx, captCluster, f); err != nil {
+		return nil, err
+	}
+	if f.KeepVPC, err = r.observeReplacement(ctx, captCluster, f); err != nil {
 		return nil, err
 	}
 	return f, r.applyReader(f).ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
@@ -99,6 +105,44 @@ func (r *Reconciler) observeControlPlane(ctx context.Context, captCluster *infra
 		f.Apply.AdoptedWith, f.Apply.AwaitsAdoption = "CAPTControlPlane "+key.Name, true
 	}
 	return err
+}
+
+// observeReplacement reports whether a control plane was created in the VPC that status records, although Terraform reports another one. What CAPT
+// v0.3 recorded does not count.
+func (r *Reconciler) observeReplacement(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (bool, error) {
+	status, id := &captCluster.Status, vpcID(captCluster, f)
+	replaced := status.ObservedGeneration != 0 && status.VPC.ID != "" && id != "" && id != status.VPC.ID
+	if !replaced || f.Cluster == nil || !captCluster.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	if f.Cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" {
+		return true, nil // What else was created in it is not known.
+	}
+	names, err := r.existingControlPlanes(ctx, captCluster, f.Cluster)
+	if err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		if created, err := r.isCreated(ctx, client.ObjectKey{Namespace: captCluster.Namespace, Name: name}); created || err != nil {
+			return created, err
+		}
+	}
+	return false, nil
+}
+
+// isCreated reports whether the WorkspaceTemplateApply of a control plane exists, or may exist. It reads from the API server: a control plane that was
+// created a moment ago must not be missed.
+func (r *Reconciler) isCreated(ctx context.Context, key client.ObjectKey) (bool, error) {
+	controlPlane, err := engine.Get(ctx, r.Uncached, key, &controlplanev1.CAPTControlPlane{})
+	if err != nil || controlPlane == nil {
+		return false, err
+	}
+	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
+	if !ref.IsDefined() {
+		return adoption.ExpectationOfControlPlane(controlPlane, "").ProvisionedField != "", nil
+	}
+	apply, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: key.Namespace, Name: ref.Name}, &infrav1.WorkspaceTemplateApply{})
+	return apply != nil, err
 }
 
 // clusterName returns the name of the Cluster; the value of the label if the Cluster no longer exists.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
@@ -36,6 +37,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 		reportLegacyReadiness(captCluster, f)
 		return
 	}
+	forgetLegacyVPC(captCluster, f)
 	s.ObservedGeneration = captCluster.Generation
 	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
 		endpoint := owners.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint)
@@ -52,14 +54,15 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 	}
 	vpc := vpcReady(captCluster, f, p)
 	if vpc.Status == metav1.ConditionTrue {
-		s.VPC.ID = vpcID(captCluster, f)
+		s.VPC = vpcStatus(captCluster, f)
 		if domains := failureDomains(f); len(domains) > 0 {
 			s.FailureDomains = domains
 		}
 		s.Initialization.Provisioned = ptr.To(true)
 	}
-	engine.Set(captCluster, vpc, ready(vpc, f))
-	engine.SetNegativePolarity(captCluster, adoption)
+	replaced := owner.VPCReplaced(captCluster)
+	engine.Set(captCluster, vpc, ready(vpc, replaced, f))
+	engine.SetNegativePolarity(captCluster, adoption, replaced)
 	owner.ReportTemplates(captCluster, &f.Template)
 }
 
@@ -127,6 +130,33 @@ func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
 	return f.Apply.Apply.Status.Outputs[terraform.OutputVPCID]
 }
 
+// forgetLegacyVPC replaces the ID that CAPT v0.3 recorded, which may be outdated, with the one that Terraform reports.
+func forgetLegacyVPC(captCluster *infrav1.CAPTCluster, f *Facts) {
+	s, id := &captCluster.Status, vpcID(captCluster, f)
+	if s.ObservedGeneration == 0 && s.VPC.ID != "" && id != "" && captCluster.Spec.VPC.Template.IsDefined() {
+		s.VPC.ID = id
+	}
+}
+
+// vpcStatus returns the VPC for status, once its ID is known.
+func vpcStatus(captCluster *infrav1.CAPTCluster, f *Facts) infrav1.VPCStatus {
+	id := vpcID(captCluster, f)
+	if f.KeepVPC {
+		return infrav1.VPCStatus{ID: captCluster.Status.VPC.ID, ReplacedBy: id}
+	}
+	return infrav1.VPCStatus{ID: id}
+}
+
+// vpcEvents reports that another VPC is recorded, because nothing uses the first one.
+func vpcEvents(before, after *infrav1.CAPTCluster) []engine.Event {
+	was, is := before.Status.VPC.ID, after.Status.VPC.ID
+	if was == "" || is == was {
+		return nil
+	}
+	return []engine.Event{{Type: corev1.EventTypeNormal, Reason: "VPCRecorded", Action: infrav1.VPCReplacedCondition, Message: fmt.Sprintf(
+		"status.vpc.id was %s and is %s: no control plane that was created in the first one exists", was, is)}}
+}
+
 // failureDomains reads the zones of the VPC from a list, or from a comma-separated string.
 func failureDomains(f *Facts) []clusterv1.FailureDomain {
 	if f.Apply.Apply == nil {
@@ -148,10 +178,13 @@ func failureDomains(f *Facts) []clusterv1.FailureDomain {
 	return domains
 }
 
-func ready(vpc engine.Condition, f *Facts) engine.Condition {
+func ready(vpc, replaced engine.Condition, f *Facts) engine.Condition {
 	condition := engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
-	if vpc.Status != metav1.ConditionTrue {
+	switch {
+	case vpc.Status != metav1.ConditionTrue:
 		condition = engine.False(infrav1.ReadyCondition, vpc.Reason, vpc.Message)
+	case replaced.Status == metav1.ConditionTrue:
+		condition = engine.False(infrav1.ReadyCondition, replaced.Reason, replaced.Message)
 	}
 	return engine.WithPause(condition, f.Paused)
 }

@@ -56,7 +56,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 func (r *Reconciler) requests() owner.Requests {
 	return owner.Requests{Client: r.Client, List: &infrav1.CAPTClusterList{}, MayWaitFor: func(object client.Object, apply string) bool {
 		ref := object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef
-		return !ref.IsDefined() || ref.Name == apply
+		return !ref.IsDefined() || ref.Name == apply || isReplaced(object)
 	}}
 }
 
@@ -72,9 +72,14 @@ func referenceKeys(object client.Object) []string {
 	return owner.References(object, object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef)
 }
 
-// deletedInNamespace reconciles the CAPTClusters whose deletion may wait for a control plane that was deleted.
+// deletedInNamespace reconciles the CAPTClusters whose deletion may wait for a control plane that was deleted, or whose first VPC it may have used.
 func (r *Reconciler) deletedInNamespace(ctx context.Context, controlPlane client.Object) []ctrl.Request {
-	return r.requests().Matching(ctx, func(c client.Object) bool { return !c.GetDeletionTimestamp().IsZero() }, client.InNamespace(controlPlane.GetNamespace()))
+	return r.requests().Matching(ctx, func(c client.Object) bool { return !c.GetDeletionTimestamp().IsZero() || isReplaced(c) }, client.InNamespace(controlPlane.GetNamespace()))
+}
+
+// isReplaced reports whether a CAPTCluster keeps the ID of its first VPC until no control plane uses that.
+func isReplaced(object client.Object) bool {
+	return object.(*infrav1.CAPTCluster).Status.VPC.ReplacedBy != ""
 }
 
 // onAdoption passes a control plane that was adopted, maybe before its first reconcile, or deleted.

@@ -121,9 +121,14 @@ func keepMessages(before, after *controlplanev1.CAPTControlPlane) {
 func (c *conditionSet) addHealth(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	c.initialized = ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) ||
 		c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue
+	dependencies := c.asCheck(&c.dependencies, "")
+	if replaced := f.vpcReplaced(); replaced.Status == metav1.ConditionTrue {
+		dependencies = health.Unhealthy("condition VPCReplaced is True")
+		c.unhealthy = engine.False(controlplanev1.ReadyCondition, replaced.Reason, replaced.Message)
+	}
 	c.health = health.Evaluate(&health.Facts{
 		Probed: f.Probed, Disabled: f.EndpointProbe == controlplanev1.EndpointProbeDisabled,
-		Workspace: c.asCheck(&c.workspace, f.failureClass()), Dependencies: c.asCheck(&c.dependencies, ""), Fargate: c.asCheck(&c.fargate, ""),
+		Workspace: c.asCheck(&c.workspace, f.failureClass()), Dependencies: dependencies, Fargate: c.asCheck(&c.fargate, ""),
 	}, controlPlane.Status.Health, f.Now)
 	apiServer := health.Find(c.health, health.APIServer)
 	if apiServer == nil {

@@ -36,10 +36,19 @@ type Reconciler struct {
 	FargateMetrics *metrics.Fargate
 	// Recovery has the metrics of recovery; nil when this manager recovers no control planes.
 	Recovery *metrics.Recovery
+	// Workspaces reads Workspaces for recovery.
+	Workspaces Workspaces
 	// Kubeconfigs has the metric of tokens.
 	Kubeconfigs *metrics.Kubeconfigs
 	// Namespace is the only namespace in the cache; empty means all.
 	Namespace string
+}
+
+// Workspaces is what this controller needs of the port to Terraform.
+type Workspaces interface {
+	// NotFailing returns what shows that the Workspace of a WorkspaceTemplateApply does not fail any more, according to the API server; empty if nothing
+	// does.
+	NotFailing(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (string, error)
 }
 
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch;patch
@@ -72,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Details: details,
 		EventConditions: []string{
 			controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.DependencyCycleCondition,
-			controlplanev1.RecoveringCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition,
+			controlplanev1.RecoveringCondition, infrav1.VPCReplacedCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition,
 		},
 		IsWarning: isWarning,
 		Events:    fargate.Events,

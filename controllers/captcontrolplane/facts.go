@@ -19,6 +19,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/api/validation/versions"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/health"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
@@ -109,12 +110,21 @@ func (f *Facts) runningRegion() string {
 	return cmp.Or(f.Apply.Apply.Spec.Variables[naming.RegionVariable], f.Region)
 }
 
-// infrastructureReady reports whether the VPC exists. For other providers, the status of the Cluster counts.
+// infrastructureReady reports whether the VPC exists. For other providers, the status of the Cluster counts. A new control plane waits until the
+// CAPTCluster has recorded the VPC that replaced another one.
 func (f *Facts) infrastructureReady() bool {
 	if f.Cluster == nil || !ptr.Deref(f.Cluster.Status.Initialization.InfrastructureProvisioned, false) {
 		return false
 	}
-	return !f.hasCAPTCluster() || owners.VPCID(f.Infrastructure) != ""
+	return !f.hasCAPTCluster() || owners.VPCID(f.Infrastructure) != "" && (f.Apply.Apply != nil || f.Infrastructure.Status.VPC.ReplacedBy == "")
+}
+
+// vpcReplaced returns the condition that is True while Terraform reports another VPC than the one that the control plane was created in.
+func (f *Facts) vpcReplaced() engine.Condition {
+	if f.Infrastructure == nil || f.Apply.Apply == nil {
+		return engine.False(infrav1.VPCReplacedCondition, infrav1.VPCNotReplacedReason, "")
+	}
+	return owner.VPCReplaced(f.Infrastructure)
 }
 
 // infrastructureUnreported reports whether Cluster API has not reported the state of the infrastructure yet, although no problem is known: an

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -25,6 +26,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/recovery"
@@ -37,29 +39,29 @@ func (r *Reconciler) observeHistory(ctx context.Context, controlPlane *controlpl
 	if !f.Recovers || strategy == nil || !slices.ContainsFunc(strategy.Actions, recreates) || failureOf(f.Apply.Apply).Class == "" {
 		return nil
 	}
-	f.History, err = r.history(ctx, controlPlane, f.Cluster, f.Apply.Apply)
-	return err
+	f.History = &recovery.History{ControlPlane: controlPlane, Cluster: f.Cluster, CAPTCluster: f.Infrastructure, Apply: f.Apply.Apply}
+	return r.completeHistory(ctx, f.History)
 }
 
-// history adds the Secrets to what was read of a control plane.
-func (r *Reconciler) history(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster, apply *infrav1.WorkspaceTemplateApply) (*recovery.History, error) {
-	h := &recovery.History{ControlPlane: controlPlane, Cluster: cluster, Apply: apply}
-	connection := naming.ControlPlaneConnectionSecret(controlPlane.Name)
-	if ref := apply.Spec.WriteConnectionSecretToRef; ref != nil {
+// completeHistory adds the Secrets and the Workspace to what was read of a control plane. The Workspace is the last: it may change at any time.
+func (r *Reconciler) completeHistory(ctx context.Context, h *recovery.History) (err error) {
+	connection := naming.ControlPlaneConnectionSecret(h.ControlPlane.Name)
+	if ref := h.Apply.Spec.WriteConnectionSecretToRef; ref != nil {
 		connection = ref.Name
 	}
-	for _, name := range []string{naming.KubeconfigSecret(cluster.Name), naming.UserKubeconfigSecret(cluster.Name), connection} {
-		secret, err := r.readSecret(ctx, controlPlane.Namespace, name)
+	for _, name := range []string{naming.KubeconfigSecret(h.Cluster.Name), naming.UserKubeconfigSecret(h.Cluster.Name), connection} {
+		secret, err := r.readSecret(ctx, h.ControlPlane.Namespace, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		// The provider creates the connection Secret without data before the first apply.
 		if secret != nil && (name != connection || len(secret.Data) > 0) {
 			h.Secret = name
-			return h, nil
+			return nil
 		}
 	}
-	return h, nil
+	h.Workspace, err = r.Workspaces.NotFailing(ctx, h.Apply)
+	return err
 }
 
 // failureOf is the failure of a WorkspaceTemplateApply; the zero value if Terraform does not fail.
@@ -103,7 +105,8 @@ func (f *Facts) failing(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) 
 		return recovery.Failure{}
 	}
 	if inputs := apply.Status.FailureInputs; inputs != "" {
-		found.Inputs = fmt.Sprintf("%s/%d/%s", apply.Status.LastFailedRevision, controlPlane.Generation, inputs)
+		// Status has it from earlier versions with short revisions: another form would count as another input, for which Terraform runs again.
+		found.Inputs = fmt.Sprintf("%s/%d/%s", terraform.ShortRevision(apply.Status.LastFailedRevision), controlPlane.Generation, inputs)
 	}
 	return found
 }
@@ -203,26 +206,18 @@ func (r *Reconciler) recreate(ctx context.Context, apply *infrav1.WorkspaceTempl
 	return nil
 }
 
-// recreateControlPlane checks the history again with objects from the API server: the cache may not show that the control plane was initialized
-// a moment ago.
+// recreateControlPlane checks the history again with objects from the API server: the cache may not show that the control plane was initialized, or
+// protected from deletion, a moment ago.
 func (r *Reconciler) recreateControlPlane(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts, action controlplanev1.RecoveryAction) (refused string, err error) {
-	now, err := engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(controlPlane), &controlplanev1.CAPTControlPlane{})
+	h, err := r.currentHistory(ctx, controlPlane, f)
 	if err != nil {
 		return "", err
 	}
-	current, err := engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(f.Apply.Apply), &infrav1.WorkspaceTemplateApply{})
-	if err != nil {
-		return "", err
-	}
-	cluster, err := engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(f.Cluster), &clusterv1.Cluster{})
-	if err != nil {
-		return "", err
-	}
-	if now == nil || current == nil || cluster == nil || now.UID != controlPlane.UID || current.UID != f.Apply.Apply.UID {
+	current := h.Apply
+	if h.ControlPlane == nil || current == nil || h.Cluster == nil || h.ControlPlane.UID != controlPlane.UID || current.UID != f.Apply.Apply.UID {
 		return "RecreateWorkspace is refused: the CAPTControlPlane, its Cluster or its WorkspaceTemplateApply was deleted or recreated. CAPT checks again", nil
 	}
-	h, err := r.history(ctx, now, cluster, current)
-	if err != nil {
+	if err := r.completeHistory(ctx, h); err != nil {
 		return "", err
 	}
 	if refused := recovery.RefuseRecreation(action, h); refused != "" {
@@ -231,6 +226,20 @@ func (r *Reconciler) recreateControlPlane(ctx context.Context, controlPlane *con
 	r.Recorder.Eventf(controlPlane, current, corev1.EventTypeWarning, "RecreatingControlPlane", "Recover",
 		"Terraform destroys and recreates the control plane, which was never initialized: spec.recovery has the action RecreateWorkspace with allowDestroy")
 	return "", r.recreate(ctx, current)
+}
+
+// currentHistory reads the objects of a control plane from the API server; those that do not exist are nil.
+func (r *Reconciler) currentHistory(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (*recovery.History, error) {
+	h := &recovery.History{}
+	var errs [4]error
+	h.ControlPlane, errs[0] = engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(controlPlane), &controlplanev1.CAPTControlPlane{})
+	h.Apply, errs[1] = engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(f.Apply.Apply), &infrav1.WorkspaceTemplateApply{})
+	h.Cluster, errs[2] = engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(f.Cluster), &clusterv1.Cluster{})
+	if f.hasCAPTCluster() {
+		key := client.ObjectKey{Namespace: f.Cluster.Namespace, Name: f.Cluster.Spec.InfrastructureRef.Name}
+		h.CAPTCluster, errs[3] = engine.Get(ctx, r.Uncached, key, &infrav1.CAPTCluster{})
+	}
+	return h, errors.Join(errs[:]...)
 }
 
 // reportRecovery sets status.recovery and the condition Recovering.

@@ -4,6 +4,7 @@
 package captcontrolplane
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -24,10 +26,17 @@ import (
 // failingEnvironment is an environment whose first apply fails, with recovery.
 func failingEnvironment(t *testing.T, class string, options ...builder.Option) *environment {
 	env := newEnvironment(t, prepared(options...)...)
-	env.Recovery = metrics.NewRecovery(prometheus.NewRegistry())
+	env.Recovery, env.Workspaces = metrics.NewRecovery(prometheus.NewRegistry()), workspaces(func() string { return "" })
 	env.reconcile()
 	env.fail(class)
 	return env
+}
+
+// workspaces returns what shows that a Workspace does not fail any more.
+type workspaces func() string
+
+func (w workspaces) NotFailing(context.Context, *infrav1.WorkspaceTemplateApply) (string, error) {
+	return w(), nil
 }
 
 // fail makes the WorkspaceTemplateApply fail.
@@ -128,17 +137,41 @@ func TestExhaustedRecovery(t *testing.T) {
 	assert.Equal(t, controlplanev1.StateRecovering, env.get().Status.State)
 }
 
-func TestRecreateWorkspace(t *testing.T) {
-	recreate := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+// recreates has the only action RecreateWorkspace.
+func recreates() builder.Option {
+	return builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.Recovery = &controlplanev1.RecoveryStrategy{Actions: []controlplanev1.RecoveryAction{{
 			Type: controlplanev1.RecoveryRecreateWorkspace, Parameters: map[string]string{controlplanev1.AllowDestroyParameter: "true"},
 		}}}
 	})
+}
+
+// neverInitialized makes the WorkspaceTemplateApply one of which nothing shows that it was ever applied.
+func (env *environment) neverInitialized() {
+	env.Helper()
+	apply := read(env, applyName, &infrav1.WorkspaceTemplateApply{})
+	builder.WithAnnotation(naming.ExternalNameUIDAnnotation, string(apply.UID))(apply)
+	apply.Finalizers, apply.CreationTimestamp = []string{infrav1.WorkspaceTemplateApplyFinalizer}, metav1.NewTime(builder.Created.Add(time.Hour))
+	require.NoError(env, env.Client.Update(env.Context(), apply))
+}
+
+func TestRecreateWorkspace(t *testing.T) {
 	for name, row := range map[string]struct {
 		change  func(*environment)
 		deleted bool
 	}{
 		"never initialized": {func(*environment) {}, true},
+		"protected": {func(env *environment) {
+			env.spec(func(c *controlplanev1.CAPTControlPlane) {
+				builder.WithDeletionProtection(infrav1.DeletionProtectionEnabled)(c)
+			})
+		}, false},
+		"a protected CAPTCluster": {func(env *environment) {
+			change(env, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { builder.WithDeletionProtection(infrav1.DeletionProtectionEnabled)(c) })
+		}, false},
+		"a Workspace that does not fail any more": {func(env *environment) {
+			env.Workspaces = workspaces(func() string { return "Workspace demo was applied" })
+		}, false},
 		"a kubeconfig": {func(env *environment) {
 			require.NoError(env, env.Client.Create(env.Context(), builder.SecretWith(naming.KubeconfigSecret("demo"), nil)))
 		}, false},
@@ -149,16 +182,46 @@ func TestRecreateWorkspace(t *testing.T) {
 		"outputs":                    {func(env *environment) { require.NoError(env, env.Client.Create(env.Context(), connection(outputs()))) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := failingEnvironment(t, "Network", recreate)
-			apply := read(env, applyName, &infrav1.WorkspaceTemplateApply{})
-			builder.WithAnnotation(naming.ExternalNameUIDAnnotation, string(apply.UID))(apply)
-			apply.Finalizers, apply.CreationTimestamp = []string{infrav1.WorkspaceTemplateApplyFinalizer}, metav1.NewTime(builder.Created.Add(time.Hour))
-			require.NoError(t, env.Client.Update(t.Context(), apply))
+			env := failingEnvironment(t, "Network", recreates())
+			env.neverInitialized()
 			row.change(env)
 			env.reconcile()
 			env.clock.Pass(time.Hour)
 			env.reconcile()
 			assert.Equal(t, row.deleted, !read(env, applyName, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
+		})
+	}
+}
+
+// A retry of the provider can succeed between the decision and the deletion, and the cache shows that later.
+func TestTheControlPlaneIsNotRecreatedIfARetryHasJustSucceeded(t *testing.T) {
+	for name, row := range map[string]struct {
+		change  func(*environment)
+		message string
+	}{
+		"the Workspace": {func(*environment) {}, "Workspace demo was applied"},
+		"the CAPTCluster is protected": {func(env *environment) {
+			env.Uncached = builder.NewAPI(builder.Clients(env.get(), read(env, applyName, &infrav1.WorkspaceTemplateApply{}), read(env, "demo", &clusterv1.Cluster{}),
+				builder.CAPTCluster("demo", builder.WithDeletionProtection(infrav1.DeletionProtectionEnabled))))
+		}, "spec.deletionProtection of CAPTCluster demo is Enabled. To allow the action, set it to Disabled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := failingEnvironment(t, "Network", recreates())
+			env.neverInitialized()
+			env.reconcile()
+			env.clock.Pass(time.Hour)
+			row.change(env)
+			reads := 0
+			env.Workspaces = workspaces(func() string {
+				if reads++; reads > 1 { // The first one is for the decision.
+					return "Workspace demo was applied"
+				}
+				return ""
+			})
+			env.reconcile()
+			assert.True(t, read(env, applyName, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero())
+			assert.Equal(t, "False RecoveryBlocked", env.recovering())
+			assert.Contains(t, env.message(controlplanev1.RecoveringCondition), row.message)
 		})
 	}
 }

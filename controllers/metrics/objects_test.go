@@ -138,6 +138,7 @@ func TestStatesOfObjects(t *testing.T) {
 		builder.CAPTCluster("provisioning", ofDemo, showing([3]string{"Ready", "False", infrav1.ProvisioningReason})),
 		builder.CAPTCluster("ready", ofDemo, showing([3]string{"Ready", "True", infrav1.ReadyReason})),
 		builder.CAPTCluster("failed", ofDemo, showing([3]string{"Ready", "False", infrav1.ApplyFailedReason})),
+		builder.CAPTCluster("replaced", ofDemo, showing([3]string{"Ready", "False", infrav1.VPCReplacedReason})),
 		builder.CAPTCluster("foreign", builder.WithNamespace("of-another-shard")),
 		builder.WorkspaceTemplate("valid", showing([3]string{"Valid", "True", infrav1.ValidReason})),
 	)
@@ -150,10 +151,10 @@ func TestStatesOfObjects(t *testing.T) {
 	}
 	expected = append(expected, state1("CAPTControlPlane", "new", "", "Pending"),
 		state1("CAPTCluster", "new", "demo", "Pending"), state1("CAPTCluster", "provisioning", "demo", "Provisioning"),
-		state1("CAPTCluster", "ready", "demo", "Ready"), state1("CAPTCluster", "failed", "demo", "Failed"), state1("WorkspaceTemplate", "valid", "", "Ready"))
+		state1("CAPTCluster", "ready", "demo", "Ready"), state1("CAPTCluster", "failed", "demo", "Failed"), state1("CAPTCluster", "replaced", "demo", "Degraded"), state1("WorkspaceTemplate", "valid", "", "Ready"))
 	assert.ElementsMatch(t, expected, series)
 	assert.ElementsMatch(t, []string{
-		`capt_cache_objects{kind="CAPTCluster"} 5`, `capt_cache_objects{kind="CAPTControlPlane"} 10`,
+		`capt_cache_objects{kind="CAPTCluster"} 6`, `capt_cache_objects{kind="CAPTControlPlane"} 10`,
 		`capt_cache_objects{kind="WorkspaceTemplate"} 1`, `capt_cache_objects{kind="WorkspaceTemplateApply"} 0`,
 	}, c.series("capt_cache_objects"))
 	problems, err := testutil.GatherAndLint(c.registry)

@@ -20,6 +20,10 @@ type History struct {
 	// Cluster and Apply are nil if they do not exist.
 	Cluster *clusterv1.Cluster
 	Apply   *infrav1.WorkspaceTemplateApply
+	// CAPTCluster is nil if the Cluster has another infrastructure, or its CAPTCluster does not exist.
+	CAPTCluster *infrav1.CAPTCluster
+	// Workspace is what shows that the Workspace does not fail any more, or is not the recorded one; empty if nothing does.
+	Workspace string
 	// Secret is the name of a Secret that exists only after Terraform created a cluster: a kubeconfig, or a connection Secret with values;
 	// empty if there is none.
 	Secret string
@@ -36,13 +40,26 @@ func RefuseRecreation(action controlplanev1.RecoveryAction, h *History) string {
 		return "the history of the control plane is unknown"
 	case h.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
 		return "spec.deletionPolicy of WorkspaceTemplateApply " + h.Apply.Name + " is Retain"
+	case h.protected() != "":
+		return "spec.deletionProtection of " + h.protected() + " is Enabled. To allow the action, set it to Disabled"
 	case h.Secret != "":
 		return "the control plane may have been initialized: Secret " + h.Secret + " exists"
 	}
-	for _, evidence := range []string{controlPlaneEvidence(h.ControlPlane), clusterEvidence(h.Cluster), applyEvidence(h.ControlPlane, h.Apply)} {
+	for _, evidence := range []string{controlPlaneEvidence(h.ControlPlane), clusterEvidence(h.Cluster), applyEvidence(h.ControlPlane, h.Apply), h.Workspace} {
 		if evidence != "" {
 			return "the control plane may have been initialized: " + evidence
 		}
+	}
+	return ""
+}
+
+// protected is the object that protects the control plane from deletion; empty if there is none.
+func (h *History) protected() string {
+	switch {
+	case h.ControlPlane.IsDeletionProtected():
+		return "CAPTControlPlane " + h.ControlPlane.Name
+	case h.CAPTCluster != nil && h.CAPTCluster.IsDeletionProtected():
+		return "CAPTCluster " + h.CAPTCluster.Name
 	}
 	return ""
 }

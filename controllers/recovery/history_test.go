@@ -22,7 +22,9 @@ import (
 
 // neverInitialized is a control plane whose first apply fails.
 func neverInitialized() *History {
-	h := &History{ControlPlane: &controlplanev1.CAPTControlPlane{}, Cluster: &clusterv1.Cluster{}, Apply: &infrav1.WorkspaceTemplateApply{}}
+	h := &History{
+		ControlPlane: &controlplanev1.CAPTControlPlane{}, Cluster: &clusterv1.Cluster{}, CAPTCluster: &infrav1.CAPTCluster{}, Apply: &infrav1.WorkspaceTemplateApply{},
+	}
 	h.ControlPlane.Status.ObservedGeneration = 1
 	h.ControlPlane.CreationTimestamp = metav1.NewTime(start)
 	h.Apply.UID, h.Apply.CreationTimestamp = "apply", metav1.NewTime(start.Add(time.Minute))
@@ -53,6 +55,9 @@ func evidence() map[string]func(*History) {
 		"older than the owner":    func(h *History) { h.Apply.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour)) },
 		"finalizer of CAPT v0.3":  func(h *History) { h.Apply.Finalizers = []string{infrav1.LegacyWorkspaceTemplateApplyFinalizer} },
 		"retained":                func(h *History) { h.Apply.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain },
+		"protected":               func(h *History) { h.ControlPlane.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled },
+		"protected CAPTCluster":   func(h *History) { h.CAPTCluster.Spec.DeletionProtection = infrav1.DeletionProtectionEnabled },
+		"applied Workspace":       func(h *History) { h.Workspace = "Workspace demo is Ready" },
 		"summary of earlier apply": func(h *History) {
 			h.ControlPlane.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{Outputs: map[string]string{"a": "b"}}
 		},

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation/modules"
@@ -70,6 +71,30 @@ func (c *Client) Recover(ctx context.Context, live *Live, request string) (*Live
 	}
 	c.written.Record(object)
 	return newLive(object)
+}
+
+// NotFailing returns what shows that the recorded Workspace of a WorkspaceTemplateApply does not fail any more, or no longer exists; empty if nothing does.
+// It reads from the API server: a retry of the provider may have succeeded a moment ago.
+func (c *Client) NotFailing(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (string, error) {
+	ref := apply.Status.WorkspaceRef
+	scope, ok := ref.Scope()
+	if !ok {
+		return "WorkspaceTemplateApply " + apply.Name + " has no Workspace", nil
+	}
+	live, err := get(ctx, c.Uncached, scope, ref.Namespace, ref.Name)
+	switch {
+	case err != nil:
+		return "", err
+	case live == nil || !live.RecordedFor(apply):
+		return "Workspace " + ref.Name + " does not exist, or was recreated", nil
+	case live.applied():
+		return "Workspace " + ref.Name + " was applied", nil
+	case len(outputs(&live.typed, terraform.PublishedOutputs())) > 0:
+		return "Workspace " + ref.Name + " has outputs", nil
+	case apply.Status.LastFailureClass != "" && !live.failed():
+		return "Workspace " + ref.Name + " has no error any more", nil
+	}
+	return "", nil
 }
 
 // RunInputs are what a run of Terraform uses in addition to the spec of the Workspace.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/test/builder"
@@ -60,4 +61,27 @@ func TestAnInterruptedCreateIsContinuedOnce(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, continuable, live.CreateNotContinuable() == "", began)
 	}
+}
+
+func TestAWorkspaceThatMayHaveBeenAppliedIsNotFailing(t *testing.T) {
+	failing := builder.Workspace("demo", builder.FirstApplyFailed)
+	apply := builder.WorkspaceTemplateApply("demo", builder.WithRecordedWorkspace(failing))
+	apply.Status.LastFailureClass = "Network"
+	for want, workspaces := range map[string][]client.Object{
+		"":                                     {failing},
+		"Workspace demo was applied":           {builder.Workspace("demo", builder.AtRest)},
+		"Workspace demo has no error any more": {builder.Workspace("demo", builder.FirstApplyDone)},
+		"Workspace demo has outputs":           {builder.Workspace("demo", builder.FirstApplyFailed, builder.WithOutputs(map[string]any{"cluster_endpoint": "https://x"}))},
+		"Workspace demo does not exist, or was recreated": nil,
+	} {
+		found, err := (&Client{Uncached: builder.Clients(workspaces...).Build()}).NotFailing(t.Context(), apply)
+		require.NoError(t, err)
+		assert.Equal(t, want, found)
+	}
+	another := builder.Workspace("demo", builder.FirstApplyFailed, builder.WithUID("another"))
+	found, err := (&Client{Uncached: builder.Clients(another).Build()}).NotFailing(t.Context(), apply)
+	require.NoError(t, err)
+	assert.Equal(t, "Workspace demo does not exist, or was recreated", found)
+	_, err = (&Client{Uncached: builder.FailingGet[*unstructured.Unstructured](builder.Clients(failing).Build(), assert.AnError)}).NotFailing(t.Context(), apply)
+	require.ErrorIs(t, err, assert.AnError)
 }

@@ -30,7 +30,8 @@ import (
 // Reconciler of WorkspaceTemplates.
 type Reconciler struct {
 	engine.Engine
-	Clock clock.PassiveClock
+	Uncached client.Reader
+	Clock    clock.PassiveClock
 	// DefaultRollout is the policy of templates without spec.rollout.
 	DefaultRollout infrav1.WorkspaceTemplateRollout
 }

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // A tenant excludes its object from all managers after it was assigned the revision, so that nothing records since when.
@@ -51,7 +52,7 @@ func TestAUserThatDoesNotFinishIsReportedAndAResumeGoesOnWithoutIt(t *testing.T)
 			assert.Equal(t, infrav1.RolloutComplete, template.Status.Rollout.Stage)
 			assert.Equal(t, int32(1), *template.Status.Rollout.LeftBehind)
 			condition = meta.FindStatusCondition(template.Status.Conditions, infrav1.RollingOutCondition)
-			assert.Contains(t, condition.Message, "1 of 2 users have revision "+revision+"; left behind: default/a")
+			assert.Contains(t, condition.Message, "1 of 2 users have revision "+terraform.ShortRevision(revision)+"; left behind: default/a")
 			s.apply("a")
 			template = s.settle()
 			assert.Zero(t, *template.Status.Rollout.LeftBehind, "it has finished after all")

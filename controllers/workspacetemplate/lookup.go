@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
@@ -32,19 +34,41 @@ func (l Lookup) readerOf(namespace string) client.Reader {
 	return l.Cached
 }
 
-// Revision returns a ControllerRevision, or nil if it does not exist. A revision may be assigned before the cache has it, so it is missing only
-// if the API server does not have it.
-func (l Lookup) Revision(ctx context.Context, key types.NamespacedName) (*appsv1.ControllerRevision, error) {
-	for _, reader := range []client.Reader{l.readerOf(key.Namespace), l.Uncached} {
-		object, err := engine.Get(ctx, reader, key, &appsv1.ControllerRevision{})
-		if err != nil {
-			return nil, fmt.Errorf("reading ControllerRevision %s: %w", key, err)
-		}
-		if object != nil {
-			return object, nil
-		}
+// Revisions returns the stored revisions of templates. A revision may be assigned before the cache has it, so it is missing only if the API server does
+// not have it.
+func (l Lookup) Revisions(ctx context.Context) rollout.Store {
+	return rollout.Store{
+		First: func(keys ...types.NamespacedName) (*appsv1.ControllerRevision, error) {
+			for _, uncached := range []bool{false, true} {
+				for _, key := range keys {
+					reader := l.readerOf(key.Namespace)
+					if uncached {
+						reader = l.Uncached
+					}
+					object, err := engine.Get(ctx, reader, key, &appsv1.ControllerRevision{})
+					if err != nil {
+						return nil, fmt.Errorf("reading ControllerRevision %s: %w", key, err)
+					}
+					if object != nil {
+						return object, nil
+					}
+				}
+			}
+			return nil, nil
+		},
+		All: func(namespace string) ([]appsv1.ControllerRevision, error) {
+			return listRevisions(ctx, l.readerOf(namespace), namespace)
+		},
 	}
-	return nil, nil
+}
+
+// listRevisions returns the ControllerRevisions of the templates of a namespace.
+func listRevisions(ctx context.Context, reader client.Reader, namespace string) ([]appsv1.ControllerRevision, error) {
+	var list appsv1.ControllerRevisionList
+	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{naming.TemplateRevisionLabel}); err != nil {
+		return nil, fmt.Errorf("listing ControllerRevisions: %w", err)
+	}
+	return list.Items, nil
 }
 
 // Permitted returns the WorkspaceTemplate that an object of a namespace refers to, or nil when it does not exist or does not allow the

@@ -17,6 +17,7 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -78,7 +79,7 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 func (f *Facts) observeRevision(user *infrav1.WorkspaceTemplateApply) {
 	name := client.ObjectKeyFromObject(user).String()
 	switch has := user.Status.TemplateRevision; {
-	case has == "" || has == f.Revision || !user.DeletionTimestamp.IsZero():
+	case has == "" || terraform.IsRecordedAs(f.Revision, has) || !user.DeletionTimestamp.IsZero():
 	case user.Status.LastFailedRevision != "":
 		f.Failing = append(f.Failing, name)
 	default:

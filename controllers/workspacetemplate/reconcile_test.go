@@ -51,7 +51,7 @@ func TestActionAndStatus(t *testing.T) {
 			assert.Equal(t, map[string]string{"Valid": row.valid, "InUse": row.inUse, "Deleting": row.deleting}, builder.ConditionSummary(template.Status.Conditions))
 			assert.Equal(t, ptr.To(int32(len(row.users))), template.Status.Users)
 			assert.Equal(t, int64(4), template.Status.ObservedGeneration)
-			assert.Regexp(t, "^[0-9a-f]{12}$", template.Status.Revision)
+			assert.Regexp(t, "^[0-9a-f]{64}$", template.Status.Revision)
 		})
 	}
 }
@@ -62,7 +62,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *Reconciler {
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, UserIndex, func(object client.Object) []string {
 			return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 		}).Build()
-	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}, Clock: builder.NewClock()}
+	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}, Uncached: c, Clock: builder.NewClock()}
 }
 
 // The finalizer of CAPT v0.3 holds the template as well.
@@ -152,10 +152,10 @@ func TestUsersWithAnotherRevisionAreReported(t *testing.T) {
 		status, message string
 	}{
 		"none has another one": {[]client.Object{newcomer, updated, deleted}, 0, "", ""},
-		"some have":            {[]client.Object{newcomer, updated, user("b", "old", ""), user("a", "old", "")}, 2, "True RollingOut", "2 of 4 users do not have revision " + current + " yet: default/a, default/b"},
+		"some have":            {[]client.Object{newcomer, updated, user("b", "old", ""), user("a", "old", "")}, 2, "True RollingOut", "2 of 4 users do not have revision " + current[:12] + " yet: default/a, default/b"},
 		"Terraform fails for some": {
 			[]client.Object{updated, user("a", "old", ""), user("b", "old", "rendered")}, 2, "True RolloutFailing",
-			"2 of 3 users do not have revision " + current + " yet: default/b, default/a. Terraform fails for 1 of them: see their conditions",
+			"2 of 3 users do not have revision " + current[:12] + " yet: default/b, default/a. Terraform fails for 1 of them: see their conditions",
 		},
 		"a failure of a user with the current one": {[]client.Object{user("a", current, "rendered")}, 0, "", ""},
 	} {

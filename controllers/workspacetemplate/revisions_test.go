@@ -23,13 +23,13 @@ func TestARevisionIsReadFromTheAPIServerIfTheCacheDoesNotHaveIt(t *testing.T) {
 	hash := rollout.HashOf(s.settle())
 	key := client.ObjectKey{Namespace: builder.Namespace, Name: naming.TemplateRevision("vpc", hash)}
 	stale := builder.Clients().Build()
-	found, err := Lookup{Cached: stale, Uncached: s.Client}.Revision(t.Context(), key)
+	found, err := Lookup{Cached: stale, Uncached: s.Client}.Revisions(t.Context()).First(key)
 	require.NoError(t, err)
-	assert.Equal(t, hash, found.Labels[naming.TemplateRevisionLabel])
-	found, err = Lookup{Cached: stale, Uncached: stale}.Revision(t.Context(), key)
+	assert.Equal(t, key.Name, found.Name)
+	found, err = Lookup{Cached: stale, Uncached: stale}.Revisions(t.Context()).First(key)
 	require.NoError(t, err)
 	assert.Nil(t, found)
-	_, err = Lookup{Cached: builder.FailingGet[*appsv1.ControllerRevision](stale, assert.AnError)}.Revision(t.Context(), key)
+	_, err = Lookup{Cached: builder.FailingGet[*appsv1.ControllerRevision](stale, assert.AnError)}.Revisions(t.Context()).First(key)
 	require.ErrorIs(t, err, assert.AnError)
 }
 

@@ -23,6 +23,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -33,6 +34,8 @@ type stagedFacts struct {
 	// Users are sorted.
 	Users []rollout.User
 	Now   time.Time
+	// NotStored is why the revision cannot be stored: another client changed, or created, what has its name.
+	NotStored string
 }
 
 // stagedPlan is what a reconcile does about a staged rollout.
@@ -43,7 +46,7 @@ type stagedPlan struct {
 	Write    bool
 	// Copied are other revisions, which have no owner yet.
 	Copied []rollout.Revision
-	// Obsolete are the revisions to delete.
+	// Obsolete are the ControllerRevisions to delete.
 	Obsolete []string
 	// At is the time of the facts.
 	At time.Time
@@ -59,13 +62,13 @@ func (r *Reconciler) observeRollout(ctx context.Context, template *infrav1.Works
 	if !f.Policy.IsStaged() || f.AwaitsAdoption || !template.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	var revisions appsv1.ControllerRevisionList
-	if err := r.Client.List(ctx, &revisions, client.InNamespace(template.Namespace), client.HasLabels{naming.TemplateRevisionLabel}); err != nil {
-		return fmt.Errorf("listing ControllerRevisions: %w", err)
+	revisions, err := listRevisions(ctx, r.Client, template.Namespace)
+	if err != nil {
+		return err
 	}
-	f.Staged = &stagedFacts{History: rollout.HistoryOf(template, revisions.Items), Now: r.Clock.Now()}
-	var err error
-	f.Staged.Users, err = rollout.UsersOf(users, func(user *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
+	history := rollout.HistoryOf(template, revisions)
+	f.Staged = &stagedFacts{History: history, Now: r.Clock.Now()}
+	f.Staged.Users, err = rollout.UsersOf(users, history.With(history.Record(template)), func(user *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
 		if f.Policy.Canary.Selector == nil {
 			return nil, nil
 		}
@@ -155,7 +158,7 @@ func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTem
 		write = append(write, p.Staged.Revision)
 	}
 	for _, revision := range write {
-		if err := r.store(ctx, template, revision, f.Staged.History); err != nil {
+		if err := r.store(ctx, template, revision, f.Staged); err != nil {
 			return err
 		}
 	}
@@ -164,8 +167,8 @@ func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTem
 			return err
 		}
 	}
-	for _, hash := range p.Staged.Obsolete {
-		object := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: template.Namespace, Name: naming.TemplateRevision(template.Name, hash)}}
+	for _, name := range p.Staged.Obsolete {
+		object := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: template.Namespace, Name: name}}
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, object)); err != nil {
 			return fmt.Errorf("deleting ControllerRevision %s: %w", object.Name, err)
 		}
@@ -177,17 +180,17 @@ func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTem
 }
 
 // store creates the ControllerRevision of a revision, or gives it its new number.
-func (r *Reconciler) store(ctx context.Context, template *infrav1.WorkspaceTemplate, revision rollout.Revision, history rollout.History) error {
+func (r *Reconciler) store(ctx context.Context, template *infrav1.WorkspaceTemplate, revision rollout.Revision, f *stagedFacts) error {
 	object, err := revision.Object(template)
 	if err != nil {
 		return err
 	}
-	stored := history.Find(revision.Hash)
+	stored := f.History.Find(revision.Hash)
 	if stored == nil {
 		ctrl.LoggerFrom(ctx).Info("Storing revision", "ControllerRevision", klog.KObj(object), "number", revision.Number)
 		err := r.Client.Create(ctx, object, client.FieldOwner(naming.RolloutFieldManager))
-		if apierrors.IsAlreadyExists(err) { // An earlier reconcile, or another manager, created it.
-			return engine.Wait("the cache to have ControllerRevision "+object.Name, countingDelay)
+		if apierrors.IsAlreadyExists(err) {
+			return r.checkStored(ctx, template, object, f)
 		}
 		if err != nil {
 			return fmt.Errorf("creating ControllerRevision %s: %w", object.Name, err)
@@ -202,6 +205,22 @@ func (r *Reconciler) store(ctx context.Context, template *infrav1.WorkspaceTempl
 		return fmt.Errorf("writing ControllerRevision %s: %w", object.Name, err)
 	}
 	return nil
+}
+
+// checkStored finds out why a ControllerRevision exists although it is not in the history. An earlier reconcile, or another manager, created it, and its event
+// follows. Otherwise no event may report that a user has corrected it, because the cache has only those with the label.
+func (r *Reconciler) checkStored(ctx context.Context, template *infrav1.WorkspaceTemplate, object *appsv1.ControllerRevision, f *stagedFacts) error {
+	live, err := engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(object), &appsv1.ControllerRevision{})
+	if err != nil {
+		return fmt.Errorf("reading ControllerRevision %s: %w", object.Name, err)
+	}
+	if live != nil {
+		f.NotStored = rollout.WhyNotInHistory(template, live)
+	}
+	if f.NotStored == "" {
+		return engine.Wait("the cache to have ControllerRevision "+object.Name, countingDelay)
+	}
+	return fmt.Errorf("storing the revision: %s", f.NotStored)
 }
 
 // assign sets spec.templateRevision of a user; empty removes it. A patch of this one field works whatever the cache has, and leaves the fields of
@@ -239,7 +258,7 @@ func rolloutStatus(template *infrav1.WorkspaceTemplate, policy infrav1.Workspace
 	if policy.IsPreviewed() {
 		s.PreviewedEmpty, s.PreviewedChanges, s.PreviewFailed = count(p.PreviewedEmpty), count(p.PreviewedChanges), count(p.PreviewFailed)
 	}
-	if before.Revision != s.Revision || before.Number != s.Number || before.StartTime == nil {
+	if !terraform.IsRecordedAs(s.Revision, before.Revision) || before.Number != s.Number || before.StartTime == nil {
 		s.StartTime = ptr.To(metav1.NewTime(p.At))
 	}
 	if template.Annotations[naming.ApproveAnnotation] == s.Revision {
@@ -252,7 +271,11 @@ func rolloutStatus(template *infrav1.WorkspaceTemplate, policy infrav1.Workspace
 }
 
 // stagedCondition is the condition RollingOut of a staged rollout.
-func stagedCondition(p *stagedPlan) engine.Condition {
+func stagedCondition(f *stagedFacts, p *stagedPlan) engine.Condition {
+	if f.NotStored != "" {
+		return engine.True(infrav1.RollingOutCondition, infrav1.RolloutWaitingReason, fmt.Sprintf(
+			"revision %s cannot be stored, and no user gets it before that: %s", terraform.ShortRevision(p.Revision.Hash), f.NotStored))
+	}
 	if p.Stage == infrav1.RolloutComplete {
 		return engine.False(infrav1.RollingOutCondition, infrav1.RolledOutReason, p.Message)
 	}

@@ -190,7 +190,7 @@ func TestARolloutAtRestWritesNothing(t *testing.T) {
 	assert.Equal(t, infrav1.RolloutWaitingForApproval, before.Status.Rollout.Stage)
 	condition := meta.FindStatusCondition(before.Status.Conditions, infrav1.RollingOutCondition)
 	assert.Equal(t, infrav1.RolloutWaitingReason, condition.Reason)
-	assert.Contains(t, condition.Message, "0 of 2 users have revision "+before.Status.Rollout.Revision+"; waiting: default/a, default/b. The revision is not approved")
+	assert.Contains(t, condition.Message, "0 of 2 users have revision "+before.Status.Rollout.Revision[:12]+"; waiting: default/a, default/b. The revision is not approved")
 	s.clock.Pass(time.Hour)
 	after := s.settle()
 	assert.Equal(t, before.ResourceVersion, after.ResourceVersion)

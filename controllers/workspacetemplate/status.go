@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -49,9 +50,9 @@ func inUse(f *Facts) engine.Condition {
 // rollingOut reports users with another revision. Those that Terraform failed for come first in the message.
 func rollingOut(f *Facts, p *stagedPlan) engine.Condition {
 	if p != nil {
-		return stagedCondition(p)
+		return stagedCondition(f.Staged, p)
 	}
-	message := fmt.Sprintf("%d of %d users do not have revision %s yet: ", len(f.Failing)+len(f.Outdated), len(f.Users), f.Revision)
+	message := fmt.Sprintf("%d of %d users do not have revision %s yet: ", len(f.Failing)+len(f.Outdated), len(f.Users), terraform.ShortRevision(f.Revision))
 	switch {
 	case len(f.Failing) > 0:
 		return engine.True(infrav1.RollingOutCondition, infrav1.RolloutFailingReason, message+rollout.Names(slices.Concat(f.Failing, f.Outdated))+
@@ -86,10 +87,10 @@ func stageEvents(before, after *infrav1.WorkspaceTemplate) (events []engine.Even
 		events = append(events, engine.Event{Type: corev1.EventTypeNormal, Reason: reason, Action: "RollOut", Message: fmt.Sprintf(format, args...)})
 	}
 	if is.ApprovedBy != "" && (was.ApprovedBy != is.ApprovedBy || was.Revision != is.Revision) {
-		add("RolloutApproved", "revision %s was approved by %s", is.Revision, is.ApprovedBy)
+		add("RolloutApproved", "revision %s was approved by %s", terraform.ShortRevision(is.Revision), is.ApprovedBy)
 	}
 	if is.Stage != "" && is.Stage != was.Stage && is.Stage != infrav1.RolloutComplete {
-		add("RolloutStage", "the rollout of revision %s is at stage %s", is.Revision, is.Stage)
+		add("RolloutStage", "the rollout of revision %s is at stage %s", terraform.ShortRevision(is.Revision), is.Stage)
 	}
 	if left := ptr.Deref(is.LeftBehind, 0); left > ptr.Deref(was.LeftBehind, 0) {
 		add("RolloutLeftBehind", "the rollout of revision %s does not wait for %d users any more: see condition %s", is.Revision, left, infrav1.RollingOutCondition)

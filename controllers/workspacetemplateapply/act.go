@@ -272,7 +272,7 @@ func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTempla
 	case f.Live == nil:
 	case !f.owned() && !retained(apply):
 		r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, "WorkspaceLeft", "Delete",
-			"Workspace %s (UID %s) is kept: it is not recorded for this object. To destroy its cloud resources, delete the Workspace", f.Name, f.Live.UID())
+			"Workspace %s is kept: it is not recorded for this object. To destroy its cloud resources, delete the Workspace", f.Name)
 	default:
 		r.Recorder.Eventf(apply, nil, corev1.EventTypeNormal, "WorkspaceRetained", "Delete", "Workspace %s and its cloud resources are kept: spec.deletionPolicy is Retain", f.Name)
 	}

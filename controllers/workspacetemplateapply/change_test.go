@@ -61,7 +61,7 @@ func TestAChangeWaitsForItsPreviewAndItsApproval(t *testing.T) {
 	p := newChanging(t, infrav1.WorkspaceTemplateRollout{Preview: infrav1.RolloutPreviewAlways, Approval: infrav1.RolloutApprovalOnChanges})
 	before := p.get("demo-vpc").Status
 	p.size("2")
-	assert.Contains(t, p.ready("demo-vpc"), "False PreviewingChange: the changed spec (content "+p.change().Revision+") is not applied yet: Terraform plans it first")
+	assert.Contains(t, p.ready("demo-vpc"), "False PreviewingChange: the changed spec (content "+p.change().Revision[:12]+") is not applied yet: Terraform plans it first")
 	preview := p.preview()
 	require.NotNil(t, preview)
 	module, _, _ := unstructured.NestedString(preview.Object, "spec", "forProvider", "module")
@@ -85,7 +85,7 @@ func TestAChangeWaitsForItsPreviewAndItsApproval(t *testing.T) {
 
 	p.approve("0123456789ab")
 	assert.Equal(t, "# 1", p.module())
-	assert.Contains(t, p.ready("demo-vpc"), "is 0123456789ab, which is the hash of another content, and has no effect")
+	assert.Contains(t, p.ready("demo-vpc"), "is 0123456789ab, which is not the hash of this content, and has no effect")
 	p.approve(held.Revision)
 	assert.Equal(t, "# 2", p.module())
 	assert.Empty(t, p.change())
@@ -116,7 +116,7 @@ func TestAChangeWithAnEmptyPlanPasses(t *testing.T) {
 func TestAChangeThatRequiresAnApprovalWithoutAPreview(t *testing.T) {
 	p := newChanging(t, infrav1.WorkspaceTemplateRollout{Approval: infrav1.RolloutApprovalAlways})
 	p.size("2")
-	assert.Contains(t, p.ready("demo-vpc"), "False WaitingForApproval: the changed spec (content "+p.change().Revision+") is not applied yet: the rollout policy of WorkspaceTemplate default/vpc requires an approval")
+	assert.Contains(t, p.ready("demo-vpc"), "False WaitingForApproval: the changed spec (content "+p.change().Revision[:12]+") is not applied yet: the rollout policy of WorkspaceTemplate default/vpc requires an approval")
 	assert.Nil(t, p.preview())
 	p.approve(p.change().Revision)
 	assert.Equal(t, "# 2", p.module())
@@ -203,7 +203,7 @@ func TestAHeldChangeIsNotAppliedByANewWorkspace(t *testing.T) {
 		p.destroyed("demo-vpc")
 		p.look()
 		require.Nil(t, p.workspace("demo-vpc"))
-		assert.Contains(t, p.ready("demo-vpc"), "False WaitingForApproval: the changed spec (content "+held+") is not applied yet: it cannot be previewed: Workspace demo-vpc does not exist")
+		assert.Contains(t, p.ready("demo-vpc"), "False WaitingForApproval: the changed spec (content "+held[:12]+") is not applied yet: it cannot be previewed: Workspace demo-vpc does not exist")
 		p.look()
 		assert.Empty(t, p.mustWrite(), "at rest nothing is written")
 		if approval == infrav1.RolloutApprovalNone {

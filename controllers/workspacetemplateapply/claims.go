@@ -20,7 +20,8 @@ import (
 )
 
 // olderClaim returns an older WorkspaceTemplateApply with the same Workspace. The oldest wins, so that exactly one of two objects that
-// were admitted concurrently continues. Objects of all namespaces can have the same cluster-wide Workspace.
+// were admitted concurrently continues. Objects of all namespaces can have the same cluster-wide Workspace. A record in status, which users cannot
+// write, outweighs a name in spec, which they can.
 func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
 	if f.Name == "" || (f.Live != nil && f.Live.ClaimedBy(apply)) {
 		return "", nil
@@ -34,26 +35,33 @@ func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTem
 	if err != nil {
 		return "", err
 	}
+	recorded := f.Live != nil && f.Live.RecordedFor(apply)
 	for i := range others {
 		other := &others[i]
 		switch {
-		case other.UID == apply.UID || !engine.Older(other, apply):
+		case other.UID == apply.UID || !engine.Older(other, apply) || recorded && !f.Live.RecordedFor(other):
 		case other.Namespace == apply.Namespace:
 			return "WorkspaceTemplateApply " + other.Name, nil
-		case claimsClusterWide(other, apply, f.Name):
+		case claimsClusterWide(other, f.Name):
 			return "a WorkspaceTemplateApply of another namespace", nil // Its name is not disclosed.
 		}
 	}
 	return "", nil
 }
 
-// claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may get, a cluster-wide Workspace. Naming the
-// derived name of this object is not a claim.
-func claimsClusterWide(other, apply *infrav1.WorkspaceTemplateApply, name string) bool {
-	if other.Status.WorkspaceRef == nil {
-		return name != naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(apply))
+// claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may create, a cluster-wide Workspace. Its user can write any
+// name into spec, which is not a claim.
+func claimsClusterWide(other *infrav1.WorkspaceTemplateApply, name string) bool {
+	mayCreate := other.Status.WorkspaceRef == nil && name == naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(other))
+	return mayCreate || recordsClusterWide(other, name)
+}
+
+// recordsClusterWide reports whether status records a cluster-wide Workspace with a name; CAPT v0.3 recorded the name alone.
+func recordsClusterWide(apply *infrav1.WorkspaceTemplateApply, name string) bool {
+	if ref := apply.Status.WorkspaceRef; ref != nil {
+		return ref.Namespace == "" && ref.Name == name
 	}
-	return !hasNamespacedWorkspace(other)
+	return apply.Status.WorkspaceName == name
 }
 
 func hasNamespacedWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
@@ -80,13 +88,16 @@ func (r *Reconciler) unadopted(ctx context.Context, apply *infrav1.WorkspaceTemp
 	return name, nil
 }
 
-// belongsToAnother reports whether another WorkspaceTemplateApply has, or may adopt, a Workspace without a claim.
+// belongsToAnother reports whether another WorkspaceTemplateApply has, or may adopt, a Workspace without a claim. Of other namespaces, only what status
+// records counts: their users could let an object with a name in spec keep this one from its adoption, so that CAPT would create its resources again.
 func (r *Reconciler) belongsToAnother(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (bool, error) {
-	for _, field := range []string{index.WorkspaceName, index.LegacyName} {
+	for _, field := range []string{index.WorkspaceName, index.DerivedName} {
 		others, err := r.list(ctx, client.MatchingFields{field: name})
 		taken := slices.ContainsFunc(others, func(other infrav1.WorkspaceTemplateApply) bool {
-			self := other.Namespace == apply.Namespace && other.Name == apply.Name
-			return !self && (other.Spec.WorkspaceName == name || adoption.UnadoptedWorkspace(&other) == name)
+			if other.Namespace != apply.Namespace {
+				return recordsClusterWide(&other, name)
+			}
+			return other.Name != apply.Name && (other.Spec.WorkspaceName == name || adoption.UnadoptedWorkspace(&other) == name)
 		})
 		if err != nil || taken {
 			return taken, err

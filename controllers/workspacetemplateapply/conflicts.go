@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -68,17 +71,21 @@ func lostStateMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
 		"Restore the Workspace, or remove the annotation %s if none of its resources are left", f.Name, f.LostState, naming.ExternalNameAnnotation)
 }
 
-func olderClaimMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s belongs to %s, which is older. Delete this object, or recreate it under another name", f.Name, f.OlderClaim)
+func olderClaimMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("Workspace %s belongs to %s, which is older. CAPT continues when that no longer exists. Otherwise %s", f.Name, f.OlderClaim, anotherName(apply))
 }
 
 func ownerMissingMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return f.OwnerMissing + ": the garbage collector may delete this object, so no Workspace is created or recorded for it. Remove the owner reference, or recreate this object when its owner exists"
+	return f.OwnerMissing + ": the garbage collector may delete this object, so no Workspace is created or recorded for it. Remove the owner reference. After that, this object can also be deleted, and recreated when its owner exists"
 }
 
-func stateUnknownMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+func stateUnknownMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	recreate := "recreate this object without spec.workspaceName"
+	if owner := ownerOf(apply); owner != nil {
+		recreate = fmt.Sprintf("delete this object, with its annotation %s set to \"true\", and %s %s creates it without spec.workspaceName,", naming.AllowDeleteAnnotation, owner.Kind, owner.Name)
+	}
 	return fmt.Sprintf("Workspace %s of spec.workspaceName does not exist, and nothing records its Terraform state: a new Workspace would have another state and create all resources a second time. "+
-		"Restore the Workspace first, or recreate this object without spec.workspaceName if none of its resources are left", f.Name)
+		"Restore the Workspace first, or %s if none of its resources are left", f.Name, recreate)
 }
 
 func scopeMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
@@ -97,17 +104,44 @@ func providerConfigMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) stri
 }
 
 func replacedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s was recreated by another client; CAPT does not modify it. Restore the original Workspace. Or recreate this object under another name, which creates new cloud resources", f.Name)
+	return fmt.Sprintf("Workspace %s was recreated by another client; CAPT does not modify it. Restore the original Workspace with its annotations, or delete this one if it has another Terraform state: "+
+		"CAPT then creates the original one again, with the state of before", f.Name)
 }
 
 func undecidedMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
 	return fmt.Sprintf("Workspace %s (UID %s) exists and is not recorded for this object: an earlier object of this name may have retained it. CAPT does not modify it. "+
-		"To take it over with its cloud resources, run: %s. Otherwise recreate this object under another name",
-		f.Name, f.Live.UID(), annotateCommand(apply, naming.AdoptWorkspaceAnnotation, string(f.Live.UID())))
+		"To take it over with its cloud resources, run: %s. Otherwise %s",
+		f.Name, f.Live.UID(), annotateCommand(apply, naming.AdoptWorkspaceAnnotation, string(f.Live.UID())), anotherName(apply))
 }
 
-func foreignMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s exists and belongs to another object; CAPT does not modify it. Delete this object, or recreate it under another name", f.Name)
+func foreignMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	message := fmt.Sprintf("Workspace %s exists and belongs to another object; CAPT does not modify it. CAPT continues when it no longer exists", f.Name)
+	if apply.Status.WorkspaceRef != nil || apply.Annotations[naming.ExternalNameAnnotation] != "" { // Its resources exist.
+		return message + ", with the Terraform state of before"
+	}
+	return message + ". Otherwise " + anotherName(apply)
+}
+
+// anotherName is how an object that has no resources gets a Workspace of another name. One with an owner cannot be deleted alone: a policy rejects that,
+// and its owner would create it under the same name.
+func anotherName(apply *infrav1.WorkspaceTemplateApply) string {
+	owner, profile := ownerOf(apply), apply.Spec.Variables[naming.ProfileVariable]
+	switch {
+	case owner == nil:
+		return "delete this object, or recreate it under another name"
+	case profile != "":
+		return fmt.Sprintf("rename Fargate profile %s in spec.fargateProfiles of %s %s", profile, owner.Kind, owner.Name)
+	}
+	return fmt.Sprintf("delete Cluster %s, and create it with a %s of another name", apply.Labels[clusterv1.ClusterNameLabel], owner.Kind)
+}
+
+// ownerOf is the CAPTCluster or CAPTControlPlane that controls an object; nil if there is none.
+func ownerOf(apply *infrav1.WorkspaceTemplateApply) *metav1.OwnerReference {
+	owner := metav1.GetControllerOf(apply)
+	if owner == nil || owner.Kind != "CAPTCluster" && owner.Kind != "CAPTControlPlane" {
+		return nil
+	}
+	return owner
 }
 
 func annotateCommand(apply *infrav1.WorkspaceTemplateApply, annotation, value string) string {

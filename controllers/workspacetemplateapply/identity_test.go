@@ -5,6 +5,7 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,8 +89,8 @@ func restoredApply(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 func TestSafety04ARestoredCopyThatIsDeletedDestroysNothing(t *testing.T) {
 	later := builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer))
 	for message, apply := range map[string]*infrav1.WorkspaceTemplateApply{
-		" and its cloud resources (Terraform state ":                 restoredApply(),
-		" (UID another) is kept: it is not recorded for this object": later,
+		" and its cloud resources (Terraform state ":   restoredApply(),
+		" is kept: it is not recorded for this object": later,
 	} {
 		env := newEnvironment(t, builder.WorkspaceTemplate("vpc"), leftBehind(builder.WithUID("another")), apply)
 		env.remove(env.get("demo-vpc"))
@@ -311,4 +312,39 @@ func TestAnAdoptedWorkspaceKeepsItsProviderConfig(t *testing.T) {
 	env.mustReconcile("demo-vpc")
 	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
 	assert.Contains(t, env.ready("demo-vpc"), "uses ProviderConfig legacy, and providerConfigRef of WorkspaceTemplate default/vpc is now default:")
+}
+
+// A record could only be forged through an error in admission or conversion. Then the Workspace belongs to the object that was recorded first.
+func TestARecordThatAnOlderOneContradictsDestroysNothing(t *testing.T) {
+	recorded := func(namespace string, age time.Duration) *infrav1.WorkspaceTemplateApply {
+		return builder.WorkspaceTemplateApply("demo-apply", builder.WithNamespace(namespace), builder.WithUID(types.UID(namespace)), builder.WithWorkspaceName("demo"),
+			builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer), builder.WithCreation(builder.Created.Add(-age)),
+			builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+				a.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "tf.upbound.io/v1beta1", Kind: "Workspace", Name: "demo", UID: "workspace"}
+			}))
+	}
+	for name, row := range map[string]struct {
+		other     *infrav1.WorkspaceTemplateApply
+		unrecord  bool
+		destroyed bool
+	}{
+		"recorded for an older object": {recorded("victim", time.Hour), false, false},
+		"recorded for a younger one":   {recorded("victim", -time.Hour), false, true},
+		"only named by an older one":   {recorded("victim", time.Hour), true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if row.unrecord {
+				row.other.Status.WorkspaceRef = nil
+			}
+			apply := recorded(builder.Namespace, 0)
+			env := newEnvironment(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), row.other, apply,
+				builder.Workspace("demo", builder.AtRest, builder.InClusterScope(), builder.WithUID("workspace")))
+			env.remove(env.get("demo-apply"))
+			assert.Equal(t, row.destroyed, slices.Contains(env.mustReconcile("demo-apply"), "delete Workspace"))
+			for _, event := range env.events() {
+				assert.NotContains(t, event, "UID workspace")
+				assert.NotContains(t, event, "victim")
+			}
+		})
+	}
 }

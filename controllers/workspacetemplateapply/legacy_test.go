@@ -5,6 +5,7 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 	"github.com/capt-provider/capt/test/builder"
@@ -55,6 +57,9 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 	}
 	clients := builder.Clients(objects...).WithRESTMapper(mapper).WithStatusSubresource(&infrav1.WorkspaceTemplateApply{})
 	require.NoError(t, index.Register(t.Context(), builder.Indexes{ClientBuilder: clients}))
+	clients.WithIndex(&infrav1.WorkspaceTemplateApply{}, workspacetemplate.UserIndex, func(object client.Object) []string {
+		return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
+	})
 	env.API = builder.NewAPI(clients)
 	env.CreationTime = now
 	env.reconciler = &Reconciler{
@@ -310,10 +315,22 @@ func TestDeletionKeepsAWorkspaceOfV03(t *testing.T) {
 }
 
 func TestAWorkspaceOfV03DoesNotBlockOtherObjects(t *testing.T) {
-	for name, option := range map[string]builder.Option{"adopted there": builder.WithWorkspaceName("demo"), "not adopted": legacyStatus("demo")} {
+	for name, row := range map[string]struct {
+		option  builder.Option
+		creates bool
+	}{
+		"adopted there": {builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.Spec.WorkspaceName = "demo"
+			a.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "tf.upbound.io/v1beta1", Kind: "Workspace", Name: "demo", UID: "u"}
+		}), true},
+		"not adopted": {legacyStatus("demo"), true},
+		// A user of another namespace could write these. A new Workspace would create the resources of this object again.
+		"only named there":                {builder.WithWorkspaceName("demo"), false},
+		"with the finalizer of CAPT v0.3": {builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), false},
+	} {
 		t.Run(name, func(t *testing.T) {
-			env := legacyEnvironment(t, builder.WorkspaceTemplateApply("demo-apply", option, builder.WithNamespace("other")), builder.WorkspaceTemplateApply("demo-apply"))
-			assert.Contains(t, env.mustReconcile("demo-apply"), "apply Workspace")
+			env := legacyEnvironment(t, builder.WorkspaceTemplateApply("demo-apply", row.option, builder.WithNamespace("other")), builder.WorkspaceTemplateApply("demo-apply"))
+			assert.Equal(t, row.creates, slices.Contains(env.mustReconcile("demo-apply"), "apply Workspace"))
 		})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
@@ -98,15 +97,33 @@ func (r *Reconciler) observeRevision(ctx context.Context, templates workspacetem
 	if f.Policy.IsStaged() {
 		f.Current = f.Template
 	}
-	at, revision, err := rollout.ContentFor(apply, f.Template, f.Policy, func(key types.NamespacedName) (*appsv1.ControllerRevision, error) {
-		return templates.Revision(ctx, key)
-	})
+	at, revision, err := rollout.ContentFor(apply, f.Template, f.Policy, templates.Revisions(ctx))
 	if f.Revision, f.RevisionMissing = revision, at == nil; at != nil {
 		f.Template = at
 	}
 	// clusterctl moves neither revisions nor status. The object waits for its move until the Workspace is as spec requires, and spec has not changed since.
 	f.MovedAsWritten = f.RevisionMissing && err == nil && f.WrittenGeneration == 0 && f.Generation == 1
 	return err
+}
+
+// dismissRevision lets an object that never had a Workspace wait for its revision, unless the one in spec was rolled out or approved: only such a revision is
+// assigned to new objects, and a user could have written another one.
+func (r *Reconciler) dismissRevision(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if f.Current == nil || !f.hasRevision() || apply.Status.WorkspaceRef != nil || !apply.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	uncached := workspacetemplate.Lookup{Cached: r.Uncached, Uncached: r.Uncached} // The record may be newer than the cache.
+	object, err := uncached.Revisions(ctx).First(rollout.StoredAs(f.TemplateKey, f.Revision)...)
+	if err != nil {
+		return err
+	}
+	if object != nil {
+		if stored, err := rollout.Parse(object); err == nil && stored.Hash == f.Revision && (stored.RolledOut || stored.Approval != rollout.Approval{}) {
+			return nil
+		}
+	}
+	f.Revision, f.Rendered, f.RenderErrors = "", nil, nil
+	return nil
 }
 
 func (r *Reconciler) renderInput(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
@@ -160,6 +177,9 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		f.NotRecreated = apply.Status.WorkspaceRef != nil && retained(apply)
 		f.LostState = lostState(apply, f)
 		f.StateUnknown = applies.IsStateUnknown(apply, f.Template)
+		if err = r.dismissRevision(ctx, apply, f); err != nil {
+			return err
+		}
 		f.Unadopted, err = r.unadopted(ctx, apply, f)
 		return err
 	}
@@ -176,11 +196,9 @@ func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTe
 		f.Rendered, f.RenderErrors = render.Workspace(again)
 	}
 	f.ScopeChanged = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
-	rendered := f.Rendered
-	if f.OlderClaim != "" {
-		rendered = nil // A Workspace that both objects render belongs to the older one.
+	if f.Ownership = workspace.Foreign; f.OlderClaim == "" { // Whatever this object records, also during its deletion.
+		f.Ownership = f.Live.Owner(apply, f.Rendered)
 	}
-	f.Ownership = f.Live.Owner(apply, rendered)
 	if !apply.DeletionTimestamp.IsZero() && f.Ownership == workspace.Foreign && f.OlderClaim == "" && !f.Live.Claimed() && adoption.LegacyFinalizer(apply) {
 		f.Unadopted = f.Name // A user set spec.workspaceName: releasing the object would orphan the Workspace.
 	}

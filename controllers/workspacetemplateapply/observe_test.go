@@ -125,7 +125,11 @@ func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 	objects := []client.Object{builder.WorkspaceTemplate("vpc")}
 	for i := range 1000 {
 		objects = append(objects, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace(fmt.Sprintf("team-%d", i)),
-			builder.WithUID(types.UID(fmt.Sprint(i))), builder.WithWorkspaceName("demo-vpc")))
+			builder.WithUID(types.UID(fmt.Sprint(i))), builder.WithWorkspaceName("demo-vpc"), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+				if i == 0 {
+					a.Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: "demo-vpc"}
+				}
+			})))
 	}
 	env := newEnvironment(t, objects...)
 	read := 0
@@ -146,7 +150,12 @@ func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 	f.Template = builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster))
 	claim, err = env.reconciler.olderClaim(t.Context(), apply, f)
 	require.NoError(t, err)
-	assert.Equal(t, "a WorkspaceTemplateApply of another namespace", claim, "a cluster-wide Workspace can be claimed from every namespace")
+	assert.Equal(t, "a WorkspaceTemplateApply of another namespace", claim, "a cluster-wide Workspace can be recorded in every namespace")
+
+	env.remove(objects[1])
+	claim, err = env.reconciler.olderClaim(t.Context(), apply, f)
+	require.NoError(t, err)
+	assert.Empty(t, claim, "a name in spec is not a claim")
 }
 
 // The namespace of the reference counts, here and everywhere.

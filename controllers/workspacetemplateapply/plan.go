@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
@@ -144,7 +145,10 @@ func setAssignment(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	switch recorded, assigned := &apply.Status.Assignment, apply.Spec.TemplateRevision; {
 	case assigned == "":
 		*recorded = infrav1.RevisionAssignment{}
-	case recorded.TemplateRevision != assigned:
+	case terraform.IsRecordedAs(recorded.TemplateRevision, assigned): // Spec may have its first digits only.
+	case !terraform.IsRecordedAs(assigned, recorded.TemplateRevision):
 		*recorded = infrav1.RevisionAssignment{TemplateRevision: assigned, Time: ptr.To(metav1.NewTime(f.Now))}
+	default:
+		recorded.TemplateRevision = assigned
 	}
 }

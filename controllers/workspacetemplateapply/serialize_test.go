@@ -19,7 +19,6 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -315,7 +314,7 @@ func TestAMemberWhosePreviewIsRefusedDoesNotHoldItsGroup(t *testing.T) {
 	runs := func(hash string) builder.Option {
 		return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRevision = hash })
 	}
-	env := newTeam(t, profile("p1", runs(old)), profile("p2", runs(rollout.HashOf(template))))
+	env := newTeam(t, profile("p1", runs(old)), profile("p2", runs(old)))
 	env.remove(builder.WorkspaceTemplate("vpc"))
 	env.create(template)
 	env.create(revision)

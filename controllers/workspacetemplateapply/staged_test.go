@@ -14,6 +14,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -25,10 +26,11 @@ func stagedTemplate(module string) *infrav1.WorkspaceTemplate {
 	}))
 }
 
-// stored is the ControllerRevision of the content of a template.
+// stored is the ControllerRevision of the content of a template that was rolled out.
 func stored(t *testing.T, template *infrav1.WorkspaceTemplate) (string, *appsv1.ControllerRevision) {
 	t.Helper()
 	revision := rollout.History(nil).Record(template)
+	revision.RolledOut = true
 	object, err := revision.Object(template)
 	require.NoError(t, err)
 	return revision.Hash, object
@@ -102,6 +104,28 @@ func TestTheTimeOfAnAssignmentDoesNotChange(t *testing.T) {
 	assigned(rollout.HashOf(template), later)
 }
 
+// Without admission, a user could write any stored or current revision into a new object.
+func TestANewObjectGetsNoRevisionThatIsNeitherRolledOutNorApproved(t *testing.T) {
+	template := stagedTemplate("# 2")
+	old, revision := stored(t, stagedTemplate("# 1"))
+	revision.Annotations = nil
+	env := newEnvironment(t, template, revision, builder.WorkspaceTemplateApply("demo-vpc", builder.With(assign(old))))
+	for _, unproven := range []string{old, rollout.HashOf(template)} {
+		env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRevision = unproven })
+		env.mustReconcile("demo-vpc")
+		assert.Nil(t, env.workspace("demo-vpc"))
+		assert.Contains(t, env.ready("demo-vpc"), "False WaitingForRollout: no revision of WorkspaceTemplate default/vpc is assigned yet")
+	}
+	for annotation, value := range map[string]string{naming.RolledOutAnnotation: "true", naming.ApprovedByAnnotation: "somebody"} {
+		env := newEnvironment(t, template, builder.WorkspaceTemplateApply("demo-vpc", builder.With(assign(old))))
+		_, proven := stored(t, stagedTemplate("# 1"))
+		proven.Annotations = map[string]string{annotation: value}
+		env.create(proven)
+		env.mustReconcile("demo-vpc")
+		assert.Equal(t, "# 1", env.module(), annotation)
+	}
+}
+
 // The policy can be added together with a new content, and captctl or another client can remove an assignment.
 func TestAnObjectWithoutAssignmentKeepsItsWorkspace(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithModule("# 1"))
@@ -124,7 +148,7 @@ func TestAnObjectWithoutAssignmentKeepsItsWorkspace(t *testing.T) {
 		apply.Spec.Variables, apply.Generation = map[string]string{"a": "b"}, 2
 	})
 	assert.NotContains(t, env.mustReconcile("demo-vpc"), "apply Workspace")
-	assert.Contains(t, env.ready("demo-vpc"), "False RevisionMissing: revision "+rollout.HashOf(template)+" of WorkspaceTemplate default/vpc is not stored")
+	assert.Contains(t, env.ready("demo-vpc"), "False RevisionMissing: revision "+rollout.HashOf(template)[:12]+" of WorkspaceTemplate default/vpc is not stored")
 }
 
 func TestAMissingRevisionChangesNoWorkspace(t *testing.T) {

@@ -137,7 +137,7 @@ func startedTime(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.
 	switch {
 	case !f.owned(), o.UpToDate, !f.written():
 		return nil
-	case known.IsZero() && s.LastAppliedRevision != "" && (f.Rendered == nil || s.LastAppliedRevision == f.Rendered.Revision):
+	case known.IsZero() && s.LastAppliedRevision != "" && (f.Rendered == nil || terraform.IsRecordedAs(f.Rendered.Revision, s.LastAppliedRevision)):
 		return ptr.To(metav1.NewTime(f.Now))
 	}
 	if at := f.Live.Started(known.Time); !at.IsZero() {
@@ -187,10 +187,10 @@ func setRevisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, p Plan, o w
 		s.FailedTemplateRevision = f.Revision
 	case o.UpToDate:
 		s.TemplateRevision, s.FailedTemplateRevision = f.Revision, ""
-		if s.LastAppliedRevision != f.Rendered.Revision {
-			s.LastAppliedRevision = f.Rendered.Revision
+		if !terraform.IsRecordedAs(f.Rendered.Revision, s.LastAppliedRevision) {
 			s.LastAppliedTime = ptr.To(metav1.NewTime(f.Now))
 		}
+		s.LastAppliedRevision = f.Rendered.Revision
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = "", "", ""
 	case o.Failed && f.written():
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, o.Message, string(o.Class)
@@ -230,7 +230,8 @@ func rendered(f *Facts) engine.Condition {
 	}
 	if f.Revision != f.CurrentRevision {
 		return engine.True(infrav1.RenderedCondition, infrav1.RevisionHeldReason, fmt.Sprintf(
-			"rendered from revision %s of WorkspaceTemplate %s: the rollout has not assigned its current revision %s to this object", f.Revision, f.TemplateKey, f.CurrentRevision))
+			"rendered from revision %s of WorkspaceTemplate %s: the rollout has not assigned its current revision %s to this object",
+			terraform.ShortRevision(f.Revision), f.TemplateKey, terraform.ShortRevision(f.CurrentRevision)))
 	}
 	return engine.True(infrav1.RenderedCondition, infrav1.RenderedReason, "")
 }
@@ -240,10 +241,10 @@ func (f *Facts) noRevision() engine.Condition {
 	switch {
 	case f.LookupError != nil:
 		return engine.Unknown(infrav1.RenderedCondition, infrav1.LookupFailedReason,
-			fmt.Sprintf("revision %s of WorkspaceTemplate %s cannot be read: %s. CAPT retries", f.Revision, f.TemplateKey, failure.OneLine(f.LookupError.Error())))
+			fmt.Sprintf("revision %s of WorkspaceTemplate %s cannot be read: %s. CAPT retries", terraform.ShortRevision(f.Revision), f.TemplateKey, failure.OneLine(f.LookupError.Error())))
 	case f.RevisionMissing:
 		return engine.False(infrav1.RenderedCondition, infrav1.RevisionMissingReason, fmt.Sprintf(
-			"revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout. After clusterctl move, create the saved revisions (docs/move.md)", f.Revision, f.TemplateKey))
+			"revision %s of WorkspaceTemplate %s is not stored, so the Workspace is not changed until the rollout assigns another revision. To use the current one, approve its rollout. After clusterctl move, create the saved revisions (docs/move.md)", terraform.ShortRevision(f.Revision), f.TemplateKey))
 	}
 	return engine.False(infrav1.RenderedCondition, infrav1.WaitingForRolloutReason, fmt.Sprintf(
 		"no revision of WorkspaceTemplate %s is assigned yet: check condition RollingOut of the template", f.TemplateKey))

@@ -31,7 +31,6 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -131,8 +130,8 @@ func (r *Reconciler) ofInput(_ context.Context, object client.Object) (requests 
 	return requests
 }
 
-// ofWorkspace reconciles the WorkspaceTemplateApply that owns a Workspace, and those that wait for it. A cluster-wide one can belong to any
-// namespace.
+// ofWorkspace reconciles the WorkspaceTemplateApply that owns a Workspace or would get one of this name, and those that wait for it. A cluster-wide one
+// can belong to any namespace.
 func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ctrl.Request {
 	if key, isPreview := workspace.ParsePreviewOf(object); isPreview {
 		if r.Namespace != "" && key.Namespace != r.Namespace { // The cache cannot read it.
@@ -141,13 +140,13 @@ func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ct
 		return []ctrl.Request{{NamespacedName: key}}
 	}
 	name, namespace := object.GetName(), object.GetNamespace()
+	options, waiting := []client.ListOption{}, name
 	if namespace != "" {
-		return append(r.requests(ctx, client.InNamespace(namespace), client.MatchingFields{index.WorkspaceName: name}),
-			r.requests(ctx, client.MatchingFields{index.WaitForWorkspace: namespacedKey(object)})...)
+		options, waiting = append(options, client.InNamespace(namespace)), namespacedKey(object)
 	}
-	var requests []ctrl.Request
-	for _, field := range []string{index.WorkspaceName, index.WaitForWorkspace, index.LegacyName} {
-		requests = append(requests, r.requests(ctx, client.MatchingFields{field: name})...)
+	requests := r.requests(ctx, client.MatchingFields{index.WaitForWorkspace: waiting})
+	for _, field := range []string{index.WorkspaceName, index.DerivedName} {
+		requests = append(requests, r.requests(ctx, append(options, client.MatchingFields{field: name})...)...)
 	}
 	return requests
 }
@@ -159,9 +158,10 @@ func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctr
 
 // ofRevision reconciles the users of a template that should run a revision, which may have been missing.
 func (r *Reconciler) ofRevision(ctx context.Context, object client.Object) []ctrl.Request {
+	template := rollout.TemplateOf(object)
 	return r.requestsFor(ctx, func(apply *infrav1.WorkspaceTemplateApply) bool {
-		return rollout.AssignedTo(apply) == object.GetLabels()[naming.TemplateRevisionLabel]
-	}, client.MatchingFields{workspacetemplate.UserIndex: rollout.TemplateOf(object).String()})
+		return slices.Contains(rollout.StoredAs(template, rollout.AssignedTo(apply)), client.ObjectKeyFromObject(object))
+	}, client.MatchingFields{workspacetemplate.UserIndex: template.String()})
 }
 
 // ofDefinition reconciles objects that wait for a definition, or whose move depends on its labels; all objects when it is deleted.
@@ -216,15 +216,21 @@ func (r *Reconciler) relatedApplies(ctx context.Context, object client.Object) [
 }
 
 // withSameWorkspace reconciles objects with the same Workspace: those of the namespace, and of others unless one of the two has a namespaced
-// Workspace. Fleets have the same names in every namespace.
+// Workspace. Fleets have the same names in every namespace. An object that has not recorded the name of its Workspace has a conflict with those of
+// other namespaces only if their cluster-wide Workspaces are recorded.
 func (r *Reconciler) withSameWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) []ctrl.Request {
 	options := []client.ListOption{client.MatchingFields{index.WorkspaceName: apply.Spec.WorkspaceName}}
 	if hasNamespacedWorkspace(apply) {
 		options = append(options, client.InNamespace(apply.Namespace))
 	}
-	return r.requestsFor(ctx, func(other *infrav1.WorkspaceTemplateApply) bool {
+	requests := r.requestsFor(ctx, func(other *infrav1.WorkspaceTemplateApply) bool {
 		return other.Namespace == apply.Namespace || !hasNamespacedWorkspace(other)
 	}, options...)
+	options = []client.ListOption{client.MatchingFields{index.DerivedName: apply.Spec.WorkspaceName}}
+	if apply.Status.WorkspaceRef == nil || hasNamespacedWorkspace(apply) {
+		options = append(options, client.InNamespace(apply.Namespace))
+	}
+	return append(requests, r.requests(ctx, options...)...)
 }
 
 // membershipChanged passes events that may remove a WorkspaceTemplateApply from its group: deletion, other labels, or another manager.

@@ -332,7 +332,7 @@ func (r *run) verifyWorkspaces(ctx context.Context, before []migrate.WorkspaceRe
 		return err
 	}
 	for _, was := range before {
-		if !slices.Contains(after, was) {
+		if !slices.ContainsFunc(after, was.IsUnchanged) {
 			return &workspaceError{was}
 		}
 	}

@@ -192,9 +192,7 @@ func (f *fleet) differencesFrom(apply *infrav1.WorkspaceTemplateApply, live *uns
 		return nil, fmt.Errorf("WorkspaceTemplate %s does not exist", apply.TemplateKey())
 	}
 	// Status may have a default policy that the next manager does not have, so only the one in spec holds an edit back.
-	template, _, err := rollout.ContentFor(apply, template, template.Spec.Rollout, func(key types.NamespacedName) (*appsv1.ControllerRevision, error) {
-		return f.revisions[key], nil
-	})
+	template, _, err := rollout.ContentFor(apply, template, template.Spec.Rollout, f.storedRevisions())
 	if template == nil { // The manager changes nothing until the rollout assigns a revision that is stored.
 		return nil, err
 	}
@@ -209,6 +207,21 @@ func (f *fleet) differencesFrom(apply *infrav1.WorkspaceTemplateApply, live *uns
 		return nil, errs.ToAggregate()
 	}
 	return render.Differences(live, rendered), nil
+}
+
+// storedRevisions returns the ControllerRevisions of the snapshot.
+func (f *fleet) storedRevisions() rollout.Store {
+	return rollout.Store{
+		First: func(keys ...types.NamespacedName) (*appsv1.ControllerRevision, error) {
+			for _, key := range keys {
+				if object := f.revisions[key]; object != nil {
+					return object, nil
+				}
+			}
+			return nil, nil
+		},
+		All: func(string) ([]appsv1.ControllerRevision, error) { return f.Revisions, nil },
+	}
 }
 
 func (f *fleet) intent(o *owner) (adoption.Intent, error) {

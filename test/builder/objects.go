@@ -164,6 +164,13 @@ func WithModule(module string) Option {
 	return WithParameters(func(params *terraform.WorkspaceParameters) { params.Module, params.Vars = module, nil })
 }
 
+// Harmless and Harmful are modules with which the hashes of WorkspaceTemplate have the same first twelve digits, b07e1d719394: a search of half a minute
+// found them.
+const (
+	Harmless = "# harmless 12339554"
+	Harmful  = "# harmful 24222766"
+)
+
 // WithParameters changes what a template gives to Terraform.
 func WithParameters(change func(*terraform.WorkspaceParameters)) Option {
 	return With(func(template *infrav1.WorkspaceTemplate) { change(&template.Spec.Template.Spec.ForProvider) })

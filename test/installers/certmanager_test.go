@@ -9,13 +9,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -125,38 +122,4 @@ func calls(object *unstructured.Unstructured) (all []map[string]any) {
 		all = append(all, webhook.(map[string]any)["clientConfig"].(map[string]any))
 	}
 	return all
-}
-
-// aggregate sets the rules of aggregated ClusterRoles, which a controller does that the sandbox does not run.
-func (n *node) aggregate(ctx context.Context) error {
-	roles := &rbacv1.ClusterRoleList{}
-	if err := n.API.List(ctx, roles); err != nil {
-		return err
-	}
-	for i := range roles.Items {
-		role := &roles.Items[i]
-		if role.AggregationRule == nil {
-			continue
-		}
-		var rules []rbacv1.PolicyRule
-		for _, other := range roles.Items {
-			for _, by := range role.AggregationRule.ClusterRoleSelectors {
-				selector, err := metav1.LabelSelectorAsSelector(&by)
-				if err != nil {
-					return err
-				}
-				if other.Name != role.Name && selector.Matches(labels.Set(other.Labels)) {
-					rules = append(rules, other.Rules...)
-				}
-			}
-		}
-		if equality.Semantic.DeepEqual(role.Rules, rules) {
-			continue
-		}
-		role.Rules = rules
-		if err := n.API.Update(ctx, role); err != nil {
-			return err
-		}
-	}
-	return nil
 }

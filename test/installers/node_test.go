@@ -36,8 +36,8 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// node does for installed objects what a cluster does: it runs one process for each Deployment of a program that it knows, issues Certificates,
-// injects their authority and aggregates ClusterRoles.
+// node does for installed objects what a cluster does: it runs one process for each Deployment of a program that it knows, issues Certificates, and
+// injects their authority.
 type node struct {
 	*fixture.Server
 	network *network
@@ -101,7 +101,7 @@ func startNode(t *testing.T, server *fixture.Server, network *network, image *im
 }
 
 func (n *node) reconcile(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{n.aggregate, n.issue, n.inject} {
+	for _, step := range []func(context.Context) error{n.issue, n.inject} {
 		if err := step(ctx); err != nil {
 			return err
 		}

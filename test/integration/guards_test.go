@@ -57,7 +57,7 @@ spec:
   forProvider: {source: Inline, module: 'output "mine" { value = true }'}
 `, "NAMESPACE", env.Namespace), env.VPCTemplate(fixture.VPCModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo))
 	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, infrav1.WorkspaceConflictCondition, metav1.ConditionTrue,
-		infrav1.WorkspaceConflictReason, "belongs to another object", "under another name")
+		infrav1.WorkspaceConflictReason, "belongs to another object", "of another name")
 	env.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WorkspaceConflictReason)
 	require.EqualValues(t, 1, env.Workspace(fixture.VPC).GetGeneration())
 

@@ -29,7 +29,6 @@ import (
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
-	"github.com/capt-provider/capt/webhooks/conversion/preserve"
 )
 
 // legacyKinds are the kinds of CAPT v0.3 that the manager reconciles, with the conditions that it may add before the adoption.
@@ -141,7 +140,7 @@ func splitStatus(t *testing.T, object *unstructured.Unstructured) (rest map[stri
 		unstructured.RemoveNestedField(rest, "metadata", field)
 	}
 	if object.GroupVersionKind().Version != migrate.Version && carriesConditions(t, object) {
-		unstructured.RemoveNestedField(rest, "metadata", "annotations", preserve.Annotation)
+		unstructured.RemoveNestedField(rest, "status", "conversionData")
 	}
 	list, _, err := unstructured.NestedSlice(rest, "status", "conditions")
 	require.NoError(t, err)
@@ -157,11 +156,13 @@ func splitStatus(t *testing.T, object *unstructured.Unstructured) (rest map[stri
 	return rest, conditions
 }
 
-// carriesConditions reports whether the annotation in which v1beta1 keeps what it has no fields for holds conditions only.
+// carriesConditions reports whether the part of status for which v1beta1 has no fields is about conditions only.
 func carriesConditions(t *testing.T, object *unstructured.Unstructured) bool {
 	t.Helper()
 	var carried struct{ Fields []struct{ Path string } }
-	if text, found := object.GetAnnotations()[preserve.Annotation]; found {
+	text, found, err := unstructured.NestedString(object.Object, "status", "conversionData")
+	require.NoError(t, err)
+	if found {
 		require.NoError(t, json.Unmarshal([]byte(text), &carried))
 	}
 	return !slices.ContainsFunc(carried.Fields, func(field struct{ Path string }) bool { return !strings.HasPrefix(field.Path, "/status/conditions") })

@@ -111,7 +111,6 @@ func TestARoleInANamespaceIsNotAnExemption(t *testing.T) {
 	require.NoError(t, shared.API.Create(t.Context(), account))
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "tool"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{naming.GuardGroup}, Resources: []string{naming.GuardResource}, Verbs: []string{naming.GuardVerb}},
-		{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspacetemplateapplies"}, Verbs: []string{"delete"}},
 		{APIGroups: []string{terraform.ScopeNamespaced.GroupVersionKind().Group}, Resources: []string{"workspaces"}, Verbs: []string{"delete"}},
 	}}
 	require.NoError(t, shared.API.Create(t.Context(), role))
@@ -123,15 +122,16 @@ func TestARoleInANamespaceIsNotAnExemption(t *testing.T) {
 		}))
 	}
 	user := "system:serviceaccount:" + env.Namespace + ":" + account.Name
-	env.Eventually(func() string {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: env.Namespace, Group: naming.GuardGroup, Resource: naming.GuardResource, Verb: naming.GuardVerb,
-			},
-		}}
-		require.NoError(t, shared.API.Create(t.Context(), review))
-		return fixture.Unless(review.Status.Allowed, "the Role is not known yet: %s", review.Status.Reason)
-	})
+	for _, attributes := range []authorizationv1.ResourceAttributes{
+		{Namespace: env.Namespace, Group: naming.GuardGroup, Resource: naming.GuardResource, Verb: naming.GuardVerb},
+		{Namespace: env.Namespace, Group: infrav1.GroupVersion.Group, Resource: "workspacetemplateapplies", Verb: "delete"}, // edit has it.
+	} {
+		env.Eventually(func() string {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &attributes}}
+			require.NoError(t, shared.API.Create(t.Context(), review))
+			return fixture.Unless(review.Status.Allowed, "the roles are not known yet: %s", review.Status.Reason)
+		})
+	}
 	vpc := &infrav1.WorkspaceTemplateApply{}
 	require.True(t, env.Exists(vpc, fixture.VPC))
 	for _, object := range []client.Object{vpc, env.Workspace(fixture.VPC)} {

@@ -179,3 +179,33 @@ func TestAnInitializedControlPlaneIsNeverFailed(t *testing.T) {
 		end(env)
 	})
 }
+
+// What is protected from deletion is not destroyed by recovery either: not while the control plane is protected, and not while its VPC is.
+func TestAProtectedControlPlaneIsNotRecreated(t *testing.T) {
+	t.Parallel()
+	const recreates = `recovery: {backoff: {initialSeconds: 1, maxSeconds: 2}, actions: [{type: RecreateWorkspace, parameters: {allowDestroy: "true"}}]}`
+	for kind, object := range map[string]client.Object{"CAPTControlPlane": &controlplanev1.CAPTControlPlane{}, "CAPTCluster": &infrav1.CAPTCluster{}} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+			env.SetScript(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+			for _, document := range append(env.FargateTemplates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, recreates)) {
+				if strings.Contains(document, "kind: "+kind+"\n") {
+					document = strings.Replace(document, "spec:\n", "spec:\n  deletionProtection: Enabled\n", 1)
+				}
+				env.User(document)
+			}
+			awaitRecovering(env, metav1.ConditionFalse, controlplanev1.RecoveryBlockedReason,
+				"RecreateWorkspace is refused: spec.deletionProtection of "+kind+" demo is Enabled. To allow the action, set it to Disabled")
+			apply := &infrav1.WorkspaceTemplateApply{}
+			require.True(t, env.Exists(apply, fixture.ControlPlane))
+			require.True(t, apply.DeletionTimestamp.IsZero())
+
+			env.SetScript(fixture.ControlPlane, scripted.Script{})
+			env.AwaitState(controlplanev1.StateReady, "")
+			require.Empty(t, env.Operations(fixture.ControlPlane, scripted.Destroy))
+			env.Edit(object, fixture.Demo, `{"spec":{"deletionProtection":"Disabled"}}`)
+			end(env)
+		})
+	}
+}

@@ -36,14 +36,13 @@ const (
 	soon      = "recovery: {backoff: {initialSeconds: 1, maxSeconds: 2}, actions: [{type: %s}]}"
 )
 
-// createAndDeleteClusters uses every feature that makes the manager send requests, with Workspaces of a scope.
-func createAndDeleteClusters(t *testing.T, scope terraform.Scope) {
-	t.Helper()
-	env := shared.NewEnvironment(t, scope)
+// createAndDeleteClusters uses every feature that makes the manager send requests. The second environment has the users of a template of the first one.
+func createAndDeleteClusters(env, user *fixture.Environment) {
+	env.Helper()
 	source, eks := "Auto", env.ControlPlaneTemplate(strings.Replace(fixture.FargateControlPlaneModule, "Y2E=", builder.CA(), 1))
-	if scope == terraform.ScopeNamespaced {
+	if env.Scope == terraform.ScopeNamespaced {
 		source = "Token" // Only one control plane may have the tokens of an EKS cluster.
-		fixture.Apply(t, env.Client, fixture.Decode(t, env.Namespace, strings.Replace(env.ProviderConfig(), "kind: Cluster", "kind: ", 1)))
+		fixture.Apply(env, env.Client, fixture.Decode(env, env.Namespace, strings.Replace(env.ProviderConfig(), "kind: Cluster", "kind: ", 1)))
 		eks = strings.Replace(eks, "kind: ClusterProviderConfig", "kind: ProviderConfig", 1)
 	}
 	controlPlane := func(recovery controlplanev1.RecoveryActionType, profiles ...string) string {
@@ -79,44 +78,46 @@ func createAndDeleteClusters(t *testing.T, scope terraform.Scope) {
 	env.Edit(&clusterv1.Cluster{}, fixture.Demo, `{"spec":{"paused":false}}`)
 	env.Await(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, clusterv1.PausedCondition, metav1.ConditionFalse, "")
 
-	rollOut(shared.NewEnvironment(t, scope))
+	rollOut(env, user)
 	env.Remove(&clusterv1.Cluster{}, fixture.Demo)
 	env.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	env.RequireNothingLeft()
 }
 
+// stagedTemplate is the name of a template that is rolled out in stages.
+const stagedTemplate = "staged"
+
 // stage is a VPC template that is rolled out in stages to those who use it from namespaces with a label.
 func stage(env *fixture.Environment, module string) string {
-	return strings.Replace(env.VPCTemplate(module), "\nspec:\n",
+	return strings.Replace(env.Template(stagedTemplate, module, "vpc_name"), "\nspec:\n",
 		"\nspec:\n  rollout: {strategy: Staged, preview: Always, approval: OnChanges}\n  allowedNamespaces: {selector: {matchLabels: {team: shop}}}\n", 1)
 }
 
 // rollOut previews and approves a change, and makes so many revisions that old ones are deleted.
-func rollOut(env *fixture.Environment) {
+func rollOut(env, user *fixture.Environment) {
 	env.Helper()
-	user := shared.NewEnvironment(env.T, env.Scope)
 	user.Kubectl("label", "namespace", user.Namespace, "team=shop")
 	env.User(stage(env, fixture.VPCModule))
-	user.User(fixture.WorkspaceTemplateApply(fixture.VPCTemplate+", namespace: "+env.Namespace, "vpc", "variables: {vpc_name: vpc}"))
+	user.User(fixture.WorkspaceTemplateApply(stagedTemplate+", namespace: "+env.Namespace, "vpc", "variables: {vpc_name: vpc}"))
 	user.Await(&infrav1.WorkspaceTemplateApply{}, "vpc", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 
 	env.User(stage(env, strings.Replace(fixture.VPCModule, "input = var.vpc_name", `input = "${var.vpc_name} 2"`, 1)))
-	env.Await(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate, infrav1.RollingOutCondition, metav1.ConditionTrue, infrav1.RolloutWaitingReason, naming.ApproveAnnotation)
+	env.Await(&infrav1.WorkspaceTemplate{}, stagedTemplate, infrav1.RollingOutCondition, metav1.ConditionTrue, infrav1.RolloutWaitingReason, naming.ApproveAnnotation)
 	template := &infrav1.WorkspaceTemplate{}
-	require.True(env, env.Exists(template, fixture.VPCTemplate))
-	env.Edit(template, fixture.VPCTemplate, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, naming.ApproveAnnotation, rollout.HashOf(template)))
+	require.True(env, env.Exists(template, stagedTemplate))
+	env.Edit(template, stagedTemplate, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, naming.ApproveAnnotation, rollout.HashOf(template)))
 	for edit := range 12 {
 		env.Eventually(func() string {
-			require.True(env, env.Exists(template, fixture.VPCTemplate))
+			require.True(env, env.Exists(template, stagedTemplate))
 			s := template.Status.Rollout
 			return fixture.Unless(s.Revision == rollout.HashOf(template) && s.Stage == infrav1.RolloutComplete, "the rollout of %s is at stage %s", s.Revision, s.Stage)
 		})
-		env.Edit(template, fixture.VPCTemplate, fmt.Sprintf(`{"spec":{"template":{"spec":{"forProvider":{"planArgs":["-parallelism=%d"]}}}}}`, edit+1))
+		env.Edit(template, stagedTemplate, fmt.Sprintf(`{"spec":{"template":{"spec":{"forProvider":{"planArgs":["-parallelism=%d"]}}}}}`, edit+1))
 	}
 	user.Remove(&infrav1.WorkspaceTemplateApply{}, "vpc")
 	user.AwaitGone(&infrav1.WorkspaceTemplateApply{}, "vpc")
-	env.Remove(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate)
-	env.AwaitGone(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate)
+	env.Remove(&infrav1.WorkspaceTemplate{}, stagedTemplate)
+	env.AwaitGone(&infrav1.WorkspaceTemplate{}, stagedTemplate)
 }
 
 // readMetrics reads the metrics of a replica that does not lead, which authenticates and authorizes its clients as in config/manager.

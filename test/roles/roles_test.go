@@ -24,14 +24,19 @@ var shared *fixture.Server
 
 func TestMain(m *testing.M) {
 	os.Exit(fixture.Main(m, &shared, func(o *sandbox.Options) {
-		o.Installation, o.AuditPolicy, o.AuditLog = "", nil, true
-		o.ManagerArgs = append(leaderElection(), "--eks-tokens")
-		o.ManagerEnv = []string{
-			"AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY=made-up", "AWS_SESSION_TOKEN=", "AWS_PROFILE=",
-			"AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null",
-			"KUBE_FEATURE_WatchListClient=false", // Caches list objects, as with API servers that cannot stream lists.
-		}
+		audited(o, "")
 	}))
+}
+
+// audited are the options of a control plane whose audit log has all requests.
+func audited(o *sandbox.Options, installation string, managerArgs ...string) {
+	o.Installation, o.AuditPolicy, o.AuditLog = installation, nil, true
+	o.ManagerArgs = slices.Concat(leaderElection(), []string{"--eks-tokens"}, managerArgs)
+	o.ManagerEnv = []string{
+		"AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY=made-up", "AWS_SESSION_TOKEN=", "AWS_PROFILE=",
+		"AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null",
+		"KUBE_FEATURE_WatchListClient=false", // Caches list objects, as with API servers that cannot stream lists.
+	}
 }
 
 func leaderElection() []string {
@@ -72,7 +77,7 @@ func TestNoRequestIsForbiddenAndNoRightIsUnused(t *testing.T) {
 		for _, scope := range terraform.Scopes() {
 			t.Run("clusters with Workspaces of scope "+string(scope), func(t *testing.T) {
 				t.Parallel()
-				createAndDeleteClusters(t, scope)
+				createAndDeleteClusters(shared.NewEnvironment(t, scope), shared.NewEnvironment(t, scope))
 			})
 		}
 		t.Run("a second replica, and its metrics", func(t *testing.T) {

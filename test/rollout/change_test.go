@@ -46,7 +46,7 @@ func TestAChangeOfOneUserWaitsForItsPreviewAndItsApproval(t *testing.T) {
 		waiting := env.waitingChange("a")
 		env.awaitNoPreviews("a")
 		env.Edit(applies, "a", `{"metadata":{"annotations":{"`+naming.ApproveAnnotation+`":"0123456789ab"}}}`)
-		env.Await(applies, "a", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "is 0123456789ab, which is the hash of another content")
+		env.Await(applies, "a", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "is 0123456789ab, which is not the hash of this content")
 		require.Never(t, func() bool { return len(env.Operations("a", scripted.Apply)) != applied }, aWhile, tick)
 		assert.Equal(t, infrav1.RolloutComplete, env.template().Status.Rollout.Stage, "the rollout of the template does not wait")
 

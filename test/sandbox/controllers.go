@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
 // startControllers starts the clients of the API server in parallel.
 func (s *Sandbox) startControllers(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group, starting := errgroup.WithContext(ctx)
 	for _, c := range []struct {
 		wanted bool
 		make   func() *component
@@ -28,10 +29,20 @@ func (s *Sandbox) startControllers(ctx context.Context) error {
 		{s.options.runManager(), func() *component { return s.manager() }},
 	} {
 		if c.wanted {
-			group.Go(func() error { return s.launch(ctx, c.make()) })
+			group.Go(func() error { return s.launch(starting, c.make()) })
 		}
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil || !s.options.KubeControllerManager {
+		return err
+	}
+	return s.awaitAggregation(ctx)
+}
+
+// awaitAggregation returns when users with the roles view, edit and admin have the rights that CAPT's roles add to them.
+func (s *Sandbox) awaitAggregation(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return manifests.WaitAggregated(ctx, s.client)
 }
 
 // Names of ports, by component.

@@ -31,8 +31,8 @@ type Options struct {
 	// Manager runs CAPT's manager and installs its webhooks. SANDBOX_MANAGER=none does neither, so that a manager can run
 	// in a debugger.
 	Manager bool
-	// KubeControllerManager runs the controllers for garbage collection, namespaces and service accounts. Tests of
-	// deletion need them.
+	// KubeControllerManager runs the controllers for garbage collection, namespaces, service accounts and aggregated ClusterRoles.
+	// Tests of deletion need them, and tests of users with the roles view, edit and admin, which are empty without them.
 	KubeControllerManager bool
 
 	// AuditLog makes the API server log every request (see Sandbox.AuditEvents).

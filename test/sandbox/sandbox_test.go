@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/fixture"
@@ -63,6 +64,7 @@ func TestMain(m *testing.M) {
 func TestStoppedSandboxLeavesNoProcessAndNoDirectory(t *testing.T) {
 	t.Parallel()
 	s := start(t, sandbox.Options{KubeControllerManager: true, AuditLog: true})
+	requireAggregated(t, s)
 	requireSeparate(t, s)
 	requireAttachable(t, s)
 	recorded, err := state.Load(s.Dir())
@@ -80,6 +82,18 @@ func TestStoppedSandboxLeavesNoProcessAndNoDirectory(t *testing.T) {
 	}
 	require.False(t, cluster.Alive(), "a simulated EKS cluster still runs")
 	require.NoDirExists(t, s.Dir())
+}
+
+// requireAggregated checks that the built-in roles have rights: those of Kubernetes, and those that CAPT's roles add.
+func requireAggregated(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	for role, want := range map[string][]string{"view": {"configmaps", "captclusters"}, "edit": {"secrets", "workspacetemplateapplies"}, "admin": {"rolebindings", "captclusters"}} {
+		got := &rbacv1.ClusterRole{}
+		require.NoError(t, newClient(t, s).Get(t.Context(), client.ObjectKey{Name: role}, got))
+		for _, resource := range want {
+			require.True(t, slices.ContainsFunc(got.Rules, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, resource) }), "%s: %s", role, resource)
+		}
+	}
 }
 
 // requireSeparate checks that a write to one sandbox is not visible in another, and that the audit log has it with its user when the

@@ -4,6 +4,7 @@
 package tenancy_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -90,6 +91,37 @@ func (env *environment) requireConflict(name string, theirs *unstructured.Unstru
 	env.awaitGone(apply, env.a, name)
 	require.NoError(env, env.Get(env.Context(), client.ObjectKeyFromObject(theirs), theirs))
 	require.Nil(env, theirs.GetDeletionTimestamp(), "the tenant destroys what belongs to another namespace")
+}
+
+// The annotation is how v1beta1 keeps what only v1beta2 has. Neither admission nor a policy looks at it here.
+func TestTheRecordOfAWorkspaceIsNotTakenFromAnAnnotation(t *testing.T) {
+	env := newEnvironment(t, terraform.ScopeCluster)
+	theirs := env.olderWorkspace("vars: [{key: word, value: demo}]")
+	thief := fixture.Decode(env, env.a, uses("thief", env.a, "absent", ""))
+	thief.SetFinalizers([]string{"tenant.example.com/hold"})
+	require.NoError(env, env.Create(env.Context(), thief))
+	require.NoError(env, env.Delete(env.Context(), thief.DeepCopy()))
+
+	data := fmt.Sprintf(`{"fields":[{"path":"/status/workspaceRef","is":{"apiVersion":"tf.upbound.io/v1beta1","kind":"Workspace","name":%[1]q,"uid":%[2]q}},
+		{"path":"/status/workspaceName","is":%[1]q},{"path":"/spec/workspaceName","is":%[1]q}]}`, theirs.GetName(), theirs.GetUID())
+	older := thief.DeepCopy()
+	older.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta1")
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"cluster.x-k8s.io/conversion-data": data}}})
+	require.NoError(env, err)
+	require.NoError(env, env.Patch(env.Context(), older, client.RawPatch(types.MergePatchType, patch)))
+
+	apply := &infrav1.WorkspaceTemplateApply{}
+	require.NoError(env, env.Get(env.Context(), client.ObjectKeyFromObject(thief), apply))
+	require.Equal(env, theirs.GetName(), apply.Spec.WorkspaceName, "the annotation was read")
+	require.Nil(env, apply.Status.WorkspaceRef)
+	env.await(apply, env.a, "thief", func() string {
+		ready := meta.FindStatusCondition(apply.Status.Conditions, infrav1.ReadyCondition)
+		return fixture.Unless(ready != nil && ready.ObservedGeneration == apply.Generation, "the manager has not seen it: %+v", ready)
+	})
+	require.NoError(env, env.Patch(env.Context(), apply, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	env.awaitGone(apply, env.a, "thief")
+	require.NoError(env, env.Get(env.Context(), client.ObjectKeyFromObject(theirs), theirs))
+	require.Nil(env, theirs.GetDeletionTimestamp())
 }
 
 // Names in the cluster scope can be guessed. A tenant without a template creates no Workspace, and so cannot take a name.

@@ -23,7 +23,7 @@ func setupCAPTCluster(mgr ctrl.Manager, cached, live lookup.Reader) error {
 
 func captClusterDefaulter(reader validation.Reader) *defaulter[*infrav1.CAPTCluster] {
 	return &defaulter[*infrav1.CAPTCluster]{
-		reader: reader, create: defaultVPCReference, keep: kept.ClusterFields, keepHubFields: kept.ClusterHubFields,
+		reader: reader, create: defaultVPCReference, keepHubFields: kept.ClusterHubFields,
 	}
 }
 

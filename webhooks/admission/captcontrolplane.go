@@ -23,7 +23,7 @@ func setupCAPTControlPlane(mgr ctrl.Manager, cached, live lookup.Reader) error {
 }
 
 func captControlPlaneDefaulter(reader validation.Reader) *defaulter[*controlplanev1.CAPTControlPlane] {
-	return &defaulter[*controlplanev1.CAPTControlPlane]{reader: reader, create: defaultControlPlane, keep: kept.ControlPlaneFields, keepHubFields: kept.ControlPlaneHubFields}
+	return &defaulter[*controlplanev1.CAPTControlPlane]{reader: reader, create: defaultControlPlane, keepHubFields: kept.ControlPlaneHubFields}
 }
 
 // defaultControlPlane sets spec.workspaceTemplateApplyRef of a new CAPTControlPlane and completes its spec.version. It does not set the

@@ -8,15 +8,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"reflect"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/kept"
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
@@ -28,9 +26,8 @@ type defaulter[T client.Object] struct {
 	reader  validation.Reader
 	// create sets the defaults of a new object.
 	create func(ctx context.Context, reader validation.Reader, object T) error
-	// keep restores immutable fields that an update omits, for example when a manifest without them replaces the object. It is not called
-	// for captctl migrate, which removes such fields to roll back an adoption.
-	keep func(old, object T)
+	// mayMigrate is rights.mayMigrate.
+	mayMigrate reviewer
 	// keepHubFields restores the fields that an older version does not have, and that a write in that version therefore removes.
 	keepHubFields func(ctx context.Context, reader validation.Reader, old, object T) error
 	// sign records which user requested a change; it may be nil. The old object of a new one is empty.
@@ -64,19 +61,18 @@ func (d defaulter[T]) setDefaults(ctx context.Context, request admission.Request
 	var kind T
 	old := lookup.NewObject(kind)
 	if request.Operation == admissionv1.Create {
-		keepStatus(request, old, object)
 		d.signed(request, old, object)
 		return d.create(ctx, d.reader, object)
 	}
 	if err := d.decoder.DecodeRaw(request.OldObject, old); err != nil {
 		return fmt.Errorf("reading the old object: %w", err)
 	}
-	keepStatus(request, old, object)
 	d.signed(request, old, object)
-	if isFromMigration(request) {
-		return nil // A rollback omits fields on purpose.
+	migrating, err := isFromMigration(ctx, request, d.mayMigrate)
+	if err != nil || migrating {
+		return err // A rollback omits fields on purpose.
 	}
-	d.keep(old, object)
+	kept.Fields(old, object)
 	if isInOlderVersion(request) {
 		return d.keepHubFields(ctx, d.reader, old, object)
 	}
@@ -86,22 +82,6 @@ func (d defaulter[T]) setDefaults(ctx context.Context, request admission.Request
 func (d defaulter[T]) signed(request admission.Request, old, object T) {
 	if d.sign != nil {
 		d.sign(request.UserInfo.Username, old, object)
-	}
-}
-
-// isFromMigration reports whether a request is from captctl migrate, which writes only in the hub version. Patch requests have
-// UpdateOptions as well.
-func isFromMigration(request admission.Request) bool {
-	var options metav1.UpdateOptions
-	return json.Unmarshal(request.Options.Raw, &options) == nil && options.FieldManager == naming.MigrationFieldManager && !isInOlderVersion(request)
-}
-
-// keepStatus restores the status after a write of the object in an older version. Fields of status that only the hub version has are
-// converted through an annotation, which users can write: a manifest without the annotation would remove the UID of the Workspace, and one
-// with a forged annotation could claim the Workspace of another owner.
-func keepStatus(request admission.Request, old, object client.Object) {
-	if isInOlderVersion(request) {
-		reflect.ValueOf(object).Elem().FieldByName("Status").Set(reflect.ValueOf(old).Elem().FieldByName("Status"))
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,34 +23,6 @@ import (
 	"github.com/capt-provider/capt/webhooks/admission/lookup"
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
-
-func recorded(uid types.UID) *wta {
-	return builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w"), builder.With(func(apply *wta) {
-		if uid != "" {
-			apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "v", Kind: "k", Name: "w", UID: uid}
-		}
-	}))
-}
-
-// Status determines the owner of a Workspace, so only clients with the permission to write status must be able to change it.
-func TestWriteInAnOlderVersionCannotChangeStatus(t *testing.T) {
-	for name, row := range map[string]struct {
-		old, written *wta
-		version      string
-		want         types.UID
-	}{
-		"a new object that brings a status":    {nil, recorded("theirs"), "v1beta1", ""},
-		"a change that brings one":             {recorded(""), recorded("theirs"), "v1beta1", ""},
-		"a change of it":                       {recorded("ours"), recorded("theirs"), "v1beta1", "ours"},
-		"a change that wipes it":               {recorded("ours"), recorded(""), "v1beta1", "ours"},
-		"status unchanged":                     {recorded("ours"), recorded("ours"), "v1beta1", "ours"},
-		"in the hub the API server sees to it": {recorded("ours"), recorded(""), "v1beta2", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, recorded(row.want), replaced(t, workspaceTemplateApplyDefaulter(newEnvironment(t)), row.old, row.written, row.version))
-		})
-	}
-}
 
 // forgotten returns an object after a round trip through v1beta1 without the annotation, as from a manifest in Git.
 func forgotten[T client.Object](t *testing.T, object T) T {

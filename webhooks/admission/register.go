@@ -59,8 +59,9 @@ func register[T client.Object](mgr ctrl.Manager, defaulter *defaulter[T], valida
 	if validator.schema, err = schemas.Of(gvk); err != nil {
 		return err
 	}
+	validator.mayMigrate = rights{mgr.GetClient()}.mayMigrate
 	if defaulter != nil {
-		defaulter.decoder = admission.NewDecoder(mgr.GetScheme())
+		defaulter.decoder, defaulter.mayMigrate = admission.NewDecoder(mgr.GetScheme()), validator.mayMigrate
 		mgr.GetWebhookServer().Register(mutatingPath(gvk), &admission.Webhook{Handler: defaulter})
 	}
 	return ctrl.NewWebhookManagedBy(mgr, lookup.NewObject(kind)).WithValidator(validator).Complete()

@@ -4,11 +4,13 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,9 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/capt-provider/capt/api/adoption"
+	"github.com/capt-provider/capt/api/identity"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/rules"
 	"github.com/capt-provider/capt/api/validation/schema"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // validator is the validating webhook of a kind.
@@ -36,6 +40,8 @@ type validator[T client.Object] struct {
 	warn func(ctx context.Context, reader validation.Reader, old, object T) ([]string, error)
 	// schema is the schema of the hub version.
 	schema *schema.Schema
+	// mayMigrate is rights.mayMigrate.
+	mayMigrate reviewer
 }
 
 // ValidateCreate implements admission.Validator.
@@ -47,7 +53,9 @@ func (r validator[T]) ValidateCreate(ctx context.Context, object T) (admission.W
 	if r.needsSchemaValidation(ctx) {
 		findings.Refuse(r.schema.Validate(ctx, object)...)
 	}
-	return findings.Warnings, invalidError(ctx, object, findings.Errors)
+	assigned, err := r.assignments(ctx, lookup.NewObject(object), object)
+	findings.Refuse(assigned...)
+	return findings.Warnings, cmp.Or(err, invalidError(ctx, object, findings.Errors))
 }
 
 // ValidateUpdate implements admission.Validator.
@@ -62,8 +70,14 @@ func (r validator[T]) ValidateUpdate(ctx context.Context, old, object T) (admiss
 	if findings.Errors, err = r.ratchet(ctx, old, findings.Errors); err != nil {
 		return nil, lookupError(object, err)
 	}
-	if request, err := admission.RequestFromContext(ctx); err == nil && isFromMigration(request) {
-		findings.Errors = slices.DeleteFunc(findings.Errors, isAllowedForMigration)
+	if len(findings.Errors) > 0 {
+		migrating, err := r.isFromMigration(ctx)
+		if err != nil {
+			return nil, lookupError(object, err)
+		}
+		if migrating {
+			findings.Errors = slices.DeleteFunc(findings.Errors, isAllowedForMigration)
+		}
 	}
 	if r.change != nil {
 		changes, err := r.change(ctx, r.reader, old, object)
@@ -82,7 +96,41 @@ func (r validator[T]) ValidateUpdate(ctx context.Context, old, object T) (admiss
 	if r.needsSchemaValidation(ctx) {
 		findings.Refuse(r.schema.ValidateUpdate(ctx, object, old)...)
 	}
-	return findings.Warnings, invalidError(ctx, object, findings.Errors)
+	assigned, err := r.assignments(ctx, old, object)
+	findings.Refuse(assigned...)
+	return findings.Warnings, cmp.Or(err, invalidError(ctx, object, findings.Errors))
+}
+
+func (r validator[T]) isFromMigration(ctx context.Context) (bool, error) {
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return false, err
+	}
+	return isFromMigration(ctx, request, r.mayMigrate)
+}
+
+// assignments rejects values of fields that only CAPT assigns, unless the user may migrate: clusterctl move and restores from a backup create objects
+// with them. The webhooks are not called for the writes of CAPT.
+func (r validator[T]) assignments(ctx context.Context, old, object T) (field.ErrorList, error) {
+	assigned := identity.Assigned(old, object)
+	if len(assigned) == 0 {
+		return nil, nil
+	}
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if request.Operation == admissionv1.Create {
+		if may, err := r.mayMigrate(ctx, request); err != nil || may {
+			return nil, err
+		}
+	}
+	var errs field.ErrorList
+	for _, f := range assigned {
+		errs = append(errs, validation.Forbidden(f.Path, "is assigned by CAPT, in stages as spec.rollout of the WorkspaceTemplate requires. Remove it; "+
+			"to change the revision, edit the template, or approve or resume its rollout"))
+	}
+	return errs, nil
 }
 
 // ValidateDelete implements admission.Validator. It is never called: the webhooks are not registered for delete, because an outage of the

@@ -4,6 +4,7 @@
 package admission
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -62,15 +63,24 @@ func defaulted[T client.Object](t *testing.T, defaulter *defaulter[T], old, obje
 	return replaced(t, defaulter, old, object, "v1beta2")
 }
 
-// by makes a request one of a field manager.
+// by makes a request one of a field manager. The user may migrate.
 func by(manager string) func(*admission.Request) {
-	return func(r *admission.Request) { r.Options.Raw = fmt.Appendf(nil, `{"fieldManager":%q}`, manager) }
+	return func(r *admission.Request) {
+		r.Options.Raw, r.UserInfo.Username = fmt.Appendf(nil, `{"fieldManager":%q}`, manager), administrator
+	}
+}
+
+const administrator = "administrator"
+
+// isAdministrator is a reviewer.
+func isAdministrator(_ context.Context, r admission.Request) (bool, error) {
+	return r.UserInfo.Username == administrator, nil
 }
 
 // replaced returns an object after a client replaced it with a manifest in a version.
 func replaced[T client.Object](t *testing.T, defaulter *defaulter[T], old, manifest T, version string, changes ...func(*admission.Request)) T {
 	t.Helper()
-	defaulter.decoder = admission.NewDecoder(builder.Scheme())
+	defaulter.decoder, defaulter.mayMigrate = admission.NewDecoder(builder.Scheme()), isAdministrator
 	r := request(t, absent(old), manifest)
 	r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: version, Kind: r.Kind.Kind}
 	for _, change := range changes {
@@ -100,6 +110,7 @@ func validated[T client.Object](t *testing.T, validator validator[T], old, objec
 	for _, change := range changes {
 		change(&r)
 	}
+	validator.mayMigrate = isAdministrator
 	return admission.WithValidator[T](builder.Scheme(), validator).Handler.Handle(t.Context(), r)
 }
 

@@ -31,7 +31,6 @@ func setupWorkspaceTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) error {
 func workspaceTemplateDefaulter() *defaulter[*infrav1.WorkspaceTemplate] {
 	return &defaulter[*infrav1.WorkspaceTemplate]{
 		create:        func(context.Context, validation.Reader, *infrav1.WorkspaceTemplate) error { return nil },
-		keep:          func(_, _ *infrav1.WorkspaceTemplate) {},
 		keepHubFields: kept.TemplateHubFields,
 		sign:          signApproval[*infrav1.WorkspaceTemplate],
 	}
@@ -86,7 +85,7 @@ func workspaceTemplateValidator(reader validation.Reader) validator[*infrav1.Wor
 func warnOfUnpinning[T client.Object](kind string, template func(T) infrav1.WorkspaceTemplateReference, apply func(T) string) func(context.Context, validation.Reader, T, T) ([]string, error) {
 	return func(ctx context.Context, reader validation.Reader, old, object T) ([]string, error) {
 		before, after := template(old).Key(old.GetNamespace()), template(object).Key(object.GetNamespace())
-		if request, err := admission.RequestFromContext(ctx); before == after || err == nil && isFromMigration(request) {
+		if request, err := admission.RequestFromContext(ctx); before == after || err == nil && namesMigration(request) {
 			return nil, nil
 		}
 		pinned, err := reader.WorkspaceTemplate(ctx, before)

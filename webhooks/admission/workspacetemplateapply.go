@@ -26,7 +26,7 @@ func setupWorkspaceTemplateApply(mgr ctrl.Manager, cached, live lookup.Reader) e
 
 func workspaceTemplateApplyDefaulter(reader validation.Reader) *defaulter[*infrav1.WorkspaceTemplateApply] {
 	return &defaulter[*infrav1.WorkspaceTemplateApply]{
-		reader: reader, create: defaultWorkspaceName, keep: kept.ApplyFields, keepHubFields: kept.ApplyHubFields,
+		reader: reader, create: defaultWorkspaceName, keepHubFields: kept.ApplyHubFields,
 		sign: signApproval[*infrav1.WorkspaceTemplateApply],
 	}
 }

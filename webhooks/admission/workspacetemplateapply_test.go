@@ -172,23 +172,24 @@ func TestUpdateKeepsTheWorkspaceNameThatItOmits(t *testing.T) {
 	const captctl = `{"kind":"UpdateOptions","fieldManager":"captctl"}`
 	old, unnamed := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("mine")), builder.WorkspaceTemplateApply("demo")
 	for name, row := range map[string]struct {
-		old              *wta
-		text             string
-		options, version string
-		want             string
+		old                    *wta
+		text                   string
+		user, options, version string
+		want                   string
 	}{
-		"omitted":                  {old, "", `{"fieldManager":"kubectl"}`, "v1beta2", "mine"},
-		"omitted, without options": {old, "", "", "v1beta2", "mine"},
-		"omitted by captctl":       {old, "", captctl, "v1beta2", ""},
-		"omitted by captctl, in a version without the field": {old, "", captctl, "v1beta1", "mine"},
-		"unchanged":                   {old, "mine", "", "v1beta2", "mine"},
-		"changed, left to validation": {old, "other", "", "v1beta2", "other"},
-		"set for the first time":      {unnamed, "first", "", "v1beta2", "first"},
-		"never set":                   {unnamed, "", "", "v1beta2", ""},
+		"omitted":                  {old, "", administrator, `{"fieldManager":"kubectl"}`, "v1beta2", "mine"},
+		"omitted, without options": {old, "", administrator, "", "v1beta2", "mine"},
+		"omitted by captctl":       {old, "", administrator, captctl, "v1beta2", ""},
+		"omitted by captctl of a user without the right":     {old, "", "tenant", captctl, "v1beta2", "mine"},
+		"omitted by captctl, in a version without the field": {old, "", administrator, captctl, "v1beta1", "mine"},
+		"unchanged":                   {old, "mine", "", "", "v1beta2", "mine"},
+		"changed, left to validation": {old, "other", "", "", "v1beta2", "other"},
+		"set for the first time":      {unnamed, "first", "", "", "v1beta2", "first"},
+		"never set":                   {unnamed, "", "", "", "v1beta2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			update := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName(row.text))
-			options := func(r *admission.Request) { r.Options.Raw = []byte(row.options) }
+			options := func(r *admission.Request) { r.Options.Raw, r.UserInfo.Username = []byte(row.options), row.user }
 			defaulter := workspaceTemplateApplyDefaulter(newEnvironment(t, builder.WorkspaceTemplate("vpc")))
 			assert.Equal(t, row.want, replaced(t, defaulter, row.old, update, row.version, options).Spec.WorkspaceName)
 		})
@@ -236,6 +237,33 @@ func TestNameReservedForAFargateProfileIsRejected(t *testing.T) {
 			got := defaulted(t, workspaceTemplateApplyDefaulter(lookup.Live{Reader: live, Cached: cached}), nil, row.apply)
 			assert.Equal(t, row.named, got.Spec.WorkspaceName)
 			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyValidator(cached), nil, got)))
+		})
+	}
+}
+
+// A user could choose a revision that is not approved.
+func TestOnlyCAPTAssignsARevision(t *testing.T) {
+	revision := func(hash string) *wta {
+		return builder.WorkspaceTemplateApply("demo", builder.With(func(apply *wta) { apply.Spec.TemplateRevision = hash }))
+	}
+	refused := []string{"spec.templateRevision"}
+	captctl := func(r *admission.Request) { r.Options.Raw = []byte(`{"fieldManager":"captctl"}`) }
+	for name, row := range map[string]struct {
+		old, object *wta
+		change      func(*admission.Request)
+		want        []string
+	}{
+		"of a new object":                        {nil, revision("a"), captctl, refused},
+		"of a new object, by an administrator":   {nil, revision("a"), by("clusterctl"), nil},
+		"for the first time":                     {revision(""), revision("a"), captctl, refused},
+		"another one":                            {revision("a"), revision("b"), captctl, refused},
+		"another one, by an administrator":       {revision("a"), revision("b"), by("captctl"), refused},
+		"the same one":                           {revision("a"), revision("a"), captctl, nil},
+		"none, as in a manifest without a value": {revision("a"), revision(""), captctl, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newEnvironment(t, builder.WorkspaceTemplate("vpc"))
+			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyValidator(w), row.old, row.object, row.change)))
 		})
 	}
 }

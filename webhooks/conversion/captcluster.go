@@ -53,7 +53,6 @@ func captClusterToHub(in *infrav1beta1.CAPTCluster, out *infrav1.CAPTCluster) {
 		FailureDomains:         failureDomainsToHub(in.Status.FailureDomains),
 		VPC:                    infrav1.VPCStatus{ID: deref(in.Status.VPCID)},
 		WorkspaceTemplateApply: vpcSummaryToHub(in),
-		Endpoint:               in.Annotations[infrav1beta1.EndpointAnnotation],
 	}
 	if failed, ok := captClusterFailure(in); ok {
 		out.Status.Conditions = withCondition(out.Status.Conditions, failed)

@@ -117,6 +117,9 @@ func TestEndpointAnnotationIsNotStored(t *testing.T) {
 	assert.Equal(t, "10.0.0.1:6443", spoke.Annotations[infrav1beta1.EndpointAnnotation])
 	assert.Empty(t, preserved(spoke))
 	assert.Empty(t, captClusters.toHub(t, spoke).Annotations)
+
+	spoke.Annotations[infrav1beta1.EndpointAnnotation] = "10.6.6.6:443"
+	assert.Equal(t, "10.0.0.1:6443", captClusters.toHub(t, spoke).Status.Endpoint, "users can write annotations")
 }
 
 func TestV1Beta2FieldsOfACAPTClusterSurviveV1Beta1(t *testing.T) {

@@ -15,8 +15,9 @@ import (
 )
 
 func controlPlaneStatusToHub(in *controlplanev1beta1.CAPTControlPlane) controlplanev1.CAPTControlPlaneStatus {
-	status := &in.Status
-	if reflect.ValueOf(status).Elem().IsZero() {
+	status := in.Status
+	status.ConversionData = "" // It has only the fields that the other version does not have.
+	if reflect.ValueOf(status).IsZero() {
 		return controlplanev1.CAPTControlPlaneStatus{}
 	}
 	external := true // Part of the contract; it has no field in v1beta1.
@@ -36,8 +37,9 @@ func controlPlaneStatusToHub(in *controlplanev1beta1.CAPTControlPlane) controlpl
 }
 
 func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplanev1beta1.CAPTControlPlaneStatus {
-	status := &in.Status
-	if reflect.ValueOf(status).Elem().IsZero() {
+	status := in.Status
+	status.ConversionData = "" // It has only the fields that the other version does not have.
+	if reflect.ValueOf(status).IsZero() {
 		return controlplanev1beta1.CAPTControlPlaneStatus{}
 	}
 	secretsReady := meta.IsStatusConditionTrue(status.Conditions, controlplanev1.KubeconfigReadyCondition)

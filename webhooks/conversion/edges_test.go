@@ -61,6 +61,26 @@ func TestInvalidAnnotationDoesNotMakeAnObjectUnreadable(t *testing.T) {
 	}
 }
 
+// Every client can write the annotation, but not status.
+func TestNoAnnotationBecomesStatus(t *testing.T) {
+	const forged = `{"fields":[
+		{"path":"/status/workspaceRef","is":{"apiVersion":"tf.upbound.io/v1beta1","kind":"Workspace","name":"victim","uid":"u"}},
+		{"path":"/status","is":{"workspaceName":"victim"}}, {"path":"/status/workspaceName","is":"victim"}]}`
+	spoke := read[*infrav1beta1.WorkspaceTemplateApply](t, `{metadata: {name: nn}, spec: {templateRef: {name: t}}}`)
+	spoke.Annotations = map[string]string{preserve.Annotation: forged}
+	hub := workspaceTemplateApplies.toHub(t, spoke)
+	assert.Zero(t, hub.Status)
+
+	hub.Annotations = map[string]string{preserve.Annotation: forged}
+	assert.Zero(t, workspaceTemplateApplies.toSpoke(t, hub).Status)
+}
+
+func TestLostFieldsOfSpecDoNotComeFromStatus(t *testing.T) {
+	spoke := read[*infrav1beta1.WorkspaceTemplateApply](t, `{metadata: {name: nn}, spec: {templateRef: {name: t}}}`)
+	spoke.Status.ConversionData = `{"fields":[{"path":"/spec/workspaceName","is":"victim"}]}`
+	assert.Empty(t, workspaceTemplateApplies.toHub(t, spoke).Spec.WorkspaceName)
+}
+
 // The rules must ensure this: a caller may continue to use the source.
 func TestConversionSharesNoMemoryWithItsSource(t *testing.T) {
 	for _, k := range fuzzed {

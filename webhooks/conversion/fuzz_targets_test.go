@@ -4,12 +4,17 @@
 package conversion_test
 
 import (
+	"context"
 	"encoding/json"
+	"maps"
+	"math/rand"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	conversionutil "sigs.k8s.io/cluster-api/util/conversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -63,12 +68,31 @@ func FuzzAnyAnnotationIsReadable(f *testing.F) {
 	})
 }
 
+// A client can write the annotation that conversion would write, with another value or for another field: this changes no status, and the object is
+// converted without loss, again and again.
+func FuzzForgedAnnotationsChangeNoStatus(f *testing.F) {
+	for kind := range fuzzed {
+		for seed := range int64(4) {
+			f.Add(uint8(kind), seed, uint8(seed), "", `"forged"`)
+			f.Add(uint8(kind), seed, uint8(seed), "/status/conditions", `[{"type":"Ready","status":"True"}]`)
+			f.Add(uint8(kind), seed, uint8(seed), "/status/workspaceRef", `{"name":"foreign","uid":"1"}`)
+			f.Add(uint8(kind), seed, uint8(seed), "/spec/../status/workspaceRef", `{"name":"foreign"}`)
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, seed int64, which uint8, path, is string) {
+		k := fuzzed[int(kind)%len(fuzzed)]
+		k.forgedForSpoke(t, seed, which, path, is)
+		k.forgedForHub(t, seed, which, path, is)
+	})
+}
+
 // fuzzedKind has the functions of the targets for one kind.
 type fuzzedKind struct {
 	name                            string
 	lossless, withoutSpec, unshared func(*testing.T)
 	seed, seedOfHub                 func(testing.TB) map[string]json.RawMessage
 	fromSpoke, fromHub              func(t *testing.T, spec, status []byte)
+	forgedForSpoke, forgedForHub    func(t *testing.T, seed int64, which uint8, path, is string)
 	annotated                       func(testing.TB) func(t *testing.T, annotation string)
 }
 
@@ -93,6 +117,12 @@ func fuzzedPair[Hub, Spoke client.Object](p pair[Hub, Spoke], file string) fuzze
 			requireReturn(t, object[Spoke](t, spec, status), p.up, p.down)
 		},
 		fromHub: func(t *testing.T, spec, status []byte) { requireReturn(t, object[Hub](t, spec, status), p.down, p.up) },
+		forgedForSpoke: func(t *testing.T, seed int64, which uint8, path, is string) {
+			requireStatusKept(t, seed, func(annotation string) string { return forge(annotation, which, path, is) }, p.up, p.down)
+		},
+		forgedForHub: func(t *testing.T, seed int64, which uint8, path, is string) {
+			requireStatusKept(t, seed, func(annotation string) string { return forge(annotation, which, path, is) }, p.down, p.up)
+		},
 		annotated: func(t testing.TB) func(*testing.T, string) {
 			inUse := manifest[Spoke](t, file)
 			return func(t *testing.T, annotation string) {
@@ -107,6 +137,47 @@ func fuzzedPair[Hub, Spoke client.Object](p pair[Hub, Spoke], file string) fuzze
 			}
 		},
 	}
+}
+
+// forge replaces the value of one field in an annotation, and its path if another one is given.
+func forge(annotation string, which uint8, path, is string) string {
+	var stored struct {
+		Fields []map[string]any `json:"fields"`
+	}
+	_ = json.Unmarshal([]byte(annotation), &stored)
+	if len(stored.Fields) == 0 {
+		stored.Fields = []map[string]any{{}}
+	}
+	forged := stored.Fields[int(which)%len(stored.Fields)]
+	if forged["is"] = any(is); json.Valid([]byte(is)) {
+		forged["is"] = json.RawMessage(is)
+	}
+	if path != "" {
+		forged["path"] = path
+	}
+	data, _ := json.Marshal(stored)
+	return string(data)
+}
+
+// requireStatusKept converts a random object, and converts it back with a forged annotation and without an annotation.
+func requireStatusKept[From, To client.Object](t *testing.T, seed int64, forge func(annotation string) string, there func(context.Context, From, To) error, back func(context.Context, To, From) error) {
+	t.Helper()
+	drawn, converted := fresh[From](), fresh[To]()
+	conversionutil.GetFuzzer(runtime.NewScheme(), fuzzFuncs).NilChance(0.35).NumElements(0, 3).RandSource(rand.NewSource(seed)).Fill(drawn)
+	require.NoError(t, there(t.Context(), drawn, converted))
+	honest, forged := converted, parse[To](t, text(t, converted))
+	annotations := map[string]string{"mine": "kept"}
+	maps.Copy(annotations, converted.GetAnnotations())
+	annotations[preserve.Annotation] = forge(annotations[preserve.Annotation])
+	forged.SetAnnotations(annotations)
+	honest.SetAnnotations(map[string]string{"mine": "kept"})
+
+	withForged, without := fresh[From](), fresh[From]()
+	require.NoError(t, back(t.Context(), forged, withForged))
+	require.NoError(t, back(t.Context(), honest, without))
+	requireSame(t, string(parts(t, without)["status"]), string(parts(t, withForged)["status"]), annotations[preserve.Annotation])
+	requireReadable(t, forged, withForged)
+	requireReturn(t, withForged, there, back)
 }
 
 // object returns an object as an API server would send it: in the JSON encoding of the type. Input that cannot be decoded is skipped.

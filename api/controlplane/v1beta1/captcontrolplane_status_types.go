@@ -51,6 +51,10 @@ type CAPTControlPlaneStatus struct {
 	// fargateProfileStatuses are the Fargate profiles.
 	// +optional
 	FargateProfileStatuses []FargateProfileStatus `json:"fargateProfileStatuses,omitzero"`
+
+	// conversionData is the part of status that only v1beta2 has, for the conversion between the versions.
+	// +optional
+	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // WorkspaceTemplateStatus is the state of a control plane's WorkspaceTemplateApply.

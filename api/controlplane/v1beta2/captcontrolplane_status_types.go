@@ -116,7 +116,7 @@ type CAPTControlPlaneStatus struct {
 	// +optional
 	Recovery RecoveryStatus `json:"recovery,omitempty,omitzero"`
 
-	// dependencies are the objects that this one depends on, and the objects that depend on it, directly or indirectly.
+	// dependencies are the objects that this one depends on, or that depend on it, directly or not.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
@@ -126,6 +126,12 @@ type CAPTControlPlaneStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conversionData is the part of status that only v1beta1 has, for the conversion between the versions.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1048576
+	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // CAPTControlPlaneInitializationStatus is part of the Cluster API contract.
@@ -381,8 +387,7 @@ type Dependency struct {
 	// +required
 	Direction DependencyDirection `json:"direction,omitempty"`
 
-	// ready is True when the object is ready to be depended on, False when it is not; absent when another namespace does not
-	// disclose it.
+	// ready is True when the object is ready to be depended on; absent when another namespace does not disclose it.
 	// +optional
 	// +kubebuilder:validation:Enum=True;False;Unknown
 	Ready metav1.ConditionStatus `json:"ready,omitempty"`

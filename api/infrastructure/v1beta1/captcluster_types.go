@@ -79,6 +79,10 @@ type CAPTClusterStatus struct {
 	// workspaceTemplateStatus is the state of the VPC's WorkspaceTemplateApply.
 	// +optional
 	WorkspaceTemplateStatus *CAPTClusterWorkspaceTemplateStatus `json:"workspaceTemplateStatus,omitempty"`
+
+	// conversionData is the part of status that only v1beta2 has, for the conversion between the versions.
+	// +optional
+	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // FailureDomainSpec is an availability zone.

@@ -19,8 +19,9 @@ import (
 // root of the repository.
 const root = "../../.."
 
-// added lists the fields of v1beta1 that the CRDs of CAPT v0.3 did not have: those of Fargate profiles.
+// added lists the fields of v1beta1 that the CRDs of CAPT v0.3 did not have: those of Fargate profiles, and what conversion stores.
 var added = []string{
+	"status.conversionData",
 	"spec.additionalFargateProfiles", "status.fargateProfileStatuses", "spec.template.spec.additionalFargateProfiles",
 }
 

@@ -53,6 +53,10 @@ type WorkspaceTemplateStatus struct {
 	// conditions of the template.
 	// +optional
 	Conditions []Condition `json:"conditions,omitzero"`
+
+	// conversionData is the part of status that only v1beta2 has, for the conversion between the versions.
+	// +optional
+	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // WorkspaceTemplate specifies a Terraform module and how to run it.

@@ -62,6 +62,10 @@ type WorkspaceTemplateApplyStatus struct {
 	// conditions are the conditions of the Workspace.
 	// +optional
 	Conditions []Condition `json:"conditions,omitzero"`
+
+	// conversionData is the part of status that only v1beta2 has, for the conversion between the versions.
+	// +optional
+	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // WorkspaceTemplateApply applies a WorkspaceTemplate: it owns one Workspace.

@@ -104,7 +104,7 @@ func (t *VPCTemplate) IsDefined() bool { return !reflect.ValueOf(t).Elem().IsZer
 // CAPTClusterStatus is the observed state of the VPC of a cluster.
 // +kubebuilder:validation:MinProperties=1
 type CAPTClusterStatus struct {
-	// conditions are Ready (mirrored by Cluster API as InfrastructureReady), VPCReady, FieldsConsumed, Paused, Deleting and
+	// conditions are Ready (mirrored by Cluster API as InfrastructureReady), VPCReady, VPCReplaced, FieldsConsumed, Paused, Deleting and
 	// AdoptionRequired.
 	// +optional
 	// +listType=map
@@ -124,7 +124,7 @@ type CAPTClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 
-	// vpc is the VPC in use.
+	// vpc is the VPC of the cluster.
 	// +optional
 	VPC VPCStatus `json:"vpc,omitempty,omitzero"`
 
@@ -142,6 +142,12 @@ type CAPTClusterStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conversionData is the part of status that only v1beta1 has, for the conversion between the versions.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1048576
+	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // CAPTClusterInitializationStatus is part of the Cluster API contract.
@@ -152,14 +158,21 @@ type CAPTClusterInitializationStatus struct {
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
 
-// VPCStatus is the VPC in use.
+// VPCStatus is the VPC of a cluster.
 // +kubebuilder:validation:MinProperties=1
 type VPCStatus struct {
-	// id is the ID of the VPC.
+	// id is the ID of the VPC that the cluster was created in: the first one that Terraform reported. It is not overwritten while a control
+	// plane exists that was created in it, because a control plane cannot move.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	ID string `json:"id,omitempty"`
+
+	// replacedBy is the ID of the VPC that Terraform reports now, if that is another one (condition VPCReplaced).
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	ReplacedBy string `json:"replacedBy,omitempty"`
 }
 
 // CAPTCluster is the VPC of an EKS cluster: the InfraCluster of Cluster API.

@@ -16,6 +16,9 @@ const (
 	// FieldsConsumedCondition is False while fields of an owner have no effect, because its WorkspaceTemplate does not use them. It
 	// is absent otherwise.
 	FieldsConsumedCondition = "FieldsConsumed"
+	// VPCReplacedCondition is True while Terraform reports another VPC than the one that the cluster was created in. CAPTCluster and
+	// CAPTControlPlane have it; it is absent until that happens for the first time.
+	VPCReplacedCondition = "VPCReplaced"
 )
 
 // Conditions of CAPTCluster.
@@ -152,6 +155,10 @@ const (
 	ExistingVPCReason = "ExistingVPC"
 	// VPCIDMissingReason: Terraform applied the VPC template, but the output vpc_id is missing.
 	VPCIDMissingReason = "VPCIDMissing"
+	// VPCReplacedReason: Terraform reports another VPC than the one that the cluster was created in.
+	VPCReplacedReason = "VPCReplaced"
+	// VPCNotReplacedReason: Terraform reports the VPC that the cluster was created in.
+	VPCNotReplacedReason = "VPCNotReplaced"
 	// AdoptionRequiredReason: the user must specify the WorkspaceTemplateApply that belongs to the object.
 	AdoptionRequiredReason = "AdoptionRequired"
 	// WaitingForProofReason: the object is adopted when the plan of Terraform is known to be empty (captctl migrate apply --prove).
@@ -206,7 +213,7 @@ func RequiresUserAction(reason string) bool {
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
-		AdoptionRequiredReason, NotProvenReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason, VPCReadyTimeoutReason,
+		AdoptionRequiredReason, NotProvenReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason, VPCReplacedReason, VPCReadyTimeoutReason,
 		DefinitionDeletingReason, DeletionProtectedReason, DeletionPolicyConflictReason:
 		return true
 	}

@@ -107,7 +107,7 @@ type WorkspaceTemplateStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// revision is the hash of the scope and spec of the Workspaces.
+	// revision is the SHA-256 of the scope and spec of the Workspaces.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -132,6 +132,12 @@ type WorkspaceTemplateStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conversionData is the part of status that only v1beta1 has, for the conversion between the versions.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1048576
+	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // WorkspaceTemplate is a Terraform module and its settings, for Workspaces of provider-terraform.
@@ -147,7 +153,7 @@ type WorkspaceTemplateStatus struct {
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.template.metadata.version`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Scope",type=string,JSONPath=`.spec.workspaceScope`,priority=1
-// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`,priority=1
+// +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.rollout.number`,priority=1
 // +kubebuilder:printcolumn:name="Description",type=string,JSONPath=`.spec.template.metadata.description`,priority=1
 type WorkspaceTemplate struct {
 	metav1.TypeMeta `json:",inline"`

@@ -60,11 +60,11 @@ type WorkspaceTemplateApplySpec struct {
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// templateRevision is the revision of the WorkspaceTemplate to apply. CAPT sets it if spec.rollout.strategy of the template is Staged, and
-	// removes it otherwise.
+	// templateRevision is the revision of the WorkspaceTemplate to apply: the SHA-256 of its content. CAPT sets it if spec.rollout.strategy of
+	// the template is Staged, and removes it otherwise.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:MaxLength=64
 	TemplateRevision string `json:"templateRevision,omitempty"`
 }
 
@@ -233,6 +233,12 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conversionData is the part of status that only v1beta1 has, for the conversion between the versions.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1048576
+	ConversionData string `json:"conversionData,omitempty"`
 }
 
 // MissingDependency is a Secret, a key of a Secret, or a Workspace that is missing or not ready.
@@ -333,7 +339,6 @@ type WorkspaceUpdate struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.templateRef.name`,priority=1
-// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.lastAppliedRevision`,priority=1
 type WorkspaceTemplateApply struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -6,48 +6,29 @@
 package kept
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/identity"
 	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/api/validation/versions"
 )
 
-// ClusterFields restores the reference of a CAPTCluster.
-func ClusterFields(old, captCluster *infrav1.CAPTCluster) {
-	keepReference(old.Spec.WorkspaceTemplateApplyRef, &captCluster.Spec.WorkspaceTemplateApplyRef)
-}
-
-// ApplyFields restores the name of the Workspace of a WorkspaceTemplateApply.
-func ApplyFields(old, apply *infrav1.WorkspaceTemplateApply) {
-	if apply.Spec.WorkspaceName == "" {
-		apply.Spec.WorkspaceName = old.Spec.WorkspaceName
+// Fields restores the fields of an object that an update omits: its identity, and fields of spec that CAPT wrote.
+func Fields(old, object metav1.Object) {
+	identity.Keep(old, object)
+	if controlPlane, ok := object.(*controlplanev1.CAPTControlPlane); ok {
+		keepControlPlane(old.(*controlplanev1.CAPTControlPlane), controlPlane)
 	}
 }
 
-// keepReference restores a reference that an update omits.
-func keepReference(old infrav1.WorkspaceTemplateApplyReference, reference *infrav1.WorkspaceTemplateApplyReference) {
-	if !reference.IsDefined() {
-		*reference = old
-	}
-}
-
-// ControlPlaneFields restores fields of spec that CAPT wrote and an update omits. An endpoint in the invalid form of CAPT v0.3 is
-// corrected, or removed so that the controller writes it again.
-func ControlPlaneFields(old, controlPlane *controlplanev1.CAPTControlPlane) {
+// keepControlPlane corrects an endpoint in the invalid form of CAPT v0.3, or removes it so that the controller writes it again.
+func keepControlPlane(old, controlPlane *controlplanev1.CAPTControlPlane) {
 	if controlPlane.Spec.Version != old.Spec.Version { // An unchanged version keeps its form: a write of other fields must not change spec.version.
 		CompleteVersion(controlPlane)
 	}
-	keepReference(old.Spec.WorkspaceTemplateApplyRef, &controlPlane.Spec.WorkspaceTemplateApplyRef)
 	if controlPlane.Spec.ControlPlaneEndpoint.IsZero() {
 		controlPlane.Spec.ControlPlaneEndpoint = owners.RepairEndpoint(old.Spec.ControlPlaneEndpoint)
-	}
-	references := map[string]infrav1.WorkspaceTemplateApplyReference{}
-	for i := range old.Spec.FargateProfiles {
-		references[old.Spec.FargateProfiles[i].Name] = old.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef
-	}
-	for i := range controlPlane.Spec.FargateProfiles {
-		profile := &controlPlane.Spec.FargateProfiles[i]
-		keepReference(references[profile.Name], &profile.WorkspaceTemplateApplyRef)
 	}
 }
 

@@ -76,13 +76,14 @@ func lostOutputs(old, template *infrav1.WorkspaceTemplate) (warnings []string) {
 
 // stagedWarning describes how an update reaches users in stages.
 func stagedWarning(template *infrav1.WorkspaceTemplate, users validation.Users) string {
+	revision := rollout.HashOf(template)
 	warning := fmt.Sprintf("spec.template.spec: %d WorkspaceTemplateApply objects in %d Clusters use this template: they are updated to revision %s in stages, as the rollout policy of the template requires. status.rollout shows the progress",
-		users.Applies, users.Clusters, rollout.HashOf(template))
+		users.Applies, users.Clusters, terraform.ShortRevision(revision))
 	switch template.RolloutPolicy().Approval {
 	case infrav1.RolloutApprovalAlways:
-		warning += fmt.Sprintf(". To start the rollout, set annotation %s to that revision", naming.ApproveAnnotation)
+		warning += fmt.Sprintf(". To start the rollout, set annotation %s to %s", naming.ApproveAnnotation, revision)
 	case infrav1.RolloutApprovalOnChanges:
-		warning += fmt.Sprintf(". Those for which Terraform would change something are updated when annotation %s is that revision", naming.ApproveAnnotation)
+		warning += fmt.Sprintf(". Those for which Terraform would change something are updated when annotation %s is %s", naming.ApproveAnnotation, revision)
 	case infrav1.RolloutApprovalNone:
 	}
 	return warning

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -30,10 +31,12 @@ func explained(command *cobra.Command, err error) error {
 		return migrate.Failed.Errorf("the API server rejects the credentials of the kubeconfig: %w; log in again, or choose others with --context or --user", err)
 	case forbidden && strings.Contains(command.CommandPath(), " migrate "):
 		return migrate.Failed.Errorf("%w; captctl migrate check lists the missing permissions", err)
-	case forbidden && isCAPT(err):
-		return migrate.Failed.Errorf("%w; ask for a role that grants this: CAPT's installation has the ClusterRoles capt-view, capt-edit and capt-template-author", err)
+	case forbidden && isNamespaced(err) && strings.Contains(err.Error(), "at the cluster scope"):
+		return migrate.Failed.Errorf("%w; to read one namespace, set --namespace", err)
+	case forbidden && isNamespaced(err):
+		return migrate.Failed.Errorf("%w; ask for a role in the namespace that grants this: CAPT's installation has the ClusterRoles capt-tenant, capt-view and capt-template-author", err)
 	case forbidden:
-		return migrate.Failed.Errorf("%w; ask for a role that grants this. The ClusterRoles of CAPT are about its own kinds only", err)
+		return migrate.Failed.Errorf("%w; ask for a role that grants this", err)
 	case meta.IsNoMatchError(err), errors.As(err, &undiscovered):
 		return migrate.Failed.Errorf("Cluster API or CAPT is not installed in the management cluster, or is older than captctl: %w. Check --context; captctl migrate check shows what is missing", err)
 	case utilnet.IsTimeout(err), utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err):
@@ -42,14 +45,14 @@ func explained(command *cobra.Command, err error) error {
 	return err
 }
 
-// isCAPT reports whether an error of the API server is about a kind of CAPT.
-func isCAPT(err error) bool {
+// isNamespaced reports whether an error of the API server is about Clusters or a kind of CAPT, which all have namespaces.
+func isNamespaced(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
 	group := status.Status().Details.Group
-	return group == infrav1.GroupVersion.Group || group == controlplanev1.GroupVersion.Group
+	return group == clusterv1.GroupVersion.Group || group == infrav1.GroupVersion.Group || group == controlplanev1.GroupVersion.Group
 }
 
 // ListError is an error with several lines, which Line keeps.

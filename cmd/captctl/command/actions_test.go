@@ -39,12 +39,14 @@ func TestAPauseOfAClusterThatIsBeingDeletedSaysWhatItMeans(t *testing.T) {
 func TestErrorsOfTheAPIServerSayWhatToDo(t *testing.T) {
 	kind := clusterv1.GroupVersion.WithKind("Cluster")
 	for want, response := range map[string]error{
-		"CAPT is not installed in the management cluster, or is older than captctl: no matches":  &meta.NoKindMatchError{GroupKind: kind.GroupKind()},
-		"captctl migrate check shows what is missing":                                            &apiutil.ErrResourceDiscoveryFailed{kind.GroupVersion(): errors.New("no matches")},
-		"log in again, or choose others with --context or --user":                                apierrors.NewUnauthorized("no"),
-		"ask for a role that grants this. The ClusterRoles of CAPT are about its own kinds only": apierrors.NewForbidden(schema.GroupResource{Group: kind.Group, Resource: "clusters"}, "", nil),
-		"CAPT's installation has the ClusterRoles capt-view":                                     apierrors.NewForbidden(schema.GroupResource{Group: infrav1.GroupVersion.Group, Resource: "captclusters"}, "", nil),
-		"check that the API server runs, and --context":                                          &url.Error{Op: "Get", URL: "https://example.com", Err: os.ErrDeadlineExceeded},
+		"CAPT is not installed in the management cluster, or is older than captctl: no matches": &meta.NoKindMatchError{GroupKind: kind.GroupKind()},
+		"captctl migrate check shows what is missing":                                           &apiutil.ErrResourceDiscoveryFailed{kind.GroupVersion(): errors.New("no matches")},
+		"log in again, or choose others with --context or --user":                               apierrors.NewUnauthorized("no"),
+		"to read one namespace, set --namespace": apierrors.NewForbidden(schema.GroupResource{Group: kind.Group, Resource: "clusters"}, "",
+			errors.New(`User "jane" cannot list resource "clusters" in API group "cluster.x-k8s.io" at the cluster scope`)),
+		"CAPT's installation has the ClusterRoles capt-tenant": apierrors.NewForbidden(schema.GroupResource{Group: infrav1.GroupVersion.Group, Resource: "captclusters"}, "", nil),
+		"ask for a role that grants this":                      apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", nil),
+		"check that the API server runs, and --context":        &url.Error{Op: "Get", URL: "https://example.com", Err: os.ErrDeadlineExceeded},
 	} {
 		env := aFleet()
 		env.funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {

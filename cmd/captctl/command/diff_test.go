@@ -6,6 +6,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,8 +16,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -218,6 +221,36 @@ func TestDiffShowsThatTheManagerDoesNotWriteARetainedWorkspace(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, out, "the Workspace does not belong to the WorkspaceTemplateApply")
 	assert.Contains(t, out, "0 of 1 Workspace would change")
+}
+
+// As a team has it: it may read its namespace, and neither the templates of the platform team nor cluster-scoped Workspaces.
+func TestDiffComparesTheRestIfATemplateMayNotBeRead(t *testing.T) {
+	env := templated(t, "a", "b")
+	own := &infrav1.WorkspaceTemplate{}
+	readYAML(t, strings.Replace(eksTemplate, "namespace: platform", "namespace: team-a", 1), own)
+	env.objects = append(env.objects, own)
+	for _, object := range env.objects {
+		if controlPlane, ok := object.(*controlplanev1.CAPTControlPlane); ok && controlPlane.Name == "b" {
+			controlPlane.Spec.WorkspaceTemplateRef.Namespace = "team-a"
+		}
+		if apply, ok := object.(*infrav1.WorkspaceTemplateApply); ok && apply.Name == "b-eks-controlplane-apply" {
+			apply.Spec.TemplateRef.Namespace = "team-a"
+		}
+	}
+	env.funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		if key.Namespace == "platform" {
+			return apierrors.NewForbidden(schema.GroupResource{Group: infrav1.GroupVersion.Group, Resource: "workspacetemplates"}, key.Name, errors.New("no RBAC rule allows it"))
+		}
+		return c.Get(ctx, key, object, options...)
+	}
+	out, _, err := env.run(t, "diff")
+	assert.EqualError(t, err, "1 Workspace cannot be compared, see above: ask for the right to read what is named there; CAPT's ClusterRole capt-view grants it for templates of a namespace")
+	assert.Equal(t, strings.TrimLeft(`
+! Workspace team-a/a-eks-controlplane of Cluster team-a/a (WorkspaceTemplate platform/eks)
+    reading WorkspaceTemplate platform/eks: workspacetemplates.infrastructure.cluster.x-k8s.io "eks" is forbidden: no RBAC rule allows it
+
+0 of 2 Workspaces would change, 1 cannot be compared
+`, "\n"), out)
 }
 
 func TestDiffOfAFleetListsEachKindOnce(t *testing.T) {

@@ -26,16 +26,16 @@ func TestApproveBindsToTheContentThatItShows(t *testing.T) {
 	s.terminal, s.answer = true, "yes\n"
 	out, errOut, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "2")
 	require.NoError(t, err)
-	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: revision 2 ("+s.two+")\nChanges since revision 1 ("+s.one+"):\n")
+	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: revision 2 ("+s.two[:12]+")\nChanges since revision 1 ("+s.one[:12]+"):\n")
 	assert.Contains(t, out, "    -# one\n    +# two\n")
 	assert.Contains(t, out, "Users that get it: 3, first the canaries: team-a/a\n")
-	assert.Contains(t, errOut, "Do you want to approve revision 2 ("+s.two+") of WorkspaceTemplate team-a/vpc in context production (http://127.0.0.1:1)?")
-	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: revision 2 ("+s.two+") is approved\n")
+	assert.Contains(t, errOut, "Do you want to approve revision 2 ("+s.two[:12]+") of WorkspaceTemplate team-a/vpc in context production (http://127.0.0.1:1)?")
+	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: revision 2 ("+s.two[:12]+") is approved\n")
 	assert.Equal(t, s.two, s.stored(t).Annotations[naming.ApproveAnnotation])
 
 	out, _, err = s.run(t, "template", "approve", "team-a/vpc", "--revision", s.two, "--yes")
 	require.NoError(t, err)
-	assert.Contains(t, out, "unchanged: revision 2 ("+s.two+") is approved already, by alice at 2026-10-22T09:00:00Z\n")
+	assert.Contains(t, out, "unchanged: revision 2 ("+s.two[:12]+") is approved already, by alice at 2026-10-22T09:00:00Z\n")
 }
 
 func TestApproveWithoutConsentOrInADryRunWritesNothing(t *testing.T) {
@@ -57,7 +57,7 @@ func TestApproveRefusesWhatIsNotTheTarget(t *testing.T) {
 		want     string
 	}{
 		"an older revision": {func(*staging) {}, "1", "is not the current content, which is revision 2 (<two>). Only that can be approved. captctl template rollback team-a/vpc --to-revision 1 returns to revision 1 (<one>)"},
-		"unknown":           {func(*staging) {}, "7", "WorkspaceTemplate team-a/vpc has no revision 7; captctl template status team-a/vpc lists its revisions"},
+		"unknown":           {func(*staging) {}, "7", "WorkspaceTemplate team-a/vpc has no revision 7, or more than one; captctl template status team-a/vpc lists its revisions"},
 		"no approval is needed": {func(s *staging) { s.template.Spec.Rollout.Approval = "" }, "2",
 			"spec.rollout.approval is None, so no revision needs an approval"},
 		"not staged": {func(s *staging) { s.template.Spec.Rollout = infrav1.WorkspaceTemplateRollout{} }, "2",
@@ -67,10 +67,23 @@ func TestApproveRefusesWhatIsNotTheTarget(t *testing.T) {
 			s := newStaging()
 			row.change(s)
 			_, _, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", row.revision, "--yes")
-			require.ErrorContains(t, err, strings.NewReplacer("<one>", s.one, "<two>", s.two).Replace(row.want))
+			require.ErrorContains(t, err, strings.NewReplacer("<one>", s.one[:12], "<two>", s.two[:12]).Replace(row.want))
 			assert.Equal(t, s.one, s.stored(t).Annotations[naming.ApproveAnnotation])
 		})
 	}
+}
+
+func TestApproveWritesTheWholeHash(t *testing.T) {
+	s := newStaging()
+	s.terminal, s.answer = true, "yes\n"
+	_, _, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", s.two[:11])
+	require.ErrorContains(t, err, "has no revision "+s.two[:11])
+	_, _, err = s.run(t, "template", "approve", "team-a/vpc", "--revision", s.two[:12], "--yes")
+	require.ErrorContains(t, err, "--yes requires the whole hash in --revision")
+	assert.Equal(t, s.one, s.stored(t).Annotations[naming.ApproveAnnotation])
+	_, _, err = s.run(t, "template", "approve", "team-a/vpc", "--revision", s.two[:12])
+	require.NoError(t, err)
+	assert.Equal(t, s.two, s.stored(t).Annotations[naming.ApproveAnnotation])
 }
 
 func TestChangesOfTemplatesAreRejectedBeforeConnecting(t *testing.T) {
@@ -94,7 +107,7 @@ func TestARevisionThatHasBeenRolledOutIsNotApproved(t *testing.T) {
 	s.template.Status.Rollout.Stage = infrav1.RolloutComplete
 	out, _, err := s.run(t, "template", "approve", "team-a/vpc", "--revision", "2", "--yes")
 	require.NoError(t, err)
-	assert.Equal(t, "WorkspaceTemplate team-a/vpc: unchanged: revision 2 ("+s.two+") has been rolled out already\n", out)
+	assert.Equal(t, "WorkspaceTemplate team-a/vpc: unchanged: revision 2 ("+s.two[:12]+") has been rolled out already\n", out)
 	assert.Equal(t, s.one, s.stored(t).Annotations[naming.ApproveAnnotation])
 }
 
@@ -140,11 +153,11 @@ func TestARolloutThatAFailureStoppedIsResumedAfterAQuestion(t *testing.T) {
 	s.template.Spec.Rollout.State = infrav1.RolloutPaused
 	out, _, err := s.run(t, "template", "resume", "team-a/vpc")
 	require.ErrorContains(t, err, "add --yes")
-	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: revision 2 ("+s.two+") fails for team-a/a\nIf it continues, no failure of this revision stops it. Waiting: 2 users.\n")
+	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: revision 2 ("+s.two[:12]+") fails for team-a/a\nIf it continues, no failure of this revision stops it. Waiting: 2 users.\n")
 	assert.NotContains(t, s.stored(t).Annotations, naming.ResumeAnnotation)
 	out, _, err = s.run(t, "template", "resume", "team-a/vpc", "--yes")
 	require.NoError(t, err)
-	assert.Contains(t, out, "the rollout of revision 2 ("+s.two+") continues, whatever fails\n")
+	assert.Contains(t, out, "the rollout of revision 2 ("+s.two[:12]+") continues, whatever fails\n")
 	assert.Equal(t, s.two, s.stored(t).Annotations[naming.ResumeAnnotation])
 	assert.Equal(t, infrav1.RolloutRunning, s.stored(t).Spec.Rollout.State)
 }
@@ -157,11 +170,11 @@ func TestRollbackRestoresTheContentThatWasRolledOut(t *testing.T) {
 	builder.WithLabel("kustomize.toolkit.fluxcd.io/namespace", "flux-system")(s.template)
 	out, errOut, err := s.run(t, "template", "rollback", "team-a/vpc")
 	require.NoError(t, err)
-	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: back from revision 2 ("+s.two+") to the content of revision 1 ("+s.one+")\n")
+	assert.Contains(t, out, "WorkspaceTemplate team-a/vpc: back from revision 2 ("+s.two[:12]+") to the content of revision 1 ("+s.one[:12]+")\n")
 	assert.Contains(t, out, "    -# two\n    +# one\n")
 	assert.Contains(t, out, "Users that return to it: 1. Users that have it: 2.\n")
 	assert.Contains(t, out, "Flux (Kustomization flux-system/fleet) applies this template, and reverts the rollback unless the content is changed in Git as well\n")
-	assert.Contains(t, errOut, "Do you want to restore revision 1 ("+s.one+") of WorkspaceTemplate team-a/vpc in context production")
+	assert.Contains(t, errOut, "Do you want to restore revision 1 ("+s.one[:12]+") of WorkspaceTemplate team-a/vpc in context production")
 	assert.Contains(t, out, "; to approve it, run captctl template approve team-a/vpc --revision "+s.one+"\n")
 	assert.Equal(t, s.one, rollout.HashOf(s.stored(t)))
 	assert.Equal(t, s.template.Spec.Rollout, s.stored(t).Spec.Rollout)
@@ -182,7 +195,7 @@ func TestRollbackToARevision(t *testing.T) {
 	assert.Equal(t, s.one, rollout.HashOf(s.stored(t)))
 	out, _, err = s.run(t, "template", "rollback", "team-a/vpc", "--to-revision", s.one, "--yes")
 	require.NoError(t, err)
-	assert.Contains(t, out, "unchanged: revision 3 ("+s.one+") is the current content already\n")
+	assert.Contains(t, out, "unchanged: revision 3 ("+s.one[:12]+") is the current content already\n")
 }
 
 func TestRollbackThatCannotWorkWritesNothing(t *testing.T) {
@@ -194,7 +207,7 @@ func TestRollbackThatCannotWorkWritesNothing(t *testing.T) {
 	s = newStaging()
 	s.objects = s.objects[1:]
 	_, _, err = s.run(t, "template", "rollback", "team-a/vpc", "--yes")
-	require.ErrorContains(t, err, "WorkspaceTemplate team-a/vpc has no other revision than revision 1 ("+s.two+"): there is nothing to return to")
+	require.ErrorContains(t, err, "WorkspaceTemplate team-a/vpc has no other revision than revision 1 ("+s.two[:12]+"): there is nothing to return to")
 
 	s = newStaging()
 	s.funcs.Patch = func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
@@ -207,11 +220,14 @@ func TestRollbackThatCannotWorkWritesNothing(t *testing.T) {
 	assert.True(t, apierrors.IsConflict(err), "an edit since then is not lost: %v", err)
 }
 
+// Hashes of contents.
+var contentA, contentB = strings.Repeat("a", 64), strings.Repeat("b", 64)
+
 // waiting is a management cluster with a WorkspaceTemplateApply whose change waits for an approval.
 func waiting(change string) *environment {
 	apply := builder.WorkspaceTemplateApply("demo", builder.WithNamespace("team-a"), builder.WithGeneration(2),
 		builder.NotUpToDate(infrav1.WaitingForApprovalReason, "Terraform would change resources"),
-		builder.WithAnnotation(naming.ApproveAnnotation, "aaaaaaaaaaaa"), builder.WithAnnotation(naming.ApprovedByAnnotation, "alice"))
+		builder.WithAnnotation(naming.ApproveAnnotation, contentA), builder.WithAnnotation(naming.ApprovedByAnnotation, "alice"))
 	apply.Status.ObservedGeneration, apply.Status.Change.Revision = 2, change
 	return &environment{objects: []client.Object{apply}}
 }
@@ -224,25 +240,25 @@ func approvedContent(t *testing.T, env *environment) string {
 }
 
 func TestApproveAChange(t *testing.T) {
-	env := waiting("bbbbbbbbbbbb")
+	env := waiting(contentB)
 	env.terminal, env.answer = true, "yes\n"
 	out, errOut, err := env.run(t, "template", "approve-change", "team-a/demo")
 	require.NoError(t, err)
 	assert.Equal(t, "WorkspaceTemplateApply team-a/demo: content bbbbbbbbbbbb\nTerraform would change resources\nWorkspaceTemplateApply team-a/demo: content bbbbbbbbbbbb is approved\n", out)
 	assert.Contains(t, errOut, "Do you want to approve content bbbbbbbbbbbb of WorkspaceTemplateApply team-a/demo in context production (http://127.0.0.1:1)?")
-	assert.Equal(t, "bbbbbbbbbbbb", approvedContent(t, env))
+	assert.Equal(t, contentB, approvedContent(t, env))
 
-	env = waiting("bbbbbbbbbbbb")
+	env = waiting(contentB)
 	env.terminal, env.answer = true, "no\n"
 	_, _, err = env.run(t, "template", "approve-change", "team-a/demo")
 	require.EqualError(t, err, "canceled: nothing was written")
 	out, _, err = env.run(t, "template", "approve-change", "team-a/demo", "--dry-run")
 	require.NoError(t, err)
 	assert.Contains(t, out, "content bbbbbbbbbbbb is approved (dry run: nothing was written)\n")
-	out, _, err = env.run(t, "template", "approve-change", "team-a/demo", "--revision", "aaaaaaaaaaaa", "--yes")
+	out, _, err = env.run(t, "template", "approve-change", "team-a/demo", "--revision", contentA, "--yes")
 	require.NoError(t, err)
 	assert.Equal(t, "WorkspaceTemplateApply team-a/demo: unchanged: content aaaaaaaaaaaa is approved already, by alice\n", out)
-	assert.Equal(t, "aaaaaaaaaaaa", approvedContent(t, env))
+	assert.Equal(t, contentA, approvedContent(t, env))
 }
 
 func TestApproveAChangeRefusesAnotherContent(t *testing.T) {
@@ -250,10 +266,12 @@ func TestApproveAChangeRefusesAnotherContent(t *testing.T) {
 		waiting   string
 		arguments []string
 	}{
-		"content cccccccccccc is not the one that waits, which is bbbbbbbbbbbb": {"bbbbbbbbbbbb", []string{"--revision", "cccccccccccc", "--yes"}},
-		"no change waits for an approval":                                       {"", []string{"--revision", "cccccccccccc", "--yes"}},
-		"--yes requires --revision":                                             {"bbbbbbbbbbbb", []string{"--yes"}},
-		"standard input is not a terminal":                                      {"bbbbbbbbbbbb", nil},
+		"content " + contentA[:63] + "b is not the one that waits, which is " + contentB: {contentB, []string{"--revision", contentA[:63] + "b", "--yes"}},
+		"content bbbb is not the one that waits":                                         {contentB, []string{"--revision", "bbbb", "--yes"}},
+		"--yes requires the whole hash":                                                  {contentB, []string{"--revision", contentB[:12], "--yes"}},
+		"no change waits for an approval":                                                {"", []string{"--revision", contentB, "--yes"}},
+		"--yes requires --revision":                                                      {contentB, []string{"--yes"}},
+		"standard input is not a terminal":                                               {contentB, nil},
 	} {
 		env := waiting(row.waiting)
 		_, _, err := env.run(t, append([]string{"template", "approve-change", "team-a/demo"}, row.arguments...)...)

@@ -54,7 +54,7 @@ func newStaging() *staging {
 	s.template.Status.Rollout = infrav1.WorkspaceTemplateRolloutStatus{
 		Revision: s.two, Number: 2, Stage: infrav1.RolloutWaitingForApproval, StartTime: ptr.To(before(10)), Waiting: ptr.To[int32](3),
 	}
-	s.condition(infrav1.RolloutWaitingReason, "0 of 3 users have revision "+s.two+". The revision is not approved")
+	s.condition(infrav1.RolloutWaitingReason, "0 of 3 users have revision "+s.two[:12]+". The revision is not approved")
 	s.a, s.b, s.c = s.user("team-a", "a", "blue"), s.user("team-a", "b", "green"), s.user("team-b", "c", "")
 	foreign := s.user("team-c", "foreign", "")
 	stranger := namespace("team-b")
@@ -124,7 +124,7 @@ func TestTemplateStatusShowsWhatARolloutWaitsFor(t *testing.T) {
 	out, errOut, err := s.run(t, "template", "status", "vpc", "-n", "team-a")
 	require.NoError(t, err)
 	assert.Empty(t, errOut)
-	want := strings.NewReplacer("<one>", s.one, "<two>", s.two).Replace(strings.TrimLeft(`
+	want := strings.NewReplacer("<one>", s.one[:12], "<two>", s.two[:12], "<whole two>", s.two).Replace(strings.TrimLeft(`
 Template:  team-a/vpc
 Strategy:  Staged
 Revision:  2 (<two>)
@@ -135,7 +135,7 @@ Users:     3 Waiting
 0 of 3 users have revision <two>. The revision is not approved
 
 Next step: See what the revision changes, and approve it, or roll back.
-  captctl template approve team-a/vpc --revision <two>
+  captctl template approve team-a/vpc --revision <whole two>
   captctl template rollback team-a/vpc
 
 NAMESPACE   NAME   CLUSTER   STATE     REVISION   CANARY   MESSAGE
@@ -222,7 +222,7 @@ func TestTemplateStatusOfEachState(t *testing.T) {
 			out, _, err := s.run(t, "template", "status", "team-a/vpc")
 			require.NoError(t, err)
 			for _, want := range row.want {
-				assert.Contains(t, out, strings.ReplaceAll(want, "<two>", s.two))
+				assert.Contains(t, out, strings.ReplaceAll(want, "<two>", s.two[:12]))
 			}
 		})
 	}
@@ -251,7 +251,7 @@ func TestTemplateStatusShowsWhatTheUserMayRead(t *testing.T) {
 	out, errOut, err := s.run(t, "template", "status", "team-a/vpc")
 	require.NoError(t, err)
 	assert.Contains(t, errOut, "Warning: stored revisions are not shown: listing the revisions of WorkspaceTemplate team-a/vpc: things is forbidden")
-	assert.Contains(t, out, "Revision:  2 ("+s.two+")")
+	assert.Contains(t, out, "Revision:  2 ("+s.two[:12]+")")
 	assert.NotContains(t, out, "NOTES")
 	_, _, err = s.run(t, "template", "pause", "team-a/vpc")
 	require.ErrorContains(t, err, "things is forbidden: <nil>; ask for a role that grants this")
@@ -273,7 +273,7 @@ func TestAShellCompletesTemplatesAndRevisions(t *testing.T) {
 	s := newStaging()
 	for want, arguments := range map[string][]string{
 		"team-a/vpc\n:4\n":              {"status", ""},
-		"1\t" + s.one + "\n:4\n":        {"approve", "team-a/vpc", "--revision", ""},
+		"1\t" + s.one[:12] + "\n:4\n":   {"approve", "team-a/vpc", "--revision", ""},
 		"none\nserver\n:4\n":            {"pause", "team-a/vpc", "--dry-run="},
 		":4\n":                          {"rollback", "nothing", "--to-revision", ""},
 		"table\nwide\njson\nyaml\n:4\n": {"status", "team-a/vpc", "-o", ""},

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -24,8 +25,17 @@ import (
 	"github.com/capt-provider/capt/api/validation/applies"
 )
 
-// compare returns what the manager would do with the Workspace of a unit.
+// compare returns what the manager would do with the Workspace of a unit. What the user may not read is a result, because the user may read the
+// rest.
 func (s *source) compare(ctx context.Context, u *unit) (Workspace, error) {
+	w, err := s.compareReadable(ctx, u)
+	if apierrors.IsForbidden(err) {
+		w.Action, w.Message, err = ActionUnreadable, err.Error(), nil
+	}
+	return w, err
+}
+
+func (s *source) compareReadable(ctx context.Context, u *unit) (Workspace, error) {
 	apply := u.apply()
 	w := Workspace{
 		Name: applies.RecordedWorkspace(apply), Apply: validation.KeyOf(apply).String(), Template: apply.TemplateKey().String(), Action: ActionBlocked,
@@ -72,8 +82,8 @@ func (u *unit) postponedBy(template *infrav1.WorkspaceTemplate, content string) 
 	switch {
 	case isPaused(u):
 		return "written when it is no longer paused"
-	case policy.IsStaged() && rollout.AssignedTo(u.apply()) != revision:
-		return "written when the rollout of the template assigns revision " + revision
+	case policy.IsStaged() && !terraform.IsRecordedAs(revision, rollout.AssignedTo(u.apply())):
+		return "written when the rollout of the template assigns revision " + terraform.ShortRevision(revision)
 	case policy.HoldsChanges() && status.WorkspaceRef != nil && rollout.SpecHash(u.apply()) != status.WrittenSpec && u.apply().Annotations[naming.ApproveAnnotation] != content:
 		return "written as the rollout policy of the template allows: after its preview, or when content " + content + " is approved"
 	}

@@ -34,8 +34,9 @@ read. Values that look like secrets, and values of environment variables, are no
 
 What Terraform would do with a change is not known before it plans.
 
-Exit codes: 0 done; 1 error, an object of the files would be rejected, or a Workspace cannot be
-rendered; 2 Workspaces would change (with --detailed-exitcode only).`
+Exit codes: 0 done; 1 error, an object of the files would be rejected, a Workspace cannot be
+rendered, or you may not read it or its WorkspaceTemplate; 2 Workspaces would change (with
+--detailed-exitcode only).`
 
 const example = `  # What would an edit of a template change, and where?
   captctl diff -f templates/eks.yaml
@@ -52,9 +53,10 @@ const example = `  # What would an edit of a template change, and where?
 // Diff is what the manager would change.
 type Diff struct {
 	metav1.TypeMeta `json:",inline"`
-	Changed         int         `json:"changed"`    // Changed is how many Workspaces would be created, changed or destroyed.
-	Invalid         int         `json:"invalid"`    // Invalid is how many Workspaces cannot be rendered.
-	Workspaces      []Workspace `json:"workspaces"` // Workspaces are those that were compared, sorted by Cluster.
+	Changed         int         `json:"changed"`              // Changed is how many Workspaces would be created, changed or destroyed.
+	Invalid         int         `json:"invalid"`              // Invalid is how many Workspaces cannot be rendered.
+	Unreadable      int         `json:"unreadable,omitempty"` // Unreadable is how many Workspaces cannot be compared because the user may not read what they need.
+	Workspaces      []Workspace `json:"workspaces"`           // Workspaces are those that were compared, sorted by Cluster.
 }
 
 // Workspace is a Workspace, and what would change in it.
@@ -78,12 +80,13 @@ type Action string
 
 // Actions.
 const (
-	ActionNone    Action = "None"    // Nothing would change.
-	ActionCreate  Action = "Create"  // The Workspace would be created.
-	ActionUpdate  Action = "Update"  // The Workspace would be changed, and Terraform would plan and apply.
-	ActionDestroy Action = "Destroy" // The Workspace would be deleted, and Terraform would destroy its resources.
-	ActionBlocked Action = "Blocked" // The manager writes nothing; the message has the reason.
-	ActionInvalid Action = "Invalid" // The Workspace cannot be rendered, so the manager writes nothing; the message has the errors.
+	ActionNone       Action = "None"       // Nothing would change.
+	ActionCreate     Action = "Create"     // The Workspace would be created.
+	ActionUpdate     Action = "Update"     // The Workspace would be changed, and Terraform would plan and apply.
+	ActionDestroy    Action = "Destroy"    // The Workspace would be deleted, and Terraform would destroy its resources.
+	ActionBlocked    Action = "Blocked"    // The manager writes nothing; the message has the reason.
+	ActionUnreadable Action = "Unreadable" // The user may not read the Workspace or its WorkspaceTemplate; the message has the error.
+	ActionInvalid    Action = "Invalid"    // The Workspace cannot be rendered, so the manager writes nothing; the message has the errors.
 )
 
 // changes reports whether a Workspace would change.
@@ -149,6 +152,9 @@ func (o *options) Run(ctx context.Context) error {
 	switch {
 	case diff.Invalid > 0:
 		return fmt.Errorf("%s cannot be rendered, see above", output.Count(diff.Invalid, "Workspace"))
+	case diff.Unreadable > 0:
+		return fmt.Errorf("%s cannot be compared, see above: ask for the right to read what is named there; CAPT's ClusterRole capt-view grants it for templates of a namespace",
+			output.Count(diff.Unreadable, "Workspace"))
 	case diff.Changed > 0 && o.detailedExitCode:
 		return migrate.Pending.Errorf("%s", diff.summary())
 	}
@@ -228,8 +234,12 @@ func (d *Diff) add(w Workspace) {
 	if w.changes() {
 		d.Changed++
 	}
-	if w.Action == ActionInvalid {
+	switch w.Action {
+	case ActionInvalid:
 		d.Invalid++
+	case ActionUnreadable:
+		d.Unreadable++
+	default:
 	}
 	d.Workspaces = append(d.Workspaces, w)
 }

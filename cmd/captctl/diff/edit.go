@@ -95,32 +95,31 @@ func (s *source) replace(ctx context.Context, object *manifest.Object) (err erro
 	case *infrav1.WorkspaceTemplate:
 		if live := s.templates[key]; live != nil {
 			edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-			err = keep(ctx, s.lookup(), older, live, edited, func(_, _ *infrav1.WorkspaceTemplate) {}, kept.TemplateHubFields)
+			err = keep(ctx, s.lookup(), older, live, edited, kept.TemplateHubFields)
 		}
 		s.templates[key] = edited
 	case *infrav1.WorkspaceTemplateApply:
 		live := s.applies[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited, kept.ApplyFields, kept.ApplyHubFields)
+		err = keep(ctx, s.lookup(), older, live, edited, kept.ApplyHubFields)
 		s.applies[key] = edited
 	case *infrav1.CAPTCluster:
 		live := s.captClusters[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited, kept.ClusterFields, kept.ClusterHubFields)
+		err = keep(ctx, s.lookup(), older, live, edited, kept.ClusterHubFields)
 		s.captClusters[key] = edited
 	case *controlplanev1.CAPTControlPlane:
 		live := s.controlPlanes[key]
 		edited.ObjectMeta, edited.Status = merged(live.ObjectMeta, edited.ObjectMeta), live.Status
-		err = keep(ctx, s.lookup(), older, live, edited, kept.ControlPlaneFields, kept.ControlPlaneHubFields)
+		err = keep(ctx, s.lookup(), older, live, edited, kept.ControlPlaneHubFields)
 		s.controlPlanes[key] = edited
 	}
 	s.edited[editKey(object.Typed)] = true
 	return err
 }
 
-func keep[T validation.Owner](ctx context.Context, reader validation.Reader, older bool, live, edited T, fields func(live, edited T),
-	hubFields func(context.Context, validation.Reader, T, T) error) error {
-	fields(live, edited)
+func keep[T validation.Owner](ctx context.Context, reader validation.Reader, older bool, live, edited T, hubFields func(context.Context, validation.Reader, T, T) error) error {
+	kept.Fields(live, edited)
 	if older {
 		return hubFields(ctx, reader, live, edited)
 	}

@@ -37,6 +37,7 @@ type source struct {
 	templates     map[types.NamespacedName]*infrav1.WorkspaceTemplate // Nil if it does not exist.
 	namespaces    map[string]labels.Set                               // Nil if it does not exist.
 	workspaces    map[terraform.Scope]map[types.NamespacedName]*unstructured.Unstructured
+	unlistable    map[terraform.Scope]error // Why the Workspaces of a scope could not be listed, so that this is not tried again.
 	// edited are the objects of files, by kind and key.
 	edited map[string]bool
 }
@@ -50,7 +51,7 @@ func read(ctx context.Context, reader client.Reader, namespace string) (*source,
 		reader: reader, namespace: namespace,
 		clusters: all.Clusters, captClusters: all.CAPTClusters, controlPlanes: all.ControlPlanes, applies: all.Applies,
 		templates: map[types.NamespacedName]*infrav1.WorkspaceTemplate{}, namespaces: map[string]labels.Set{},
-		workspaces: map[terraform.Scope]map[types.NamespacedName]*unstructured.Unstructured{}, edited: map[string]bool{},
+		workspaces: map[terraform.Scope]map[types.NamespacedName]*unstructured.Unstructured{}, unlistable: map[terraform.Scope]error{}, edited: map[string]bool{},
 	}, nil
 }
 
@@ -117,11 +118,11 @@ func (s *source) workspace(ctx context.Context, scope terraform.Scope, namespace
 		kind := scope.GroupVersionKind()
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		if err := s.reader.List(ctx, &list, client.InNamespace(map[bool]string{false: s.namespace}[scope == terraform.ScopeCluster])); err != nil && !meta.IsNoMatchError(err) {
-			return nil, fmt.Errorf("listing Workspaces: %w", err)
+			s.unlistable[scope] = fmt.Errorf("listing Workspaces: %w", err)
 		}
 		s.workspaces[scope] = cluster.Indexed(list.Items)
 	}
-	return s.workspaces[scope][key], nil
+	return s.workspaces[scope][key], s.unlistable[scope]
 }
 
 // lookup is a validation.Reader of the objects, as they are edited.

@@ -42,6 +42,9 @@ func show(p *output.Printer, diff *Diff) {
 	if blocked > 0 {
 		text += fmt.Sprintf(", %d %s not written", blocked, map[bool]string{true: "is", false: "are"}[blocked == 1])
 	}
+	if diff.Unreadable > 0 {
+		text += fmt.Sprintf(", %d cannot be compared", diff.Unreadable)
+	}
 	if diff.Invalid > 0 {
 		text += fmt.Sprintf(", %d cannot be rendered", diff.Invalid)
 	}
@@ -55,7 +58,7 @@ func showGroup(p *output.Printer, group []*Workspace) {
 	switch group[0].Action {
 	case ActionCreate:
 		style = output.Good
-	case ActionDestroy, ActionInvalid:
+	case ActionDestroy, ActionInvalid, ActionUnreadable:
 		style = output.Bad
 	default:
 	}

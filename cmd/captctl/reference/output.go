@@ -66,7 +66,7 @@ Tables and messages may change at any time; so may the texts in ` + "`message`, 
 Programs should use ` + "`state`, `phase`, `outcome`, `severity`, `reason`" + ` and the exit code, which ` + "`captctl migrate --help`" + ` lists.
 The reasons of findings are listed in [migration.md](migration.md#decisions).
 
-The hash of a Workspace has 16 hexadecimal digits and covers its spec, labels, annotations and finalizers.
+The hash of a Workspace is a SHA-256 of its spec, labels, annotations and finalizers.
 `
 
 // outputDocument describes each kind and every type below it.

@@ -30,14 +30,17 @@ Shows first how the content of the revision differs from that of the revision to
 returns, and asks. Only the current content can be approved. If it changes at the same time, the
 approval has no effect, because the new content has another hash.
 
+The first twelve digits of the hash are enough to name the revision; the annotation gets the whole
+hash. With --yes, no user confirms the content, so that the whole hash or the number is required.
+
 The webhooks record who approved the revision, and when.`,
 		Example: `  captctl template approve team-a/vpc --revision 4
 
-  # In a pipeline: exactly the content that was reviewed
-  captctl template approve team-a/vpc --revision 0123456789ab --yes`,
+  # In a pipeline: exactly the content that was reviewed, by its whole hash
+  captctl template approve team-a/vpc --revision "$HASH" --yes`,
 	}, decideApproval)
 	o.AddYes(command)
-	o.addRevision(command, "revision", "Number or hash of the revision to approve.")
+	o.addRevision(command, "revision", "Number of the revision to approve, or its hash: at least the first twelve digits; all of them with --yes.")
 	o.confirms, o.required = true, true
 	return command
 }

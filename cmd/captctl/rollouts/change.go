@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -15,6 +16,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
@@ -37,15 +39,15 @@ again, the content has another hash, and waits. An approval also passes if the p
 captctl diff shows what changes in the Workspace. The webhooks record who approved it, and when.`,
 		Example: `  captctl template approve-change team-a/demo-controlplane
 
-  # In a pipeline: exactly the content that was reviewed
-  captctl template approve-change team-a/demo-controlplane --revision 0123456789ab --yes`,
+  # In a pipeline: exactly the content that was reviewed, by its whole hash
+  captctl template approve-change team-a/demo-controlplane --revision "$HASH" --yes`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: environment.Access.CompleteApplies(),
 		RunE:              cli.Run(o),
 	}
 	o.AddDryRun(command)
 	o.AddYes(command)
-	command.Flags().StringVar(&o.revision, "revision", "", "Hash of the content to approve; required with --yes.")
+	command.Flags().StringVar(&o.revision, "revision", "", "Hash of the content to approve: at least its first twelve digits. With --yes, the whole hash is required.")
 	cli.CompleteFlag(command, "revision", cobra.NoFileCompletions)
 	return command
 }
@@ -69,20 +71,21 @@ func (o *approveChangeOptions) Run(ctx context.Context) error {
 		return err
 	}
 	title, waiting, c := fmt.Sprintf("WorkspaceTemplateApply %s/%s", o.Namespace, o.Name), apply.Status.Change.Revision, &change{}
+	shown := terraform.ShortRevision(waiting)
 	switch {
 	case o.revision != "" && apply.Annotations[naming.ApproveAnnotation] == o.revision:
-		c.done = fmt.Sprintf("content %s is approved already%s", o.revision, by(rollout.ApprovalOf(apply)))
+		c.done = fmt.Sprintf("content %s is approved already%s", terraform.ShortRevision(o.revision), by(rollout.ApprovalOf(apply)))
 	case waiting == "" || apply.Status.ObservedGeneration != apply.Generation:
 		return fmt.Errorf("%s: no change waits for an approval, or the manager has not observed the current spec yet", title)
-	case o.revision != "" && o.revision != waiting:
+	case o.revision != "" && (len(o.revision) < len(shown) || !strings.HasPrefix(waiting, o.revision)):
 		return fmt.Errorf("%s: content %s is not the one that waits, which is %s", title, o.revision, waiting)
 	default:
 		c.summary = func(p *output.Printer) {
-			p.Text("", output.Strong, title+": content "+waiting)
+			p.Text("", output.Strong, title+": content "+shown)
 			p.Text("", output.Plain, output.OneLine(conditions.GetMessage(apply, infrav1.ReadyCondition)))
 			warnOfApproval(p, apply, "content")
 		}
-		c.question, c.done = "approve content "+waiting, "content "+waiting+" is approved"
+		c.question, c.done = "approve content "+shown, "content "+shown+" is approved"
 		c.patch, err = approval(waiting)
 	}
 	if err != nil {

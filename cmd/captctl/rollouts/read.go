@@ -173,7 +173,7 @@ func (r *reader) readUsers(ctx context.Context, s *staged, namespace string) err
 		clusters = cluster.Indexed(list.Items)
 	}
 	var err error
-	s.users, err = rollout.UsersOf(permitted, func(apply *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
+	s.users, err = rollout.UsersOf(permitted, s.history, func(apply *infrav1.WorkspaceTemplateApply) (labels.Set, error) {
 		if found := clusters[types.NamespacedName{Namespace: apply.Namespace, Name: apply.Labels[clusterv1.ClusterNameLabel]}]; found != nil {
 			return found.Labels, nil
 		}
@@ -200,7 +200,7 @@ func (r *reader) namespaceLabels(ctx context.Context, known map[string]labels.Se
 func (s *staged) named(revision string) (*rollout.Revision, error) {
 	found := s.history.Named(revision)
 	if found == nil {
-		return nil, fmt.Errorf("%s has no revision %s; captctl template status %s lists its revisions", s, revision, s.argument())
+		return nil, fmt.Errorf("%s has no revision %s, or more than one; captctl template status %s lists its revisions", s, revision, s.argument())
 	}
 	return found, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
@@ -59,7 +60,7 @@ func decideRollback(o *changeOptions, s *staged) (*change, error) {
 	}
 	after := revision.At(s.template)
 	if hash := rollout.HashOf(after); hash != revision.Hash {
-		return nil, fmt.Errorf("%s: the restored content would have hash %s instead of %s. Edit the template instead", s, hash, revision.Hash)
+		return nil, fmt.Errorf("%s: the restored content would have hash %s instead of %s. Edit the template instead", s, terraform.ShortRevision(hash), terraform.ShortRevision(revision.Hash))
 	}
 	changes, err := differences(target, revision)
 	c := &change{

@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -84,7 +85,7 @@ func (o *changeOptions) completeRevisions(command *cobra.Command, args []string,
 	s := &staged{template: &infrav1.WorkspaceTemplate{}}
 	if s.readRevisions(ctx, connected, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}) == nil { // A shell shows no errors.
 		for i := range s.history {
-			numbers = append(numbers, cobra.CompletionWithDesc(strconv.FormatInt(s.history[i].Number, 10), s.history[i].Hash))
+			numbers = append(numbers, cobra.CompletionWithDesc(strconv.FormatInt(s.history[i].Number, 10), terraform.ShortRevision(s.history[i].Hash)))
 		}
 	}
 	return numbers, cobra.ShellCompDirectiveNoFileComp
@@ -98,10 +99,18 @@ func (o *changeOptions) Validate() error {
 	switch {
 	case o.required && o.revision == "":
 		return errors.New("--revision is required: it names the revision by number or hash; captctl template status lists the revisions")
+	case o.confirms && o.revision != "" && o.namesPartOfHash():
+		return errors.New("--yes requires the whole hash in --revision: no user confirms the content, and another one can have the same first digits. It is in status.revision of the WorkspaceTemplate, or in status.change.revision of the WorkspaceTemplateApply")
 	case o.confirms && o.Asks() && !o.Interactive:
 		return cli.ErrNotInteractive
 	}
 	return nil
+}
+
+// namesPartOfHash reports whether the revision is part of a hash, and no user confirms what it means.
+func (o *changeOptions) namesPartOfHash() bool {
+	isPart := terraform.IsShortRevision(terraform.ShortRevision(o.revision)) && !terraform.IsWholeRevision(o.revision) // A number is shorter.
+	return isPart && !o.Asks() && !o.DryRun()
 }
 
 // Run reads the template, and changes it.
@@ -158,4 +167,6 @@ func merge(fields map[string]any) (client.Patch, error) {
 }
 
 // name is how texts name a revision.
-func name(r *rollout.Revision) string { return fmt.Sprintf("revision %d (%s)", r.Number, r.Hash) }
+func name(r *rollout.Revision) string {
+	return fmt.Sprintf("revision %d (%s)", r.Number, terraform.ShortRevision(r.Hash))
+}

@@ -15,15 +15,16 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/rollout"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 )
 
 // show prints the status for users.
 func (s *Status) show(p *output.Printer, now time.Time) {
 	staged := s.Strategy == infrav1.RolloutStaged
-	revision, strategy := s.Revision, string(s.Strategy)
+	revision, strategy := terraform.ShortRevision(s.Revision), string(s.Strategy)
 	if staged {
-		revision = fmt.Sprintf("%d (%s)", s.Number, s.Revision)
+		revision = fmt.Sprintf("%d (%s)", s.Number, revision)
 	} else {
 		strategy += ": edits reach all users at once"
 	}
@@ -151,7 +152,7 @@ func (s *Status) showUsers(p *output.Printer) {
 			state += leftBehindSuffix
 		}
 		rows = append(rows, []string{
-			u.Namespace, u.Name, u.Cluster, state, s.numberOf(u.Written), map[bool]string{true: "yes"}[u.Canary], u.Assigned, u.Written, u.Applied,
+			u.Namespace, u.Name, u.Cluster, state, s.numberOf(u.Written), map[bool]string{true: "yes"}[u.Canary], terraform.ShortRevision(u.Assigned), terraform.ShortRevision(u.Written), terraform.ShortRevision(u.Applied),
 			output.OneLine(strings.TrimSuffix(u.Reason+": "+u.Message, ": ")),
 		})
 	}
@@ -171,7 +172,7 @@ func (s *Status) numberOf(hash string) string {
 			return strconv.FormatInt(s.Revisions[i].Number, 10)
 		}
 	}
-	return hash
+	return terraform.ShortRevision(hash)
 }
 
 func (s *Status) showRevisions(p *output.Printer, now time.Time) {
@@ -186,7 +187,7 @@ func (s *Status) showRevisions(p *output.Printer, now time.Time) {
 			notes = append(notes, "for new users")
 		}
 		rows = append(rows, []string{
-			strconv.FormatInt(r.Number, 10), r.Hash, ageOf(now, r.Created), strconv.Itoa(r.Users), r.Approval.text(now), strings.Join(notes, ", "),
+			strconv.FormatInt(r.Number, 10), terraform.ShortRevision(r.Hash), ageOf(now, r.Created), strconv.Itoa(r.Users), r.Approval.text(now), strings.Join(notes, ", "),
 		})
 	}
 	if len(rows) > 0 {

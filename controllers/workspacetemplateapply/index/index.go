@@ -12,14 +12,16 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // Names of the indexes.
 const (
 	// WorkspaceName has the names of spec.workspaceName.
 	WorkspaceName = "spec.workspaceName"
-	// LegacyName has the name that CAPT v0.3 gave to the Workspace of an object without spec.workspaceName.
-	LegacyName = "metadata.name.legacyWorkspace"
+	// DerivedName has the names that the Workspace of an object without spec.workspaceName gets: by the naming scheme, in either scope, and from
+	// CAPT v0.3, which is the one in the namespaced scope.
+	DerivedName = "metadata.name.workspace"
 	// Controller has the UID of the controlling owner.
 	Controller = "metadata.controller"
 	// WaitForSecret has namespace/name of each Secret in spec.waitForSecrets.
@@ -34,11 +36,14 @@ const (
 // Register adds the indexes to the cache.
 func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	for field, extract := range map[string]func(*infrav1.WorkspaceTemplateApply) []string{
-		LegacyName: func(a *infrav1.WorkspaceTemplateApply) []string {
+		DerivedName: func(a *infrav1.WorkspaceTemplateApply) (names []string) {
 			if a.Spec.WorkspaceName != "" {
 				return nil
 			}
-			return []string{naming.LegacyWorkspace(a.Name)}
+			for _, scope := range terraform.Scopes() {
+				names = append(names, naming.Workspace(scope, client.ObjectKeyFromObject(a)))
+			}
+			return names
 		},
 		Controller: func(a *infrav1.WorkspaceTemplateApply) []string {
 			if controller := metav1.GetControllerOf(a); controller != nil {

@@ -75,6 +75,25 @@ func TestOwnBinariesAreBuiltUnlessTheyAreUpToDate(t *testing.T) {
 	}
 }
 
+// Its version is that of Kubernetes, which does not change with the list of controllers.
+func TestAProgramInThePinIsBuiltAgainWhenItsSourceChanges(t *testing.T) {
+	dir := pinned(t)
+	source := filepath.Join(PinDir(dir, "kubernetes"), "controllers", "main.go")
+	require.NoError(t, os.MkdirAll(filepath.Dir(source), 0o700))
+	wanted := func(content string) int {
+		require.NoError(t, os.WriteFile(source, []byte(content), 0o600))
+		list, err := missing(dir, []string{KubeControllers})
+		require.NoError(t, err)
+		return len(list)
+	}
+	require.Equal(t, 1, wanted("package main"))
+	path, err := Path(dir, KubeControllers)
+	require.NoError(t, err)
+	program(t, path, "")
+	require.Equal(t, 0, wanted("package main"))
+	require.Equal(t, 1, wanted("package main // another controller"))
+}
+
 func TestUnknownBinaryIsRejected(t *testing.T) {
 	require.ErrorContains(t, Build(t.Context(), io.Discard, "kubelet"), `unknown binary "kubelet"`)
 }

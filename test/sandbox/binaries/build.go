@@ -127,7 +127,11 @@ func (s step) build(ctx context.Context, root string, progress *progress) error 
 		return err
 	}
 	for _, b := range s {
-		if err := os.Rename(filepath.Join(part, cmp.Or(b.output, b.name)), filepath.Join(target, b.name)); err != nil {
+		path, err := b.path(root)
+		if err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(part, cmp.Or(b.output, b.name)), path); err != nil {
 			return err
 		}
 	}

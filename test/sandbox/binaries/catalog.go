@@ -8,6 +8,8 @@ package binaries
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -39,8 +41,8 @@ const (
 )
 
 // binary describes how one program is built. A pinned binary comes from a module below test/sandbox/binaries and is
-// cached by version. A binary without a pin is CAPT's own: it is always passed to go build, which is quick when nothing
-// has changed.
+// cached by version; one whose main package is in that module, and not in a dependency, also by its source. A binary
+// without a pin is CAPT's own: it is always passed to go build, which is quick when nothing has changed.
 type binary struct {
 	name string
 	// pin is the directory below test/sandbox/binaries and the prefix of the directory in bin. Empty for CAPT's own.
@@ -204,7 +206,29 @@ func (b binary) path(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(root, "bin", b.pin+"-"+version, b.name), nil
+	suffix, err := b.sourceSuffix(root)
+	return filepath.Join(root, "bin", b.pin+"-"+version, b.name+suffix), err
+}
+
+// sourceSuffix distinguishes builds of a main package in the directory of its pin, which changes without a change of the pinned version. It is
+// empty for other binaries.
+func (b binary) sourceSuffix(root string) (string, error) {
+	if !strings.HasPrefix(b.pkg, ".") {
+		return "", nil
+	}
+	files, err := filepath.Glob(filepath.Join(PinDir(root, b.pin), b.pkg, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		hash.Write(data)
+	}
+	return "-" + hex.EncodeToString(hash.Sum(nil))[:8], nil
 }
 
 // linkFlags are passed to the linker. Kubernetes needs its version linked in: without it, an API server reports 0.0 and

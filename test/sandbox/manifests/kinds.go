@@ -77,7 +77,7 @@ func Sort(objects []*unstructured.Unstructured) (Set, error) {
 }
 
 // Aggregate adds to every aggregated ClusterRole the rules of the ClusterRoles that it selects. In a cluster, a controller
-// does this that the sandbox does not run.
+// does this, which many sandboxes do not run.
 func Aggregate(objects []*unstructured.Unstructured) {
 	for _, role := range objects {
 		selectors, found, _ := unstructured.NestedSlice(role.Object, "aggregationRule", "clusterRoleSelectors")

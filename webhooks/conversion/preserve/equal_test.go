@@ -93,6 +93,9 @@ func touch(v reflect.Value, left *int) (path string, ok bool) {
 	case t.Kind() == reflect.Struct && !isOneOf[metav1.Time](t) && !isOneOf[metav1.Duration](t) &&
 		!isOneOf[runtime.RawExtension](t) && !isOneOf[apiextensionsv1.JSON](t):
 		for i := range v.NumField() {
+			if t.Field(i).Name == conversionData {
+				continue
+			}
 			if path, ok := touch(v.Field(i), left); ok {
 				return "." + t.Field(i).Name + path, true
 			}

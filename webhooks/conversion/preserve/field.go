@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// field is a lost field, as it is read from the annotation.
+// field is a lost field, as it is read.
 type field struct {
 	// Path of the field: JSON names, and the identifying field of list elements, as in a JSON pointer (RFC 6901).
 	Path string `json:"path"`

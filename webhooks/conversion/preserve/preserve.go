@@ -4,24 +4,30 @@
 // Package preserve makes conversion between two versions of a kind lossless.
 //
 // Each kind has plain rules, which convert the fields that both versions have. Plain rules lose fields that only one version has. So after
-// a conversion, the reverse rules are applied to the result, and each field that they do not restore (a lost field) is stored in Cluster
-// API's conversion-data annotation. The next conversion in the reverse direction restores these fields, except those that were changed
-// since.
+// a conversion, the reverse rules are applied to the result, and each field that they do not restore (a lost field) is stored in the result.
+// The next conversion in the reverse direction restores these fields, except those that were changed since.
 //
-// Cluster API stores the whole hub object in that annotation. This package stores only lost fields, in both directions: a second copy of a
+// Lost fields of spec are stored in Cluster API's conversion-data annotation: whoever can write it can write spec, too. Lost fields of status
+// are stored in status.conversionData, because users can write annotations, but not status: the API server keeps the status of the stored
+// object in each write of another part of an object, in the version of the request. So an annotation never becomes status.
+//
+// Cluster API stores the whole hub object in its annotation. This package stores only lost fields, in both directions: a second copy of a
 // large WorkspaceTemplate would exceed the size limit of annotations, and most objects have no lost fields.
 package preserve
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Annotation is the annotation for lost fields. It has the same name as util/conversion.DataAnnotation of Cluster API, which cannot be
+// Annotation is the annotation for lost fields of spec. It has the same name as util/conversion.DataAnnotation of Cluster API, which cannot be
 // imported without Cluster API's test framework; a test compares the two.
 const Annotation = "cluster.x-k8s.io/conversion-data"
 
@@ -55,7 +61,7 @@ func (c *Converter[From, To]) WithCorrection(correct func(From, To)) *Converter[
 	return c
 }
 
-// data is the value of the annotation: with elements of type field when it is read, and of type loss when it is written.
+// data is what is stored: with elements of type field when it is read, and of type loss when it is written.
 type data[Field field | loss] struct {
 	Fields []Field `json:"fields"`
 }
@@ -64,7 +70,7 @@ type data[Field field | loss] struct {
 // JSON, which is impossible for an object from an API server.
 func (c *Converter[From, To]) Convert(src From, dst To) error {
 	metadata(src).DeepCopyInto(metadata(dst))
-	stored := takeAnnotation(dst)
+	stored := append(parse(takeAnnotation(dst), specPath), parse(statusData(src).String(), statusPath)...)
 	c.convert(src, dst)
 	for _, f := range stored {
 		f.restore(c.to, reflect.ValueOf(dst).Elem())
@@ -72,10 +78,10 @@ func (c *Converter[From, To]) Convert(src From, dst To) error {
 	c.correct(src, dst)
 
 	lost, err := c.lost(src, dst)
-	if err != nil || len(lost) == 0 {
+	if err != nil {
 		return err
 	}
-	return putAnnotation(dst, lost)
+	return store(dst, lost)
 }
 
 // lost returns the fields of src that the reverse rules do not restore from dst.
@@ -96,36 +102,61 @@ func metadata(o client.Object) *metav1.ObjectMeta {
 	return o.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
 }
 
-// takeAnnotation removes the annotation from an object and returns its fields. An annotation that cannot be decoded, because another client
-// wrote it, is ignored: otherwise the object could not be converted, and not even deleted.
-func takeAnnotation(o client.Object) []field {
-	annotations := o.GetAnnotations()
-	text, ok := annotations[Annotation]
-	if !ok {
-		return nil
+// specPath and statusPath are the beginnings of the paths of fields of spec and of status.
+const specPath, statusPath = "/spec/", "/status/"
+
+// statusData returns status.conversionData of an object; a new string for a kind without status.
+func statusData(o client.Object) reflect.Value {
+	if status := reflect.ValueOf(o).Elem().FieldByName("Status"); status.IsValid() {
+		return status.FieldByName(conversionData)
 	}
+	return reflect.New(reflect.TypeFor[string]()).Elem()
+}
+
+// takeAnnotation removes the annotation from an object and returns it.
+func takeAnnotation(o client.Object) string {
+	annotations := o.GetAnnotations()
+	text := annotations[Annotation]
 	delete(annotations, Annotation)
 	if len(annotations) == 0 {
 		o.SetAnnotations(nil)
 	}
-	var stored data[field]
-	if err := json.Unmarshal([]byte(text), &stored); err != nil {
-		return nil
-	}
-	return stored.Fields
+	return text
 }
 
-// putAnnotation adds the annotation to an object.
-func putAnnotation(o client.Object, fields []loss) error {
-	text, err := encode(&data[loss]{fields}, func(text []byte) string { return string(text) })
-	if err != nil {
-		return err
+// parse returns the fields in a text whose paths have a beginning. A text that cannot be decoded is ignored: otherwise the object could not be
+// converted, and not even deleted.
+func parse(text, beginning string) []field {
+	var stored data[field]
+	if text == "" || json.Unmarshal([]byte(text), &stored) != nil {
+		return nil
 	}
-	annotations := o.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-		o.SetAnnotations(annotations)
+	return slices.DeleteFunc(stored.Fields, func(f field) bool { return !strings.HasPrefix(f.Path, beginning) })
+}
+
+// store stores lost fields in an object.
+func store(o client.Object, lost []loss) error {
+	var spec, status []loss
+	for _, f := range lost {
+		if strings.HasPrefix(f.Path, statusPath) {
+			status = append(status, f)
+		} else {
+			spec = append(spec, f)
+		}
 	}
-	annotations[Annotation] = text
-	return nil
+	annotation, err := textOf(spec)
+	if annotation != "" {
+		metav1.SetMetaDataAnnotation(metadata(o), Annotation, annotation)
+	}
+	text, statusErr := textOf(status)
+	statusData(o).SetString(text)
+	return errors.Join(err, statusErr)
+}
+
+// textOf returns the text that stores fields; empty for none.
+func textOf(fields []loss) (string, error) {
+	if len(fields) == 0 {
+		return "", nil
+	}
+	return encode(&data[loss]{fields}, func(text []byte) string { return string(text) })
 }

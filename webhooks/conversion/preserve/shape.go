@@ -67,11 +67,14 @@ func newShape(t reflect.Type) *shape {
 	return s
 }
 
-// membersOf returns the members of a struct, without those that conversion copies.
+// conversionData is the member of status that has lost fields. It is part of no comparison.
+const conversionData = "ConversionData"
+
+// membersOf returns the members of a struct, without those that conversion copies or sets itself.
 func membersOf(t reflect.Type) []member {
 	var found []member
 	for i := range t.NumField() {
-		if f := t.Field(i); !slices.Contains(copied, f.Type) {
+		if f := t.Field(i); !slices.Contains(copied, f.Type) && f.Name != conversionData {
 			found = append(found, member{shape: shapeOf(f.Type), index: i, name: nameOf(f)})
 		}
 	}

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command controllers is kube-controller-manager with only the controllers that the sandbox needs: garbage collection, namespaces and service
-// accounts. Compiling the others, with everything that they need of nodes, volumes and clouds, would take a minute.
+// Command controllers is kube-controller-manager with only the controllers that the sandbox needs: garbage collection, namespaces, service
+// accounts, and the aggregation of ClusterRoles. Compiling the others, with everything that they need of nodes, volumes and clouds, would take
+// a minute.
 package main
 
 import (
@@ -29,6 +30,7 @@ import (
 	"k8s.io/controller-manager/pkg/clientbuilder"
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/namespace"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
@@ -36,11 +38,12 @@ import (
 
 // These are the defaults of kube-controller-manager.
 const (
-	discoveryPeriod  = 30 * time.Second
-	namespacePeriod  = 5 * time.Minute
-	resyncPeriod     = 12 * time.Hour
-	gcWorkers        = 20
-	namespaceWorkers = 10
+	discoveryPeriod    = 30 * time.Second
+	namespacePeriod    = 5 * time.Minute
+	resyncPeriod       = 12 * time.Hour
+	gcWorkers          = 20
+	namespaceWorkers   = 10
+	aggregationWorkers = 5
 )
 
 func main() {
@@ -94,12 +97,15 @@ func start(ctx context.Context, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
+	aggregation := clusterroleaggregation.NewClusterRoleAggregation(shared.Rbac().V1().ClusterRoles(),
+		accounts.ClientOrDie("clusterrole-aggregation-controller").RbacV1())
 
 	go wait.Until(mapper.Reset, discoveryPeriod, ctx.Done())
 	go collector.Run(ctx, gcWorkers, discoveryPeriod)
 	go collector.Sync(ctx, collecting.Discovery(), discoveryPeriod)
 	go namespaces.Run(ctx, namespaceWorkers)
 	go serviceAccounts.Run(ctx, 1)
+	go aggregation.Run(ctx, aggregationWorkers)
 	shared.Start(ctx.Done())
 	metadataInformers.Start(ctx.Done())
 	close(started)

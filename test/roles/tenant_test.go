@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package roles_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/cmd/captctl/command"
+	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+)
+
+// tenant is a user whose only right is the ClusterRole capt-tenant, in one namespace.
+type tenant struct {
+	*fixture.Environment
+	user string
+	API  client.Client
+}
+
+func newTenant(t *testing.T, scope terraform.Scope) *tenant {
+	t.Helper()
+	env := shared.NewEnvironment(t, scope)
+	user := "tenant-of-" + env.Namespace
+	require.NoError(t, shared.API.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "tenant"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capt-tenant"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}))
+	config := shared.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	api, err := client.New(config, client.Options{Scheme: controllers.Scheme()})
+	require.NoError(t, err)
+	env.Eventually(func() string {
+		err := api.List(t.Context(), &clusterv1.ClusterList{}, client.InNamespace(env.Namespace))
+		return fixture.Unless(err == nil, "the RoleBinding is not known yet: %v", err)
+	})
+	return &tenant{env, user, api}
+}
+
+// creates creates objects as the tenant.
+func (u *tenant) creates(documents ...string) {
+	u.Helper()
+	for _, document := range documents {
+		require.NoError(u, u.API.Create(u.Context(), fixture.Decode(u, u.Namespace, document)))
+	}
+}
+
+// captctl runs captctl as the tenant, in its namespace.
+func (u *tenant) captctl(arguments ...string) (printed, warned string, err error) {
+	u.Helper()
+	streams, _, stdout, stderr := genericiooptions.NewTestIOStreams()
+	arguments = append(arguments, "--kubeconfig="+shared.Kubeconfig(), "--as="+u.user, "--namespace="+u.Namespace)
+	err = command.New("captctl", arguments, streams).ExecuteContext(u.Context())
+	return stdout.String(), stderr.String(), err
+}
+
+// The VPC has a template of another namespace, and the control plane one of the namespace of the tenant.
+func TestATenantReadsItsClustersWithCaptctl(t *testing.T) {
+	t.Parallel()
+	u := newTenant(t, terraform.ScopeNamespaced)
+	platform := shared.NewEnvironment(t, terraform.ScopeNamespaced)
+	platform.User(strings.Replace(platform.VPCTemplate(fixture.VPCModule), "\nspec:\n", "\nspec:\n  allowedNamespaces: {names: ["+u.Namespace+"]}\n", 1))
+	u.User(u.ControlPlaneTemplate(fixture.ControlPlaneModule))
+	u.creates(fixture.Cluster(), fixture.CAPTClusterWith(fixture.Demo, "{template: {ref: {name: vpc, namespace: "+platform.Namespace+"}}}"),
+		fixture.CAPTControlPlane(fixture.Demo, "endpointProbe: Disabled"))
+	u.AwaitState(controlplanev1.StateReady, "")
+
+	for _, arguments := range [][]string{
+		{"get"}, {"get", "-o", "json"}, {"describe", fixture.Demo}, {"report"},
+		{"logs", fixture.Demo}, {"logs", "workspacetemplateapply/" + fixture.VPC},
+		{"tree", "--impact", "WorkspaceTemplate/" + fixture.ControlPlaneTemplate},
+		{"pause", fixture.Demo}, {"resume", fixture.Demo}, {"retry", fixture.Demo}, {"reconcile", fixture.Demo},
+	} {
+		_, _, err := u.captctl(arguments...)
+		assert.NoError(t, err, arguments)
+	}
+
+	printed, warned, err := u.captctl("tree", fixture.Demo)
+	require.NoError(t, err)
+	assert.Empty(t, warned)
+	assert.Regexp(t, `WorkspaceTemplate/`+platform.Namespace+`/vpc +Unknown +no permission to read it`, printed)
+	assert.Regexp(t, `WorkspaceTemplate/eks +True`, printed)
+
+	printed, _, err = u.captctl("diff")
+	assert.ErrorContains(t, err, "1 Workspace cannot be compared, see above: ask for the right to read what is named there")
+	assert.Contains(t, printed, "reading WorkspaceTemplate "+platform.Namespace+"/vpc: ")
+	assert.Contains(t, printed, "0 of 2 Workspaces would change, 1 cannot be compared")
+
+	_, warned, err = u.captctl("template", "status", fixture.ControlPlaneTemplate)
+	require.NoError(t, err)
+	assert.Contains(t, warned, "stored revisions are not shown")
+	assert.Contains(t, warned, "users in other namespaces than "+u.Namespace+" are not shown")
+	_, _, err = u.captctl("template", "status", platform.Namespace+"/"+fixture.VPCTemplate)
+	assert.ErrorContains(t, err, "ask for a role in the namespace that grants this: CAPT's installation has the ClusterRoles capt-tenant")
+
+	_, _, err = u.captctl("get", "--all-namespaces")
+	assert.ErrorContains(t, err, "at the cluster scope; to read one namespace, set --namespace")
+	for namespace, object := range map[string]client.Object{
+		u.Namespace:        &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fixture.Demo + "-kubeconfig"}},
+		platform.Namespace: &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: fixture.VPCTemplate}},
+	} {
+		err := u.API.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: object.GetName()}, object)
+		assert.True(t, apierrors.IsForbidden(err), "%T: %v", object, err)
+	}
+	require.NoError(t, u.API.Delete(t.Context(), fixture.Decode(t, u.Namespace, fixture.Cluster())))
+	u.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+}
+
+// No right in a namespace gives access to an object without one.
+func TestCaptctlReportsThatATenantMayNotReadClusterScopedWorkspaces(t *testing.T) {
+	t.Parallel()
+	u := newTenant(t, terraform.ScopeCluster)
+	u.User(u.VPCTemplate(fixture.VPCModule))
+	u.SetScript("vpc", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+	u.creates(fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "vpc", "variables: {vpc_name: vpc}"))
+	u.Await(&infrav1.WorkspaceTemplateApply{}, "vpc", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
+
+	printed, _, err := u.captctl("logs", "vpc")
+	require.NoError(t, err)
+	assert.Contains(t, printed, "Rate exceeded", "the manager publishes a shortened message")
+	assert.Regexp(t, `The complete text is not available: reading Workspace \S+: workspaces.tf.upbound.io "\S+" is forbidden`, printed)
+
+	printed, _, err = u.captctl("diff")
+	assert.ErrorContains(t, err, "1 Workspace cannot be compared")
+	assert.Contains(t, printed, "listing Workspaces: workspaces.tf.upbound.io is forbidden")
+
+	_, warned, err := u.captctl("tree", "--impact", "WorkspaceTemplate/"+fixture.VPCTemplate)
+	require.NoError(t, err)
+	assert.Contains(t, warned, "what Workspaces refer to (Secrets, ConfigMaps, ProviderConfigs) is not shown: workspaces.tf.upbound.io is forbidden")
+}
