@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // Facts are everything that decides how a rollout continues. All of it is stored in API objects, so that another manager, or the same one
@@ -22,6 +23,8 @@ type Facts struct {
 	// Target is the hash of the revision to roll out. History has it, too.
 	Target  string
 	History History
+	// Started is when the rollout of the target started; zero if that is not recorded yet.
+	Started time.Time
 	// Approve and Resume are the values of the annotations.
 	Approve, Resume string
 	// Users are sorted by namespace and name. The order matters: a decision from a stale cache then assigns no user that a later one would
@@ -31,10 +34,15 @@ type Facts struct {
 
 // FactsOf returns the facts of a template that has its current content in its history. The policy may be the default of the manager.
 func FactsOf(template *infrav1.WorkspaceTemplate, policy infrav1.WorkspaceTemplateRollout, history History, users []User, now time.Time) Facts {
-	return Facts{
+	f := Facts{
 		Now: now, Policy: policy, Target: HashOf(template), History: history, Users: users,
 		Approve: template.Annotations[naming.ApproveAnnotation], Resume: template.Annotations[naming.ResumeAnnotation],
 	}
+	reported, target := &template.Status.Rollout, history.Find(f.Target)
+	if terraform.IsRecordedAs(f.Target, reported.Revision) && reported.StartTime != nil && target != nil && target.Number == reported.Number {
+		f.Started = reported.StartTime.Time
+	}
+	return f
 }
 
 // Assignment is a revision that a user should run from now on.
@@ -47,8 +55,16 @@ type Assignment struct {
 type Decision struct {
 	Stage  infrav1.RolloutStage
 	Assign []Assignment
-	// Users by state, as namespace/name. Those that are assigned by this decision count as Updating.
-	Current, Updating, Waiting, Failed []string
+	// RolledOut is true if new users get the revision from now on: all users that existed at the start have it, or are left behind.
+	RolledOut bool
+	// Users by state, as namespace/name. Those that are assigned by this decision count as Updating, and those that are left behind have no state.
+	Current, Updating, Waiting, Failed, Stalled []string
+	// States are the states of the users that take part, before the decision.
+	States map[types.NamespacedName]UserState
+	// LeftBehind are users that the rollout does not wait for any more.
+	LeftBehind []string
+	// Resumable is true if the rollout waits until a resume.
+	Resumable bool
 	// Canaries are the users that follow first.
 	Canaries []string
 	// Users by the result of the preview of the target revision.
@@ -61,6 +77,8 @@ type Decision struct {
 	Reason string
 	// Message of the condition.
 	Message string
+	// check is the next deadline; zero without one.
+	check time.Time
 }
 
 // rollout is a decision in progress.
@@ -73,6 +91,10 @@ type rollout struct {
 	canaries []*User
 	// invalid is the error of the selector of canaries.
 	invalid error
+	// check is the next deadline; zero without one.
+	check time.Time
+	// unobserved is true if a user may have a Workspace that the manager has not looked for yet.
+	unobserved bool
 }
 
 // Next decides how a rollout continues.
@@ -83,24 +105,36 @@ func Next(f Facts) Decision {
 		if user.Abbreviated && !user.Paused { // It has the revision, so that no stage matters.
 			d.Assign = append(d.Assign, Assignment{User: user.Key, Revision: user.Assigned})
 		}
-		if !user.Created {
+		switch {
+		case user.Unrecorded && (!user.Observed || f.History.isProven(user.Assigned)):
+			// It keeps its revision until the manager has found its Workspace, or that there is none.
+			r.unobserved = r.unobserved || !user.Observed
+		case !user.Created:
 			d.assign(&user, f.History.Stable())
-			continue
+		default:
+			r.users = append(r.users, r.withPlan(r.withRevision(user, &d)))
 		}
-		r.users = append(r.users, r.withPlan(r.withRevision(user, &d)))
 	}
+	r.markLate()
+	r.markOverdue()
 	r.canaries, r.invalid = r.selectCanaries()
+	r.markOverdueCanaries()
+	d.States = map[types.NamespacedName]UserState{}
+	for i := range r.users {
+		d.States[r.users[i].Key] = r.users[i].State(f.Target)
+	}
 	for _, user := range r.canaries {
 		d.Canaries = append(d.Canaries, user.Key.String())
 	}
 	r.decide(&d)
 	for _, user := range r.assigned {
-		user.Assigned = f.Target
+		user.Assigned, user.AssignedAt, user.overdue = f.Target, time.Time{}, false
 		d.Assign = append(d.Assign, Assignment{User: user.Key, Revision: f.Target})
 	}
 	r.count(&d)
 	r.countPlans(&d)
 	d.Message = r.message(&d)
+	d.check = r.check
 	return d
 }
 
@@ -121,41 +155,54 @@ func (r *rollout) withRevision(user User, d *Decision) User {
 	return user
 }
 
-// selectCanaries returns the users that follow first.
+// selectCanaries returns the users that follow first. Late users are canaries only if no other user can be one.
 func (r *rollout) selectCanaries() (selected []*User, err error) {
 	policy := r.Policy.Canary
 	selector, err := metav1.LabelSelectorAsSelector(policy.Selector)
 	if err != nil || !policy.IsDefined() {
 		return nil, err
 	}
-	for i := range r.users {
-		full := policy.Count > 0 && len(selected) >= int(policy.Count)
-		if !full && r.users[i].plan != infrav1.PreviewEmpty && (policy.Selector == nil || selector.Matches(r.users[i].Labels)) {
-			selected = append(selected, &r.users[i])
+	for _, late := range []bool{false, true} {
+		for i := range r.users {
+			u := &r.users[i]
+			full := policy.Count > 0 && len(selected) >= int(policy.Count)
+			if !full && u.late == late && r.canBeCanary(u) && (policy.Selector == nil || selector.Matches(u.Labels)) {
+				selected = append(selected, u)
+			}
+		}
+		if len(selected) > 0 {
+			break
 		}
 	}
 	return selected, nil
 }
 
+// canBeCanary reports whether a user can show what the revision changes. One that keeps its revision, or that was left behind, would keep the others
+// waiting.
+func (r *rollout) canBeCanary(u *User) bool {
+	waits := u.State(r.Target) == UserWaiting && (u.keepsRevision() && u.Assigned != r.Target || r.isLeftBehind(u))
+	return u.plan != infrav1.PreviewEmpty && !waits
+}
+
 // decide sets the stage and the reason, and selects the users that follow now.
 func (r *rollout) decide(d *Decision) {
-	d.Reason = infrav1.RollingOutReason
-	if r.complete() {
+	d.Reason, d.RolledOut = infrav1.RollingOutReason, r.complete(false)
+	if r.complete(true) {
 		d.Stage, d.Reason = infrav1.RolloutComplete, infrav1.RolledOutReason
 		return
 	}
 	candidates := r.setStage(d)
 	switch {
 	case r.stopped():
-		d.Reason = infrav1.RolloutStoppedReason
+		d.Reason, d.Resumable = infrav1.RolloutStoppedReason, true
 		return
 	case r.Policy.State == infrav1.RolloutPaused:
 		d.Reason = infrav1.RolloutWaitingReason
 		return
 	case d.Stage == infrav1.RolloutCanary && r.noCanary():
-		d.Reason, candidates = infrav1.RolloutWaitingReason, nil
-	case d.Stage == infrav1.RolloutPreviewing && len(r.usersWith(infrav1.PreviewUnavailable)) > 0:
-		d.Reason = infrav1.RolloutWaitingReason
+		d.Reason, d.Resumable, candidates = infrav1.RolloutWaitingReason, true, nil
+	case d.Stage == infrav1.RolloutPreviewing && r.unavailable() != nil:
+		d.Reason, d.Resumable = infrav1.RolloutWaitingReason, true
 	}
 	r.selectEmpty()
 	r.selectNext(candidates)
@@ -188,7 +235,7 @@ func (r *rollout) approved() bool {
 		return r.Approve == r.Target
 	case infrav1.RolloutApprovalOnChanges:
 		return r.Approve == r.Target || !slices.ContainsFunc(r.users, func(u User) bool {
-			return u.State(r.Target) == UserWaiting && u.plan != infrav1.PreviewEmpty && (!u.keepsRevision() || u.plan != "")
+			return u.State(r.Target) == UserWaiting && u.plan != infrav1.PreviewEmpty && r.isPlanned(&u) && (!u.keepsRevision() || u.plan != "")
 		})
 	case infrav1.RolloutApprovalNone:
 	}
@@ -197,19 +244,24 @@ func (r *rollout) approved() bool {
 
 func (r *rollout) resumed() bool { return r.Resume == r.Target }
 
-// noCanary reports whether the policy has canaries, and no user is one. A selector with a mistake must not update all users. Users for which
-// the plan is empty need no canary, and would prove nothing.
+// noCanary reports whether the policy has canaries, and no user is one. A selector with a mistake must not update all users, unless they are resumed.
+// Users for which the plan is empty need no canary, and would prove nothing.
 func (r *rollout) noCanary() bool {
-	return r.Policy.Canary.IsDefined() && len(r.canaries) == 0 &&
-		slices.ContainsFunc(r.users, func(u User) bool { return u.plan != infrav1.PreviewEmpty })
+	return r.Policy.Canary.IsDefined() && len(r.canaries) == 0 && !r.resumed() &&
+		slices.ContainsFunc(r.users, func(u User) bool { return u.plan != infrav1.PreviewEmpty && !r.isLeftBehind(&u) })
 }
 
-// canariesDone reports whether all canaries have the target revision and are Ready. A canary that fails is skipped after a resume.
+// canariesDone reports whether all canaries have the target revision and are Ready.
 func (r *rollout) canariesDone() bool {
 	return !r.noCanary() && !slices.ContainsFunc(r.canaries, func(u *User) bool {
-		skipped := u.State(r.Target) == UserFailed && r.resumed()
-		return !skipped && (u.State(r.Target) != UserCurrent || u.ReadySince.IsZero())
+		return !r.isSkipped(u) && (u.State(r.Target) != UserCurrent || u.ReadySince.IsZero())
 	})
+}
+
+// isSkipped reports whether a canary fails, or does not finish, after a resume.
+func (r *rollout) isSkipped(u *User) bool {
+	state := u.State(r.Target)
+	return r.resumed() && (state == UserFailed || state == UserStalled)
 }
 
 // soakUntil is until when other users wait, once all canaries are done.
@@ -218,40 +270,63 @@ func (r *rollout) soakUntil() (until time.Time) {
 		return until
 	}
 	for _, u := range r.canaries {
-		if end := u.ReadySince.Add(time.Duration(r.Policy.Canary.SoakSeconds) * time.Second); !u.ReadySince.IsZero() && end.After(until) {
+		end := u.ReadySince.Add(time.Duration(r.Policy.Canary.SoakSeconds) * time.Second)
+		if !r.isSkipped(u) && !u.ReadySince.IsZero() && end.After(until) {
 			until = end
 		}
 	}
 	return until
 }
 
-// stopped reports whether a failure stops the rollout.
+// stopped reports whether a failure, or a user that does not finish, stops the rollout. A late user that does not finish proves nothing.
 func (r *rollout) stopped() bool {
 	if r.resumed() {
 		return false
 	}
-	isFailed := func(u *User) bool { return u.State(r.Target) == UserFailed }
+	isFailed := func(u *User) bool {
+		state := u.State(r.Target)
+		return state == UserFailed || state == UserStalled && !u.late && !r.rolledOut()
+	}
 	if r.Policy.OnFailure == infrav1.RolloutFailureContinue {
 		return slices.ContainsFunc(r.canaries, isFailed)
 	}
 	return slices.ContainsFunc(pointers(r.users), isFailed)
 }
 
-// complete reports whether there is nothing left to do. Without users there is nothing that shows whether the content is wanted, so it must
-// be approved. A user that fails after the rollout was completed does not stop it.
-func (r *rollout) complete() bool {
+// isProven reports whether a revision is stored, and was rolled out or approved. An object without a Workspace gets no other one.
+func (h History) isProven(hash string) bool {
+	found := h.Find(hash)
+	return found != nil && (found.RolledOut || found.Approval != Approval{})
+}
+
+// rolledOut reports whether a rollout of the target was completed before.
+func (r *rollout) rolledOut() bool {
 	target := r.History.Find(r.Target)
-	done := target != nil && target.RolledOut
-	if !done && (r.stopped() || len(r.users) == 0 && !r.approved()) {
+	return target != nil && target.RolledOut
+}
+
+// complete reports whether there is nothing left to do, with or without late users. A user that fails after the rollout was completed does not stop it.
+func (r *rollout) complete(late bool) bool {
+	if !r.rolledOut() && (r.stopped() || !r.proven() || r.unobserved && !r.passed(r.started().Add(restTimeout))) {
 		return false
 	}
-	return !slices.ContainsFunc(r.users, func(u User) bool {
+	return !slices.ContainsFunc(pointers(r.users), func(u *User) bool {
 		state := u.State(r.Target)
-		return state == UserWaiting || state == UserUpdating
+		pending := state == UserWaiting || state == UserUpdating || state == UserStalled
+		return pending && (late || !u.late) && !r.isLeftBehind(u)
 	})
 }
 
-// selectNext selects users to update, as many as the limit of concurrent updates allows. A user that Terraform is updating to another
+// proven reports whether the target was assigned to a user, or approved. If all users were left behind, nothing else shows that the content is wanted.
+func (r *rollout) proven() bool {
+	if len(r.users) == 0 {
+		return r.approved()
+	}
+	return !r.Policy.RequiresApproval() || r.Approve == r.Target ||
+		slices.ContainsFunc(r.users, func(u User) bool { return u.Assigned == r.Target })
+}
+
+// selectNext selects users to update, as many as the limit of concurrent updates allows, late ones last. A user that Terraform is updating to another
 // revision is counted already.
 func (r *rollout) selectNext(candidates []*User) {
 	free := r.Policy.ConcurrencyLimit()
@@ -260,9 +335,12 @@ func (r *rollout) selectNext(candidates []*User) {
 			free--
 		}
 	}
+	slices.SortStableFunc(candidates, func(a, b *User) int {
+		return map[bool]int{true: 1}[a.late] - map[bool]int{true: 1}[b.late]
+	})
 	for _, u := range candidates {
 		switch {
-		case u.State(r.Target) != UserWaiting, u.keepsRevision(), u.plan == infrav1.PreviewEmpty:
+		case u.State(r.Target) != UserWaiting, u.keepsRevision(), u.plan == infrav1.PreviewEmpty, !r.isPlanned(u):
 		case u.inFlight(r.Target):
 			r.assigned = append(r.assigned, u)
 		case free > 0:
@@ -274,25 +352,23 @@ func (r *rollout) selectNext(candidates []*User) {
 
 // count sets the users by state.
 func (r *rollout) count(d *Decision) {
+	lists := map[UserState]*[]string{
+		UserCurrent: &d.Current, UserUpdating: &d.Updating, UserFailed: &d.Failed, UserStalled: &d.Stalled, UserWaiting: &d.Waiting, UserCreating: new([]string),
+	}
 	for i := range r.users {
 		u := &r.users[i]
-		name := u.Key.String()
-		switch u.State(r.Target) {
-		case UserCurrent:
-			d.Current = append(d.Current, name)
-		case UserUpdating:
-			d.Updating = append(d.Updating, name)
-		case UserFailed:
-			d.Failed = append(d.Failed, name)
-		case UserCreating:
-		case UserWaiting:
-			d.Waiting = append(d.Waiting, name)
-			switch {
-			case u.Paused:
-				d.Paused = append(d.Paused, name)
-			case u.Held:
-				d.Held = append(d.Held, name)
-			}
+		name, state := u.Key.String(), u.State(r.Target)
+		if r.isLeftBehind(u) {
+			d.LeftBehind = append(d.LeftBehind, name)
+			continue
+		}
+		*lists[state] = append(*lists[state], name)
+		switch {
+		case state != UserWaiting:
+		case u.Paused:
+			d.Paused = append(d.Paused, name)
+		case u.Held:
+			d.Held = append(d.Held, name)
 		}
 	}
 }

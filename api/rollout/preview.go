@@ -41,17 +41,40 @@ func (r *rollout) selectEmpty() {
 }
 
 // unplanned lists the users that must be previewed before any user with changes follows: the canaries are among those with changes. Paused
-// users, and those with a change of their own, are not previewed.
+// users, those with a change of their own, late ones, and those that are left behind are not waited for.
 func (r *rollout) unplanned() (names []string) {
 	if !r.Policy.IsPreviewed() {
 		return nil
 	}
 	for _, plan := range []infrav1.PreviewResult{"", infrav1.PreviewUnavailable} {
 		for _, u := range r.usersWith(plan) {
-			names = append(names, u.Key.String())
+			if !u.late && !r.isLeftBehind(u) {
+				names = append(names, u.Key.String())
+			}
 		}
 	}
 	return names
+}
+
+// unavailable returns the first user that must be previewed, and cannot be; nil without one.
+func (r *rollout) unavailable() *User {
+	for _, u := range r.usersWith(infrav1.PreviewUnavailable) {
+		if !u.late && !r.isLeftBehind(u) {
+			return u
+		}
+	}
+	return nil
+}
+
+// whyUnavailable returns why a user cannot be previewed.
+func (r *rollout) whyUnavailable(u *User) string {
+	switch {
+	case u.Preview.TemplateRevision == r.Target && u.Preview.Message != "":
+		return u.Preview.Message
+	case u.ReadySince.IsZero():
+		return "it has not been at rest since the rollout started: see its conditions"
+	}
+	return "no preview has run: check the manager that reconciles it"
 }
 
 // countPlans sets the users by the result of the preview.

@@ -65,7 +65,7 @@ func TestNextWithPreviews(t *testing.T) {
 		}),
 			[]User{on("a", before, fails), on("b", before, changes)}, "", "", "b", infrav1.RolloutRemaining, infrav1.RollingOutReason, "failed: ns/a"},
 		"no preview is possible": {unasked, []User{on("a", before, none), on("b", before, changes)}, "", "",
-			"", infrav1.RolloutPreviewing, infrav1.RolloutWaitingReason, "ns/a cannot be previewed: why. To roll out without previews, set spec.rollout.preview to Never"},
+			"", infrav1.RolloutPreviewing, infrav1.RolloutWaitingReason, "ns/a cannot be previewed: why. To continue without such users, set the annotation capt.cluster.x-k8s.io/resume to revision-new. To roll out without previews, set spec.rollout.preview to Never"},
 		"users with a change of their own are not planned": {onChanges, []User{on("a", before, held), on("b", target, changes)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "Users with a change of their own"},
 		"paused users are not planned":                     {onChanges, []User{on("a", before, paused), on("b", target, changes)}, "", "", "", infrav1.RolloutRemaining, infrav1.RollingOutReason, "Paused users"},
 		"a paused rollout assigns nothing": {with(func(p *infrav1.WorkspaceTemplateRollout) { p.State = infrav1.RolloutPaused }), []User{on("a", before, empty)}, "", "",

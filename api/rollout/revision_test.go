@@ -120,7 +120,7 @@ func TestFactsOfAUser(t *testing.T) {
 		s.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.UpToDateReason, LastTransitionTime: at}}
 	}))
 	u := UserOf(apply, nil)
-	assert.Equal(t, User{Key: u.Key, Assigned: "new", Written: "new", Applied: "old", Failed: "bad", ReadySince: now}, u)
+	assert.Equal(t, User{Key: u.Key, Assigned: "new", Written: "new", Applied: "old", Failed: "bad", ReadySince: now, CreatedAt: builder.Created, Observed: true}, u)
 
 	later := metav1.NewTime(now.Add(time.Minute))
 	apply.Status.LastAppliedTime = &later
@@ -128,7 +128,14 @@ func TestFactsOfAUser(t *testing.T) {
 	apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{}
 	assert.True(t, UserOf(apply, nil).Created)
 	apply.Status.WorkspaceRef, apply.Annotations = nil, map[string]string{naming.ExternalNameAnnotation: "state"}
-	assert.True(t, UserOf(apply, nil).Created, "moved without its status")
+	assert.False(t, UserOf(apply, nil).Created, "a user can set the annotation")
+	assert.True(t, UserOf(apply, nil).Unrecorded, "it may have been moved without its status")
+	apply.Status.Assignment = infrav1.RevisionAssignment{TemplateRevision: "old", Time: &at}
+	assert.Zero(t, UserOf(apply, nil).AssignedAt, "of another revision")
+	apply.Status.Assignment.TemplateRevision = "new"
+	assert.Equal(t, at.Time, UserOf(apply, nil).AssignedAt)
+	apply.Annotations[clusterv1.ManagedByAnnotation] = ""
+	assert.True(t, UserOf(apply, nil).Paused, "the manager does not write what others manage")
 
 	blocked := apply.DeepCopy()
 	blocked.Status.WrittenTemplateRevision = "old"

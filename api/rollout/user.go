@@ -34,8 +34,13 @@ type User struct {
 	Blocked bool
 	// ReadySince is since when it is Ready; zero when it is not.
 	ReadySince time.Time
-	// Created is true when it has, or had, a Workspace. The others get the revision that was rolled out last, and do not take part.
+	// CreatedAt is when the object was created, and AssignedAt since when it has the assigned revision; zero if that is not recorded.
+	CreatedAt, AssignedAt time.Time
+	// Created is true when it has, or had, a Workspace, as the manager recorded. The others get the revision that was rolled out last, and do not take
+	// part.
 	Created bool
+	// Unrecorded is true when it may have a Workspace although none is recorded, and Observed when the manager has looked for it.
+	Unrecorded, Observed bool
 	// Paused is true when it must not be written.
 	Paused bool
 	// Held is true while a change of its own waits for its preview or for an approval. It keeps its revision until that is decided: with another
@@ -43,8 +48,10 @@ type User struct {
 	Held bool
 	// Preview is the result of its last preview; the zero value without one.
 	Preview infrav1.RevisionPreview
-	// plan is the result for the target revision; empty without one. Next sets it.
-	plan infrav1.PreviewResult
+	// plan is the result for the target revision; empty without one. overdue is true when it has not finished its update in time, and late when it
+	// was created after the start of the rollout. Next sets them.
+	plan          infrav1.PreviewResult
+	overdue, late bool
 }
 
 // UserOf returns the user for a WorkspaceTemplateApply and the labels of its Cluster.
@@ -53,15 +60,20 @@ func UserOf(apply *infrav1.WorkspaceTemplateApply, cluster labels.Set) User {
 	u := User{
 		Key: types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}, Labels: cluster,
 		Assigned: apply.Spec.TemplateRevision, Written: s.WrittenTemplateRevision, Applied: s.TemplateRevision, Failed: s.FailedTemplateRevision,
-		Paused: meta.IsStatusConditionTrue(s.Conditions, clusterv1.PausedCondition),
+		Paused:    meta.IsStatusConditionTrue(s.Conditions, clusterv1.PausedCondition),
+		CreatedAt: apply.CreationTimestamp.Time, Created: s.WorkspaceRef != nil, Preview: s.Preview,
 	}
-	// clusterctl move and backups keep the annotation, but not the status.
-	u.Created = s.WorkspaceRef != nil || apply.Annotations[naming.ExternalNameAnnotation] != ""
-	if _, paused := apply.Annotations[clusterv1.PausedAnnotation]; paused {
-		u.Paused = true
+	if terraform.IsRecordedAs(u.Assigned, s.Assignment.TemplateRevision) && s.Assignment.Time != nil {
+		u.AssignedAt = s.Assignment.Time.Time
 	}
-	u.Preview = s.Preview
+	for _, annotation := range []string{clusterv1.PausedAnnotation, clusterv1.ManagedByAnnotation} { // With either, the manager does not write it.
+		if _, has := apply.Annotations[annotation]; has {
+			u.Paused = true
+		}
+	}
 	ready := meta.FindStatusCondition(s.Conditions, infrav1.ReadyCondition)
+	// clusterctl move and backups keep the annotation, but not the status. A user can set the annotation as well, so that it proves nothing.
+	u.Unrecorded, u.Observed = !u.Created && apply.Annotations[naming.ExternalNameAnnotation] != "", ready != nil
 	if ready == nil || s.ObservedGeneration != apply.Generation {
 		return u // The status is older than the assignment.
 	}
@@ -152,12 +164,14 @@ func ContentFor(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Workspa
 type UserState string
 
 const (
-	// UserWaiting has another revision, and has not been assigned the target, or is not written with it because of a change of its own.
+	// UserWaiting has another revision, and has not been assigned the target, or is not written with it because it is paused or has a change of its own.
 	UserWaiting UserState = "Waiting"
 	// UserCreating has no Workspace, or got the target before Terraform had applied any revision, so that there is nothing to update.
 	UserCreating UserState = "Creating"
 	// UserUpdating has been assigned the target, and Terraform has not applied it yet.
 	UserUpdating UserState = "Updating"
+	// UserStalled has been assigned the target, and did not finish the update in time, or, as a canary, does not stay Ready.
+	UserStalled UserState = "Stalled"
 	// UserFailed cannot be written with the target, or Terraform fails with it.
 	UserFailed UserState = "Failed"
 	// UserCurrent has the target, and Terraform has applied it.
@@ -177,7 +191,9 @@ func (u *User) State(target string) UserState {
 		return UserCreating
 	case u.Failed == target || u.Blocked:
 		return UserFailed
-	case u.Held && u.Written != target:
+	case u.overdue:
+		return UserStalled
+	case u.keepsRevision() && u.Written != target:
 		return UserWaiting
 	case u.Written == target && u.Applied == target:
 		return UserCurrent
@@ -187,6 +203,6 @@ func (u *User) State(target string) UserState {
 
 // inFlight reports whether Terraform may be applying another revision than the target. It does not while the update waits together with a change.
 func (u *User) inFlight(target string) bool {
-	waits := u.Blocked || u.Held && u.Written != u.Assigned
+	waits := u.Blocked || u.overdue || u.keepsRevision() && u.Written != u.Assigned
 	return u.Applied != "" && u.Assigned != "" && u.Assigned != target && u.Assigned != u.Applied && u.Assigned != u.Failed && !waits
 }

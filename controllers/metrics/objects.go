@@ -148,7 +148,9 @@ func (m *objects) collectRollout(s *scrape, template *infrav1.WorkspaceTemplate)
 		return
 	}
 	s.gauge(m.stage, 1, template.Namespace, template.Name, string(rollout.Stage))
-	for state, count := range map[string]*int32{"Current": rollout.Current, "Updating": rollout.Updating, "Waiting": rollout.Waiting, "Failed": rollout.Failed} {
+	for state, count := range map[string]*int32{
+		"Current": rollout.Current, "Updating": rollout.Updating, "Waiting": rollout.Waiting, "Failed": rollout.Failed, "Stalled": rollout.Stalled, "LeftBehind": rollout.LeftBehind,
+	} {
 		s.gauge(m.users, float64(ptr.Deref(count, 0)), template.Namespace, template.Name, state)
 	}
 }

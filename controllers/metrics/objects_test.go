@@ -240,6 +240,7 @@ func TestRolloutsAreReportedUntilTheTemplateIsDeleted(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Status.Rollout = infrav1.WorkspaceTemplateRolloutStatus{
 			Stage: infrav1.RolloutCanary, Current: ptr.To[int32](1), Updating: ptr.To[int32](2), Waiting: ptr.To[int32](3), Failed: ptr.To[int32](4),
+			Stalled: ptr.To[int32](5), LeftBehind: ptr.To[int32](6),
 		}
 	}))
 	c := newCached(t, template, builder.WorkspaceTemplate("immediate"))
@@ -248,6 +249,7 @@ func TestRolloutsAreReportedUntilTheTemplateIsDeleted(t *testing.T) {
 		`capt_rollout_stage{name="vpc",namespace="default",stage="Canary"} 1`,
 		`capt_rollout_users{name="vpc",namespace="default",state="Current"} 1`, `capt_rollout_users{name="vpc",namespace="default",state="Updating"} 2`,
 		`capt_rollout_users{name="vpc",namespace="default",state="Waiting"} 3`, `capt_rollout_users{name="vpc",namespace="default",state="Failed"} 4`,
+		`capt_rollout_users{name="vpc",namespace="default",state="Stalled"} 5`, `capt_rollout_users{name="vpc",namespace="default",state="LeftBehind"} 6`,
 	}, c.series("capt_rollout_"))
 	c.source(template).Delete(template)
 	require.Eventually(t, func() bool { return len(c.series("capt_rollout_")) == 0 }, time.Minute, 10*time.Millisecond)

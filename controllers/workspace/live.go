@@ -54,6 +54,9 @@ func (l *Live) Generation() int64 { return l.object.GetGeneration() }
 // Deleting reports whether the Workspace is being deleted.
 func (l *Live) Deleting() bool { return !l.object.GetDeletionTimestamp().IsZero() }
 
+// CreatedAt is when the Workspace was created.
+func (l *Live) CreatedAt() time.Time { return l.object.GetCreationTimestamp().Time }
+
 // DeletedAt is when the Workspace was deleted; zero if it was not.
 func (l *Live) DeletedAt() time.Time {
 	if at := l.object.GetDeletionTimestamp(); at != nil {

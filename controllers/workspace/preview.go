@@ -47,15 +47,15 @@ func (c *Client) PreviewOf(ctx context.Context, scope terraform.Scope, apply *in
 	return c.Get(ctx, scope, apply.Namespace, naming.PreviewWorkspace(client.ObjectKeyFromObject(apply)))
 }
 
-// Previews lists the WorkspaceTemplateApplies of all previews in the cache, of a scope.
-func (c *Client) Previews(ctx context.Context, scope terraform.Scope) (keys []types.NamespacedName, err error) {
+// Previews lists the WorkspaceTemplateApplies of all previews in the cache, of a scope, that were not created before a time.
+func (c *Client) Previews(ctx context.Context, scope terraform.Scope, since time.Time) (keys []types.NamespacedName, err error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(scope.GroupVersionKind())
-	if err := c.Client.List(ctx, list, client.HasLabels{naming.PreviewLabel}); err != nil {
+	if err := c.Client.List(ctx, list, client.HasLabels{naming.PreviewLabel}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing previews: %w", err)
 	}
 	for i := range list.Items {
-		if key, ok := ParsePreviewOf(&list.Items[i]); ok {
+		if key, ok := ParsePreviewOf(&list.Items[i]); ok && !list.Items[i].GetCreationTimestamp().Time.Before(since) {
 			keys = append(keys, key)
 		}
 	}

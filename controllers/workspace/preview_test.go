@@ -137,9 +137,12 @@ func TestAPreviewIsCreatedOnlyIfItsPoliciesAreKept(t *testing.T) {
 	require.NoError(t, c.CreatePreview(t.Context(), apply, preview))
 	assert.True(t, created())
 	require.NoError(t, c.CreatePreview(t.Context(), apply, preview), "the cache did not have it")
-	keys, err := c.Previews(t.Context(), terraform.ScopeNamespaced)
+	keys, err := c.Previews(t.Context(), terraform.ScopeNamespaced, time.Time{})
 	require.NoError(t, err)
 	assert.Equal(t, []types.NamespacedName{{Namespace: builder.Namespace, Name: "demo-vpc"}}, keys)
+	keys, err = c.Previews(t.Context(), terraform.ScopeNamespaced, previewNow)
+	require.NoError(t, err)
+	assert.Empty(t, keys, "it was created before")
 
 	gone := builder.WorkspaceTemplateApply("gone")
 	require.ErrorContains(t, c.CreatePreview(t.Context(), gone, preview), "was deleted during the reconcile")

@@ -74,7 +74,36 @@ func (r *Reconciler) observeRollout(ctx context.Context, template *infrav1.Works
 		}
 		return r.clusterLabels(ctx, user)
 	})
+	r.observeAssignments(template, f.Staged)
 	return err
+}
+
+// assignments has since when this process has seen that users are assigned a revision, while no manager has recorded it in their status.
+type assignments struct {
+	since map[types.NamespacedName]seenAssignment
+}
+
+type seenAssignment struct {
+	revision string
+	at       time.Time
+}
+
+// observeAssignments adds the times of assignments that are not recorded. Usually that is a matter of seconds, but a user may have excluded an object from
+// all managers.
+func (r *Reconciler) observeAssignments(template *infrav1.WorkspaceTemplate, f *stagedFacts) {
+	state, seen := engine.StateOf[assignments](r.State, client.ObjectKeyFromObject(template)), map[types.NamespacedName]seenAssignment{}
+	for i := range f.Users {
+		u := &f.Users[i]
+		if u.Assigned == "" || !u.AssignedAt.IsZero() {
+			continue
+		}
+		before := state.since[u.Key]
+		if before.revision != u.Assigned {
+			before = seenAssignment{u.Assigned, f.Now}
+		}
+		seen[u.Key], u.AssignedAt = before, before.at
+	}
+	state.since = seen
 }
 
 // clusterLabels returns the labels of the Cluster of a user; nil without a Cluster.
@@ -106,7 +135,7 @@ func planStaged(template *infrav1.WorkspaceTemplate, facts *Facts) *stagedPlan {
 			p.Copied = append(p.Copied, other)
 		}
 	}
-	if p.Stage == infrav1.RolloutComplete && !revision.RolledOut {
+	if p.RolledOut && !revision.RolledOut {
 		revision.RolledOut, p.Write = true, true
 	}
 	p.Revision = revision
@@ -144,8 +173,8 @@ func (r *Reconciler) rollOut(ctx context.Context, template *infrav1.WorkspaceTem
 			return fmt.Errorf("deleting ControllerRevision %s: %w", object.Name, err)
 		}
 	}
-	if until := p.Staged.SoakUntil; !until.IsZero() {
-		return engine.Wait("the canaries to stay Ready", until.Sub(p.Staged.At))
+	if at := p.Staged.CheckAt(); !at.IsZero() {
+		return engine.Wait("a deadline of the rollout", at.Sub(p.Staged.At))
 	}
 	return nil
 }
@@ -224,7 +253,7 @@ func rolloutStatus(template *infrav1.WorkspaceTemplate, policy infrav1.Workspace
 	s = infrav1.WorkspaceTemplateRolloutStatus{
 		Revision: p.Revision.Hash, Number: p.Revision.Number, Stage: p.Stage,
 		Current: count(p.Current), Updating: count(p.Updating), Waiting: count(p.Waiting), Failed: count(p.Failed),
-		StartTime: before.StartTime,
+		Stalled: count(p.Stalled), LeftBehind: count(p.LeftBehind), StartTime: before.StartTime,
 	}
 	if policy.IsPreviewed() {
 		s.PreviewedEmpty, s.PreviewedChanges, s.PreviewFailed = count(p.PreviewedEmpty), count(p.PreviewedChanges), count(p.PreviewFailed)

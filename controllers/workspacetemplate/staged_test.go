@@ -141,7 +141,7 @@ func TestARolloutFromTheFirstToTheLastStage(t *testing.T) {
 	template = s.settle()
 	assert.Equal(t, infrav1.WorkspaceTemplateRolloutStatus{
 		Revision: rollout.HashOf(template), Number: 1, Stage: infrav1.RolloutComplete, StartTime: first.StartTime,
-		Current: ptr.To(int32(3)), Updating: ptr.To(int32(0)), Waiting: ptr.To(int32(0)), Failed: ptr.To(int32(0)),
+		Current: ptr.To(int32(3)), Updating: ptr.To(int32(0)), Waiting: ptr.To(int32(0)), Failed: ptr.To(int32(0)), Stalled: ptr.To(int32(0)), LeftBehind: ptr.To(int32(0)),
 	}, template.Status.Rollout)
 	assert.Equal(t, "False RolledOut", builder.ConditionSummary(template.Status.Conditions)["RollingOut"])
 
@@ -356,6 +356,9 @@ func TestStagesAndApprovalsAreEvents(t *testing.T) {
 	assert.Empty(t, reasons())
 	after.Status.Rollout = infrav1.WorkspaceTemplateRolloutStatus{Revision: "2", Stage: infrav1.RolloutCanary, ApprovedBy: "alice"}
 	assert.Equal(t, []string{"RolloutApproved: revision 2 was approved by alice", "RolloutStage: the rollout of revision 2 is at stage Canary"}, reasons())
+	after.DeepCopyInto(before)
+	after.Status.Rollout.LeftBehind = ptr.To(int32(1))
+	assert.Equal(t, []string{"RolloutLeftBehind: the rollout of revision 2 does not wait for 1 users any more: see condition RollingOut"}, reasons())
 	after.DeepCopyInto(before)
 	after.Status.Rollout.Stage = infrav1.RolloutComplete
 	assert.Empty(t, reasons(), "the condition reports it")

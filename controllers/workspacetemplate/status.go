@@ -92,5 +92,9 @@ func stageEvents(before, after *infrav1.WorkspaceTemplate) (events []engine.Even
 	if is.Stage != "" && is.Stage != was.Stage && is.Stage != infrav1.RolloutComplete {
 		add("RolloutStage", "the rollout of revision %s is at stage %s", terraform.ShortRevision(is.Revision), is.Stage)
 	}
+	if left := ptr.Deref(is.LeftBehind, 0); left > ptr.Deref(was.LeftBehind, 0) {
+		add("RolloutLeftBehind", "the rollout of revision %s does not wait for %d users any more: see condition %s", is.Revision, left, infrav1.RollingOutCondition)
+		events[len(events)-1].Type = corev1.EventTypeWarning
+	}
 	return events
 }

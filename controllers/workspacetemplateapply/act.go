@@ -22,6 +22,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform/failure"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
@@ -40,10 +41,15 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	if p.Action != Update {
 		r.RateLimiter.Cancel(client.ObjectKeyFromObject(apply), f.Now)
 	}
-	if err := r.previews().Act(ctx, apply, &f.Preview, p.Preview); err != nil {
-		return err
+	// A preview that cannot be written must not keep the object out of its group: all other members would queue.
+	previewErr, action := r.previews().Act(ctx, apply, &f.Preview, p.Preview), p.Action
+	if previewErr != nil {
+		action = Observe
 	}
-	err := r.serialized(ctx, apply, f, p.Action, func() error {
+	err := r.serialized(ctx, apply, f, action, func() error {
+		if previewErr != nil {
+			return previewErr
+		}
 		err := r.carryOut(ctx, apply, f, p.Action)
 		if err == nil && f.LookupError != nil && p.Action == Observe && (f.Unadopted == "" || f.Preview.Proof != "") {
 			return f.LookupError // Status reports it, and the lookup is retried.
@@ -226,6 +232,10 @@ func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTe
 	}
 	f.Live, f.Ownership = live, live.Owner(apply, f.Rendered)
 	return nil
+}
+
+func rejectionMessage(err error) string {
+	return "the API server rejected the Workspace: " + failure.OneLine(err.Error())
 }
 
 // protect sets the finalizer, spec.workspaceName and the annotations, in one patch. The finalizer of CAPT v0.3 stays until the object is

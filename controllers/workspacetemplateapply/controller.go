@@ -92,6 +92,6 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.Unclaimed.Report(key, 0)
 	r.serializer.Forget(key)
 	r.inputs.Set(key, nil)
-	r.slots.Release(key)
+	r.slots.Release(key, r.Clock.Now())
 	r.RateLimiter.Cancel(key, r.Clock.Now())
 }

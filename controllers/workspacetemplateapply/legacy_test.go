@@ -61,6 +61,7 @@ func newEnvironment(t *testing.T, objects ...client.Object) *environment {
 		return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 	})
 	env.API = builder.NewAPI(clients)
+	env.CreationTime = now
 	env.reconciler = &Reconciler{
 		Engine: engine.Engine{Client: env.API, Recorder: env.recorder, State: &engine.StateCache{}},
 		Workspaces: &workspace.Client{Client: env.API, Uncached: env.API, Watch: func(context.Context, terraform.Scope) error {

@@ -4,9 +4,11 @@
 package workspacetemplateapply
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 )
 
@@ -135,4 +137,18 @@ func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return WaitForDestroy
 	}
 	return Destroy
+}
+
+// setAssignment records since when the object has the revision that a rollout assigned to it. It must not change while the revision is the same: the rollout
+// waits for the object until a deadline.
+func setAssignment(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	switch recorded, assigned := &apply.Status.Assignment, apply.Spec.TemplateRevision; {
+	case assigned == "":
+		*recorded = infrav1.RevisionAssignment{}
+	case terraform.IsRecordedAs(recorded.TemplateRevision, assigned): // Spec may have its first digits only.
+	case !terraform.IsRecordedAs(assigned, recorded.TemplateRevision):
+		*recorded = infrav1.RevisionAssignment{TemplateRevision: assigned, Time: ptr.To(metav1.NewTime(f.Now))}
+	default:
+		recorded.TemplateRevision = assigned
+	}
 }

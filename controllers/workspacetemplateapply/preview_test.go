@@ -16,7 +16,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -24,7 +23,6 @@ import (
 	"github.com/capt-provider/capt/api/rollout"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
-	"github.com/capt-provider/capt/controllers/workspacetemplateapply/previews"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -220,23 +218,6 @@ func TestAWorkspaceWithTheNameOfAPreviewIsKept(t *testing.T) {
 	p.remove(p.get("demo-vpc"))
 	p.look()
 	require.NotNil(t, p.preview(), "it is not a preview")
-}
-
-func TestPreviewsAreLimited(t *testing.T) {
-	p := newPreviewing(t)
-	p.remove(p.preview())
-	p.reconciler.slots.Release(client.ObjectKey{Namespace: builder.Namespace, Name: "demo-vpc"})
-	for i := range previews.MaxPreviews {
-		key := client.ObjectKey{Namespace: "other", Name: string(rune('a' + i))}
-		free, err := p.reconciler.slots.Take(key, func() ([]client.ObjectKey, error) { return nil, nil })
-		require.NoError(t, err)
-		require.True(t, free)
-	}
-	assert.Equal(t, 30*time.Second, p.look().RequeueAfter)
-	assert.Nil(t, p.preview())
-	p.reconciler.slots.Release(client.ObjectKey{Namespace: "other", Name: "a"})
-	p.look()
-	assert.NotNil(t, p.preview())
 }
 
 // The event of a preview reconciles its object, and no other one.

@@ -305,3 +305,29 @@ func TestADeletedMemberBlocksNone(t *testing.T) {
 	env.run("p2")
 	assert.NotNil(t, env.workspace("p2").GetDeletionTimestamp())
 }
+
+// After a restart, no member starts before all others were reconciled once. A preview that cannot be written must not make all others queue.
+func TestAMemberWhosePreviewIsRefusedDoesNotHoldItsGroup(t *testing.T) {
+	template := stagedTemplate("# 2")
+	template.Spec.Rollout.Preview = infrav1.RolloutPreviewAlways
+	old, revision := stored(t, stagedTemplate("# 1"))
+	runs := func(hash string) builder.Option {
+		return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRevision = hash })
+	}
+	env := newTeam(t, profile("p1", runs(old)), profile("p2", runs(old)))
+	env.remove(builder.WorkspaceTemplate("vpc"))
+	env.create(template)
+	env.create(revision)
+	env.run("p1", "p2")
+	env.provide("p1", builder.AtRest)
+	_, err := env.reconcile("p1")
+	require.NoError(t, err)
+	require.Empty(t, env.made("p2"))
+	env.template(builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.Rollout.State = infrav1.RolloutPaused }))
+	env.restart()
+	env.FailOn("delete Workspace", apierrors.NewForbidden(schema.GroupResource{Resource: "workspaces"}, "preview", errors.New("a policy refuses")))
+	_, err = env.reconcile("p1")
+	require.ErrorContains(t, err, "a policy refuses")
+	env.run("p2")
+	assert.Equal(t, []string{"p2"}, env.made("p2"))
+}

@@ -5,11 +5,13 @@ package workspacetemplateapply
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -71,6 +73,35 @@ func TestAnObjectRunsTheRevisionThatIsAssignedToIt(t *testing.T) {
 	assert.Equal(t, "# 2", env.module())
 	assert.Equal(t, rollout.HashOf(template), env.get("demo-vpc").Status.WrittenTemplateRevision)
 	assert.Equal(t, "True Rendered", builder.ConditionSummary(env.get("demo-vpc").Status.Conditions)["Rendered"])
+}
+
+// A rollout waits for an object until a deadline, which nothing that the user does may move.
+func TestTheTimeOfAnAssignmentDoesNotChange(t *testing.T) {
+	old, revision := stored(t, stagedTemplate("# 1"))
+	template := stagedTemplate("# 2")
+	env := newEnvironment(t, template, revision, builder.WorkspaceTemplateApply("demo-vpc"))
+	env.mustReconcile("demo-vpc")
+	assert.Zero(t, env.get("demo-vpc").Status.Assignment)
+	assigned := func(hash string, at time.Time) {
+		t.Helper()
+		got := env.get("demo-vpc").Status.Assignment
+		assert.Equal(t, hash, got.TemplateRevision)
+		assert.Equal(t, at.UTC(), got.Time.UTC())
+	}
+	env.edit("demo-vpc", assign(old))
+	env.mustReconcile("demo-vpc")
+	assigned(old, now)
+	later := now.Add(time.Hour)
+	env.reconciler.Clock = clocktesting.NewFakePassiveClock(later)
+	env.edit("demo-vpc", func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.Variables = map[string]string{"a": "b"}
+		apply.Generation++
+	})
+	env.look()
+	assigned(old, now)
+	env.edit("demo-vpc", assign(rollout.HashOf(template)))
+	env.look()
+	assigned(rollout.HashOf(template), later)
 }
 
 // Without admission, a user could write any stored or current revision into a new object.

@@ -53,6 +53,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 		s.Applied = metav1.ConditionTrue
 	}
 	s.MissingDependencies = f.Missing
+	setAssignment(apply, f)
 	setWritten(apply, f)
 	if s.LastUpdate = f.LastUpdate; f.owned() {
 		s.LastUpdate = f.Live.RefreshRecord(f.LastUpdate)
@@ -247,10 +248,6 @@ func (f *Facts) noRevision() engine.Condition {
 	}
 	return engine.False(infrav1.RenderedCondition, infrav1.WaitingForRolloutReason, fmt.Sprintf(
 		"no revision of WorkspaceTemplate %s is assigned yet: check condition RollingOut of the template", f.TemplateKey))
-}
-
-func rejectionMessage(err error) string {
-	return "the API server rejected the Workspace: " + failure.OneLine(err.Error())
 }
 
 // rejectedMessage has the time of the next attempt.

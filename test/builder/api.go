@@ -5,7 +5,9 @@ package builder
 
 import (
 	"context"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -30,6 +32,8 @@ type API struct {
 	Writes []string
 	// Refuse is asked before each write; nil accepts all.
 	Refuse func(write string) error
+	// CreationTime is the creation time of new objects; zero means none.
+	CreationTime time.Time
 }
 
 // Clients prepares a fake API server with objects.
@@ -41,6 +45,12 @@ func Clients(objects ...client.Object) *fake.ClientBuilder {
 func NewAPI(clients *fake.ClientBuilder) *API {
 	a := &API{}
 	a.WithWatch = clients.WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if created := object.GetCreationTimestamp(); created.IsZero() && !a.CreationTime.IsZero() {
+				object.SetCreationTimestamp(metav1.NewTime(a.CreationTime))
+			}
+			return c.Create(ctx, object, options...)
+		},
 		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			return a.write("apply "+nameOf(object), func() error { return c.Apply(ctx, object, options...) })
 		},

@@ -4,10 +4,12 @@
 package rollout_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -182,4 +184,24 @@ func TestAPreviewIsDeletedWithItsObject(t *testing.T) {
 		require.NoError(t, env.Scripts.SetScript(env.previewKey("b"), scripted.Script{}))
 		env.awaitNoPreviews("b")
 	})
+}
+
+// A user of a shared template can set the annotation in which CAPT records the state of a Workspace. The rollout of the others ends.
+func TestAnObjectWithoutAWorkspaceDoesNotStopARollout(t *testing.T) {
+	t.Parallel()
+	env := newEnvironment(t, previewed)
+	env.use("b")
+	env.awaitReady("b")
+	env.awaitStage(infrav1.RolloutComplete)
+	forged := `metadata: {annotations: {` + naming.ExternalNameAnnotation + `: x}, name: `
+	document := fixture.WorkspaceTemplateApply(fixture.VPCTemplate, "a", "variables: {vpc_name: a}", "waitForSecrets: [{name: missing}]")
+	require.Contains(t, document, "metadata: {name: ")
+	env.User(strings.Replace(document, "metadata: {name: ", forged, 1))
+	env.Await(&infrav1.WorkspaceTemplateApply{}, "a", infrav1.ReadyCondition, metav1.ConditionFalse, "")
+	revision := env.edit(changed)
+	env.awaitReason(infrav1.RolloutWaitingReason, naming.ApproveAnnotation+" to "+revision)
+	env.annotate(naming.ApproveAnnotation, revision)
+	env.awaitStage(infrav1.RolloutComplete)
+	assert.Equal(t, revision, env.revision("b"))
+	require.Nil(t, env.Workspace("a"))
 }

@@ -233,6 +233,17 @@ type WorkspaceTemplateRolloutStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Failed *int32 `json:"failed,omitempty"`
 
+	// stalled is how many users have been assigned the revision, and did not finish the update in time.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Stalled *int32 `json:"stalled,omitempty"`
+
+	// leftBehind is for how many users the rollout does not wait any more: they are paused or have a change of their own for a long time, or the
+	// rollout was resumed although they cannot be previewed or did not finish the update.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	LeftBehind *int32 `json:"leftBehind,omitempty"`
+
 	// previewedEmpty is for how many users the plan of the revision was empty.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -294,6 +305,20 @@ type RevisionPreview struct {
 	// completionTime is when the result was observed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+}
+
+// RevisionAssignment is since when a WorkspaceTemplateApply has the revision that a staged rollout assigned to it.
+// +kubebuilder:validation:MinProperties=1
+type RevisionAssignment struct {
+	// templateRevision is the revision of the WorkspaceTemplate.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	TemplateRevision string `json:"templateRevision,omitempty"`
+
+	// time is when the manager first observed it.
+	// +required
+	Time *metav1.Time `json:"time,omitempty"`
 }
 
 // HeldChange is a change of a WorkspaceTemplateApply that its template holds until it is previewed, approved, or both.

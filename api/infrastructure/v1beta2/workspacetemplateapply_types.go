@@ -172,6 +172,11 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	FailedTemplateRevision string `json:"failedTemplateRevision,omitempty"`
 
+	// assignment is the revision of the WorkspaceTemplate in spec.templateRevision, and since when; absent without one. A staged rollout has a deadline
+	// for each user.
+	// +optional
+	Assignment RevisionAssignment `json:"assignment,omitempty,omitzero"`
+
 	// preview is the plan of Terraform for the revision of the WorkspaceTemplate that a staged rollout is about to assign, or has assigned, or
 	// with which captctl migrate apply --prove adopts the Workspace; absent before there is a result, and when no preview is requested.
 	// +optional

@@ -150,6 +150,30 @@ REVISION   HASH           AGE   USERS   APPROVED           NOTES
 	assert.Equal(t, strings.Fields(want), strings.Fields(out), out)
 }
 
+// The canary was assigned the revision three hours ago, and nothing reports that it fails.
+func TestTemplateStatusShowsUsersThatDoNotFinish(t *testing.T) {
+	s := newStaging()
+	s.fail()
+	s.a.Status.FailedTemplateRevision = ""
+	s.a.Status.Assignment = infrav1.RevisionAssignment{TemplateRevision: s.two, Time: ptr.To(before(180))}
+	out, _, err := s.run(t, "template", "status", "team-a/vpc")
+	require.NoError(t, err)
+	assert.Contains(t, out, "Stage:     Canary, stopped (started 10m ago)\n")
+	assert.Contains(t, out, "Users:     1 Stalled, 2 Waiting\n")
+	assert.Contains(t, out, "continue without them.\n  captctl logs team-a/blue\n")
+	out, _, err = s.run(t, "template", "resume", "team-a/vpc")
+	require.ErrorContains(t, err, "add --yes")
+	assert.Contains(t, out, "stalled: team-a/a; waiting: team-a/b, team-b/c. The rollout stopped because users have not finished the update within 2 hours")
+
+	_, _, err = s.run(t, "template", "resume", "team-a/vpc", "--yes")
+	require.NoError(t, err)
+	assert.Equal(t, s.two, s.stored(t).Annotations[naming.ResumeAnnotation])
+	s.objects = []client.Object{s.stored(t)}
+	out, _, err = s.run(t, "template", "status", "team-a/vpc")
+	require.NoError(t, err)
+	assert.Regexp(t, `team-a +a +blue +Stalled,left behind +2 +yes`, out)
+}
+
 func TestTemplateStatusShowsFailuresAndHowToContinue(t *testing.T) {
 	s := newStaging()
 	s.fail()

@@ -61,11 +61,14 @@ func (s *staged) reported() infrav1.WorkspaceTemplateRolloutStatus {
 	return s.template.Status.Rollout
 }
 
-// isStopped reports whether a failure stops the rollout.
+// isStopped reports whether a failure stops the rollout, or it waits for users, so that a resume continues it.
 func (s *staged) isStopped(decision rollout.Decision) bool {
 	condition := meta.FindStatusCondition(s.template.Status.Conditions, infrav1.RollingOutCondition)
-	reported := s.reported().Revision != "" && condition != nil && condition.Reason == infrav1.RolloutStoppedReason
-	return decision.Reason == infrav1.RolloutStoppedReason || reported && s.template.Annotations[naming.ResumeAnnotation] != s.target().Hash
+	if s.reported().Revision == "" || condition == nil || s.template.Annotations[naming.ResumeAnnotation] == s.target().Hash {
+		return decision.Resumable
+	}
+	waits := &Status{Reason: condition.Reason, State: s.policy.State, Stage: s.reported().Stage}
+	return decision.Resumable || condition.Reason == infrav1.RolloutStoppedReason || waits.waitsForResume()
 }
 
 // usable returns an error if the template has no rollout that can be changed.

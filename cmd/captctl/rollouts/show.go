@@ -69,6 +69,8 @@ func (s *Status) stageText(now time.Time) string {
 	switch {
 	case text == "":
 		return ""
+	case s.Reason == infrav1.RolloutStoppedReason && s.Counts[rollout.UserFailed] == 0 && s.Counts[rollout.UserStalled] > 0:
+		text += ", stopped"
 	case s.Reason == infrav1.RolloutStoppedReason:
 		text += ", stopped by a failure"
 	case s.State == infrav1.RolloutPaused:
@@ -107,7 +109,7 @@ func (a *Approval) text(now time.Time) string {
 // countsText has the users by state, those first that need attention.
 func (s *Status) countsText() string {
 	var parts []string
-	for _, state := range []rollout.UserState{rollout.UserFailed, rollout.UserUpdating, rollout.UserWaiting, rollout.UserCreating, rollout.UserCurrent} {
+	for _, state := range []rollout.UserState{rollout.UserFailed, rollout.UserStalled, rollout.UserUpdating, rollout.UserWaiting, rollout.UserCreating, rollout.UserCurrent} {
 		if n := s.Counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
@@ -119,8 +121,9 @@ func (s *Status) countsText() string {
 }
 
 func userStyle(state string) output.Style {
-	switch rollout.UserState(strings.TrimSuffix(state, pausedSuffix)) {
-	case rollout.UserFailed:
+	state, _, _ = strings.Cut(state, ",")
+	switch rollout.UserState(state) {
+	case rollout.UserFailed, rollout.UserStalled:
 		return output.Bad
 	case rollout.UserUpdating, rollout.UserCreating:
 		return output.Attention
@@ -131,7 +134,11 @@ func userStyle(state string) output.Style {
 	return output.Plain
 }
 
-const pausedSuffix = ",paused"
+// What follows the state of a user.
+const (
+	pausedSuffix     = ",paused"
+	leftBehindSuffix = ",left behind"
+)
 
 func (s *Status) showUsers(p *output.Printer) {
 	rows := output.Rows{}
@@ -140,6 +147,9 @@ func (s *Status) showUsers(p *output.Printer) {
 		state := string(u.State)
 		if u.Paused {
 			state += pausedSuffix
+		}
+		if u.LeftBehind {
+			state += leftBehindSuffix
 		}
 		rows = append(rows, []string{
 			u.Namespace, u.Name, u.Cluster, state, s.numberOf(u.Written), map[bool]string{true: "yes"}[u.Canary], terraform.ShortRevision(u.Assigned), terraform.ShortRevision(u.Written), terraform.ShortRevision(u.Applied),

@@ -33,9 +33,10 @@ func newResume(environment *cli.Environment) *cobra.Command {
 		Use:   "resume [NAMESPACE/]NAME",
 		Short: "Resume the rollout of a WorkspaceTemplate that is paused, or that a failure stopped",
 		Long: `Sets spec.rollout.state of the WorkspaceTemplate to Running. If the rollout stopped because the
-revision fails for users, also sets the annotation capt.cluster.x-k8s.io/resume to the hash of the
-revision, after a question: then no failure of this revision stops its rollout, and canaries that
-fail are skipped.`,
+revision fails for users or users do not finish the update, or if it waits for users that cannot be
+previewed or for canaries, also sets the annotation capt.cluster.x-k8s.io/resume to the hash of the
+revision, after a question: then no failure of this revision stops its rollout, canaries that fail
+or do not finish are skipped, and users that cannot be previewed are left behind.`,
 		Example: `  captctl template resume team-a/vpc
 
   # Although the revision fails for users, without a question
@@ -74,7 +75,7 @@ func decideResume(o *changeOptions, s *staged) (*change, error) {
 	decision := rollout.Next(rollout.FactsOf(s.template, s.policy, s.history, s.users, o.Clock.Now()))
 	paused, stopped := s.policy.State == infrav1.RolloutPaused, s.isStopped(decision)
 	if !paused && !stopped {
-		return &change{done: "the rollout is neither paused nor stopped by a failure"}, nil
+		return &change{done: "the rollout is neither paused nor stopped"}, nil
 	}
 	fields := map[string]any{}
 	c := &change{summary: s.warnOfState, done: "the rollout is not paused"}
@@ -84,15 +85,34 @@ func decideResume(o *changeOptions, s *staged) (*change, error) {
 	if target := s.target(); stopped {
 		fields["metadata"] = map[string]any{"annotations": map[string]any{naming.ResumeAnnotation: target.Hash}}
 		c.summary = func(p *output.Printer) {
-			p.Text("", output.Bad, fmt.Sprintf("%s: %s fails for %s", s, name(target), cmp.Or(rollout.Names(decision.Failed), "users that you may not read")))
+			p.Text("", output.Bad, fmt.Sprintf("%s: %s", s, s.whyStopped(decision)))
 			p.Linef("If it continues, no failure of this revision stops it. Waiting: %s.", output.Count(len(decision.Waiting), "user"))
 			if paused {
 				s.warnOfState(p)
 			}
 		}
-		c.question, c.done = "continue the rollout of "+name(target)+" although it fails for users", "the rollout of "+name(target)+" continues, whatever fails"
+		c.question, c.done = "continue the rollout of "+name(target)+" "+despite(decision), "the rollout of "+name(target)+" continues, whatever fails"
 	}
 	var err error
 	c.patch, err = merge(fields)
 	return c, err
+}
+
+// fails reports whether the revision fails for users, which the user of the command may not see, rather than that the rollout waits for them.
+func fails(decision rollout.Decision) bool { return len(decision.Failed) > 0 || !decision.Resumable }
+
+// whyStopped is why the rollout does not continue without a resume.
+func (s *staged) whyStopped(decision rollout.Decision) string {
+	if !fails(decision) {
+		return decision.Message
+	}
+	return fmt.Sprintf("%s fails for %s", name(s.target()), cmp.Or(rollout.Names(decision.Failed), "users that you may not read"))
+}
+
+// despite is what a resume ignores.
+func despite(decision rollout.Decision) string {
+	if fails(decision) {
+		return "although it fails for users"
+	}
+	return "without what it waits for"
 }

@@ -70,6 +70,8 @@ type User struct {
 	State  rollout.UserState `json:"state"`
 	Canary bool              `json:"canary,omitempty"` // Canary is true for users that follow first.
 	Paused bool              `json:"paused,omitempty"` // Paused users keep their revision.
+	// LeftBehind is true for users that the rollout does not wait for any more.
+	LeftBehind bool `json:"leftBehind,omitempty"`
 	// Assigned is the revision that it should run, Written the one that its Workspace was written with, Applied the one that Terraform applied
 	// last.
 	Assigned string `json:"assigned,omitempty"`
@@ -152,8 +154,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 	})
 }
 
-// statusOf returns the status of a template. Its users are as the manager left them: of the decision only the canaries are shown, not what the
-// manager does next.
+// statusOf returns the status of a template. Its users are as the manager left them: of the decision, what the manager does next is not shown.
 func statusOf(s *staged, decision rollout.Decision) *Status {
 	policy, target, reported := &s.policy, s.target(), s.reported()
 	status := &Status{
@@ -175,7 +176,7 @@ func statusOf(s *staged, decision rollout.Decision) *Status {
 		status.Reason, status.Message = condition.Reason, condition.Message
 	}
 	for i := range s.users {
-		user := userOf(s, s.users[i], policy.IsStaged(), decision.Canaries)
+		user := userOf(s, s.users[i], policy.IsStaged(), &decision)
 		status.Counts[user.State]++
 		status.Users = append(status.Users, user)
 	}
@@ -190,16 +191,19 @@ func approvalOf(approval rollout.Approval) *Approval {
 	return &Approval{By: approval.By, At: approval.At}
 }
 
-func userOf(s *staged, u rollout.User, isStaged bool, canaries []string) User {
-	apply := s.applies[u.Key]
+func userOf(s *staged, u rollout.User, isStaged bool, decision *rollout.Decision) User {
+	apply, name := s.applies[u.Key], u.Key.String()
 	user := User{
 		Namespace: u.Key.Namespace, Name: u.Key.Name, Cluster: apply.Labels[clusterv1.ClusterNameLabel], Paused: u.Paused,
-		Canary: isStaged && slices.Contains(canaries, u.Key.String()), Assigned: u.Assigned, Written: u.Written, Applied: u.Applied,
+		Canary: isStaged && slices.Contains(decision.Canaries, name), LeftBehind: isStaged && slices.Contains(decision.LeftBehind, name), Assigned: u.Assigned, Written: u.Written, Applied: u.Applied,
 	}
 	if !isStaged {
 		u.Assigned = s.target().Hash // All users follow at once.
 	}
 	user.State = u.State(s.target().Hash)
+	if state, takesPart := decision.States[u.Key]; isStaged && takesPart {
+		user.State = state
+	}
 	if ready := meta.FindStatusCondition(apply.Status.Conditions, infrav1.ReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {
 		user.Reason, user.Message = ready.Reason, ready.Message
 	}
@@ -238,18 +242,28 @@ func nextStep(s *Status, observed bool) *view.Next {
 		return &view.Next{Step: "See what the revision changes, and approve it, or roll back.", Commands: []string{
 			"captctl template approve " + name + " --revision " + s.Revision, "captctl template rollback " + name,
 		}}
+	case s.Reason == infrav1.RolloutStoppedReason && s.Counts[rollout.UserFailed] == 0 && s.Counts[rollout.UserStalled] > 0:
+		return &view.Next{Step: "See why users do not finish the update. Then edit the template again, roll back, or continue without them.", Commands: append(s.failures(),
+			"captctl template rollback "+name, "captctl template resume "+name)}
 	case s.Reason == infrav1.RolloutStoppedReason:
 		return &view.Next{Step: "See why the revision fails. Then edit the template again, roll back, or continue although it fails.", Commands: append(s.failures(),
 			"captctl template rollback "+name, "captctl template resume "+name)}
+	case s.waitsForResume():
+		return &view.Next{Step: "Remove what the message names, or continue without it.", Commands: []string{"captctl template resume " + name}}
 	case s.State == infrav1.RolloutPaused && s.Stage != infrav1.RolloutComplete:
 		return &view.Next{Step: "The rollout is paused. Resume it when the reason for the pause has ended.", Commands: []string{"captctl template resume " + name}}
 	}
 	return nil
 }
 
+// waitsForResume reports whether the rollout waits, although nothing fails, for canaries or for users that cannot be previewed.
+func (s *Status) waitsForResume() bool {
+	return s.Reason == infrav1.RolloutWaitingReason && s.State != infrav1.RolloutPaused && (s.Stage == infrav1.RolloutPreviewing || s.Stage == infrav1.RolloutCanary)
+}
+
 // failures is the command that shows why the first failed user fails.
 func (s *Status) failures() []string {
-	i := slices.IndexFunc(s.Users, func(u User) bool { return u.State == rollout.UserFailed })
+	i := slices.IndexFunc(s.Users, func(u User) bool { return u.State == rollout.UserFailed || u.State == rollout.UserStalled })
 	switch {
 	case i < 0:
 		return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,8 +28,8 @@ import (
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 )
 
-// slotInterval is how often to try again to get a slot. An event reports that one is free, unless another manager had it.
-const slotInterval = 30 * time.Second
+// previewTimeout is how long a preview may take. Otherwise, a plan that never ends would keep its slot.
+const previewTimeout = 10 * time.Minute
 
 // Step is what a reconcile does about a preview.
 type Step string
@@ -68,8 +69,9 @@ type Facts struct {
 	Recorded *infrav1.RevisionPreview
 	// Rejected is why the API server rejected the preview.
 	Rejected string
-	// Queued is true when the preview waits for a slot.
-	Queued bool
+	// Queued is true when the preview waits for a slot, and QueuedFor is when to try again without an event.
+	Queued    bool
+	QueuedFor time.Duration
 }
 
 // Decision is what happens with a preview.
@@ -115,6 +117,7 @@ func (f *Facts) decide(d *Decision) {
 	case !f.isOurs():
 		d.Result = f.result(infrav1.PreviewUnavailable, fmt.Sprintf("Workspace %s exists, and CAPT did not create it as a preview. Delete it if it is not used", name))
 	case f.Live.Deleting() && f.Live.OnlyObserves():
+		f.limit(d, f.Live.DeletedAt(), fmt.Sprintf("preview %s of an earlier content is being deleted, and still has finalizers", name))
 	case !same:
 		d.Step = Delete
 	case !unchanged:
@@ -129,7 +132,32 @@ func (f *Facts) decide(d *Decision) {
 		}
 		if seen.Result != "" {
 			d.Result = f.result(seen.Result, seen.Message)
+			return
 		}
+		f.limit(d, f.Live.CreatedAt(), f.noPlan())
+	}
+}
+
+// noPlan is why there is no result in time.
+func (f *Facts) noPlan() string {
+	if f.Failure.Message != "" {
+		return f.Failure.Message
+	}
+	return "provider-terraform did not plan it. Check that it runs, and what it is busy with (flag --max-reconcile-rate)"
+}
+
+// limit ends the wait for a result previewTimeout after it began. The wait for a proof ends with captctl, which reverts the adoption without one.
+func (f *Facts) limit(d *Decision, since time.Time, why string) {
+	if f.Proof != "" {
+		return
+	}
+	left := since.Add(previewTimeout).Sub(f.Now)
+	if left <= 0 {
+		d.Step, d.Result = None, f.result(infrav1.PreviewUnavailable, fmt.Sprintf("no result within %s: %s", duration.HumanDuration(previewTimeout), why))
+		return
+	}
+	if d.After == 0 || left < d.After {
+		d.After = left
 	}
 }
 
@@ -188,7 +216,7 @@ func (d Decision) Wait(f *Facts, err error) error {
 	after := d.After
 	switch {
 	case f.Queued:
-		after = slotInterval
+		after = f.QueuedFor
 	case f.Rejected != "":
 		after = observed.RejectedInterval
 	}
@@ -228,9 +256,9 @@ func (r Runner) Live(ctx context.Context, apply *infrav1.WorkspaceTemplateApply,
 func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, d Decision) error {
 	switch key := client.ObjectKeyFromObject(apply); {
 	case f.Live == nil && d.Step != Create:
-		r.Slots.Release(key)
+		r.Slots.Release(key, f.Now)
 	case f.Live != nil && f.isOurs():
-		r.Slots.Hold(key)
+		r.Slots.Hold(key, apply.TemplateKey().String(), f.Live.CreatedAt(), f.Now)
 	}
 	switch d.Step {
 	case Create:
@@ -247,14 +275,14 @@ func (r Runner) Act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, 
 // create creates the preview, if there are not too many.
 func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	key := client.ObjectKeyFromObject(apply)
-	free, err := r.Slots.Take(key, func() ([]client.ObjectKey, error) {
+	wait, err := r.Slots.Take(key, apply.TemplateKey().String(), f.Now, func() ([]client.ObjectKey, error) {
 		scope, _ := apply.Status.WorkspaceRef.Scope() // Those of the other scope have slots, if this process reconciles their objects.
-		return r.Workspaces.Previews(ctx, scope)
+		return r.Workspaces.Previews(ctx, scope, f.Now.Add(-slotTimeout))
 	})
 	if err != nil {
 		return err
 	}
-	if f.Queued = !free; f.Queued {
+	if f.Queued, f.QueuedFor = wait > 0, wait; f.Queued {
 		return nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Creating preview", "Workspace", klog.KObj(f.Wanted.Object), "templateRevision", f.Revision)
@@ -262,7 +290,7 @@ func (r Runner) create(ctx context.Context, apply *infrav1.WorkspaceTemplateAppl
 	var rejected *workspace.RejectedError
 	if errors.As(err, &rejected) {
 		f.Rejected = rejected.Error()
-		r.Slots.Release(key)
+		r.Slots.Release(key, f.Now)
 		return nil
 	}
 	return err

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// A tenant excludes its object from all managers after it was assigned the revision, so that nothing records since when.
+func TestAUserThatDoesNotFinishIsReportedAndAResumeGoesOnWithoutIt(t *testing.T) {
+	for name, recorded := range map[string]bool{"recorded": true, "not recorded": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newStaging(t, infrav1.WorkspaceTemplateRollout{MaxConcurrent: 1, Canary: infrav1.RolloutCanaries{Count: 1}}, user("a"), user("b"))
+			revision := s.settle().Status.Rollout.Revision
+			require.Equal(t, "a", s.assigned(revision))
+			if recorded {
+				stuck := s.users()[0]
+				at := metav1.NewTime(s.clock.Now())
+				stuck.Status.Assignment = infrav1.RevisionAssignment{TemplateRevision: revision, Time: &at}
+				require.NoError(t, s.Client.Update(t.Context(), &stuck))
+			}
+			_, wait := s.reconcile()
+			assert.InDelta(t, 2*time.Hour, wait, float64(2*time.Second), "one reconcile at the deadline")
+			s.clock.Pass(2 * time.Hour)
+			template := s.settle()
+			condition := meta.FindStatusCondition(template.Status.Conditions, infrav1.RollingOutCondition)
+			assert.Equal(t, infrav1.RolloutStoppedReason, condition.Reason)
+			assert.Contains(t, condition.Message, "stalled: default/a; waiting: default/b. The rollout stopped because users have not finished the update within 2 hours")
+			assert.Equal(t, int32(1), *template.Status.Rollout.Stalled)
+			version := template.ResourceVersion
+			s.clock.Pass(time.Hour)
+			require.Equal(t, version, s.settle().ResourceVersion, "at rest nothing is written")
+
+			s.edit(func(template *infrav1.WorkspaceTemplate) {
+				template.Annotations = map[string]string{naming.ResumeAnnotation: revision}
+			})
+			s.settle()
+			require.Equal(t, "a b", s.assigned(revision))
+			s.apply("b")
+			template = s.settle()
+			assert.Equal(t, infrav1.RolloutComplete, template.Status.Rollout.Stage)
+			assert.Equal(t, int32(1), *template.Status.Rollout.LeftBehind)
+			condition = meta.FindStatusCondition(template.Status.Conditions, infrav1.RollingOutCondition)
+			assert.Contains(t, condition.Message, "1 of 2 users have revision "+terraform.ShortRevision(revision)+"; left behind: default/a")
+			s.apply("a")
+			template = s.settle()
+			assert.Zero(t, *template.Status.Rollout.LeftBehind, "it has finished after all")
+		})
+	}
+}
