@@ -41,7 +41,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts, p *Plan) {
 		endpoint := owners.RepairEndpoint(f.Cluster.Spec.ControlPlaneEndpoint)
 		s.Endpoint = endpoint.String()
 	}
-	engine.SetNegativePolarity(captCluster, engine.PausedCondition(f.Paused))
+	engine.SetNegativePolarity(captCluster, engine.PausedCondition(f.Paused), engine.ClusterConflict(f.Clusters))
 	if !captCluster.DeletionTimestamp.IsZero() {
 		deleting := deletingCondition(f)
 		engine.Set(captCluster, deleting, engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))

@@ -43,6 +43,9 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if r.Probes == nil {
 		f.EndpointProbe = controlplanev1.EndpointProbeDisabled
 	}
+	if f.Clusters, err = engine.ReferringClusters(ctx, r.Client, controlPlane); err != nil {
+		return nil, err
+	}
 	f.Version, f.VersionError = versions.ParseKubernetesVersion(controlPlane.Spec.Version)
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	if endpoint := owners.RepairEndpoint(controlPlane.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
 		s.Endpoint = endpoint.String()
 	}
-	engine.SetNegativePolarity(controlPlane, engine.PausedCondition(f.Paused))
+	engine.SetNegativePolarity(controlPlane, engine.PausedCondition(f.Paused), engine.ClusterConflict(f.Clusters))
 	if !controlPlane.DeletionTimestamp.IsZero() {
 		deletionStatus(controlPlane, f, p)
 		return

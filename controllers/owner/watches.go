@@ -119,6 +119,19 @@ func Updated(changed func(before, after client.Object) bool) predicate.Funcs {
 	}
 }
 
+// ReferenceChanged passes a Cluster when it begins or ceases to refer to objects, and when its deletion begins.
+func ReferenceChanged() predicate.Funcs {
+	return predicate.Funcs{
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*clusterv1.Cluster)
+			after, alsoOK := e.ObjectNew.(*clusterv1.Cluster)
+			return ok && alsoOK && (before.Spec.InfrastructureRef != after.Spec.InfrastructureRef || before.Spec.ControlPlaneRef != after.Spec.ControlPlaneRef ||
+				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+		},
+	}
+}
+
 // EndpointChanged passes a Cluster when its endpoint appears or changes.
 func EndpointChanged() predicate.Funcs {
 	return Updated(func(before, after client.Object) bool {

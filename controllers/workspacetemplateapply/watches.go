@@ -19,6 +19,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -254,12 +255,16 @@ func (r *Reconciler) enqueueQueued(_ context.Context, queue workqueue.TypedRateL
 	return nil
 }
 
-// ownerChanged passes changes of an owner that may pause or continue what it controls: of its annotations, and of its protection from deletion.
+// ownerChanged passes changes of an owner that may pause or continue what it controls: of its annotations, of its protection from deletion, and
+// that its deletion is or is not held by a Cluster.
 func ownerChanged() predicate.Predicate {
-	protection := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return engine.IsDeletionProtected(e.ObjectOld) != engine.IsDeletionProtected(e.ObjectNew)
+	used := func(object client.Object) bool {
+		return conditions.GetReason(object.(engine.Object), infrav1.DeletingCondition) == infrav1.UsedByClusterReason
+	}
+	held := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return engine.IsDeletionProtected(e.ObjectOld) != engine.IsDeletionProtected(e.ObjectNew) || used(e.ObjectOld) != used(e.ObjectNew)
 	}}
-	return predicate.Or[client.Object](predicate.AnnotationChangedPredicate{}, protection)
+	return predicate.Or[client.Object](predicate.AnnotationChangedPredicate{}, held)
 }
 
 // ofOwner reconciles the WorkspaceTemplateApplies that an owner controls.
