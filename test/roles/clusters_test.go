@@ -115,7 +115,7 @@ func rollOut(env *fixture.Environment) {
 	}
 	user.Remove(&infrav1.WorkspaceTemplateApply{}, "vpc")
 	user.AwaitGone(&infrav1.WorkspaceTemplateApply{}, "vpc")
-	env.Remove(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate)
+	env.RemoveAllowed(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate)
 	env.AwaitGone(&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate)
 }
 
