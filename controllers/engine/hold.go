@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,10 +103,17 @@ func (e Engine) deletionHeld(ctx context.Context, obj Object) (*Hold, error) {
 // mayBeHeld reports whether the API server must confirm that no Cluster holds the deletion of an object: before anything of it is destroyed. The
 // caches of Clusters and of their objects are not synchronized.
 func mayBeHeld(obj Object) bool {
-	deleting := conditions.Get(obj, infrav1.DeletingCondition)
-	started := deleting != nil && deleting.Status == metav1.ConditionTrue && deleting.Reason != infrav1.UsedByClusterReason
 	ref := ownership.ReferenceTo(obj)
-	return ref.IsDefined() && !started && !isExempt(obj)
+	return ref.IsDefined() && !DeletionContinues(obj) && !isExempt(obj)
+}
+
+// DeletionContinues reports whether an object is being deleted and reports that nothing holds that.
+func DeletionContinues(obj Object) bool {
+	deleting := conditions.Get(obj, infrav1.DeletingCondition)
+	if deleting == nil || deleting.Status != metav1.ConditionTrue {
+		return false
+	}
+	return !slices.Contains([]string{infrav1.UsedByClusterReason, infrav1.DeletionProtectedReason, infrav1.DefinitionDeletingReason}, deleting.Reason)
 }
 
 // isExempt reports whether a user allowed the deletion of an object, or clusterctl move deletes it.

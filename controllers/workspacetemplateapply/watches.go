@@ -256,13 +256,13 @@ func (r *Reconciler) enqueueQueued(_ context.Context, queue workqueue.TypedRateL
 }
 
 // ownerChanged passes changes of an owner that may pause or continue what it controls: of its annotations, of its protection from deletion, and
-// that its deletion is or is not held by a Cluster.
+// of what its deletion waits for.
 func ownerChanged() predicate.Predicate {
-	used := func(object client.Object) bool {
-		return conditions.GetReason(object.(engine.Object), infrav1.DeletingCondition) == infrav1.UsedByClusterReason
+	waitsFor := func(object client.Object) string {
+		return conditions.GetReason(object.(engine.Object), infrav1.DeletingCondition)
 	}
 	held := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return engine.IsDeletionProtected(e.ObjectOld) != engine.IsDeletionProtected(e.ObjectNew) || used(e.ObjectOld) != used(e.ObjectNew)
+		return engine.IsDeletionProtected(e.ObjectOld) != engine.IsDeletionProtected(e.ObjectNew) || waitsFor(e.ObjectOld) != waitsFor(e.ObjectNew)
 	}}
 	return predicate.Or[client.Object](predicate.AnnotationChangedPredicate{}, held)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
-// An administrator deletes the Secrets with the outputs of Terraform. The provider writes them again when it next observes the Workspaces, and
-// the cluster stays available.
+// An administrator deletes the Secrets with the outputs of Terraform. The cluster stays available, and the provider writes them again when it next
+// observes the Workspaces: after its poll interval, or when they change.
 func TestDeletedConnectionSecretsAreWrittenAgain(t *testing.T) {
 	t.Parallel()
 	env := shared.NewEnvironment(t, terraform.ScopeNamespaced)
@@ -36,6 +36,9 @@ func TestDeletedConnectionSecretsAreWrittenAgain(t *testing.T) {
 		require.True(t, env.Exists(secret, name), name)
 		before[name] = secret.UID
 		env.Remove(secret, name)
+	}
+	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
+		env.Edit(env.Workspace(name), env.WorkspaceKey(name).Name, `{"metadata":{"annotations":{"example.com/observe":"now"}}}`)
 	}
 	for _, name := range secrets {
 		secret := &corev1.Secret{}

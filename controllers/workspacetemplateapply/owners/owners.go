@@ -64,11 +64,14 @@ func (r Reader) HeldBy(ctx context.Context, apply *infrav1.WorkspaceTemplateAppl
 	if engine.IsDeletionProtected(controller) && (!controller.GetDeletionTimestamp().IsZero() || own == apply.Name) {
 		return &engine.Hold{Reason: infrav1.DeletionProtectedReason, Message: engine.DeletionProtectedMessage(description(apply))}, nil
 	}
+	if engine.DeletionContinues(controller) {
+		return nil, nil
+	}
 	return engine.HeldByClusters(ctx, r.Cached, controller, description(apply))
 }
 
 // controllerOf returns the CAPTCluster or CAPTControlPlane that controls an object, from the first reader that has it; nil when there is none.
-func controllerOf(ctx context.Context, object metav1.Object, readers ...client.Reader) (found client.Object, err error) {
+func controllerOf(ctx context.Context, object metav1.Object, readers ...client.Reader) (found engine.Object, err error) {
 	ref := metav1.GetControllerOf(object)
 	if ref == nil || ref.Kind == clusterv1.ClusterKind {
 		return nil, nil
@@ -145,7 +148,7 @@ func (r Reader) owner(ctx context.Context, namespace string, ref metav1.OwnerRef
 }
 
 // watchedKind is an empty object of the kind of an owner; nil when the manager does not watch that kind.
-func watchedKind(ref metav1.OwnerReference) client.Object {
+func watchedKind(ref metav1.OwnerReference) engine.Object {
 	switch schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() {
 	case infrav1.GroupVersion.WithKind("CAPTCluster").GroupKind():
 		return &infrav1.CAPTCluster{}
