@@ -20,8 +20,8 @@ import (
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/crash/proxy"
-	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/fixture"
+	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // everything adds cases that take long and show little more: a manager that is killed before a write leaves what one leaves
