@@ -126,7 +126,7 @@ func TestPoliciesApplyToAllNamespaces(t *testing.T) {
 		assert.Nil(t, binding.Spec.MatchResources, "it holds everywhere")
 	}
 	policies := all[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy")
-	require.Len(t, policies, 13)
+	require.Len(t, policies, 17)
 	for _, policy := range policies {
 		binding := bindings[policy.Name]
 		require.NotNil(t, binding, policy.Name)

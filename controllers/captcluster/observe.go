@@ -61,6 +61,9 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 	if err := observe(ctx, captCluster, f); err != nil {
 		return nil, err
 	}
+	if f.Apply.HeldBy, err = r.HeldByClusters(ctx, captCluster); err != nil {
+		return nil, err
+	}
 	return f, r.applyReader(f).ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
 }
 

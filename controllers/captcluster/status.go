@@ -158,7 +158,7 @@ func ready(vpc engine.Condition, f *Facts) engine.Condition {
 
 // deletingCondition reports what the deletion waits for.
 func deletingCondition(f *Facts) engine.Condition {
-	if len(f.ControlPlanes) > 0 && f.Paused == "" {
+	if len(f.ControlPlanes) > 0 && f.Paused == "" && !f.Apply.IsHeld() {
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForControlPlaneDeletionReason,
 			fmt.Sprintf("waiting for the deletion of CAPTControlPlane %s, which uses the VPC", strings.Join(f.ControlPlanes, ", ")))
 	}

@@ -111,6 +111,9 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 	if f.Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
 		return err
 	}
+	if f.Apply.HeldBy, err = r.HeldByClusters(ctx, controlPlane); err != nil {
+		return err
+	}
 	if f.Fargate, err = r.fargate().ObserveExisting(ctx, controlPlane); err != nil {
 		return err
 	}

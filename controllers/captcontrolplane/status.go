@@ -114,7 +114,7 @@ func (f *Facts) templates() []*owner.TemplateFacts {
 func deletionStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	p.Fargate.Report(f.Now).SetStatuses(controlPlane)
 	deleting := f.Apply.DeletingCondition(controlplanev1.DeletingCondition, f.Paused)
-	if profiles := p.Fargate.Deleting(); profiles != nil && f.Apply.RetainConflict == "" {
+	if profiles := p.Fargate.Deleting(); profiles != nil && !f.Apply.IsHeld() && f.Apply.RetainConflict == "" {
 		deleting = *profiles
 	}
 	engine.Set(controlPlane,

@@ -21,7 +21,6 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation/ownership"
 )
 
 // definitionInterval is how often to check whether the deletion of a CustomResourceDefinition was allowed. This is too rare for a watch.
@@ -88,23 +87,33 @@ func (e Engine) deletionHeld(ctx context.Context, obj Object) (*Hold, error) {
 		}, nil
 	case IsDeletionProtected(obj):
 		return &Hold{Reason: infrav1.DeletionProtectedReason, Message: DeletionProtectedMessage("")}, nil
-	case definition != nil:
-		return nil, nil
 	}
-	held, err := HeldByClusters(ctx, e.Client, obj, "this object")
+	return nil, nil
+}
+
+// HeldByClusters returns why nothing of a CAPTCluster or a CAPTControlPlane that is being deleted may be destroyed: a Cluster that is not being
+// deleted refers to it. It is nil if nothing holds the deletion, and if the definition of the object is deleted with the permission of a user.
+func (e Engine) HeldByClusters(ctx context.Context, obj Object) (*Hold, error) {
+	const name = "this object"
+	held, err := HeldByClusters(ctx, e.Client, obj, name)
 	if held == nil && err == nil && e.Uncached != nil && mayBeHeld(obj) {
 		var clusters []*clusterv1.Cluster
 		clusters, err = referringClusters(ctx, e.Uncached, obj)
-		held = heldByClusters(obj, clusters, "this object")
+		held = heldByClusters(obj, clusters, name)
 	}
-	return held, err
+	if held == nil || err != nil {
+		return nil, err
+	}
+	if definition, err := e.deletedDefinition(ctx, obj); definition != nil || err != nil {
+		return nil, err
+	}
+	return held, nil
 }
 
 // mayBeHeld reports whether the API server must confirm that no Cluster holds the deletion of an object: before anything of it is destroyed. The
 // caches of Clusters and of their objects are not synchronized.
 func mayBeHeld(obj Object) bool {
-	ref := ownership.ReferenceTo(obj)
-	return ref.IsDefined() && !DeletionContinues(obj) && !isExempt(obj)
+	return !obj.GetDeletionTimestamp().IsZero() && !DeletionContinues(obj) && !isExempt(obj)
 }
 
 // DeletionContinues reports whether an object is being deleted and reports that nothing holds that.
@@ -122,8 +131,7 @@ func isExempt(object metav1.Object) bool {
 	return moved || allowsDelete(object)
 }
 
-// HeldByClusters returns why nothing of a CAPTCluster or a CAPTControlPlane that is being deleted may be destroyed: a Cluster that is not being
-// deleted refers to it. It is nil if nothing holds the deletion. name is how the message names the object.
+// HeldByClusters is Engine.HeldByClusters for an object that another one controls, from the cache. name is how the message names the object.
 func HeldByClusters(ctx context.Context, cached client.Reader, object client.Object, name string) (*Hold, error) {
 	if object.GetDeletionTimestamp().IsZero() || isExempt(object) {
 		return nil, nil
